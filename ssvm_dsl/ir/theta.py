@@ -37,12 +37,13 @@ class Theta:
     const: F64
 
     @classmethod
-    def zeros(cls, program: Program) -> Theta:
-        """Return all-zero scores laid out for a program."""
+    def zeros(cls, program: Program, node: F64 | None = None) -> Theta:
+        """Return all-zero scores laid out for a program, or with ``node`` as unary scores."""
         places = program.table_places
         pool = np.zeros(places[-1][1] if places else 0)
         tables = tuple([pool[lo:hi].reshape(shape) for lo, hi, shape in places])
-        return cls(np.zeros(program.n_states), pool, tables, np.zeros(program.n_examples))
+        node = np.zeros(program.n_states) if node is None else node
+        return cls(node, pool, tables, np.zeros(program.n_examples))
 
     @classmethod
     def of(

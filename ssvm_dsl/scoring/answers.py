@@ -133,7 +133,7 @@ class ScoredAnswers:
             raise OptionError("marginals are not there: ask for task='marginals'")
         return self._laid.layout.decode_states(self._sums.node)
 
-    def counts(self, weights: NDArray[np.float64] | None = None) -> dict[str, Any]:
+    def counts(self, weights: NDArray[np.float64] | None = None, *, less_truth: bool = False) -> dict[str, Any]:
         """Return how often each score counts, in the shape of the scores: the gradient of the answer's value.
 
         That of the score of the best labelling (for ``kbest`` of the first), of log Z for marginals; where all factors
@@ -143,18 +143,27 @@ class ScoredAnswers:
         ----------
         weights : ndarray of float64, shape (B,), optional
             What the counts of each example are multiplied by; those of the question without them.
+        less_truth : bool
+            Take off those of the truth, weighed alike: the gradient of the difference of both scores.
 
         Raises
         ------
         OptionError
-            Marginals were summed up already, so that they cannot be weighed.
+            Marginals were summed up already, so that they cannot be weighed; or no truth was given.
         """
+        if self._sums is not None and weights is not None:
+            raise OptionError("these counts are sums already: give answer(...) the weights")
+        coef, program = self._coef if weights is None else self._coefficients(weights), self._laid.program
+        out = self._counted(coef)
+        if less_truth:
+            add_labels(program, self._needed_truth().states, -coef, program.every_example, out.node, out.tables)
+        return self._by_template(out)
+
+    def _counted(self, coef: F64) -> Theta:
+        """Return the counts of all examples laid out as a Theta of its own."""
         if self._sums is not None:
-            if weights is not None:
-                raise OptionError("these counts are sums already: give answer(...) the weights")
-            return self._by_template(self._sums)
+            return self._sums.copy()
         out, ids = Theta.zeros(self._laid.program), self._laid.program.every_example
-        coef = self._coef if weights is None else self._coefficients(weights)
         if self._solution.marginals is not None:
             add_marginals(self._laid.program, self._solution.marginals, coef, ids, out.node, out.tables)
         else:
@@ -162,7 +171,7 @@ class ScoredAnswers:
             add_labels(
                 self._laid.program, labels if labels.ndim == 1 else labels[0], coef, ids, out.node, out.tables
             )  # fmt: skip
-        return self._by_template(out)
+        return out
 
     def truth_counts(self, weights: NDArray[np.float64] | None = None) -> dict[str, Any]:
         """Return how often the truth has what each score is of, in the shape of the scores; see :meth:`counts`.
@@ -215,6 +224,7 @@ class ScoredAnswers:
         return np.ones(n) if weights is None else np.ascontiguousarray(weights, dtype=np.float64).reshape(n)
 
     def _by_template(self, sums: Theta) -> dict[str, Any]:
+        """Return numbers laid out as a Theta, which are not needed any more, in the shape of the scores."""
         shapes = {name: (one.n_factors, one.template.width) for name, one in self._pourings.items()}
         found = self._laid.gathered(sums.node, sums.tables, shapes)
         return {name: one.restored(found[name]) for name, one in self._pourings.items()}

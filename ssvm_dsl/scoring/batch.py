@@ -16,7 +16,6 @@ of a sentence.  Of padded scores of steps, such as ``chain(y)``, the entry of th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -195,46 +194,44 @@ def padded_places(template: Template, sizes: Sizes, widths: tuple[int, ...]) -> 
 class Pouring:
     """How the scores of one template lie in the arrays that users passed, for a batch of known sizes.
 
+    It follows from the shapes of the arrays, so that it serves other scores of the same shapes.
+
     Parameters
     ----------
     poured : Poured
+        Of these shapes.
     sizes : Sizes
     """
 
     def __init__(self, poured: Poured, sizes: Sizes) -> None:
-        self.poured, self.template, self.n = poured, poured.template, sizes.n
+        self.form, self.template, self.n = poured.form, poured.template, sizes.n
+        self.shapes = [one.shape for one in (poured.values if poured.form == LIST else [poured.values])]
         self.n_factors = 1
+        self.at: I64 | None = None
         if poured.form == TIED:
             return
         counts = self.template.counts(sizes.known, sizes.n)
         self.n_factors, self.ptr = int(counts.sum()), pointers(counts)
-        self.at: I64 | None = None
         if poured.form == PADDED:
-            self.at = self._padded(sizes)
+            self.at = self._padded(poured, sizes)
         elif poured.form == PACKED:
-            self._check_packed()
+            self._check_packed(poured)
         else:
-            self._check_list(sizes)
+            self._check_list(poured, sizes)
 
-    def of(self, poured: Poured) -> Pouring:
-        """Return the same for other scores of the same shape."""
-        made = copy(self)
-        made.poured = poured
-        return made
-
-    def _padded(self, sizes: Sizes) -> I64 | None:
-        values, template = self.poured.values, self.template
+    def _padded(self, poured: Poured, sizes: Sizes) -> I64 | None:
+        values, template = poured.values, self.template
         if len(values) != self.n:
             raise DataError(scores_of(template), expected=f"{self.n} examples", found=describe(values))
         return sizes.places(template, values.shape[1 : 1 + len(template.axes)])
 
-    def _check_packed(self) -> None:
-        if len(self.poured.values) != self.n_factors:
+    def _check_packed(self, poured: Poured) -> None:
+        if len(poured.values) != self.n_factors:
             expected = f"{self.n_factors} factors in {self.n} examples, one after the other"
-            raise DataError(scores_of(self.template), expected=expected, found=describe(self.poured.values))
+            raise DataError(scores_of(self.template), expected=expected, found=describe(poured.values))
 
-    def _check_list(self, sizes: Sizes) -> None:
-        template, values = self.template, self.poured.values
+    def _check_list(self, poured: Poured, sizes: Sizes) -> None:
+        template, values = self.template, poured.values
         if len(values) != self.n:
             raise DataError(scores_of(template), expected=f"{self.n} examples", found=f"{len(values)}")
         own = template.sizes(sizes.known, sizes.n)
@@ -243,25 +240,22 @@ class Pouring:
                 shape = (*own[i].tolist(), *template.shape)
                 raise DataError(scores_of(template), example=i, expected=f"shape {shape}", found=describe(one))
 
-    def packed(self) -> F64:
-        """Return the scores factor by factor, ``shape (n, width)``.
+    def packed(self, values: Any) -> F64:
+        """Return scores factor by factor, ``shape (n, width)``; what they are is looked at by :meth:`check`.
 
-        Raises
-        ------
-        DataError
-            A score is nan, infinite or of the wrong sign: names the template and the example.
+        Parameters
+        ----------
+        values : ndarray, or list of ndarray
+            Of the shapes that this is for.
         """
-        poured, template = self.poured, self.template
-        if poured.form == LIST:
-            pieces = [self._own(i, one) for i, one in enumerate(poured.values)]
-            out = np.concatenate(pieces) if pieces else np.zeros((0, template.width))
+        if self.form == LIST:
+            pieces = [self._own(i, one) for i, one in enumerate(values)]
+            out = np.concatenate(pieces) if pieces else np.zeros((0, self.template.width))
         else:
-            out = poured.values.reshape(-1, template.width)
-            if poured.form == PADDED and self.at is not None:
+            out = values.reshape(-1, self.template.width)
+            if self.at is not None:
                 out = out[self.at]
-        out = np.ascontiguousarray(out, dtype=np.float64)
-        self._check(out)
-        return out
+        return np.ascontiguousarray(out, dtype=np.float64)
 
     def _own(self, i: int, one: NDArray[Any]) -> NDArray[Any]:
         """Return the scores of the factors of an example in a list."""
@@ -272,25 +266,27 @@ class Pouring:
         coordinates = self.template.places(np.array(axes))
         return flat[np.ravel_multi_index(tuple(coordinates), axes)] if axes else flat[:0]
 
-    def _check(self, packed: F64) -> None:
-        """Refuse scores that are no scores."""
-        template = self.template
-        with np.errstate(invalid="ignore", over="ignore"):
-            total = packed.sum()
-        selects = template.selects
-        if not (np.isfinite(total) or (total == -np.inf and selects)):
-            wrong = np.isnan(packed) | (packed == np.inf)
-            if not selects:
-                wrong |= packed == -np.inf
-            if wrong.any():
-                expected = "numbers, or -inf for what is ruled out" if selects else "finite numbers (of a form)"
-                raise self._wrong(packed, wrong, expected)
+    def check(self, packed: F64) -> None:
+        """Refuse scores that are no scores.
+
+        Raises
+        ------
+        DataError
+            A score is nan, infinite or of the wrong sign: names the template and the example.
+        """
+        template, selects = self.template, self.template.selects
+        wrong = np.isnan(packed) | (packed == np.inf)
+        if not selects:
+            wrong |= packed == -np.inf
+        if wrong.any():
+            expected = "numbers, or -inf for what is ruled out" if selects else "finite numbers (of a form)"
+            raise self._wrong(packed, wrong, expected)
         if template.nonneg and packed.min(initial=0.0) < 0.0:
             raise self._wrong(packed, packed < 0.0, "scores of at least 0 (nonneg=True)")
 
     def _wrong(self, packed: F64, wrong: Bools, expected: str) -> DataError:
         factor, number = np.argwhere(wrong)[0].tolist()
-        example = None if self.poured.form == TIED else owner_of(self.ptr, factor)
+        example = None if self.form == TIED else owner_of(self.ptr, factor)
         found = f"{packed[factor, number]:g}"
         if example is not None:
             found += f" in factor {factor - int(self.ptr[example])}"
@@ -298,25 +294,23 @@ class Pouring:
 
     def restored(self, packed: F64) -> Any:
         """Return numbers of factors, ``shape (n, width)``, in the shape in which the scores came."""
-        poured, template = self.poured, self.template
-        if poured.form == LIST:
-            return [self._spread(i, one, packed) for i, one in enumerate(poured.values)]
-        shape = poured.values.shape
-        if poured.form != PADDED or self.at is None:
+        if self.form == LIST:
+            return [self._spread(i, shape, packed) for i, shape in enumerate(self.shapes)]
+        (shape,) = self.shapes
+        if self.at is None:
             return packed.reshape(shape)
-        out = np.zeros((prod(shape[: 1 + len(template.axes)]), template.width))
+        out = np.zeros((prod(shape[: 1 + len(self.template.axes)]), self.template.width))
         out[self.at] = packed
         return out.reshape(shape)
 
-    def _spread(self, i: int, one: NDArray[Any], packed: F64) -> F64:
-        mine, axes = packed[self.ptr[i] : self.ptr[i + 1]], one.shape[: len(self.template.axes)]
+    def _spread(self, i: int, shape: tuple[int, ...], packed: F64) -> F64:
+        mine, axes = packed[self.ptr[i] : self.ptr[i + 1]], shape[: len(self.template.axes)]
         if len(mine) == prod(axes):
-            return mine.reshape(one.shape)
+            return mine.reshape(shape)
         out = np.zeros((prod(axes), self.template.width))
         if axes:
             out[np.ravel_multi_index(tuple(self.template.places(np.array(axes))), axes)] = mine
-        return out.reshape(one.shape)
-
+        return out.reshape(shape)
 
 
 def told_sizes(poured: Mapping[str, Poured], known: Mapping[str, I64]) -> dict[str, I64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,11 @@ class Place:
     columns: I64 | None
     basis: F64 | None
     tied: bool
+
+    @property
+    def whole(self) -> bool:
+        """Whether the scores are the unary scores of all variables, in order."""
+        return self.group == NODE and isinstance(self.at, slice)
 
     def write(self, scores: F64, theta: Theta) -> None:
         """Add the scores of a template, ``shape (n, width)``, to their place; tables are zero before."""
@@ -130,20 +136,27 @@ class Laid:
 
     def theta(self, scores: Mapping[str, F64]) -> Theta:
         """Return the Theta of scores by template, ``shape (n, width)`` each."""
-        theta, constants = Theta.zeros(self.program), self.parameters.constants
+        whole, constants = self._whole, self.parameters.constants
+        theta = Theta.zeros(self.program, None if whole is None else scores[whole].flatten())
         for name, places in self.places.items():
-            for place in places:
+            for place in () if name == whole else places:
                 place.write(scores[name], theta)
         if constants is not None:
             constants.fill_shared(theta)
             constants.fill_examples(self.program, theta, slice(0, self.program.n_states), None)
         return theta
 
+    @cached_property
+    def _whole(self) -> str | None:
+        """A template whose scores are the unary scores of all variables, in order."""
+        return next((name for name, places in self.places.items() if places[0].whole), None)
+
     def gathered(self, node: F64, tables: tuple[F64, ...], widths: Mapping[str, tuple[int, int]]) -> dict[str, F64]:
-        """Return numbers laid out as a Theta by template: the adjoint of :meth:`theta`."""
-        out = {name: np.zeros(shape) for name, shape in widths.items()}
+        """Return numbers laid out as a Theta by template: the adjoint of :meth:`theta`; one may be ``node`` itself."""
+        whole = self._whole
+        out = {name: node.reshape(shape) if name == whole else np.zeros(shape) for name, shape in widths.items()}
         for name, places in self.places.items():
-            for place in places:
+            for place in () if name == whole else places:
                 place.read(node, tables, out[name])
         return out
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from threading import Lock
@@ -34,8 +33,9 @@ from ssvm_dsl.lang.inputs import Edges, Input
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.symbols import Symbol
 from ssvm_dsl.scoring.answers import ScoredAnswers
-from ssvm_dsl.scoring.batch import LIST, TIED, Poured, Pouring, Sizes, told_sizes
+from ssvm_dsl.scoring.batch import TIED, Poured, Pouring, Sizes, told_sizes
 from ssvm_dsl.scoring.laid import Laid, lay
+from ssvm_dsl.scoring.layouts import BatchLayout, signature
 from ssvm_dsl.scoring.questions import read_truth, require_additive, task_of
 from ssvm_dsl.scoring.templates import templates_of
 
@@ -97,7 +97,7 @@ class Scorer:
             raise ModelError(self.declaration.name, [("", f"it has {what}")])
         self._bare, self._asked = _without_scores(self.declaration)
         self._laid: OrderedDict[Any, Laid] = OrderedDict()
-        self._batches: dict[Any, tuple[Laid, Sizes, dict[str, Pouring]]] = {}
+        self._batches: dict[Any, BatchLayout] = {}
         self._lock = Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -166,9 +166,8 @@ class Scorer:
         """
         asked = task_of(task, k)
         deadline = Deadline(np.inf if time_limit is None else float(time_limit))
-        poured = self._poured(scores)
-        laid, sizes, pourings = self._batch(poured, lengths, mask, data)
-        theta = laid.theta({name: one.packed() for name, one in pourings.items()})
+        layout, arrays = self._batch(scores, lengths, mask, data)
+        (laid, sizes, pourings), theta = layout, layout.theta(arrays)
         held = None if truth is None else read_truth(self._bare, laid, sizes, truth)
         known = None if held is None else score_labels(laid.program, theta, held.states)
         if augmented:
@@ -207,24 +206,24 @@ class Scorer:
         return {name: Poured.read(one, named[name]) for name, one in self.templates.items()}
 
     def _batch(
-        self, poured: dict[str, Poured], lengths: Any, mask: Any, data: Any
-    ) -> tuple[Laid, Sizes, dict[str, Pouring]]:
-        """Return the model laid over a batch, and how its scores lie; kept for arrays of the same shapes."""
-        key = None if data else _signature(poured, lengths, mask)
+        self, scores: Mapping[Any, Any], lengths: Any, mask: Any, data: Any
+    ) -> tuple[BatchLayout, Mapping[str, Any]]:
+        """Return the model laid over a batch, how its scores lie, and these; kept for arrays of the same shapes."""
+        key = None if data else signature(scores, lengths, mask)
         known = None if key is None else self._batches.get(key)
         if known is not None:
-            laid, sizes, pourings = known
-            return laid, sizes, {name: one.of(poured[name]) for name, one in pourings.items()}
+            return known, scores
+        poured = self._poured(scores)
         sizes, rows = self._sizes(poured, lengths, mask, data)
         laid = self._laid_for(poured, sizes, rows, data)
         sizes = Sizes(sizes.n, laid.examples.sizes, sizes.kept)
         pourings = {name: Pouring(one, sizes) for name, one in poured.items()}
+        made = BatchLayout(laid, sizes, pourings)
         if key is not None:
             if len(self._batches) >= MOST_BATCHES:
                 self._batches.clear()
-            empty = {name: one.of(replace(one.poured, values=None)) for name, one in pourings.items()}
-            self._batches[key] = laid, sizes, empty
-        return laid, sizes, pourings
+            self._batches[key] = made
+        return made, {name: one.values for name, one in poured.items()}
 
     def _sizes(
         self, poured: Mapping[str, Poured], lengths: Any, mask: Any, data: Mapping[str, Sequence[Any]] | None
@@ -313,19 +312,6 @@ class Scorer:
 def _opened_again(model: Any, backend: str, options: dict[str, Any]) -> Scorer:
     """Return a scorer that a pickle or copy is of; it has met no examples."""
     return Scorer(model, backend=backend, **options)
-
-
-def _signature(poured: Mapping[str, Poured], lengths: Any, mask: Any) -> Any:
-    """Return what the layout of a batch of arrays follows from; ``None`` for lists, which are looked at each time."""
-    if any(one.form == LIST for one in poured.values()):
-        return None
-    parts: list[Any] = [(one.form, one.values.shape) for one in poured.values()]
-    for given in (lengths, mask):
-        named = given if isinstance(given, Mapping) else {"": given}
-        for name, value in named.items():
-            array = None if value is None else np.asarray(value)
-            parts.append(None if array is None else (str(name), array.dtype.str, array.shape, array.tobytes()))
-    return tuple(parts)
 
 
 def _without_scores(declaration: Declaration) -> tuple[Declaration, list[str]]:

@@ -11,7 +11,7 @@ import pytest
 from ssvm_dsl.errors import BackendFault, InfeasibleError, NoBackendError, OptionError, PluginError, TooLargeError
 from ssvm_dsl.inference.planning.candidates import consider
 from ssvm_dsl.inference.planning.planner import plan, tasks_for_training
-from ssvm_dsl.inference.planning.plans import Plan
+from ssvm_dsl.inference.planning.plans import Candidate, Plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Ability, Caps, CountTables, Guarantee, Need, Question, Task, Topology
 from ssvm_dsl.plugin_api import BackendSpec, Option, Verdict, hookimpl
@@ -460,3 +460,19 @@ def test_sizes_are_rounded_up_by_little_for_planning():
     for n in [65, 100, 127, 128, 129, 7600, 10**6 + 1, 2**50 + 1]:
         found = Need(n_variables=n).rounded().n_variables
         assert n <= found <= n * 33 / 32
+
+
+def test_what_a_plan_depends_on_is_the_memory_of_its_backend_and_of_faster_ones():
+    own = Candidate("own", True, 1.0, (), seconds=1.0, n_bytes=1e6)
+    huge = Candidate("huge", True, 2.0, (), seconds=2.0, n_bytes=1e9)
+    faster = replace(huge, ok=False, seconds=0.5)  # fits once more memory is free
+    unknown = replace(faster, seconds=np.nan)
+
+    def depends(*candidates, chosen=own):
+        return chosen.plan("", "", candidates, {}).depends_on_memory
+
+    assert not depends(own)
+    assert not depends(own, huge)
+    assert depends(own, faster)
+    assert depends(own, unknown)
+    assert depends(own, huge, chosen=huge)

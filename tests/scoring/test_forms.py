@@ -99,6 +99,23 @@ def wrong(match: str, error: type[Exception] = DataError, model: Any = Chain, **
         Scorer(model).answer({k: v for k, v in scores.items() if v is not None}, **changes)
 
 
+def test_scores_of_known_shapes_are_looked_at():
+    scorer = Scorer(Chain)
+    first = scorer.answer(batch()).score
+    for bad, found in ((np.nan, "nan"), (np.inf, "inf")):
+        scores = batch()
+        scores["emit"][1, 2, 0], scores["emit"][0, 0, 0] = bad, -np.inf
+        with pytest.raises(DataError, match=f"scores of 'emit', example 1: .*found {found} in factor 2"):
+            scorer.answer(scores)
+        scores = batch()
+        scores["trans"][1, 1] = bad
+        with pytest.raises(DataError, match=f"scores of 'trans': .*found {found}"):
+            scorer.answer(scores)
+    huge = np.full(batch()["emit"].shape, 1e307)  # the sum of all of them is no number
+    assert scorer.answer(batch() | {"emit": huge}).score == pytest.approx([5e307, 5e307])
+    assert np.array_equal(scorer.answer(batch()).score, first)
+
+
 def test_refusals():
     nan, out = batch()["emit"], batch()["emit"]
     nan[1, 2, 0], out[1, 3] = np.nan, -np.inf

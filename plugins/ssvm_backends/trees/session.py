@@ -68,7 +68,7 @@ class ForestSession:
             else:
                 self._map(theta, node, ids[lo:hi], ptr[lo:], labels[0], score[0, lo:hi])
             reached = hi
-        score += np.where(score > -np.inf, theta.const[ids], 0.0)
+        score += theta.const[ids]
         if task is not Task.KBEST:
             labels, score = labels[0], score[0]
         return cut_off(Solution.exact(labels, score), reached)
@@ -168,8 +168,8 @@ class ForestSession:
 
 def cut_off(solution: Solution, reached: int) -> Solution:
     """Mark the answers after the first ``reached`` as not computed for lack of time."""
-    late = np.arange(len(solution.stop)) >= reached
-    if late.any():
+    if reached < len(solution.stop):
+        late = np.arange(len(solution.stop)) >= reached
         solution.stop[late] = Stop.TIME
         solution.primal[late] = Primal.NONE
         solution.bound[late] = np.nan

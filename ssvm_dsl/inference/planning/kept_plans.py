@@ -22,7 +22,6 @@ from ssvm_dsl.ir.analysis.properties import doubts
 from ssvm_dsl.ir.loss import LossFactors
 from ssvm_dsl.ir.need import Ability, Guarantee, Need, Task
 from ssvm_dsl.ir.parameters import ParameterMap
-from ssvm_dsl.memory import SMALL
 from ssvm_dsl.pausing import pause, time_left
 from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import Registry, registry
@@ -144,8 +143,7 @@ class OpenedPlan:
         caps = [self.plugins.find(BackendSpec, one.backend).caps for one in plans]
         if not all(one.deterministic and one.thread_safe for one in caps) or not self.session.answers_by(self.plan):
             return False
-        considered = [one.n_bytes for plan in (self.plan, *plans) for one in plan.candidates]
-        if max(considered, default=0.0) >= SMALL:  # who fits depends on what is free
+        if any(one.depends_on_memory for one in (self.plan, *plans)):
             return False
         return kept.reserve(self.plan.n_bytes + SLOT_BYTES * self.need.n_slots + SESSION_BYTES)
 

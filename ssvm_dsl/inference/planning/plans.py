@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.ir.need import Ability, Task
+from ssvm_dsl.memory import SMALL
 from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import Registry
 from ssvm_dsl.values import Value
@@ -98,6 +99,15 @@ class Plan(Value):
     def title(self) -> str:
         """The backend, and the bridges on the way to it."""
         return through(self.backend, self.bridges)
+
+    @property
+    def depends_on_memory(self) -> bool:
+        """Whether it may be another one when more or less memory is free: of its backend, or of a faster one.
+
+        What needs little memory is taken to fit whatever is free.
+        """
+        large = [one for one in self.candidates if one.n_bytes >= SMALL]
+        return any(one.title == self.title or not one.seconds > self.seconds for one in large)
 
     def following(
         self, err: Exception, plugins: Registry, task: Task | None = None, ability: Ability | None = None

@@ -38,7 +38,7 @@ def to_array(tensor: torch.Tensor, what: str) -> NDArray[Any]:
             f"{what} are on {tensor.device}: they are moved to the CPU, where structured inference runs, and back",
             DeviceWarning, stacklevel=4,
         )  # fmt: skip
-    return tensor.detach().cpu().numpy()
+    return tensor.numpy(force=True)
 
 
 def to_arrays(scores: Mapping[str, torch.Tensor]) -> dict[str, NDArray[Any]]:
@@ -48,7 +48,8 @@ def to_arrays(scores: Mapping[str, torch.Tensor]) -> dict[str, NDArray[Any]]:
 
 def like(array: NDArray[Any] | float, tensor: torch.Tensor) -> torch.Tensor:
     """Return an array as a tensor of the precision and on the device of another one."""
-    return torch.from_numpy(np.ascontiguousarray(array)).to(tensor)
+    made = torch.from_numpy(np.ascontiguousarray(array))
+    return made if made.dtype == tensor.dtype and tensor.device.type == "cpu" else made.to(tensor)
 
 
 def summed(made: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:

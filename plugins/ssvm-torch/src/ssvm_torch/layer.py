@@ -13,7 +13,7 @@ from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.scoring import ScoredAnswers, Scorer
 from ssvm_torch.arrays import Scores, as_mask, as_states, plain_label, to_arrays
 from ssvm_torch.inputs import Batch, read_inputs
-from ssvm_torch.risks import RISKS, Expected, Question, Risk, reduced
+from ssvm_torch.risks import RISKS, BatchQuestion, Expected, RiskFunction
 from ssvm_torch.sampling import draw
 from ssvm_torch.weights import scores_of, weight_shape
 
@@ -94,7 +94,7 @@ class StructuredLayer(torch.nn.Module):
 
     def _question(
         self, inputs: Any, mask: Any, lengths: Any, data: Any, truth: Any = None
-    ) -> tuple[Question, Scores]:
+    ) -> tuple[BatchQuestion, Scores]:
         """Return what is asked about a batch, and its scores."""
         batch = read_inputs(self.scorer, inputs)
         scores = self._scores(batch)
@@ -107,9 +107,9 @@ class StructuredLayer(torch.nn.Module):
             asked["lengths"] = batch.lengths
         if truth is not None:
             asked["truth"] = as_states(truth, self.scorer)
-        return Question(self.scorer, list(scores), asked), scores
+        return BatchQuestion(self.scorer, list(scores), asked), scores
 
-    def _answer(self, question: Question, scores: Scores, **more: Any) -> ScoredAnswers:
+    def _answer(self, question: BatchQuestion, scores: Scores, **more: Any) -> ScoredAnswers:
         return question.answer(to_arrays(scores), **more)
 
     # -- what it is for -----------------------------------------------------------------------------------
@@ -152,12 +152,20 @@ class StructuredLayer(torch.nn.Module):
             raise OptionError(f"reduction is one of {', '.join(REDUCTIONS)}, got {reduction!r}")
         question, scores = self._question(inputs, mask, lengths, data, truth)
         n = max(len(one) for name, one in scores.items() if one.dim() > len(self.scorer.templates[name].shape))
-        weights = torch.ones(n, dtype=torch.float64) if sample_weight is None else sample_weight
-        if weights.shape != (n,):
-            raise DataError("sample_weight", expected=f"{n} numbers", found=f"shape {tuple(weights.shape)}")
-        coef = weights.detach().cpu().double().numpy() / (n if reduction == "mean" else 1)
-        losses = Risk.apply(question, self.risk, coef, *scores.values())
-        return reduced(losses, reduction, weights.to(losses))
+        share = 1.0 / n if reduction == "mean" else 1.0
+        if sample_weight is None:
+            coef = np.full(n, share)
+        elif sample_weight.shape == (n,):
+            coef = share * sample_weight.detach().cpu().double().numpy()
+        else:
+            raise DataError("sample_weight", expected=f"{n} numbers", found=f"shape {tuple(sample_weight.shape)}")
+        learnt = sample_weight is not None and sample_weight.requires_grad
+        whole = reduction != "none" and not learnt
+        made: torch.Tensor = RiskFunction.apply(question, self.risk, coef, whole, *scores.values())
+        if whole or sample_weight is None:
+            return made
+        made = made * sample_weight.to(made)
+        return made if reduction == "none" else share * made.sum()
 
     @torch.no_grad()
     def decode(self, inputs: Any, *, mask: Any = None, lengths: Any = None, data: Any = None) -> Any:

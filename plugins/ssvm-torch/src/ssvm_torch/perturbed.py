@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.scoring import Scorer
 from ssvm_torch.arrays import Scores, as_mask, like, to_arrays
-from ssvm_torch.risks import Question
+from ssvm_torch.risks import BatchQuestion
 from ssvm_torch.sparsemap import penalised
 
 
@@ -27,7 +27,7 @@ class _Perturbed(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, question: Question, on: list[str], samples: int, sigma: float, seed: int, *scores: torch.Tensor
+        ctx: Any, question: BatchQuestion, on: list[str], samples: int, sigma: float, seed: int, *scores: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
         given = to_arrays(dict(zip(question.names, scores, strict=True)))
         arrays = {name: one.astype(np.float64) for name, one in given.items()}
@@ -99,5 +99,5 @@ def perturbed(
         raise OptionError(f"perturbed: samples is at least 1 and sigma above 0, got {samples} and {sigma}")
     chosen = penalised(scorer, scores, on)
     asked = {"mask": as_mask(mask), "lengths": as_mask(lengths), "data": data}
-    made = _Perturbed.apply(Question(scorer, list(scores), asked), chosen, samples, sigma, seed, *scores.values())
+    made = _Perturbed.apply(BatchQuestion(scorer, list(scores), asked), chosen, samples, sigma, seed, *scores.values())
     return dict(zip(chosen, made, strict=True))

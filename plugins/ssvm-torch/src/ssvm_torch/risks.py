@@ -25,7 +25,7 @@ STEP = 2.0**-10
 
 
 @dataclass(eq=False)
-class Question:
+class BatchQuestion:
     """What is asked about a batch of scores.
 
     Parameters
@@ -47,53 +47,53 @@ class Question:
 
 
 def _gradients(
-    scores: Sequence[torch.Tensor], names: Sequence[str], counts: dict[str, NDArray[Any]], minus: Any = None
+    scores: Sequence[torch.Tensor], names: Sequence[str], counts: dict[str, NDArray[Any]]
 ) -> list[torch.Tensor]:
-    """Return counts, less others, as gradients of the scores."""
-    made = []
-    for name, tensor in zip(names, scores, strict=True):
-        found = counts[name] if minus is None else counts[name] - minus[name]
-        made.append(like(found, tensor))
-    return made
+    """Return counts as gradients of the scores."""
+    return [like(counts[name], tensor) for name, tensor in zip(names, scores, strict=True)]
 
 
-class Risk(torch.autograd.Function):
+class RiskFunction(torch.autograd.Function):
     """The risk of each example, ``shape (B,)``: ``max_y or log sum exp (score(y) + loss(y)) - score(truth)``.
 
-    Sums over labellings are weighed while they are made, by what the caller will weigh the risks by; should other
-    weights come back, they are made again.
+    With ``whole`` it is the sum of these, weighed.  Sums over labellings are weighed while they are made, by what the
+    caller will weigh the risks by; should other weights come back, they are made again.
     """
 
     @staticmethod
-    def forward(ctx: Any, question: Question, risk: str, weights: NDArray[Any], *scores: torch.Tensor) -> torch.Tensor:
+    def forward(
+        ctx: Any, question: BatchQuestion, risk: str, weights: NDArray[Any], whole: bool, *scores: torch.Tensor
+    ) -> torch.Tensor:
         arrays = to_arrays(dict(zip(question.names, scores, strict=True)))
         task, augmented = RISKS[risk]
         more: dict[str, Any] = {"task": task, "augmented": augmented}
         if task == "log_z":
             more["weights"] = weights
         found = question.answer(arrays, **more)
-        ctx.question, ctx.more, ctx.found, ctx.weights = question, more, found, weights
+        ctx.question, ctx.more, ctx.found, ctx.weights, ctx.whole = question, more, found, weights, whole
         ctx.save_for_backward(*scores)
         upper = found.log_z if task == "log_z" else found.score
-        return like(upper - found.truth_score, scores[0])
+        each = upper - found.truth_score
+        return scores[0].new_tensor(weights @ each) if whole else like(each, scores[0])
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
         scores, found, question = ctx.saved_tensors, ctx.found, ctx.question
-        coef = grad.detach().cpu().double().numpy()
-        truth = found.truth_counts(coef)
+        factor: float | None = grad.item() if ctx.whole else None
+        coef = grad.detach().cpu().double().numpy() if factor is None else factor * ctx.weights
         if ctx.more["task"] == "best":
-            return None, None, None, *_gradients(scores, question.names, found.counts(coef), truth)
-        factor = proportion(coef, ctx.weights)
+            return None, None, None, None, *_gradients(scores, question.names, found.counts(coef, less_truth=True))
+        if factor is None:
+            factor = proportion(coef, ctx.weights)
         if factor is None:
             more = ctx.more | {"weights": coef}
             found = question.answer(to_arrays(dict(zip(question.names, scores, strict=True))), **more)
             factor = 1.0
-        counts = found.counts()
+        counts = found.counts(less_truth=True)
         if factor != 1.0:
             counts = {name: factor * one for name, one in counts.items()}
-        return None, None, None, *_gradients(scores, question.names, counts, truth)
+        return None, None, None, None, *_gradients(scores, question.names, counts)
 
 
 def proportion(coef: NDArray[Any], weights: NDArray[Any]) -> float | None:
@@ -114,7 +114,7 @@ class Expected(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, question: Question, *scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def forward(ctx: Any, question: BatchQuestion, *scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
         ctx.question = question
         ctx.save_for_backward(*scores)
         counts = question.answer(to_arrays(dict(zip(question.names, scores, strict=True))), task="log_z").counts()
@@ -134,7 +134,7 @@ class Expected(torch.autograd.Function):
 
 
 def _slope(
-    question: Question, scores: dict[str, NDArray[Any]], way: dict[str, NDArray[Any]], step: float
+    question: BatchQuestion, scores: dict[str, NDArray[Any]], way: dict[str, NDArray[Any]], step: float
 ) -> dict[str, NDArray[Any]]:
     """Return the derivative of expected counts along a direction."""
 
@@ -147,13 +147,3 @@ def _slope(
         name: (8.0 * (near[0][name] - near[1][name]) - (far[0][name] - far[1][name])) / (12.0 * step)
         for name in scores
     }
-
-
-def reduced(losses: torch.Tensor, reduction: str, weights: torch.Tensor) -> torch.Tensor:
-    """Return weighed losses as they are, their sum, or their mean."""
-    made = losses * weights
-    if reduction == "none":
-        return made
-    return made.sum() if reduction == "sum" else made.sum() / len(made)
-
-

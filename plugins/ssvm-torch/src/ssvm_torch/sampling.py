@@ -9,11 +9,11 @@ import torch
 from numpy.typing import NDArray
 
 from ssvm_dsl.errors import OptionError
-from ssvm_torch.risks import Question
+from ssvm_torch.risks import BatchQuestion
 
 
 def draw(
-    question: Question, scores: dict[str, NDArray[Any]], label: str, n: int, seed: int | None,
+    question: BatchQuestion, scores: dict[str, NDArray[Any]], label: str, n: int, seed: int | None,
     width: tuple[int, ...] | None,
 ) -> torch.Tensor:  # fmt: skip
     """Return n samples of the label of each example, ``shape (n, B, *positions)``, -1 where there are none.
@@ -45,7 +45,7 @@ def draw(
     return torch.from_numpy(out)
 
 
-def unary_of(question: Question, scores: dict[str, NDArray[Any]], label: str | None = None) -> str:
+def unary_of(question: BatchQuestion, scores: dict[str, NDArray[Any]], label: str | None = None) -> str:
     """Return a factor with padded scores for each state of each position of a label (the only one).
 
     Raises

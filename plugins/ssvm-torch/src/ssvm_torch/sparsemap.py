@@ -23,7 +23,7 @@ from torch.autograd.function import once_differentiable
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.scoring import ScoredAnswers, Scorer
 from ssvm_torch.arrays import Scores, as_mask, as_states, like, summed, to_arrays
-from ssvm_torch.risks import Question
+from ssvm_torch.risks import BatchQuestion
 
 #: Added to squared lengths of labellings, so that those that depend on each other have a unique solution.
 RIDGE = 1e-11
@@ -75,7 +75,7 @@ class ActiveSet:
         return self.counts(v)
 
 
-def solve(question: Question, scores: dict[str, NDArray[Any]], on: Sequence[str], max_iter: int) -> ActiveSet:
+def solve(question: BatchQuestion, scores: dict[str, NDArray[Any]], on: Sequence[str], max_iter: int) -> ActiveSet:
     """Return the active set of each example at the optimum."""
     scores = {name: one.astype(np.float64) for name, one in scores.items()}
     wanted = _flat({name: np.where(np.isfinite(scores[name]), scores[name], 0.0) for name in on}, on)
@@ -193,7 +193,7 @@ class _Mean(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, question: Question, on: list[str], max_iter: int, *scores: torch.Tensor
+        ctx: Any, question: BatchQuestion, on: list[str], max_iter: int, *scores: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
         arrays = to_arrays(dict(zip(question.names, scores, strict=True)))
         ctx.question, ctx.on, ctx.found = question, on, solve(question, arrays, on, max_iter)
@@ -216,7 +216,7 @@ class _Loss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, question: Question, on: list[str], max_iter: int, *scores: torch.Tensor
+        ctx: Any, question: BatchQuestion, on: list[str], max_iter: int, *scores: torch.Tensor
     ) -> torch.Tensor:
         arrays = to_arrays(dict(zip(question.names, scores, strict=True)))
         found = solve(question, arrays, on, max_iter)
@@ -265,7 +265,7 @@ def sparsemap(
         Labellings that are looked for at most.
     """
     chosen = penalised(scorer, scores, on)
-    question = Question(scorer, list(scores), _sizes(mask, lengths, data))
+    question = BatchQuestion(scorer, list(scores), _sizes(mask, lengths, data))
     return dict(zip(chosen, _Mean.apply(question, chosen, max_iter, *scores.values()), strict=True))
 
 
@@ -289,7 +289,7 @@ class SparseMap(torch.nn.Module):
         """Return the loss of each example; ``shape (B,)``."""
         chosen = penalised(self.scorer, scores, self.on)
         asked = _sizes(mask, lengths, data) | {"truth": as_states(truth, self.scorer)}
-        question = Question(self.scorer, list(scores), asked)
+        question = BatchQuestion(self.scorer, list(scores), asked)
         found: torch.Tensor = _Loss.apply(question, chosen, self.max_iter, *scores.values())
         return found
 
