@@ -5,7 +5,7 @@
 
 import numpy as np
 
-from ssvm_dsl import CountingPredictor, Dicycles, MultiLabel
+from ssvm_dsl import CountingPredictor, Dicycles, Subsets
 from ssvm_dsl.datasets import make_identity, make_tours
 
 
@@ -18,7 +18,7 @@ def subsets():
     """Every subset of five labels is an output: the batch solver, and one pass of the stochastic one."""
     X, Y = make_identity(1000)
     for options in ({"solver": "ncg"}, {"solver": "sgd", "truncation": 0.19, "step": 8.0}):
-        found = CountingPredictor(MultiLabel(5), kernel="rbf", lam=0.01, **options).fit(X, Y)
+        found = CountingPredictor(Subsets(5), kernel="rbf", lam=0.01, **options).fit(X, Y)
         report = found.report_
         print(f"{report.solver}: objective {report.objective:.4f}, {report.relative_gap:.2%} above the optimum", end="")
         print(f", {report.n_support} coefficients, right subsets {found.score(X, Y):.0%}")

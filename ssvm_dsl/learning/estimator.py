@@ -1,14 +1,14 @@
-"""``Estimator``: what scikit-learn's tools ask of an estimator, without importing scikit-learn.
+"""``Estimator``: an estimator of scikit-learn that does not import scikit-learn.
 
-Its ``BaseEstimator`` brings ``scipy.stats`` and pandas with it: 1.3 s and 95 MB for every process that imports an
-estimator, whether it uses a tool of scikit-learn or not.  ``clone``, ``GridSearchCV``, pipelines and scorers ask for
-methods, not for the class; scikit-learn is imported when one of them asks.
+Its ``BaseEstimator`` brings ``scipy.stats`` and pandas with it: 1.1 s and 100 MB for every process that imports an
+estimator, whether it uses a tool of scikit-learn or not.  Nobody can ask ``isinstance(svm, BaseEstimator)`` without
+having imported it, though: once it is loaded, ``BaseEstimator`` becomes a base class of :class:`Estimator`.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
@@ -33,7 +33,16 @@ def not_fitted(text: str) -> Exception:
 
 
 class Estimator(CheckedCalls):
-    """An estimator whose parameters are those of ``__init__``, each kept in an attribute of its name."""
+    """An estimator whose parameters are those of ``__init__``, each kept in an attribute of its name.
+
+    All estimators are scikit-learn's ``BaseEstimator`` from the first moment at which one is made, or asked for its
+    parameters, tags or picture, while scikit-learn is loaded.
+    """
+
+    def __new__(cls, *args: Any, **named: Any) -> Any:
+        """Make an instance, of scikit-learn's class where that is loaded."""
+        join_scikit_learn()
+        return super().__new__(cls)
 
     if TYPE_CHECKING:  # subclasses list their parameters
 
@@ -50,12 +59,18 @@ class Estimator(CheckedCalls):
         return plug_in_option(name)
 
     @classmethod
+    def _of_model(cls, model: Any, parameters: Mapping[str, Any]) -> Self:
+        """Return an estimator of a model."""
+        return cls(model, **parameters)
+
+    @classmethod
     def _get_param_names(cls) -> list[str]:
         """Return the names of the parameters, sorted."""
         return sorted(name for name in signature(cls).parameters)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; ``deep`` adds those of estimators among them as ``name__parameter``."""
+        join_scikit_learn()
         out: dict[str, Any] = {}
         for name in self._get_param_names():
             value = out[name] = getattr(self, name)
@@ -88,6 +103,9 @@ class Estimator(CheckedCalls):
                 raise KeywordError(f"{key}: parameter '{name}' ({old!r}) has no parameters")
         return self
 
+    def _follow(self, other: Self) -> None:
+        """Take from the estimator that this one is a copy of what belongs to neither parameters nor weights."""
+
     def __repr__(self) -> str:
         """Return the class and the parameters that differ from their defaults."""
         defaults = signature(type(self)).parameters
@@ -99,9 +117,38 @@ class Estimator(CheckedCalls):
         """Return what scikit-learn is to know: nothing is asked of the data, which are lists of examples."""
         from sklearn.utils import Tags, TargetTags
 
+        join_scikit_learn()
         return Tags(estimator_type=None, target_tags=TargetTags(required=False))
+
+    def _repr_html_(self) -> str:
+        """Return the estimator as notebooks show it, drawn by scikit-learn."""
+        from sklearn.utils import estimator_html_repr
+
+        join_scikit_learn()
+        text: str = estimator_html_repr(self)
+        return text
+
+
+def join_scikit_learn() -> None:
+    """Make all estimators scikit-learn's, if it is loaded."""
+    base = getattr(sys.modules.get("sklearn.base"), "BaseEstimator", None)  # none while it is being imported
+    if base is None or issubclass(Estimator, base):
+        return
+    Estimator.__bases__ = (CheckedCalls, base)
+    for kind in _subclasses(Estimator):  # as if they had been declared now: set_fit_request and the like
+        base.__init_subclass__.__func__(kind)
+
+
+def _subclasses(kind: type) -> Iterator[type]:
+    """Yield a class and all that descend from it."""
+    yield kind
+    below: list[type] = kind.__subclasses__()
+    for one in below:
+        yield from _subclasses(one)
 
 
 def clone(estimator: Any) -> Any:
     """Return an estimator with the same parameters (copies of them), not fitted, as ``sklearn.base.clone`` does."""
-    return type(estimator)(**{name: deepcopy(value) for name, value in estimator.get_params(deep=False).items()})
+    made = type(estimator)(**{name: deepcopy(value) for name, value in estimator.get_params(deep=False).items()})
+    made._follow(estimator)
+    return made

@@ -36,6 +36,7 @@ LAYERS["scoring"] = LAYERS["inference"] | {"inference"}
 LAYERS["learning"] = LAYERS["inference"] | {"inference", "io", "report", "processors", "version"}
 LAYERS["datasets"] = {"errors", "learning"}  # generators search for best outputs
 LAYERS["testing"] = LAYERS["learning"] | {"learning"}
+LAYERS["models"] = LAYERS["learning"] | {"learning", "datasets"}
 LAYERS["cli"] = LAYERS["learning"] | {"learning", "datasets", "testing"}
 
 #: What plug-ins may import of ``ssvm_dsl``: the names in ``__all__`` of these (all public names of ``errors``).

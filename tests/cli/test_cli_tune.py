@@ -22,8 +22,8 @@ from ssvm_dsl import (
     Input,
     Label,
     Model,
-    MultiLabel,
     StructuredSVM,
+    Subsets,
     grid_scores,
 )
 from ssvm_dsl.cli.explain.examples import import_file
@@ -52,7 +52,7 @@ groups = [i // 4 for i in range(24)]
 short = StructuredSVM(Word, max_passes=1, tol=1e-9)
 reg = StructuredRegressor(Word, max_passes=20, tol=0.1)
 values = [float(len(y)) for y in Y]
-count = CountingPredictor(MultiLabel(3), lam=0.1)
+count = CountingPredictor(Subsets(3), lam=0.1)
 rng = np.random.default_rng(0)
 Z = rng.normal(size=(24, 3))
 
@@ -307,8 +307,8 @@ def test_grids_of_entries_of_parameters():
 
 def test_arrays_and_sparse_rows_are_parted():
     X, Y = make_identity(40)
-    found = grid_scores(CountingPredictor(MultiLabel(5), lam=0.1), {"lam": [0.01, 100.0]}, X, Y, folds=4)
-    other = GridSearchCV(CountingPredictor(MultiLabel(5)), {"lam": [0.01, 100.0]}, cv=KFold(4)).fit(X, Y)
+    found = grid_scores(CountingPredictor(Subsets(5), lam=0.1), {"lam": [0.01, 100.0]}, X, Y, folds=4)
+    other = GridSearchCV(CountingPredictor(Subsets(5)), {"lam": [0.01, 100.0]}, cv=KFold(4)).fit(X, Y)
     np.testing.assert_allclose(found.means, other.cv_results_["mean_test_score"])
     assert found.at_edge() == {"lam": "smallest"}
     ax = plot_grid(found)

@@ -10,7 +10,7 @@ import mutations
 import numpy as np
 
 import archives
-from ssvm_dsl import CountingPredictor, Dicycles, MultiLabel, OutputSpace
+from ssvm_dsl import CountingPredictor, Dicycles, OutputSpace, Subsets
 from ssvm_dsl.errors import DataError, FileFormatError, OptionError, TrainingError
 
 UNIT, SHORT, LIMIT = "fits", 2, 60.0
@@ -27,7 +27,7 @@ SOLVERS: tuple[dict[str, Any], ...] = (
 
 def trial(rng: np.random.Generator, scratch: Path) -> int:
     """Fit one data set by every solver; no objective is below the bound of any of them."""
-    space: OutputSpace = (MultiLabel, Dicycles)[rng.integers(2)](int(rng.integers(3, 5)))
+    space: OutputSpace = (Subsets, Dicycles)[rng.integers(2)](int(rng.integers(3, 5)))
     outputs, n = list(space.outputs()), int(rng.integers(1, 12))
     X = rng.normal(size=(n, int(rng.integers(1, 4)))) * 10.0 ** rng.integers(-5, 5)
     X = X[rng.integers(n, size=n)] if rng.random() < 0.3 else X

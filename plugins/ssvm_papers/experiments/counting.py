@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl import CountingPredictor, Dicycles, MultiLabel
+from ssvm_dsl import CountingPredictor, Dicycles, Subsets
 from ssvm_dsl.datasets import Tours, make_identity, make_tours
 from ssvm_dsl.ir import F64
 from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
@@ -34,7 +34,7 @@ Timings = dict[str, tuple[float, float]]
 TOL, STEP = 1e-3, 16.0
 
 #: The identity task: an RBF kernel of the default width.
-IDENTITY: dict[str, Any] = {"space": MultiLabel(5), "kernel": "rbf", "lam": 0.1}
+IDENTITY: dict[str, Any] = {"space": Subsets(5), "kernel": "rbf", "lam": 0.1}
 
 #: The tours: 15 hidden policies over 10 nodes, the linear kernel; and how they are learnt.
 TOURS: dict[str, Any] = {"space": Dicycles(10), "kernel": "linear", "lam": 0.1}

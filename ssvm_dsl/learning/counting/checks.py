@@ -25,7 +25,7 @@ def check_predictor(predictor: Any) -> None:
         Names the parameter, the expected value and the given one.
     """
     if not isinstance(predictor.space, OutputSpace):
-        raise OptionError(f"space is an OutputSpace such as MultiLabel(5) or Dicycles(10), got {predictor.space!r}")
+        raise OptionError(f"space is an OutputSpace such as Subsets(5) or Dicycles(10), got {predictor.space!r}")
     check_strength(predictor.C, predictor.lam)
     chosen_decoder(predictor.space, predictor.decoder)
     for name, known in (("solver", SOLVERS), ("certificate", ("auto", *CERTIFICATES))):

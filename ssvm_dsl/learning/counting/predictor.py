@@ -48,7 +48,7 @@ class CountingPredictor(Estimator):
     Parameters
     ----------
     space : OutputSpace
-        :class:`MultiLabel`, :class:`Dicycles`, or a user-defined one.
+        :class:`Subsets`, :class:`Dicycles`, or a user-defined one.
     kernel : str or function
         Between inputs: ``"rbf"``, ``"linear"``, ``"polynomial"``, or a function of arrays of shapes (m, p) and (n, p)
         that returns the Gram matrix (m, n).
@@ -97,7 +97,7 @@ class CountingPredictor(Estimator):
 
     Examples
     --------
-    >>> reg = CountingPredictor(MultiLabel(5), kernel="rbf", C=10.0).fit(X, Y)
+    >>> reg = CountingPredictor(Subsets(5), kernel="rbf", C=10.0).fit(X, Y)
     >>> reg.predict(X_test); reg.decision_function(X_test); print(reg.report_)
     """
 

@@ -18,10 +18,10 @@ from ssvm_dsl.io.arrays_file import read_arrays, write_arrays
 from ssvm_dsl.learning.counting.checks import check_predictor
 from ssvm_dsl.learning.counting.dicycles import Dicycles
 from ssvm_dsl.learning.counting.kernels import NAMES, InputKernel
-from ssvm_dsl.learning.counting.multi_label import MultiLabel
 from ssvm_dsl.learning.counting.output_spaces import OutputSpace
 from ssvm_dsl.learning.counting.report import CountingReport
 from ssvm_dsl.learning.counting.streams import settings
+from ssvm_dsl.learning.counting.subsets import Subsets
 from ssvm_dsl.learning.estimator import Estimator
 from ssvm_dsl.learning.estimators.check_parameters import is_number
 from ssvm_dsl.learning.estimators.fitting.stream import Stream
@@ -31,8 +31,8 @@ FORMAT, VERSION = "ssvm-dsl counting predictor", 1
 Kind = TypeVar("Kind", bound=Estimator)
 
 #: Spaces that a file can hold: by name, the class and its number of features for a size.
-SPACES: dict[str, tuple[type[MultiLabel] | type[Dicycles], Callable[[int], int]]] = {
-    "MultiLabel": (MultiLabel, lambda n: n),
+SPACES: dict[str, tuple[type[Subsets] | type[Dicycles], Callable[[int], int]]] = {
+    "Subsets": (Subsets, lambda n: n),
     "Dicycles": (Dicycles, lambda n: n * (n - 1) // 2),
 }
 

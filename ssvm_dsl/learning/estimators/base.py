@@ -127,7 +127,7 @@ class Learner(Predictor):
         --------
         >>> StructuredSVM.from_weights(OCR, {OCR.emit: emit, OCR.trans: trans}).predict(X)
         """
-        made = cls(model, **parameters)
+        made = cls._of_model(model, parameters)
         made._check()
         fitted = None if fitted_on is None else made._ground(fitted_on).fitted
         made.coef_, made._blocks = lay_weights(model.declaration, weights, fitted)
@@ -139,6 +139,11 @@ class Learner(Predictor):
         for name, value in given.items():
             if name != "self":
                 setattr(self, name, value)
+
+    @property
+    def _strength(self) -> float:
+        """``C``, which tells whether it was given."""
+        return self.C
 
     def _check(self) -> None:
         """Refuse parameters that make no sense."""

@@ -29,7 +29,7 @@ def check_parameters(svm: Any) -> None:
     """
     if not (isinstance(svm.model, type) and issubclass(svm.model, Model)):
         raise OptionError(f"model is a Model class, got {svm.model!r}")
-    check_strength(svm.C, svm.lam)
+    check_strength(svm._strength, svm.lam)
     for name in ("max_passes", "max_seconds"):
         value = getattr(svm, name)
         if not (is_number(value) and value > 0) and not (name == "max_seconds" and value is None):

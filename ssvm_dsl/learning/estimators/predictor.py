@@ -210,7 +210,7 @@ class Predictor(Estimator):
         if Y is None or self.model.declaration.latents:  # of the best states of these
             return self._best(X, Y, time_limit)
         self._check_fitted()
-        grounded = self._ground(X, Y, self._fitted)
+        grounded = self._ground(self._examples(X), self._labels(Y), self._fitted)
         assert grounded.truth is not None
         total = grounded.parameters.dot(self.coef_, grounded.truth)
         constants = grounded.parameters.constants
@@ -247,7 +247,8 @@ class Predictor(Estimator):
         self._check_fitted()
         announce_compiling()
         examples = self._examples(X)
-        labels, clamp = _as_many(Y, "Y", len(examples)), _as_many(given, "given", len(examples))
+        labels = _as_many(self._labels(Y), "Y", len(examples))
+        clamp = _as_many(self._labels(given), "given", len(examples))
 
         def grounder(lo: int, hi: int) -> Grounded:
             part = None if labels is None else labels[lo:hi]
@@ -285,6 +286,10 @@ class Predictor(Estimator):
     def _examples(self, X: Any) -> Sequence[Any]:
         """Return X if it is a list of examples, or a sparse matrix with a row for each."""
         return check_sequence(X, "X", self.model.declaration)
+
+    def _labels(self, Y: Any) -> Any:
+        """Return labels as the model takes them."""
+        return Y
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "coef_"):

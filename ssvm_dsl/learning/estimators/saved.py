@@ -72,7 +72,7 @@ def from_saved(kind: type[Kind], saved: SavedModel, path: str | Path, trusted: b
     # beside lam, C was not given; the file holds it all the same
     without = {"C"} if saved.parameters.get("lam") is not None else set()
     with _of_file(path, f"not the parameters of {kind.__name__}"):
-        new = kind(model, **{key: value for key, value in saved.parameters.items() if key not in without})
+        new = kind._of_model(model, {key: one for key, one in saved.parameters.items() if key not in without})
         made: Any = new
         clone(made).set_params(checkpoint=None)._check()  # its folder may be on another machine
     made.coef_, made._blocks, made._fitted = saved.coef, saved.blocks, saved.fitted

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.errors import DataError, KeywordError, OptionError
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planning.planner import AUTO
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.fit import Callback
 from ssvm_dsl.learning.estimators.check_parameters import check_labels, check_loss
-from ssvm_dsl.learning.estimators.classifier import Classifier
+from ssvm_dsl.learning.estimators.class_scores import ClassScores
 from ssvm_dsl.learning.estimators.fitting.infeasible import RAISE, Trainable, check_infeasible, trainable
 from ssvm_dsl.learning.estimators.fitting.known_labels import warn_of_unknown
 from ssvm_dsl.learning.estimators.fitting.over_shards import ShardedFit
@@ -28,7 +28,7 @@ from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.pausing import within
 
 
-class StructuredSVM(ShardedFit, Classifier):
+class StructuredSVM(ShardedFit, ClassScores):
     """Structural support vector machine of a declared model.
 
     Minimises ``1/2 |w|^2 + C sum_i risk_i(w)`` (or, with ``lam``, ``lam/2 |w|^2 + 1/n sum_i risk_i(w)``), by default
@@ -167,6 +167,8 @@ class StructuredSVM(ShardedFit, Classifier):
         Y: Sequence[Any] | None = None,
         sample_weight: Any = None,
         validation: tuple[Sequence[Any], Sequence[Any]] | None = None,
+        *,
+        y: Sequence[Any] | None = None,
     ) -> StructuredSVM:
         """Learn the weights.
 
@@ -183,6 +185,8 @@ class StructuredSVM(ShardedFit, Classifier):
         validation : tuple (X, Y), optional
             Held-out examples: training ends when ``patience`` looks in a row, at most one a pass, have not raised the
             score on them (``scoring``), and the weights with the best score are kept.
+        y : list of labels, optional
+            Another name of ``Y``, which scikit-learn uses.
 
         Raises
         ------
@@ -194,6 +198,7 @@ class StructuredSVM(ShardedFit, Classifier):
             The model has nothing to score with, or nothing to predict.
         """
         self._check()
+        Y = either(Y, y, "fit")
         deadline = Deadline(self.max_seconds or np.inf)
         if self.executor != THREADS or isinstance(X, PartitionedDataset):
             self._fit_shards(X, Y, sample_weight, validation, deadline)
@@ -301,8 +306,9 @@ class StructuredSVM(ShardedFit, Classifier):
         return self._labellings(X, time_limit, given=_given(Y, "complete"), on_missing=on_missing)
 
     def score(
-        self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None, *, time_limit: float | None = None
-    ) -> float:
+        self, X: Sequence[Any], Y: Sequence[Any] | None = None, sample_weight: Any = None, *,
+        time_limit: float | None = None, y: Sequence[Any] | None = None,
+    ) -> float:  # fmt: skip
         """Return ``1 - (sum of losses) / (sum of largest losses)``: 1 is perfect.
 
         For a Hamming loss without weights it is the share of right variables, for ZeroOne the share of right
@@ -310,11 +316,18 @@ class StructuredSVM(ShardedFit, Classifier):
         """
         self._check_fitted()
         self._check()
-        X = self._examples(X)
+        X, Y = self._examples(X), either(Y, y, "score")
         weight = check_sample_weight(sample_weight, len(X))
         lost_parts, largest = zip(*self._answers(X, losses, Y=_given(Y, "score"), time_limit=time_limit), strict=True)
         lost, most = float(np.dot(weight, np.concatenate(lost_parts))), float(np.dot(weight, np.concatenate(largest)))
         return 1.0 - lost / most if most > 0 else 1.0
+
+
+def either(Y: Any, y: Any, method: str) -> Any:
+    """Return the labels, by whichever name they were given."""
+    if Y is not None and y is not None:
+        raise KeywordError(f"{method}: the labels are given twice, as Y and as y")
+    return Y if y is None else y
 
 
 def _given(Y: Sequence[Any] | None, method: str = "fit") -> Sequence[Any]:

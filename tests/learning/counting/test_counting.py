@@ -10,14 +10,14 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
-from ssvm_dsl import CountingPredictor, Dicycles, MultiLabel, OutputSpace
+from ssvm_dsl import CountingPredictor, Dicycles, OutputSpace, Subsets
 from ssvm_dsl.datasets import make_identity, make_tours
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
 from ssvm_dsl.learning.counting.kernels import Gram, InputKernel
 from ssvm_dsl.learning.counting.objective import CountingObjective, CountingRisk
 from ssvm_dsl.testing import check_output_space
 
-SEVERAL = {"subsets": (MultiLabel(3), (1, 2, 7)), "cycles": (Dicycles(4), (1, 3, 19))}
+SEVERAL = {"subsets": (Subsets(3), (1, 2, 7)), "cycles": (Dicycles(4), (1, 3, 19))}
 
 
 class Classes(OutputSpace):
@@ -59,7 +59,7 @@ class Classes(OutputSpace):
         return iter(range(self.n_features))
 
 
-@pytest.mark.parametrize("space", [*map(MultiLabel, range(1, 9)), *map(Dicycles, range(3, 7)), Classes(4)], ids=repr)
+@pytest.mark.parametrize("space", [*map(Subsets, range(1, 9)), *map(Dicycles, range(3, 7)), Classes(4)], ids=repr)
 def test_closed_forms_equal_enumeration(space):
     check_output_space(space, n=3)
 
@@ -76,7 +76,7 @@ def test_the_kit_sees_wrong_spaces(monkeypatch):
 
 
 def test_huge_spaces_have_means():
-    assert np.isclose(MultiLabel(3000).second_moment[0, 1], 0.25)
+    assert np.isclose(Subsets(3000).second_moment[0, 1], 0.25)
     space = Dicycles(30)
     assert np.isfinite(space.second_moment).all()
     assert 0 < space.second_moment[0, 0] < 2 / 29  # a cycle has 30 steps at most, and there are 435 pairs
@@ -117,7 +117,7 @@ def test_the_papers_equation_with_coefficients_of_one():
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "polynomial"])
 def test_gradients_are_finite_differences(kernel):
-    rng, space = np.random.default_rng(2), MultiLabel(2)
+    rng, space = np.random.default_rng(2), Subsets(2)
     X, weight = rng.normal(size=(4, 3)), np.array([1.0, 0.0, 2.0, 0.5])
     risk = risk_of(space, [[(0, 1)], [(1, 1), (0, 0)], [(1, 0)], [(0, 0)]], weight)
     objective = CountingObjective(risk, Gram(InputKernel(kernel), X, keep=True), lam=0.3)
@@ -139,14 +139,14 @@ def test_conjugate_gradient_reaches_the_closed_form(kernel):
     X, Y = make_identity(40, 3, random_state=1)
     several = [[y, 1 - y] if i % 7 == 0 else y for i, y in enumerate(Y)]
     weight = np.linspace(0.0, 2.0, 40)
-    best = CountingPredictor(MultiLabel(3), kernel, solver="closed-form", C=0.5).fit(X, several, weight)
+    best = CountingPredictor(Subsets(3), kernel, solver="closed-form", C=0.5).fit(X, several, weight)
     assert best.report_.relative_gap < 1e-10
     assert best.report_.n_support <= 8
-    found = CountingPredictor(MultiLabel(3), kernel, C=0.5, tol=1e-6).fit(X, several, weight)
+    found = CountingPredictor(Subsets(3), kernel, C=0.5, tol=1e-6).fit(X, several, weight)
     assert found.report_.reason == "tolerance"
     assert np.isclose(found.report_.objective, best.report_.objective, rtol=1e-6)
     assert np.allclose(found.decision_function(X), best.decision_function(X), atol=1e-2)
-    other = CountingPredictor(MultiLabel(3), kernel, lam=1 / (0.5 * 40), tol=1e-6).fit(X, several, weight)
+    other = CountingPredictor(Subsets(3), kernel, lam=1 / (0.5 * 40), tol=1e-6).fit(X, several, weight)
     assert np.isclose(40 * 0.5 * other.report_.objective, best.report_.objective, rtol=1e-6)
 
 
@@ -166,7 +166,7 @@ def test_bounds_hold():
 
 def test_stochastic_descent_approaches_the_optimum():
     X, Y = make_identity(400)
-    asked = CountingPredictor(MultiLabel(5), lam=0.1, solver="sgd", step=4.0)
+    asked = CountingPredictor(Subsets(5), lam=0.1, solver="sgd", step=4.0)
     gaps = [asked.set_params(truncation=tau).fit(X, Y).report_.relative_gap for tau in (0.05, 0.5, None)]
     assert gaps[0] > gaps[1] > gaps[2]
     assert gaps[1] < 0.02
@@ -187,7 +187,7 @@ def test_limits_are_kept():
         ({"solver": "ncg", "tol": 0.0, "max_seconds": 1e-9}, "seconds"),
         ({"solver": "sgd", "max_seconds": 1e-9}, "seconds"), ({"solver": "sgd"}, "passes"),
     ):  # fmt: skip
-        report = CountingPredictor(MultiLabel(5), lam=1e-3, **options).fit(X, Y).report_
+        report = CountingPredictor(Subsets(5), lam=1e-3, **options).fit(X, Y).report_
         assert report.reason == reason
         assert report.lower_bound <= report.objective
         assert str(report).count("\n") == 6
@@ -197,7 +197,7 @@ def test_limits_are_kept():
 def test_one_step_is_the_papers():
     """A new coefficient -eta gradient, the old ones times 1 - lam eta, with eta = p / (lam t)."""
     X, Y = make_identity(3, 2, random_state=3)
-    lam, risk = 2.0, risk_of(MultiLabel(2), [[tuple(y)] for y in Y])
+    lam, risk = 2.0, risk_of(Subsets(2), [[tuple(y)] for y in Y])
     kernel = InputKernel.of("rbf", "scale", 3, 1.0, X)
     alpha = np.zeros((3, 2))
     for t in range(3):
@@ -205,7 +205,7 @@ def test_one_step_is_the_papers():
         gradient = risk.gradient(t, kernel(X[t : t + 1], X)[0] @ alpha)
         alpha *= 1 - lam * eta
         alpha[t] = -eta * gradient
-    asked = CountingPredictor(MultiLabel(2), lam=lam, solver="sgd", step=0.5, delay=0).fit(X, Y)
+    asked = CountingPredictor(Subsets(2), lam=lam, solver="sgd", step=0.5, delay=0).fit(X, Y)
     assert np.allclose(asked.dual_coef_, alpha)
     assert np.allclose(asked.set_params(truncation=2).fit(X, Y).dual_coef_[-1:], alpha[-1:], rtol=0.5)
     assert asked.support_.tolist() == [1, 2]
@@ -226,17 +226,17 @@ def test_tours_are_learnt():
 
 def test_it_is_a_scikit_learn_estimator():
     X, Y = make_identity(60, 3)
-    found = GridSearchCV(CountingPredictor(MultiLabel(3)), {"C": [1e-4, 10.0]}, cv=2).fit(X, Y)
+    found = GridSearchCV(CountingPredictor(Subsets(3)), {"C": [1e-4, 10.0]}, cv=2).fit(X, Y)
     assert found.best_params_ == {"C": 10.0}
     assert found.best_score_ == 1.0
     with pytest.raises(NotFittedError):
-        CountingPredictor(MultiLabel(3)).predict(X)
+        CountingPredictor(Subsets(3)).predict(X)
 
 
 @pytest.mark.parametrize(
     ("change", "word"),
     [
-        ({"space": 5}, "MultiLabel"), ({"kernel": "sigmoid"}, "polynomial"), ({"gamma": 0}, "positive"),
+        ({"space": 5}, "Subsets"), ({"kernel": "sigmoid"}, "polynomial"), ({"gamma": 0}, "positive"),
         ({"solver": "adam"}, "'ncg', 'sgd'"), ({"decoder": "greedy"}, "exact"), ({"truncation": 0}, "positive"),
         ({"delay": -1}, "auto"), ({"certificate": "best"}, "gradient"), ({"lam": 1.0, "C": 2.0}, "same thing"),
         ({"kernel": lambda A, B: A}, "shape"), ({"kernel": lambda A, B: -A @ B.T}, "positive definite"),
@@ -247,13 +247,13 @@ def test_it_is_a_scikit_learn_estimator():
 def test_bad_parameters_are_refused(change, word):
     X, Y = make_identity(5, 3)
     with pytest.raises(OptionError, match=word):
-        CountingPredictor(**({"space": MultiLabel(3)} | change)).fit(X, Y)
+        CountingPredictor(**({"space": Subsets(3)} | change)).fit(X, Y)
 
 
 def test_bad_data_are_refused():
     X, Y = make_identity(5, 3)
-    asked = CountingPredictor(MultiLabel(3))
-    every = list(MultiLabel(3).outputs())
+    asked = CountingPredictor(Subsets(3))
+    every = list(Subsets(3).outputs())
     for given, where in (
         ((X, Y[:4]), "Y: expected 5"), ((X, [*Y[:4], [1, 2, 3]]), "Y, example 4"),
         ((X, [[Y[0], Y[0]], *Y[1:]]), "twice"), ((X, [*Y[:4], 1]), "example 4: expected an output .* found 1"),
@@ -286,4 +286,4 @@ def test_a_norm_that_rounding_hides_is_told():
 def test_kernels_too_large_for_numbers_are_refused(kernel, size):
     X, Y = np.full((3, 1), size), [[1, 0]] * 3
     with pytest.raises(DataError, match=f"X: expected inputs whose {kernel} kernel is at most"):
-        CountingPredictor(MultiLabel(2), kernel=kernel, gamma=1.0).fit(X, Y)
+        CountingPredictor(Subsets(2), kernel=kernel, gamma=1.0).fit(X, Y)

@@ -14,7 +14,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import cross_val_score
 
 import archives
-from ssvm_dsl import CountingPredictor, Dicycles, MultiLabel, OutputSpace, StructuredSVM
+from ssvm_dsl import CountingPredictor, Dicycles, OutputSpace, StructuredSVM, Subsets
 from ssvm_dsl.datasets import make_identity, make_tours
 from ssvm_dsl.errors import DataError, FileFormatError, OptionError, TrainingError
 
@@ -46,8 +46,8 @@ class Teams(OutputSpace):
 
 def cases():
     X, Y = make_identity(40, 3)
-    yield CountingPredictor(MultiLabel(3), C=10.0, tol=1e-4).fit(X, Y), X
-    yield CountingPredictor(MultiLabel(3), kernel="poly", degree=2, lam=0.1, solver="sgd", truncation=0.3).fit(X, Y), X
+    yield CountingPredictor(Subsets(3), C=10.0, tol=1e-4).fit(X, Y), X
+    yield CountingPredictor(Subsets(3), kernel="poly", degree=2, lam=0.1, solver="sgd", truncation=0.3).fit(X, Y), X
     X, Y, _ = make_tours(30, 3, 4)
     yield CountingPredictor(Dicycles(4), kernel="linear", solver="closed-form", decoder="exact").fit(X, Y), X
     made = CountingPredictor(Dicycles(4), lam=0.1, solver="sgd", truncation=20, random_state=3)
@@ -75,18 +75,18 @@ def test_a_space_of_ones_own_is_given_again(tmp_path):
     made.save(tmp_path / "teams")
     with pytest.raises(OptionError, match=r"the space 'Teams' is your own code.*load\(path, space=...\)"):
         CountingPredictor.load(tmp_path / "teams")
-    for wrong in (Teams(5), MultiLabel(4), "Teams"):
+    for wrong in (Teams(5), Subsets(4), "Teams"):
         with pytest.raises(OptionError, match="expected the space 'Teams' with 4 features"):
             CountingPredictor.load(tmp_path / "teams", space=wrong)
     made, _ = next(cases())
     made.save(tmp_path / "labels")
-    with pytest.raises(OptionError, match="the file has the space MultiLabel"):
-        CountingPredictor.load(tmp_path / "labels", space=MultiLabel(4))
+    with pytest.raises(OptionError, match="the file has the space Subsets"):
+        CountingPredictor.load(tmp_path / "labels", space=Subsets(4))
 
 
 def test_what_cannot_be_saved_is_refused(tmp_path):
     X, Y = make_identity(20, 3)
-    made = CountingPredictor(MultiLabel(3), kernel=rbf_kernel).fit(X, Y)
+    made = CountingPredictor(Subsets(3), kernel=rbf_kernel).fit(X, Y)
     with pytest.raises(OptionError, match="kernel is a function, and files hold no code; name one"):
         made.save(tmp_path / "model")
     with pytest.raises(OptionError, match="no folder"):
@@ -99,12 +99,12 @@ def whole(tmp_path_factory):
     """The bytes of a file with a stream."""
     path = tmp_path_factory.mktemp("models") / "model"
     X, Y = make_identity(12, 3)
-    CountingPredictor(MultiLabel(3), lam=0.1, solver="sgd", truncation=9).partial_fit(X, Y).save(path)
+    CountingPredictor(Subsets(3), lam=0.1, solver="sgd", truncation=9).partial_fit(X, Y).save(path)
     return path.read_bytes()
 
 
 CHANGES = {
-    "format": [("format", "x"), ("version", 2), ("space", None), ("space", {"kind": "MultiLabel", "n": 4})],
+    "format": [("format", "x"), ("version", 2), ("space", None), ("space", {"kind": "Subsets", "n": 4})],
     "space": [("space", {"kind": "Dicycles", "n": 3.0}), ("space", {"kind": "os", "n": 3}), ("kernel", {})],
     "parameters": [("parameters", {}), ("stream", {}), ("stream", None), ("report", {}), ("report", None)],
 }
@@ -170,7 +170,7 @@ def refused(data, tmp_path):
 def test_batches_have_the_coefficients_of_one_pass(truncation, kernel):
     X, Y = make_identity(150, 4)
     made = CountingPredictor(
-        MultiLabel(4), kernel=kernel, gamma=0.3, lam=0.05, solver="sgd", delay=300.0, step=2.0, truncation=truncation
+        Subsets(4), kernel=kernel, gamma=0.3, lam=0.05, solver="sgd", delay=300.0, step=2.0, truncation=truncation
     )
     whole, stream, weight = clone(made).fit(X, Y, np.linspace(0.5, 1.5, 150)), clone(made), np.linspace(0.5, 1.5, 150)
     for lo, hi in ((0, 1), (1, 66), (66, 67), (67, 140), (140, 150)):
@@ -185,7 +185,7 @@ def test_batches_have_the_coefficients_of_one_pass(truncation, kernel):
 
 def test_a_saved_stream_goes_on_bit_for_bit(tmp_path):
     X, Y = make_identity(90, 3)
-    made = CountingPredictor(MultiLabel(3), C=0.5, solver="sgd", truncation=25)
+    made = CountingPredictor(Subsets(3), C=0.5, solver="sgd", truncation=25)
     made.partial_fit(X[:40], Y[:40]).save(tmp_path / "model")
     read = CountingPredictor.load(tmp_path / "model")
     for one in (made, read):
@@ -197,7 +197,7 @@ def test_a_saved_stream_goes_on_bit_for_bit(tmp_path):
 
 def test_a_longer_delay_is_kept():
     X, Y = make_identity(30, 3)
-    made = CountingPredictor(MultiLabel(3), kernel="linear", lam=1e-4, solver="sgd").partial_fit(X, Y)
+    made = CountingPredictor(Subsets(3), kernel="linear", lam=1e-4, solver="sgd").partial_fit(X, Y)
     first = made._stream.values["delay"]
     assert made.partial_fit(3.0 * X, Y)._stream.values["delay"] > first
     longest = made._stream.values["delay"]
@@ -208,10 +208,10 @@ def test_a_longer_delay_is_kept():
 def test_streams_that_cannot_go_on_say_so_and_stay_as_they_are():
     X, Y = make_identity(30, 3)
     with pytest.raises(TrainingError, match=r"solver='ncg' needs all examples at once.*set solver='sgd'"):
-        CountingPredictor(MultiLabel(3)).partial_fit(X, Y)
+        CountingPredictor(Subsets(3)).partial_fit(X, Y)
     with pytest.raises(OptionError, match=r"share of all examples.*whole number"):
-        CountingPredictor(MultiLabel(3), solver="sgd", truncation=0.5).partial_fit(X, Y)
-    made = CountingPredictor(MultiLabel(3), solver="sgd", lam=0.1).partial_fit(X, Y)
+        CountingPredictor(Subsets(3), solver="sgd", truncation=0.5).partial_fit(X, Y)
+    made = CountingPredictor(Subsets(3), solver="sgd", lam=0.1).partial_fit(X, Y)
     before = made.dual_coef_.copy()
     for call, kind, text in (
         (lambda: made.partial_fit(X[:, :2], Y), DataError, "3 columns, as in fit"),
@@ -233,7 +233,7 @@ def test_streams_that_cannot_go_on_say_so_and_stay_as_they_are():
 
 def test_scikit_learn_scores_and_clones_it():
     X, Y = make_identity(60, 3)
-    made = CountingPredictor(MultiLabel(3), C=10.0, solver="sgd")
+    made = CountingPredictor(Subsets(3), C=10.0, solver="sgd")
     assert cross_val_score(made, X, Y, cv=3).shape == (3,)
     assert repr(clone(made).get_params()) == repr(made.get_params())
     assert clone(made).set_params(C=2.0, step=3.0).step == 3.0

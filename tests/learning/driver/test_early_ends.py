@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from small import Case, Word
 from ssvm_dsl import (
     CountingPredictor,
-    MultiLabel,
     StructuredSVM,
+    Subsets,
 )
 from ssvm_dsl.datasets import make_identity
 from ssvm_dsl.learning.risks.kinds import check_pairing, find_risk
@@ -150,6 +150,6 @@ def test_latent_states_that_have_not_come_to_rest_are_told():
 )
 def test_training_by_counting_warns_at_limits(options, word):
     X, Y = make_identity(50)
-    _, texts = said(lambda: CountingPredictor(MultiLabel(5), lam=1e-3, **options).fit(X, Y))
+    _, texts = said(lambda: CountingPredictor(Subsets(5), lam=1e-3, **options).fit(X, Y))
     assert len(texts) == (word is not None)
     assert all(word in text for text in texts)

@@ -1,4 +1,4 @@
-"""``MultiLabel``: every subset of d labels is an output."""
+"""``Subsets``: every subset of d labels is an output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ssvm_dsl.learning.counting.output_spaces import OutputSpace, whole_number
 
 
 @checked_class
-class MultiLabel(OutputSpace):
+class Subsets(OutputSpace):
     """All subsets of d labels, as vectors of 0 and 1; ``phi(z) = z``.
 
     Half of the subsets have a label and a quarter of them two given ones (Gaertner and Vembu 2009, section 4.1):
@@ -29,7 +29,7 @@ class MultiLabel(OutputSpace):
 
     Examples
     --------
-    >>> CountingPredictor(MultiLabel(5)).fit(X, Y).predict(X_test)
+    >>> CountingPredictor(Subsets(5)).fit(X, Y).predict(X_test)
     """
 
     decoders: ClassVar = {"exact": 1.0}
@@ -38,7 +38,7 @@ class MultiLabel(OutputSpace):
         self.n_labels = self.n_features = whole_number(n_labels, 1, "n_labels")
 
     def __repr__(self) -> str:
-        return f"MultiLabel({self.n_labels})"
+        return f"Subsets({self.n_labels})"
 
     @property
     def size(self) -> int:

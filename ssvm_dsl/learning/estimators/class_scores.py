@@ -1,4 +1,4 @@
-"""``Classifier``: what scikit-learn asks of classifiers, for models whose output is a single class.
+"""``ClassScores``: what scikit-learn asks of classifiers, for models whose output is a single class.
 
 Its scorers (``roc_auc``, ``average_precision``), calibration and threshold tuning read ``decision_function``: a number
 for each class that grows with how much the model prefers it.  For class c it is the best score of all labellings that
@@ -22,7 +22,7 @@ from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.learning.estimators.base import Learner
 
 
-class Classifier(Learner):
+class ClassScores(Learner):
     """An estimator that is a classifier to scikit-learn where its model has one label without axes."""
 
     @property

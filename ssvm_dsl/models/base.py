@@ -1,0 +1,164 @@
+"""``ReadyModel``: a structured SVM that declares its model from the data it is fitted to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, Signature, signature
+from typing import TYPE_CHECKING, Any, Self
+
+from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.lang.model import Model
+from ssvm_dsl.lang.outputs.labels import Label
+from ssvm_dsl.learning.estimators.check_parameters import check_labels
+from ssvm_dsl.learning.estimators.svm import StructuredSVM, either
+from ssvm_dsl.learning.objective import DEFAULT_C
+from ssvm_dsl.learning.shards.parts import PartitionedDataset
+from ssvm_dsl.models.classes import n_rows
+
+#: The parameters of a structured SVM, without the model, which is read from the data; ``C`` is a plain number, as
+#: scikit-learn wants defaults to be.
+_OPTIONS = [
+    one.replace(kind=Parameter.KEYWORD_ONLY, default=float(one.default) if name == "C" else one.default)
+    for name, one in signature(StructuredSVM).parameters.items() if name != "model"
+]  # fmt: skip
+
+
+class Declare:
+    """``declare(X, Y)``, of a class with its default parameters or of an estimator with its own."""
+
+    def __get__(self, made: ReadyModel | None, kind: type[ReadyModel]) -> Callable[[Any, Any], type[Model]]:
+        return (kind() if made is None else made)._declared
+
+
+class ReadyModel(StructuredSVM):
+    """Base of the ready models: their own parameters are class attributes, beside the options of ``StructuredSVM``.
+
+    A subclass defines ``_declaration(X, Y)``, and where users may write examples and labels in more ways than a
+    declaration takes them, ``_read_examples`` and ``_read_labels``; what these return they leave as it is.
+
+    Attributes
+    ----------
+    model_ : Model class
+        The declaration for the data of ``fit``; print it, subclass it, pass it to :class:`~ssvm_dsl.StructuredSVM`.
+    """
+
+    if TYPE_CHECKING:  # each class makes its own
+
+        def __init__(self, **options: Any) -> None: ...
+
+    model_: type[Model]
+    own: Mapping[str, Any] = {}
+    declare = Declare()
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        cls.own = {**cls.own, **{name: vars(cls)[name] for name in cls.__annotations__ if name in vars(cls)}}
+        cls.__init__ = _constructor(cls.own)  # type: ignore[method-assign]
+        super().__init_subclass__(**named)
+
+    @property
+    def model(self) -> type[Model]:  # type: ignore[override]
+        """The declaration, known once the estimator is fitted."""
+        return self.model_
+
+    @property
+    def _strength(self) -> float:
+        return DEFAULT_C if self.C == DEFAULT_C else self.C
+
+    @classmethod
+    def _of_model(cls, model: type[Model], parameters: Mapping[str, Any]) -> Self:
+        made = cls(**parameters)
+        made.model_ = model
+        return made
+
+    def _follow(self, other: Self) -> None:
+        if "model_" in vars(other):
+            self.model_ = other.model_
+
+    # -- what subclasses define ------------------------------------------------------------------------
+
+    def _declaration(self, X: Sequence[Any], Y: Sequence[Any]) -> type[Model]:
+        """Return the model for examples and labels as the declaration takes them."""
+        raise NotImplementedError
+
+    def _read_examples(self, X: Any) -> Any:
+        """Return examples as the declaration takes them."""
+        return X
+
+    def _read_labels(self, Y: Any) -> Any:
+        """Return labels as the declaration takes them."""
+        return Y
+
+    # -- what they are for -----------------------------------------------------------------------------
+
+    def _declared(self, X: Any, Y: Any) -> type[Model]:
+        """Return the model class for some data, not fitted."""
+        return self._declaration(*self._read(X, Y))
+
+    def _read(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        """Return checked lists of examples and labels, at least one of each."""
+        if isinstance(X, PartitionedDataset):
+            kind = type(self).__name__
+            cure = f"declare it from a sample: StructuredSVM({kind}.declare(X, Y), ...)"
+            raise OptionError(f"{kind} reads its model from lists, not from a PartitionedDataset; {cure}")
+        Y = check_labels(Y, "a list with the labels of each example", "call fit(X, Y)")
+        for values, what in ((X, "X"), (Y, "Y")):
+            listed = hasattr(values, "__len__") and hasattr(values, "__getitem__") and not isinstance(values, Mapping)
+            if not listed or isinstance(values, str):
+                raise DataError(what, expected="a list of examples", found=type(values).__name__)
+        X, Y = self._read_examples(X), self._read_labels(Y)
+        n, n_labels = map(n_rows, (X, Y))
+        if not n:
+            raise DataError("X", expected="at least one example", found="an empty list")
+        if n != n_labels:
+            raise DataError("Y", expected=f"{n} examples, as in X", found=str(n_labels))
+        return X, Y
+
+    def fit(self, X: Any, Y: Any = None, sample_weight: Any = None, validation: Any = None, *, y: Any = None) -> Self:
+        """Declare the model for the data and learn its weights; arguments as for ``StructuredSVM.fit``.
+
+        With ``warm_start`` a second fit keeps the model of the first.
+        """
+        X, Y = self._read(X, either(Y, y, "fit"))
+        if not (self.warm_start and hasattr(self, "coef_")):
+            self.model_ = self._declaration(X, Y)
+        super().fit(X, Y, sample_weight, validation)
+        return self
+
+    def partial_fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Self:
+        """Learn from a batch of a stream; the model is declared from the first batch, which shows all classes."""
+        X, Y = self._read(X, Y)
+        if not hasattr(self, "coef_"):
+            self.model_ = self._declaration(X, Y)
+        super().partial_fit(X, Y, sample_weight)
+        return self
+
+    def _examples(self, X: Any) -> Sequence[Any]:
+        self._check_fitted()
+        return super()._examples(self._read_examples(X))
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn is to know: examples are no rows of a matrix; they are checked here."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = tags.no_validation = True
+        tags.input_tags.two_d_array = False
+        return tags
+
+    def _single_label(self) -> Label | None:
+        return super()._single_label() if "model_" in vars(self) else None
+
+    def _labels(self, Y: Any) -> Any:
+        return None if Y is None else self._read_labels(Y)
+
+
+def _constructor(own: Mapping[str, Any]) -> Callable[..., None]:
+    """Return ``__init__`` of a ready model: own parameters with their defaults, and the options of an SVM."""
+    first = [Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in own.items()]
+    form = Signature([Parameter("self", Parameter.POSITIONAL_OR_KEYWORD), *first, *_OPTIONS])
+
+    def __init__(self: Any, **named: Any) -> None:
+        bound = form.bind(self, **named)
+        bound.apply_defaults()
+        self._keep(bound.arguments)
+
+    __init__.__signature__ = form  # type: ignore[attr-defined]
+    return __init__

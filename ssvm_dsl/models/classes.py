@@ -1,0 +1,77 @@
+"""What the declarations of ready models read from labels and features: classes, sizes, kinds of input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.errors import DataError
+from ssvm_dsl.lang.arrays import is_sparse
+from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.inputs import Attributes, Input
+
+
+def classes_of(labels: Iterable[Any]) -> list[str] | list[int]:
+    """Return the different values of the labels of all examples, sorted; arrays of them, or single values.
+
+    Raises
+    ------
+    DataError
+        A label is neither a string nor a whole number, or both occur, or there is none.
+    """
+    found: set[Any] = set()
+    for i, one in enumerate(labels):
+        try:
+            values = set(np.ravel(np.asarray(one)).tolist()) if not isinstance(one, list | tuple) else set(one)
+        except (TypeError, ValueError):  # ragged, or lists in lists
+            raise DataError("Y", example=i, expected="a list of classes", found=repr(one)[:80]) from None
+        found |= {_class(value, i) for value in values if value is not None}
+    kinds = {isinstance(value, str) for value in found}
+    if len(kinds) != 1:
+        what = "strings and numbers" if found else "no classes at all"
+        raise DataError("Y", expected="classes that are all strings or all whole numbers", found=what)
+    return sorted(found)
+
+
+def _class(value: Any, example: int) -> str | int:
+    """Return a class as a string or an int."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, int | np.integer | bool | np.bool_) or (isinstance(value, float) and value.is_integer()):
+        return int(value)
+    raise DataError("Y", example=example, expected="classes that are strings or whole numbers", found=repr(value)[:80])
+
+
+def input_of(examples: Sequence[Any], *axes: Dim, what: str = "X") -> Input | Attributes:
+    """Return the input for examples that are arrays ``(*axes, width)``, sparse rows, or lists of named features.
+
+    Raises
+    ------
+    DataError
+        An array with another number of axes.
+    """
+    first = next((one for one in examples if n_rows(one)), examples[0])
+    if is_sparse(first):
+        return Input(*axes, int(first.shape[-1]), sparse=True)
+    named = first[0] if axes and isinstance(first, list | tuple) else first
+    if isinstance(named, Mapping | set | frozenset) or _names(named):
+        return Attributes(*axes)
+    shape = np.shape(first)
+    if len(shape) not in (len(axes), len(axes) + 1):
+        expected = f"an array with {len(axes) or 'no'} axes, and one of features"
+        raise DataError(what, example=0, expected=expected, found=f"shape {shape}")
+    return Input(*axes, *shape[len(axes) :])
+
+
+def n_rows(one: Any) -> int:
+    """Return how many examples a list has, or positions an example; of something that is no list, 1."""
+    if hasattr(one, "shape"):
+        return int(one.shape[0]) if one.shape else 1
+    return len(one) if hasattr(one, "__len__") else 1
+
+
+def _names(one: Any) -> bool:
+    """Whether this is a list of names of features."""
+    return isinstance(one, list | tuple) and all(isinstance(name, str) for name in one)

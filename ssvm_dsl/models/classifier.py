@@ -1,0 +1,208 @@
+"""``Classifier``: one class for a row of numbers, by the rules of scikit-learn's classifiers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.lang.arrays import is_sparse
+from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.inputs import Input
+from ssvm_dsl.lang.losses.label_losses import Hamming
+from ssvm_dsl.lang.model import Model
+from ssvm_dsl.lang.outputs.labels import Label
+from ssvm_dsl.learning.estimator import join_scikit_learn
+from ssvm_dsl.learning.estimators.svm import either
+from ssvm_dsl.learning.objective import check_sample_weight
+from ssvm_dsl.models.base import ReadyModel
+from ssvm_dsl.models.classes import classes_of, input_of
+
+
+class Classifier(ReadyModel):
+    """Linear classifier: a vector of weights and a bias for each class.
+
+    It obeys all rules that scikit-learn checks (``check_estimator``), takes matrices, sparse ones and data frames, and
+    loads scikit-learn for it.
+
+    Parameters
+    ----------
+    bias : bool
+        Whether each class has a bias; as all weights, it is regularised.
+    **options
+        Of :class:`~ssvm_dsl.StructuredSVM`.  ``risk="log"`` makes it a multinomial logistic regression.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Where the features have names.
+
+    Examples
+    --------
+    >>> Classifier(C=10).fit(X, y).score(X_test, y_test)
+    """
+
+    bias: bool = True
+    n_features_in_: int
+
+    def _declaration(self, X: Any, Y: Any) -> type[Model]:
+        class ClassOfRow(Model):
+            x = input_of(X)
+            y = Label(classes_of([Y]))
+            score = Factor(y, features=x)
+            bias = Factor(y) if self.bias else None
+            loss = Hamming(y)
+
+        return ClassOfRow
+
+    def _checked(self, X: Any) -> Any:
+        """Return the rows of a matrix or data frame of the features that ``fit`` has seen."""
+        from sklearn.utils.validation import validate_data
+
+        self._check_fitted()
+        if "n_features_in_" not in vars(self):  # read from a file
+            self.n_features_in_ = _width(self.model)
+        return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+
+    def fit(self, X: Any, Y: Any = None, sample_weight: Any = None, validation: Any = None, *, y: Any = None) -> Self:
+        """Learn from rows and their classes: strings, whole numbers, or booleans."""
+        from sklearn.utils.multiclass import check_classification_targets
+        from sklearn.utils.validation import validate_data
+
+        join_scikit_learn()
+        X, Y = validate_data(self, X, either(Y, y, "fit"), accept_sparse="csr", dtype=np.float64)
+        check_classification_targets(Y)
+        self._kind = _kind_of(Y)
+        weight = check_sample_weight(sample_weight, len(Y))
+        one_each = distinct(X, Y, weight)
+        if len(one_each.first) < len(Y):
+            X, Y, weight = X[one_each.first], Y[one_each.first], one_each.weight(self.lam)
+            return super().fit(X, Y, weight, validation)
+        return super().fit(X, Y, sample_weight, validation)
+
+    @property
+    def partial_fit(self) -> Any:
+        """Learn from a batch of a stream (of trainers that can): ``partial_fit(X, y, classes)``."""
+        spec, _ = self._trainer_spec()
+        if not spec.incremental:
+            raise AttributeError(f"trainer '{spec.name}' has no partial_fit")
+        return self._partial_fit
+
+    def _partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from a batch; ``classes`` lists all classes there will be, by default those of the first batch."""
+        from sklearn.utils.validation import validate_data
+
+        new = not hasattr(self, "coef_")
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=new)
+        if new:
+            named = np.asarray(y if classes is None else classes)
+            self._kind, self.model_ = _kind_of(named), self._declaration(X, np.unique(named))
+        ReadyModel.partial_fit(self, X, y, sample_weight)
+        return self
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes, sorted."""
+        found = super().classes_
+        kind = getattr(self, "_kind", found.dtype)
+        return found if kind.kind == "U" else found.astype(kind)
+
+    def predict(self, X: Any, **options: Any) -> Any:
+        """Return the class of each row; ``options`` as for ``StructuredSVM.predict``."""
+        found = super().predict(self._checked(X), **options)
+        if isinstance(found, tuple):
+            return (self._named(found[0]), *found[1:])
+        return self._named(found)
+
+    def _named(self, labels: list[Any]) -> NDArray[Any]:
+        """Return labels in an array of the type that ``fit`` was given."""
+        classes = self.classes_
+        return np.array(labels, dtype=object if None in labels else classes.dtype)
+
+    def predict_proba(self, X: Any) -> F64:
+        """Return the probability of each class, ``shape (n, n_classes)``, in the order of ``classes_``.
+
+        Those of the log-linear model with these weights: calibrated for ``risk="log"``, not for margins.
+        """
+        return np.asarray(self.predict_marginals(self._checked(X)))
+
+    def predict_log_proba(self, X: Any) -> F64:
+        """Return the logarithm of :meth:`predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
+    def decision_function(self, X: Any, *, time_limit: float | None = None) -> F64:
+        """Return the score of each class, as ``StructuredSVM.decision_function`` does."""
+        return super().decision_function(self._checked(X), time_limit=time_limit)
+
+    def score(
+        self, X: Any, Y: Any = None, sample_weight: Any = None, *, time_limit: float | None = None, y: Any = None
+    ) -> float:
+        """Return the share of right classes."""
+        return super().score(self._checked(X), Y, sample_weight, time_limit=time_limit, y=y)
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn is to know."""
+        from sklearn.utils import ClassifierTags
+
+        tags = super().__sklearn_tags__()
+        tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
+        tags.no_validation, tags.input_tags.two_d_array, tags.input_tags.sparse = False, True, True
+        return tags
+
+
+def _width(model: type[Model]) -> int:
+    """Return the number of features of a declaration that was made here."""
+    rows = model.declaration.inputs[0]
+    assert isinstance(rows, Input)
+    return rows.width
+
+
+def _kind_of(labels: NDArray[Any]) -> np.dtype[Any]:
+    """Return the type of the array of classes for the labels of a fit."""
+    return np.dtype(np.str_ if labels.dtype.kind in "UO" else labels.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class DistinctRows:
+    """Examples of which there may be several equal ones: one of each, ordered by content.
+
+    Parameters
+    ----------
+    first : ndarray of int64, shape (m,)
+        The first example of each kind; those of weight 0 are left out.
+    total : ndarray of float64, shape (m,)
+        The sum of the weights of all like it.
+    n : int
+        Number of examples.
+    """
+
+    first: I64
+    total: F64
+    n: int
+
+    def weight(self, lam: float | None) -> F64:
+        """Return weights that give the same objective; with ``lam`` it is divided by the number of examples."""
+        return self.total if lam is None else self.total * (len(self.first) / self.n)
+
+
+def distinct(X: Any, Y: NDArray[Any], weight: F64) -> DistinctRows:
+    """Return one of each kind of examples: a weight is the same as so many repetitions, and cheaper."""
+    if is_sparse(X):
+        X.sum_duplicates()
+        ends = X.indptr.tolist()
+        rows = [X.indices[lo:hi].tobytes() + X.data[lo:hi].tobytes() for lo, hi in pairwise(ends)]
+    else:
+        rows = [row.tobytes() for row in X]
+    places: dict[tuple[bytes, Any], list[int]] = {}
+    for i, key in enumerate(zip(rows, Y.tolist(), strict=True)):
+        if weight[i] > 0:
+            places.setdefault(key, []).append(i)
+    groups = [places[key] for key in sorted(places)]
+    first = np.array([group[0] for group in groups], dtype=np.int64)
+    return DistinctRows(first, np.array([weight[group].sum() for group in groups]), len(Y))

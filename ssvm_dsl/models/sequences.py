@@ -1,0 +1,104 @@
+"""``ChainTagger``: a class for each position of a sequence; ``SegmentTagger``: sequences divided into segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from ssvm_dsl.lang.constraints.forbidden import BIO, Forbid
+from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.features.span_features import SpanLength
+from ssvm_dsl.lang.losses.label_losses import Hamming
+from ssvm_dsl.lang.model import Model
+from ssvm_dsl.lang.outputs.labels import Label
+from ssvm_dsl.lang.outputs.targets import chain, spans
+from ssvm_dsl.models.base import ReadyModel
+from ssvm_dsl.models.classes import classes_of, input_of
+
+
+class ChainTagger(ReadyModel):
+    """Tags sequences: features of each position, and a weight for every two tags in succession.
+
+    X is a list of sequences; a sequence is an array ``(T, width)``, a sparse matrix with a row for each position, or a
+    list of named features of each position, as for CRFsuite (:class:`~ssvm_dsl.Attributes`).  Y is a list of lists of
+    tags: strings or whole numbers.
+
+    Parameters
+    ----------
+    order : int
+        How many tags before a tag it depends on; 0 for none.
+    bias : bool
+        Whether each tag has a weight of its own.
+    bio : bool
+        Whether tags are BIO tags, of which only legal successions are predicted (``I-PER`` after ``B-PER`` only).
+    **options
+        Of :class:`~ssvm_dsl.StructuredSVM`; ``risk="log"`` makes it a conditional random field.
+
+    Examples
+    --------
+    >>> tagger = ChainTagger(C=0.1).fit(X, Y)
+    >>> tagger.predict(X_test)
+    """
+
+    order: int = 1
+    bias: bool = True
+    bio: bool = False
+
+    def _declaration(self, X: Sequence[Any], Y: Sequence[Any]) -> type[Model]:
+        class TagChain(Model):
+            T = Dim()
+            x = input_of(X, T)
+            y = Label(T, classes_of(Y))
+            emit = Factor(y, features=x)
+            bias = Factor(y) if self.bias else None
+            trans = Factor(chain(y, order=self.order)) if self.order else None
+            inside = Forbid(chain(y), BIO(y)) if self.bio else None
+            begin = Forbid(y.at(0), BIO(y)) if self.bio else None
+            loss = Hamming(y)
+
+        return TagChain
+
+
+class SegmentTagger(ReadyModel):
+    """Divides sequences into segments with classes, scored as wholes: their features, lengths, and successions.
+
+    X is as for :class:`ChainTagger`.  Y is a list of lists of segments ``(start, end, class)`` that cover the sequence,
+    ``end`` not included, or of a class for each position, where neighbours of one class are one segment.
+
+    Parameters
+    ----------
+    longest : int, optional
+        Most positions of a segment, by default those of the longest one in the labels.
+    **options
+        Of :class:`~ssvm_dsl.StructuredSVM`.
+
+    Examples
+    --------
+    >>> SegmentTagger(C=1).fit(X, [[(0, 1, "other"), (1, 3, "person")], ...]).predict(X_test)
+    """
+
+    longest: int | None = None
+
+    def _declaration(self, X: Sequence[Any], Y: Sequence[Any]) -> type[Model]:
+        lengths, classes = zip(*(one for y in Y if y is not None for one in _lengths(y)), strict=True)
+
+        class SegmentChain(Model):
+            T = Dim()
+            x = input_of(X, T)
+            y = Label(T, classes_of([classes]), segments=self.longest or max(lengths))
+            word = Factor(y, features=x)
+            length = Factor(spans(y), features=SpanLength(spans(y)))
+            trans = Factor(chain(y))
+            loss = Hamming(y)
+
+        return SegmentChain
+
+
+def _lengths(y: Any) -> Iterator[tuple[int, Any]]:
+    """Yield (length, class) of each segment of a labelling."""
+    if all(isinstance(one, Sequence) and not isinstance(one, str) and len(one) == 3 for one in y):
+        yield from ((max(int(end) - int(start), 1), name) for start, end, name in y)
+    else:
+        yield from ((len(list(some)), name) for name, some in groupby(list(y)))

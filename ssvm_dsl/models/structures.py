@@ -1,0 +1,127 @@
+"""``Matcher``, ``DependencyParser``, ``Ranker``: matchings, trees and permutations, with their own solvers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.datasets.pair_features import arc_features
+from ssvm_dsl.lang.constraints.pointers import AllDifferent, Arborescence, ProjectiveTree
+from ssvm_dsl.lang.constraints.structures import Matching
+from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.inputs import Input
+from ssvm_dsl.lang.losses.label_losses import Hamming
+from ssvm_dsl.lang.model import Model
+from ssvm_dsl.lang.outputs.labels import Label
+from ssvm_dsl.models.base import ReadyModel
+from ssvm_dsl.models.classes import input_of
+
+
+class Matcher(ReadyModel):
+    """Links the items of two lists, each item at most once: words and their translations, points of two images.
+
+    X is a list of arrays ``(I, J, n_features)``, features of each pair.  Y is a list of arrays ``(I, J)`` of 0 and 1.
+
+    Examples
+    --------
+    >>> Matcher(C=1).fit(X, Y).predict(X_test)
+    """
+
+    def _declaration(self, X: Sequence[Any], Y: Sequence[Any]) -> type[Model]:
+        class LinkTable(Model):
+            I, J = Dim(), Dim()
+            x = input_of(X, I, J)
+            y = Label(I, J, 2)
+            link = Factor(y.is_(1), features=x)
+            bias = Factor(y.is_(1))
+            one = Matching(y.is_(1), rows=I, cols=J)
+            loss = Hamming(y)
+
+        return LinkTable
+
+
+class DependencyParser(ReadyModel):
+    """Finds the head of each word: a tree over the words of a sentence.
+
+    X is a list of sentences, each a pair ``(words, parts of speech)`` whose features are made here
+    (:func:`~ssvm_dsl.datasets.arc_features`), or a dict of your own features: ``x`` of each (word, head),
+    ``(T, T, width)`` or sparse with a row for each pair, and ``r`` of each word below the root.  Y is a list of heads:
+    positions, -1 for the root.
+
+    Parameters
+    ----------
+    projective : bool
+        No two arcs cross.
+    single_root : bool
+        Exactly one word is below the root.
+    **options
+        Of :class:`~ssvm_dsl.StructuredSVM`.
+
+    Examples
+    --------
+    >>> DependencyParser(C=0.1).fit([(["the", "cat"], ["DT", "NN"]), ...], [[1, -1], ...])
+    """
+
+    projective: bool = False
+    single_root: bool = True
+
+    def _read_examples(self, X: Any) -> Any:
+        return [dict(zip("xr", arc_features(*one), strict=True)) if _is_sentence(one) else one for one in X]
+
+    def _declaration(self, X: Sequence[Any], Y: Sequence[Any]) -> type[Model]:
+        width, is_sparse = int(X[0]["r"].shape[-1]), not isinstance(X[0]["r"], np.ndarray)
+        kind = ProjectiveTree if self.projective else Arborescence
+
+        class HeadTree(Model):
+            T = Dim()
+            x = Input(T, T, width, sparse=is_sparse)
+            r = Input(T, width, sparse=is_sparse)
+            head = Label(T, over=T, null=True)
+            arc = Factor(head, features=x)
+            root = Factor(head.is_(None), features=r, tie=arc)
+            tree = kind(head, single_root=self.single_root)
+            loss = Hamming(head)
+
+        return HeadTree
+
+
+def _is_sentence(one: Any) -> bool:
+    """Whether an example is (words, parts of speech)."""
+    return isinstance(one, tuple | list) and len(one) == 2 and all(isinstance(w, str) for part in one for w in part)
+
+
+class Ranker(ReadyModel):
+    """Puts lists in order: each item points to its place.
+
+    X is a list of arrays ``(n_items, n_features)``.  Y is a list of places: 0 for the first item of the list.  The
+    value of an item is linear in its features; the predicted order maximises the sum of value times height of place.
+
+    Examples
+    --------
+    >>> places = Ranker(C=10).fit(X, Y).predict(X_test)
+    >>> order = places[0].argsort()
+    """
+
+    def _read_examples(self, X: Any) -> Any:
+        return [_at_places(np.asarray(one)) for one in X]
+
+    def _declaration(self, X: Sequence[Any], Y: Sequence[Any]) -> type[Model]:
+        class RankedList(Model):
+            T = Dim()
+            x = Input(T, T, int(X[0].shape[-1]))
+            place = Label(T, over=T)
+            worth = Factor(place, features=x)
+            order = AllDifferent(place)
+            loss = Hamming(place)
+
+        return RankedList
+
+
+def _at_places(items: Any) -> Any:
+    """Return features of each (item, place): those of the item times the height of the place, from 1 to -1."""
+    if items.ndim != 2 or items.dtype.kind not in "biuf":
+        return items
+    return items[:, None, :] * np.linspace(1.0, -1.0, len(items))[None, :, None]
