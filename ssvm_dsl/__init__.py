@@ -36,6 +36,10 @@ _HOMES = {
     "ssvm_dsl.lang.losses.cost": ("Cost",),
     "ssvm_dsl.lang.losses.count_loss": ("CountLoss",),
     "ssvm_dsl.lang.losses.label_losses": ("CustomLoss", "Hamming", "NoLoss", "ZeroOne"),
+    "ssvm_dsl.lang.grammars.brackets": ("read_brackets", "read_trees"),
+    "ssvm_dsl.lang.grammars.bracket_scores": ("BracketScores", "bracket_scores"),
+    "ssvm_dsl.lang.grammars.grammar": ("Grammar",),
+    "ssvm_dsl.lang.grammars.parse_tree": ("ParseTree",),
     "ssvm_dsl.lang.model": ("Model", "ModelBuilder"),
     "ssvm_dsl.compiler.estimate": ("estimate",),
     "ssvm_dsl.compiler.ground": ("ground",),
@@ -118,6 +122,12 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.forms import SYMMETRIC as SYMMETRIC
     from ssvm_dsl.lang.forms import Form as Form
     from ssvm_dsl.lang.given import Given as Given
+    from ssvm_dsl.lang.grammars.bracket_scores import BracketScores as BracketScores
+    from ssvm_dsl.lang.grammars.bracket_scores import bracket_scores as bracket_scores
+    from ssvm_dsl.lang.grammars.brackets import read_brackets as read_brackets
+    from ssvm_dsl.lang.grammars.brackets import read_trees as read_trees
+    from ssvm_dsl.lang.grammars.grammar import Grammar as Grammar
+    from ssvm_dsl.lang.grammars.parse_tree import ParseTree as ParseTree
     from ssvm_dsl.lang.inputs import Attributes as Attributes
     from ssvm_dsl.lang.inputs import Edges as Edges
     from ssvm_dsl.lang.inputs import Input as Input

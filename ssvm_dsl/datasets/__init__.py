@@ -26,8 +26,8 @@ _HOMES = {
     "ssvm_dsl.datasets.instances": ("BayesNode", "MapInstance", "load_bayes_net", "load_map_instances"),
     "ssvm_dsl.datasets.pair_features": ("arc_features", "link_features"),
     "ssvm_dsl.datasets.texts": (
-        *("AlignedPair", "Grammar", "ParsedSentence"),
-        *("load_alignments", "load_atis_grammar", "load_dependency_treebank"),
+        *("AlignedPair", "CountedParses", "ParsedSentence"),
+        *("load_alignments", "load_atis_grammar", "load_dependency_treebank", "load_treebank"),
     ),
 }
 __all__, __getattr__ = lazy_names(__name__, _HOMES)
@@ -80,8 +80,9 @@ if TYPE_CHECKING:
     from ssvm_dsl.datasets.terrains import make_terrain as make_terrain
     from ssvm_dsl.datasets.terrains import map_terrain as map_terrain
     from ssvm_dsl.datasets.texts import AlignedPair as AlignedPair
-    from ssvm_dsl.datasets.texts import Grammar as Grammar
+    from ssvm_dsl.datasets.texts import CountedParses as CountedParses
     from ssvm_dsl.datasets.texts import ParsedSentence as ParsedSentence
     from ssvm_dsl.datasets.texts import load_alignments as load_alignments
     from ssvm_dsl.datasets.texts import load_atis_grammar as load_atis_grammar
     from ssvm_dsl.datasets.texts import load_dependency_treebank as load_dependency_treebank
+    from ssvm_dsl.datasets.texts import load_treebank as load_treebank

@@ -16,6 +16,9 @@ import numpy as np
 from ssvm_dsl.array_types import I64
 from ssvm_dsl.datasets.files import data_file
 from ssvm_dsl.errors import DataError
+from ssvm_dsl.lang.grammars.brackets import read_brackets
+from ssvm_dsl.lang.grammars.grammar import Grammar
+from ssvm_dsl.lang.grammars.parse_tree import ParseTree
 
 
 class ParsedSentence(NamedTuple):
@@ -42,7 +45,7 @@ class AlignedPair(NamedTuple):
     possible: set[tuple[int, int]]
 
 
-class Grammar(NamedTuple):
+class CountedParses(NamedTuple):
     """A context-free grammar with sentences and how many parses each has.
 
     Parameters
@@ -59,6 +62,12 @@ class Grammar(NamedTuple):
     sentences: list[list[str]]
     n_parses: list[int]
 
+    @property
+    def grammar(self) -> Grammar:
+        """The grammar, binarised."""
+        words = [(left, right[0][1:-1]) for left, right in self.rules if right[0][0] == '"']
+        return Grammar([rule for rule in self.rules if rule[1][0][0] != '"'], self.start, lexicon=words)
+
 
 def load_dependency_treebank() -> list[ParsedSentence]:
     """Return the 3914 sentences of the Penn Treebank sample with dependency trees, in the order of their files."""
@@ -72,6 +81,21 @@ def load_dependency_treebank() -> list[ParsedSentence]:
             words, pos, heads = (list(column) for column in zip(*rows, strict=True))
             found.append(ParsedSentence(words, pos, np.array(heads, dtype=np.int64) - 1))
     return found
+
+
+def load_treebank(*, empty: bool = False, functions: bool = False) -> list[ParseTree]:
+    """Return the 3914 parse trees of the Penn Treebank sample, in the order of their files.
+
+    Parameters
+    ----------
+    empty : bool
+        Keep traces and dropped words (``-NONE-``).
+    functions : bool
+        Keep the functions of phrases: ``NP-SBJ`` in place of ``NP``.
+    """
+    path = data_file("load_treebank", "grammar/treebank.zip")
+    texts = _texts(path, ".mrg")
+    return [tree for text in texts for tree in read_brackets(text, str(path), empty=empty, functions=functions)]
 
 
 def load_alignments() -> list[AlignedPair]:
@@ -92,7 +116,7 @@ def load_alignments() -> list[AlignedPair]:
     return found
 
 
-def load_atis_grammar() -> Grammar:
+def load_atis_grammar() -> CountedParses:
     """Return the ATIS grammar (5517 rules) with its 98 test sentences."""
     path = data_file("load_atis_grammar", "grammar/large_grammars.zip")
     (grammar,), (tests,) = _texts(path, "/atis.cfg"), _texts(path, "/atis_sentences.txt")
@@ -105,7 +129,7 @@ def load_atis_grammar() -> Grammar:
             left, _, right = line.partition("->")
             rules += [(left.strip(), tuple(one.split())) for one in re.split(r"\s\|\s", right)]
     lines = [line.partition(":") for line in tests.splitlines() if line.strip() and not line.startswith("#")]
-    return Grammar(start, rules, [text.split() for _, _, text in lines], [int(count) for count, _, _ in lines])
+    return CountedParses(start, rules, [text.split() for _, _, text in lines], [int(count) for count, _, _ in lines])
 
 
 def _texts(path: Path, ending: str) -> list[str]:

@@ -22,6 +22,7 @@ from ssvm_dsl.ir.bounded_cache import BoundedCache
 from ssvm_dsl.ir.constraints import ConstraintGroup, ConstraintRules, CustomOracle, LinearRows
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, SparseRows
+from ssvm_dsl.ir.grammar_arrays import GrammarArrays
 from ssvm_dsl.ir.loss import LossFactors, LossTerm
 from ssvm_dsl.ir.messages import Messages
 from ssvm_dsl.ir.need import Ability, Caps, Guarantee, Limits, Need, Task, Warm
@@ -68,6 +69,7 @@ __all__ = [
     "CountTables",
     "CustomOracle",
     "FeatureMap",
+    "GrammarArrays",
     "Group",
     "Guarantee",
     "Limits",

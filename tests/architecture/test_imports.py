@@ -34,7 +34,7 @@ LAYERS: dict[str, set[str]] = {
 }
 LAYERS["scoring"] = LAYERS["inference"] | {"inference"}
 LAYERS["learning"] = LAYERS["inference"] | {"inference", "io", "report", "processors", "version"}
-LAYERS["datasets"] = {"errors", "learning"}  # generators search for best outputs
+LAYERS["datasets"] = {"errors", "lang", "learning"}  # generators search for best outputs, readers return trees
 LAYERS["testing"] = LAYERS["learning"] | {"learning"}
 LAYERS["models"] = LAYERS["learning"] | {"learning", "datasets"}
 LAYERS["cli"] = LAYERS["learning"] | {"learning", "datasets", "testing"}

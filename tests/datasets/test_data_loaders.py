@@ -13,6 +13,7 @@ from ssvm_papers.generators.street import _shape
 
 LOADERS = {
     "load_dependency_treebank": (), "load_alignments": (), "load_atis_grammar": (), "load_horses": (),
+    "load_treebank": (),
     "load_stereo": (), "load_grid_map": ("arena",), "load_map_instances": (), "load_bayes_net": ("asia",),
 }  # fmt: skip
 
@@ -46,6 +47,10 @@ def test_texts(real):
     grammar = data.load_atis_grammar()
     assert (len(grammar.rules), len(grammar.sentences)) == (5517, 98)
     assert grammar.start in {left for left, _ in grammar.rules}
+    trees = data.load_treebank()
+    assert len(trees) == 3914
+    assert trees[0].words[:2] == ("Pierre", "Vinken")
+    assert not any("-NONE-" in tree.tags for tree in trees)
 
 
 def test_images_and_maps(real):

@@ -1,0 +1,1 @@
+"""Constituency trees: best parses and sums over all parses."""

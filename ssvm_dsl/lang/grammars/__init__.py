@@ -1,0 +1,1 @@
+"""Context-free grammars and the trees that they derive."""

@@ -1,0 +1,85 @@
+"""Trees in brackets, as the Penn Treebank writes them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ssvm_dsl.errors import DataError
+from ssvm_dsl.lang.grammars.bracket_text import nested_lists
+from ssvm_dsl.lang.grammars.parse_tree import ParseTree
+
+#: The part of speech of what stands for no word: traces, dropped subjects.
+EMPTY = "-NONE-"
+
+#: Longest text, in characters, that is read.
+MOST_TEXT = 200_000_000
+
+_FUNCTION = re.compile(r"(?<=.)[-=|].*")
+
+
+def read_trees(path: str | Path, *, empty: bool = False, functions: bool = False) -> list[ParseTree]:
+    """Return the trees of a file, one after the other in brackets.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file of at most 200 MB.
+    empty, functions
+        As of :func:`read_brackets`.
+
+    Raises
+    ------
+    DataError
+        It is too large, or not in this form; says where.
+    """
+    place = Path(path)
+    size = place.stat().st_size
+    if size > MOST_TEXT:
+        raise DataError(str(place), expected=f"a file of at most {MOST_TEXT} bytes", found=f"{size}")
+    return read_brackets(place.read_text(errors="replace"), str(place), empty=empty, functions=functions)
+
+
+def read_brackets(
+    text: str, where: str = "tree", *, empty: bool = False, functions: bool = False
+) -> list[ParseTree]:
+    """Return the trees of a text.
+
+    Parameters
+    ----------
+    text : str
+        ``(S (NP (NNP Mary)) (VP (VBZ runs)))``; a pair of brackets without a symbol around a tree is left out.
+    where : str
+        What errors call it.
+    empty : bool
+        Keep words that stand for nothing (``-NONE-``), and phrases of nothing else.
+    functions : bool
+        Keep what follows ``-``, ``=`` or ``|`` in symbols: ``NP-SBJ-1`` in place of ``NP``.
+
+    Raises
+    ------
+    DataError
+        Brackets that do not match, symbols without children, words beside phrases; says where.
+    """
+    if len(text) > MOST_TEXT:
+        raise DataError(where, expected=f"at most {MOST_TEXT} characters", found=f"{len(text)}")
+    raw = [ParseTree.of(one) for one in nested_lists(text, where)]
+    trees = [tree for tree in raw if empty or not _is_empty(tree)]
+    if not empty:
+        trees = [_without_empty(tree) for tree in trees]
+    return trees if functions else [tree.map_labels(without_function) for tree in trees]
+
+
+def without_function(label: str) -> str:
+    """Return a symbol of the Penn Treebank without its functions: ``NP-SBJ-1`` is ``NP``, ``-LRB-`` stays."""
+    return label if label.startswith("-") else _FUNCTION.sub("", label)
+
+
+def _is_empty(tree: ParseTree) -> bool:
+    return all(tag == EMPTY for tag in tree.tags)
+
+
+def _without_empty(tree: ParseTree) -> ParseTree:
+    if tree.is_tag:
+        return tree
+    return ParseTree(tree.label, tuple(_without_empty(child) for child in tree.trees if not _is_empty(child)))

@@ -1,0 +1,216 @@
+"""``ParseTree``: a sentence divided into nested phrases, each with a symbol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ssvm_dsl.errors import DataError
+from ssvm_dsl.lang.arrays import describe
+from ssvm_dsl.lang.grammars.bracket_text import MOST_DEPTH, nested_lists
+from ssvm_dsl.lang.grammars.drawing import svg_of, text_of
+
+#: What begins the name of a symbol that binarising made, after the symbol that it is a part of, and the symbol above.
+PART, ABOVE = "|<", "^<"
+
+
+class Bracket(NamedTuple):
+    """A phrase: the words ``start:end`` and its symbol."""
+
+    start: int
+    end: int
+    label: str
+
+
+@dataclass(frozen=True, repr=False)
+class ParseTree:
+    """A symbol over its children: trees, or one word; immutable, compared by content.
+
+    Parameters
+    ----------
+    label : str
+    children : tuple of ParseTree or str
+        At least one; a word stands alone under its part of speech.
+
+    Examples
+    --------
+    >>> tree = ParseTree.of("(S (NP (D the) (N dog)) (VP (V barks)))")
+    >>> tree.words
+    ('the', 'dog', 'barks')
+    >>> tree.brackets()[1]
+    Bracket(start=0, end=2, label='NP')
+    """
+
+    label: str
+    children: tuple[ParseTree | str, ...]
+
+    @classmethod
+    def of(cls, value: Any) -> ParseTree:
+        """Return a tree from a tree, from text in brackets, from nested lists or from an ``nltk.Tree``.
+
+        Lists hold the symbol first: ``["S", ["NP", "Mary"], ["VP", "runs"]]``.
+
+        Raises
+        ------
+        DataError
+            It is none of these; says where.
+        """
+        if isinstance(value, ParseTree):
+            return value
+        if isinstance(value, str):
+            found = list(nested_lists(value, "tree"))
+            if len(found) != 1:
+                expected = "one tree in brackets, such as (S (NP Mary) (VP runs))"
+                raise DataError("tree", expected=expected, found=f"{len(found)} trees in {value[:40]!r}")
+            value = found[0]
+        return _from_nested(value, 1)
+
+    @property
+    def is_tag(self) -> bool:
+        """Whether it is a part of speech over a word."""
+        return isinstance(self.children[0], str)
+
+    @property
+    def trees(self) -> tuple[ParseTree, ...]:
+        """The children that are trees."""
+        return tuple(child for child in self.children if isinstance(child, ParseTree))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words, from left to right."""
+        return tuple(str(leaf.children[0]) for leaf in self.leaves())
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The part of speech of each word."""
+        return tuple(leaf.label for leaf in self.leaves())
+
+    @property
+    def depth(self) -> int:
+        """Number of symbols from here to the deepest word."""
+        return 1 + max((child.depth for child in self.trees), default=0)
+
+    def leaves(self) -> Iterator[ParseTree]:
+        """Yield the subtrees of one word, from left to right."""
+        if self.is_tag:
+            yield self
+        for child in self.trees:
+            yield from child.leaves()
+
+    def subtrees(self) -> Iterator[ParseTree]:
+        """Yield the tree and all trees inside, those above before those below."""
+        yield self
+        for child in self.trees:
+            yield from child.subtrees()
+
+    def brackets(self) -> list[Bracket]:
+        """Return all phrases, those above before those below; parts of speech are none."""
+        out: list[Bracket] = []
+        _collect(self, 0, out)
+        return out
+
+    def un_binarized(self) -> ParseTree:
+        """Return the tree without the symbols that binarising made, and without notes of the symbol above."""
+        return self if self.is_tag else ParseTree(plain_label(self.label), tuple(_flat(self)))
+
+    def without_cycles(self) -> ParseTree:
+        """Return the tree without symbols that stand once more above the same words."""
+        return _acyclic(self, frozenset())
+
+    def map_labels(self, rename: Callable[[str], str]) -> ParseTree:
+        """Return the tree with other symbols, parts of speech included."""
+        children = tuple(c if isinstance(c, str) else c.map_labels(rename) for c in self.children)
+        return ParseTree(rename(self.label), children)
+
+    def to_lists(self) -> list[Any]:
+        """Return nested lists, the symbol first."""
+        return [self.label, *(c if isinstance(c, str) else c.to_lists() for c in self.children)]
+
+    def to_nltk(self) -> Any:
+        """Return an ``nltk.Tree``; NLTK has to be installed."""
+        from nltk import Tree
+
+        return Tree(self.label, [c if isinstance(c, str) else c.to_nltk() for c in self.children])
+
+    def draw(self) -> str:
+        """Return the tree as text, a line for each symbol."""
+        return text_of(self)
+
+    def svg(self) -> str:
+        """Return the tree as a drawing, words at the bottom, for web pages."""
+        return svg_of(self)
+
+    def _repr_svg_(self) -> str:
+        """Return what notebooks show."""
+        return self.svg()
+
+    def __str__(self) -> str:
+        return f"({self.label} {' '.join(map(_written, self.children))})"
+
+    def __repr__(self) -> str:
+        return f"ParseTree.of({str(self)!r})"
+
+
+def _acyclic(tree: ParseTree, above: frozenset[str]) -> ParseTree:
+    """Return a tree below symbols of the same words."""
+    while not tree.is_tag and len(tree.children) == 1 and tree.trees[0].label in above | {tree.label}:
+        below = tree.trees[0]
+        tree = ParseTree(tree.label, below.children)
+    if tree.is_tag:
+        return tree
+    seen = above | {tree.label} if len(tree.children) == 1 else frozenset()
+    return ParseTree(tree.label, tuple(_acyclic(child, seen) for child in tree.trees))
+
+
+def plain_label(label: str) -> str:
+    """Return a symbol without what vertical markovisation noted."""
+    return label.partition(ABOVE)[0]
+
+
+def is_part(label: str) -> bool:
+    """Whether binarising made a symbol."""
+    return PART in label
+
+
+def _flat(tree: ParseTree) -> Iterator[ParseTree | str]:
+    for child in tree.children:
+        if isinstance(child, ParseTree) and is_part(child.label):
+            yield from _flat(child)
+        else:
+            yield child if isinstance(child, str) else child.un_binarized()
+
+
+def _collect(tree: ParseTree, start: int, out: list[Bracket]) -> int:
+    """Append the phrases of a tree that begins at a word; return where it ends."""
+    if tree.is_tag:
+        return start + 1
+    place, end = len(out), start
+    out.append(Bracket(start, start, tree.label))
+    for child in tree.trees:
+        end = _collect(child, end, out)
+    out[place] = Bracket(start, end, tree.label)
+    return end
+
+
+def _written(child: ParseTree | str) -> str:
+    """Return a child as text; round brackets in words are written as the Penn Treebank writes them."""
+    return child.replace("(", "-LRB-").replace(")", "-RRB-") if isinstance(child, str) else str(child)
+
+
+def _from_nested(value: Any, depth: int) -> ParseTree:
+    """Return the tree of nested lists, or of an ``nltk.Tree``, which is a list with a method ``label``."""
+    if depth > MOST_DEPTH:
+        raise DataError("tree", expected=f"at most {MOST_DEPTH} symbols above each other", found="more")
+    if isinstance(value, ParseTree):
+        return value
+    label = getattr(value, "label", None)
+    parts = [label(), *value] if callable(label) and isinstance(value, list) else value
+    if not isinstance(parts, list | tuple) or len(parts) < 2 or not isinstance(parts[0], str):
+        raise DataError("tree", expected="[symbol, child, ...], the children trees or one word", found=describe(value))
+    name, *children = parts
+    alone = len(children) == 1 and isinstance(children[0], str)
+    if not alone and any(isinstance(child, str) for child in children):
+        raise DataError("tree", expected="a word alone under its part of speech", found=repr(children)[:60])
+    made = tuple(str(child) if alone else _from_nested(child, depth + 1) for child in children)
+    return ParseTree(str(name), made)
