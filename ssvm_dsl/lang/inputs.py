@@ -149,7 +149,10 @@ class Input(ExampleSource):
 class Attributes(ExampleSource):
     """Named features, CRFsuite style: at each position a dict ``{name: value}`` or a collection of names.
 
-    Sets are sorted, iterators refused.  The vocabulary is learnt from the training data and stored with the model;
+    A value is a number, true or false, or text, which becomes a part of the name: ``{"word": "the"}`` is
+    ``{"word:the": 1}``; so do the names in a list or dict that is a value.  Sets are sorted, iterators refused.
+
+    The vocabulary is learnt from the training data and stored with the model;
     names never seen in training are ignored later.
 
     Parameters

@@ -78,6 +78,10 @@ class Two(Model):
 zeros = np.zeros
 GOOD = zeros((2, 3))
 
+#: A dict in itself.
+ENDLESS: dict = {}
+ENDLESS["w"] = ENDLESS
+
 
 def bad(value, row=0, column=0):
     array = zeros((2, 3))
@@ -130,9 +134,12 @@ INPUTS = [
     (Tokens, ["ab"], "input 't'", 0, "for each position", "'ab'"),
     (Tokens, [["w", "v"]], "input 't'", 0, "a dict {name: finite number} or a list of names", "'w' at position 0"),
     (Tokens, [[{"w": 1}, 3]], "input 't'", 0, "a dict {name: finite number}", "int 3 at position 1"),
-    (Tokens, [[{"w": 1}], [{"w": "1"}]], "input 't'", 1, "a dict {name: finite number}", "'w': '1' at position 0"),
+    (Tokens, [[{"w": 1}], [{"w": b"1"}]], "input 't'", 1, "a dict {name: finite number}", "'w': b'1' at position 0"),
     (Tokens, [[{"w": np.nan}]], "input 't'", 0, "a dict {name: finite number}", "'w': nan at position 0"),
     (Tokens, [[{"w": None}]], "input 't'", 0, "a dict {name: finite number}", "'w': None at position 0"),
+    (Tokens, [[{"w": {"v": None, "u": "x"}}]], "input 't'", 0, "a dict {name: finite number}", "'w:v': None at"),
+    (Tokens, [[{"w": ["v", 3]}]], "input 't'", 0, "a dict {name: finite number}", "attribute name 3 at position 0"),
+    (Tokens, [[ENDLESS]], "input 't'", 0, "a dict {name: finite number}", "nested more than 20 deep at position 0"),
     (Tokens, [[{1: 1.0}]], "input 't'", 0, "a dict {name: finite number}", "the name 1 at position 0"),
     (Tokens, [[["w", 3]]], "input 't'", 0, "a list of names", "the name 3 at position 0"),
     (HashedTokens, [[["w", 3]]], "input 't'", 0, "a list of names", "the name 3 at position 0"),

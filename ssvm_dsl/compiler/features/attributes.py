@@ -1,12 +1,15 @@
 """Named features become sparse rows: each name a column, its number the value (a list of names: ones).
 
+As in CRFsuite, a value that is text is part of the name, ``{"word": "the"}`` is ``{"word:the": 1}``, and so are keys of
+nested dicts and names in nested lists: ``{"shape": ["caps", "digit"]}`` is ``{"shape:caps": 1, "shape:digit": 1}``.
+
 There are many times more names in the data than different ones, so a name that was seen before costs one look-up in a
 dict and no Python call: the dicts here number a new name when it is missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from functools import cached_property
 from itertools import chain, repeat
 from math import isfinite
@@ -152,10 +155,58 @@ def _collect(tokens: list[Any], numbers: dict[str, int]) -> tuple[I32, F64, I64]
     if not kinds <= _PLAIN:
         tokens = list(map(plain_token, tokens))
         kinds = set(map(type, tokens))
+    if dict in kinds and _has_texts(tokens):
+        tokens = [_flattened(token) if type(token) is dict else token for token in tokens]
     ptr = pointers(np.fromiter(map(len, tokens), np.int64, len(tokens)))
     n = int(ptr[-1])
     columns = np.fromiter(map(numbers.__getitem__, chain.from_iterable(tokens)), np.int32, n)
     return columns, _values(tokens, kinds, n), ptr
+
+
+def _has_texts(tokens: list[Any]) -> bool:
+    """Whether values in dicts are texts or hold more names."""
+    kinds = set(map(type, chain.from_iterable(token.values() for token in tokens if type(token) is dict)))
+    return any(issubclass(kind, _NAMED) for kind in kinds)
+
+
+#: Values that are, or hold, names.
+_NAMED = (str, Mapping, list, tuple, Set)
+
+#: How deep dicts in dicts go at most.
+DEEPEST = 20
+
+
+def _flattened(token: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return a dict of attributes with all texts and nested names in its keys; values of equal names are added.
+
+    Raises
+    ------
+    TypeError
+        A name is no text, or dicts are nested without end.
+    """
+    out: dict[str, Any] = {}
+    for name, value in _leaves(token, "", 0):
+        out[name] = out[name] + value if name in out else value
+    return out
+
+
+def _leaves(token: Any, prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
+    """Yield (name, number) of what a token, or a part of it, holds."""
+    if depth > DEEPEST:
+        raise TypeError(f"attributes nested more than {DEEPEST} deep")
+    if not isinstance(token, Mapping):
+        for name in sorted(token) if isinstance(token, Set) else token:
+            check_name(name)
+            yield prefix + name, 1.0
+        return
+    for name, value in token.items():
+        check_name(name)
+        if isinstance(value, str):
+            yield f"{prefix}{name}:{value}", 1.0
+        elif isinstance(value, _NAMED):
+            yield from _leaves(value, f"{prefix}{name}:", depth + 1)
+        else:
+            yield prefix + name, value
 
 
 def _values(tokens: list[Any], kinds: set[type], n: int) -> F64:
@@ -195,6 +246,10 @@ def malformed(token: Any) -> str | None:
         token = plain_token(token)
     except TypeError:
         return describe(token)
+    try:
+        token = _flattened(token) if isinstance(token, dict) and _has_texts([token]) else token
+    except TypeError as err:
+        return str(err)
     wrong = [f"the name {name!r}" for name in token if not isinstance(name, str)]
     if isinstance(token, dict):
         wrong += [f"{name!r}: {number_text(value)}" for name, value in token.items() if not is_finite(value)]

@@ -1,0 +1,23 @@
+"""A drop-in for ``sklearn_crfsuite``: ``from ssvm_dsl.models.crfsuite import CRF``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ssvm_dsl.lazy_api import lazy_names
+
+_HOMES = {
+    "ssvm_dsl.models.crfsuite.estimator": ("CRF",),
+    "ssvm_dsl.models.crfsuite.model_file": ("CrfsuiteModel", "read_crfsuite"),
+}
+__all__, __getattr__ = lazy_names(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+if TYPE_CHECKING:
+    from ssvm_dsl.models.crfsuite.estimator import CRF as CRF
+    from ssvm_dsl.models.crfsuite.model_file import CrfsuiteModel as CrfsuiteModel
+    from ssvm_dsl.models.crfsuite.model_file import read_crfsuite as read_crfsuite

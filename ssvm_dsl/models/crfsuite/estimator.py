@@ -1,0 +1,265 @@
+"""``CRF``: a conditional random field with the constructor, the data and the attributes of ``sklearn_crfsuite.CRF``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain as joined
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.array_types import F64
+from ssvm_dsl.errors import DataError, OptionError, TooLargeError
+from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.inputs import Attributes
+from ssvm_dsl.lang.losses.label_losses import Hamming
+from ssvm_dsl.lang.model import Model
+from ssvm_dsl.lang.outputs.labels import Label
+from ssvm_dsl.lang.outputs.targets import chain
+from ssvm_dsl.learning.driver.certificate import FitReport
+from ssvm_dsl.learning.estimator import Estimator, not_fitted
+from ssvm_dsl.learning.estimators.svm import StructuredSVM
+from ssvm_dsl.models.crfsuite.model_file import CrfsuiteModel, read_crfsuite
+from ssvm_dsl.models.crfsuite.parameters import svm_options
+
+#: Most entries of the table that says which transitions have weights.
+MOST_ENTRIES = 4_000_000
+
+
+class CRF(Estimator):
+    """Conditional random field over sequences, in place of ``sklearn_crfsuite.CRF``.
+
+    As there, weights exist for pairs of an attribute and a label, and for transitions, that occur in training, and
+    there is no bias.  ``algorithm`` is ``lbfgs`` or ``l2sgd`` (``c2 |w|^2 - sum_i log p(y_i | x_i)``, to a certified
+    relative gap of ``min(epsilon, delta)``, by default 1e-5), ``ap`` (averaged perceptron), ``pa`` or ``arow``.
+
+    Parameters
+    ----------
+    algorithm, all_possible_states, all_possible_transitions, c2, max_iterations, num_memories, epsilon, delta, \
+pa_type, c, averaging, verbose, model_filename
+        As in ``sklearn_crfsuite``; ``model_filename`` is a file of CRFsuite whose weights are read.
+    c1, min_freq, period, linesearch, max_linesearch, calibration_eta, calibration_rate, calibration_samples, \
+calibration_candidates, calibration_max_trials, error_sensitive, variance, gamma, keep_tempfiles, trainer_cls
+        Taken where they say what is done here anyway (``None``, 0); refused otherwise, with what to do.
+
+    Attributes
+    ----------
+    svm_ : StructuredSVM
+        What has learnt: its ``report_``, ``weights_``, ``save`` ...
+    classes_ : list of str
+        The labels, in the order in which they were first met.
+    state_features_, transition_features_ : dict of (str, str) to float
+        Weights by (attribute, label) and (label, label); those that are 0 are left out.
+
+    Examples
+    --------
+    >>> crf = CRF(c2=0.1, all_possible_transitions=True).fit(X_train, y_train)
+    >>> crf.predict(X_test), crf.transition_features_
+    """
+
+    _svm: StructuredSVM
+    model_filename: str | None
+    all_possible_states: bool | None
+    all_possible_transitions: bool | None
+
+    def __init__(
+        self,
+        algorithm: str | None = None,
+        min_freq: float | None = None,
+        all_possible_states: bool | None = None,
+        all_possible_transitions: bool | None = None,
+        c1: float | None = None,
+        c2: float | None = None,
+        max_iterations: int | None = None,
+        num_memories: int | None = None,
+        epsilon: float | None = None,
+        period: int | None = None,
+        delta: float | None = None,
+        linesearch: str | None = None,
+        max_linesearch: int | None = None,
+        calibration_eta: float | None = None,
+        calibration_rate: float | None = None,
+        calibration_samples: int | None = None,
+        calibration_candidates: int | None = None,
+        calibration_max_trials: int | None = None,
+        pa_type: int | None = None,
+        c: float | None = None,
+        error_sensitive: bool | None = None,
+        averaging: bool | None = None,
+        variance: float | None = None,
+        gamma: float | None = None,
+        verbose: bool = False,
+        model_filename: str | None = None,
+        keep_tempfiles: bool = False,
+        trainer_cls: Any = None,
+    ) -> None:
+        for name, value in locals().copy().items():
+            if name not in ("self", "__class__"):
+                setattr(self, name, value)
+
+    @property
+    def svm_(self) -> StructuredSVM:
+        """What has learnt, or has the weights of the file of CRFsuite."""
+        if "_svm" not in vars(self):
+            if self.model_filename is None:
+                raise not_fitted("this CRF is not fitted yet; call fit first, or name a model_filename")
+            self._svm = svm_of(read_crfsuite(self.model_filename))
+        return self._svm
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return whether there are weights."""
+        return "_svm" in vars(self) or self.model_filename is not None
+
+    def fit(self, X: Sequence[Any], y: Sequence[Any], X_dev: Any = None, y_dev: Any = None) -> Self:
+        """Learn from sequences of attributes and of labels.
+
+        Raises
+        ------
+        DataError
+            Bad data, named with the example.
+        OptionError
+            A parameter that has no meaning here; ``X_dev``, on which CRFsuite only prints scores.
+        """
+        if X_dev is not None or y_dev is not None:
+            raise OptionError("X_dev: CRFsuite only prints scores of it; call score(X_dev, y_dev) after fit")
+        options = svm_options(self.get_params(deep=False))
+        X, y = [list(one) for one in X], [list(one) for one in y]
+        self._svm = StructuredSVM(self._declared(y), **options).fit(X, y)
+        return self
+
+    def _declared(self, y: list[list[Any]]) -> type[Model]:
+        """Return the model for the labels of some sequences."""
+        labels = list(dict.fromkeys(joined.from_iterable(y)))
+        wrong = next((name for name in labels if not isinstance(name, str)), None)
+        if wrong is not None or not labels:
+            raise DataError("y", expected="lists of labels that are strings", found=repr(wrong) if labels else "none")
+        transitions = None if self.all_possible_transitions else _transitions(y, labels)
+        return declare(labels, transitions, bool(self.all_possible_states))
+
+    def predict(self, X: Sequence[Any]) -> NDArray[Any]:
+        """Return the best labels of each sequence: an array of lists of str."""
+        return _array([one.tolist() for one in self.svm_.predict([list(one) for one in X])] if len(X) else [])
+
+    def predict_single(self, xseq: Sequence[Any]) -> list[str]:
+        """Return the best labels of a sequence."""
+        found: list[str] = self.predict([xseq])[0]
+        return found
+
+    def predict_marginals(self, X: Sequence[Any]) -> NDArray[Any]:
+        """Return for each sequence, at each position, the probability of each label: an array of lists of dicts."""
+        found = self.svm_.predict_marginals([list(one) for one in X]) if len(X) else []
+        return _array([[dict(zip(self.classes_, row, strict=True)) for row in one.tolist()] for one in found])
+
+    def predict_marginals_single(self, xseq: Sequence[Any]) -> list[dict[str, float]]:
+        """Return the probabilities of the labels at each position of a sequence."""
+        found: list[dict[str, float]] = self.predict_marginals([xseq])[0]
+        return found
+
+    def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
+        """Return the share of right labels."""
+        pairs = zip(joined.from_iterable(self.predict(X)), joined.from_iterable(y), strict=True)
+        right: list[bool] = [one == other for one, other in pairs]
+        return sum(right) / max(len(right), 1)
+
+    @property
+    def report_(self) -> FitReport:
+        """Objective, gap and time of the fit; the objective of CRFsuite is ``report_.primal`` divided by C."""
+        return self.svm_.report_
+
+    @property
+    def classes_(self) -> list[str]:
+        """The labels, in the order in which they were first met."""
+        return [str(name) for name in self.svm_.model.declaration.outputs[0].classes or ()]
+
+    @property
+    def attributes_(self) -> list[str]:
+        """The names of attributes."""
+        return list(self.svm_.weights_.names("state")[1])
+
+    @property
+    def num_attributes_(self) -> int:
+        """The number of attributes."""
+        return len(self.attributes_)
+
+    @property
+    def state_features_(self) -> dict[tuple[str, str], float]:
+        """The weights by (attribute, label), those that are not 0."""
+        from scipy.sparse import coo_array
+
+        attributes, labels, found = self.attributes_, self.classes_, coo_array(self.svm_.weights_["state"])
+        entries = zip(found.col.tolist(), found.row.tolist(), found.data.tolist(), strict=True)
+        return {(attributes[a], labels[k]): w for a, k, w in entries if w}
+
+    @property
+    def transition_features_(self) -> dict[tuple[str, str], float]:
+        """The weights by (label, next label), those that are not 0."""
+        labels, weights = self.classes_, self.svm_.weights_
+        if "transition" not in weights:
+            return {}
+        found = weights["transition"]
+        form = next(one.form for one in self.svm_.model.declaration.factors if one.name == "transition")
+        table = np.tensordot(found, np.reshape(form.values, form.shape), axes=1) if form.shape else found
+        return {(labels[a], labels[b]): float(table[a, b]) for a, b in np.argwhere(table).tolist()}
+
+
+def declare(labels: list[str], transitions: F64 | None, all_states: bool) -> type[Model]:
+    """Return the model of CRFsuite.
+
+    Parameters
+    ----------
+    labels : list of str
+    transitions : ndarray of float64, shape (p, n_labels, n_labels), optional
+        A table for each transition that has a weight; without it all have.
+    all_states : bool
+        Whether all pairs of an attribute and a label have weights, not the observed ones alone.
+    """
+
+    class ConditionalField(Model):
+        T = Dim()
+        x = Attributes(T)
+        y = Label(T, labels)
+        state = Factor(y, features=x) if all_states else Factor(y, features=x, weights="observed")
+        if transitions is None:
+            transition = Factor(chain(y))
+        elif len(transitions):
+            transition = Factor(chain(y), form=transitions)
+        loss = Hamming(y)
+
+    return ConditionalField
+
+
+def svm_of(model: CrfsuiteModel) -> StructuredSVM:
+    """Return a structured SVM with the weights of a model of CRFsuite."""
+    attributes = {name: k for k, name in enumerate(model.attributes)}
+    labels = {name: k for k, name in enumerate(model.labels)}
+    state, transition = np.zeros((len(labels), len(attributes))), np.zeros((len(labels), len(labels)))
+    for (name, label), weight in model.state.items():
+        state[labels[label], attributes[name]] = weight
+    for (one, other), weight in model.transitions.items():
+        transition[labels[one], labels[other]] = weight
+    weights = {"state": state, "transition": transition}
+    return StructuredSVM.from_weights(declare(model.labels, None, True), weights, fitted_on=[[model.attributes]])
+
+
+def _transitions(y: Iterable[list[str]], labels: list[str]) -> F64:
+    """Return a table for each transition that occurs."""
+    number = {name: k for k, name in enumerate(labels)}
+    seen = sorted({(number[a], number[b]) for one in y for a, b in pairwise(one)})
+    if len(seen) * len(labels) ** 2 > MOST_ENTRIES:
+        text = f"{len(seen)} observed transitions of {len(labels)} labels"
+        raise TooLargeError(f"{text} take too much room; set all_possible_transitions=True")
+    out = np.zeros((len(seen), len(labels), len(labels)))
+    for k, (a, b) in enumerate(seen):
+        out[k, a, b] = 1.0
+    return out
+
+
+def _array(lists: list[Any]) -> NDArray[Any]:
+    """Return an array of lists."""
+    out = np.empty(len(lists), dtype=object)
+    for i, one in enumerate(lists):
+        out[i] = one
+    return out
