@@ -10,8 +10,6 @@ CORE    ?= Nehalem
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-# What users and plug-in authors import.
-PUBLIC := ssvm_dsl $(addprefix ssvm_dsl.,datasets errors io ir kernels plugin_api testing)
 
 # Bytecode is kept, whatever the environment says: without it each process takes 6 s to import what it needs, not 1.5.
 export PYTHONDONTWRITEBYTECODE :=
@@ -62,12 +60,12 @@ bench: $(VENV)/.installed-bench  ## measure speed beside the peers, in one run o
 fuzz: $(VENV)/.installed-test  ## attack every promise with random input, for minutes or hours
 	@$(BIN)/python tests/fuzz/run.py $(ARGS)
 
-docs: $(VENV)/.installed-docs  ## write the reference pages to docs/_build
-	@$(BIN)/pdoc --docformat numpy --output-directory docs/_build $(PUBLIC)
-	@echo "open docs/_build/index.html"
+docs: $(VENV)/.installed-docs  ## build the documentation with its pictures in docs/_build/html
+	@$(BIN)/python -m sphinx -W --keep-going -q -b html -d docs/_build/doctrees docs docs/_build/html $(ARGS)
+	@echo "open docs/_build/html/index.html"
 
 clean:  ## remove .venv and everything that was built
-	@rm -rf $(VENV) .venv-* build dist docs/_build *.egg-info .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) .venv-* build dist docs/_build docs/_examples docs/gallery docs/reference docs/contributing.md *.egg-info .mypy_cache .ruff_cache .hypothesis
 	@find ssvm_dsl plugins tests -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:

@@ -1,0 +1,159 @@
+"""How Sphinx builds the documentation: ``make docs``."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from types import GenericAlias, ModuleType
+
+from pygments.lexers.special import TextLexer
+from sphinx.highlighting import lexers
+
+from ssvm_dsl import __version__
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+
+# Pictures are drawn without a window; kernels are compiled where they are used.
+os.environ["MPLBACKEND"] = "Agg"
+os.environ["SSVM_COMPILE_AHEAD"] = "off"
+
+project, author, copyright = "ssvm-dsl", "the ssvm-dsl authors", "the ssvm-dsl authors"
+release = version = __version__
+templates_path = ["_templates"]
+master_doc, language = "index", "en"
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "_examples", "**/GALLERY_HEADER.rst"]
+nitpicky = False
+
+myst_enable_extensions = ["colon_fence", "dollarmath", "deflist"]
+myst_heading_anchors = 4
+#: Blocks of what a program prints, whose numbers may differ, have no language.
+lexers["output"] = TextLexer()
+
+autosummary_generate = True
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = "ssvm-dsl"
+html_static_path = ["_static"]
+html_theme_options = {
+    "show_prev_next": True,
+    "navigation_with_keys": False,
+    "show_toc_level": 2,
+    "header_links_before_dropdown": 7,
+    "secondary_sidebar_items": ["page-toc"],
+}
+html_show_sourcelink = False
+copybutton_prompt_text = "$ "
+
+#: Modules whose names users and authors of plug-ins import.
+PUBLIC = [
+    "ssvm_dsl",
+    *(f"ssvm_dsl.{name}" for name in ("datasets", "errors", "io", "ir", "kernels", "plugin_api")),
+    *(f"ssvm_dsl.{name}" for name in ("report", "scoring", "testing")),
+]
+
+#: Pages outside this folder that are part of the site, and where.
+INCLUDED = {"contributing.md": "CONTRIBUTING.md"}
+
+LINK_UP = re.compile(r"\[([^\]]+)\]\((\.\./[^)#\s]*)((?:#[^)]*)?)\)")
+
+
+def link_within(app: object, name: str, source: list[str]) -> None:
+    """Replace links to files outside the site: examples lead to the gallery, other names stay as text."""
+    folder, up = (HERE / name).parent, "../" * name.count("/")
+
+    def replaced(found: re.Match[str]) -> str:
+        text, target = found[1], (folder / found[2]).resolve()
+        if target.is_relative_to(HERE):
+            return found[0]
+        if target.is_relative_to(ROOT / "examples"):
+            page = f"plot_{target.stem}" if target.suffix == ".py" else "index"
+            return f"[{text}](/gallery/examples/{page}.rst)"
+        page = next((page for page, file in INCLUDED.items() if target == ROOT / file), None)
+        return f"[{text}]({up}{page}{found[3]})" if page else text
+
+    source[0] = LINK_UP.sub(replaced, source[0])
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """Return the names that a module exports: those of ``__all__``, or else what it defines."""
+    defined = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
+    names = [name for name in getattr(module, "__all__", defined) if not name.startswith("_")]
+    return sorted(name for name in names if not isinstance(getattr(module, name), GenericAlias))
+
+
+def write_reference() -> None:
+    """Write a page for each public module, with a table of its names and a page for each of these."""
+    folder = HERE / "reference" / "api"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for module in PUBLIC:
+        names = public_names(importlib.import_module(module))
+        lines = [
+            *(module, "=" * len(module), "", f".. automodule:: {module}", "", f".. currentmodule:: {module}", ""),
+            *(".. autosummary::", "   :toctree: names", "", *(f"   {name}" for name in names), ""),
+        ]
+        (folder / f"{module}.rst").write_text("\n".join(lines))
+
+
+def copy_examples() -> None:
+    """Copy the examples to where the gallery finds them, each with a title above its text."""
+    folder = HERE / "_examples"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    shutil.copy(HERE / "gallery_header.rst", folder / "GALLERY_HEADER.rst")
+    for path in sorted((ROOT / "examples").glob("*.py")):
+        text = path.read_text()
+        title = path.stem.replace("_", " ").capitalize()
+        summary, body = text.split('"""', 2)[1:]
+        head, _, usage = summary.partition("\n\n")
+        code = f'"""\n{title}\n{"=" * len(title)}\n\n{head}\n\n.. code-block:: sh\n\n{usage.rstrip()}\n"""\n{body.lstrip()}'
+        (folder / f"plot_{path.name}").write_text(code)
+
+
+def include_pages() -> None:
+    """Copy pages from outside this folder."""
+    for page, file in INCLUDED.items():
+        (HERE / page).write_text((ROOT / file).read_text().replace("](docs/", "]("))
+
+
+sphinx_gallery_conf = {
+    "examples_dirs": ["_examples", "pictures"],
+    "gallery_dirs": ["gallery/examples", "gallery/pictures"],
+    "filename_pattern": r"plot_",
+    "reset_argv": lambda conf, script: [str(HERE / "_build" / "example.png")],
+    "download_all_examples": False,
+    "show_memory": False,
+    "remove_config_comments": True,
+    "abort_on_example_error": True,
+    "reset_modules": (),
+}
+
+
+def setup(app: object) -> None:
+    app.connect("source-read", link_within)  # type: ignore[attr-defined]
+
+
+(HERE / "_build").mkdir(exist_ok=True)
+sys.path.insert(0, str(ROOT / "tests"))
+write_reference()
+copy_examples()
+include_pages()
