@@ -65,7 +65,7 @@ docs: $(VENV)/.installed-docs  ## build the documentation with its pictures in d
 	@echo "open docs/_build/html/index.html"
 
 clean:  ## remove .venv and everything that was built
-	@rm -rf $(VENV) .venv-* build dist docs/_build docs/_examples docs/gallery docs/reference docs/contributing.md *.egg-info .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) .venv-* build dist docs/_build docs/_examples docs/gallery docs/reference docs/_pages *.egg-info .mypy_cache .ruff_cache .hypothesis
 	@find ssvm_dsl plugins tests -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:

@@ -36,7 +36,8 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "_examples", "**/GALLERY_HEADER.rst"]
+exclude_patterns = ["_build", "_examples", "gallery_header.rst", "**/GALLERY_HEADER.rst"]
+suppress_warnings = ["config.cache"]
 nitpicky = False
 
 myst_enable_extensions = ["colon_fence", "dollarmath", "deflist"]
@@ -71,7 +72,7 @@ PUBLIC = [
 ]
 
 #: Pages outside this folder that are part of the site, and where.
-INCLUDED = {"contributing.md": "CONTRIBUTING.md"}
+INCLUDED = {"_pages/contributing.md": "CONTRIBUTING.md"}
 
 LINK_UP = re.compile(r"\[([^\]]+)\]\((\.\./[^)#\s]*)((?:#[^)]*)?)\)")
 
@@ -93,6 +94,17 @@ def link_within(app: object, name: str, source: list[str]) -> None:
     source[0] = LINK_UP.sub(replaced, source[0])
 
 
+def mark_formulas(app: object, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Mark indented formulas of a docstring as literal text, and stars in shapes as stars."""
+    marked: list[str] = []
+    for line in lines:
+        indented = line.startswith("    ") and len(marked) > 1 and not marked[-1]
+        if indented and not marked[-2].startswith((" ", "-", "*", "::")):
+            marked += ["::", ""]
+        marked.append(re.sub(r"\(\*(?=\w)", r"(\\*", line) if "shape (" in line else line)
+    lines[:] = marked
+
+
 def public_names(module: ModuleType) -> list[str]:
     """Return the names that a module exports: those of ``__all__``, or else what it defines."""
     defined = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
@@ -105,8 +117,10 @@ def write_reference() -> None:
     folder = HERE / "reference" / "api"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for module in PUBLIC:
-        names = public_names(importlib.import_module(module))
+    homes: dict[int, str] = {}
+    for module in sorted(PUBLIC, key=lambda name: name != "ssvm_dsl.ir"):
+        loaded = importlib.import_module(module)
+        names = [name for name in public_names(loaded) if homes.setdefault(id(getattr(loaded, name)), module) == module]
         lines = [
             *(module, "=" * len(module), "", f".. automodule:: {module}", "", f".. currentmodule:: {module}", ""),
             *(".. autosummary::", "   :toctree: names", "", *(f"   {name}" for name in names), ""),
@@ -125,14 +139,16 @@ def copy_examples() -> None:
         title = path.stem.replace("_", " ").capitalize()
         summary, body = text.split('"""', 2)[1:]
         head, _, usage = summary.partition("\n\n")
-        code = f'"""\n{title}\n{"=" * len(title)}\n\n{head}\n\n.. code-block:: sh\n\n{usage.rstrip()}\n"""\n{body.lstrip()}'
+        text = f"{title}\n{'=' * len(title)}\n\n{head}\n\n.. code-block:: sh\n\n{usage.rstrip()}\n"
+        code = f'"""\n{text}"""\n{body.lstrip()}'
         (folder / f"plot_{path.name}").write_text(code)
 
 
 def include_pages() -> None:
     """Copy pages from outside this folder."""
     for page, file in INCLUDED.items():
-        (HERE / page).write_text((ROOT / file).read_text().replace("](docs/", "]("))
+        (HERE / page).parent.mkdir(exist_ok=True)
+        (HERE / page).write_text((ROOT / file).read_text().replace("](docs/", "](../"))
 
 
 sphinx_gallery_conf = {
@@ -150,6 +166,7 @@ sphinx_gallery_conf = {
 
 def setup(app: object) -> None:
     app.connect("source-read", link_within)  # type: ignore[attr-defined]
+    app.connect("autodoc-process-docstring", mark_formulas, priority=100)  # type: ignore[attr-defined]
 
 
 (HERE / "_build").mkdir(exist_ok=True)

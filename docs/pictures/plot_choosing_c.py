@@ -2,7 +2,8 @@
 Choosing C
 ==========
 
-``C`` weighs errors on the training data against the size of the weights.  Three ways to choose it, and a picture of each.
+``C`` weighs errors on the training data against the size of the weights.  Three ways to choose it,
+and a picture of each.
 """
 
 # %%

@@ -27,8 +27,8 @@ class Weather(Model):
 X, states = make_chains(200, n_states=3, n_features=5, noise=2.0, random_state=0)
 Y = [[["sun", "rain", "snow"][s] for s in one] for one in states]
 reports = {
-    trainer: StructuredSVM(Weather, C=1.0, trainer=trainer, tol=1e-3, random_state=0).fit(X, Y).report_
-    for trainer in ("bcfw", "one-slack", "subgradient")
+    trainer: StructuredSVM(Weather, C=1.0, trainer=trainer, tol=0.02, max_passes=300, random_state=0).fit(X, Y).report_
+    for trainer in ("bcfw", "one-slack", "bundle")
 }
 plot_training(reports, over="n_passes")
 

@@ -36,7 +36,9 @@ svm = StructuredSVM(OCR, C=0.1, random_state=0).fit(X, Y)
 
 word = 3
 fig, axes = plt.subplots(1, len(X_test[word]), figsize=(8, 1.8))
-for ax, image, found, true in zip(axes, X_test[word], svm.predict(X_test[word : word + 1])[0], Y_test[word], strict=True):
+for ax, image, found, true in zip(
+    axes, X_test[word], svm.predict(X_test[word : word + 1])[0], Y_test[word], strict=True
+):
     ax.imshow(image.reshape(16, 8), cmap="Greys")
     ax.set_title(f"{found} ({true})", color="black" if found == true else "red")
     ax.axis("off")

@@ -93,7 +93,7 @@ def weight_start(maps: FlatMaps, m: int, f: int) -> int:
 
 @njit(cache=True, nogil=True, borrowed=True)
 def factor_dot(maps: FlatMaps, m: int, i: int, f: int, config: int, w: F64) -> float:
-    """Return the score of factor f of map m in the joint state s: ``sum_q basis[q, s] w[u, q] . x``.
+    """Return the score of factor f of map m in the joint state s: ``sum_q basis[q, s] <w[u, q], x>``.
 
     Parameters
     ----------

@@ -15,6 +15,7 @@ from ssvm_dsl import datasets
 
 DESIGN = ROOT / "tests" / "lang" / "test_design_models.py"
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+PICTURES = sorted((ROOT / "docs" / "pictures").glob("plot_*.py"))
 SHOWS = {
     "alignment": r"backend decompose.*\nalignment error rate on 20 pairs: [0-9]\.",
     "bio": r"Free +[1-9]\d* tags that cannot.*\nLegal +0 tags that cannot be; F1 of phrases 0\.(6[89]|7[0-2])",
@@ -84,3 +85,14 @@ def test_chunking_on_real_sentences(data_dir, monkeypatch, capsys):
     found = re.search(r"right chunk tags on 200 test sentences: ([\d.]+)%", capsys.readouterr().out)
     assert found
     assert float(found[1]) > 90
+
+
+@pytest.mark.parametrize("path", PICTURES, ids=lambda path: path.stem)
+def test_pictures_are_drawn(path, monkeypatch):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    monkeypatch.setattr(pyplot, "show", lambda: None)
+    try:
+        runpy.run_path(str(path))
+        assert pyplot.get_fignums()
+    finally:
+        pyplot.close("all")

@@ -70,7 +70,7 @@ class OutputSpace(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """The number of outputs, |Y|."""
+        """The number of outputs, ``|Y|``."""
 
     @property
     @abstractmethod
