@@ -113,7 +113,7 @@ def test_long_chains_keep_their_work_space():
     link = np.zeros(n, dtype=np.int64)
     link[-1] = -1
     chains = _chain_sum.Chains(np.array([0, n]), link, 2)
-    scores = _chain_sum.ChainScores(rng.normal(size=2 * n), factor.ravel(), shift)
+    scores = _chain_sum.ChainScores(np.exp(rng.normal(size=2 * n)), np.zeros(n), factor.ravel(), shift)
     sums = _chain_sum.ChainSums(np.zeros(2 * n), np.zeros(4), np.empty((n, 2)), np.empty((n, 2)))
     log_z = np.empty(1)
     assert _chain_sum.expect_chains(chains, scores, np.array([0]), np.ones(1), True, sums, log_z) == n - 1

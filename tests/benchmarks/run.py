@@ -29,6 +29,7 @@ BENCHMARKS = {
     "map": ("map_instances", "MAP of the UAI-2014 instances: combi beside toulbar2, proofs and anytime quality"),
     "latency": ("latency", "one example predicted: processor time, Python functions, and where both go, by step"),
     "against": ("against", "the OCR workloads beside another checkout, SSVM_BENCH_AGAINST=FOLDER, in turn"),
+    "cores": ("cores", "fits on one thread and on all processors: seconds, processors in use, the same weights"),
     "cold": ("cold", "first fit and predict, warm processes, kernel families: seconds where nothing is compiled yet"),
     "loading": ("loading", "load a saved model and answer once in a fresh process: seconds by step, libraries apart"),
     "shapes": ("shapes_scale", "159 labels, complete graph, 4880 examples: memory and time of grounding and fits"),

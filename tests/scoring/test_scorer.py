@@ -83,6 +83,15 @@ def test_truth_and_augmentation(name):
     counts = found.truth_counts()
     total = sum(inner(structure, key, counts[key], scores[key]) for key in scores)
     assert total == pytest.approx(found.truth_score.sum())
+    for task in ("best", "log_z"):
+        if task == "log_z" and name not in SUMMED:
+            continue
+        weights = np.arange(1.0, 1.0 + len(known))
+        of = scorer.answer(scores, truth=[y for y, _ in truth], task=task, weights=weights, **asked)
+        apart, both = of.counts(less_truth=True), (of.counts(), of.truth_counts(weights))
+        for key, value in scores.items():
+            own, other = (inner(structure, key, one[key], value) for one in both)
+            assert inner(structure, key, apart[key], value) == pytest.approx(own - other)
     for i, labellings in enumerate(known):
         worth = []
         for y, _ in labellings:

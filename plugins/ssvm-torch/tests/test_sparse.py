@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import clarabel
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from test_layer import layer_of
 
 from ssvm_dsl.errors import OptionError
 from ssvm_torch import SparseMap, perturbed, sparsemap
+from ssvm_torch.arrays import as_mask
 
 
 def prepared(name):
@@ -69,6 +72,40 @@ def test_sparsemap_is_the_program_over_all_labellings(name):
         value, mean = program(a, np.array([score for _, score in labellings]))
         assert found[i].ravel() == pytest.approx(mean, abs=1e-6)
         assert loss[i] == pytest.approx(value - states.truth_score[i] + 0.5 * (own[i] ** 2).sum(), abs=1e-7)
+
+
+def labellings(name, size):
+    """All labellings of an example whose states are listed, by hand."""
+    if name == "segments":
+        cuts = [[(0, 2), (2, 3)], [(0, 1), (1, 3)], [(0, 1), (1, 2), (2, 3)]]
+        named = [(cut, names) for cut in cuts for names in product("NV", repeat=len(cut))]
+        return [[(*part, kind) for part, kind in zip(cut, names, strict=True)] for cut, names in named]
+    n_states = {"tree": 3, "grid": 2, "budget": 2}[name]
+    found = [np.reshape(states, size) for states in product(range(n_states), repeat=int(np.prod(size)))]
+    return [one for one in found if name != "budget" or one.sum() <= 2]
+
+
+@pytest.mark.parametrize(("name", "sizes"), [
+    ("tree", [(3,), (2,)]), ("grid", [(2, 3), (2, 3)]), ("segments", [(3,)]), ("budget", [(4,), (4,)]),
+])  # fmt: skip
+def test_sparsemap_is_the_program_over_listed_labellings(name, sizes):
+    scorer, scores, truth, more = prepared(name)
+    arrays = {key: one.detach().numpy() for key, one in scores.items()}
+    asked = as_mask(more.get("data")), as_mask(more.get("lengths"))
+    found = sparsemap(scorer, scores, **more)
+    truths = list(truth)
+    if name != "segments":
+        truths = [one.numpy()[tuple(map(slice, size))] for one, size in zip(truth, sizes, strict=True)]
+    for i, size in enumerate(sizes):
+        listed = labellings(name, size)
+        worth, counts = [], []
+        for one in listed:
+            known = scorer.answer(arrays, truth=[*truths[:i], one, *truths[i + 1 :]], data=asked[0], lengths=asked[1])
+            worth.append(known.truth_score[i])
+            counts.append(np.concatenate([known.truth_counts()[key][i].ravel() for key in found]))
+        _, mean = program(np.stack(counts, axis=1), np.array(worth))
+        own = np.concatenate([one[i].detach().numpy().ravel() for one in found.values()])
+        assert own == pytest.approx(mean, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", list(CASES))

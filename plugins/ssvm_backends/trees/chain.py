@@ -73,7 +73,14 @@ class ViterbiSession(ChainSession):
 
     def expect(self, question: Question, coef: F64, node: F64, tables: Sequence[F64]) -> F64 | None:
         """Add weighted marginals and return log partitions; see :class:`~ssvm_dsl.plugin_api.SumSession`."""
-        from ssvm_backends.trees.chain_sum import Chains, ChainScores, ChainSums, expect_chains, linear_tables
+        from ssvm_backends.trees.chain_sum import (
+            Chains,
+            ChainScores,
+            ChainSums,
+            expect_chains,
+            linear_tables,
+            shift_scores,
+        )  # fmt: skip
 
         theta, ids = question.theta, question.ids(self.program)
         groups, c = self.program.groups, self.program.uniform_card
@@ -86,10 +93,11 @@ class ViterbiSession(ChainSession):
             rows = groups[0].table_rows(ids).astype(np.int64)
         linear_tables(given, rows, shift, factor)
         own_node, log_z = question.masked_node(self.program), np.empty(len(ids))
-        most = int(np.sum(self.program.var_ptr[ids + 1] - self.program.var_ptr[ids])) if shared else 0
-        left, right = np.empty((most, c)), np.empty((most, c))
-        chains = Chains(self.program.var_ptr, self._link, c)
-        scores = ChainScores(own_node, factor.reshape(-1), shift)
+        listed = int(np.sum(self.program.var_ptr[ids + 1] - self.program.var_ptr[ids]))
+        left, right = np.empty((listed * shared, c)), np.empty((listed * shared, c))
+        chains, unary, top = Chains(self.program.var_ptr, self._link, c), np.empty(listed * c), np.empty(listed)
+        shift_scores(chains, own_node, ids, unary, top)
+        scores = ChainScores(np.exp(unary, out=unary), top, factor.reshape(-1), shift)
         sums = ChainSums(node, factor.reshape(-1) if shared else tables[0].reshape(-1), left, right)
         edges = expect_chains(chains, scores, ids, coef, shared, sums, log_z)
         if shared and edges:  # a table that none of these examples reads may hold anything

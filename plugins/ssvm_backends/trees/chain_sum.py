@@ -55,13 +55,16 @@ class ChainScores(NamedTuple):
 
     Parameters
     ----------
-    node : ndarray of float64, shape (V * c,)
-        Unary scores; ``-inf`` is forbidden.
+    unary : ndarray of float64, shape (variables listed * c,)
+        ``exp(node_t - top_t)`` of the variables of the listed examples, one after the other.
+    top : ndarray of float64, shape (variables listed,)
+        What was taken off, see :func:`shift_scores`.
     factor, shift : ndarray of float64
         Exponentials of the tables and what was taken off them, see :func:`linear_tables`.
     """
 
-    node: F64
+    unary: F64
+    top: F64
     factor: F64
     shift: F64
 
@@ -90,15 +93,14 @@ class Vectors(NamedTuple):
 
     Parameters
     ----------
-    unary, alpha, beta : ndarray of float64, shape (at least n * c,)
-        ``exp(node_t - max)``, and the scaled forward and backward vectors.
+    alpha, beta : ndarray of float64, shape (at least n * c,)
+        The scaled forward and backward vectors.
     sent : ndarray of float64, shape (at least n * c,)
         ``unary * beta``.
     norm : ndarray of float64, shape (at least n,)
         The sums that forward vectors were divided by.
     """
 
-    unary: F64
     alpha: F64
     beta: F64
     sent: F64
@@ -132,25 +134,42 @@ def scaled(values: F64, at: int, c: int, total: float) -> bool:
     return small
 
 
-@njit(cache=True, nogil=True, inline="always")
-def exponentials(node: F64, first: int, c: int, out: F64, at: int) -> tuple[float, bool]:
-    """Write ``exp(node - max)`` of one variable; return (max, whether a finite score is too far below it)."""
-    top, low = -np.inf, np.inf
-    for s in range(first, first + c):
-        top = max(top, node[s])
-        if node[s] > -np.inf:
-            low = min(low, node[s])
-    if top == -np.inf:
-        return top, False
-    for s in range(c):
-        out[at + s] = np.exp(node[first + s] - top)
-    return top, low < top - RANGE
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def shift_scores(chains: Chains, node: F64, examples: I64, shifted: F64, top: F64) -> None:
+    """Write ``node_t - max`` of the variables of each listed example, one after the other; exponentials come next.
+
+    Parameters
+    ----------
+    chains : Chains
+    node : ndarray of float64, shape (V * c,)
+        Unary scores; ``-inf`` is forbidden.
+    examples : ndarray of int64, shape (n,)
+    shifted : ndarray of float64, shape (variables listed * c,)
+        Written.
+    top : ndarray of float64, shape (variables listed,)
+        Written: the maximum of each variable; ``inf`` where a finite score is too far below it.
+    """
+    k, c = 0, chains.c
+    for example in examples:
+        for v in range(chains.var_ptr[example], chains.var_ptr[example + 1]):
+            row, out = node[v * c : (v + 1) * c], shifted[k * c : (k + 1) * c]
+            high, low = -np.inf, np.inf
+            for s in range(c):
+                high = row[s] if row[s] > high else high
+                finite = row[s] if row[s] > -np.inf else np.inf
+                low = finite if finite < low else low
+            shift = high if high > -np.inf else 0.0
+            for s in range(c):
+                out[s] = row[s] - shift
+            top[k] = np.inf if low < shift - RANGE else high
+            k += 1
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def forward(chains: Chains, lo: int, hi: int, scores: ChainScores, vectors: Vectors) -> float:
-    """Fill ``unary``, ``alpha`` and ``norm`` of variables lo..hi-1; return log Z.
+def forward(chains: Chains, lo: int, hi: int, first: int, scores: ChainScores, vectors: Vectors) -> float:
+    """Fill ``alpha`` and ``norm`` of variables lo..hi-1; return log Z.
 
+    The scores of these begin with variable ``first``.
     With the module's ``F`` and ``u``::
 
         norm_t = sum (alpha_{t-1} F) * u_t
@@ -166,11 +185,12 @@ def forward(chains: Chains, lo: int, hi: int, scores: ChainScores, vectors: Vect
     total, wide = 0.0, False
     for v in range(lo, hi):
         at = (v - lo) * c
-        top, far = exponentials(scores.node, v * c, c, vectors.unary, at)
+        k = first + v - lo
+        top = scores.top[k]
         if top == -np.inf:
             return top
-        wide |= far
-        row, own = alpha[at : at + c], vectors.unary[at : at + c]
+        wide |= top == np.inf
+        row, own = alpha[at : at + c], scores.unary[k * c : (k + 1) * c]
         if v > lo and link[v - 1] >= 0:
             base, before = link[v - 1], at - c
             total += scores.shift[base // (c * c)]
@@ -195,13 +215,14 @@ def forward(chains: Chains, lo: int, hi: int, scores: ChainScores, vectors: Vect
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def backward(chains: Chains, lo: int, hi: int, factor: F64, vectors: Vectors) -> bool:
+def backward(chains: Chains, lo: int, hi: int, first: int, scores: ChainScores, vectors: Vectors) -> bool:
     """Fill ``beta`` and ``sent`` of variables lo..hi-1, after :func:`forward`; return whether a number is too small.
 
     ``beta_{t-1} = F (u_t * beta_t)``, scaled to maximum 1, and 1 at the end of a chain.  These scales are not kept:
     marginals are normalised anyway.
     """
     c, link, beta, sent, wide = chains.c, chains.link, vectors.beta, vectors.sent, False
+    factor = scores.factor
     for v in range(hi - 1, lo - 1, -1):
         at = (v - lo) * c
         row, out = beta[at : at + c], sent[at : at + c]
@@ -216,8 +237,9 @@ def backward(chains: Chains, lo: int, hi: int, factor: F64, vectors: Vectors) ->
                 row[s] = summed
                 top = max(top, summed)
             wide |= scaled(beta, at, c, top)
+        own = scores.unary[(first + v - lo) * c : (first + v - lo + 1) * c]
         for s in range(c):
-            out[s] = vectors.unary[at + s] * row[s]
+            out[s] = own[s] * row[s]
     return wide
 
 
@@ -279,58 +301,76 @@ def expect_chains(
     for k in range(len(examples)):
         longest = max(longest, chains.var_ptr[examples[k] + 1] - chains.var_ptr[examples[k]])
     size = longest * chains.c
-    vectors = Vectors(np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(longest))
+    vectors, first = Vectors(np.empty(size), np.empty(size), np.empty(size), np.empty(longest)), 0
     for k in range(len(examples)):
-        log_z[k], edges = expect_chain(chains, scores, examples[k], coef[k], shared, sums, vectors, edges)
+        lo, hi = chains.var_ptr[examples[k]], chains.var_ptr[examples[k] + 1]
+        # a kernel must not borrow what it made itself: the vectors are those of this one
+        log_z[k] = chain_vectors(chains, lo, hi, first, scores, vectors)
+        if np.isfinite(log_z[k]):
+            edges = add_chain(chains, (lo, hi), coef[k], shared, scores.factor, sums, vectors, edges)
+        first += hi - lo
     return edges
 
 
 @njit(cache=True, nogil=True)
-def expect_chain(
-    chains: Chains, scores: ChainScores, example: int, coef: float, shared: bool, sums: ChainSums, vectors: Vectors,
-    edges: int,
-) -> tuple[float, int]:  # fmt: skip
-    """Add the weighted marginals of one example; return log Z and how many rows are written to ``left`` and ``right``.
+def chain_vectors(chains: Chains, lo: int, hi: int, first: int, scores: ChainScores, vectors: Vectors) -> float:
+    """Fill the vectors of variables lo..hi-1; return log Z, ``nan`` where a number is too small.
+
+    The scores of these begin with variable ``first``.
+    """
+    chains, scores, vectors = borrow(chains), borrow(scores), borrow(vectors)
+    log_z = forward(chains, lo, hi, first, scores, vectors)
+    if np.isfinite(log_z) and backward(chains, lo, hi, first, scores, vectors):
+        return np.nan
+    return log_z
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def add_chain(
+    chains: Chains, variables: tuple[int, int], coef: float, shared: bool, factor: F64, sums: ChainSums,
+    vectors: Vectors, edges: int,
+) -> int:  # fmt: skip
+    """Add the weighted marginals of one example; return how many rows are written to ``left`` and ``right``.
 
     Marginals are ``P_t = alpha_t * beta_t / total`` with ``total`` their sum, those of edges
     ``alpha_{t-1} F sent_t / (norm_t total)``, for ``norm_t total`` is the sum of these products.
 
     Parameters
     ----------
-    chains, scores, coef, shared, sums
+    chains, coef, shared, sums
         As for :func:`expect_chains`.
-    example : int
-        The example.
+    variables : tuple of int
+        The first variable of the example, and the one after its last.
+    factor : ndarray of float64
+        Exponentials of tables.
     vectors : Vectors
-        Work space.
+        Of the example; ``beta`` is overwritten.
     edges : int
         Rows written so far.
     """
-    # the caller holds the vectors: what a kernel made itself must not be borrowed within it
-    chains, scores, sums, vectors = borrow(chains), borrow(scores), borrow(sums), borrow(vectors)
-    c, alpha, beta = chains.c, vectors.alpha, vectors.beta
-    lo, hi = chains.var_ptr[example], chains.var_ptr[example + 1]
-    log_z = forward(chains, lo, hi, scores, vectors)
-    if not np.isfinite(log_z):
-        return log_z, edges
-    if backward(chains, lo, hi, scores.factor, vectors):
-        return np.nan, edges
+    chains, factor, sums, vectors = borrow(chains), borrow(factor), borrow(sums), borrow(vectors)
+    lo, hi = variables
+    c = chains.c
     for v in range(lo, hi):
-        at, total = (v - lo) * c, 0.0
-        for s in range(at, at + c):  # in place: edges need alpha and sent only
+        at = (v - lo) * c
+        alpha, beta, node = vectors.alpha[at : at + c], vectors.beta[at : at + c], sums.node[v * c : (v + 1) * c]
+        total = 0.0
+        for s in range(c):  # in place: edges need alpha and sent only
             beta[s] *= alpha[s]
             total += beta[s]
         scale = coef / total
         for s in range(c):
-            sums.node[v * c + s] += scale * beta[at + s]
+            node[s] += scale * beta[s]
         if v == lo or chains.link[v - 1] < 0:
             continue
         scale /= vectors.norm[v - lo]  # the products of an edge sum up to norm * total
         if shared:
+            before, after = vectors.alpha[at - c : at], vectors.sent[at : at + c]
+            left, right = sums.left[edges], sums.right[edges]
             for s in range(c):
-                sums.left[edges, s] = scale * alpha[at - c + s]
-                sums.right[edges, s] = vectors.sent[at + s]
+                left[s] = scale * before[s]
+                right[s] = after[s]
             edges += 1
         else:
-            add_edge(vectors, at, c, scale, scores.factor, chains.link[v - 1], sums.tables)
-    return log_z, edges
+            add_edge(vectors, at, c, scale, factor, chains.link[v - 1], sums.tables)
+    return edges
