@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```([\w{}]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"-?(\d+(\.\d*)?(e[+-]?\d+)?)( (us|ms|s|min)\b)?")
 
 
