@@ -49,6 +49,12 @@ _KINDS = (
         literal_parameters=("start", "stop", "class"),
     ),
     ConstraintSpec(
+        "segment-begins",
+        "ssvm_constraints.segment_begins:SegmentBeginsKind",
+        "the last n literals say where segments begin: at the first position, and none is too long",
+        parameters=("n", "n_classes", "longest"),
+    ),
+    ConstraintSpec(
         "path",
         "ssvm_constraints.routes:PathKind",
         "true literals are the arcs of one simple path from source to target",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_constraints.small_structure import Drawn, chosen_places, structure_problem
-from ssvm_dsl.ir import I64, ConstraintGroup, Group, Program, Theta, pointers
+from ssvm_dsl.ir import I64, SPANS, ConstraintGroup, Group, Program, Theta, pointers
 
 #: Positions, classes and most positions of a segment of models in the kit: few labellings, all of which are tried.
 SIZES = ((1, 2, 2), (2, 1, 2), (2, 2, 1), (2, 2, 2), (2, 3, 1), (3, 1, 1), (3, 1, 2))
@@ -79,6 +79,58 @@ def model_problem(
     for table in tables:
         table[rng.random(table.shape) < 0.05] = -np.inf
     return program, Theta.of(program, scores(program.n_states), tables, scores(len(sizes)))
+
+
+def compact_problem(
+    rng: np.random.Generator, sizes: list[tuple[int, int]] | None = None, k: int | None = None
+) -> tuple[Program, Theta]:
+    """Return segmentations as a label of segments has them whose spans are no variables; else as above."""
+    if sizes is None or k is None:
+        k = int(rng.integers(1, 4))
+        sizes = [(int(rng.integers(0, 5 if k < 3 else 4)), 0) for _ in range(N_EXAMPLES)]
+    n, most = np.array([one[0] for one in sizes], dtype=np.int64), int(rng.integers(1, 4))
+    longest = np.full(len(n), max([most, *(one[1] for one in sizes)]), dtype=np.int64)
+    var_ptr = pointers(2 * n)
+    first = var_ptr[:-1]
+    begins = np.arange(2 * n.sum()) - np.repeat(first, 2 * n) >= np.repeat(n, 2 * n)
+    group = ConstraintGroup(
+        "segment-begins", "segmentation of the kit", np.arange(len(n) + 1), pointers(2 * n),
+        (np.arange(2 * n.sum()) - np.repeat(first, 2 * n)).astype(np.int32), begins.astype(np.int32),
+        np.zeros(len(begins), dtype=bool), {"n": n, "n_classes": np.full(len(n), k), "longest": longest},
+    )  # fmt: skip
+    card = np.where(begins, 2, k).astype(np.int32)
+    groups = [_keeping(n, k, first, var_ptr), *_factors(rng, n, k, first, var_ptr)]
+    if rng.random() < 0.7:
+        groups.append(_lengths(n, k, int(longest[0]), first, var_ptr))
+    allowed = rng.random(int(card.sum())) < 0.95 if rng.random() < 0.3 else None
+    program = Program(var_ptr, card, tuple(groups), (group,), allowed=allowed).validate()
+    whole = rng.random() < 0.5
+    tables = [
+        rng.integers(-2, 3, (one.n_tables, one.n_configs)).astype(float) if whole
+        else rng.normal(size=(one.n_tables, one.n_configs)) for one in program.groups
+    ]  # fmt: skip
+    tables[0][...] = np.where(np.arange(2 * k * k) % 2 | np.repeat(np.eye(k, dtype=bool), 2), 0.0, -np.inf)
+    node = rng.integers(-2, 3, program.n_states).astype(float) if whole else rng.normal(size=program.n_states)
+    return program, Theta.of(program, node, tables, np.zeros(len(n)) if whole else rng.normal(size=len(n)))
+
+
+def _keeping(n: I64, k: int, first: I64, var_ptr: I64) -> Group:
+    """Return the group that says that classes change where segments begin only."""
+    after = [np.arange(1, size) + at for size, at in zip(n.tolist(), first.tolist(), strict=True)]
+    scopes = [np.stack([t - 1, t, t + size], axis=1) for t, size in zip(after, n.tolist(), strict=True)]
+    ptr = pointers(np.array([len(one) for one in scopes], dtype=np.int64))
+    scope = np.concatenate(scopes).astype(np.int32)
+    return Group.of("keep", (k, k, 2), scope, ptr, np.zeros(len(scope), np.int32), 1, var_ptr)
+
+
+def _lengths(n: I64, k: int, longest: int, first: I64, var_ptr: I64) -> Group:
+    """Return factors of lengths."""
+    every = [np.arange(size) + at for size, at in zip(n.tolist(), first.tolist(), strict=True)]
+    scopes = [
+        np.stack([t, t + len(t), np.minimum(t + 1, t[-1:].max(initial=0)) + len(t)], axis=1) for t in every
+    ]  # fmt: skip
+    scope, ptr = np.concatenate(scopes).astype(np.int32), pointers(n)
+    return Group.of("lengths", (k, longest), scope, ptr, np.zeros(len(scope), np.int32), 1, var_ptr, SPANS)
 
 
 def _constraints(n: I64, k: int, longest: I64, first: I64, there: NDArray[np.bool_]) -> ConstraintGroup:

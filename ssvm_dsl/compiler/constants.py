@@ -27,6 +27,7 @@ from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.tables import in_tables, table_states
+from ssvm_dsl.lang.outputs.targets import chain
 
 
 @dataclass(eq=False)
@@ -103,6 +104,8 @@ def ground_constants(
             work.restrict(label, encoder.rows(label.allowed))
     for rule in declaration.rules:
         work.rule(rule, scopes_of(rule.target))
+    if declaration.compact:
+        work.keep_classes(declaration.outputs[0], scopes_of)
     for given in declaration.given:
         rows = None if given.features is None else _score_rows(given, examples, encoder)
         work.give(given, scopes_of(given.target), rows)
@@ -177,6 +180,13 @@ class _Work:
             return
         table = np.where(left, 0.0, -np.inf)[None]
         self._add_shared(rule.name, rule.target, scopes, table)
+
+    def keep_classes(self, label: Label, scopes_of: Callable[[Target], Scopes]) -> None:
+        """Rule out that the class changes where no segment begins: spans of segments are no variables."""
+        target, k = chain(label), label.n_states
+        table = np.zeros((k, k, 2))
+        table[:, :, 0] = np.where(np.eye(k, dtype=bool), 0.0, -np.inf)
+        self._add_shared(label.name, target, self._known(scopes_of(target)), table.reshape(1, -1))
 
     def give(self, given: Given, scopes: Scopes, rows: Rows | None) -> None:
         """Add given scores."""

@@ -140,11 +140,13 @@ def estimate(model: type[Model] | Declaration, X: object) -> Estimate:
     DataError
         Bad data, named with input and example.
     """
-    declaration = declaration_of(model, "estimate")
+    declared = declaration_of(model, "estimate")
+    declaration = declared.lowered
     examples = read_examples(declaration, X)
     layout = Layout.of(declaration, examples)
     made = footprint(declaration, examples, layout, judged=True)
-    factors = tuple(_factor(factor, size) for factor, size in zip(declaration.factors, made.factors, strict=True))
+    targets = [repr(factor.target) for factor in declared.factors]
+    factors = tuple(map(_factor, declaration.factors, targets, made.factors))
     kept, peak = int(made.kept), int(made.peak)
     constraints = tuple(
         ConstraintEstimate(one.name, repr(one), *constraint_sizes(one, layout)) for one in declaration.constraints
@@ -152,12 +154,12 @@ def estimate(model: type[Model] | Declaration, X: object) -> Estimate:
     return Estimate(declaration.name, examples.n, made.n_variables, made.n_states, factors, kept, peak, constraints)
 
 
-def _factor(factor: Factor, size: FactorSize) -> FactorEstimate:
+def _factor(factor: Factor, target: str, size: FactorSize) -> FactorEstimate:
     shape = factor.weight_shape(size.width)
     n_weights = None if None in shape or factor.observed else prod(one for one in shape if one is not None)
     owned = 0 if factor.tie is not None else n_weights
     tables = 8 * size.n_tables * size.n_configs
     return FactorEstimate(
-        factor.name, repr(factor.target), size.n_factors, owned, size.n_tables, tables, size.feature_bytes,
+        factor.name, target, size.n_factors, owned, size.n_tables, tables, size.feature_bytes,
         size.structure_bytes,
     )  # fmt: skip

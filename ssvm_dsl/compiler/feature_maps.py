@@ -21,7 +21,7 @@ from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, SparseRows, table_rows
-from ssvm_dsl.ir.program import Group
+from ssvm_dsl.ir.program import SPANS, Group
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
@@ -86,7 +86,7 @@ def ground_factors(
             fmap = _feature_map(factor, part, scopes, rows, blocks[(factor.tie or factor).name], len(out.groups))
             fmap = fmap if pairs is None else replace(fmap, observed=pairs)
             if fmap.group != NODE:
-                out.groups.append(_group(fmap))
+                out.groups.append(_group(fmap, part.target))
             if _is_shared(fmap):
                 out.shared[part.target] = fmap.group
             out.maps.append(fmap)
@@ -223,6 +223,7 @@ def _unit_index(factor: Factor, scopes: Scopes) -> I32 | None:
     return units.astype(np.int32)
 
 
-def _group(fmap: FeatureMap) -> Group:
+def _group(fmap: FeatureMap, target: Target) -> Group:
     rows, base, n_tables = table_rows(fmap)
-    return Group(fmap.name, fmap.cards, fmap.shapes, rows, base, n_tables)
+    kind = SPANS if target.kind == "lengths" else "table"
+    return Group(fmap.name, fmap.cards, fmap.shapes, rows, base, n_tables, kind)

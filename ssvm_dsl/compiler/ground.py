@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -131,7 +132,30 @@ def ground(
     TooLargeError
         It would not fit into the memory that is free.
     """
-    declaration = declaration_of(model, "ground")
+    declared, options = declaration_of(model, "ground"), _Options(custom_losses, first, whole, given, in_time)
+    found = _grounded(declared.lowered, X, Y, fitted, options, structures)
+    if found is None:
+        found = _grounded(declared, X, Y, fitted, options, structures)
+        assert found is not None
+    return found
+
+
+class _Options(NamedTuple):
+    """What :func:`ground` is asked for besides, under the same names."""
+
+    custom_losses: Callable[[str], LossFunction] | None
+    first: int
+    whole: bool
+    given: object
+    in_time: bool
+
+
+def _grounded(
+    declaration: Declaration, X: object, Y: object, fitted: Fitted | None, options: _Options,
+    structures: StructureCache | None,
+) -> Grounded | None:  # fmt: skip
+    """Return a declaration grounded on data; ``None`` where labels that are not known need spans as variables."""
+    custom_losses, first, whole, given, in_time = options
     if fitted is None and structures is not None and structures.learns_nothing(declaration):
         fitted = {}
     met = None if structures is None or fitted is None else structures.of(declaration, fitted)
@@ -144,6 +168,8 @@ def ground(
         truth, ignored = (None, None) if Y is None else layout.encode(Y)
         if truth is not None and layout.agreements:
             ignored = set_auxiliary(layout, examples, truth, ignored)
+        if ignored is not None and declaration.compact and not whole:
+            return None  # factors of lengths look at all positions of a segment, known or not
         if ignored is not None and ignored.all() and not whole:
             raise DataError("Y", expected="at least one label that is known", found="none")
         encoder = Encoder(declaration, examples, fitted, first, in_time)

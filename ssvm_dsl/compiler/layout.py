@@ -119,7 +119,7 @@ class Layout:
 
     def shapes_of(self, target: Target, examples: Examples) -> tuple[I32, I64]:
         """Return (shape of each example, first example of each shape): what the scopes of an example follow from."""
-        labels = [part for label in target.labels for part in (label, *label.parts)]
+        labels = [part for label in target.labels for part in (label, *self.declaration.parts_of(label))]
         edges = None if target.edges is None else target.edges.name
         key = tuple([label.name for label in labels]), edges
         found = self._known_shapes.get(key)
@@ -243,7 +243,8 @@ class Layout:
     def _encode_segments(self, label: Label, values: Sequence[Any], states: I32, ignored: Bools) -> None:
         """Write classes of positions, where segments begin, and which spans are segments, and what is not known."""
         read = read_segments(label, values, self.count(label))
-        for part, found, unknown in zip((label, *label.parts), read[:3], read[3:], strict=True):
+        parts = (label, *self.declaration.parts_of(label))
+        for part, found, unknown in zip(parts, read[:3], read[3:], strict=False):  # spans may be no variables
             states[self.variables(part)], ignored[self.variables(part)] = found, unknown
 
     def _split(

@@ -166,6 +166,15 @@ def _spans(target: Target, layout: Layout, lists: Lists) -> _Laid:
     return _Laid((first + start * longest + end - start - 1)[:, None], counts, ())
 
 
+def _lengths(target: Target, layout: Layout, lists: Lists) -> _Laid:
+    """Lay segments by class and length, one for each position that may begin one (:class:`ssvm_dsl.ir.Group`)."""
+    counts = layout.count(target.label)
+    label, begin = (runs(layout.start(one), counts) for one in (target.label, target.label.begins))
+    last = np.zeros(len(begin), dtype=np.int64)
+    last[np.cumsum(counts)[counts > 0] - 1] = 1
+    return _Laid(np.stack([label, begin, begin + 1 - last], axis=1), counts, ())
+
+
 def _pairs(target: Target, layout: Layout, lists: Lists) -> _Laid:
     return _neighbours(target.label, target.axes, layout)
 
@@ -287,4 +296,5 @@ _LAYERS: dict[str, Callable[[Target, Layout, Lists], _Laid]] = {
     "members": _members,
     "spans": _spans,
     "starts": _starts,
+    "lengths": _lengths,
 }

@@ -8,6 +8,7 @@ from ssvm_dsl.ir.analysis.local_polytope import consistent, labelling_marginals,
 from ssvm_dsl.ir.analysis.orders import GIVE_UP
 from ssvm_dsl.ir.analysis.properties import ROUNDING
 from ssvm_dsl.ir.analysis.segments import (
+    LENGTHS,
     NEIGHBOURS,
     STARTS,
     SUCCESSIVE,
@@ -28,7 +29,7 @@ from ssvm_dsl.ir.messages import Messages
 from ssvm_dsl.ir.need import Ability, Caps, Guarantee, Limits, Need, Task, Warm
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.parameters.fixed_tables import fixed_tables
-from ssvm_dsl.ir.program import AUXILIARY, Group, Program
+from ssvm_dsl.ir.program import AUXILIARY, SPANS, Group, Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import bounded_slices, members, owners, pointers, positions, runs, slices
 from ssvm_dsl.ir.solution import (
@@ -52,10 +53,12 @@ __all__ = [
     "I8",
     "I32",
     "I64",
+    "LENGTHS",
     "NEIGHBOURS",
     "NODE",
     "RELATIVE",
     "ROUNDING",
+    "SPANS",
     "STARTS",
     "SUCCESSIVE",
     "U8",

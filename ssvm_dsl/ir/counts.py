@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
-from ssvm_dsl.ir.analysis.segments import SEGMENTATION, segment_variables
+from ssvm_dsl.ir.analysis.segments import KINDS, segment_variables
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import owners, positions, runs
 from ssvm_dsl.ir.solution import label_ptr
@@ -59,7 +59,7 @@ class CountTables:
         """Return how many numbers beliefs of dynamic programming are made of at most, for each example."""
         states = np.diff(program.state_ptr[program.var_ptr])
         for group in program.constraints:
-            if group.kind == SEGMENTATION and (at := segment_variables(program, group)) is not None:
+            if group.kind in KINDS and (at := segment_variables(program, group)) is not None:
                 states[group.example_of] = (at.n + 1) * at.n_classes  # of the classes of segments that end somewhere
         return np.asarray(states.astype(np.float64) * self.n_cells)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I64
 from ssvm_dsl.ir.analysis.chunks import chunk_share
-from ssvm_dsl.ir.analysis.segments import SEGMENTATION, are_segmented
+from ssvm_dsl.ir.analysis.segments import KINDS, are_segmented
 from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.analysis.treewidth import largest_table
 from ssvm_dsl.ir.constraints import ConstraintGroup
@@ -141,6 +141,8 @@ class Need:
         (:mod:`ssvm_dsl.ir.analysis.segments`).
     free_variables : bool
         Whether some variable is in no literal of a hard constraint.
+    of_spans : bool
+        Whether factors score segments whose spans are no variables (:class:`~ssvm_dsl.ir.Group`, kind ``"spans"``).
     without_rows : bool
         Whether some hard constraint is a user's own class (``Custom``), of which no linear rows are known.
     cyclic : bool
@@ -197,6 +199,7 @@ class Need:
     shared_literals: bool = False
     segmented: bool = False
     free_variables: bool = True
+    of_spans: bool = False
     without_rows: bool = False
     cyclic: bool = False
     abilities: frozenset[Ability] = frozenset()
@@ -240,8 +243,9 @@ class Need:
             max_constraints=_most_constraints(program),
             max_count=max((_furthest(group) for group in program.constraints if group.kind == COUNTED), default=0),
             shared_literals=bool((uses > 1).any()),
-            segmented=any(one.kind == SEGMENTATION for one in program.constraints) and are_segmented(program),
+            segmented=any(one.kind in KINDS for one in program.constraints) and are_segmented(program),
             free_variables=bool((uses == 0).any()),
+            of_spans=any(group.of_spans for group in program.groups),
             without_rows=any(one.oracle is not None for one in program.constraints),
             cyclic=any(_has_cycle(group) for group in program.constraints),
             abilities=abilities,
@@ -315,7 +319,7 @@ def _crowding(program: Program) -> float:
     """Return how many factors the variables of a factor are in, on average over one example of each shape."""
     few = program.representatives
     uses = np.zeros(few.n_variables, dtype=np.int64)
-    for group in few.groups:
+    for group in few.graph_groups:
         uses += np.bincount(group.shapes.variables().ravel(), minlength=few.n_variables)
     return float(uses @ uses) / max(float(uses.sum()), 1.0)
 
@@ -410,6 +414,8 @@ class Caps:
         What its sessions do beyond ``solve``.
     constrained_abilities : frozenset of Ability
         Those that they have under hard constraints as well; without them constraints reach ``solve`` alone.
+    of_spans : bool
+        Whether it takes factors that score segments whose spans are no variables.
     requires : frozenset of str
         Properties of the tables it relies on: ``"submodular"``, ``"metric"``, ``"binary"``.
     warm : Warm
@@ -430,6 +436,7 @@ class Caps:
     by_rows: bool = False
     abilities: frozenset[Ability] = frozenset()
     constrained_abilities: frozenset[Ability] = frozenset()
+    of_spans: bool = False
     requires: frozenset[str] = field(default_factory=frozenset)
     warm: Warm = Warm.NONE
     deterministic: bool = True
@@ -455,6 +462,8 @@ class Caps:
             if missing_kinds:
                 named = [f"{kind}{need.declared_as(kind)}" for kind in missing_kinds]
                 out.append(f"does not handle constraints {', '.join(named)}")
+        if need.of_spans and not self.of_spans and not foreign:
+            out.append("takes scores of variables only, these are of whole segments")
         if need.without_rows and self.by_rows:
             out.append("takes constraints by their linear rows, and a Custom has none")
         out += [f"does not {one.word}" for one in sorted(need.abilities - self.abilities)]

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from ssvm_dsl.kernels.flat import GroupFactors
 
 
+#: The kind of groups whose factors score whole segments (:class:`Group`).
+SPANS = "spans"
+
 #: The role of auxiliary variables (:mod:`ssvm_dsl.lang.outputs.agreements` has the equation of their tables).
 AUXILIARY = 2
 
@@ -50,6 +53,13 @@ class Group:
         0 for all examples where they share the tables.
     n_tables : int
         Number of rows of the group's table pool.
+    kind : str
+        ``"table"``, or ``"spans"``: factor t scores the segment that begins at position t of a segmentation, if one
+        does, by its class and its length, so that ``cards`` are (K, L).  Spans themselves are no variables.  The scope
+        has three columns: the class of the position, whether a segment begins there, and whether one begins at the
+        next position (the last position repeats its own).  Where no segment begins the factor has no joint state and
+        scores 0.  Marginals have a row for each example, not for each factor: the expected number of segments of each
+        class and length.
 
     See Also
     --------
@@ -97,7 +107,8 @@ class Group:
             Naming the argument that has a wrong type or shape.
         """
         n = len(scope)
-        _require(scope.dtype == np.int32 and scope.shape == (n, len(cards)), f"group {name}: scope")
+        width = len(cards) + (kind == SPANS)
+        _require(scope.dtype == np.int32 and scope.shape == (n, width), f"group {name}: scope")
         _require(ptr.dtype == np.int64 and ptr.shape == var_ptr.shape, f"group {name}: ptr")
         _require(ptr[0] == 0 and ptr[-1] == n, f"group {name}: ptr runs from 0 to the number of factors")
         _require(bool((np.diff(ptr) >= 0).all()), f"group {name}: ptr does not decrease")
@@ -113,6 +124,17 @@ class Group:
     def arity(self) -> int:
         """Number of variables in a factor."""
         return len(self.cards)
+
+    @property
+    def of_spans(self) -> bool:
+        """Whether factors score segments."""
+        return self.kind == SPANS
+
+    def answer_rows(self, examples: I64) -> I64:
+        """Return how many rows of marginals each of some examples has; ``shape (n,)``."""
+        if self.of_spans:
+            return np.ones(len(examples), dtype=np.int64)
+        return np.asarray(self.shapes.counts[examples])
 
     @property
     def n_factors(self) -> int:
@@ -262,6 +284,11 @@ class Program:
         """Largest number of variables in a factor (1 without groups)."""
         return max((group.arity for group in self.groups if group.n_factors), default=1)
 
+    @property
+    def graph_groups(self) -> tuple[Group, ...]:
+        """The groups whose factors are joint states of some variables: the graph; factors of spans are none of it."""
+        return tuple(group for group in self.groups if not group.of_spans)
+
     @cached_property
     def _shapes(self) -> tuple[I32, I64]:
         """Return (shape of each example, first example of each shape)."""
@@ -315,13 +342,13 @@ class Program:
 
     def distinct_edges(self) -> I64:
         """Return the pairs of variables that share a pairwise factor, each once, ``shape (m, 2)``, sorted."""
-        return distinct_edges([group.shapes for group in self.groups], self.n_variables)
+        return distinct_edges([group.shapes for group in self.graph_groups], self.n_variables)
 
     @cached_property
     def _structure(self) -> tuple[I8, I32]:
         """Topology of each shape, and order of its variables."""
         few = self.representatives
-        return topology_and_order(few.var_ptr, [group.shapes for group in few.groups])
+        return topology_and_order(few.var_ptr, [group.shapes for group in few.graph_groups])
 
     @cached_property
     def topology(self) -> I8:
@@ -400,7 +427,8 @@ class Program:
         name, shapes, start = group.name, group.shapes, group.shapes.start
         m, k = len(shapes.scope), shapes.n_shapes
         _require(group.arity >= 2, f"group {name}: factors join two or more variables; unary scores are node")
-        _require(shapes.scope.dtype == np.int32 and shapes.scope.shape == (m, group.arity), f"group {name}: scope")
+        width = group.arity + group.of_spans
+        _require(shapes.scope.dtype == np.int32 and shapes.scope.shape == (m, width), f"group {name}: scope")
         _require(start.dtype == np.int64 and start[0] == 0 and start[-1] == m, f"group {name}: start of the shapes")
         _require(bool((np.diff(start) >= 0).all()), f"group {name}: start of the shapes decreases")
         _require(group.rows.dtype == np.int32 and group.rows.shape == (m,), f"group {name}: rows")
@@ -418,6 +446,9 @@ class Program:
         low, high = shapes.scope.min(axis=1), shapes.scope.max(axis=1)
         inside = _by_shape(np.maximum, high, start)[of] < np.diff(self.var_ptr)[filled]
         _require(bool(inside.all()) and low.min() >= 0, f"group {name}: a factor reaches out of its example")
+        if group.of_spans:
+            _require(group.n_tables == 1, f"group {name}: factors of spans share one table")
+            return
         ordered = np.sort(shapes.scope, axis=1)
         _require(bool((ordered[:, 1:] != ordered[:, :-1]).all()), f"group {name}: a factor names a variable twice")
         one_of_each = self._shapes[1]

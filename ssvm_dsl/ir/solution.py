@@ -53,7 +53,7 @@ class Marginals:
     node : ndarray of float64
         For each variable its states, one after the other.
     tables : tuple of ndarray, shape (n_factors, prod(cards))
-        For each group the joint states of its factors.
+        For each group the joint states of its factors; of spans the expected number of segments, a row an example.
     """
 
     node: F64
@@ -255,7 +255,7 @@ def each_marginals(program: Program, marginals: Marginals, ids: I64) -> Iterator
     """Yield the marginals of each listed example, of marginals packed over them; views."""
     starts = program.state_ptr[program.var_ptr]
     node = pointers(starts[ids + 1] - starts[ids])
-    rows = [pointers(group.shapes.counts[ids]) for group in program.groups]
+    rows = [pointers(group.answer_rows(ids)) for group in program.groups]
     for k in range(len(ids)):
         tables = (table[ptr[k] : ptr[k + 1]] for table, ptr in zip(marginals.tables, rows, strict=True))
         yield Marginals(marginals.node[node[k] : node[k + 1]], tuple(tables))

@@ -25,7 +25,7 @@ COLUMNS = (
     *("basis_ptr", "basis_index", "basis_value", "strides"),
     *("identity", "n_basis", "n_units", "table", "pool"),
     *("shape", "row_base", "table_base", "number"),
-    *("constant",),
+    *("constant", "spans"),
 )
 ARITY, KIND, WIDTH, JOINT, N_CONFIGS = range(5)
 SCOPE, PTR, ROW, UNIT = range(5, 9)
@@ -34,7 +34,7 @@ WEIGHTS, UNIT_STRIDE, BASIS_STRIDE, FEATURE_STRIDE = range(13, 17)
 BASIS_PTR, BASIS_INDEX, BASIS_VALUE, STRIDES = range(17, 21)
 IDENTITY, N_BASIS, N_UNITS, TABLE, POOL = range(21, 26)
 SHAPE, ROW_BASE, TABLE_BASE, NUMBER = range(26, 30)
-CONSTANT = 30
+CONSTANT, SPANS = 30, 31
 
 #: Kinds of features.  ``OBSERVED`` are sparse ones with weights for some pairs of a feature and a joint state only.
 #: ``PAIRS`` then has for each feature where its weights start, and a bit for each joint state that has one.
@@ -83,6 +83,9 @@ class FlatMaps(NamedTuple):
         ``CONSTANT``
             In ``values``: what each entry of the table scores without weights, for maps without features whose factors
             all share one table.
+        ``SPANS``
+            1 where factors score the segments that begin at their positions (``ssvm_dsl.ir.Group``, kind ``"spans"``):
+            they have three variables, whatever ``ARITY`` is, and no joint state (-1) where none begins.
     ints : ndarray of int32
     longs : ndarray of int64
     features, values : ndarray of float64
@@ -140,7 +143,7 @@ class GroupFactors(NamedTuple):
     shape : ndarray of int32, shape (B,)
     start : ndarray of int64, shape (K + 1,)
     scope : ndarray of int32, shape (m, r)
-        Variables, counted from the first one of the example.
+        Variables, counted from the first one of the example; of spans one more than strides.
     row : ndarray of int32, shape (m,)
         Table rows, counted from ``base[i]``.
     base : ndarray of int64, shape (B,)

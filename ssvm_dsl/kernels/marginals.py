@@ -6,6 +6,7 @@ from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.kernels.compiling.jit import njit
 from ssvm_dsl.kernels.flat import GroupFactors
 from ssvm_dsl.kernels.primitives.borrowed import borrow
+from ssvm_dsl.kernels.scoring import table_state
 
 
 @njit(cache=True, nogil=True)
@@ -33,6 +34,14 @@ def add_state_products(var_ptr: I64, state_ptr: I64, node: F64, ids: I64, mu: F6
 
 
 @njit(cache=True, nogil=True)
+def answered(factors: GroupFactors, i: int) -> tuple[int, int]:
+    """Return (first factor, number of rows of marginals) of an example: of spans one row, for the first table."""
+    shape, start, scope, _, _, strides = factors
+    first, last = start[shape[i]], start[shape[i] + 1]
+    return (0, min(1, len(scope))) if scope.shape[1] > len(strides) else (first, last - first)
+
+
+@njit(cache=True, nogil=True)
 def add_table_products(factors: GroupFactors, tables: F64, ids: I64, mu: F64, out: F64) -> None:
     """Add ``<table, mu>`` of the factors of one group of each listed example to ``out``.
 
@@ -46,11 +55,13 @@ def add_table_products(factors: GroupFactors, tables: F64, ids: I64, mu: F64, ou
     out : ndarray of float64, shape (n,)
         Changed.
     """
-    shape, start, _, row, base, _ = borrow(factors)
+    factors = borrow(factors)
+    row, base = factors.row, factors.base
     tables, mu, at = borrow(tables), borrow(mu), 0
     for k in range(len(ids)):
         i, total = ids[k], 0.0
-        for f in range(start[shape[i]], start[shape[i] + 1]):
+        first, n_rows = answered(factors, i)
+        for f in range(first, first + n_rows):
             own = base[i] + row[f]
             for c in range(mu.shape[1]):
                 if mu[at, c] != 0.0:  # 0 times -inf would be nan
@@ -62,11 +73,13 @@ def add_table_products(factors: GroupFactors, tables: F64, ids: I64, mu: F64, ou
 @njit(cache=True, nogil=True)
 def add_table_marginals(factors: GroupFactors, ids: I64, coef: F64, mu: F64, tables: F64) -> None:
     """Add ``coef_k mu`` of the factors of one group of each listed example to the rows of their tables."""
-    shape, start, _, row, base, _ = borrow(factors)
+    factors = borrow(factors)
+    row, base = factors.row, factors.base
     tables, mu, at = borrow(tables), borrow(mu), 0
     for k in range(len(ids)):
         i = ids[k]
-        for f in range(start[shape[i]], start[shape[i] + 1]):
+        first, n_rows = answered(factors, i)
+        for f in range(first, first + n_rows):
             own = base[i] + row[f]
             for c in range(mu.shape[1]):
                 tables[own, c] += coef[k] * mu[at, c]
@@ -81,10 +94,9 @@ def add_table_labels(factors: GroupFactors, var_ptr: I64, ids: I64, coef: F64, l
     for k in range(len(ids)):
         i = ids[k]
         for f in range(start[shape[i]], start[shape[i] + 1]):
-            config = 0
-            for r in range(len(strides)):
-                config += labels[scope[f, r] + at] * strides[r]
-            tables[base[i] + row[f], config] += coef[k]
+            config = table_state(scope, strides, f, labels, at)
+            if config >= 0:
+                tables[base[i] + row[f], config] += coef[k]
         at += var_ptr[i + 1] - var_ptr[i]
 
 

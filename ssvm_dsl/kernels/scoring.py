@@ -33,6 +33,7 @@ from ssvm_dsl.kernels.flat import (
     ROW_BASE,
     SCOPE,
     SHAPE,
+    SPANS,
     SPARSE,
     STRIDES,
     TABLE,
@@ -63,16 +64,43 @@ def factors_of(maps: FlatMaps, m: int, i: int) -> tuple[int, int]:
 def factor_config(maps: FlatMaps, m: int, f: int, labels: I32, at: int) -> int:
     """Return the joint state of factor f of map m; ``labels[at]`` is the state of the example's first variable.
 
-    Factors are counted among those of the map's shapes, here and in all kernels that take a factor.
+    It is -1 for a factor of spans where no segment begins.  Factors are counted among those of the map's shapes, here
+    and in all kernels that take a factor.
     """
     desc, ints = maps.desc, maps.ints
     arity, scope = desc[m, ARITY], desc[m, SCOPE]
+    if desc[m, SPANS]:
+        return segment_state(ints, scope + 3 * f, maps.longs[desc[m, STRIDES]], labels, at)
     if arity == 1:
         return int(labels[at + ints[scope + f]])
     config = 0
     for k in range(arity):
         config += labels[at + ints[scope + f * arity + k]] * maps.longs[desc[m, STRIDES] + k]
     return config
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def segment_state(scope: I32, place: int, longest: int, labels: I32, at: int) -> int:
+    """Return the class times L, and the length less 1, of the segment that begins at a position; -1 if none does.
+
+    Parameters
+    ----------
+    scope : ndarray of int32
+    place : int
+        The variables of the factor of the position stand there, then those of the positions after it: of each the
+        class, whether a segment begins, and whether one begins at the next position (its own of the last position).
+    longest : int
+        L; longer segments, which no labelling that keeps the constraints has, count as so long.
+    labels : ndarray of int32
+    at : int
+        States of the variables of the example stand there.
+    """
+    if labels[at + scope[place + 1]] == 0:
+        return -1
+    first, length = labels[at + scope[place]] * longest, 1
+    while length < longest and scope[place + 2] != scope[place + 1] and labels[at + scope[place + 2]] == 0:
+        length, place = length + 1, place + 3
+    return int(first + length - 1)
 
 
 @njit(cache=True, nogil=True, borrowed=True)
@@ -93,7 +121,7 @@ def weight_start(maps: FlatMaps, m: int, f: int) -> int:
 
 @njit(cache=True, nogil=True, borrowed=True)
 def factor_dot(maps: FlatMaps, m: int, i: int, f: int, config: int, w: F64) -> float:
-    """Return the score of factor f of map m in the joint state s: ``sum_q basis[q, s] <w[u, q], x>``.
+    """Return the score of factor f of map m in the joint state s: ``sum_q basis[q, s] <w[u, q], x>``, 0 for s = -1.
 
     Parameters
     ----------
@@ -103,6 +131,8 @@ def factor_dot(maps: FlatMaps, m: int, i: int, f: int, config: int, w: F64) -> f
     w : ndarray of float64, shape (dim,)
         Read only.
     """
+    if config < 0:
+        return 0.0
     desc, ints, longs, features, values = maps
     start, kind, total = weight_start(maps, m, f), desc[m, KIND], 0.0
     row = feature_row(maps, m, i, f, config)
@@ -140,6 +170,8 @@ def factor_add(maps: FlatMaps, m: int, i: int, f: int, config: int, coef: float,
     out : ndarray of float64, shape (dim,)
         Changed in place.
     """
+    if config < 0:
+        return
     desc, ints, longs, features, values = maps
     start, kind = weight_start(maps, m, f), desc[m, KIND]
     row = feature_row(maps, m, i, f, config)
@@ -241,6 +273,22 @@ def add_node_scores(
 
 
 @njit(cache=True, nogil=True, borrowed=True)
+def table_state(scope: I32, strides: I64, f: int, labels: I32, at: int) -> int:
+    """Return the joint state of factor f of a group, as :func:`factor_config` does of a map."""
+    if scope.shape[1] > len(strides):
+        if labels[at + scope[f, 1]] == 0:
+            return -1
+        last = f
+        while last - f < strides[0] - 1 and scope[last, 2] != scope[last, 1] and labels[at + scope[last, 2]] == 0:
+            last += 1
+        return int(labels[at + scope[f, 0]] * strides[0] + last - f)
+    config = 0
+    for r in range(len(strides)):
+        config += labels[scope[f, r] + at] * strides[r]
+    return int(config)
+
+
+@njit(cache=True, nogil=True, borrowed=True)
 def add_table_scores(factors: GroupFactors, tables: F64, examples: I64, label_ptr: I64, labels: I32, out: F64) -> None:
     """Add the scores of one group's factors for a labelling of each listed example to ``out``.
 
@@ -260,10 +308,9 @@ def add_table_scores(factors: GroupFactors, tables: F64, examples: I64, label_pt
     for k in range(len(examples)):
         i, at, total = examples[k], label_ptr[k], 0.0
         for f in range(start[shape[i]], start[shape[i] + 1]):
-            config = 0
-            for r in range(len(strides)):
-                config += labels[scope[f, r] + at] * strides[r]
-            total += tables[base[i] + row[f], config]
+            config = table_state(scope, strides, f, labels, at)
+            if config >= 0:
+                total += tables[base[i] + row[f], config]
         out[k] += total
 
 

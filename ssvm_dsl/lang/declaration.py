@@ -14,6 +14,7 @@ from math import prod
 from typing import TypeVar
 
 from ssvm_dsl.errors import ModelError
+from ssvm_dsl.lang.compact_segments import compact_label, compact_symbols
 from ssvm_dsl.lang.constraints.forbidden import Forbid
 from ssvm_dsl.lang.constraints.implied import implied_constraints
 from ssvm_dsl.lang.constraints.logic import Constraint
@@ -24,7 +25,7 @@ from ssvm_dsl.lang.functions import FunctionRef
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Edges, ExampleInput, Source
 from ssvm_dsl.lang.losses.label_losses import Loss
-from ssvm_dsl.lang.outputs.labels import Label, Latent, Target
+from ssvm_dsl.lang.outputs.labels import Label, LabelPart, Latent, Target
 from ssvm_dsl.lang.symbols import Symbol
 
 S = TypeVar("S", bound=Symbol)
@@ -40,14 +41,24 @@ class Declaration:
         Name of the model.
     symbols : tuple of Symbol
         Everything declared, in order, each with its name.
+    compact : bool
+        Whether spans of the label of segments are no variables (:mod:`ssvm_dsl.lang.compact_segments`).
     """
 
     name: str
     symbols: tuple[Symbol, ...]
+    compact: bool = False
 
     def of(self, kind: type[S]) -> tuple[S, ...]:
         """Return the symbols of a kind, in order."""
         return tuple(symbol for symbol in self.symbols if isinstance(symbol, kind))
+
+    @cached_property
+    def lowered(self) -> Declaration:
+        """The declaration that programs are made of: without spans as variables where nothing needs them."""
+        if self.compact or compact_label(self.symbols) is None:
+            return self
+        return Declaration(self.name, compact_symbols(self.symbols), compact=True)
 
     @cached_property
     def dims(self) -> tuple[Dim, ...]:
@@ -109,7 +120,11 @@ class Declaration:
     @cached_property
     def own_labels(self) -> tuple[Label, ...]:
         """The variables without auxiliary ones of factors: labels, and what else belongs to them (``Label.parts``)."""
-        return tuple(part for label in self.of(Label) for part in (label, *label.parts))
+        return tuple(part for label in self.of(Label) for part in (label, *self.parts_of(label)))
+
+    def parts_of(self, label: Label) -> tuple[LabelPart, ...]:
+        """Return the auxiliary variables of a label."""
+        return label.parts[:1] if self.compact and label.segments is not None else label.parts
 
     @cached_property
     def fixed_dims(self) -> tuple[Dim, ...]:
@@ -136,7 +151,7 @@ class Declaration:
     def constraints(self) -> tuple[Constraint, ...]:
         """The hard constraints, then those that labels have by themselves."""
         declared = self.of(Constraint)
-        return (*declared, *implied_constraints(declared, self.outputs))
+        return (*declared, *implied_constraints(declared, self.outputs, self.compact))
 
     @cached_property
     def given(self) -> tuple[Given, ...]:

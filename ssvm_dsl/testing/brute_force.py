@@ -20,6 +20,7 @@ from ssvm_dsl.errors import PluginError
 from ssvm_dsl.ir import (
     ConstraintGroup,
     CountTables,
+    Group,
     Marginals,
     Need,
     Primal,
@@ -155,6 +156,12 @@ class Labellings:
         self.scores = self._node_scores(theta, clamp).reshape(self.shape)
         for group, table in zip(program.groups, theta.tables, strict=True):
             scopes, rows = group.factors(example)
+            if group.of_spans:
+                if len(rows):
+                    states = self.segment_states(group)
+                    worth = np.where(states >= 0, table[rows[0]][states], 0.0).sum(axis=1)
+                    self.scores = self.scores + worth.reshape(self.shape)
+                continue
             part = np.zeros(self.shape if len(rows) else ())
             for scope, row in zip(scopes + np.int32(self.first), rows, strict=True):
                 part += self._spread(table[row], scope)
@@ -197,6 +204,28 @@ class Labellings:
         axes = self._axes(scope)
         table = row.reshape([self.shape[axis] for axis in axes]).transpose(np.argsort(axes))
         return table.reshape([size if axis in axes else 1 for axis, size in enumerate(self.shape)])
+
+    def segment_states(self, group: Group) -> I64:
+        """Return class times L, and length less 1, of the segment that begins at each position in each labelling.
+
+        -1 where none begins, ``shape (n_labellings, n_positions)``: the definition of a group of spans.
+        """
+        labels = np.arange(self.scores.size)[:, None] // self.strides % self.card
+        scopes, longest = group.factors(self.example)[0], group.cards[1]
+        out, length = np.full((len(labels), len(scopes)), -1), np.zeros(len(labels), dtype=np.int64)
+        for f in range(len(scopes) - 1, -1, -1):
+            label, begin, following = scopes[f]
+            length = np.where((following == begin) | (labels[:, following] == 1), 1, length + 1)
+            states = labels[:, label] * longest + np.minimum(length, longest) - 1
+            out[:, f] = np.where(labels[:, begin] == 1, states, -1)
+        return out
+
+    def expected_segments(self, probabilities: F64, group: Group) -> F64:
+        """Return the expected number of segments of each class and length; ``shape (n_configs,)``."""
+        states = self.segment_states(group)
+        weights = np.broadcast_to(probabilities.ravel()[:, None], states.shape)[states >= 0]
+        found = np.bincount(states[states >= 0], weights, group.n_configs)
+        return np.asarray(found, dtype=np.float64)
 
     def best(self, k: int) -> tuple[I32, F64]:
         """Return up to k feasible labellings, best first, ``shape (m, n_variables)``, and their scores."""
@@ -284,6 +313,10 @@ class _Enumerated:
             out.node[self._node_end : end] = of.marginal(probabilities, np.array([v], dtype=np.int32))
             self._node_end = end
         for g, group in enumerate(of.program.groups):
+            if group.of_spans:
+                out.tables[g][self._factor_end[g]] = of.expected_segments(probabilities, group)
+                self._factor_end[g] += 1
+                continue
             for scope in group.factors(of.example)[0] + np.int32(of.first):
                 out.tables[g][self._factor_end[g]] = of.marginal(probabilities, scope)
                 self._factor_end[g] += 1
@@ -305,5 +338,5 @@ class _Enumerated:
 def _no_marginals(program: Program, ids: I64) -> Marginals:
     """Return all-zero marginals packed over the examples asked for."""
     node = np.zeros(int(program.card[members(program.var_ptr, ids)].sum()))
-    tables = tuple(np.zeros((g.shapes.count(ids), g.n_configs)) for g in program.groups)
+    tables = tuple(np.zeros((int(g.answer_rows(ids).sum()), g.n_configs)) for g in program.groups)
     return Marginals(node, tables)

@@ -25,6 +25,7 @@ from ssvm_dsl.kernels import (
     NO_FEATURES,
     POOL,
     SCOPE,
+    SPANS,
     SPARSE,
     STRIDES,
     TABLE,
@@ -96,7 +97,7 @@ def collect_parts(fixed: Fixed, i: int, labels: I32, at: int, n: int, parts: Par
                 for k in range(n):
                     joint[k] = labels[v + k * size]
                     differs |= joint[k] != true
-            elif arity == 2:
+            elif arity == 2 and not desc[m, SPANS]:
                 v, u, stride = ints[scope + 2 * f], ints[scope + 2 * f + 1], longs[strides]
                 true, v, u = truth[lo + v] * stride + truth[lo + u], at + v, at + u
                 for k in range(n):
@@ -283,6 +284,8 @@ def labels_score(fixed: Fixed, scores: ScoreSpace, i: int, labels: I32) -> float
             base = longs[desc[m, TABLE_BASE] + i]
             for f in range(begin, end):
                 config = factor_config(maps, m, f, labels, 0)
+                if config < 0:
+                    continue
                 total += scores.pool[desc[m, POOL] + (base + ints[desc[m, TABLE] + f]) * desc[m, N_CONFIGS] + config]
     return total
 
@@ -302,6 +305,8 @@ def raise_entries(maps: FlatMaps, m: int, i: int, f: int, config: int, source: F
     lower : float
         The bound of the map; nan to set exact zeros.
     """
+    if config < 0:
+        return
     desc, ints, longs, _, _ = maps
     start, row, clear = weight_start(maps, m, f), feature_row(maps, m, i, f, config), np.isnan(lower)
     first = desc[m, BASIS_PTR] + config

@@ -87,7 +87,7 @@ def nearest_truth(grounded: Grounded, examples: I64) -> NearestTruth:
     layout, unknown = grounded.layout, unknown_variables(grounded)
     price = (~unknown & ~layout.auxiliary).astype(np.float64)
     for label in layout.declaration.outputs:
-        if label.segments is not None:
+        if label.segments is not None and not layout.declaration.compact:
             price[layout.variables(label.spans)] = 0.0
     solution = closest(program, _hard_tables(grounded), price, truth, None, examples)
     without = np.flatnonzero(solution.primal != Primal.FEASIBLE)

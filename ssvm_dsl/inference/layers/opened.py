@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
+from ssvm_dsl.errors import PluginError
 from ssvm_dsl.inference.blas_threads import one_blas_thread
 from ssvm_dsl.inference.bridging.bridge_chains import bridge_chain_through
 from ssvm_dsl.inference.bridging.choices import ABILITIES, TASKS
@@ -75,6 +76,8 @@ class OpenedBackend:
         if plan.bridges:
             chain = bridge_chain_through(given, plan.bridges, plugins)
             asked = with_rules(chain.program, plugins)
+        if any(group.of_spans for group in asked.groups) and not spec.caps.of_spans:
+            raise PluginError(f"backend '{spec.name}' takes scores of variables only, these are of whole segments")
         owners = [owner, *(plugins.owner(plugins.find(BridgeSpec, name)) for name in plan.bridges)]
         origin = ", ".join(str(one) for one in dict.fromkeys(owners) if not one.bundled)
         rounded = "none" not in plan.options.values()

@@ -40,6 +40,8 @@ def trivial_bound(program: Program, question: Question) -> F64:
             used = np.unique(rows) if len(rows) < len(tables) else slice(None)
             most = np.full(len(tables), -np.inf)
             most[used] = tables[used].max(axis=1)
+            if group.of_spans:
+                most = np.maximum(most, 0.0)  # where no segment begins
             total += _sums(most[rows], group.shapes.counts[ids])
     return total
 

@@ -83,7 +83,7 @@ def _check_marginals_form(program: Program, solution: Solution, question: Questi
         expected = f"one for each of {len(program.groups)} groups"
         raise fault(f"marginals.tables are {len(marginals.tables)}, expected {expected}")
     for group, table in zip(program.groups, marginals.tables, strict=True):
-        shape = (group.shapes.count(ids), group.n_configs)
+        shape = (int(group.answer_rows(ids).sum()), group.n_configs)
         _array(f"marginals.tables of group '{group.name}'", table, np.float64, shape, counted, fault)
 
 

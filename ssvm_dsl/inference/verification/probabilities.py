@@ -95,6 +95,12 @@ def _wrong_factor(
 ) -> str:
     """Look at the tables of factors: not negative, and their sums are the marginals of the variables at ``place``."""
     for group, whole in zip(program.groups, marginals.tables, strict=True):
+        if group.of_spans:  # a row for each example: the segments of each class and length
+            expected, n = whole.reshape(-1, *group.cards)[there], group.shapes.counts[ids][there]
+            covered = expected.sum(axis=1) @ np.arange(1, group.cards[1] + 1)
+            if not (expected >= -atol).all() or (np.abs(covered - n) > atol * np.maximum(n, 1)).any():
+                return f"the expected segments of '{group.name}' do not cover the positions once"
+            continue
         counts, limit = group.shapes.counts[ids], int(max(1.0, most // group.n_configs))
         enough = 1 + int(np.searchsorted(np.cumsum(counts * there), limit))  # examples whose factors are looked at
         chosen = np.flatnonzero(np.repeat(there[:enough], counts[:enough]))[:limit]

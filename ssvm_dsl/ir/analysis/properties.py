@@ -83,6 +83,9 @@ def doubts(parameters: ParameterMap, first: int = 0, priced: Sequence[LossFactor
         left = frozenset({SUBMODULAR, METRIC, SEMIMETRIC}) - frozenset(found)
         if fmap.group == NODE or not left:
             continue
+        if parameters.program.groups[fmap.group].of_spans:
+            found |= dict.fromkeys(left, f"factor '{fmap.name}' scores whole segments")
+            continue
         if len(fmap.cards) > 2:
             large = f"factor '{fmap.name}' joins {len(fmap.cards)} variables"
             found |= dict.fromkeys(left & {METRIC, SEMIMETRIC}, large)
@@ -102,7 +105,7 @@ def doubts(parameters: ParameterMap, first: int = 0, priced: Sequence[LossFactor
 
 def _of_structure(program: Program) -> frozenset[str]:
     """Return the properties that numbers of states and variables do not rule out."""
-    found = {SUBMODULAR, METRIC, SEMIMETRIC}
+    found = set() if any(group.of_spans for group in program.groups) else {SUBMODULAR, METRIC, SEMIMETRIC}
     if program.card.max(initial=1) <= 2:
         found.add(BINARY)
     if program.max_arity > 2:

@@ -4,6 +4,11 @@ A constraint of the kind ``segmentation`` over n positions, K classes and segmen
 runs of variables: n of K states (the class of each position), n of 2 states (whether a segment begins there) and n L of
 K + 1 states (0, or 1 and the class of the segment from s that is l + 1 long, at ``s L + l``).  Dynamic programming over
 segments reads scores from there without looking at literals.
+
+Programs whose spans are no variables have the first two runs alone, one after the other, under a constraint of the kind
+``segment-begins``: segments are at most L positions long, and the first one begins at once.  That classes change only
+where segments begin is said by tables over (class, class, whether a segment begins), ``-inf`` for two classes and 0.
+Groups of the kind ``"spans"`` score segments by class and length.
 """
 
 from __future__ import annotations
@@ -18,12 +23,12 @@ from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import runs
 from ssvm_dsl.ir.shapes import first_of_each
 
-#: The kind of constraints.
-SEGMENTATION = "segmentation"
+#: The kinds of constraints: with spans as variables, and without.
+SEGMENTATION, BEGINS = KINDS = ("segmentation", "segment-begins")
 
 #: What a factor may join: classes of two neighbours; these, and whether a segment begins at the second; the class of a
-#: position, and whether a segment begins there.
-NEIGHBOURS, SUCCESSIVE, STARTS = 0, 1, 2
+#: position, and whether a segment begins there; or it scores a segment by class and length.
+NEIGHBOURS, SUCCESSIVE, STARTS, LENGTHS = 0, 1, 2, 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +40,7 @@ class SegmentVariables:
     n, n_classes, longest : ndarray of int64, shape (m,)
         n, K and L of each constraint.
     first : ndarray of int64, shape (m, 3)
-        The first variable of each run, counted from the first one of the example.
+        The first variable of each run, counted from the first one of the example; -1 for spans that are no variables.
     """
 
     n: I64
@@ -47,6 +52,8 @@ class SegmentVariables:
 def segment_variables(program: Program, group: ConstraintGroup) -> SegmentVariables | None:
     """Return where the variables of a group of segmentations are; ``None`` where they do not stand in these runs."""
     names = ("n", "n_classes", "longest")
+    if group.kind == BEGINS:
+        return _compact_variables(program, group)
     if not set(names) <= set(group.meta) or not {"start", "stop", "class"} <= set(group.literal_meta):
         return None
     sizes = np.stack([group.meta[name].astype(np.int64) for name in names], axis=1)
@@ -73,6 +80,23 @@ def segment_variables(program: Program, group: ConstraintGroup) -> SegmentVariab
         if (program.card[base + group.variable[at]] != card).any():
             return None
     return SegmentVariables(sizes[:, 0], sizes[:, 1], sizes[:, 2], first)
+
+
+def _compact_variables(program: Program, group: ConstraintGroup) -> SegmentVariables | None:
+    """Return where the variables are of segmentations whose spans are none."""
+    n, k, longest = (group.meta[name].astype(np.int64) for name in ("n", "n_classes", "longest"))
+    first = np.full((group.n_constraints, 3), -1, dtype=np.int64)
+    if (np.diff(group.literal_ptr) != 2 * n).any() or (n < 0).any() or (k < 1).any() or (longest < 1).any():
+        return None
+    owner, at = np.repeat(np.arange(len(n)), 2 * n), runs(np.zeros(len(n), dtype=np.int64), 2 * n)
+    filled = np.flatnonzero(n)
+    first[filled, 0] = group.variable[group.literal_ptr[filled]]
+    first[filled, 1] = first[filled, 0] + n[filled]
+    begin = at >= n[owner]
+    card = program.card[program.var_ptr[group.example_of[owner]] + group.variable]
+    right = (group.variable == first[owner, 0] + at) & (card == np.where(begin, 2, k[owner]))
+    right &= (group.state == begin) & ~group.negated
+    return SegmentVariables(n, k, longest, first) if right.all() else None
 
 
 def _literals(n: int, k: int, longest: int) -> tuple[I64, ...]:
@@ -114,7 +138,7 @@ def segment_links(program: Program, groups: list[tuple[ConstraintGroup, SegmentV
     for group in program.groups:
         shapes = group.shapes
         links = np.zeros((len(shapes.scope), 2), dtype=np.int64)
-        kind = {2: NEIGHBOURS, 3: SUCCESSIVE}.get(group.arity)
+        kind = LENGTHS if group.of_spans else {2: NEIGHBOURS, 3: SUCCESSIVE}.get(group.arity)
         if kind is None:
             return None
         keys = np.column_stack([shapes.of[table[:, 0]], table[:, 1:]])
@@ -140,6 +164,14 @@ def _joined(scope: I64, divided: I64, kind: int) -> I64 | None:
     """Return the links of the factors of one shape; ``divided`` are (n, first class variable, first begin variable)."""
     out = np.full((len(scope), 2), -1, dtype=np.int64)
     for n, label, begin in divided.tolist():
+        if kind == LENGTHS:
+            at = scope[:, 0] - label
+            mine = (at >= 0) & (at < n) & (scope[:, 1] == begin + at)
+            mine &= scope[:, 2] == begin + np.minimum(at + 1, n - 1)
+            out[mine] = np.column_stack([np.full(len(at), kind), scope[:, 0]])[mine]
+            if mine.sum() != n:
+                return None
+            continue
         at = scope[:, 1] - label
         second = (scope[:, 0] == scope[:, 1] - 1) & (at >= 1) & (at < n)
         if kind == SUCCESSIVE:
@@ -154,7 +186,7 @@ def _joined(scope: I64, divided: I64, kind: int) -> I64 | None:
 
 def are_segmented(program: Program) -> bool:
     """Return whether all constraints of a program are segmentations in runs, which its factors keep to."""
-    if any(group.kind != SEGMENTATION for group in program.constraints):
+    if any(group.kind not in KINDS for group in program.constraints):
         return False
     found = [(group, segment_variables(program, group)) for group in program.constraints]
     known = [(group, at) for group, at in found if at is not None]
@@ -168,6 +200,7 @@ def _shared(program: Program, groups: list[tuple[ConstraintGroup, SegmentVariabl
     uses = np.zeros(program.n_variables, dtype=np.int64)
     for group, at in groups:
         base = program.var_ptr[group.example_of]
-        for run, sizes in enumerate((at.n, at.n, at.n * at.longest)):
+        spans = at.n * at.longest * (at.first[:, 2] >= 0)
+        for run, sizes in enumerate((at.n, at.n, spans)):
             uses += np.bincount(runs(base + at.first[:, run], sizes), minlength=program.n_variables)
     return bool((uses > 1).any())

@@ -87,6 +87,8 @@ class Terms:
             whole = group.shapes.count(examples) >= group.n_tables
             begin = np.arange(len(tables)) * group.n_configs
             size, spread, integers = block_terms(tables.ravel(), begin) if whole else _NOTHING
+            if group.of_spans:  # it may score nothing as well
+                spread = np.maximum(spread, size)
             for part in group.shapes.chunks(ids):
                 rows = group.table_rows(ids[part])
                 owner = np.repeat(np.arange(part.start, part.stop), group.shapes.counts[ids[part]])

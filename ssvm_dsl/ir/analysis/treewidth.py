@@ -74,7 +74,7 @@ def eliminations(program: Program, examples: I64 | None = None) -> list[Eliminat
 
 def _factors(program: Program) -> tuple[I64, I64, I32]:
     """Return (factors of each example, slots of each factor, scopes), factors sorted by example."""
-    groups = [group for group in program.groups if group.n_factors]
+    groups = [group for group in program.graph_groups if group.n_factors]
     if not groups:
         return np.zeros(program.n_examples + 1, np.int64), np.zeros(1, np.int64), np.zeros(0, np.int32)
     owner = np.concatenate([owners(group.ptr) for group in groups])

@@ -55,8 +55,8 @@ def flatten(maps: Sequence[FeatureMap], groups: Sequence[Group], constants: Cons
         group = None if fmap.group < 0 else groups[fmap.group]
         table, pool = (-1, -1) if group is None else (ints.add(group.rows), int(starts[fmap.group]))
         bases = [longs.add(fmap.row_bases), longs.add(None if group is None else group.table_base)]
-        constant = values.add(shared.get(fmap.group))
-        desc[m] = [*row, table, pool, ints.add(fmap.shapes.of), *bases, longs.add(fmap.shapes.numbers), constant]
+        rest = values.add(shared.get(fmap.group)), int(group is not None and group.of_spans)
+        desc[m] = [*row, table, pool, ints.add(fmap.shapes.of), *bases, longs.add(fmap.shapes.numbers), *rest]
     flat = FlatMaps(desc, ints.array(), longs.array(), features.array(), values.array())
     _share_columns(maps, flat)
     return flat

@@ -6,12 +6,18 @@ from collections.abc import Iterator, Sequence
 
 from ssvm_dsl.lang.constraints.logic import Constraint
 from ssvm_dsl.lang.constraints.pointers import ExactlyOneState, PointerStructure
-from ssvm_dsl.lang.constraints.segments import Segmentation
+from ssvm_dsl.lang.constraints.segments import Segmentation, SegmentBegins
 from ssvm_dsl.lang.outputs.labels import Label
 
 
-def implied_constraints(declared: Sequence[Constraint], labels: Sequence[Label]) -> Iterator[Constraint]:
-    """Yield one for each pointer label without a declared structure, then one for each label of segments."""
+def implied_constraints(
+    declared: Sequence[Constraint], labels: Sequence[Label], compact: bool = False
+) -> Iterator[Constraint]:
+    """Yield one for each pointer label without a declared structure, then one for each label of segments.
+
+    With ``compact`` spans of segments are no variables.
+    """
+    divided = SegmentBegins if compact else Segmentation
     shaped = {id(one.pointers) for one in declared if isinstance(one, PointerStructure)}
     yield from (ExactlyOneState(label) for label in labels if label.pointer and id(label) not in shaped)
-    yield from (Segmentation(label) for label in labels if label.segments is not None)
+    yield from (divided(label) for label in labels if label.segments is not None)

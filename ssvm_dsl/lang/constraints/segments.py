@@ -51,5 +51,36 @@ class Segmentation(Constraint):
         return (self.of,), {}
 
 
+class SegmentBegins(Constraint):
+    """The segments of a label whose spans are no variables are not too long, and the first begins at once.
+
+    Its literals are "position t has the first class" of all positions, which are no condition and say where the classes
+    are, and then "a segment begins at position t".  That classes do not change within segments is a rule on successive
+    ones.
+
+    Parameters
+    ----------
+    y : Label
+        A label with ``segments=``.
+    """
+
+    of: Label
+
+    def __init__(self, y: Label) -> None:
+        meta = (
+            Parameter("n", Sum(sizes=y.dims), whole=True),
+            Parameter("n_classes", y.n_states, whole=True),
+            Parameter("longest", y.segments or 1, whole=True),
+        )
+        literals = _literal(y, 0 if y.classes is None else y.classes[0]), _literal(y.begins, 1)
+        object.__setattr__(self, "of", y)
+        self._declare([], "segment-begins", literals, (), meta, ((), ()))
+        object.__setattr__(self, "name", y.name)
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments."""
+        return (self.of,), {}
+
+
 def _literal(label: Label, state: Any) -> Literal:
     return Literal(Target("indicator", (label,), state=state))

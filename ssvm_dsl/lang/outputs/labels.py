@@ -286,7 +286,8 @@ class Target(Node):
     kind : str
         ``"each"``, ``"indicator"``, ``"at"``, ``"chain"``, ``"pairs"``, ``"grid"``, ``"complete"``, ``"along"``,
         ``"cliques"``, ``"cross"``, ``"spans"`` or ``"starts"``; of the compiler ``"agreement"`` and ``"members"``,
-        the auxiliary variables of other factors alone and with each of their variables.
+        the auxiliary variables of other factors alone and with each of their variables, and ``"lengths"``, segments by
+        class and length where spans are no variables.
     labels : tuple of Label
         The label arrays joined (two for ``"cross"`` and ``"members"``, one otherwise, or of ``"along"`` one for each
         end of an edge); with auxiliary variables their own and that of the factors they belong to.
@@ -371,7 +372,9 @@ class Target(Node):
 
     @property
     def cards(self) -> tuple[int, ...]:
-        """Number of states of each variable of a factor."""
+        """Number of states of each variable of a factor; of segments, of their classes and lengths."""
+        if self.kind == "lengths":
+            return self.label.n_states, self.label.segments or 1
         return tuple(label.n_states for label in self.members)
 
     @property
@@ -408,7 +411,7 @@ class Target(Node):
         """
         if self.kind == "along" and self.edges is not None:
             return (self.edges.dim,)
-        if self.kind in ("complete", "cliques", "at", "spans"):
+        if self.kind in ("complete", "cliques", "at", "spans", "lengths"):
             return ()
         if self.kind == "cross":
             return union_axes(*(label.dims for label in self.labels))

@@ -293,7 +293,7 @@ class Judge:
         ends = np.cumsum(np.diff(program.var_ptr)[ids])
         out = [parts[end - n : end] for end, n in zip(ends, np.diff(program.var_ptr)[ids], strict=True)]
         for group, table in zip(program.groups, marginals.tables, strict=True):
-            counts = group.shapes.counts[ids]
+            counts = group.answer_rows(ids)
             name = f"marginals.tables of {group.name}"
             _array(name, table, np.dtype(np.float64), (int(counts.sum()), group.n_configs))
             for mine, end, n in zip(out, np.cumsum(counts), counts, strict=True):
@@ -311,6 +311,9 @@ def _all_marginals(of: Labellings) -> Iterator[F64]:
     for v in range(of.first, of.stop):
         yield of.marginal(probabilities, np.array([v], dtype=np.int32))
     for group in of.program.groups:
+        if group.of_spans:
+            yield of.expected_segments(probabilities, group)
+            continue
         for scope in group.factors(of.example)[0] + np.int32(of.first):
             yield of.marginal(probabilities, scope)
 

@@ -94,7 +94,7 @@ class BridgeKit(Kit[BridgeSpec, Rule[BridgeSpec, BridgeTrial], BridgeTrial]):
             match = BridgeMatch.of(self.spec, problem.program, self.plugins)
             for reason in match.reasons:
                 refusals[f"{kind}: {reason}"] = refusals.get(f"{kind}: {reason}", 0) + 1
-            if not match.taken:
-                raise NotForThisCase
+            if not match.taken or any(group.of_spans for group in problem.program.groups):
+                raise NotForThisCase  # no backend behind a bridge takes factors of whole segments
             match.lowered()
             self.cases.append(BridgeTrial(self.spec, problem, self.plugins))

@@ -6,10 +6,10 @@ With ``end[t, k]`` for all divisions of the positions before t whose last segmen
     end[t, k]   = plus_l  enter[t - l - 1, k] + score[t - l - 1, l, k]
     last        = plus_k  end[n, k]
 
-Transitions do not depend on lengths, so that they cost O(n K^2) and not O(n L K^2).  What a segment scores is worked
-out once for all lengths of a start (:mod:`ssvm_backends.structures.segmentations.segment_scores`).  Rows of items stand
-in the order in which they are made: ``enter[0], end[1], enter[1] .. end[n], last``.  How best segmentations, the k best
-and sums share the recursion: :mod:`ssvm_backends.graphs.recursions`.
+Transitions do not depend on lengths, so that they cost O(n K^2) and not O(n L K^2).  What segments score is worked out
+for those that end at a position, where it is needed (:mod:`ssvm_backends.structures.segmentations.segment_scores`).
+Rows of items stand in the order in which they are made: ``enter[0], end[1], enter[1] .. end[n], last``.  How best
+segmentations, the k best and sums share the recursion: :mod:`ssvm_backends.graphs.recursions`.
 
 Published packages for segmentations (pytorch-struct, flash-semicrf) run on PyTorch and were not measured.  Beside
 ``chain`` of this package, 25 positions in batches of 256, one thread: 12 classes and segments of one position take
@@ -20,12 +20,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ssvm_backends.graphs.recursions import BEST, Items, Ways, best_way_of, join_rows, turn
+from ssvm_backends.graphs.recursions import BEST, Items, Ways, best_way_of, join_rows
 from ssvm_backends.structures.segmentations.segment_scores import (
     Segmented,
+    SpanScores,
     SpanWork,
-    gather,
+    fill_row,
     largest,
+    prepare,
     work_space,
     write_segment,
 )
@@ -35,7 +37,7 @@ from ssvm_dsl.kernels import borrow, njit
 
 @njit(cache=True, nogil=True, borrowed=True)
 def segment_ways(n: int, k: int, longest: int, row: int) -> Ways:
-    """Return the ways of a row of items other than the first; their scores are those of segments in odd rows.
+    """Return the ways of a row of items other than the first; their scores stand at the start of a row of scores.
 
     Parameters
     ----------
@@ -47,37 +49,33 @@ def segment_ways(n: int, k: int, longest: int, row: int) -> Ways:
     before = (row - 1) * k
     if row % 2 == 1:
         t = (row + 1) // 2
-        return Ways(min(longest, t), k, before, -2 * k, 1, (t - 1) * longest * k, (1 - longest) * k)
+        return Ways(min(longest, t), k, before, -2 * k, 1, 0, k)
     if row < 2 * n:
-        return Ways(k, k, before, 1, 0, row // 2 * k * k, k)
+        return Ways(k, k, before, 1, 0, 0, k)
     return Ways(k, 1, before, 1, 0, 0, k)  # transitions to the first position score 0
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def sweep_segments(task: int, n: int, k: int, longest: int, work: SpanWork, items: Items, shares: SpanWork) -> None:
-    """Do a task for all items.
+def sweep_up(task: int, scores: SpanScores, i: int, c: int, work: SpanWork, items: Items) -> None:
+    """Make all items, from the first one on.
 
     Parameters
     ----------
     task : int
-        ``BEST``, ``SUM`` or ``SHARE``.
-    n, k, longest : int
-        Positions, classes, most positions of a segment.
+        ``BEST`` or ``SUM``.
+    scores : SpanScores
+    i, c : int
+        The example, and which segmentation.
     work : SpanWork
-        Scores; ``trans`` and ``score`` are read.
+        As :func:`~ssvm_backends.structures.segmentations.segment_scores.prepare` has written it.
     items : Items
         At least (2 n + 1) k.
-    shares : SpanWork
-        How likely these scores are part of the segmentation; written by the task ``SHARE``.
     """
+    n, k, longest = scores.seg.n[c], scores.seg.n_classes[c], scores.seg.longest[c]
     items.value[:k] = 0.0
-    for place in range(2 * n):
-        row = 1 + turn(task, place, 2 * n)
-        ways = segment_ways(n, k, longest, row)
-        if row % 2 == 1:
-            join_rows(task, items, row * k, ways, work.score, shares.score)
-        else:
-            join_rows(task, items, row * k, ways, work.trans, shares.trans)
+    for row in range(1, 2 * n + 1):
+        fill_row(scores, i, c, work, row)
+        join_rows(task, items, row * k, segment_ways(n, k, longest, row), work.row, work.share)
 
 
 @njit(cache=True, nogil=True)
@@ -104,7 +102,8 @@ def best_segmentations(
     worth : ndarray of float64, shape (m,)
         The scores of the segmentations are added to it, where there are any.
     """
-    seg, pool, node, labels = borrow(seg), borrow(pool), borrow(node), borrow(labels)
+    scores, labels = SpanScores(borrow(seg), borrow(pool), borrow(node)), borrow(labels)
+    seg = scores.seg
     most, widest, far = largest(seg, ids)
     work = work_space(most, widest, far)
     none = np.empty(0)
@@ -113,28 +112,30 @@ def best_segmentations(
         mine = labels[label_ptr[e] :]
         for c in range(seg.ptr[ids[e]], seg.ptr[ids[e] + 1]):
             n, k = seg.n[c], seg.n_classes[c]
-            base = gather(seg, pool, node, ids[e], c, work)
+            base = prepare(scores, ids[e], c, work)
             if base == -np.inf:
                 feasible[e] = False
                 continue
             if n == 0:
                 continue
-            sweep_segments(BEST, n, k, seg.longest[c], work, items, work)
+            sweep_up(BEST, scores, ids[e], c, work, items)
             if items.value[2 * n * k] == -np.inf:
                 feasible[e] = False
                 continue
             worth[e] += base + items.value[2 * n * k]
-            trace(seg, c, work, items.value, mine)
+            trace(scores, ids[e], c, work, items.value, mine)
 
 
 @njit(cache=True, nogil=True)
-def trace(seg: Segmented, c: int, work: SpanWork, value: F64, labels: I32) -> None:
+def trace(scores: SpanScores, i: int, c: int, work: SpanWork, value: F64, labels: I32) -> None:
     """Write the best segmentation, its last segment first."""
+    seg = scores.seg
     n, k, longest = seg.n[c], seg.n_classes[c], seg.longest[c]
     row, b = 2 * n, 0
     while row > 0:
         ways = segment_ways(n, k, longest, row)
-        way = best_way_of(value, b, ways, work.score if row % 2 == 1 else work.trans)
+        fill_row(scores, i, c, work, row)
+        way = best_way_of(value, b, ways, work.row)
         item = ways.of + way * ways.of_step + b * ways.of_each
         row, b = item // k, item % k
         if row % 2 == 0:

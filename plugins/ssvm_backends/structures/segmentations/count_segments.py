@@ -11,18 +11,54 @@ performance measures, ICML 2005) with the dynamic programming of Sarawagi and Co
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ssvm_backends.structures.segmentations.segment_scores import (
     Segmented,
+    SpanScores,
     SpanWork,
-    gather,
+    fill_row,
     largest,
+    prepare,
     work_space,
     write_segment,
 )
 from ssvm_dsl.ir import F64, I32, I64
-from ssvm_dsl.kernels import borrow, njit
+from ssvm_dsl.kernels import assign, borrow, njit
+
+
+class AllScores(NamedTuple):
+    """The scores of all segments and transitions of one segmentation.
+
+    Parameters
+    ----------
+    trans : ndarray of float64, shape (at least n K K,)
+        What it scores that a segment of a class (the last axis) begins at t after one of another (the middle axis).
+    score : ndarray of float64, shape (at least n L K,)
+        What each segment scores that ends within the sequence, by its start and its length.
+    """
+
+    trans: F64
+    score: F64
+
+
+@njit(cache=True, nogil=True)
+def gather(scores: SpanScores, i: int, c: int, work: SpanWork, found: AllScores) -> float:
+    """Write the scores of all segments and transitions of segmentation c of example i; return ``base``."""
+    base = prepare(scores, i, c, work)
+    n, k, longest = scores.seg.n[c], scores.seg.n_classes[c], scores.seg.longest[c]
+    for row in range(1, 2 * n):
+        fill_row(scores, i, c, work, row)
+        t = (row + 1) // 2
+        if row % 2 == 0:
+            assign(found.trans[t * k * k : (t + 1) * k * k], work.row[: k * k])
+            continue
+        for l in range(min(longest, t)):
+            at = ((t - l - 1) * longest + l) * k
+            assign(found.score[at : at + k], work.row[l * k : (l + 1) * k])
+    return base
 
 
 @njit(cache=True, nogil=True)
@@ -47,11 +83,12 @@ def gather_counts(seg: Segmented, counts: I64, i: int, c: int, begin: I64, insid
     n, k, longest = seg.n[c], seg.n_classes[c], seg.longest[c]
     lo = seg.var_ptr[i]
     classes, begins = seg.state_ptr[lo + seg.first[c, 0]], seg.state_ptr[lo + seg.first[c, 1]]
-    spans = seg.state_ptr[lo + seg.first[c, 2]]
+    compact = seg.first[c, 2] < 0
+    spans = 0 if compact else seg.state_ptr[lo + seg.first[c, 2]]
     for t in range(n):
         for m in range(2):
             none = 0
-            for l in range(longest):
+            for l in range(0 if compact else longest):
                 none += counts[spans + (t * longest + l) * (k + 1), m]
             for b in range(k):
                 inside[t * k + b, m] = counts[classes + t * k + b, m] + counts[begins + 2 * t, m] + none
@@ -63,7 +100,8 @@ def gather_counts(seg: Segmented, counts: I64, i: int, c: int, begin: I64, insid
                 for m in range(2):
                     if l > 0:
                         begin[s * k + b, m] += inside[(s + l) * k + b, m]
-                    whole[at + b, m] = begin[s * k + b, m] + counts[span + 1 + b, m] - counts[span, m]
+                    own = 0 if compact else counts[span + 1 + b, m] - counts[span, m]
+                    whole[at + b, m] = begin[s * k + b, m] + own
 
 
 @njit(cache=True, nogil=True)
@@ -106,7 +144,7 @@ def lay_out_counts(
 
 @njit(cache=True, nogil=True)
 def count_ends(
-    n: int, k: int, longest: int, work: SpanWork, whole: I64, reach: I64, place: I64, best: F64, enter: F64
+    n: int, k: int, longest: int, work: AllScores, whole: I64, reach: I64, place: I64, best: F64, enter: F64
 ) -> None:
     """Write the best score of each class and pair of counts of the positions before each one.
 
@@ -114,8 +152,8 @@ def count_ends(
     ----------
     n, k, longest : int
         Positions, classes, most positions of a segment.
-    work : SpanWork
-        ``trans`` and ``score`` are read.
+    work : AllScores
+        Read only.
     whole, reach, place : ndarray of int64
         The counts of segments and the layout: :func:`gather_counts`, :func:`lay_out_counts`; read only.
     best : ndarray of float64
@@ -157,7 +195,7 @@ def count_ends(
 
 @njit(cache=True, nogil=True)
 def trace_counts(
-    seg: Segmented, c: int, work: SpanWork, whole: I64, reach: I64, place: I64, best: F64, have_a: int, have_b: int,
+    seg: Segmented, c: int, work: AllScores, whole: I64, reach: I64, place: I64, best: F64, have_a: int, have_b: int,
     labels: I32,
 ) -> None:  # fmt: skip
     """Write the best segmentation of a pair of counts, its last segment first.
@@ -228,9 +266,11 @@ def best_by_count(
     worth : ndarray of float64, shape (m,)
         ``-inf`` on entry; raised where a labelling is found.
     """
-    seg, pool, node, labels = borrow(seg), borrow(pool), borrow(node), borrow(labels)
+    scores, labels = SpanScores(borrow(seg), borrow(pool), borrow(node)), borrow(labels)
+    seg = scores.seg
     n_most, widest, far = largest(seg, examples)
     work = work_space(n_most, widest, far)
+    found = AllScores(np.empty(n_most * widest * widest), np.empty(n_most * far * widest))
     begin, inside = np.empty((n_most * widest, 2), np.int64), np.empty((n_most * widest, 2), np.int64)
     whole = np.empty((n_most * far * widest, 2), np.int64)
     reach, place = np.empty((n_most + 1, 2), np.int64), np.empty(n_most + 1, np.int64)
@@ -242,7 +282,7 @@ def best_by_count(
         base, c = const[i], seg.ptr[i]
         if seg.ptr[i + 1] > c:
             n, k = seg.n[c], seg.n_classes[c]
-            base += gather(seg, pool, node, i, c, work)
+            base += gather(scores, i, c, work, found)
         if n == 0:  # an empty labelling
             reach[0], place[0], best[0] = 0, 0, 0.0
         else:
@@ -252,7 +292,7 @@ def best_by_count(
             )  # fmt: skip
             best = best if len(best) >= total else np.empty(total)
             enter = enter if len(enter) >= most else np.empty(most)
-            count_ends(n, k, seg.longest[c], work, whole, reach, place, best, enter)
+            count_ends(n, k, seg.longest[c], found, whole, reach, place, best, enter)
         a_best, b_best, width = -1, -1, reach[n, 1] + 1
         for cell in range((reach[n, 0] + 1) * width):
             a, b, score = cell // width, cell % width, -np.inf
@@ -264,4 +304,4 @@ def best_by_count(
                 if value > worth[e]:
                     worth[e], a_best, b_best = value, a, b
         if a_best >= 0 and n > 0:
-            trace_counts(seg, c, work, whole, reach, place, best, a_best, b_best, labels[label_ptr[e] :])
+            trace_counts(seg, c, found, whole, reach, place, best, a_best, b_best, labels[label_ptr[e] :])

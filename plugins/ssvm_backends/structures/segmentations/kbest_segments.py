@@ -6,7 +6,15 @@ import numpy as np
 
 from ssvm_backends.graphs.recursions import Lists, list_rows, no_lists
 from ssvm_backends.structures.segmentations.best_segments import segment_ways
-from ssvm_backends.structures.segmentations.segment_scores import Segmented, gather, largest, work_space, write_segment
+from ssvm_backends.structures.segmentations.segment_scores import (
+    Segmented,
+    SpanScores,
+    fill_row,
+    largest,
+    prepare,
+    work_space,
+    write_segment,
+)
 from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import borrow, njit
 
@@ -33,7 +41,8 @@ def kbest_segmentations(
     score : ndarray of float64, shape (r, m)
         Written, without the constant; ``-inf`` where there are fewer.
     """
-    seg, pool, node = borrow(seg), borrow(pool), borrow(node)
+    scores = SpanScores(borrow(seg), borrow(pool), borrow(node))
+    seg = scores.seg
     most, widest, far = largest(seg, ids)
     work, r = work_space(most, widest, far), len(labels)
     lists = no_lists((2 * most + 1) * widest, r)
@@ -44,7 +53,7 @@ def kbest_segmentations(
             continue
         c = seg.ptr[ids[e]]
         n, k = seg.n[c], seg.n_classes[c]
-        base = gather(seg, pool, node, ids[e], c, work)
+        base = prepare(scores, ids[e], c, work)
         if base == -np.inf:
             continue
         if n == 0:
@@ -53,8 +62,8 @@ def kbest_segmentations(
         lists.value[:k] = -np.inf
         lists.value[:k, 0] = 0.0
         for row in range(1, 2 * n + 1):
-            ways = segment_ways(n, k, seg.longest[c], row)
-            list_rows(lists, row * k, ways, work.score if row % 2 == 1 else work.trans)
+            fill_row(scores, ids[e], c, work, row)
+            list_rows(lists, row * k, segment_ways(n, k, seg.longest[c], row), work.row)
         for one in range(r):
             score[one, e] = base + lists.value[2 * n * k, one]
             if score[one, e] > -np.inf:

@@ -1,11 +1,15 @@
-"""What whole segments score: unary scores and tables of an example, gathered for dynamic programming over segments.
+"""What whole segments score: unary scores and tables of an example, written for dynamic programming over segments.
 
 With n positions, K classes and segments of up to L positions, a segmentation scores ::
 
     base + sum over segments (s, l, k) of score[s, l, k] + sum over successive ones of trans[t, k', k]
 
-where t is the start of the second one, and l + 1 the length.  ``score`` holds what all positions of the segment score,
-and what its own variable scores above "no segment"; ``base`` is the sum of the latter over all spans.
+where t is the start of the second one, and l + 1 the length.  The score of a segment is what its positions score, what
+tables of classes and lengths do, and, where spans are variables, what its own variable scores above "no segment";
+``base`` is the sum of the latter over all spans.
+
+Scores of segments are never all there: whoever goes over them has those that end at one position, in O(L K), summed up
+anew from those of positions (:func:`fill_row`).  So working memory is O(n K + L K).
 
 A span that has to be a segment (masks and clamps say so) rules out that segments begin within it, and that none begins
 at its start and after its end: then nothing else is left.
@@ -33,13 +37,14 @@ class Segmented(NamedTuple):
     n, n_classes, longest : ndarray of int64, shape (m,)
         Positions n, classes K, and most positions of a segment L.
     first : ndarray of int64, shape (m, 3)
-        First variable of the classes, the beginnings and the spans, counted from the first one of the example.
+        First variable of the classes, the beginnings and the spans, counted from the first one of the example; -1 where
+        spans are no variables.
     shape : ndarray of int32, shape (B,)
         The shape of each example.
     start : ndarray of int64, shape (S + 1,)
-        Factors ``start[s]:start[s + 1]`` are those of shape s; f in all.
+        Factors ``start[s]:start[s + 1]`` are those of shape s, by variable; f in all.
     kind : ndarray of int8, shape (f,)
-        What each factor joins: ``NEIGHBOURS``, ``SUCCESSIVE`` or ``STARTS`` of :mod:`ssvm_dsl.ir`.
+        What each factor joins: ``NEIGHBOURS``, ``SUCCESSIVE``, ``STARTS`` or ``LENGTHS`` of :mod:`ssvm_dsl.ir`.
     variable : ndarray of int32, shape (f,)
         The class of its (second) position, counted from the first variable of the example.
     group : ndarray of int32, shape (f,)
@@ -70,6 +75,23 @@ class Segmented(NamedTuple):
     offset: I64
 
 
+class SpanScores(NamedTuple):
+    """What segmentations are found for.
+
+    Parameters
+    ----------
+    seg : Segmented
+    pool : ndarray of float64
+        All tables, as of :class:`~ssvm_dsl.ir.Theta`.
+    node : ndarray of float64, shape (S,)
+        Unary scores, ``-inf`` at states that are ruled out.
+    """
+
+    seg: Segmented
+    pool: F64
+    node: F64
+
+
 class SpanWork(NamedTuple):
     """Work space for one segmentation.
 
@@ -77,16 +99,26 @@ class SpanWork(NamedTuple):
     ----------
     begin, inside : ndarray of float64, shape (at least n K,)
         What a position scores that a segment of each class begins at, or goes on at.
-    trans : ndarray of float64, shape (at least n K K,)
-        What it scores that a segment of a class (the last axis) begins at t after one of another (the middle axis).
-    score : ndarray of float64, shape (at least n L K,)
-        What each whole segment scores; of spans that end within the sequence only.
+    length : ndarray of float64, shape (at least L K,)
+        What a segment scores by its length (first axis) and class.
+    factor : ndarray of int64, shape (at least n + 1,)
+        The factors ``factor[t]:factor[t + 1]`` are those of position t.
+    row : ndarray of float64, shape (at least max(L, K) K,)
+        Scores of one row of items: of the segments that end before a position, the shortest first; or of a segment of a
+        class (the last axis) that begins there after one of another.
+    share : ndarray of float64, as long as ``row``
+        How likely these scores are part of the segmentation.
+    run : ndarray of float64, shape (at least K,)
+        What the positions of a segment after its first one score.
     """
 
     begin: F64
     inside: F64
-    trans: F64
-    score: F64
+    length: F64
+    factor: I64
+    row: F64
+    share: F64
+    run: F64
 
 
 @njit(cache=True, nogil=True)
@@ -102,35 +134,66 @@ def largest(seg: Segmented, ids: I64) -> tuple[int, int, int]:
 @njit(cache=True, nogil=True)
 def work_space(n: int, k: int, longest: int) -> SpanWork:
     """Return work space for so many positions, classes, and positions of a segment."""
-    return SpanWork(np.empty(n * k), np.empty(n * k), np.empty(n * k * k), np.empty(n * longest * k))
+    row = max(longest, k) * k
+    return SpanWork(
+        np.empty(n * k), np.empty(n * k), np.empty(longest * k), np.empty(n + 1, np.int64),
+        np.empty(row), np.empty(row), np.empty(k),
+    )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
-def add_factors(seg: Segmented, pool: F64, i: int, c: int, work: SpanWork) -> None:
-    """Add the tables of the factors of segmentation c of example i to ``begin``, ``inside`` and ``trans``."""
-    n, k = seg.n[c], seg.n_classes[c]
-    for f in range(seg.start[seg.shape[i]], seg.start[seg.shape[i] + 1]):
-        t = seg.variable[f] - seg.first[c, 0]
-        if t < 0 or t >= n:
-            continue
-        kind, row = seg.kind[f], seg.base[seg.group[f], i] + seg.row[f]
-        if kind == STARTS:
-            at = seg.offset[seg.group[f]] + row * 2 * k
+def prepare(scores: SpanScores, i: int, c: int, work: SpanWork) -> float:
+    """Write what positions and lengths score; return ``base``, ``-inf`` if there is no segmentation.
+
+    Parameters
+    ----------
+    scores : SpanScores
+    i, c : int
+        The example, and which segmentation.
+    work : SpanWork
+        ``begin``, ``inside``, ``length`` and ``factor`` are written.
+    """
+    seg, node = scores.seg, scores.node
+    n, k, longest = seg.n[c], seg.n_classes[c], seg.longest[c]
+    if n == 0:
+        return 0.0
+    lo = seg.var_ptr[i]
+    classes, begins = seg.state_ptr[lo + seg.first[c, 0]], seg.state_ptr[lo + seg.first[c, 1]]
+    for t in range(n):
+        for b in range(k):
+            work.inside[t * k + b] = node[classes + t * k + b] + node[begins + 2 * t]
+            work.begin[t * k + b] = node[classes + t * k + b] + node[begins + 2 * t + 1]
+    work.length[: longest * k] = 0.0
+    add_positions(scores, i, c, work)
+    return 0.0 if seg.first[c, 2] < 0 else keep_forced(seg, node, i, c, work)
+
+
+@njit(cache=True, nogil=True)
+def add_positions(scores: SpanScores, i: int, c: int, work: SpanWork) -> None:
+    """Find the factors of positions; add their tables, those of transitions apart, to what positions score."""
+    seg, pool = scores.seg, scores.pool
+    n, k, longest = seg.n[c], seg.n_classes[c], seg.longest[c]
+    f, last = seg.start[seg.shape[i]], seg.start[seg.shape[i] + 1]
+    while f < last and seg.variable[f] < seg.first[c, 0]:
+        f += 1
+    for t in range(n):
+        work.factor[t] = f
+        while f < last and seg.variable[f] == seg.first[c, 0] + t:
+            kind, row = seg.kind[f], seg.base[seg.group[f], i] + seg.row[f]
+            at = seg.offset[seg.group[f]]
             for b in range(k):
-                work.inside[t * k + b] += pool[at + 2 * b]
-                work.begin[t * k + b] += pool[at + 2 * b + 1]
-        elif kind == NEIGHBOURS:
-            at = seg.offset[seg.group[f]] + row * k * k
-            for ab in range(k * k):
-                work.trans[t * k * k + ab] += pool[at + ab]
-            for b in range(k):
-                work.inside[t * k + b] += pool[at + b * k + b]
-        elif kind == SUCCESSIVE:
-            at = seg.offset[seg.group[f]] + row * 2 * k * k
-            for ab in range(k * k):
-                work.trans[t * k * k + ab] += pool[at + 2 * ab + 1]
-            for b in range(k):
-                work.inside[t * k + b] += pool[at + 2 * (b * k + b)]
+                if kind == STARTS:
+                    work.inside[t * k + b] += pool[at + (row * k + b) * 2]
+                    work.begin[t * k + b] += pool[at + (row * k + b) * 2 + 1]
+                elif kind == NEIGHBOURS:
+                    work.inside[t * k + b] += pool[at + (row * k + b) * k + b]
+                elif kind == SUCCESSIVE:
+                    work.inside[t * k + b] += pool[at + ((row * k + b) * k + b) * 2]
+                elif t == 0:  # all factors of lengths share a table
+                    for l in range(longest):
+                        work.length[l * k + b] += pool[at + (row * k + b) * longest + l]
+            f += 1
+    work.factor[n] = f
 
 
 @njit(cache=True, nogil=True)
@@ -140,7 +203,7 @@ def keep_forced(seg: Segmented, node: F64, i: int, c: int, work: SpanWork) -> fl
     ``-inf`` is returned where a span has to be a segment that does not end within the sequence.
     """
     n, k, longest, base = seg.n[c], seg.n_classes[c], seg.longest[c], 0.0
-    first = seg.state_ptr[seg.var_ptr[i] + seg.first[c, 2]] if n else 0
+    first = seg.state_ptr[seg.var_ptr[i] + seg.first[c, 2]]
     for s in range(n):
         for l in range(longest):
             off = node[first + (s * longest + l) * (k + 1)]
@@ -158,45 +221,47 @@ def keep_forced(seg: Segmented, node: F64, i: int, c: int, work: SpanWork) -> fl
 
 
 @njit(cache=True, nogil=True)
-def gather(seg: Segmented, pool: F64, node: F64, i: int, c: int, work: SpanWork) -> float:
-    """Write the scores of all segments, and of successive ones; return ``base``, ``-inf`` if there is no segmentation.
-
-    Parameters
-    ----------
-    seg : Segmented
-    pool : ndarray of float64
-        All tables, as of :class:`~ssvm_dsl.ir.Theta`.
-    node : ndarray of float64, shape (S,)
-        Unary scores, ``-inf`` at states that are ruled out.
-    i, c : int
-        The example, and which segmentation.
-    work : SpanWork
-        ``trans`` and ``score`` are written.
+def fill_row(scores: SpanScores, i: int, c: int, work: SpanWork, row: int) -> None:
+    """Write the scores of a row of items: in odd rows of the segments that end before (row + 1) / 2, else of
+    transitions to the segment that begins at row / 2.
     """
-    n, k, longest = seg.n[c], seg.n_classes[c], seg.longest[c]
-    if n == 0:
-        return 0.0
-    lo = seg.var_ptr[i]
-    classes, begins = seg.state_ptr[lo + seg.first[c, 0]], seg.state_ptr[lo + seg.first[c, 1]]
-    spans = seg.state_ptr[lo + seg.first[c, 2]]
-    for t in range(n):
+    seg = scores.seg
+    if row % 2 == 1:
+        fill_segments(scores, i, c, work, (row + 1) // 2)
+        return
+    k, t = seg.n_classes[c], row // 2
+    work.row[: k * k] = 0.0
+    for f in range(work.factor[t], work.factor[t + 1] if t < seg.n[c] else work.factor[t]):
+        at = seg.offset[seg.group[f]] + (seg.base[seg.group[f], i] + seg.row[f]) * k * k
+        if seg.kind[f] == NEIGHBOURS:
+            for ab in range(k * k):
+                work.row[ab] += scores.pool[at + ab]
+        elif seg.kind[f] == SUCCESSIVE:
+            at = 2 * at - seg.offset[seg.group[f]]  # two entries for each pair of classes
+            for ab in range(k * k):
+                work.row[ab] += scores.pool[at + 2 * ab + 1]
+
+
+@njit(cache=True, nogil=True)
+def fill_segments(scores: SpanScores, i: int, c: int, work: SpanWork, t: int) -> None:
+    """Write what the segments that end before position t score, the shortest first."""
+    seg, node = scores.seg, scores.node
+    k, longest = seg.n_classes[c], seg.longest[c]
+    begin, inside, length, row, run = work.begin, work.inside, work.length, work.row, work.run
+    run[:k] = 0.0
+    for l in range(min(longest, t)):
+        s, at = (t - l - 1) * k, l * k
         for b in range(k):
-            work.inside[t * k + b] = node[classes + t * k + b] + node[begins + 2 * t]
-            work.begin[t * k + b] = node[classes + t * k + b] + node[begins + 2 * t + 1]
-    work.trans[: n * k * k] = 0.0
-    add_factors(seg, pool, i, c, work)
-    base = keep_forced(seg, node, i, c, work)
-    for s in range(n):
-        run = work.begin[s * k : (s + 1) * k]
-        for l in range(min(longest, n - s)):
-            at, span = (s * longest + l) * k, spans + (s * longest + l) * (k + 1)
-            off = node[span] if node[span] > -np.inf else 0.0
-            if l > 0:
-                for b in range(k):
-                    run[b] += work.inside[(s + l) * k + b]
-            for b in range(k):
-                work.score[at + b] = run[b] + node[span + 1 + b] - off
-    return base
+            row[at + b] = begin[s + b] + run[b] + length[at + b]
+            run[b] += inside[s + b]
+    if seg.first[c, 2] < 0:
+        return
+    spans = seg.state_ptr[seg.var_ptr[i] + seg.first[c, 2]]
+    for l in range(min(longest, t)):
+        span = spans + ((t - l - 1) * longest + l) * (k + 1)
+        off = node[span] if node[span] > -np.inf else 0.0
+        for b in range(k):
+            row[l * k + b] += node[span + 1 + b] - off
 
 
 @njit(cache=True, nogil=True)
@@ -205,4 +270,5 @@ def write_segment(seg: Segmented, c: int, s: int, l: int, b: int, labels: I32) -
     for t in range(s, s + l + 1):
         labels[seg.first[c, 0] + t] = b
         labels[seg.first[c, 1] + t] = t == s
-    labels[seg.first[c, 2] + s * seg.longest[c] + l] = b + 1
+    if seg.first[c, 2] >= 0:
+        labels[seg.first[c, 2] + s * seg.longest[c] + l] = b + 1

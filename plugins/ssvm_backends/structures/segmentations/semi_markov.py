@@ -152,7 +152,7 @@ class SemiMarkovSession:
         program, ids, node = self.program, question.ids(self.program), question.masked_node(self.program)
         starts, n, reached = program.state_ptr[program.var_ptr], len(ids), 0
         start = pointers(starts[ids + 1] - starts[ids])
-        counts = [pointers(group.shapes.counts[ids]) for group in program.groups]
+        counts = [pointers(group.answer_rows(ids)) for group in program.groups]
         sizes = [int(ptr[-1]) * group.n_configs for ptr, group in zip(counts, program.groups, strict=True)]
         offset = pointers(np.array(sizes, dtype=np.int64))
         table_start = np.zeros((len(counts), n + 1), dtype=np.int64)
@@ -220,4 +220,5 @@ def _factors_of(program: Program, links: list[Any], example: int) -> Any:
         mine = group.shapes.factors(example)
         f = mine.stop - mine.start
         parts.append(np.column_stack([links[g][mine], np.full(f, g), group.rows[mine], np.arange(f)]))
-    return np.concatenate(parts)
+    found = np.concatenate(parts)
+    return found[np.argsort(found[:, 1], kind="stable")]

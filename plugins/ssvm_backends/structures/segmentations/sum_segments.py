@@ -1,7 +1,8 @@
 """Sums over all segmentations: log partitions and marginals, forward and backward over segments in O(n K (L + K)).
 
 The recursion: :mod:`ssvm_backends.structures.segmentations.best_segments`.  Its sweep down says how likely each segment
-and each transition is, and with which class one begins at a position; what a position has inside a segment follows.
+and each transition is, and with which class one begins at a position; what a position has inside a segment is added up
+from the segments that end after it, the longest first.  All that reaches a position is known when its turn comes.
 """
 
 from __future__ import annotations
@@ -10,11 +11,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_backends.graphs.recursions import SHARE, SUM, Items
-from ssvm_backends.structures.segmentations.best_segments import sweep_segments
-from ssvm_backends.structures.segmentations.segment_scores import Segmented, SpanWork, gather, largest, work_space
-from ssvm_dsl.ir import F64, I64, NEIGHBOURS, STARTS, SUCCESSIVE
-from ssvm_dsl.kernels import assign, borrow, njit
+from ssvm_backends.graphs.recursions import SHARE, SUM, Items, join_rows
+from ssvm_backends.structures.segmentations.best_segments import segment_ways, sweep_up
+from ssvm_backends.structures.segmentations.segment_scores import (
+    Segmented,
+    SpanScores,
+    SpanWork,
+    fill_row,
+    largest,
+    prepare,
+    work_space,
+)
+from ssvm_dsl.ir import F64, I64, LENGTHS, NEIGHBOURS, STARTS, SUCCESSIVE
+from ssvm_dsl.kernels import borrow, njit
 
 
 class Answer(NamedTuple):
@@ -29,7 +38,7 @@ class Answer(NamedTuple):
     tables : ndarray of float64
         The tables of all groups, one group after the other.
     table_start : ndarray of int64, shape (G, at least m)
-        Where those of the first factor of each group in each example start.
+        Where those of the first factor of each group in each example start; of lengths the sums over all factors.
     """
 
     node: F64
@@ -38,83 +47,163 @@ class Answer(NamedTuple):
     table_start: I64
 
 
-@njit(cache=True, nogil=True)
-def write_marginals(seg: Segmented, i: int, c: int, outer: F64, shares: SpanWork, node: F64) -> None:
-    """Write how likely the states of the variables of segmentation c are; fill ``begin`` and ``inside`` of shares.
+class PositionShares(NamedTuple):
+    """What a sweep down has found of a position.
 
     Parameters
     ----------
-    seg : Segmented
-    i, c : int
-        The example, and which segmentation.
     outer : ndarray of float64
         How likely each item is.
-    shares : SpanWork
-        How likely each score is part of the segmentation.
-    node : ndarray of float64
-        Marginals of the states of the example; written.
+    inside : ndarray of float64, shape (n K,)
+        How likely a segment of each class goes on at each position.
+    work : SpanWork
+        ``share`` has the transitions to the position.
     """
-    n, k, longest = seg.n[c], seg.n_classes[c], seg.longest[c]
-    lo = seg.var_ptr[i]
-    classes, begins = seg.state_ptr[lo + seg.first[c, 0]], seg.state_ptr[lo + seg.first[c, 1]]
-    spans, base = seg.state_ptr[lo + seg.first[c, 2]], seg.state_ptr[lo]
-    shares.inside[: n * k] = 0.0
-    for s in range(n):
-        assign(shares.begin[s * k : (s + 1) * k], outer[2 * s * k : (2 * s + 1) * k])
-        span = spans - base + s * longest * (k + 1)
-        node[span : span + longest * (k + 1)] = 0.0
-        for l in range(min(longest, n - s)):
-            for b in range(k):
-                p = shares.score[(s * longest + l) * k + b]
-                node[span + l * (k + 1) + 1 + b] = p
-                if p > 0.0:
-                    for t in range(s + 1, s + l + 1):
-                        shares.inside[t * k + b] += p
-        for l in range(longest):
-            at = span + l * (k + 1)
-            node[at] = max(1.0 - node[at + 1 : at + 1 + k].sum(), 0.0)
-    for t in range(n):
-        total = 0.0
-        for b in range(k):
-            node[classes - base + t * k + b] = shares.begin[t * k + b] + shares.inside[t * k + b]
-            total += shares.begin[t * k + b]
-        node[begins - base + 2 * t], node[begins - base + 2 * t + 1] = max(1.0 - total, 0.0), total
+
+    outer: F64
+    inside: F64
+    work: SpanWork
 
 
 @njit(cache=True, nogil=True)
-def write_tables(seg: Segmented, i: int, e: int, c: int, shares: SpanWork, answer: Answer) -> None:
-    """Write how likely the joint states of the factors of segmentation c are.
+def sweep_down(scores: SpanScores, i: int, e: int, c: int, work: SpanWork, items: Items, answer: Answer) -> None:
+    """Write the marginals of a segmentation, after a sweep up.
+
+    Parameters
+    ----------
+    scores : SpanScores
+    i, e, c : int
+        The example, its place in the answer, and which segmentation.
+    work : SpanWork
+        ``row``, ``share`` and ``run`` are written.
+    items : Items
+        ``outer`` is written.
+    answer : Answer
+        Written.
+    """
+    seg = scores.seg
+    n, k, longest = seg.n[c], seg.n_classes[c], seg.longest[c]
+    items.outer[: 2 * n * k] = 0.0
+    items.outer[2 * n * k] = 1.0
+    inside = np.zeros(n * k)
+    clear_tables(seg, i, e, c, answer)
+    for row in range(2 * n, 0, -1):
+        fill_row(scores, i, c, work, row)
+        join_rows(SHARE, items, row * k, segment_ways(n, k, longest, row), work.row, work.share)
+        if row % 2 == 1:
+            add_inside((row + 1) // 2, k, longest, work, inside)
+            write_segments(seg, i, e, c, (row + 1) // 2, work.share, answer)
+        elif row < 2 * n:
+            write_position(seg, i, e, c, row // 2, PositionShares(items.outer, inside, work), answer)
+    write_position(seg, i, e, c, 0, PositionShares(items.outer, inside, work), answer)
+
+
+@njit(cache=True, nogil=True)
+def clear_tables(seg: Segmented, i: int, e: int, c: int, answer: Answer) -> None:
+    """Set what is added up, and the marginals of spans that reach beyond the end, to nothing."""
+    n, k, longest = seg.n[c], seg.n_classes[c], seg.longest[c]
+    for f in range(seg.start[seg.shape[i]], seg.start[seg.shape[i] + 1]):
+        if seg.kind[f] == LENGTHS and seg.variable[f] == seg.first[c, 0]:
+            at = answer.table_start[seg.group[f], e]
+            answer.tables[at : at + k * longest] = 0.0
+    if seg.first[c, 2] >= 0:
+        lo = seg.var_ptr[i]
+        span = answer.start[e] + seg.state_ptr[lo + seg.first[c, 2]] - seg.state_ptr[lo]
+        for at in range(n * longest):
+            answer.node[span + at * (k + 1)] = 1.0
+            answer.node[span + at * (k + 1) + 1 : span + (at + 1) * (k + 1)] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def add_inside(t: int, k: int, longest: int, work: SpanWork, inside: F64) -> None:
+    """Add how likely the segments that end before position t make each position one that a segment goes on at."""
+    run = work.run
+    run[:k] = 0.0
+    for l in range(min(longest, t) - 1, 0, -1):
+        at = (t - l) * k
+        for b in range(k):
+            run[b] += work.share[l * k + b]
+            inside[at + b] += run[b]
+
+
+@njit(cache=True, nogil=True)
+def write_segments(seg: Segmented, i: int, e: int, c: int, t: int, share: F64, answer: Answer) -> None:
+    """Write how likely the segments are that end before a position, where spans are variables; add them by length.
 
     Parameters
     ----------
     seg : Segmented
     i, e, c : int
         The example, its place in the answer, and which segmentation.
-    shares : SpanWork
-        As :func:`write_marginals` has filled it.
+    t : int
+        The position.
+    share : ndarray of float64, shape (at least L K,)
+        How likely they are, the shortest first.
     answer : Answer
-        ``tables`` are written.
+        Written.
     """
-    k, out = seg.n_classes[c], answer.tables
+    k, longest = seg.n_classes[c], seg.longest[c]
     for f in range(seg.start[seg.shape[i]], seg.start[seg.shape[i] + 1]):
-        t = seg.variable[f] - seg.first[c, 0]
-        if t < 0 or t >= seg.n[c]:
-            continue
+        if seg.variable[f] > seg.first[c, 0]:
+            break
+        if seg.kind[f] == LENGTHS and seg.variable[f] == seg.first[c, 0]:
+            at = answer.table_start[seg.group[f], e]
+            for b in range(k):
+                for l in range(min(longest, t)):
+                    answer.tables[at + b * longest + l] += share[l * k + b]
+    if seg.first[c, 2] < 0:
+        return
+    lo = seg.var_ptr[i]
+    span = answer.start[e] + seg.state_ptr[lo + seg.first[c, 2]] - seg.state_ptr[lo]
+    for l in range(min(longest, t)):
+        at, total = span + ((t - l - 1) * longest + l) * (k + 1), 0.0
+        for b in range(k):
+            answer.node[at + 1 + b] = share[l * k + b]
+            total += share[l * k + b]
+        answer.node[at] = max(1.0 - total, 0.0)
+
+
+@njit(cache=True, nogil=True)
+def write_position(seg: Segmented, i: int, e: int, c: int, t: int, found: PositionShares, answer: Answer) -> None:
+    """Write how likely the states of a position are, and the joint states of its factors.
+
+    Parameters
+    ----------
+    seg : Segmented
+    i, e, c : int
+        The example, its place in the answer, and which segmentation.
+    t : int
+        The position.
+    found : PositionShares
+        All that reaches the position.
+    answer : Answer
+        Written.
+    """
+    k, lo, out = seg.n_classes[c], seg.var_ptr[i], answer.tables
+    base = answer.start[e] - seg.state_ptr[lo]
+    classes = base + seg.state_ptr[lo + seg.first[c, 0] + t]
+    begins = base + seg.state_ptr[lo + seg.first[c, 1] + t]
+    begin, inside, share = found.outer[2 * t * k :], found.inside[t * k :], found.work.share
+    total = 0.0
+    for b in range(k):
+        answer.node[classes + b] = begin[b] + inside[b]
+        total += begin[b]
+    answer.node[begins], answer.node[begins + 1] = max(1.0 - total, 0.0), total
+    for f in range(found.work.factor[t], found.work.factor[t + 1]):
         kind, at = seg.kind[f], answer.table_start[seg.group[f], e]
         if kind == STARTS:
             at += seg.number[f] * 2 * k
             for b in range(k):
-                out[at + 2 * b], out[at + 2 * b + 1] = shares.inside[t * k + b], shares.begin[t * k + b]
-            continue
-        at += seg.number[f] * (2 * k * k if kind == SUCCESSIVE else k * k)
-        for a in range(k):
-            for b in range(k):
-                ab, p = a * k + b, shares.trans[(t * k + a) * k + b]
-                stays = shares.inside[t * k + b] if a == b else 0.0
-                if kind == NEIGHBOURS:
-                    out[at + ab] = p + stays
-                else:
-                    out[at + 2 * ab], out[at + 2 * ab + 1] = stays, p
+                out[at + 2 * b], out[at + 2 * b + 1] = inside[b], begin[b]
+        elif kind != LENGTHS:
+            at += seg.number[f] * (2 * k * k if kind == SUCCESSIVE else k * k)
+            for a in range(k):
+                for b in range(k):
+                    ab, p, stays = a * k + b, share[a * k + b], inside[b] if a == b else 0.0
+                    if kind == NEIGHBOURS:
+                        out[at + ab] = p + stays
+                    else:
+                        out[at + 2 * ab], out[at + 2 * ab + 1] = stays, p
 
 
 @njit(cache=True, nogil=True)
@@ -135,25 +224,21 @@ def sum_segmentations(seg: Segmented, pool: F64, node: F64, ids: I64, answer: An
     log_z : ndarray of float64, shape (m,)
         Added to; ``-inf`` where there is no segmentation.
     """
-    seg, pool, node, answer = borrow(seg), borrow(pool), borrow(node), borrow(answer)
+    scores, answer = SpanScores(borrow(seg), borrow(pool), borrow(node)), borrow(answer)
+    seg = scores.seg
     most, widest, far = largest(seg, ids)
-    work, shares, size = work_space(most, widest, far), work_space(most, widest, far), (2 * most + 1) * widest
+    work, size = work_space(most, widest, far), (2 * most + 1) * widest
     items = Items(np.empty(size), np.empty(size), np.empty(max(widest, far)), np.empty(0, np.int64))
     for e in range(len(ids)):
         i = ids[e]
         for c in range(seg.ptr[i], seg.ptr[i + 1]):
-            n, k, longest, total = seg.n[c], seg.n_classes[c], seg.longest[c], -np.inf
-            base = gather(seg, pool, node, i, c, work)
+            n, k, total = seg.n[c], seg.n_classes[c], -np.inf
+            base = prepare(scores, i, c, work)
             if n == 0:
                 continue
             if base > -np.inf:
-                sweep_segments(SUM, n, k, longest, work, items, shares)
+                sweep_up(SUM, scores, i, c, work, items)
                 total = items.value[2 * n * k]
             log_z[e] += base + total
-            if total == -np.inf:
-                continue
-            items.outer[: 2 * n * k] = 0.0
-            items.outer[2 * n * k] = 1.0
-            sweep_segments(SHARE, n, k, longest, work, items, shares)
-            write_marginals(seg, i, c, items.outer, shares, answer.node[answer.start[e] :])
-            write_tables(seg, i, e, c, shares, answer)
+            if total > -np.inf:
+                sweep_down(scores, i, e, c, work, items, answer)

@@ -1,0 +1,254 @@
+"""Segments whose spans are no variables: against brute force, the form with spans as variables, and definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ssvm_constraints.segment_begins import SegmentBeginsKind
+from ssvm_constraints.segment_problem import compact_problem
+from ssvm_dsl import (
+    CountLoss,
+    Dim,
+    Factor,
+    Forbid,
+    Given,
+    Hamming,
+    Input,
+    Label,
+    Model,
+    SpanLength,
+    SpanMean,
+    SpanSum,
+    StructuredSVM,
+    chain,
+    estimate,
+    ground,
+    pairs,
+    spans,
+    starts,
+)
+from ssvm_dsl.inference.planning.planner import plan_program
+from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.ir import SPANS, ConstraintGroup, Need, Question, Task, Theta, score_labels
+from ssvm_dsl.ir.solution import add_marginals
+from ssvm_dsl.lang.declaration import Declaration
+
+CLASSES = ["O", "PER", "LOC"]
+
+
+class Compact(Model):
+    T = Dim()
+    x = Input(T, 2)
+    y = Label(T, CLASSES, segments=4)
+    emit = Factor(y, features=x)
+    first = Factor(starts(y), features=x)
+    trans = Factor(chain(y))
+    turn = Factor(chain(y), features=x)
+    near = Factor(pairs(y, T))
+    long = Factor(spans(y), features=SpanLength(spans(y)))
+    total = Factor(spans(y), features=SpanSum(x, spans(y)))
+    each = Factor(spans(y))
+    no = Forbid(chain(y), [("PER", "PER")])
+    loss = Hamming(y)
+
+
+class WithSpans(Compact):
+    """The same scores; its loss asks for spans as variables."""
+
+    loss = CountLoss(spans(Compact.y), "f1", outside="O")
+
+
+def segments(rng, n):
+    out, start, before = [], 0, None
+    while start < n:
+        end = min(n, start + int(rng.integers(1, 5)))
+        name = str(rng.choice([one for one in CLASSES if one != "PER" or before != "PER"]))
+        out.append((start, end, name))
+        start, before = end, name
+    return out
+
+
+def data(seed, n=10, longest=9):
+    rng = np.random.default_rng(seed)
+    Y = [segments(rng, int(size)) for size in rng.integers(1, longest, n)]
+    X = [rng.normal(size=(one[-1][1], 2)) * 0.5 for one in Y]
+    for x, one in zip(X, Y):
+        for start, end, name in one:
+            x[start:end] += [name == "PER", name == "LOC"]
+    return X, Y
+
+
+def weights(grounded, seed=1):
+    return np.random.default_rng(seed).normal(size=grounded.parameters.dim)
+
+
+def solved(program, backend, *questions):
+    tasks = frozenset(question.task for question in questions)
+    session = open_plan(plan_program(program, Need.of(program, tasks), backend), program)
+    return [session.solve(question) for question in questions]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_answers_are_those_of_brute_force(seed):
+    program, theta = compact_problem(np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    clamp = np.where(rng.random(program.n_variables) < 0.15, rng.integers(0, program.card), -1).astype(np.int32)
+    if program.allowed is not None:
+        clamp[~program.allowed[program.state_ptr[:-1] + np.maximum(clamp, 0)]] = -1
+    questions = [Question(theta), Question(theta, rng.permutation(program.n_examples)[:2]),
+                 Question(theta, task=Task.MARGINALS), Question(theta, task=Task.MAP_CLAMPED, clamp=clamp),
+                 Question(theta, task=Task.KBEST, k=5)]  # fmt: skip
+    right = solved(program, "brute-force", *questions)
+    for mine, yours in zip(solved(program, "semi-markov", *questions), right):
+        if mine.marginals is None:
+            assert mine.primal.tolist() == yours.primal.tolist()
+            np.testing.assert_allclose(mine.score, yours.score, atol=1e-9)
+            continue
+        np.testing.assert_allclose(mine.log_partition, yours.log_partition, atol=1e-9)
+        np.testing.assert_allclose(mine.marginals.node, yours.marginals.node, atol=1e-9)
+        for one, other in zip(mine.marginals.tables, yours.marginals.tables):
+            np.testing.assert_allclose(one, other, atol=1e-9)
+
+
+def test_spans_are_no_variables_and_scores_are_the_same():
+    X, Y = data(0)
+    compact, explicit = ground(Compact, X, Y), ground(WithSpans, X, Y)
+    assert compact.program.n_variables == 2 * sum(map(len, X))
+    assert explicit.program.n_variables == 6 * sum(map(len, X))
+    assert [(one.name, one.shape) for one in compact.parameters.blocks] == [
+        (one.name, one.shape) for one in explicit.parameters.blocks
+    ]
+    w = weights(compact)
+    found = []
+    for grounded in (compact, explicit):
+        theta = grounded.parameters.scores(w)
+        of_truth = score_labels(grounded.program, theta, grounded.truth)
+        np.testing.assert_allclose(grounded.parameters.dot(w, grounded.truth), of_truth, atol=1e-9)
+        best, ranked, sums = solved(
+            grounded.program, "semi-markov", Question(theta), Question(theta, task=Task.KBEST, k=3),
+            Question(theta, task=Task.MARGINALS),
+        )  # fmt: skip
+        mu = Theta.zeros(grounded.program)
+        ids = np.arange(len(X))
+        add_marginals(grounded.program, sums.marginals, np.ones(len(X)), ids, mu.node, mu.tables)
+        gradient = grounded.parameters.adjoint(mu)
+        planes = grounded.parameters.accumulate(grounded.truth, np.ones(len(X)), np.zeros(len(w)))
+        answers = grounded.layout.decode(best.labels)
+        found.append((of_truth, best.score, ranked.score, sums.log_partition, gradient, planes, answers))
+    *numbers, mine = found[0]
+    *others, theirs = found[1]
+    for one, other in zip(numbers, others):
+        np.testing.assert_allclose(one, other, atol=1e-8)
+    assert mine == theirs
+
+
+def test_marginals_are_the_slope_of_log_z():
+    X, Y = data(3, n=3)
+    grounded = ground(Compact, X, Y)
+    w, ids = weights(grounded), np.arange(len(X))
+
+    def log_z(at):
+        theta = grounded.parameters.scores(at)
+        return solved(grounded.program, "semi-markov", Question(theta, task=Task.MARGINALS))[0]
+
+    found, mu = log_z(w), Theta.zeros(grounded.program)
+    add_marginals(grounded.program, found.marginals, np.ones(len(X)), ids, mu.node, mu.tables)
+    gradient = grounded.parameters.adjoint(mu)
+    for k in np.random.default_rng(0).permutation(len(w))[:12]:
+        step = np.zeros(len(w))
+        step[k] = 1e-5
+        slope = (log_z(w + step).log_partition - log_z(w - step).log_partition).sum() / 2e-5
+        assert slope == pytest.approx(gradient[k], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("risk", "trainer"),
+    [
+        ("margin", "bcfw"), ("margin", "one-slack"), ("margin", "n-slack"), ("slack", "one-slack"), ("log", "lbfgs"),
+        ("softmax-margin", "lbfgs"), ("perceptron", "perceptron"),
+    ],
+)  # fmt: skip
+def test_fits_are_those_of_spans_as_variables(risk, trainer, monkeypatch):
+    X, Y = data(5)
+    made = {"C": 1.0, "risk": risk, "trainer": trainer, "tol": 1e-3, "max_passes": 60, "random_state": 0}
+    compact = StructuredSVM(Compact, **made).fit(X, Y)
+    monkeypatch.setattr(Declaration, "lowered", property(lambda self: self))
+    explicit = StructuredSVM(Compact, **made).fit(X, Y)
+    both = [one.report_ for one in (compact, explicit)]
+    scale = 1.0 + abs(both[1].primal)
+    assert both[0].primal == pytest.approx(both[1].primal, abs=2e-3 * scale)
+    if np.isfinite(both[1].dual):
+        assert both[0].dual <= both[1].primal + 1e-9 * scale
+        assert both[1].dual <= both[0].primal + 1e-9 * scale
+
+
+def test_what_needs_spans_has_them():
+    T = Dim()
+
+    def compact(**symbols):
+        x = Input(T, 2)
+        y = Label(T, 2, segments=2)
+        base = {"T": T, "x": x, "y": y, "emit": Factor(y, features=x), "loss": Hamming(y)}
+        model = type("Made", (Model,), base | {name: make(x, y) for name, make in symbols.items()})
+        return model.declaration.lowered.compact
+
+    assert compact()
+    assert compact(long=lambda x, y: Factor(spans(y), features=SpanLength(spans(y))))
+    assert not compact(mean=lambda x, y: Factor(spans(y), features=SpanMean(x, spans(y))))
+    assert not compact(given=lambda x, y: Given(spans(y), scores=[0.0, 1.0]))
+    assert not compact(loss=lambda x, y: CountLoss(spans(y), "f1"))
+    assert not compact(other=lambda x, y: Label(2))
+
+
+def test_labels_that_are_not_known_are_learnt_from():
+    X, Y = data(7)
+    hidden = [[(0, one[-1][1], None)] if i == 0 else one for i, one in enumerate(Y)]
+    assert ground(Compact, X, hidden).program.n_variables > 2 * sum(map(len, X))
+    svm = StructuredSVM(Compact, tol=0.01).fit(X, hidden)
+    assert len(svm.predict(X)) == len(X)
+    given = [[(0, 1, "LOC"), (1, one[-1][1], None)] if one[-1][1] > 1 else None for one in Y]
+    for one, fixed in zip(svm.predict(X, given=given), given):
+        assert fixed is None or one[0] == (0, 1, "LOC")
+
+
+def test_beginnings_keep_their_definition():
+    rng = np.random.default_rng(0)
+    n = rng.integers(0, 7, 200)
+    longest = rng.integers(1, 4, 200)
+    ptr = np.append(0, np.cumsum(2 * n))
+    total = int(ptr[-1])
+    meta = {"n": n, "n_classes": np.full(200, 2), "longest": longest}
+    group = ConstraintGroup(
+        "segment-begins", "", np.arange(201), ptr, np.zeros(total, np.int32), np.zeros(total, np.int32),
+        np.zeros(total, dtype=bool), meta,
+    )  # fmt: skip
+    true = rng.random(total) < 0.7
+    broken = SegmentBeginsKind().violated(group, true)
+    for k, (size, most) in enumerate(zip(n.tolist(), longest.tolist())):
+        begins = np.flatnonzero(true[ptr[k] + size : ptr[k + 1]])
+        lengths = np.diff(np.append(begins, size))
+        right = size == 0 or (len(begins) > 0 and begins[0] == 0 and lengths.max() <= most)
+        assert broken[k] != right
+
+
+def test_other_backends_say_why_they_refuse():
+    grounded = ground(Compact, *data(1))
+    need = Need.of(grounded.program)
+    assert need.of_spans
+    assert any(group.kind == SPANS for group in grounded.program.groups)
+    assert "whole segments" in str(plan_refusals(grounded.program, need, "ilp"))
+
+
+def plan_refusals(program, need, backend):
+    with pytest.raises(Exception) as error:
+        plan_program(program, need, backend)
+    return error.value
+
+
+def test_memory_is_estimated_without_spans():
+    X = [{"x": np.zeros((100, 2))}] * 20
+    compact, explicit = estimate(Compact, X), estimate(WithSpans, X)
+    assert (compact.n_variables, explicit.n_variables) == (2 * 2000, 6 * 2000)
+    assert compact.peak_bytes < 0.5 * explicit.peak_bytes
+    assert "spans(y)" in str(compact)
