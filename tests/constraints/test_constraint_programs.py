@@ -148,3 +148,24 @@ def test_structures_are_shared_by_examples_with_the_same_constraints_only():
     program = unlinked([[2] * 3] * 4, group_of("count", [[literals]] * 4, lower=[0] * 4, upper=[0, 1, 0, 2]))
     theta = Theta.of(program, np.tile([0.0, 1.0], 12))
     assert asked(program, Question(theta), "ilp").score.tolist() == [0.0, 1.0, 0.0, 2.0]
+
+
+@pytest.mark.parametrize("backend", ["decompose", "ilp", "lp", "ad3"])
+def test_literals_that_cancel_each_other_leave_rounding_and_no_contradiction(backend):
+    # .4 not a + .3 a + .1 a is .4 whatever a is: in floats the coefficients of a leave 5e-17
+    rng, rows = np.random.default_rng(0), []
+    for _ in range(40):
+        parts = 0.1 * rng.multinomial(10, [0.3, 0.3, 0.4])
+        rows.append([(0, 0, True, 1.0), *((0, 0, False, part) for part in parts), (1, 1, False, 0.0)])
+    program = unlinked(
+        [(int(rng.integers(1, 3)), 2) for _ in rows],
+        group_of("linear", [[row] for row in rows], literal_meta=("coefficient",), lower=[1.0] * 40, upper=[1.0] * 40),
+    )
+    program = with_rules(program, registry())
+    theta = Theta.of(program, rng.normal(size=program.n_states), [], np.zeros(40))
+    best = BruteForceSession(program).solve(Question(theta))
+    found = asked(program, Question(theta), backend)
+    assert (best.primal == Primal.FEASIBLE).all()
+    assert (found.primal == Primal.FEASIBLE).all()
+    assert (found.score <= best.score + 1e-9).all()
+    assert (found.bound >= best.score - 1e-9).all()

@@ -28,6 +28,9 @@ ROW_SECONDS = 2e-7
 #: Rows may be off by this, relative to the size of their terms; sums of fractions are no whole multiples of anything.
 SLACK = 1e-9
 
+#: A coefficient below this share of the terms that it is a sum of is what rounding left of literals that cancel.
+CANCELLED = 1e-15
+
 #: Multiples that make whole numbers of most coefficients that people write.
 SCALES = (1.0, 2.0, 4.0, 8.0, 10.0, 100.0, 1000.0, 1e4, 1e5, 1e6)
 
@@ -47,6 +50,8 @@ class SideRows:
     lower, upper : ndarray of float64, shape (n_rows,)
     least, most : ndarray of float64, shape (n_auxiliary,)
     whole : ndarray of bool, shape (n_auxiliary,)
+    size : ndarray of float64, shape (n_rows,)
+        Sum of the sizes of each row's terms, as they were before those of one column were added up.
     """
 
     groups: tuple[ConstraintGroup, ...]
@@ -56,6 +61,7 @@ class SideRows:
     least: F64
     most: F64
     whole: Bools
+    size: F64
 
     @classmethod
     def of(
@@ -135,13 +141,10 @@ class SideRows:
 
     def whole_rows(self) -> Iterator[tuple[list[int], list[int], int, int]]:
         """Yield (columns, coefficients, lower, upper) of each row in whole numbers; bounds hold up to rounding."""
-        reach = np.ones(self.matrix.shape[1])
-        if self.n_auxiliary:
-            reach[-self.n_auxiliary :] = np.maximum(np.abs(self.least), np.abs(self.most))
+        reach = _reach(self.matrix.shape[1] - self.n_auxiliary, self.least, self.most)
         for row in range(self.n_rows):
             part = slice(*self.matrix.indptr[row : row + 2])
-            columns, coefficients = self.matrix.indices[part], self.matrix.data[part]
-            size = float(np.abs(coefficients) @ reach[columns])
+            columns, coefficients, size = self.matrix.indices[part], self.matrix.data[part], float(self.size[row])
             scale = _scale(coefficients, size)
             whole = np.rint(coefficients * scale).astype(np.int64)
             most = int(np.ceil(np.abs(whole) @ reach[columns])) + 1  # no sum is beyond
@@ -177,11 +180,22 @@ class _Rows:
         coefficient, lower, upper = (
             np.concatenate([np.zeros(0), *(part[i] for part in self.parts)]) for i in (2, 3, 4)
         )
-        shape = (len(lengths), self.n_columns + self.auxiliary)
-        matrix = csr_array((coefficient, column, pointers(lengths)), shape=shape)
+        ptr, n_columns = pointers(lengths), self.n_columns + self.auxiliary
+        matrix, sizes = (
+            csr_array((value, column.copy(), ptr.copy()), shape=(len(lengths), n_columns))
+            for value in (coefficient, np.abs(coefficient))
+        )
         matrix.sum_duplicates()
+        sizes.sum_duplicates()
+        matrix.data[np.abs(matrix.data) <= CANCELLED * sizes.data] = 0.0  # entries stay: rows name all their variables
         columns = [np.concatenate([np.zeros(0), *(getattr(part[0], name) for part in self.parts)]) for name in _BOUNDS]
-        return SideRows(groups, matrix, lower, upper, columns[0], columns[1], columns[2].astype(bool))
+        size = np.asarray(sizes @ _reach(self.n_columns, columns[0], columns[1]))
+        return SideRows(groups, matrix, lower, upper, columns[0], columns[1], columns[2].astype(bool), size)
+
+
+def _reach(n_columns: int, least: F64, most: F64) -> F64:
+    """Return how large each column can be, auxiliary ones last."""
+    return np.concatenate([np.ones(n_columns), np.maximum(np.abs(least), np.abs(most))])
 
 
 _BOUNDS = ("least", "most", "whole")

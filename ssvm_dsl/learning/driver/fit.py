@@ -50,8 +50,10 @@ UNFINISHED = ("passes", "seconds", "callback", "validation", "interrupt")
 #: Values of the objective among what trainers tell besides, as :class:`TrainingEvent` has it.
 ESTIMATES = ("gap_estimate", "dual_estimate")
 
-#: Reasons after which the weights may be worse than those of the start.
+#: Reasons after which the weights may be worse than those of the start: what is within the tolerance of the optimum may
+#: be worse than what a fit goes on from, which was nearer to it.
 LIMITS = ("passes", "seconds", "callback")
+WARM_LIMITS = (*LIMITS, "tolerance")
 
 #: Seconds that may be taken, after Ctrl-C, to tell what the best weights are worth.
 AFTER_INTERRUPT = 1.0
@@ -311,7 +313,7 @@ class FitLoop:
         progress.value(problem.evaluations.at(progress.w) or self._look_at(progress.w), problem)
         compares = self.start is not None or self.spec.compares_start
         compares = compares and self.keep_best and self.validation is None
-        if compares and progress.reason in LIMITS and self._fits():
+        if compares and progress.reason in (LIMITS if self.start is None else WARM_LIMITS) and self._fits():
             progress.compare_start(self.start, problem)
         if problem.tightness_is_free or self._fits():
             progress.tightness = problem.tightness(progress.w)

@@ -478,6 +478,15 @@ def test_a_warm_start_never_ends_worse_than_it_began(trainer, order):
     assert objective(svm) <= before
 
 
+def test_a_warm_start_ends_no_worse_within_a_loose_tolerance():
+    svm = fit(warm_start=True, tol=1e-6, max_passes=500)
+    before = objective(svm)
+    with pytest.warns(ConvergenceWarning, match="met no weights as good as those it started from"):
+        svm.set_params(trainer="extragradient", tol=0.5).fit(DATA.X, DATA.Y)
+    assert svm.report_.reason == "tolerance"
+    assert objective(svm) <= before
+
+
 def test_a_warm_start_keeps_the_vocabulary():
     svm = StructuredSVM(small.Plain, warm_start=True, random_state=0).fit([[["a"], ["b"]]], [[0, 1]])
     svm.fit([[["c"], ["a"]]], [[0, 1]])
