@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -112,9 +113,12 @@ class ScoredAnswers:
             width = tuple(size if mask is None else mask.shape[1] for size, mask in zip(own, masked, strict=True))
         at = sizes.places(template, width)
         mine = states[..., layout.variables(known[label])]
-        out = np.full((*states.shape[:-1], sizes.n * int(np.prod(width, dtype=np.int64))), fill, dtype=np.int64)
-        out[..., slice(None) if at is None else at] = mine
-        return out.reshape(*states.shape[:-1], sizes.n, *width)
+        shape = (*states.shape[:-1], sizes.n, *width)
+        if at is None:
+            return mine.astype(np.int64).reshape(shape)
+        out = np.full((*states.shape[:-1], sizes.n * prod(width)), fill, dtype=np.int64)
+        out[..., at] = mine
+        return out.reshape(shape)
 
     @cached_property
     def marginals(self) -> list[Any]:

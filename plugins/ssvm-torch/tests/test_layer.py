@@ -12,7 +12,21 @@ import torch
 from models import CASES, Chain, Links, Pieces, draw
 from torch.utils.data import DataLoader
 
-from ssvm_dsl import POTTS, Dim, Factor, Feature, Hamming, Input, Label, Model, StructuredSVM, pairs
+from ssvm_dsl import (
+    POTTS,
+    Dim,
+    Factor,
+    Feature,
+    Hamming,
+    Input,
+    Label,
+    Latent,
+    Model,
+    StructuredSVM,
+    ZeroOne,
+    cross,
+    pairs,
+)
 from ssvm_dsl.errors import DataError, InfeasibleError, NoBackendError, OptionError
 from ssvm_torch import StructuredLayer, collate
 
@@ -218,6 +232,34 @@ def test_weights_that_must_not_be_negative():
     layer.weights["right"].data.fill_(-1.0)
     assert torch.isfinite(layer(case.inputs, case.truth))
     assert layer.weights["right"].item() == 0.0
+
+
+def test_latent_variables_and_losses_that_do_not_add_up_are_refused_by_name():
+    class Hidden(Model):
+        T = Dim()
+        x = Input(T, 3)
+        h = Latent(T, 2)
+        y = Label(2)
+        emit = Factor(h, features=x)
+        joint = Factor(cross(h, y))
+        loss = Hamming(y)
+
+    class Whole(Model):
+        T = Dim()
+        x = Input(T, 3)
+        y = Label(T, 2)
+        emit = Factor(y, features=x)
+        loss = ZeroOne(y)
+
+    x = draw(2, 4, 3)
+    for risk in ("margin", "log", "softmax-margin"):
+        with pytest.raises(OptionError, match=r"model Hidden has latent variables \(h\), whose states no truth says"):
+            StructuredLayer(Hidden, risk, dtype=torch.float64)(x, torch.tensor([0, 1]))
+    for risk in ("margin", "softmax-margin"):
+        with pytest.raises(OptionError, match=r"loss of model Whole \(ZeroOne\) does not add up over variables"):
+            StructuredLayer(Whole, risk, dtype=torch.float64)(x, torch.zeros(2, 4, dtype=int))
+    loss = StructuredLayer(Whole, "log", dtype=torch.float64)(x, torch.zeros(2, 4, dtype=int))
+    assert loss.item() == pytest.approx(4 * np.log(2.0))
 
 
 def double(x):

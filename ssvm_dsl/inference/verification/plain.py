@@ -47,8 +47,8 @@ def recognised(program: Program, question: Question, solution: Solution, caps: C
     )  # fmt: skip
     if not formed or _ANY(solution.stop) or _ANY(solution.primal):  # finished, and feasible
         return None
-    variables = positions(program.var_ptr, question.examples)
-    if not _ALL(labels.view(np.uint32) < program.card[variables]):  # negative ones are large
+    variables, alike = positions(program.var_ptr, question.examples), program.uniform_card
+    if not _ALL(labels.view(np.uint32) < (alike or program.card[variables])):  # negative ones are large
         return None
     allowed, clamp = program.allowed, question.clamp
     if allowed is not None and not _ALL(allowed[program.state_ptr[:-1][variables] + labels]):
