@@ -55,6 +55,10 @@ _HOMES = {
     "ssvm_dsl.learning.counting.predictor": ("CountingPredictor",),
     "ssvm_dsl.learning.estimators.svm": ("StructuredSVM",),
     "ssvm_dsl.learning.estimators.regressor": ("StructuredRegressor",),
+    "ssvm_dsl.learning.metrics": (
+        *("alignment_error_rate", "attachment_score", "exact_match", "label_accuracy"),
+        *("mean_iou", "named_scorer", "span_f1"),
+    ),
     "ssvm_dsl.learning.hmm": ("MaximumLikelihoodHMM",),
     "ssvm_dsl.learning.estimators.path": ("regularization_path",),
     "ssvm_dsl.learning.shards.parts": ("PartitionedDataset",),
@@ -159,6 +163,13 @@ if TYPE_CHECKING:
     from ssvm_dsl.learning.estimators.regressor import StructuredRegressor as StructuredRegressor
     from ssvm_dsl.learning.estimators.svm import StructuredSVM as StructuredSVM
     from ssvm_dsl.learning.hmm import MaximumLikelihoodHMM as MaximumLikelihoodHMM
+    from ssvm_dsl.learning.metrics import alignment_error_rate as alignment_error_rate
+    from ssvm_dsl.learning.metrics import attachment_score as attachment_score
+    from ssvm_dsl.learning.metrics import exact_match as exact_match
+    from ssvm_dsl.learning.metrics import label_accuracy as label_accuracy
+    from ssvm_dsl.learning.metrics import mean_iou as mean_iou
+    from ssvm_dsl.learning.metrics import named_scorer as named_scorer
+    from ssvm_dsl.learning.metrics import span_f1 as span_f1
     from ssvm_dsl.learning.shards.parts import PartitionedDataset as PartitionedDataset
     from ssvm_dsl.learning.tuning.grid import grid_scores as grid_scores
     from ssvm_dsl.learning.tuning.grid import nested_scores as nested_scores

@@ -9,8 +9,9 @@ from ssvm_dsl.lazy_api import lazy_names
 _HOMES = {
     "ssvm_dsl.datasets.conll2000": (
         *("CHUNK_TAGS", "Conll2000", "Sentence"),
-        *("chunk_attributes", "chunk_f1", "chunk_segments", "chunk_tags", "load_conll2000", "phrases"),
+        *("chunk_attributes", "chunk_f1", "chunk_segments", "chunk_tags", "load_conll2000"),
     ),
+    "ssvm_dsl.learning.metrics": ("phrases",),
     "ssvm_dsl.datasets.counting": ("Tours", "make_identity", "make_tours"),
     "ssvm_dsl.datasets.files": ("ORIGINS",),
     "ssvm_dsl.datasets.letters": ("N_FOLDS", "Letters", "Split", "load_letters"),
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from ssvm_dsl.datasets.conll2000 import chunk_segments as chunk_segments
     from ssvm_dsl.datasets.conll2000 import chunk_tags as chunk_tags
     from ssvm_dsl.datasets.conll2000 import load_conll2000 as load_conll2000
-    from ssvm_dsl.datasets.conll2000 import phrases as phrases
     from ssvm_dsl.datasets.counting import Tours as Tours
     from ssvm_dsl.datasets.counting import make_identity as make_identity
     from ssvm_dsl.datasets.counting import make_tours as make_tours
@@ -86,3 +86,4 @@ if TYPE_CHECKING:
     from ssvm_dsl.datasets.texts import load_atis_grammar as load_atis_grammar
     from ssvm_dsl.datasets.texts import load_dependency_treebank as load_dependency_treebank
     from ssvm_dsl.datasets.texts import load_treebank as load_treebank
+    from ssvm_dsl.learning.metrics import phrases as phrases

@@ -4,9 +4,7 @@ The data (Tjong Kim Sang and Buchholz 2000) are sentences of the Wall Street Jou
 tagger and phrases in BIO tags: ``B-NP`` begins a noun phrase, ``I-NP`` continues it, ``O`` is in no phrase.  The
 archive is read as it is published; it is not part of this package.
 
-A phrase counts as found when its type and both its ends are right (the shared task's ``conlleval``):
-
-    precision = right / found,    recall = right / true,    F1 = 2 right / (found + true)
+A phrase counts as found when its type and both its ends are right, as in the shared task's ``conlleval``.
 """
 
 from __future__ import annotations
@@ -19,6 +17,7 @@ from zipfile import BadZipFile, ZipFile
 
 from ssvm_dsl.datasets.files import data_file
 from ssvm_dsl.errors import DataError
+from ssvm_dsl.learning.metrics import phrases, span_f1
 
 #: Where the archive lies below the folder of environment variable ``SSVM_DATA``.
 ARCHIVE = "sequences/conll2000.zip"
@@ -28,6 +27,9 @@ PHRASES = ("ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", "SBAR", "U
 
 #: Chunk tags: O, and for each type of phrase its beginning and its inside.
 CHUNK_TAGS = ("O", *(f"{place}-{phrase}" for phrase in PHRASES for place in "BI"))
+
+#: F1 over the phrases of all sentences.
+chunk_f1 = span_f1
 
 #: What attributes look at together: (field, offset) pairs, as in CRFsuite's tutorial.
 TEMPLATES: tuple[tuple[tuple[str, int], ...], ...] = (
@@ -52,14 +54,6 @@ class Conll2000(NamedTuple):
 
     train: list[Sentence]
     test: list[Sentence]
-
-
-class Phrase(NamedTuple):
-    """A phrase from ``first`` to ``last`` (both inside)."""
-
-    kind: str
-    first: int
-    last: int
 
 
 def load_conll2000() -> Conll2000:
@@ -107,26 +101,6 @@ def chunk_attributes(words: Sequence[str], pos: Sequence[str]) -> list[list[str]
     return out
 
 
-def phrases(tags: Iterable[str]) -> list[Phrase]:
-    """Return the phrases of a tagged sentence, in order.
-
-    As in ``conlleval`` a phrase begins at every B, and at an I after O or after another type.
-    """
-    found: list[Phrase] = []
-    before = ""
-    for t, tag in enumerate(tags):
-        place, _, kind = str(tag).partition("-")
-        if place == "O":
-            before = ""
-            continue
-        if place == "I" and kind == before:
-            found[-1] = found[-1]._replace(last=t)
-        else:
-            found.append(Phrase(kind, t, t))
-        before = kind
-    return found
-
-
 def chunk_segments(tags: Iterable[str], longest: int | None = None) -> list[tuple[int, int, str]]:
     """Return a tagged sentence as segments ``(start, end, type)`` for a label with ``segments=``.
 
@@ -154,23 +128,6 @@ def chunk_tags(segments: Iterable[tuple[int, int, str]]) -> list[str]:
     """Return segments as chunk tags, one for each token: the inverse of :func:`chunk_segments`."""
     places = ((kind, "B" if t == start else "I") for start, end, kind in segments for t in range(start, end))
     return ["O" if kind == "O" else f"{place}-{kind}" for kind, place in places]
-
-
-def chunk_f1(truth: Sequence[Iterable[str]], predicted: Sequence[Iterable[str]]) -> float:
-    """Return F1 over the phrases of all sentences, 0 .. 1 (1 when there are no phrases in either).
-
-    Raises
-    ------
-    DataError
-        Different numbers of sentences.
-    """
-    if len(truth) != len(predicted):
-        raise DataError("predicted", expected=f"{len(truth)} sentences", found=f"{len(predicted)}")
-    right = size = 0
-    for one, other in zip(map(phrases, truth), map(phrases, predicted), strict=True):
-        right += len(set(one).intersection(other))
-        size += len(one) + len(other)
-    return 2.0 * right / size if size else 1.0
 
 
 def _sentences(text: str, where: str) -> Iterator[Sentence]:

@@ -58,7 +58,7 @@ def test_f1(truth, found, expected):
 
 
 def test_f1_needs_the_same_sentences():
-    with pytest.raises(DataError, match="expected 2 sentences, found 1"):
+    with pytest.raises(DataError, match="expected 2 examples, as in truth, found 1"):
         chunk_f1([["O"], ["O"]], [["O"]])
 
 

@@ -32,7 +32,14 @@ from ssvm_dsl.learning.driver.fit import Callback, train
 from ssvm_dsl.learning.driver.interrupts import ends_the_caller, follows_an_interrupt
 from ssvm_dsl.learning.driver.progress import Progress
 from ssvm_dsl.learning.driver.times import Times
-from ssvm_dsl.learning.estimators.check_parameters import check_parameters, check_validation, is_default, is_number
+from ssvm_dsl.learning.estimators.check_parameters import (
+    Seed,
+    check_parameters,
+    check_validation,
+    is_default,
+    is_number,
+    seed_of,
+)
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import (
     convergence_warning,
     refuse_excess,
@@ -88,7 +95,7 @@ class Learner(Predictor):
     tol: float
     max_passes: float
     max_seconds: float | None
-    random_state: int | None
+    random_state: Seed
     trainer_options: dict[str, Any] | None
     regularization: Mapping[Any, float] | None
     warm_start: bool
@@ -365,7 +372,7 @@ class Learner(Predictor):
     @property
     def _seed(self) -> int | None:
         """``random_state`` as a number of Python, which files can hold."""
-        return None if self.random_state is None else int(self.random_state)
+        return seed_of(self.random_state)
 
     def _trainer_spec(self) -> tuple[TrainerSpec, dict[str, Any]]:
         spec = registry().find(TrainerSpec, self.trainer)

@@ -15,7 +15,7 @@ from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.fit import Callback
 from ssvm_dsl.learning.estimators.base import Learner
-from ssvm_dsl.learning.estimators.check_parameters import check_epsilon, check_labels, check_values
+from ssvm_dsl.learning.estimators.check_parameters import Seed, check_epsilon, check_labels, check_values
 from ssvm_dsl.learning.estimators.fitting.training_target import TrainingTarget
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight
@@ -75,7 +75,7 @@ checkpoint_seconds
         tol: float = 1e-3,
         max_passes: float = 500,
         max_seconds: float | None = None,
-        random_state: int | None = None,
+        random_state: Seed = None,
         n_threads: int | None = None,
         trainer_options: dict[str, Any] | None = None,
         backend_options: dict[str, Any] | None = None,

@@ -17,6 +17,7 @@ from ssvm_dsl.ir.features import Block
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.certificate import Certificate, FitReport
 from ssvm_dsl.learning.estimator import Estimator, clone
+from ssvm_dsl.learning.estimators.check_parameters import seed_of
 from ssvm_dsl.learning.estimators.fitting.stream import Stream
 from ssvm_dsl.learning.estimators.weights import Weights
 from ssvm_dsl.learning.objective import factor_name
@@ -38,6 +39,8 @@ def to_saved(svm: Any) -> SavedModel:
     parameters = {key: value for key, value in svm.get_params(deep=False).items() if key not in NOT_SAVED}
     scales = {factor_name(key): value for key, value in (svm.regularization or {}).items()}
     parameters["regularization"] = scales or None
+    if "random_state" in parameters:
+        parameters["random_state"] = seed_of(svm.random_state)
     if svm.trainer_options:  # functions among them are not kept
         parameters["trainer_options"] = {key: one for key, one in svm.trainer_options.items() if not callable(one)}
     parameters["scoring"] = svm.scoring if isinstance(svm.scoring, str) else None

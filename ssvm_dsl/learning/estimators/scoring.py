@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.errors import OptionError, SsvmError
+from ssvm_dsl.learning.metrics import SCORERS, named_scorer
 
-#: A scorer ``(estimator, X, Y) -> float``, the name of one of scikit-learn's, or ``None`` for the method ``score``.
+#: A scorer ``(estimator, X, Y) -> float``, the name of one, or ``None`` for the method ``score``.
 Scoring = str | Callable[[Any, Any, Any], float] | None
 
 
@@ -54,10 +55,13 @@ def scorer_of(svm: Any) -> NamedScorer:
     OptionError
         There is no scorer of that name; from the scorer: it cannot score such labels, or returns no number.
     """
+    if isinstance(svm.scoring, str) and svm.scoring in SCORERS:
+        return NamedScorer(svm.scoring, named_scorer(svm.scoring))
     from sklearn.metrics import check_scoring
 
-    name, expected = svm.scoring, "a function (estimator, X, Y) -> float or the name of one of scikit-learn's scorers"
+    name, expected = svm.scoring, "a function (estimator, X, Y) -> float or the name of a scorer"
     try:
         return NamedScorer(name, check_scoring(svm, scoring=name))
     except ValueError:
-        raise OptionError(f"scoring is None, {expected}, got {name!r}") from None
+        known = f"({', '.join(SCORERS)}, or one of scikit-learn's)"
+        raise OptionError(f"scoring is None, {expected} {known}, got {name!r}") from None

@@ -13,7 +13,7 @@ from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planning.planner import AUTO
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.fit import Callback
-from ssvm_dsl.learning.estimators.check_parameters import check_labels, check_loss
+from ssvm_dsl.learning.estimators.check_parameters import Seed, check_labels, check_loss
 from ssvm_dsl.learning.estimators.class_scores import ClassScores
 from ssvm_dsl.learning.estimators.fitting.infeasible import RAISE, Trainable, check_infeasible, trainable
 from ssvm_dsl.learning.estimators.fitting.known_labels import warn_of_unknown
@@ -62,8 +62,9 @@ class StructuredSVM(ShardedFit, ClassScores):
         Maximum number of passes over the data with the exact oracle.
     max_seconds : float, optional
         Time limit of ``fit`` in seconds, also inside oracle calls; compiling kernels is not counted.
-    random_state : int, optional
-        Seed.  Results depend on the seed only, not on the number of threads.
+    random_state : int, RandomState or Generator, optional
+        Seed.  Results depend on the seed only, not on the number of threads.  Of a generator it is the next number; the
+        generator is left as it was, so that another fit gives the same.
     n_threads : int, optional
         Threads for batch oracle calls and prediction; by default the processors this process may use.
     trainer_options, backend_options : dict, optional
@@ -140,7 +141,7 @@ class StructuredSVM(ShardedFit, ClassScores):
         tol: float = 1e-3,
         max_passes: float = 500,
         max_seconds: float | None = None,
-        random_state: int | None = None,
+        random_state: Seed = None,
         n_threads: int | None = None,
         trainer_options: dict[str, Any] | None = None,
         backend_options: dict[str, Any] | None = None,

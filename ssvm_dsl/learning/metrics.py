@@ -1,0 +1,237 @@
+"""Measures of predictions by the conventions of their fields, larger is better but for ``alignment_error_rate``.
+
+All take the truth and the predictions of all examples, in the forms of ``Y`` and of ``predict``, and count over all
+examples together.  Each is a scorer by name, too: ``StructuredSVM(model, scoring="span-f1")`` for
+``fit(..., validation=...)``, ``grid_scores(..., scoring="span-f1")``, and ``named_scorer("span-f1")`` for scikit-learn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.calls import checked_call
+from ssvm_dsl.errors import DataError, OptionError
+
+
+class Phrase(NamedTuple):
+    """A phrase from ``first`` to ``last`` (both inside)."""
+
+    kind: str
+    first: int
+    last: int
+
+
+def phrases(tags: Iterable[str]) -> list[Phrase]:
+    """Return the phrases of a tagged sentence, in order; tags are BIO or BIOES.
+
+    As in ``conlleval`` a phrase begins at every B and S, and at an I or E after O, E, S or another type.
+    """
+    found: list[Phrase] = []
+    before = ""
+    for t, tag in enumerate(tags):
+        place, _, kind = str(tag).partition("-")
+        if place == "O":
+            before = ""
+            continue
+        if place in ("I", "E") and kind == before:
+            found[-1] = found[-1]._replace(last=t)
+        else:
+            found.append(Phrase(kind, t, t))
+        before = "" if place in ("E", "S") else kind
+    return found
+
+
+@checked_call
+def span_f1(truth: Sequence[Any], predicted: Sequence[Any], outside: str = "O") -> float:
+    """Return F1 over all spans, 0 .. 1, as ``conlleval`` computes it (1 when there are no spans in either).
+
+    A span counts as found when its class and both its ends are right:
+
+        precision = right / found,    recall = right / true,    F1 = 2 right / (found + true)
+
+    Parameters
+    ----------
+    truth, predicted : list of lists
+        Tags, such as ``["B-PER", "I-PER", "O"]``, or segments ``(start, end, class)``.
+    outside : str
+        The class of segments that are not counted.
+
+    Raises
+    ------
+    DataError
+        Different numbers of sentences.
+    """
+    right = size = 0
+    for one, other in _pairs(truth, predicted):
+        spans, found = _spans(one, outside), _spans(other, outside)
+        right += len(spans & found)
+        size += len(spans) + len(found)
+    return 2.0 * right / size if size else 1.0
+
+
+def _spans(labels: Any, outside: str) -> set[Any]:
+    """Return the spans of a labelling."""
+    if len(labels) and all(isinstance(one, tuple | list) for one in labels):
+        return {tuple(one) for one in labels if one[2] != outside}
+    return set(phrases(labels))
+
+
+@checked_call
+def exact_match(truth: Sequence[Any], predicted: Sequence[Any]) -> float:
+    """Return the share of examples all of whose labels are right."""
+    return float(np.mean([all(bool(same.all()) for same in _same(*pair)) for pair in _pairs(truth, predicted)]))
+
+
+@checked_call
+def label_accuracy(truth: Sequence[Any], predicted: Sequence[Any]) -> float:
+    """Return the share of right labels over the variables of all examples, 1 minus the Hamming loss."""
+    same = [flat for pair in _pairs(truth, predicted) for flat in _same(*pair)]
+    return float(np.mean(np.concatenate(same))) if sum(map(len, same)) else 1.0
+
+
+@checked_call
+def mean_iou(truth: Sequence[Any], predicted: Sequence[Any], ignore: Any = None) -> float:
+    """Return the mean over classes of intersection over union: right / (right + wrong + missed) positions.
+
+    Classes that occur in neither are left out.
+
+    Parameters
+    ----------
+    truth, predicted : list of arrays
+    ignore : class, optional
+        Positions of this true class are not counted.
+    """
+    pairs = [(np.ravel(one), np.ravel(other)) for one, other in _pairs(truth, predicted)]
+    y, found = (np.concatenate(side) for side in zip(*pairs, strict=True))
+    if len(y) != len(found):
+        raise DataError("predicted", expected=f"{len(y)} labels, as in truth", found=str(len(found)))
+    if ignore is not None:
+        y, found = y[y != ignore], found[y != ignore]
+    each = [_iou(y == name, found == name) for name in np.union1d(y, found)]
+    return float(np.mean(each)) if each else 1.0
+
+
+def _iou(one: NDArray[Any], other: NDArray[Any]) -> float:
+    return float(np.sum(one & other) / np.sum(one | other))
+
+
+@checked_call
+def attachment_score(truth: Sequence[Any], predicted: Sequence[Any], labelled: bool = False) -> float:
+    """Return the share of words with the right head: UAS; ``labelled``, with all else right, too: LAS.
+
+    Parameters
+    ----------
+    truth, predicted : list of arrays or dicts
+        Heads; or dicts with ``head`` and, for LAS, more labels of each word.
+    labelled : bool
+    """
+    right: list[Any] = []
+    for one, other in _pairs(truth, predicted):
+        if not labelled and isinstance(one, Mapping):
+            one, other = one["head"], other["head"]
+        right.append(np.logical_and.reduce(list(_same(one, other))))
+    flat = np.concatenate(right)
+    return float(flat.mean()) if len(flat) else 1.0
+
+
+@checked_call
+def alignment_error_rate(
+    truth: Sequence[Any], predicted: Sequence[Any], possible: Sequence[Any] | None = None
+) -> float:
+    """Return ``1 - (|A & S| + |A & P|) / (|A| + |S|)``, 0 is best (Och and Ney, Computational Linguistics 2003).
+
+    Parameters
+    ----------
+    truth : list of arrays
+        1 at sure links (S), 0 where there is none; -1 at links that are possible only, unless these are given.
+    predicted : list of arrays
+        1 at links that were found (A).
+    possible : list of arrays, optional
+        1 at possible links (P, with the sure ones).
+    """
+    right = total = 0
+    for k, (one, other) in enumerate(_pairs(truth, predicted)):
+        y, found = np.asarray(one), np.asarray(other) == 1
+        sure, allowed = y == 1, (y != 0) if possible is None else (y == 1) | (np.asarray(possible[k]) == 1)
+        right += int((found & sure).sum() + (found & allowed).sum())
+        total += int(found.sum() + sure.sum())
+    return 1.0 - right / total if total else 0.0
+
+
+def _negative_aer(truth: Sequence[Any], predicted: Sequence[Any]) -> float:
+    return -alignment_error_rate(truth, predicted)
+
+
+#: Scorers by name: functions of the truth and the predictions, larger is better.
+SCORERS: dict[str, Callable[[Sequence[Any], Sequence[Any]], float]] = {
+    "span-f1": span_f1,
+    "exact-match": exact_match,
+    "label-accuracy": label_accuracy,
+    "mean-iou": mean_iou,
+    "uas": attachment_score,
+    "las": partial(attachment_score, labelled=True),
+    "neg-aer": _negative_aer,
+}
+
+
+class PredictionScorer:
+    """A scorer ``(estimator, X, Y) -> float`` of what an estimator predicts, by the name of a measure."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, estimator: Any, X: Any, Y: Any) -> float:
+        """Return the score."""
+        return SCORERS[self.name](Y, estimator.predict(X))
+
+    def __repr__(self) -> str:
+        return f"named_scorer({self.name!r})"
+
+
+@checked_call
+def named_scorer(name: str) -> PredictionScorer:
+    """Return a scorer for the tools of scikit-learn: ``cross_val_score(svm, X, Y, scoring=named_scorer("span-f1"))``.
+
+    Raises
+    ------
+    OptionError
+        There is none of that name.
+    """
+    if name not in SCORERS:
+        raise OptionError(f"there is no scorer {name!r}; there are {', '.join(SCORERS)}")
+    return PredictionScorer(name)
+
+
+def _pairs(truth: Sequence[Any], predicted: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    """Yield the labels of each example, true and predicted."""
+    if len(truth) != len(predicted):
+        raise DataError("predicted", expected=f"{len(truth)} examples, as in truth", found=str(len(predicted)))
+    if not len(truth):
+        raise DataError("truth", expected="at least one example", found="an empty list")
+    yield from zip(truth, predicted, strict=True)
+
+
+def _same(one: Any, other: Any) -> Iterator[NDArray[Any]]:
+    """Yield which labels of an example are right, for each of its label variables.
+
+    Raises
+    ------
+    DataError
+        They have other shapes.
+    """
+    if isinstance(one, Mapping):
+        for name in one:
+            yield from _same(one[name], other[name])
+        return
+    if isinstance(one, list) and any(isinstance(part, tuple) for part in one):  # segments
+        yield np.array([sorted(map(tuple, one)) == sorted(map(tuple, other))])
+        return
+    y, found = np.ravel(np.asarray(one)), np.ravel(np.asarray(other))
+    if y.shape != found.shape:
+        raise DataError("predicted", expected=f"{len(y)} labels, as in truth", found=str(len(found)))
+    yield y == found
