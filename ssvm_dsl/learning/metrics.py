@@ -8,14 +8,35 @@ examples together.  Each is a scorer by name, too: ``StructuredSVM(model, scorin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from functools import partial, wraps
+from inspect import signature
+from typing import Any, NamedTuple, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.errors import DataError, OptionError
+
+P = ParamSpec("P")
+
+
+def _explained(measure: Callable[P, float]) -> Callable[P, float]:
+    """Decorate a measure: labels that it cannot compare raise a :class:`DataError`."""
+    form = signature(measure)
+
+    @wraps(measure)
+    def call(*args: P.args, **named: P.kwargs) -> float:
+        form.bind(*args, **named)
+        try:
+            return measure(*args, **named)
+        except DataError:
+            raise
+        except (TypeError, ValueError, LookupError, AttributeError) as err:
+            expected = "labels of all examples, as in Y, and what predict returns"
+            raise DataError("truth, predicted", expected=expected, found=f"{type(err).__name__}: {err}") from err
+
+    return call
 
 
 class Phrase(NamedTuple):
@@ -47,6 +68,7 @@ def phrases(tags: Iterable[str]) -> list[Phrase]:
 
 
 @checked_call
+@_explained
 def span_f1(truth: Sequence[Any], predicted: Sequence[Any], outside: str = "O") -> float:
     """Return F1 over all spans, 0 .. 1, as ``conlleval`` computes it (1 when there are no spans in either).
 
@@ -82,12 +104,14 @@ def _spans(labels: Any, outside: str) -> set[Any]:
 
 
 @checked_call
+@_explained
 def exact_match(truth: Sequence[Any], predicted: Sequence[Any]) -> float:
     """Return the share of examples all of whose labels are right."""
     return float(np.mean([all(bool(same.all()) for same in _same(*pair)) for pair in _pairs(truth, predicted)]))
 
 
 @checked_call
+@_explained
 def label_accuracy(truth: Sequence[Any], predicted: Sequence[Any]) -> float:
     """Return the share of right labels over the variables of all examples, 1 minus the Hamming loss."""
     same = [flat for pair in _pairs(truth, predicted) for flat in _same(*pair)]
@@ -95,6 +119,7 @@ def label_accuracy(truth: Sequence[Any], predicted: Sequence[Any]) -> float:
 
 
 @checked_call
+@_explained
 def mean_iou(truth: Sequence[Any], predicted: Sequence[Any], ignore: Any = None) -> float:
     """Return the mean over classes of intersection over union: right / (right + wrong + missed) positions.
 
@@ -121,6 +146,7 @@ def _iou(one: NDArray[Any], other: NDArray[Any]) -> float:
 
 
 @checked_call
+@_explained
 def attachment_score(truth: Sequence[Any], predicted: Sequence[Any], labelled: bool = False) -> float:
     """Return the share of words with the right head: UAS; ``labelled``, with all else right, too: LAS.
 
@@ -140,6 +166,7 @@ def attachment_score(truth: Sequence[Any], predicted: Sequence[Any], labelled: b
 
 
 @checked_call
+@_explained
 def alignment_error_rate(
     truth: Sequence[Any], predicted: Sequence[Any], possible: Sequence[Any] | None = None
 ) -> float:
@@ -202,7 +229,7 @@ def named_scorer(name: str) -> PredictionScorer:
     OptionError
         There is none of that name.
     """
-    if name not in SCORERS:
+    if not isinstance(name, str) or name not in SCORERS:
         raise OptionError(f"there is no scorer {name!r}; there are {', '.join(SCORERS)}")
     return PredictionScorer(name)
 

@@ -32,14 +32,7 @@ from ssvm_dsl.learning.driver.fit import Callback, train
 from ssvm_dsl.learning.driver.interrupts import ends_the_caller, follows_an_interrupt
 from ssvm_dsl.learning.driver.progress import Progress
 from ssvm_dsl.learning.driver.times import Times
-from ssvm_dsl.learning.estimators.check_parameters import (
-    Seed,
-    check_parameters,
-    check_validation,
-    is_default,
-    is_number,
-    seed_of,
-)
+from ssvm_dsl.learning.estimators.check_parameters import check_parameters, check_validation, is_default, is_number
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import (
     convergence_warning,
     refuse_excess,
@@ -70,6 +63,7 @@ from ssvm_dsl.learning.risks.completing import CompletingProblem
 from ssvm_dsl.learning.risks.factored import check_factored
 from ssvm_dsl.learning.risks.kinds import Problem, check_pairing, minimisers, weakest_oracle
 from ssvm_dsl.learning.risks.margin import MarginProblem
+from ssvm_dsl.learning.seeds import Seed, seed_of
 from ssvm_dsl.learning.shards.fit import ShardedData
 from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.hosting.contained import contained

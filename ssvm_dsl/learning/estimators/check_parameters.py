@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,7 @@ from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, real_array
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.symbols import plain
 from ssvm_dsl.learning.objective import DefaultC
-
-#: What ``random_state`` may be.
-Seed = int | np.random.RandomState | np.random.Generator | None
+from ssvm_dsl.learning.seeds import GENERATORS
 
 
 def check_parameters(svm: Any) -> None:
@@ -40,7 +37,7 @@ def check_parameters(svm: Any) -> None:
             raise OptionError(f"{name} is a positive number, got {value!r}")
     for name, least in (("n_threads", 1), ("random_state", 0), ("patience", 1)):
         value = getattr(svm, name)
-        if name == "random_state" and isinstance(value, np.random.RandomState | np.random.Generator):
+        if name == "random_state" and isinstance(value, GENERATORS):
             continue
         whole = is_number(value) and isinstance(value, int | np.integer)
         if value is not None and not (whole and value >= least):
@@ -79,15 +76,6 @@ def check_strength(C: Any, lam: Any) -> None:
     strength, name = (C, "C") if lam is None else (lam, "lam")
     if not (is_number(strength) and 0 < strength < np.inf):
         raise OptionError(f"{name} is a positive number, got {strength!r}")
-
-
-def seed_of(random_state: Any) -> int | None:
-    """Return a seed: the one given, or the next number of a generator, which is left as it was."""
-    if isinstance(random_state, np.random.RandomState):
-        return int(deepcopy(random_state).randint(2**31))
-    if isinstance(random_state, np.random.Generator):
-        return int(deepcopy(random_state).integers(2**31))
-    return None if random_state is None else int(random_state)
 
 
 def check_time_limit(seconds: Any) -> float:

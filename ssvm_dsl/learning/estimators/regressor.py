@@ -15,11 +15,12 @@ from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.fit import Callback
 from ssvm_dsl.learning.estimators.base import Learner
-from ssvm_dsl.learning.estimators.check_parameters import Seed, check_epsilon, check_labels, check_values
+from ssvm_dsl.learning.estimators.check_parameters import check_epsilon, check_labels, check_values
 from ssvm_dsl.learning.estimators.fitting.training_target import TrainingTarget
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight
 from ssvm_dsl.learning.risks.kinds import regression_risk
+from ssvm_dsl.learning.seeds import Seed
 
 
 class StructuredRegressor(Learner):

@@ -17,10 +17,10 @@ from ssvm_dsl.ir.features import Block
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.certificate import Certificate, FitReport
 from ssvm_dsl.learning.estimator import Estimator, clone
-from ssvm_dsl.learning.estimators.check_parameters import seed_of
 from ssvm_dsl.learning.estimators.fitting.stream import Stream
 from ssvm_dsl.learning.estimators.weights import Weights
 from ssvm_dsl.learning.objective import factor_name
+from ssvm_dsl.learning.seeds import seed_of
 
 Kind = TypeVar("Kind", bound=Estimator)
 
