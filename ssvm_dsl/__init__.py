@@ -24,7 +24,7 @@ _HOMES = {
     "ssvm_dsl.lang.forms": ("ANTISYMMETRIC", "FULL", "POTTS", "SYMMETRIC", "Form"),
     "ssvm_dsl.lang.outputs.labels": ("Label", "Latent", "Target"),
     "ssvm_dsl.lang.outputs.targets": (
-        *("along", "chain", "cliques", "complete", "cross", "grid", "pairs", "spans", "starts"),
+        *("along", "chain", "cliques", "complete", "cross", "grid", "leaves", "pairs", "rules", "spans", "starts"),
     ),
     "ssvm_dsl.lang.features.sources": (
         *("Feature", "Hashed", "JointFeature", "PLiF", "Polynomial"),
@@ -37,7 +37,7 @@ _HOMES = {
     "ssvm_dsl.lang.losses.count_loss": ("CountLoss",),
     "ssvm_dsl.lang.losses.label_losses": ("CustomLoss", "Hamming", "NoLoss", "ZeroOne"),
     "ssvm_dsl.lang.grammars.brackets": ("read_brackets", "read_trees"),
-    "ssvm_dsl.lang.grammars.bracket_scores": ("BracketScores", "bracket_scores"),
+    "ssvm_dsl.lang.grammars.bracket_scores": ("bracket_scores",),
     "ssvm_dsl.lang.grammars.grammar": ("Grammar",),
     "ssvm_dsl.lang.grammars.parse_tree": ("ParseTree",),
     "ssvm_dsl.lang.model": ("Model", "ModelBuilder"),
@@ -126,7 +126,6 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.forms import SYMMETRIC as SYMMETRIC
     from ssvm_dsl.lang.forms import Form as Form
     from ssvm_dsl.lang.given import Given as Given
-    from ssvm_dsl.lang.grammars.bracket_scores import BracketScores as BracketScores
     from ssvm_dsl.lang.grammars.bracket_scores import bracket_scores as bracket_scores
     from ssvm_dsl.lang.grammars.brackets import read_brackets as read_brackets
     from ssvm_dsl.lang.grammars.brackets import read_trees as read_trees
@@ -152,7 +151,9 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.outputs.targets import complete as complete
     from ssvm_dsl.lang.outputs.targets import cross as cross
     from ssvm_dsl.lang.outputs.targets import grid as grid
+    from ssvm_dsl.lang.outputs.targets import leaves as leaves
     from ssvm_dsl.lang.outputs.targets import pairs as pairs
+    from ssvm_dsl.lang.outputs.targets import rules as rules
     from ssvm_dsl.lang.outputs.targets import spans as spans
     from ssvm_dsl.lang.outputs.targets import starts as starts
     from ssvm_dsl.learning.counting.dicycles import Dicycles as Dicycles

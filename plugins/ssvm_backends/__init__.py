@@ -378,6 +378,12 @@ _STRUCTURES = (
         ),
     ),
     BackendSpec(
+        "cky",
+        "ssvm_backends.structures.constituency.cky:Cky",
+        "parse trees of a grammar: best, k best, marginals and log Z (dynamic programming over spans)",
+        caps=replace(_STRUCTURE, tasks=_ALL_EXACT, max_arity=2, constraint_kinds=frozenset({"derivable"})),
+    ),
+    BackendSpec(
         "shortest-path",
         "ssvm_backends.structures.routes.shortest_path:ShortestPath",
         "paths from a source to a target in acyclic graphs, or without cycles of positive score",
@@ -463,6 +469,7 @@ _ALIASES = {
         "assignment": ("hungarian", "linear-sum-assignment"),
         "arborescence": ("chu-liu-edmonds",),
         "semi-markov": ("segmental-viterbi",),
+        "cky": ("cocke-kasami-younger", "inside-outside"),
         "shortest-path": ("bellman-ford", "dijkstra"),
         "cardinality": ("top-k",),
         "decompose": ("dual-decomposition", "lagrangian"),

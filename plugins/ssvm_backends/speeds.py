@@ -28,6 +28,7 @@ SPEED = {
     "arborescence": 1e9,
     "eisner": 1e9,
     "semi-markov": 1e9,
+    "cky": 1e9,
     "shortest-path": 1e9,
     "circuit": 8e9,
     "cardinality": 1e9,

@@ -20,8 +20,8 @@ class LogicToTables:
     def check(self, example: Program) -> Verdict:
         """Accept constraints over few variables each; nothing but their joint states is looked at."""
         group, total = example.constraints[0], 0
-        if group.oracle is not None:
-            return Verdict(False, reasons=("a Custom is asked about whole labellings",))
+        if group.without_rows:
+            return Verdict(False, reasons=("a Custom, or a tree of a grammar, is asked about whole labellings",))
         for k in range(group.n_constraints):
             pause()
             scope = _scope(group, k)

@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.inputs.validate import Examples, stack_dense
+from ssvm_dsl.compiler.labels.tree_rules import TreeRules, shared_arrays
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.errors import DataError, TooLargeError
 from ssvm_dsl.ir.constraints import ConstraintGroup, CustomOracle
 from ssvm_dsl.ir.ragged import members, pointers
 from ssvm_dsl.lang.arrays import MOST
 from ssvm_dsl.lang.constraints.custom import CUSTOM_EXACT, Custom
+from ssvm_dsl.lang.constraints.derivable import Derivable
 from ssvm_dsl.lang.constraints.logic import NO_BOUND, Constraint, Literal
 from ssvm_dsl.lang.constraints.quantities import EdgeEnd, Parameter, Sum
 from ssvm_dsl.lang.declaration import Declaration
@@ -176,6 +178,7 @@ def _group(constraint: Constraint, layout: Layout, examples: Examples) -> Constr
     states = np.array([_state(one) for one in constraint.literals], dtype=np.int32)
     negated = np.array([one.negated for one in constraint.literals], dtype=bool)
     values = _Values(constraint, examples, patterns, of, counts, counts * lengths)
+    shared = shared_arrays(constraint.grammar) if isinstance(constraint, Derivable) else {}
     return ConstraintGroup(
         kind=constraint.kind,
         name=constraint.name,
@@ -190,6 +193,8 @@ def _group(constraint: Constraint, layout: Layout, examples: Examples) -> Constr
             for place, one in enumerate(constraint.literal_meta[0] if constraint.literal_meta else ())
         },
         oracle=_custom_oracle(constraint) if isinstance(constraint, Custom) else None,
+        rules=TreeRules(shared) if shared else None,
+        shared=shared,
     )
 
 

@@ -17,6 +17,7 @@ from ssvm_dsl.compiler.labels.class_states import class_array
 from ssvm_dsl.compiler.labels.label_arrays import ShapeOf, ignore_value, read_label
 from ssvm_dsl.compiler.labels.pointers import pair_values, pointed, read_pointers
 from ssvm_dsl.compiler.labels.segments import read_segments, segments_of
+from ssvm_dsl.compiler.labels.trees import parse_trees, read_parse_trees
 from ssvm_dsl.errors import DataError, TooLargeError
 from ssvm_dsl.ir.ragged import pointers, runs
 from ssvm_dsl.ir.shapes import first_of_each, kinds_of_rows
@@ -222,6 +223,9 @@ class Layout:
             if label.segments is not None:
                 self._encode_segments(label, values, states, ignored)
                 continue
+            if label.grammar is not None:
+                self._encode_trees(label, values, states, ignored)
+                continue
             flat, skip = read_label(self._shapes(label), label, values, ignore_value(self.declaration, label))
             states[self.variables(label)] = flat
             if skip is not None:
@@ -246,6 +250,13 @@ class Layout:
         parts = (label, *self.declaration.parts_of(label))
         for part, found, unknown in zip(parts, read[:3], read[3:], strict=False):  # spans may be no variables
             states[self.variables(part)], ignored[self.variables(part)] = found, unknown
+
+    def _encode_trees(self, label: Label, values: Sequence[Any], states: I32, ignored: Bools) -> None:
+        """Write tags, phrases and codes of rules, and which trees are not known."""
+        read = read_parse_trees(label, values, self.count(label))
+        for part, found in zip((label, *label.parts), read[:4], strict=True):
+            states[self.variables(part)] = found
+            ignored[self.variables(part)] = np.repeat(read.hidden, self.count(part))
 
     def _split(
         self, given: Sequence[Any], what: str, partial: bool, labels: Sequence[Label]
@@ -284,6 +295,8 @@ class Layout:
         named: NDArray[Any] = flat.astype(np.int64) if label.classes is None else class_array(label.classes)[flat]
         if not label.dims:
             return list(named.tolist())
+        if label.grammar is not None:
+            return list(parse_trees(label, flat, states[self.variables(label.parts[0])], self.count(label)))
         if label.segments is not None:
             return segments_of(label, named, states[self.variables(label.begins)], self.count(label))
         ptr = self._ends(label)

@@ -20,7 +20,7 @@ from ssvm_dsl.ir.analysis.tolerance import RELATIVE, Terms, block_terms
 from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.analysis.treewidth import eliminations, structure_keys, width_order, width_orders
 from ssvm_dsl.ir.bounded_cache import BoundedCache
-from ssvm_dsl.ir.constraints import ConstraintGroup, ConstraintRules, CustomOracle, LinearRows
+from ssvm_dsl.ir.constraints import ConstraintGroup, ConstraintRules, CustomOracle, LabelRules, LinearRows
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, SparseRows
 from ssvm_dsl.ir.grammar_arrays import GrammarArrays
@@ -75,6 +75,7 @@ __all__ = [
     "GrammarArrays",
     "Group",
     "Guarantee",
+    "LabelRules",
     "Limits",
     "LinearRows",
     "LossFactors",

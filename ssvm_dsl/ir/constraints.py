@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,6 +88,25 @@ class ConstraintRules(Protocol):
         """Return the linear description of constraint k: x is feasible exactly where ``violated`` says no."""
 
 
+@runtime_checkable
+class LabelRules(ConstraintRules, Protocol):
+    """Rules of structures that labels tell and literals do not; their literals only name variables, each once."""
+
+    def judged(self, group: ConstraintGroup, labels: I32) -> Bools:
+        """Return which constraints are broken.
+
+        Parameters
+        ----------
+        group : ConstraintGroup
+        labels : ndarray of int32, shape (l,)
+            The label of each literal's variable.
+
+        Returns
+        -------
+        ndarray of bool, shape (m,)
+        """
+
+
 @dataclass(frozen=True)
 class CustomOracle:
     """A user's own class that judges and finds structures: those of ``Custom`` constraints.
@@ -142,6 +161,8 @@ class ConstraintGroup:
         The rules of the kind; the host fills them in before a backend is opened.
     oracle : CustomOracle, optional
         The user's class that defines the rules, in place of a kind.
+    shared : mapping of str to ndarray
+        What all constraints have in common, of any shapes: the rules of a grammar.
     """
 
     kind: str
@@ -155,6 +176,12 @@ class ConstraintGroup:
     literal_meta: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     rules: ConstraintRules | None = None
     oracle: CustomOracle | None = None
+    shared: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    @property
+    def without_rows(self) -> bool:
+        """Whether nothing but whole labellings is judged: there is no linear description."""
+        return self.oracle is not None or isinstance(self.rules, LabelRules)
 
     @property
     def n_constraints(self) -> int:
@@ -227,6 +254,9 @@ class ConstraintGroup:
         """
         if self.rules is None:
             raise ValueError(f"constraint '{self.name}': the rules of the kind '{self.kind}' are not known here")
+        if isinstance(self.rules, LabelRules):
+            first = label_ptr[:-1][self.example_of[self.constraint_of]]
+            return self.rules.judged(self, labels[first + self.variable])
         return self.rules.violated(self, self.true_literals(labels, label_ptr))
 
     def true_counts(self, true: Bools) -> I64:
@@ -237,12 +267,12 @@ class ConstraintGroup:
     def arrays(self) -> list[NDArray[Any]]:
         """Return all arrays, in an order that depends on the names of ``meta`` only."""
         given: list[NDArray[Any]] = [self.ptr, self.literal_ptr, self.variable, self.state, self.negated]
-        return given + [one[key] for one in (self.meta, self.literal_meta) for key in sorted(one)]
+        return given + [one[key] for one in (self.meta, self.literal_meta, self.shared) for key in sorted(one)]
 
     def signature(self) -> str:
         """Return everything but the arrays, as text."""
         own = () if self.oracle is None else (self.oracle.path, self.oracle.options)
-        return repr((self.kind, self.name, sorted(self.meta), sorted(self.literal_meta), *own))
+        return repr((self.kind, self.name, sorted(self.meta), sorted(self.literal_meta), sorted(self.shared), *own))
 
     def mistakes(self, var_ptr: I64, card: I32) -> list[str]:
         """Return the mistakes in the arrays, as text, for a program of these variables."""

@@ -246,7 +246,7 @@ class Need:
             segmented=any(one.kind in KINDS for one in program.constraints) and are_segmented(program),
             free_variables=bool((uses == 0).any()),
             of_spans=any(group.of_spans for group in program.groups),
-            without_rows=any(one.oracle is not None for one in program.constraints),
+            without_rows=any(one.without_rows for one in program.constraints),
             cyclic=any(_has_cycle(group) for group in program.constraints),
             abilities=abilities,
             guarantee=guarantee,

@@ -14,6 +14,7 @@ from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import ALL, Factor
 from ssvm_dsl.lang.forms import FULL, Form
 from ssvm_dsl.lang.given import Given
+from ssvm_dsl.lang.grammars.grammar import Grammar
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input, Source
 from ssvm_dsl.lang.losses.label_losses import Loss
 from ssvm_dsl.lang.outputs.class_names import ClassName
@@ -86,9 +87,10 @@ class DeclarationBuilder:
         null: bool = False,
         segments: int | None = None,
         unknown: ClassName | None = None,
+        grammar: Grammar | None = None,
     ) -> Label:
         """Add a :class:`Label`."""
-        options: dict[str, Any] = {"null": null, "segments": segments, "unknown": unknown}
+        options: dict[str, Any] = {"null": null, "segments": segments, "unknown": unknown, "grammar": grammar}
         return self.add(name, Label(*axes_then_states, allowed=allowed, over=over, **options))
 
     def latent(

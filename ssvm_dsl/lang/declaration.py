@@ -87,8 +87,8 @@ class Declaration:
 
     @cached_property
     def pointer_axes(self) -> frozenset[tuple[int, ...]]:
-        """Identities of the axes of each pointer label."""
-        return frozenset(tuple(map(id, label.dims)) for label in self.outputs if label.pointer)
+        """Identities of the axes of each label, or part of one, over pairs of positions."""
+        return frozenset(tuple(map(id, label.dims)) for label in self.own_labels if len(label.dims) > 1)
 
     @cached_property
     def scored_inputs(self) -> tuple[ExampleInput, ...]:

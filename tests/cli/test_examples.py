@@ -31,6 +31,7 @@ SHOWS = {
     "ocr": r"OCR +│ 4004 +│ 0\.21",
     "names": r"backend semi-markov, gap 0\.\d%\nsegments found in 40 new sentences: 9\d.*\n.*\(company\)",
     "own_backend": r"all \d+ checks passed.*\nright pixels: (8|9).*certified: False",
+    "parser": r"backend cky, gap 0\.\d%\nphrases of [67] of 7 .*\nS\n├─ NP\n│  ├─ D the",
     "planning": r"backend shortest-path.*\neffort on 20 larger maps: 4\d\d, the least is 443",
     "ranking": r"backend assignment.*\ndocuments at their place in 50 new lists: 9",
     "trees": r"Tree +tree +9\d",

@@ -23,6 +23,9 @@ class _Oracle(Protocol):
     def best_of(self, node: F64, example: int) -> I32 | None:
         """Return the best labelling of one example, ``None`` where there is none."""
 
+    def of_factors(self, labels: I32, example: int) -> float:
+        """Return what factors of several variables score."""
+
 
 class _Structures(SubspaceSolver):
     """Asks the oracle of a structure; ``node`` is written to, until :meth:`restore`."""
@@ -45,7 +48,10 @@ class _Structures(SubspaceSolver):
             raise TimeUp
         self.node[self.mine] = np.where(space.states(self.ptr), self.clean, -np.inf)
         labels = self.oracle.best_of(self.node, self.example)
-        return None if labels is None else space.with_best(labels, float(self.clean[self.ptr[:-1] + labels].sum()))
+        if labels is None:
+            return None
+        alone = float(self.clean[self.ptr[:-1] + labels].sum())
+        return space.with_best(labels, alone + self.oracle.of_factors(labels, self.example))
 
     def restore(self) -> None:
         """Undo what was written to ``node``."""

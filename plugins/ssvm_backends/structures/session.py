@@ -108,6 +108,10 @@ class StructureSession(ABC):
         solution.bound += excess
         return solution
 
+    def of_factors(self, labels: I32, example: int) -> float:
+        """Return what factors of several variables score: there are none."""
+        return 0.0
+
     def best_of(self, node: F64, example: int) -> I32 | None:
         """Return the best labelling of one example for unary scores of all, ``None`` where there is none."""
         from ssvm_backends.structures.literals import best_states

@@ -28,6 +28,8 @@ def declared_words(declaration: Declaration) -> str:
         if label.segments is not None:
             size = f"segments of up to {label.segments} positions, {label.n_states} classes"
             parts.append(f"{size} (label '{label.name}')")
+        elif label.grammar is not None:
+            parts.append(f"parse trees of {len(label.grammar.rules)} rules (label '{label.name}')")
         elif label.pointer:
             assert label.over is not None
             nowhere = " or nowhere" if label.null else ""

@@ -172,6 +172,8 @@ def _totals(term: WeighedLoss, live: F64, example: NDArray[np.int64], layout: La
 def _judged(term: LabelLoss) -> tuple[Label, ...]:
     """Return the parts of its label that a loss looks at: of segments either the spans or all else."""
     label = term.label
+    if label.grammar is not None:  # its tags; the phrases are a part of it
+        return (label,)
     if label.segments is None:
         return (label, *label.parts)
     return (label.spans,) if isinstance(term, Cost) else (label, label.begins)

@@ -39,6 +39,8 @@ def with_rules(program: Program, plugins: Registry) -> Program:
 
 
 def _ruled(group: ConstraintGroup, plugins: Registry) -> ConstraintGroup:
+    if group.rules is not None:
+        return group
     if group.oracle is not None:
         return replace(group, rules=CustomRules(group.oracle))
     spec = plugins.find(ConstraintSpec, group.kind)

@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ssvm_dsl.calls import checked_call
 from ssvm_dsl.errors import DataError
+from ssvm_dsl.lang.arrays import describe
 from ssvm_dsl.lang.grammars.parse_tree import Bracket, ParseTree, plain_label
 
 #: Parts of speech of punctuation.
@@ -58,6 +60,7 @@ class BracketScores(NamedTuple):
         return 2 * self.right / (self.found + self.true) if self.found + self.true else 0.0
 
 
+@checked_call
 def bracket_scores(true: Iterable[Any], found: Iterable[Any], punctuation: bool = False) -> BracketScores:
     """Return how well trees are found.
 
@@ -73,7 +76,7 @@ def bracket_scores(true: Iterable[Any], found: Iterable[Any], punctuation: bool 
     DataError
         An answer has other words than the truth, or there is not one for each; names the example.
     """
-    truth, answers = list(true), list(found)
+    truth, answers = _listed(true, "true"), _listed(found, "found")
     if len(truth) != len(answers):
         raise DataError("found", expected=f"a tree for each of {len(truth)}", found=f"{len(answers)}")
     right = n_found = n_true = exact = 0
@@ -88,6 +91,12 @@ def bracket_scores(true: Iterable[Any], found: Iterable[Any], punctuation: bool 
         right, n_found, n_true = right + both, n_found + mine.total(), n_true + gold.total()
         exact += both == gold.total() == mine.total() and answer is not None
     return BracketScores(right, n_found, n_true, exact, len(truth))
+
+
+def _listed(trees: object, name: str) -> list[Any]:
+    if not isinstance(trees, Iterable) or isinstance(trees, str | bytes):
+        raise DataError(f"bracket_scores: {name}", expected="a list of trees", found=describe(trees))
+    return list(trees)
 
 
 def _counted(tree: ParseTree, counts: list[bool]) -> Counter[Bracket]:

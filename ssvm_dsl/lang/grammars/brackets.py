@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from ssvm_dsl.calls import checked_call
 from ssvm_dsl.errors import DataError
+from ssvm_dsl.lang.arrays import describe
 from ssvm_dsl.lang.grammars.bracket_text import nested_lists
 from ssvm_dsl.lang.grammars.parse_tree import ParseTree
 
@@ -18,6 +20,7 @@ MOST_TEXT = 200_000_000
 _FUNCTION = re.compile(r"(?<=.)[-=|].*")
 
 
+@checked_call
 def read_trees(path: str | Path, *, empty: bool = False, functions: bool = False) -> list[ParseTree]:
     """Return the trees of a file, one after the other in brackets.
 
@@ -33,6 +36,8 @@ def read_trees(path: str | Path, *, empty: bool = False, functions: bool = False
     DataError
         It is too large, or not in this form; says where.
     """
+    if not isinstance(path, str | Path):
+        raise DataError("read_trees", expected="the path of a file", found=describe(path))
     place = Path(path)
     size = place.stat().st_size
     if size > MOST_TEXT:
@@ -40,6 +45,7 @@ def read_trees(path: str | Path, *, empty: bool = False, functions: bool = False
     return read_brackets(place.read_text(errors="replace"), str(place), empty=empty, functions=functions)
 
 
+@checked_call
 def read_brackets(
     text: str, where: str = "tree", *, empty: bool = False, functions: bool = False
 ) -> list[ParseTree]:
@@ -61,6 +67,8 @@ def read_brackets(
     DataError
         Brackets that do not match, symbols without children, words beside phrases; says where.
     """
+    if not isinstance(text, str) or not isinstance(where, str):
+        raise DataError("read_brackets", expected="text", found=describe(text))
     if len(text) > MOST_TEXT:
         raise DataError(where, expected=f"at most {MOST_TEXT} characters", found=f"{len(text)}")
     raw = [ParseTree.of(one) for one in nested_lists(text, where)]

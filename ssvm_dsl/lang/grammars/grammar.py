@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
+from math import isqrt
 from typing import Any
 
+from ssvm_dsl.calls import checked_class
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.lang.grammars.binarizing import LEFT, RIGHT, binarized, part_name
 from ssvm_dsl.lang.grammars.counting import count_parses
@@ -17,6 +20,7 @@ from ssvm_dsl.lang.grammars.reading import Chain, Rule, chains_of, read_cfg, rul
 MOST_CHAINS, LONGEST_CHAIN = 100_000, 8
 
 
+@checked_class
 @dataclass(frozen=True, init=False, repr=False)
 class Grammar:
     """A context-free grammar in which every phrase has two children, or one; immutable, compared by content.
@@ -63,22 +67,36 @@ class Grammar:
         chains: Iterable[Sequence[str]] | None = None,
         folded: tuple[str, int | None, int] = (RIGHT, None, 1),
     ) -> None:
-        made = tuple(sorted({small for left, right in rules for small in _binary(left, tuple(right))}))
+        try:
+            made = tuple(sorted({small for left, right in rules for small in _binary(left, tuple(right))}))
+            words = tuple(sorted((str(tag), str(word)) for tag, word in set(lexicon)))
+            roots = (start,) if isinstance(start, str) else tuple(map(str, start))
+            given_tags = None if tags is None else set(map(str, tags))
+            given_chains = None if chains is None else {tuple(map(str, one)) for one in chains}
+            side, horizontal, vertical = folded
+        except (TypeError, ValueError) as err:
+            text = "rules are (symbol, symbols), start symbols, tags symbols, the lexicon (tag, word), chains symbols"
+            raise OptionError(f"Grammar: {text}: {err}") from err
         lefts = {left for left, _ in made}
-        words = tuple(sorted(set(lexicon)))
+        tags = given_tags
         if tags is None:
             tags = {one for _, right in made for one in right if one not in lefts} | {tag for tag, _ in words}
         given: dict[str, Any] = {
-            "start": (start,) if isinstance(start, str) else tuple(start),
+            "start": roots,
             "rules": made,
             "tags": tuple(sorted(set(tags))),
             "lexicon": words,
-            "folded": folded,
+            "folded": (side, horizontal, vertical),
         }
         for name, value in given.items():
             object.__setattr__(self, name, value)
         self._check()
-        found = _closure(made, set(self.tags)) if chains is None else {tuple(one) for one in chains}
+        found = _closure(made, set(self.tags)) if given_chains is None else given_chains
+        for chain in found:
+            steps = all(pair in self.unary for pair in pairwise(chain))
+            if not chain or not set(chain) <= set(self.symbols) or not steps or any(map(is_part, chain)):
+                text = "is none: each symbol derives the next by a rule of one child"
+                raise OptionError(f"Grammar: the chain {' > '.join(chain)!r} {text}")
         object.__setattr__(self, "chains", tuple(sorted(found)))
 
     def _check(self) -> None:
@@ -87,6 +105,9 @@ class Grammar:
             lacking = ", ".join(sorted(set(self.start) - known)) or "none is named"
             raise OptionError(f"Grammar: the start symbol is that of a rule or a tag; {lacking}")
         lefts = {left for left, _ in self.rules} | set(self.tags)
+        place = 1 if self.folded[0] == LEFT else 0
+        if any(is_part(rule[1][place]) for rule in self.rules if len(rule[1]) == 2):
+            raise OptionError("Grammar: parts of phrases, symbols with '|<', are all first or all second children")
         ends = {one for _, right in self.rules for one in right} - lefts
         if ends:
             text = f"{', '.join(sorted(ends)[:5])} {'derive' if len(ends) > 1 else 'derives'} nothing"
@@ -149,6 +170,10 @@ class Grammar:
         rules = {rule for tree in folded for rule in rules_of(tree)}
         return cls(rules, roots, tags, (), chains, (binarize, horizontal, vertical))
 
+    def arguments(self) -> tuple[Any, ...]:
+        """Return the constructor's arguments."""
+        return self.rules, self.start, self.tags, self.lexicon, self.chains, self.folded
+
     def fold(self, tree: Any) -> ParseTree:
         """Return a tree binarised as the trees of the grammar are."""
         return binarized(ParseTree.of(tree), *self.folded)
@@ -163,6 +188,16 @@ class Grammar:
     def binary(self) -> tuple[tuple[str, str, str], ...]:
         """The rules of two children: (left side, first, second)."""
         return tuple((left, right[0], right[1]) for left, right in self.rules if len(right) == 2)
+
+    @cached_property
+    def numbered_rules(self) -> tuple[tuple[str, str, str], ...]:
+        """The rules of two children in the order of their numbers; rule r has the code ``r + 1``."""
+        return tuple(sorted(self.binary, key=lambda rule: (rule[1], rule[2], rule[0])))
+
+    @property
+    def n_digits(self) -> int:
+        """How many digits there are for codes of rules, which have two: the first is ``code // n_digits``."""
+        return isqrt(len(self.binary)) + 1
 
     @cached_property
     def unary(self) -> frozenset[tuple[str, str]]:

@@ -16,7 +16,7 @@ from ssvm_dsl.lang.grammars.parse_tree import is_part
 def grammar_numbers(grammar: Grammar) -> dict[str, NDArray[Any]]:
     """Return the fields of a :class:`~ssvm_dsl.ir.GrammarArrays`, by name; not to be written to."""
     place = {one: k for k, one in enumerate(grammar.symbols)}
-    rules = np.array(sorted((place[b], place[c], place[a]) for a, b, c in grammar.binary), np.int32).reshape(-1, 3)
+    rules = np.array([(place[b], place[c], place[a]) for a, b, c in grammar.numbered_rules], np.int32).reshape(-1, 3)
     by_left, n = np.argsort(rules[:, 2], kind="stable"), len(place)
     chains = np.array([(place[one[0]], place[one[-1]]) for one in grammar.chains], np.int32).reshape(-1, 2)
     number, tag = ({one: k for k, one in enumerate(all_)} for all_ in (grammar.chains, grammar.tags))

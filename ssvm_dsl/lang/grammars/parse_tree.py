@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ssvm_dsl.calls import checked_class
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.lang.arrays import describe
 from ssvm_dsl.lang.grammars.bracket_text import MOST_DEPTH, nested_lists
@@ -23,6 +24,7 @@ class Bracket(NamedTuple):
     label: str
 
 
+@checked_class
 @dataclass(frozen=True, repr=False)
 class ParseTree:
     """A symbol over its children: trees, or one word; immutable, compared by content.
@@ -44,6 +46,13 @@ class ParseTree:
 
     label: str
     children: tuple[ParseTree | str, ...]
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.label, str) and isinstance(self.children, tuple) and bool(self.children)
+        words = whole and sum(isinstance(child, str) for child in self.children)
+        if not whole or not (words == 1 == len(self.children) or all(isinstance(c, ParseTree) for c in self.children)):
+            expected = "a symbol and a tuple of trees, or of one word"
+            raise DataError("ParseTree", expected=expected, found=repr(self.label))
 
     @classmethod
     def of(cls, value: Any) -> ParseTree:
@@ -118,6 +127,18 @@ class ParseTree:
         """Return the tree without symbols that stand once more above the same words."""
         return _acyclic(self, frozenset())
 
+    def with_words(self, words: Sequence[str]) -> ParseTree:
+        """Return the tree over other words, from left to right.
+
+        Raises
+        ------
+        DataError
+            They are more or fewer.
+        """
+        if len(words) != len(self.words):
+            raise DataError("words", expected=f"{len(self.words)}", found=f"{len(words)}")
+        return _over(self, iter(words))
+
     def map_labels(self, rename: Callable[[str], str]) -> ParseTree:
         """Return the tree with other symbols, parts of speech included."""
         children = tuple(c if isinstance(c, str) else c.map_labels(rename) for c in self.children)
@@ -161,6 +182,12 @@ def _acyclic(tree: ParseTree, above: frozenset[str]) -> ParseTree:
         return tree
     seen = above | {tree.label} if len(tree.children) == 1 else frozenset()
     return ParseTree(tree.label, tuple(_acyclic(child, seen) for child in tree.trees))
+
+
+def _over(tree: ParseTree, words: Iterator[str]) -> ParseTree:
+    if tree.is_tag:
+        return ParseTree(tree.label, (next(words),))
+    return ParseTree(tree.label, tuple(_over(child, words) for child in tree.trees))
 
 
 def plain_label(label: str) -> str:

@@ -13,7 +13,7 @@ from ssvm_dsl.array_types import F64
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, real_array
 from ssvm_dsl.lang.inputs import Edges, Input
 from ssvm_dsl.lang.losses.label_losses import WeighedLoss, structure_mistakes
-from ssvm_dsl.lang.outputs.labels import Label, Target
+from ssvm_dsl.lang.outputs.labels import Label, PhrasesOf, Target
 from ssvm_dsl.lang.outputs.targets import as_target
 from ssvm_dsl.lang.symbols import Mistake, as_flag, got
 
@@ -73,17 +73,17 @@ class Cost(WeighedLoss):
     ) -> None:
         goal = as_target(target)
         mistakes: list[Mistake] = []
+        of_spans = goal.kind == "spans" or isinstance(goal.label, PhrasesOf)
         if not isinstance(target, Label | Target):
             mistakes.append(got("Cost: the first argument is a Label, or joins labels as chain(y) does", target))
         else:
             mistakes += goal.mistakes
-            of_spans = goal.kind == "spans"
             mistakes += (
                 _span_mistakes(table, normalize, node_weights) if of_spans else structure_mistakes("Cost", goal.label)
             )
         if goal.kind == "indicator":
             mistakes.append("Cost: of single variables it takes the label: Cost(y, matrix)")
-        stored = WRONG if goal.kind == "spans" else _read_table(goal, table, mistakes)
+        stored = WRONG if of_spans else _read_table(goal, table, mistakes)
         joint = goal.kind not in ("each", "indicator")
         axes, whose = (goal.feature_axes, f"features of {goal.kind}") if joint else (goal.label.dims, "the label")
         nodes = self._weights_of(axes, node_weights, "Cost", mistakes, whose)
@@ -115,15 +115,15 @@ class Cost(WeighedLoss):
 
         The first state of spans is "no segment": a segment of a wrong class is one that is missed and one too many.
         """
-        if self.target.kind == "spans":
-            segment = np.arange(self.target.label.n_states + 1) > 0
+        if self.target.kind == "spans" or isinstance(self.label, PhrasesOf):
+            segment = np.arange(self.target.table_cards[0]) > 0
             return (1.0 - np.eye(len(segment))) * (1.0 + np.outer(segment, segment))
         return _prices(self.target.cards, self.table)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
         options = {"normalize": self.normalize, "node_weights": self.node_weights}
-        goal = self.label if self.target.kind == "each" else self.target
+        goal = self.label if self.target.kind == "each" and self.label.declared is self.label else self.target
         return (goal, self.table), {key: value for key, value in options.items() if value}
 
 

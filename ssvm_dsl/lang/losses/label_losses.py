@@ -55,7 +55,7 @@ class Loss(Symbol):
 
     def references(self) -> Iterator[tuple[str, Symbol]]:
         """Yield its labels, inputs and edge lists."""
-        yield from (("the label", label) for label in self.labels)
+        yield from (("the label", label.declared) for label in self.labels)
         yield from (("the input", given) for given in self.inputs)
         yield from (("the edge list", edges) for edges in self.edge_lists)
 

@@ -80,8 +80,9 @@ class ScoredTarget(AboutTarget):
                 return
         axes = target.feature_axes
         paired = [dim for dim in source.dims if dim.origin is not dim]
-        if paired and not target.label.pointer:
-            yield f"features: {source!r} has numbers for pairs of positions, which only a pointer label has"
+        if paired and not any(dim.origin is not dim for dim in axes):
+            which = "which only a pointer label and spans(y) of trees have"
+            yield f"features: {source!r} has numbers for pairs of positions, {which}"
             return
         foreign = [dim for dim in source.dims if not any(dim is axis for axis in axes)]
         if foreign:

@@ -7,7 +7,7 @@ the actual sizes of each example.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.lang.arrays import MOST
-from ssvm_dsl.lang.dims import Dim, check_axes, n_positions, union_axes
+from ssvm_dsl.lang.dims import Dim, check_axes, with_paired
+from ssvm_dsl.lang.grammars.grammar import Grammar
 from ssvm_dsl.lang.inputs import Edges, Input
 from ssvm_dsl.lang.outputs.class_names import ClassName, read_pointer_unknown, read_states, read_unknown
-from ssvm_dsl.lang.outputs.segment_lengths import MOST_CLASSES, n_spans, read_longest
+from ssvm_dsl.lang.outputs.segment_lengths import MOST_CLASSES, read_longest
+from ssvm_dsl.lang.outputs.target_extent import TargetExtent
 from ssvm_dsl.lang.outputs.variables import Variables
-from ssvm_dsl.lang.symbols import Mistake, Node, as_flag, got, plain, show
+from ssvm_dsl.lang.symbols import Mistake, as_flag, got, plain, show
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -49,12 +51,17 @@ class Label(Variables):
         Y may also be a class for each position, where neighbours of one class are one segment.  Factors are of
         ``spans(y)`` (whole segments), ``chain(y)`` (successive segments), ``starts(y)`` (their first positions), and of
         ``y`` (each position).
+    grammar : Grammar, optional
+        Makes the positions of the (single) axis the words of a sentence, in place of states: Y and predictions are
+        parse trees (:class:`~ssvm_dsl.ParseTree`).  Factors are of ``leaves(y)`` (the tags of words), ``spans(y)``
+        (phrases) and ``rules(y)``.
     unknown : str or int, optional
         A value in Y that means "not known", such as -1; it is no class.  ``None`` and masked entries always mean it.
 
     Examples
     --------
     >>> head = Label(T, over=T, null=True)
+    >>> y = Label(T, grammar=Grammar.from_trees(trees))
     >>> y = Label(T, ["O", "PER", "LOC"], segments=6)
     >>> y = Label(T, "abcdefghijklmnopqrstuvwxyz")
     >>> y = Label(H, W, 21)
@@ -71,8 +78,13 @@ class Label(Variables):
         null: bool = False,
         segments: int | None = None,
         unknown: ClassName | None = None,
+        grammar: Grammar | None = None,
     ) -> None:
         mistakes: list[Mistake] = []
+        if grammar is not None:
+            others = (allowed, over, segments, unknown) != (None,) * 4 or null is not False
+            self._derive(axes_then_states, grammar, others, mistakes)
+            return
         if over is not None or null is not False:
             if allowed is not None or segments is not None:
                 mistakes.append(f"Label: a pointer label has no {'segments' if allowed is None else 'allowed'}")
@@ -112,6 +124,20 @@ class Label(Variables):
             unknown=marker,
         )  # fmt: skip
 
+    def _derive(self, axes: tuple[Any, ...], grammar: object, others: bool, mistakes: list[Mistake]) -> None:
+        """Declare a label of parse trees: its own variables are the tags of words."""
+        if len(axes) != 1 or not isinstance(axes[0], Dim) or others:
+            mistakes.append("Label: a label of trees has one axis and a grammar, and nothing else: Label(T, grammar=G)")
+            axes = (Dim(1),)
+        if not isinstance(grammar, Grammar):
+            mistakes.append(got("Label: grammar is a Grammar, such as Grammar.from_trees(trees)", grammar))
+            grammar = Grammar([], "?", tags="?")
+        dims = check_axes(axes, "Label", mistakes)
+        self._fill(
+            mistakes, dims=dims, n_states=len(grammar.tags), classes=grammar.tags, allowed=None, over=None, null=False,
+            segments=None, unknown=None, grammar=grammar,
+        )  # fmt: skip
+
     def __set_name__(self, owner: type, name: str) -> None:
         super().__set_name__(owner, name)
         for part in self.parts:
@@ -124,9 +150,13 @@ class Label(Variables):
 
     @property
     def parts(self) -> tuple[LabelPart, ...]:
-        """Auxiliary variables of the label: whether pointers point nowhere; where segments are."""
+        """Auxiliary variables of the label: whether pointers point nowhere; where segments are; phrases and rules."""
         if "_parts" not in self.__dict__:
-            makers = (NoneOf,) if self.null else () if self.segments is None else (BeginsOf, SpansOf)
+            makers: tuple[type[LabelPart], ...] = (NoneOf,) if self.null else ()
+            if self.segments is not None:
+                makers = BeginsOf, SpansOf
+            if self.grammar is not None:
+                makers = PhrasesOf, FirstDigitOf, SecondDigitOf
             object.__setattr__(self, "_parts", tuple(make(self) for make in makers))
         made: tuple[LabelPart, ...] = self.__dict__["_parts"]
         return made
@@ -151,6 +181,8 @@ class Label(Variables):
         marked = {} if self.unknown is None else {"unknown": self.unknown}
         if self.over is not None:
             return self.dims[:1], {"over": self.over} | ({"null": True} if self.null else {}) | marked
+        if self.grammar is not None:
+            return self.dims, {"grammar": self.grammar}
         options: dict[str, Any] = marked if self.allowed is None else {"allowed": self.allowed} | marked
         if self.segments is not None:
             options["segments"] = self.segments
@@ -269,6 +301,40 @@ class SpansOf(LabelPart):
         object.__setattr__(self.dims[-1], "name", f"{self.of.name}.length" if self.of.name else "")
 
 
+class PhrasesOf(LabelPart):
+    """For each pair of words: 0 where what is between them is no phrase, else 1 and the number of its chain.
+
+    Pairs whose second word comes first are no phrases.
+    """
+
+    suffix = ".spans"
+
+    def __init__(self, of: Label) -> None:
+        assert of.grammar is not None
+        names = ("", *(" > ".join(chain) for chain in of.grammar.chains))
+        super().__init__(of, *of.dims, names)
+        object.__setattr__(self, "dims", with_paired((*of.dims, *of.dims)))
+
+
+class FirstDigitOf(LabelPart):
+    """Which rule divides the phrase whose second child begins at each word: 1 and its number, 0 at the first word.
+
+    The code has two digits, so that there is a score for each rule in a table of both, and not for each word besides.
+    """
+
+    suffix = ".rules"
+
+    def __init__(self, of: Label) -> None:
+        assert of.grammar is not None
+        super().__init__(of, *of.dims, of.grammar.n_digits)
+
+
+class SecondDigitOf(FirstDigitOf):
+    """The second digit of the same code."""
+
+    suffix = ".rules'"
+
+
 #: Most variables of a factor with a table: it is an array with an axis for each, and two more.
 MAX_ARITY = 30
 
@@ -278,7 +344,7 @@ def _quoted(value: object) -> str:
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Target(Node):
+class Target(TargetExtent):
     """A pattern of scopes over label variables; made by the functions of this module and by labels.
 
     Parameters
@@ -305,14 +371,8 @@ class Target(Node):
         Where the variable of ``"at"`` stands, counted from the end where it is negative.
     """
 
-    kind: str
     labels: tuple[Label, ...]
     state: ClassName | None
-    axes: tuple[Dim, ...]
-    order: int
-    edges: Edges | None
-    sets: tuple[tuple[int, ...], ...]
-    position: int
 
     def __init__(
         self,
@@ -382,80 +442,6 @@ class Target(Node):
         """The factors that auxiliary variables belong to."""
         of: Target = self.label.of  # type: ignore[attr-defined]
         return of
-
-    @property
-    def table_cards(self) -> tuple[int, ...]:
-        """Number of states of each variable that a factor has in programs.
-
-        Factors of segments also use the begin of segments: those of successive segments only that of the second.
-        """
-        if self.kind == "spans":
-            return (self.label.n_states + 1,)
-        return (*self.cards, 2) if self.where_segments_begin else self.cards
-
-    @property
-    def where_segments_begin(self) -> bool:
-        """Whether its factors score only where segments begin."""
-        return self.kind == "starts" or (self.kind == "chain" and self.label.segments is not None)
-
-    @property
-    def of_segments(self) -> bool:
-        """Whether its factors are of whole segments."""
-        return self.kind == "spans" or self.where_segments_begin
-
-    @property
-    def feature_axes(self) -> tuple[Dim, ...]:
-        """Axes that features of this target may have.
-
-        A factor of ``chain``, ``pairs`` and ``grid`` takes the features at its *last* variable.
-        """
-        if self.kind == "along" and self.edges is not None:
-            return (self.edges.dim,)
-        if self.kind in ("complete", "cliques", "at", "spans", "lengths"):
-            return ()
-        if self.kind == "cross":
-            return union_axes(*(label.dims for label in self.labels))
-        return self.label.dims
-
-    @property
-    def shared_axes(self) -> tuple[Dim, ...]:
-        """Axes along which all variables of one factor have the same position (what ``per=`` can untie)."""
-        if self.kind in ("chain", "grid"):
-            return ()
-        if self.kind == "pairs":
-            return tuple(dim for dim in self.label.dims if not any(dim is axis for axis in self.axes))
-        return self.feature_axes
-
-    @property
-    def all_axes(self) -> tuple[Dim, ...]:
-        """Axes whose sizes decide how many factors there are."""
-        if self.kind == "along" and self.edges is not None:
-            return (self.edges.dim,)
-        return union_axes(*(label.dims for label in self.labels))
-
-    def count(self, sizes: Mapping[str, Any]) -> Any:
-        """Return the number of factors for axis sizes given by name (ints, or arrays over examples)."""
-        if self.kind in ("agreement", "members"):
-            return self.inner.count(sizes) * (1 if self.kind == "agreement" else self.inner.arity)
-        if self.kind == "cliques":
-            return len(self.sets) + 0 * sum(sizes[dim.name] for dim in self.all_axes)
-        if self.kind == "at":
-            size = n_positions(self.label.dims, sizes)
-            return 1 * (size > self.position if self.position >= 0 else size >= -self.position)
-        if self.kind == "spans":
-            return n_spans(n_positions(self.label.dims, sizes), self.label.segments or 1)
-        if self.kind in ("chain", "pairs", "grid"):
-            steps = [(axis,) for axis in self.label.dims] if self.kind == "grid" else [self.axes]
-            return sum(self._steps(axes, sizes) for axes in steps)
-        total = n_positions(self.all_axes, sizes)
-        return total * (total - 1) // 2 if self.kind == "complete" else total
-
-    def _steps(self, axes: tuple[Dim, ...], sizes: Mapping[str, Any]) -> Any:
-        """Return how many runs of ``order + 1`` variables there are, each one step along all of the axes."""
-        total = n_positions(tuple(dim for dim in self.label.dims if not any(dim is axis for axis in axes)), sizes)
-        for axis in axes:
-            total = total * ((sizes[axis.name] - self.order) * (sizes[axis.name] > self.order))
-        return total
 
     @property
     def constructor(self) -> str:

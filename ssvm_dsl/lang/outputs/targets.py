@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from functools import partial
 from operator import index
+from typing import Any
 
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.lang.arrays import number_text
@@ -175,13 +176,62 @@ def _dims(y: object) -> tuple[Dim, ...]:
     return y.dims if isinstance(y, Label) else ()
 
 
+class TreeTarget(Target):
+    """Variables of a label of trees that stand for its phrases, or for its rules; made by the function it names."""
+
+    def __init__(self, kind: str, labels: tuple[Label, ...], maker: str) -> None:
+        super().__init__(kind, labels)
+        object.__setattr__(self, "maker", maker)
+
+    @property
+    def constructor(self) -> str:
+        """Name of the function that makes it."""
+        made: str = self.__dict__["maker"]
+        return made
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the label of trees."""
+        return (self.label.of,), {}  # type: ignore[attr-defined]
+
+    def __repr__(self) -> str:
+        return f"{self.constructor}({show(self.arguments()[0][0])})"
+
+
+@checked_call
+def leaves(y: Label) -> Target:
+    """The tag of each word of a label with ``grammar=``; the label itself as a target is the same."""
+    return Target("each", (y,), mistakes=_tree_mistakes("leaves", y))
+
+
+@checked_call
+def rules(y: Label) -> Target:
+    """The rule of two children of each phrase of a label with ``grammar=``.
+
+    Weights are an array of two digits of a rule's code: ``w.ravel()[1 + r]`` is that of ``grammar.numbered_rules[r]``.
+    Rules of one child are scored as what chains of symbols are: phrases, by ``spans(y)``.
+    """
+    if mistakes := _tree_mistakes("rules", y):
+        return Target("each", (y,), mistakes=mistakes)
+    return TreeTarget("cross", y.parts[1:], "rules")
+
+
+def _tree_mistakes(what: str, y: object) -> list[Mistake]:
+    if isinstance(y, Label) and y.grammar is not None:
+        return []
+    return [got(f"{what}: a label of trees, such as y = Label(T, grammar=G)", y)]
+
+
 @checked_call
 def spans(y: Label) -> Target:
     """Each whole segment of a label with ``segments=``: features are of (start, end), a row for each span.
 
+    Of a label with ``grammar=`` each phrase: features are of its first and its last word, ``Input(T, T, 20)``.
+
     Without features a segment of each class has one weight.  Features of spans are :class:`SpanLength`,
     :class:`SpanMean`, or ``Feature(function, spans(y), width=...)``, a function that takes ``start`` and ``end``.
     """
+    if isinstance(y, Label) and y.grammar is not None:
+        return TreeTarget("each", y.parts[:1], "spans")
     return Target("spans", (y,), mistakes=_segment_mistakes("spans", y))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.grammars.grammar import Grammar
 from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.symbols import ModelView, Symbol, show
@@ -26,6 +27,7 @@ class Variables(Symbol):
     null: bool
     segments: int | None
     unknown: ClassName | None
+    grammar: Grammar | None = None
 
     @property
     def pointer(self) -> bool:
@@ -68,10 +70,11 @@ class Variables(Symbol):
     @property
     def short(self) -> str:
         """How it reads; classes of one letter as one string."""
-        if self.classes is None or not all(isinstance(name, str) and len(name) == 1 for name in self.classes):
+        classes = self.classes if self.grammar is None else None
+        if classes is None or not all(isinstance(name, str) and len(name) == 1 for name in classes):
             return repr(self)
         axes = "".join(f"{show(dim)}, " for dim in self.dims)
-        letters = "".join(map(str, self.classes))
+        letters = "".join(map(str, classes))
         shown = letters[:MOST_LETTERS] + ("..." if len(letters) > MOST_LETTERS else "")
         more = "".join(f", {key}={show(value)}" for key, value in self.arguments()[1].items())
         return f"Label({axes}{shown!r}{more})"
@@ -82,5 +85,7 @@ class Variables(Symbol):
         marked = "" if self.unknown is None else f"; {show(self.unknown)} is not known"
         if self.over is not None:
             return f"pointers to {show(self.over)}{', or nowhere' if self.null else ''}{marked}"
+        if self.grammar is not None:
+            return f"parse trees{marked}"
         longest = "" if self.segments is None else f", in segments of up to {self.segments}"
         return f"{self.n_states} states{longest}{marked}"

@@ -23,6 +23,7 @@ from ssvm_dsl.lang.features.span_features import SpanLength, SpanMean, SpanSum
 from ssvm_dsl.lang.forms import Form
 from ssvm_dsl.lang.functions import FunctionRef
 from ssvm_dsl.lang.given import Given
+from ssvm_dsl.lang.grammars.grammar import Grammar
 from ssvm_dsl.lang.losses import label_losses
 from ssvm_dsl.lang.losses.cost import Cost
 from ssvm_dsl.lang.losses.count_loss import CountLoss
@@ -43,6 +44,7 @@ CONSTRUCTORS: dict[str, Callable[..., Any]] = {
         *(label_losses.Hamming, Cost, label_losses.ZeroOne, label_losses.NoLoss, CountLoss),
         *(label_losses.CustomLoss, label_losses.LossSum),
         *(targets.chain, targets.pairs, targets.grid, targets.complete, targets.along),
+        *(targets.leaves, targets.rules),
         *(targets.cliques, targets.cross, targets.spans, targets.starts, SpanLength, SpanMean, SpanSum),
         *(logic.Constraint, logic.AtMost, logic.AtLeast, logic.Exactly, logic.ExactlyOne),
         *(logic.AnyOf, logic.Implies, logic.Linear, logic.Not),
@@ -115,6 +117,8 @@ def _encode(value: object) -> object:
         return {"quantiles": value.n}
     if isinstance(value, FunctionRef):
         return {"function": value.path}
+    if isinstance(value, Grammar):
+        return {"grammar": [_encode(one) for one in value.arguments()]}
     if isinstance(value, tuple | list):
         return [_encode(item) for item in value]
     return value
@@ -154,6 +158,8 @@ def _decode(value: Any, known: dict[str, Symbol], trusted: bool | tuple[str, ...
         return known[value["ref"]]
     if "function" in value:
         return FunctionRef(str(value["function"])).load(trusted)
+    if "grammar" in value:
+        return Grammar(*(_decode(one, known, trusted) for one in value["grammar"]))
     if "quantiles" in value:
         return sources.Quantiles(value["quantiles"])
     if "form" in value:

@@ -29,6 +29,7 @@ from ssvm_dsl.testing.custom_oracles import custom_problems
 from ssvm_dsl.testing.kit import TROUBLE, Kit, attempt, crash, full
 from ssvm_dsl.testing.problems import Problem, random_recipe, seeded
 from ssvm_dsl.testing.report import Check, Complaint, ConformanceReport
+from ssvm_dsl.testing.tree_problems import DERIVABLE, tree_problems
 
 
 def check_backend(
@@ -87,6 +88,7 @@ class BackendKit(Kit[BackendSpec, BackendRule, BackendTrial]):
         problems = [*catalogue().values(), *_random(caps, n_problems, seed)]
         problems += [p for kind in self._kinds() for p in self._of_kind(kind, n)]
         problems += [p for kind in _custom_kinds(caps) for p in custom_problems(kind, n, seed)]
+        problems += tree_problems(n, seed) if DERIVABLE in caps.constraint_kinds else ()
         self._consider(problems)
 
     def _kinds(self) -> list[str]:

@@ -52,7 +52,7 @@ def _unseen(grounded: Grounded, label: Label) -> str:
     Classes are declared, and small data often lack some of them.  It is suspicious where some labels are not known, or
     all that are known are of one class.
     """
-    if label.pointer:
+    if label.pointer or label.grammar is not None:
         return ""
     assert grounded.truth is not None
     variables = grounded.layout.variables(label)

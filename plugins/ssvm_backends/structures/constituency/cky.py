@@ -1,0 +1,188 @@
+"""``cky``: best parse trees of a grammar, the k best, and sums over all of them by dynamic programming over spans.
+
+The recursion: :mod:`ssvm_backends.structures.constituency.chart`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ssvm_backends.graphs.deadline import chunks_until
+from ssvm_backends.structures.constituency.parsed_program import ParsedProgram
+from ssvm_backends.structures.ranking import k_best
+from ssvm_backends.structures.session import places_of
+from ssvm_dsl.ir import (
+    F64,
+    I32,
+    Marginals,
+    Need,
+    Primal,
+    Program,
+    Question,
+    Solution,
+    Stop,
+    Task,
+    pointers,
+    score_labels,
+)  # fmt: skip
+from ssvm_dsl.plugin_api import Verdict
+
+#: Operations, and seconds, for each rule and division of a span; operations of a call besides.
+RULE, SECONDS, CALL = 0.2, 4e-10, 1e5
+
+
+#: The kind of constraints that labels of trees have.
+DERIVABLE = "derivable"
+
+
+class Cky:
+    """Parse trees, with factors over the tags, spans and rules of one label in each example."""
+
+    def check(self, need: Need) -> Verdict:
+        """Accept one label of trees in each example, with factors over its rules; opening a program looks closer."""
+        n_words = int(need.numbers(DERIVABLE, "n").sum())
+        if need.max_arity > 1 and (not n_words or need.n_factors % n_words):
+            return Verdict(False, reasons=("takes the factors that a label of trees has, and no others",))
+        if need.max_constraints > 1:
+            return Verdict(False, reasons=("takes one label of trees in each example",))
+        n_rules = max((len(one.shared["left"]) for one in need.constraints if "left" in one.shared), default=0)
+        cost = CALL + RULE * n_rules * max(need.max_variables, 1) ** 1.5
+        if Task.KBEST in need.tasks:
+            cost *= need.max_variables
+        return Verdict(True, need.n_examples * cost, n_bytes=40.0 * need.n_variables)
+
+    def open(self, program: Program, options: Mapping[str, Any]) -> CkySession:
+        """Return a session."""
+        return CkySession(program)
+
+
+class CkySession:
+    """Parse trees of one program.
+
+    Parameters
+    ----------
+    program : Program
+
+    Raises
+    ------
+    PluginError
+        Factors join other variables than the digits of rules.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.parsed, self.places = program, ParsedProgram.of(program), places_of(program)
+
+    def solve(self, question: Question) -> Solution:
+        """Answer ``map``, ``map_clamped``, ``kbest`` or ``marginals``; see :class:`~ssvm_dsl.plugin_api.Session`."""
+        if question.task is Task.MARGINALS:
+            return self._marginals(question)
+        return k_best(_Ranking(self, question), question) if question.task is Task.KBEST else self._best(question)
+
+    def _best(self, question: Question) -> Solution:
+        program, theta = self.program, question.theta
+        ids, node, ptr = question.ids(program), question.masked_node(program), question.label_ptr(program)
+        labels, feasible, reached = np.zeros(int(ptr[-1]), dtype=np.int32), np.zeros(len(ids), dtype=bool), 0
+        for lo, hi in chunks_until(len(ids), question.limits, SECONDS * self.parsed.work[ids]):
+            for k in range(lo, hi):
+                feasible[k] = self.best_labels(int(ids[k]), node, theta.pool, labels[ptr[k] : ptr[k + 1]])
+            reached = hi
+        score = np.where(feasible, score_labels(program, theta, labels, ids), -np.inf)
+        score[reached:] = np.nan  # not reached in time
+        return Solution.exact(labels, score)
+
+    def best_labels(self, example: int, node: F64, pool: F64, labels: I32) -> bool:
+        """Write the best labels of an example; return whether there are any."""
+        from ssvm_backends.structures.constituency.sentence import best_labels
+        from ssvm_backends.structures.literals import best_states
+
+        feasible = np.ones(1, dtype=bool)
+        here = np.array([example])
+        best_states(self.places, self.parsed.free, node, here, np.zeros(1, np.int64), labels, feasible)
+        places = self.parsed.sentence(example)
+        if places is None or not feasible[0]:
+            return bool(feasible[0])
+        grammar, variables = self.parsed.grammar(example), self.parsed.variables(example)
+        mine = np.zeros(len(variables), dtype=np.int32)
+        found = best_labels(grammar, places, node, pool, mine)
+        labels[variables] = mine
+        return bool(found)
+
+    def _marginals(self, question: Question) -> Solution:
+        program, ids = self.program, question.ids(self.program)
+        starts, n, reached = program.state_ptr[program.var_ptr], len(ids), 0
+        start = pointers(starts[ids + 1] - starts[ids])
+        out, log_z = np.zeros(int(start[-1])), np.full(n, np.nan)
+        rows = [pointers(group.shapes.counts[ids]) for group in program.groups]
+        tables = [np.zeros((int(ptr[-1]), g.n_configs)) for ptr, g in zip(rows, program.groups, strict=True)]
+        node = question.masked_node(program)
+        for lo, hi in chunks_until(n, question.limits, 4 * SECONDS * self.parsed.work[ids]):
+            for k in range(lo, hi):
+                mine = [table[ptr[k] : ptr[k + 1]] for table, ptr in zip(tables, rows, strict=True)]
+                log_z[k] = self._shares(int(ids[k]), node, question.theta.pool, out[start[k] : start[k + 1]], mine)
+            reached = hi
+        primal = np.where(log_z == -np.inf, Primal.INFEASIBLE, Primal.NONE).astype(np.int8)
+        stop = np.full(n, Stop.FINISHED, dtype=np.int8)
+        log_z += np.where(log_z > -np.inf, question.theta.const[ids], 0.0)
+        stop[reached:] = Stop.TIME
+        unknown = np.full(n, np.nan)
+        return Solution(
+            np.zeros(0, np.int32), unknown, unknown.copy(), stop, primal,
+            marginals=Marginals(out, tuple(tables)), log_partition=log_z,
+        )  # fmt: skip
+
+    def _shares(self, example: int, node: F64, pool: F64, out: F64, tables: Sequence[F64]) -> float:
+        """Write the marginals of an example; return log Z without the constant."""
+        from ssvm_backends.structures.constituency.sentence import sum_sentence
+        from ssvm_backends.structures.constituency.sum_parses import ParseShares
+        from ssvm_backends.structures.literals import add_free_marginals
+
+        log_z, here = np.zeros(1), np.array([example])
+        add_free_marginals(self.places, self.parsed.free, node, here, np.zeros(1, np.int64), out, log_z)
+        places, total = self.parsed.sentence(example), float(log_z[0])
+        if places is not None:
+            n, n_tags, n_chains, n_rules, base = places.sizes.tolist()
+            first = int(self.program.state_ptr[self.program.var_ptr[example]])
+            tag, span, high, low = (int(one) - first for one in places.state)
+            cells = n * n * (n_chains + 1)
+            shares = ParseShares(
+                out[tag : tag + n * n_tags].reshape(n, n_tags),
+                out[span : span + cells].reshape(n, n, n_chains + 1),
+                np.zeros((n, n_rules)),
+            )
+            total += sum_sentence(self.parsed.grammar(example), places, node, pool, shares)
+            codes = np.zeros((n, base * base))
+            codes[:, 1 : n_rules + 1] = shares.rule
+            codes[:1, 0] = 1.0
+            out[high : high + n * base] = codes.reshape(n, base, base).sum(axis=2).ravel()
+            out[low : low + n * base] = codes.reshape(n, base, base).sum(axis=1).ravel()
+            for table in tables:
+                table[:] = codes
+        if not total > -np.inf:
+            for one in (out, *tables):
+                one[...] = 0.0
+            return -np.inf
+        return total
+
+
+class _Ranking:
+    """The oracle of one question, for the k best."""
+
+    def __init__(self, session: CkySession, question: Question) -> None:
+        self.session, self.theta, self.program = session, question.theta, session.program
+
+    def best_of(self, node: F64, example: int) -> I32 | None:
+        """Return the best labelling of one example for unary scores of all, ``None`` where there is none."""
+        first, last = self.program.var_ptr[example : example + 2]
+        labels = np.zeros(int(last - first), dtype=np.int32)
+        return labels if self.session.best_labels(example, node, self.theta.pool, labels) else None
+
+    def of_factors(self, labels: I32, example: int) -> float:
+        """Return the scores of the factors of an example."""
+        total = 0.0
+        for group, table in zip(self.program.groups, self.theta.tables, strict=True):
+            scope, row = group.factors(example)
+            total += float(table[row, labels[scope] @ group.strides].sum())
+        return total

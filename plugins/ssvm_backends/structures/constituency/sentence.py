@@ -1,0 +1,117 @@
+"""One sentence of a program as the kernels of parsing read it, and their answers as labels and marginals."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ssvm_backends.structures.constituency.best_parse import Parse, trace_parse
+from ssvm_backends.structures.constituency.chart import ParseScores, empty_chart, fill_chart
+from ssvm_backends.structures.constituency.sum_parses import ParseShares, spread_shares
+from ssvm_dsl.ir import F64, I32, I64, GrammarArrays
+from ssvm_dsl.kernels import njit
+
+
+class SentencePlaces(NamedTuple):
+    """Where the scores of one sentence of n words are.
+
+    Parameters
+    ----------
+    sizes : ndarray of int64, shape (5,)
+        n, tags L, chains K, rules R, digits D of codes of rules.
+    state : ndarray of int64, shape (4,)
+        Where in the unary scores those of tags, spans, first and second digits begin.
+    row : ndarray of int64, shape (f, n)
+        Where in the pool of tables that of each word begins, for each of f groups of factors over rules.
+    """
+
+    sizes: I64
+    state: I64
+    row: I64
+
+
+@njit(cache=True, nogil=True)
+def scores_of(places: SentencePlaces, node: F64, pool: F64) -> tuple[ParseScores, float]:
+    """Return the scores of a sentence, and that of the first word's code, which stands for no rule.
+
+    Rules have one row of scores where all words share them, else a row for each word.
+
+    Parameters
+    ----------
+    places : SentencePlaces
+    node, pool : ndarray of float64
+        As of :class:`~ssvm_dsl.ir.Theta`; ``-inf`` at states that are ruled out.
+    """
+    n, n_tags, n_chains, n_rules, base = places.sizes
+    tags, spans, first, second = places.state
+    digits = node[first : first + n * base].reshape((n, base))
+    others = node[second : second + n * base].reshape((n, base))
+    alike = not (digits[1:].any() or others[1:].any())
+    for f in range(len(places.row)):
+        alike = alike and (places.row[f] == places.row[f, 0]).all()
+    rule = np.zeros((1 if alike else n, n_rules))
+    for t in range(len(rule)):
+        at = n - 1 if alike else t
+        for r in range(n_rules):
+            code = r + 1
+            rule[t, r] = digits[at, code // base] + others[at, code % base]
+            for f in range(len(places.row)):
+                rule[t, r] += pool[places.row[f, at] + code]
+    none = digits[0, 0] + others[0, 0]
+    for f in range(len(places.row)):
+        none += pool[places.row[f, 0]]
+    tag = node[tags : tags + n * n_tags].reshape((n, n_tags))
+    span = node[spans : spans + n * n * (n_chains + 1)].reshape((n, n, n_chains + 1))
+    row = np.zeros(n, np.int64) if alike else np.arange(n)
+    return ParseScores(tag, span, rule, row, np.zeros(0)), none
+
+
+@njit(cache=True, nogil=True)
+def best_labels(grammar: GrammarArrays, places: SentencePlaces, node: F64, pool: F64, labels: I32) -> bool:
+    """Write the labels of the best parse, tags, spans and digits; return whether there is one.
+
+    Parameters
+    ----------
+    grammar, places, node, pool
+        As for :func:`scores_of`.
+    labels : ndarray of int32, shape (n + n^2 + 2 n,)
+        Written.
+    """
+    n, base = places.sizes[0], places.sizes[4]
+    if n == 0:
+        return False
+    scores, none = scores_of(places, node, pool)
+    chart = empty_chart(n, len(grammar.is_part))
+    if none + fill_chart(grammar, scores, False, chart) == -np.inf:
+        return False
+    end = n + n * n
+    parse = Parse(labels[:n], labels[n:end].reshape((n, n)), np.zeros(n, dtype=np.int32))
+    trace_parse(grammar, scores, chart, parse)
+    for t in range(n):
+        labels[end + t], labels[end + n + t] = parse.rule[t] // base, parse.rule[t] % base
+    return True
+
+
+@njit(cache=True, nogil=True)
+def sum_sentence(
+    grammar: GrammarArrays, places: SentencePlaces, node: F64, pool: F64, shares: ParseShares
+) -> float:
+    """Add how likely the parts of parses are; return log Z, ``-inf`` without a parse.
+
+    Parameters
+    ----------
+    grammar, places, node, pool
+        As for :func:`scores_of`.
+    shares : ParseShares
+        Zeros; written.
+    """
+    n = places.sizes[0]
+    if n == 0:
+        return -np.inf
+    scores, none = scores_of(places, node, pool)
+    chart = empty_chart(n, len(grammar.is_part))
+    total = none + fill_chart(grammar, scores, True, chart)
+    if total > -np.inf:
+        spread_shares(grammar, scores, chart, shares)
+    return total

@@ -1,0 +1,68 @@
+"""The rules of the constraint that a label of trees has: its labels are a tree of the grammar."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.array_types import I32, Bools
+from ssvm_dsl.errors import PluginError
+from ssvm_dsl.ir.constraints import ConstraintGroup, LinearRows
+from ssvm_dsl.ir.grammar_arrays import GrammarArrays
+from ssvm_dsl.lang.grammars.binarizing import LEFT
+from ssvm_dsl.lang.grammars.grammar import Grammar
+from ssvm_dsl.lang.grammars.in_numbers import grammar_numbers
+
+
+def shared_arrays(grammar: Grammar) -> dict[str, NDArray[Any]]:
+    """Return what all constraints of a grammar share: its arrays, the number of digits and the side of parts."""
+    own = {"n_digits": np.array([grammar.n_digits]), "from_left": np.array([grammar.folded[0] == LEFT])}
+    return grammar_numbers(grammar) | own
+
+
+class TreeRules:
+    """Judges tags, phrases and rules (:class:`~ssvm_dsl.ir.LabelRules`).
+
+    Parameters
+    ----------
+    shared : mapping of str to ndarray
+        As of :func:`shared_arrays`.
+    """
+
+    def __init__(self, shared: Mapping[str, NDArray[Any]]) -> None:
+        self.grammar = GrammarArrays(**{name: shared[name] for name in GrammarArrays._fields})
+        self.n_digits, self.from_left = int(shared["n_digits"][0]), bool(shared["from_left"][0])
+
+    def judged(self, group: ConstraintGroup, labels: I32) -> Bools:
+        """Return which labels are no trees.
+
+        Parameters
+        ----------
+        group : ConstraintGroup
+        labels : ndarray of int32, shape (l,)
+            Of the variables that the literals name.
+        """
+        from ssvm_dsl.kernels.derivable import is_parse
+
+        out = np.zeros(group.n_constraints, dtype=bool)
+        for k, n in enumerate(group.meta["n"].tolist()):
+            mine = labels[group.literals(k)]
+            code = mine[-2 * n : -n].astype(np.int64) * self.n_digits + mine[-n:] if n else mine.astype(np.int64)
+            span = np.ascontiguousarray(mine[n : n + n * n]).reshape(n, n)
+            out[k] = not is_parse(self.grammar, np.ascontiguousarray(mine[:n]), span, code, self.from_left)
+        return out
+
+    def violated(self, group: ConstraintGroup, true: Bools) -> Bools:
+        """Raise: the truth of the literals does not tell."""
+        raise PluginError(f"constraint '{group.name}': trees are judged by labels")
+
+    def rows(self, group: ConstraintGroup, k: int) -> LinearRows:
+        """Raise: trees of a grammar have no linear description here."""
+        raise PluginError(f"constraint '{group.name}': trees of a grammar have no linear rows")
+
+    def explain(self, group: ConstraintGroup, k: int, true: Bools) -> str:
+        """Return what is expected (see :class:`~ssvm_dsl.plugin_api.ExplainingKind`)."""
+        return "a rule or a chain of symbols of the tree is none of the grammar"

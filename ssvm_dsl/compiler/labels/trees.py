@@ -1,0 +1,149 @@
+"""Parse trees as users write them, and as programs have them: tags, phrases, codes of rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ssvm_dsl.array_types import I32, I64, Bools
+from ssvm_dsl.errors import DataError
+from ssvm_dsl.ir.ragged import pointers
+from ssvm_dsl.lang.grammars.grammar import Grammar
+from ssvm_dsl.lang.grammars.parse_tree import ParseTree, is_part
+from ssvm_dsl.lang.grammars.reading import chain_down
+from ssvm_dsl.lang.outputs.labels import Label
+
+
+class TreeStates(NamedTuple):
+    """States of the variables of a label of trees, packed over the examples, and which examples have no tree.
+
+    Parameters
+    ----------
+    tags, phrases, first, second : ndarray of int32
+        Of each word its tag; of each pair of words 0, or 1 and the number of a chain; of each word the digits of a
+        rule's code.
+    hidden : ndarray of bool, shape (n,)
+        Examples whose tree is not known.
+    """
+
+    tags: I32
+    phrases: I32
+    first: I32
+    second: I32
+    hidden: Bools
+
+
+class GrammarPlaces:
+    """The numbers of the tags, chains and rules of a grammar.
+
+    Parameters
+    ----------
+    grammar : Grammar
+    """
+
+    def __init__(self, grammar: Grammar) -> None:
+        self.grammar = grammar
+        self.tag = {one: k for k, one in enumerate(grammar.tags)}
+        self.chain = {one: k + 1 for k, one in enumerate(grammar.chains)}
+        self.rule = {one: k + 1 for k, one in enumerate(grammar.numbered_rules)}
+
+
+def read_parse_trees(label: Label, values: Sequence[Any], sizes: I64) -> TreeStates:
+    """Return the states that trees are.  What the grammar lacks has state 0, so that it is no tree of the grammar.
+
+    Parameters
+    ----------
+    label : Label
+        A label of trees.
+    values : sequence
+        For each example what :meth:`ParseTree.of` reads, binarised or not; ``None`` where the tree is not known.
+    sizes : ndarray of int64, shape (n,)
+        Words of each example.
+
+    Raises
+    ------
+    DataError
+        Something else, or a tree of another number of words, or with a tag that the grammar lacks.
+    """
+    assert label.grammar is not None
+    places, what = GrammarPlaces(label.grammar), f"label '{label.name}'"
+    parts: list[tuple[I32, I32, I64]] = []
+    for i, (value, n) in enumerate(zip(values, sizes.tolist(), strict=True)):
+        tags, phrases, codes = np.zeros(n, np.int32), np.zeros((n, n), np.int32), np.zeros(n, np.int64)
+        parts.append((tags, phrases, codes))
+        if value is None:
+            continue
+        try:
+            tree = ParseTree.of(value)
+        except DataError as err:
+            raise DataError(what, example=i, expected="a parse tree", found=str(err)) from err
+        if len(tree.words) != n:
+            expected = f"a tree of {n} words ({label.dims[0].name}={n})"
+            raise DataError(what, example=i, expected=expected, found=f"{len(tree.words)} words")
+        lacking = next((tag for tag in tree.tags if tag not in places.tag), None)
+        if lacking is not None:
+            hint = "the grammar has the tags of the trees it is made from; add a tree with this one"
+            raise DataError(what, example=i, expected="tags of the grammar", found=repr(lacking), hint=hint)
+        tags[:] = [places.tag[tag] for tag in tree.tags]
+        _write(label.grammar.fold(tree.un_binarized()), 0, places, phrases, codes)
+    packed = [np.concatenate([np.zeros(0, np.int64), *(one[k].ravel() for one in parts)]) for k in range(3)]
+    first, second = np.divmod(packed[2], label.grammar.n_digits)
+    hidden = np.array([value is None for value in values], dtype=bool)
+    tags, phrases, first, second = (one.astype(np.int32) for one in (*packed[:2], first, second))
+    return TreeStates(tags, phrases, first, second, hidden)
+
+
+def _write(tree: ParseTree, start: int, places: GrammarPlaces, phrases: I32, codes: I64) -> int:
+    """Write the phrases and rules of a binarised tree that begins at a word; return where it ends."""
+    chain, bottom = chain_down(tree)
+    if bottom.is_tag:
+        end = start + 1
+    else:
+        one, other = bottom.trees
+        middle = _write(one, start, places, phrases, codes)
+        end = _write(other, middle, places, phrases, codes)
+        codes[middle] = places.rule.get((bottom.label, one.label, other.label), 0)
+    if chain and not is_part(chain[0]):
+        phrases[start, end - 1] = places.chain.get(chain, 0)
+    return end
+
+
+def parse_trees(label: Label, tags: I32, phrases: I32, sizes: I64) -> list[ParseTree | None]:
+    """Return the tree of each example, un-binarised; words are their positions, ``None`` for no words.
+
+    Parameters
+    ----------
+    label : Label
+    tags, phrases : ndarray of int32
+        As of :class:`TreeStates`.
+    sizes : ndarray of int64, shape (n,)
+        Words of each example.
+    """
+    assert label.grammar is not None
+    out: list[ParseTree | None] = []
+    word, pair = pointers(sizes), pointers(sizes**2)
+    for (lo, hi), first, n in zip(pairwise(word.tolist()), pair.tolist(), sizes.tolist(), strict=False):
+        cells = phrases[first : first + n * n].reshape(n, n)
+        out.append(_tree(label.grammar, tags[lo:hi], cells) if n else None)
+    return out
+
+
+def _tree(grammar: Grammar, tags: I32, cells: I32) -> ParseTree:
+    """Return the tree of phrases: each goes below the shortest one that it is inside."""
+    built = [ParseTree(grammar.tags[tag], (str(t),)) for t, tag in enumerate(tags.tolist())]
+    level: dict[int, tuple[int, ParseTree]] = {t: (t + 1, tree) for t, tree in enumerate(built)}
+    found = sorted(zip(*np.nonzero(cells), strict=True), key=lambda at: (at[1] - at[0], at[0]))
+    for start, last in found:
+        children, at = [], int(start)
+        while at <= last:
+            end, tree = level.pop(at)
+            children.append(tree)
+            at = end
+        tree = ParseTree(grammar.chains[cells[start, last] - 1][-1], tuple(children))
+        for symbol in reversed(grammar.chains[cells[start, last] - 1][:-1]):
+            tree = ParseTree(symbol, (tree,))
+        level[int(start)] = (int(last) + 1, tree)
+    return level[0][1].un_binarized()
