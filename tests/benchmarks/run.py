@@ -19,6 +19,7 @@ BENCHMARKS = {
     "horses": ("horses_accuracy", "Weizmann horses: pixels alone beside grids; SSVM_BENCH_PICTURES=FOLDER shows them"),
     "alignment": ("alignment_error", "Hansards: error rates of learnt matchings beside links judged one by one"),
     "trees": ("tree_speed", "oracles of directed trees on batches beside bare calls of ufal.chu_liu_edmonds"),
+    "parses": ("parse_speed", "parse trees: best ones and sums beside bare kernels of the same recursion, and NLTK"),
     "torch": ("torch_speed", "a chain as a layer of a network beside pytorch-crf, where torch is installed"),
     "oracles": ("oracle_speed", "oracle calls inside trainers beside batches from Python, and small fits"),
     "assignment": ("assignment_speed", "the assignment oracle on batches beside bare calls of SciPy"),

@@ -164,6 +164,13 @@ def test_trainers(settings_):
         assert svm.report_.relative_gap < 0.01
 
 
+def test_many_sentences():
+    """Sizes of large problems are rounded before backends look at them."""
+    sizes = np.random.default_rng(0).integers(2, 9, 150).tolist()
+    program = ground(Parser, inputs(sizes), None).program
+    assert plan(Need.of(program).rounded(), backend="auto").backend == "cky"
+
+
 def test_both_trainers_of_margins_find_the_same_optimum():
     values = [StructuredSVM(Parser, C=1.0, tol=1e-3, trainer=one, random_state=0).fit(X, TREES).report_
               for one in ("one-slack", "bcfw")]  # fmt: skip

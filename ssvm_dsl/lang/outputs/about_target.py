@@ -81,8 +81,8 @@ class ScoredTarget(AboutTarget):
         axes = target.feature_axes
         paired = [dim for dim in source.dims if dim.origin is not dim]
         if paired and not any(dim.origin is not dim for dim in axes):
-            which = "which only a pointer label and spans(y) of trees have"
-            yield f"features: {source!r} has numbers for pairs of positions, {which}"
+            which = "which only a pointer label has"
+            yield f"features: {source!r} has numbers for pairs of positions, {which} (or spans(y) of trees)"
             return
         foreign = [dim for dim in source.dims if not any(dim is axis for axis in axes)]
         if foreign:

@@ -43,8 +43,7 @@ class Cky:
 
     def check(self, need: Need) -> Verdict:
         """Accept one label of trees in each example, with factors over its rules; opening a program looks closer."""
-        n_words = int(need.numbers(DERIVABLE, "n").sum())
-        if need.max_arity > 1 and (not n_words or need.n_factors % n_words):
+        if need.max_arity > 1 and not len(need.numbers(DERIVABLE, "n")):
             return Verdict(False, reasons=("takes the factors that a label of trees has, and no others",))
         if need.max_constraints > 1:
             return Verdict(False, reasons=("takes one label of trees in each example",))
