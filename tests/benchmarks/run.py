@@ -14,6 +14,7 @@ BENCHMARKS = {
     "cuts": ("cut_speed", "minimum cuts, expansion and swap on grids beside PyMaxflow and gco; small graphs"),
     "chunking": ("chunking_speed", "CoNLL-2000 chunking with 335674 attributes: time, memory and F1 beside CRFsuite"),
     "segments": ("segment_speed", "CoNLL-2000 chunking by segments beside tokens; semi-markov by length"),
+    "spans": ("span_speed", "long sequences of segments whose spans are no variables: beside a bare kernel; memory"),
     "f1": ("segment_f1", "CoNLL-2000 chunking by segments: trained for F1 by counts beside losses that add up"),
     "masks": ("mask_speed", "what BIO masks cost: chunking with forbidden transitions beside the same without"),
     "horses": ("horses_accuracy", "Weizmann horses: pixels alone beside grids; SSVM_BENCH_PICTURES=FOLDER shows them"),
