@@ -27,6 +27,7 @@ def ssvm_executors() -> Iterable[ExecutorSpec]:
             "stream",
             "ssvm_executors.stream:ShardStream",
             "this process, one shard after the other: memory for one, which is read again in each pass",
+            keeps=False,
             options=(
                 Option("shards", 8, "into how many shards a list of examples is cut", int, least=1),
                 Option("open", 1, "shards that stay open", int, least=1),

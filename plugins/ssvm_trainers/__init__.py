@@ -84,6 +84,8 @@ def _dual_ascent() -> list[TrainerSpec]:
             concluding=True,
             anytime=True,
             resumable=True,
+            distributes=True,
+            keeps_on_shards=True,
             n_labellings=16,
             n_marginals=2,  # and as many messages
             options=(
@@ -303,6 +305,7 @@ def _online() -> list[TrainerSpec]:
             anytime=True,
             compares_start=True,
             resumable=True,
+            distributes=True,
             options=(
                 Option("order", "stochastic", "which examples a step looks at", ("stochastic", "incremental", "batch")),
                 Option("batch_size", 1, "examples in a step", int, least=1),

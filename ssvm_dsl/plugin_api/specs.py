@@ -347,8 +347,11 @@ class TrainerSpec(OptionedSpec):
         Whether each of its steps moves by the planes at the newest weights alone and keeps none, so that latent
         variables are completed again at each (online updates), not between fits.
     distributes : bool
-        Whether it asks its problem for ``value``, ``gradient`` and ``curvature`` alone, so that examples may be
-        anywhere (:class:`~ssvm_dsl.plugin_api.ShardExecutor`).
+        Whether examples may be anywhere (:class:`~ssvm_dsl.plugin_api.ShardExecutor`): it asks its problem for
+        ``value``, ``gradient`` and ``curvature`` alone, or takes steps of its own on shards
+        (:class:`~ssvm_dsl.plugin_api.ShardSteps`).
+    keeps_on_shards : bool
+        Whether these steps go on from what they left on the shard the last time, so that shards must stay open.
     n_labellings, n_vectors : int
         About how many labellings of each example, and vectors of weights, it holds at once; for expected memory.
     n_marginals : int
@@ -366,6 +369,7 @@ class TrainerSpec(OptionedSpec):
     aggregates: bool = False
     completes: bool = False
     distributes: bool = False
+    keeps_on_shards: bool = False
     n_labellings: int = 2
     n_vectors: int = 6
     n_marginals: int = 0
@@ -413,7 +417,14 @@ class ExecutorSpec(OptionedSpec):
     """Where training on shards of the data runs: ``StructuredSVM(executor=...)``.
 
     ``factory`` names a class that is made with the options and is a :class:`~ssvm_dsl.plugin_api.ShardExecutor`.
+
+    Parameters
+    ----------
+    keeps : bool
+        Whether shards stay open from one call to the next, as long as their process lives.
     """
+
+    keeps: bool = True
 
 
 @dataclass(frozen=True)

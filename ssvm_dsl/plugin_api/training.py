@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -152,6 +152,28 @@ class Objective(Protocol):
         """Return the weights that attain the lower bound of an aggregated plane."""
 
 
+#: What a trainer does with the examples of one shard: ``step(problem, memory, *given)``.  A function that can be
+#: imported.  ``problem`` is the :class:`TrainProblem` of these examples, with the objective of all of them; ``memory``
+#: is a dict that stays with the shard until its process is lost; it is empty then.
+ShardStep = Callable[..., Any]
+
+
+class ShardSteps(Protocol):
+    """The shards of a problem whose examples are elsewhere: where a trainer's own steps run."""
+
+    @property
+    def sizes(self) -> I64:
+        """Number of examples of each shard; ``shape (n_shards,)``."""
+
+    def each(self, step: ShardStep, given: Sequence[tuple[Any, ...]], which: I64 | None = None) -> list[Any]:
+        """Return ``step(problem, memory, *given[s])`` of every shard s, or of some, in order.
+
+        Nothing travels that is as long as n.
+
+        Steps may be repeated, on a shard that was opened again: what depends on ``memory`` looks whether it is there.
+        """
+
+
 class TrainProblem(Protocol):
     """A trainer's whole world: ``dim`` weights, ``n`` examples, oracles, and counters of what they cost.
 
@@ -167,6 +189,10 @@ class TrainProblem(Protocol):
     smooth: bool
     relaxed: bool
     degree: float
+
+    @property
+    def shards(self) -> ShardSteps | None:
+        """Where the examples are, if they are not here: then there are values, gradients and curvature, no planes."""
 
     @property
     def blocks(self) -> tuple[Block, ...]:

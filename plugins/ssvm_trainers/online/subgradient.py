@@ -241,7 +241,7 @@ class Descent(Stateful):
         self.spent += 1.0
         primal, upper = objectives(problem, w, found)
         dual = hull.add(found.vector / -problem.n, found.offset / problem.n)
-        self._move(problem, found)
+        self._move(problem, found, problem.n)
         if self.options.averaging == "none":
             return Iterate(w, self.spent, primal, upper, dual, plane=hull.plane)
         return Iterate(self.weights(), self.spent, dual=dual, plane=hull.plane)
@@ -271,7 +271,7 @@ class Descent(Stateful):
             for part in slices(problem.dim):
                 v[part] -= found.vector[part] / problem.n
             b += found.offset / problem.n
-            self._move(problem, found)
+            self._move(problem, found, len(batch))
         return v, b
 
     def _single_steps(self, problem: TrainProblem) -> bool:
@@ -314,13 +314,13 @@ class Descent(Stateful):
         for part in slices(len(summed)):
             self.average[part] += (summed[part] - share * self.average[part]) / self.average_weight
 
-    def _move(self, problem: TrainProblem, found: RiskGradient) -> None:
-        """Take one step against a subgradient of the mean risk of a few examples."""
+    def _move(self, problem: TrainProblem, found: RiskGradient, n: int) -> None:
+        """Take one step against a subgradient of the mean risk of n examples."""
         if self.convex_set is not None and not self.t:
             self.convex_set.require(self.w)
         objective = problem.objective
         lengths, shares = self.next_steps(1, problem)
-        step, share, n = float(lengths[0]), float(shares[0]), len(found.value)
+        step, share = float(lengths[0]), float(shares[0])
         if self.newton is None and self.schedule(problem) != DISTANCE:
             for part in slices(problem.dim):
                 self.w[part] *= 1.0 - step * objective.lam * objective.scale[part]

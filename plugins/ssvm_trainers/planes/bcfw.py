@@ -115,16 +115,26 @@ class BCFW(Resumable):
         self.keep, self.averaging, self.random_state = keep, averaging, random_state
 
     def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
-        """Return a run for the blocks of a problem."""
+        """Return a run for the blocks of a problem, here or on the shards of its examples."""
+        if problem.shards is not None:
+            from ssvm_trainers.planes.over_shards import ShardedBCFWRun
+
+            if problem.relaxed or self.blocks == "factors":
+                raise OptionError("risk='relaxed' on shards of the data: set trainer='bundle'")
+            return ShardedBCFWRun(self, problem, problem.shards, start)
         if not problem.relaxed:
             if self.blocks == "factors":
                 raise OptionError("blocks='factors' is for the risk 'relaxed'; other risks have blocks='examples'")
-            return BCFWRun(self, problem, start)
+            return self.here(problem, start)
         from ssvm_trainers.planes.factors.blocks import FactorRun, suits
 
         if self.blocks == "factors" or (self.blocks == "auto" and suits(problem)):
             return FactorRun(problem, self.random_state, start)
         return _RelaxedRun(self, problem, start)
+
+    def here(self, problem: TrainProblem, start: F64 | None) -> BCFWRun:
+        """Return a run with examples of this process as blocks."""
+        return BCFWRun(self, problem, start)
 
 
 class BCFWRun(Run):

@@ -199,6 +199,15 @@ def drop_stale(cache: Cache, i: int, at: int, size: int, oldest: int) -> None:
 
 
 @njit(cache=True, nogil=True, borrowed=True)
+def drop_all_stale(fixed: Fixed, cache: Cache, oldest: int) -> None:
+    """Drop planes of all examples without dual weight since before iteration ``oldest``."""
+    fixed, cache = borrow(fixed), borrow(cache)
+    for i in range(len(cache.n_planes)):
+        size = fixed.var_ptr[i + 1] - fixed.var_ptr[i]
+        drop_stale(cache, i, (cache.alpha.shape[1] + 1) * fixed.var_ptr[i], size, oldest)
+
+
+@njit(cache=True, nogil=True, borrowed=True)
 def plane_vector(fixed: Fixed, work: Work, i: int, labels: I32, at: int, out: F64) -> None:
     """Write ``psi`` of the labelling of example i that starts at ``labels[at]`` to ``out``."""
     out[:] = 0.0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight
 from ssvm_dsl.learning.risks.answers import losses
 from ssvm_dsl.learning.risks.kinds import find_risk
 from ssvm_dsl.learning.seeds import Seed
+from ssvm_dsl.learning.shards.answers import losses_of
 from ssvm_dsl.learning.shards.fit import THREADS
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.pausing import within
@@ -102,7 +105,8 @@ class StructuredSVM(ShardedFit, ClassScores):
     executor : str
         Where training runs: ``"threads"`` of this process, or on shards of the data in ``"processes"``, one shard after
         the other (``"stream"``), or where a plug-in says (``ssvm plugins list``).  Shards want a trainer that works on
-        sums over all examples: ``"lbfgs"``, ``"bundle"``, ``"svrg"`` or ``"adam"``.
+        sums over all examples, ``"lbfgs"``, ``"bundle"``, ``"svrg"``, ``"adam"`` or ``"subgradient"``, or on shards
+        that stay open, ``"bcfw"``.
     executor_options : dict, optional
         Options of the executor; ``ssvm plugins show NAME`` lists them.
 
@@ -264,7 +268,7 @@ class StructuredSVM(ShardedFit, ClassScores):
 
     def predict(
         self,
-        X: Sequence[Any],
+        X: Sequence[Any] | PartitionedDataset,
         *,
         time_limit: float | None = None,
         return_bounds: bool = False,
@@ -278,7 +282,8 @@ class StructuredSVM(ShardedFit, ClassScores):
 
         Parameters
         ----------
-        X : list of examples
+        X : list of examples, or PartitionedDataset
+            Parts are predicted where the executor has them, in their order; ``predict_parts`` keeps them apart.
         time_limit : float, optional
             Seconds for the whole call, shared among the examples (compiling kernels is not counted): then the best
             labellings found so far are returned, with a ``TimeLimitWarning`` that reports how many are not proved best.
@@ -299,6 +304,10 @@ class StructuredSVM(ShardedFit, ClassScores):
         InfeasibleError
             No labelling of an example satisfies the given labels and the constraints of the model.
         """
+        if isinstance(X, PartitionedDataset):
+            if time_limit is not None or return_bounds or given is not None:
+                raise OptionError("predict: of a PartitionedDataset, on_missing is the only option")
+            return list(chain.from_iterable(self.predict_parts(X, on_missing=on_missing)))
         return self._labellings(X, time_limit, return_bounds, given, on_missing)
 
     def complete(
@@ -308,21 +317,33 @@ class StructuredSVM(ShardedFit, ClassScores):
         return self._labellings(X, time_limit, given=_given(Y, "complete"), on_missing=on_missing)
 
     def score(
-        self, X: Sequence[Any], Y: Sequence[Any] | None = None, sample_weight: Any = None, *,
+        self, X: Sequence[Any] | PartitionedDataset, Y: Sequence[Any] | None = None, sample_weight: Any = None, *,
         time_limit: float | None = None, y: Sequence[Any] | None = None,
     ) -> float:  # fmt: skip
         """Return ``1 - (sum of losses) / (sum of largest losses)``: 1 is perfect.
 
         For a Hamming loss without weights it is the share of right variables, for ZeroOne the share of right
-        examples.  With ``time_limit``, seconds, that of the labellings found by then, as for ``predict``.
+        examples.  With ``time_limit``, seconds, that of the labellings found by then, as for ``predict``.  Of a
+        ``PartitionedDataset`` each part is scored where the executor has it, and sums travel.
         """
         self._check_fitted()
         self._check()
-        X, Y = self._examples(X), either(Y, y, "score")
+        Y = either(Y, y, "score")
+        if isinstance(X, PartitionedDataset):
+            if Y is not None or sample_weight is not None or time_limit is not None:
+                raise OptionError("score: a PartitionedDataset comes alone; its parts hold labels and weights")
+            parts = self._ask_parts("score", X, losses_of)
+            lost, most = (math.fsum(one) for one in zip(*parts, strict=True))
+        else:
+            lost, most = self._losses(X, Y, sample_weight, time_limit)
+        return 1.0 - lost / most if most > 0 else 1.0
+
+    def _losses(self, X: Any, Y: Any, sample_weight: Any, time_limit: float | None = None) -> tuple[float, float]:
+        """Return the weighted sums of the losses of the best labellings, and of the largest losses."""
+        X = self._examples(X)
         weight = check_sample_weight(sample_weight, len(X))
         lost_parts, largest = zip(*self._answers(X, losses, Y=_given(Y, "score"), time_limit=time_limit), strict=True)
-        lost, most = float(np.dot(weight, np.concatenate(lost_parts))), float(np.dot(weight, np.concatenate(largest)))
-        return 1.0 - lost / most if most > 0 else 1.0
+        return float(np.dot(weight, np.concatenate(lost_parts))), float(np.dot(weight, np.concatenate(largest)))
 
 
 def either(Y: Any, y: Any, method: str) -> Any:

@@ -33,6 +33,7 @@ from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.risks.ceilings import objective_at_most
 from ssvm_dsl.learning.risks.curvature import curvature_of
 from ssvm_dsl.plugin_api.protocols import Executor
+from ssvm_dsl.plugin_api.training import ShardSteps
 
 #: Scores (of states and joint states) between two looks at the clock, for calls that have no limit of their own.
 PIECE_SCORES = 1 << 23
@@ -75,6 +76,7 @@ class BaseProblem(ABC):
     smooth = False
     relaxed = False
     degree = 1.0  #: the root of a risk of this degree rises by no more than scores do
+    shards: ShardSteps | None = None  #: where the examples are, if they are not here
     of_sums = ""  #: what needs a loss that adds up over variables, in words; any loss will do without
 
     def __init__(

@@ -49,7 +49,7 @@ class Strength:
     regularization: Any
 
 
-def check_shards(declaration: Declaration, spec: TrainerSpec) -> None:
+def check_shards(declaration: Declaration, spec: TrainerSpec, executor: str) -> None:
     """Refuse what cannot be trained on shards.
 
     Raises
@@ -64,6 +64,9 @@ def check_shards(declaration: Declaration, spec: TrainerSpec) -> None:
         able = [other.name for other in registry().specs(TrainerSpec) if other.distributes]
         text = f"trainer '{spec.name}' works on examples in its own process; these train on shards: {', '.join(able)}"
         raise TrainingError(f"{text} (for risk='log': trainer='lbfgs')")
+    if spec.keeps_on_shards and not registry().find(ExecutorSpec, executor).keeps:
+        text = f"trainer '{spec.name}' keeps planes on the shards, which executor '{executor}' closes after each call"
+        raise TrainingError(f"{text}: set executor='processes', or trainer='bundle'")
 
 
 def open_executor(name: str, options: dict[str, Any] | None) -> ShardExecutor:

@@ -30,9 +30,17 @@ from ssvm_dsl.learning.driver.accuracy import Accuracy, SummedAccuracy
 from ssvm_dsl.learning.driver.evaluations import Evaluation
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.risks.gradient import GradientProblem
-from ssvm_dsl.learning.shards.recipe import ShardFacts, ShardSums, curvature_at, sums_at, sums_of
+from ssvm_dsl.learning.shards.recipe import (
+    ShardFacts,
+    ShardSums,
+    StepFound,
+    curvature_at,
+    step_on,
+    sums_at,
+    sums_of,
+)
 from ssvm_dsl.plugin_api.kinds.executors import ShardExecutor
-from ssvm_dsl.plugin_api.training import RiskGradient
+from ssvm_dsl.plugin_api.training import RiskGradient, ShardStep
 
 
 def no_examples(blocks: tuple[Block, ...]) -> ParameterMap:
@@ -76,10 +84,26 @@ class ShardedProblem(GradientProblem):
         states: I32 = np.zeros(0, dtype=np.int32)
         loss = LossTerm(states, np.zeros(0), np.zeros(0))
         super().__init__(parameters, loss, objective, session, Threads())
-        self.facts, self.shards = facts, executor
+        self.facts, self.where = facts, executor
         self.smooth, self.relaxed, self.degree = first.smooth, first.relaxed, first.degree
         self.ptr: I64 = pointers(np.array([one.n for one in facts], dtype=np.int64))
         self.n = int(self.ptr[-1])
+        self.shards = self
+
+    @property
+    def sizes(self) -> I64:
+        """Number of examples of each shard."""
+        return np.diff(self.ptr)
+
+    def each(self, step: ShardStep, given: Sequence[tuple[Any, ...]], which: I64 | None = None) -> list[Any]:
+        """Return what a trainer's step finds on every shard, or on some (:class:`~ssvm_dsl.plugin_api.ShardSteps`)."""
+        begin, left, objective = work_seconds(), self._left(), self.objective
+        numbers = range(len(given)) if which is None else which.tolist()
+        calls = [(number, (step, objective.lam, self.n, left, given[number])) for number in numbers]
+        found: list[StepFound] = self._run(step_on, calls)
+        self.n_oracle_calls += sum(one.n_calls for one in found)
+        self.oracle_seconds += work_seconds() - begin
+        return [one.found for one in found]
 
     @cached_property
     def accuracy(self) -> Accuracy:
@@ -100,7 +124,7 @@ class ShardedProblem(GradientProblem):
         begin, left = work_seconds(), self._left()
         if examples is None:
             calls: list[tuple[int, tuple[Any, ...]]] = [(number, (w, left)) for number in range(len(self.facts))]
-            found = self._run(sums_at, calls)
+            found: list[ShardSums] = self._run(sums_at, calls)
         else:
             calls = list(self._routed(w, left, examples))
             found = self._run(sums_of, calls)
@@ -121,7 +145,7 @@ class ShardedProblem(GradientProblem):
     def curvature(self) -> F64:
         """Return a guess of the second derivatives of smooth risks at no weights, summed over the examples."""
         total = np.zeros(self.dim)
-        for one in self.shards.run(curvature_at, [(number, ()) for number in range(len(self.facts))]):
+        for one in self.where.run(curvature_at, [(number, ()) for number in range(len(self.facts))]):
             total += one
         return total
 
@@ -169,13 +193,11 @@ class ShardedProblem(GradientProblem):
         if (np.diff(examples) <= 0).any():
             raise TrainingError("examples of a gradient over shards are listed in ascending order, each once")
         number = np.searchsorted(self.ptr, examples, side="right") - 1
-        return [
-            (shard, (w, left, examples[number == shard] - self.ptr[shard])) for shard in np.unique(number).tolist()
-        ]
+        return [(shard, (w, left, examples[number == shard] - self.ptr[shard])) for shard in np.unique(number).tolist()]
 
-    def _run(self, function: Any, calls: list[tuple[int, tuple[Any, ...]]]) -> list[ShardSums]:
+    def _run(self, function: Any, calls: list[tuple[int, tuple[Any, ...]]]) -> list[Any]:
         """Return what shards found; the question counts as asked until then."""
         self._asked = work_seconds()
-        found: list[ShardSums] = self.shards.run(function, calls)
+        found = self.where.run(function, calls)
         self._asked = np.nan
         return found

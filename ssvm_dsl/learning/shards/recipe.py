@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +21,7 @@ from ssvm_dsl.learning.driver.checkpoint import fingerprint
 from ssvm_dsl.learning.driver.evaluations import proved
 from ssvm_dsl.learning.risks.kinds import Problem
 from ssvm_dsl.learning.shards.parts import DataPart
+from ssvm_dsl.plugin_api.training import ShardStep
 
 
 class ShardLearner(Protocol):
@@ -111,10 +112,11 @@ class TrainingShard:
 
 @dataclass(eq=False)
 class OpenShard:
-    """A shard's training problem, and its examples."""
+    """A shard's training problem, its examples, and what a trainer keeps there."""
 
     problem: Problem
     grounded: Grounded
+    memory: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,6 +213,36 @@ def sums_of(shard: OpenShard, w: F64, seconds: float, examples: I64) -> ShardSum
     return _sums(shard, w, seconds, examples)
 
 
+@dataclass(frozen=True)
+class StepFound:
+    """What a trainer's step on a shard returned, and what it cost.
+
+    Parameters
+    ----------
+    found : object
+    n_calls : int
+        Of the oracle.
+    """
+
+    found: Any
+    n_calls: int
+
+
+def step_on(shard: OpenShard, step: ShardStep, lam: float, n: int, seconds: float, given: tuple[Any, ...]) -> StepFound:
+    """Return what a trainer's step finds on a shard; ``OutOfTime`` after so many seconds.
+
+    Its problem has the strength of regularisation and the number of all examples.
+    """
+    problem = shard.problem
+    if (problem.objective.lam, problem.objective.n) != (lam, n):
+        problem.objective = replace(problem.objective, lam=lam, n=n)
+    problem.within(Deadline(seconds))
+    before = problem.n_oracle_calls
+    with one_blas_thread():
+        found = step(problem, shard.memory, *given)
+    return StepFound(found, problem.n_oracle_calls - before)
+
+
 def curvature_at(shard: OpenShard) -> F64:
     """Return the guess of the second derivatives, summed over the examples."""
     return shard.problem.curvature()
@@ -231,4 +263,3 @@ def _sums(shard: OpenShard, w: F64, seconds: float, examples: I64 | None) -> Sha
         int((~tight).sum()) if problem.cut_short else 0, problem.oracle_seconds - before,
         np.zeros(0) if examples is None else found.value,
     )  # fmt: skip
-

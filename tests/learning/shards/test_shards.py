@@ -61,6 +61,7 @@ FITS = {
     "lbfgs": {"risk": "log", "trainer": "lbfgs"},
     "bundle": {"trainer": "bundle"},
     "squared": {"trainer": "bundle", "power": 2.0},
+    "subgradient": {"trainer": "subgradient", "trainer_options": {"order": "batch"}, "tol": 0.1},
     "softmax-margin": {"risk": "softmax-margin", "trainer": "svrg", "trainer_options": {"batch_size": 4}},
 }
 
@@ -232,8 +233,8 @@ class Knots(Model):
 def test_what_shards_cannot_do_is_refused_with_what_to_do():
     X, Y = tagged()
     stream = {"executor": "stream", "risk": "log", "trainer": "lbfgs"}
-    with pytest.raises(TrainingError, match=r"trainer 'bcfw' works on examples .* lbfgs"):
-        StructuredSVM(Tagger, executor="stream").fit(X, Y)
+    with pytest.raises(TrainingError, match=r"trainer 'n-slack' works on examples .* lbfgs"):
+        StructuredSVM(Tagger, executor="stream", trainer="n-slack").fit(X, Y)
     with pytest.raises(TrainingError, match="latent variables"):
         StructuredSVM(Hidden, executor="stream", trainer="bundle").fit(X, Y)
     with pytest.raises(TrainingError, match=r"PLiF.* learns from all examples at once"):

@@ -7,19 +7,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.errors import OptionError
 from ssvm_dsl.inference.blas_threads import one_blas_thread
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.learning.driver.cost_estimate import CostEstimate
 from ssvm_dsl.learning.driver.interrupts import follows_an_interrupt
 from ssvm_dsl.learning.estimator import clone
-from ssvm_dsl.learning.estimators.check_parameters import check_validation, is_default
+from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_validation, is_default
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import refuse_excess, warn_of
 from ssvm_dsl.learning.estimators.fitting.training_target import FitRequest, TrainingTarget
+from ssvm_dsl.learning.estimators.predictor import ON_MISSING
 from ssvm_dsl.learning.risks.kinds import Problem, check_pairing, find_risk
+from ssvm_dsl.learning.shards.answers import Write, ask_parts, labellings_of
 from ssvm_dsl.learning.shards.fit import THREADS, Strength, check_shards, open_executor, shard_problem
-from ssvm_dsl.learning.shards.parts import parts_of
+from ssvm_dsl.learning.shards.parts import PartitionedDataset, parts_of
 from ssvm_dsl.plugin_api.hosting.contained import contained
+from ssvm_dsl.plugin_api.kinds.executors import ShardFunction
 from ssvm_dsl.report.compiling import announce_compiling
 
 if TYPE_CHECKING:
@@ -61,7 +65,7 @@ class ShardedFit(Base):
         executor = open_executor(self.executor, self.executor_options)
         start = self.coef_ if self.warm_start and hasattr(self, "coef_") else None
         try:
-            check_shards(declaration, spec)
+            check_shards(declaration, spec, self.executor)
             parts = parts_of(X, Y, sample_weight, executor.n_shards)
             strength = Strength(self.C, self.lam, self.regularization)
             with one_blas_thread():
@@ -77,6 +81,47 @@ class ShardedFit(Base):
         finally:
             executor.close()
         warn_of(self._concluded(progress, problem, target, fit, followed))
+
+    def predict_parts(
+        self, data: PartitionedDataset, write: Write | None = None, *, on_missing: str = "raise"
+    ) -> list[Any]:
+        """Return the labellings of each part of the data, predicted where the executor has the part.
+
+        Parameters
+        ----------
+        data : PartitionedDataset
+            The labels in its parts are not looked at.
+        write : callable, optional
+            ``write(part, labellings)`` runs where the part is, to save what is too large to travel; what it returns
+            stands in the place of the labellings.  In a module that workers can import.
+        on_missing : str
+            As for ``predict``.
+        """
+        check_choice(on_missing, ON_MISSING, "on_missing")
+        if write is not None and not callable(write):
+            raise OptionError(f"write is a function (part, labellings), got {write!r}")
+        return self._ask_parts("predict_parts", data, labellings_of, on_missing, write)
+
+    def _ask_parts(self, method: str, data: Any, function: ShardFunction, *given: Any) -> list[Any]:
+        """Return what a function finds on each part of the data, in order."""
+        self._check_fitted()
+        if not isinstance(data, PartitionedDataset):
+            raise OptionError(f"{method}: a PartitionedDataset, got {type(data).__name__}; use predict for a list")
+        if self.executor == THREADS:
+            text = f"{method} reads a PartitionedDataset part by part, in shards"
+            raise OptionError(f"{text}: set_params(executor='stream') or 'processes'")
+        executor = open_executor(self.executor, self.executor_options)
+        try:
+            with contained(f"executor '{self.executor}'"):
+                return ask_parts(executor, data, self._fitted_worker(), function, *given)
+        finally:
+            executor.close()
+
+    def _fitted_worker(self) -> Any:
+        """Return the fitted estimator as workers have it."""
+        made = self._worker()
+        made.coef_, made._fitted, made._blocks = self.coef_, self._fitted, self._blocks
+        return made
 
     def _worker(self) -> ShardedFit:
         """Return the estimator as workers have it."""

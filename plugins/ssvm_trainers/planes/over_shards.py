@@ -1,0 +1,329 @@
+"""``bcfw`` on shards of the data: dual variables stay where the examples are, and the driver joins directions.
+
+In a round each shard makes an exact pass over its examples and cached passes, all from the same weights (CoCoA: Jaggi
+et al. 2014, Ma et al. 2015), and returns one plane: the sum over its dual weights,
+
+    R_s(w) >= b_s - v_s . w     for the risks R_s of the examples of s.
+
+The driver searches how far each shard is to go from its dual weights before the round to those after it, for all shards
+at once by exact line searches (Lee et al. 2015 search one line for all), so that every round raises the dual, however
+many shards there are and however alike their moves.
+
+The driver knows the plane of every shard, thus a feasible point of the dual at any time.  A shard that was lost and
+opened again begins with dual weights of 0, what it had reached before being its *anchor*: a plane that stands for a
+share of its risk, which later combinations take from it.
+
+What travels for each shard are two vectors of weights, and a few numbers.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from itertools import combinations
+from typing import Annotated, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ssvm_dsl.errors import TrainingError
+from ssvm_dsl.ir import F64, I64
+from ssvm_dsl.plugin_api import Iterate, Objective, ShardSteps, StopRule, TrainProblem
+from ssvm_trainers.shared.certify import CertificationSchedule
+from ssvm_trainers.shared.lower_bound import is_plain
+from ssvm_trainers.shared.resumable import Run
+from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART, SHARES
+
+#: Planes of a shard: what was reached before, its dual weights a round ago, and those of now.
+ANCHOR, BEFORE, NOW = range(3)
+
+#: Sweeps over the shards in one search for the best combination, at most; it ends when one gains less than this share.
+MOST_SWEEPS, LEAST_GAIN = 20, 1e-3
+
+#: Share of the newest weights in the average.
+NEWEST = 0.2
+
+#: So many rounds in a row without the dual variables of some shard end the fit.
+MOST_LOSSES = 20
+
+#: Where a shard keeps its dual variables.
+KEPT = "bcfw"
+
+#: So many iterations no plane is dropped, in a round.
+NEVER = 2**30
+
+
+class Asked(NamedTuple):
+    """What a shard is asked to do in a round.
+
+    Parameters
+    ----------
+    number : int
+        Of the shard.
+    n : int
+        Number of the examples of all shards.
+    round : int
+        0 begins anew; otherwise the rounds it has made since it began.
+    v : ndarray of float64, shape (dim,)
+        The aggregated plane of all shards.
+    step : float
+        How far to go from the dual weights before the last round to those after it.
+    share : float
+        Share of its risk that its dual weights stand for.
+    """
+
+    number: int
+    n: int
+    round: int
+    v: F64
+    step: float
+    share: float
+
+
+class ShardOptions(Protocol):
+    """The options of ``bcfw``, which make the run that goes on on a shard."""
+
+    random_state: int | None
+    averaging: bool
+    keep: int
+
+    def here(self, problem: TrainProblem, start: F64 | None) -> Any:
+        """Return a run on examples of this process."""
+
+
+class KeptDual(NamedTuple):
+    """What stays on a shard: its dual variables, how many rounds they have made, and dual weights before the last."""
+
+    run: Any
+    round: int
+    before: F64
+
+
+class Moved(NamedTuple):
+    """What a shard has reached: its plane, the gaps of its examples, and how many it asked the oracle about."""
+
+    v: F64
+    b: float
+    gap: float
+    n_asked: int
+
+
+def local_round(problem: TrainProblem, memory: dict[str, Any], options: ShardOptions, asked: Asked) -> Moved | None:
+    """Move the dual variables of a shard; ``None`` where they are lost."""
+    if asked.round == 0:
+        own = copy(options)
+        own.random_state = int(np.random.SeedSequence([options.random_state or 0, asked.number]).generate_state(1)[0])
+        own.averaging, own.keep = False, NEVER
+        memory[KEPT] = KeptDual(own.here(problem, None), 0, np.zeros(0))
+    kept: KeptDual | None = memory.pop(KEPT, None)  # what time or an error cuts short is not gone on with
+    if kept is None or kept.round != asked.round:
+        return None
+    before = _prepare(kept, asked.step, options.keep)
+    found = _pass(kept.run, problem.objective.weight / asked.n, asked)
+    memory[KEPT] = KeptDual(kept.run, asked.round + 1, before)
+    return found
+
+
+def _prepare(kept: KeptDual, step: float, keep: int) -> F64:
+    """Take the dual weights that the driver chose; return a copy of them, for planes that stay where they are.
+
+    Planes without dual weight are dropped here and not in the round, which begins with space for one more.
+    """
+    from ssvm_trainers.planes.bcfw_kernels import drop_all_stale
+
+    run, planes = kept.run, kept.run.planes
+    if kept.round and step < 1.0:
+        planes.cache.alpha[:] = (1.0 - step) * kept.before + step * planes.cache.alpha
+    drop_all_stale(planes.fixed, planes.cache, run.now + 1 - keep)
+    if planes.cache.n_planes.max(initial=0) >= planes.capacity:
+        planes.grow()
+    return np.array(planes.cache.alpha)
+
+
+def _pass(run: Any, share: F64, asked: Asked) -> Moved:
+    """Make an exact pass and cached ones around the weights of all shards."""
+    planes, objective = run.planes, run.problem.objective
+    planes.fixed = planes.fixed._replace(share=share * asked.share)
+    planes.w[:] = objective.weights(asked.v)
+    if planes.free is not planes.w:
+        planes.free[:] = asked.v / (objective.lam * objective.scale)
+    run.now += 1
+    ids = run._choose()
+    operations = planes.work.counter[0]
+    gain = run._exact(ids)
+    run._cached(gain, float(planes.work.counter[0] - operations) + run.exact_cost * len(ids))
+    planes.fixed = planes.fixed._replace(share=share)
+    v, b = planes.aggregate()
+    return Moved(v, b, float(np.dot(share, planes.gap)), len(ids))
+
+
+class ShardedBCFWRun(Run):
+    """The planes of all shards, and their best combination."""
+
+    anchors: Annotated[F64, NUMBERS]  #: vectors of the anchors, and their offsets last; ``shape (n_shards, dim + 1)``
+    planes: Annotated[F64, NUMBERS]  #: those of the dual weights on the shards, likewise
+    share: Annotated[F64, SHARES]  #: what dual weights on a shard stand for; the rest is the anchor's
+    average: Annotated[F64, NUMBERS]  #: of the weights after rounds, which lag behind and are less noisy
+    averaged: Annotated[int, COUNTS]  #: how many of them
+    passes: Annotated[float, COUNTS]
+    schedule: Annotated[CertificationSchedule, PART]
+
+    def __init__(self, options: ShardOptions, problem: TrainProblem, shards: ShardSteps, start: F64 | None) -> None:
+        self.options, self.problem, self.shards = copy(options), problem, shards
+        k = len(shards.sizes)
+        self.anchors, self.planes = np.zeros((k, problem.dim + 1)), np.zeros((k, problem.dim + 1))
+        self.share, self.step, self.passes = np.ones(k), np.ones(k), 0.0
+        self.average, self.averaged = np.zeros(problem.dim), 0
+        self.schedule = CertificationSchedule()
+        self.rounds: I64 = np.zeros(k, dtype=np.int64)  # a run that goes on from a file begins anew on all shards
+        self.losses, self.start = np.zeros(k, dtype=np.int64), start
+
+    def iterate(self, stop: StopRule) -> Iterate:
+        """Run one round on all shards, and join what they found."""
+        if self.start is not None and not self.passes:
+            return Iterate(self.start, 1.0, *self._evaluate(self.start))
+        moved = self._round()
+        self.passes += sum(one.n_asked for one in moved) / self.problem.n
+        planes = np.stack([self.anchors, self.planes, [np.append(one.v, one.b) for one in moved]], axis=1)
+        weight = np.stack([1.0 - self.share, self.share, np.zeros(len(moved))], axis=1)
+        combine(self.problem.objective, planes, weight)
+        self._keep(planes, weight)
+        v, b, dual = self._total()
+        gap = sum(one.gap for one in moved)
+        w = self.problem.objective.weights(v)
+        self.averaged += 1
+        self.average += max(1.0 / self.averaged, NEWEST) * (w - self.average)
+        if not self.schedule.asks(stop, dual, gap, self.passes):
+            return Iterate(w, self.passes, extra={"gap_estimate": gap, "dual_estimate": dual})
+        return self._certify(w, dual, (v, b), gap, stop)
+
+    def certified(self) -> Iterate:
+        """Return the newest iterate with its plane."""
+        v, b, dual = self._total()
+        return Iterate(self.problem.objective.weights(v), self.passes, dual=dual, plane=(v, b))
+
+    def newest(self) -> F64:
+        """Return the weights of the dual variables."""
+        return self.problem.objective.weights(self._total()[0])
+
+    def _round(self) -> list[Moved]:
+        """Ask all shards; those whose dual variables are lost begin anew, all they had reached being their anchor."""
+        v = self._total()[0]
+        self._forget(np.flatnonzero(self.rounds == 0))
+        found = self.shards.each(local_round, [(self.options, one) for one in self._asked(v)])
+        lost = np.array([number for number, one in enumerate(found) if one is None], dtype=np.int64)
+        self.losses[lost] += 1
+        if len(lost):
+            if self.losses.max() >= MOST_LOSSES:
+                text = f"shard {int(self.losses.argmax())} did not keep its dual variables for {MOST_LOSSES} rounds"
+                raise TrainingError(f"{text}: more shards are opened on a worker than it keeps; use fewer shards")
+            self._forget(lost)
+            again = self.shards.each(local_round, [(self.options, one) for one in self._asked(v)], lost)
+            for number, one in zip(lost.tolist(), again, strict=True):
+                found[number] = one
+        self.losses[[number for number in range(len(found)) if number not in set(lost.tolist())]] = 0
+        self.rounds += 1
+        return found
+
+    def _asked(self, v: F64) -> list[Asked]:
+        """Return what each shard is asked; one that begins anew as if it had not been there, and alone."""
+        asked = []
+        for number, made in enumerate(self.rounds.tolist()):
+            anew = made == 0
+            others = v - self.anchors[number, :-1] if anew else v
+            share = 1.0 if anew else float(self.share[number])
+            asked.append(Asked(number, self.problem.n, made, others, float(self.step[number]), share))
+        return asked
+
+    def _forget(self, which: I64) -> None:
+        """Take what shards had reached as their anchors: their dual variables are gone."""
+        share = self.share[which, None]
+        self.anchors[which] = (1.0 - share) * self.anchors[which] + share * self.planes[which]
+        self.planes[which], self.share[which], self.rounds[which] = 0.0, 0.0, 0
+
+    def _keep(self, planes: F64, weight: F64) -> None:
+        """Take over a combination: the shards go on from dual weights between those before the round and after."""
+        self.share = weight[:, BEFORE] + weight[:, NOW]
+        self.step = np.where(self.share > 0.0, weight[:, NOW] / np.where(self.share > 0.0, self.share, 1.0), 1.0)
+        self.planes += self.step[:, None] * (planes[:, NOW] - planes[:, BEFORE])
+
+    def _total(self) -> tuple[F64, float, float]:
+        """Return the aggregated plane (v, b) of all shards, and the dual value."""
+        share = self.share[:, None]
+        total = ((1.0 - share) * self.anchors + share * self.planes).sum(axis=0)
+        v, b = total[:-1], float(total[-1])
+        return v, b, self.problem.objective.dual(v, b)
+
+    def _certify(self, w: F64, dual: float, plane: tuple[F64, float], estimate: float, stop: StopRule) -> Iterate:
+        """Return the iterate with its certificate: a pass over all shards at the average, another at the newest."""
+        best = self.average.copy()
+        primal, upper = self._evaluate(best)
+        if upper - dual > stop.tol * abs(upper) and self.passes + 1.0 <= stop.max_passes:
+            values = self._evaluate(w)
+            if values[1] < upper:
+                best, (primal, upper) = w, values
+                self.average[:], self.averaged = w, 1
+        self.schedule.learn(primal - dual, estimate)
+        return Iterate(best, self.passes, primal, upper, dual, plane=plane)
+
+    def _evaluate(self, w: F64) -> tuple[float, float]:
+        """Return the objective at w and its certified upper bound."""
+        found, objective = self.problem.gradient(w), self.problem.objective
+        self.passes += 1.0
+        return objective.primal(w, found.value), objective.primal(w, found.bound)
+
+
+def combine(objective: Objective, planes: F64, weight: F64) -> None:
+    """Raise the dual value of the combination of planes of all shards, by exact searches between pairs of planes.
+
+    Parameters
+    ----------
+    objective : Objective
+    planes : ndarray of float64, shape (n_shards, m, dim + 1)
+        Vectors, and their offsets last.
+    weight : ndarray of float64, shape (n_shards, m)
+        Shares of the planes of each shard, which add up to 1; changed.
+    """
+    total = np.einsum("sm,smd->d", weight, planes)
+    worth = objective.dual(total[:-1], float(total[-1]))
+    first = np.nan
+    for _ in range(MOST_SWEEPS):
+        before = worth
+        for mine, share in zip(planes, weight, strict=True):
+            for i, j in combinations(range(len(share)), 2):
+                _search(objective, total, mine[j] - mine[i], share, i, j)
+        worth = objective.dual(total[:-1], float(total[-1]))
+        first = worth - before if np.isnan(first) else first
+        if worth - before <= LEAST_GAIN * first:
+            break
+
+
+def _search(objective: Objective, total: F64, direction: F64, share: F64, i: int, j: int) -> None:
+    """Move share from plane i to plane j, or back, to where the dual value is largest; ``total`` follows."""
+    low, high = -float(share[j]), float(share[i])
+    if high - low <= 0.0 or not direction.any():
+        return
+    v, d, rise = total[:-1], direction[:-1], float(direction[-1])
+    t = best_step(objective, v, d, rise, low, high)
+    total += t * direction
+    share[i], share[j] = share[i] - t, share[j] + t
+    if t in (low, high):
+        share[j if t == low else i] = 0.0
+
+
+def best_step(objective: Objective, v: F64, d: F64, rise: float, low: float, high: float) -> float:
+    """Return the t from ``low`` to ``high`` that maximises ``D(v + t d, b + t rise)``, which is concave."""
+
+    def slope(t: float) -> float:
+        return rise - float(np.dot(d, objective.weights(v + t * d)))
+
+    at_low = slope(low)
+    if at_low <= 0.0:
+        return low
+    at_high = slope(high)
+    if at_high >= 0.0:
+        return high
+    if is_plain(objective):  # the slope is linear
+        return low + (high - low) * at_low / (at_low - at_high)
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if slope(middle) > 0.0 else (low, middle)
+    return 0.5 * (low + high)

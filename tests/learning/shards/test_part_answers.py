@@ -1,0 +1,93 @@
+"""Predictions and scores of parts of the data: those of one process, in order, wherever the parts are."""
+
+from __future__ import annotations
+
+from itertools import chain as lists
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, PartitionedDataset, StructuredSVM, chain
+from ssvm_dsl.errors import DataError, OptionError
+
+
+class Tagger(Model):
+    T = Dim()
+    x = Input(T, 3)
+    y = Label(T, ["a", "b", "c"])
+    emit = Factor(y, features=x)
+    trans = Factor(chain(y))
+    loss = Hamming(y)
+
+
+def part(seed: int) -> tuple[list, list, np.ndarray]:
+    """Return sentences, fewer in some parts than in others, with weights."""
+    random = np.random.default_rng(seed)
+    X = [random.normal(size=(int(random.integers(1, 5)), 3)) for _ in range(seed + 2)]
+    return X, [np.array(["a", "b", "c"])[random.integers(0, 3, size=len(x))] for x in X], np.arange(1.0, len(X) + 1.0)
+
+
+def unlabelled(seed: int) -> tuple[list, None]:
+    """Return sentences alone."""
+    return part(seed)[0], None
+
+
+def too_narrow(seed: int) -> tuple[list, None]:
+    """Return bad sentences in part 1."""
+    return [np.zeros((2, 3)), np.zeros((2, 3 - seed))], None
+
+
+def save(what: tuple[int, Path], labellings: list) -> int:
+    """Write the labellings of a part to a file."""
+    number, folder = what
+    (folder / f"{number}.txt").write_text("\n".join(" ".join(one) for one in labellings))
+    return len(labellings)
+
+
+def of_folder(what: tuple[int, Path]) -> tuple[list, None]:
+    """Return the sentences of a part whose labellings go to a folder."""
+    return unlabelled(what[0])
+
+
+@pytest.fixture(scope="module")
+def fitted() -> StructuredSVM:
+    X, Y, _ = part(9)
+    return StructuredSVM(Tagger, lam=0.05, n_threads=1).fit(X, Y)
+
+
+@pytest.mark.parametrize("executor", ["stream", "processes"])
+def test_parts_are_answered_as_in_one_process(fitted, executor):
+    X, Y, weight = (list(lists(*parts)) for parts in zip(*map(part, range(3)), strict=True))
+    options = {} if executor == "stream" else {"workers": 1}
+    svm = StructuredSVM.from_weights(Tagger, dict(fitted.weights_), executor=executor, executor_options=options)
+    labels = svm.predict(PartitionedDataset([0, 1, 2], unlabelled))
+    assert [one.tolist() for one in labels] == [one.tolist() for one in fitted.predict(X)]
+    assert svm.score(PartitionedDataset([0, 1, 2], part)) == pytest.approx(fitted.score(X, Y, weight), rel=1e-12)
+
+
+def test_labellings_are_written_where_the_parts_are(fitted, tmp_path):
+    data = PartitionedDataset([(number, tmp_path) for number in range(3)], of_folder)
+    svm = StructuredSVM.from_weights(Tagger, dict(fitted.weights_), executor="stream")
+    assert svm.predict_parts(data, save) == [2, 3, 4]
+    written = [line.split() for number in range(3) for line in (tmp_path / f"{number}.txt").read_text().split("\n")]
+    assert written == [one.tolist() for one in svm.predict(data)]
+
+
+def test_what_parts_cannot_be_asked_is_said(fitted):
+    data = PartitionedDataset([0, 1], unlabelled)
+    svm = StructuredSVM.from_weights(Tagger, dict(fitted.weights_), executor="stream")
+    with pytest.raises(OptionError, match="executor='stream'"):
+        fitted.predict(data)
+    with pytest.raises(OptionError, match="on_missing is the only option"):
+        svm.predict(data, time_limit=1.0)
+    with pytest.raises(OptionError, match="comes alone"):
+        svm.score(data, [])
+    with pytest.raises(OptionError, match="use predict for a list"):
+        svm.predict_parts([np.zeros((1, 3))])
+    with pytest.raises(OptionError, match="write is a function"):
+        svm.predict_parts(data, "folder")
+    with pytest.raises(DataError, match="a list with the labels"):
+        svm.score(data)
+    with pytest.raises(DataError, match=r"part 1.*example 1"):
+        svm.predict(PartitionedDataset([0, 1], too_narrow))
