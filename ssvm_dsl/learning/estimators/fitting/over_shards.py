@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ssvm_dsl.calls import checked_class
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.inference.blas_threads import one_blas_thread
@@ -41,6 +42,7 @@ WORKER = {
 }  # fmt: skip
 
 
+@checked_class
 class ShardedFit(Base):
     """Fits over shards; parameters are those of the estimator, and ``executor`` and ``executor_options``."""
 
