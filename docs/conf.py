@@ -68,7 +68,7 @@ copybutton_prompt_text = "$ "
 PUBLIC = [
     "ssvm_dsl",
     *(f"ssvm_dsl.{name}" for name in ("datasets", "errors", "io", "ir", "kernels", "plugin_api")),
-    *(f"ssvm_dsl.{name}" for name in ("report", "scoring", "testing")),
+    *(f"ssvm_dsl.{name}" for name in ("models", "report", "scoring", "testing")),
 ]
 
 #: Pages outside this folder that are part of the site, and where.
