@@ -30,7 +30,7 @@ _FEATURE = np.dtype([("kind", "<u4"), ("source", "<u4"), ("label", "<u4"), ("wei
 _ORDER = 0x62445371
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CrfsuiteModel:
     """What a file of CRFsuite holds.
 
