@@ -147,7 +147,7 @@ class SemiMarkovSession:
 
     def _marginals(self, question: Question) -> Solution:
         from ssvm_backends.structures.literals import add_free_marginals
-        from ssvm_backends.structures.segmentations.sum_segments import Answer, sum_segmentations
+        from ssvm_backends.structures.segmentations.sum_segments import SegmentSums, sum_segmentations
 
         program, ids, node = self.program, question.ids(self.program), question.masked_node(self.program)
         starts, n, reached = program.state_ptr[program.var_ptr], len(ids), 0
@@ -161,7 +161,7 @@ class SemiMarkovSession:
         out, pool, log_z = np.zeros(int(start[-1])), np.zeros(int(offset[-1])), np.zeros(n)
         for lo, hi in chunks_until(n, question.limits):
             add_free_marginals(self.places, self.free, node, ids[lo:hi], start[lo:], out, log_z[lo:hi])
-            answer = Answer(out, start[lo:], pool, np.ascontiguousarray(table_start[:, lo:]))
+            answer = SegmentSums(out, start[lo:], pool, np.ascontiguousarray(table_start[:, lo:]))
             sum_segmentations(self.segmented, question.theta.pool, node, ids[lo:hi], answer, log_z[lo:hi])
             reached = hi
         log_z[np.isnan(log_z)] = -np.inf  # of a variable without states

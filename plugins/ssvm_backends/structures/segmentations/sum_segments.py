@@ -26,7 +26,7 @@ from ssvm_dsl.ir import F64, I64, LENGTHS, NEIGHBOURS, STARTS, SUCCESSIVE
 from ssvm_dsl.kernels import borrow, njit
 
 
-class Answer(NamedTuple):
+class SegmentSums(NamedTuple):
     """Where marginals are written.
 
     Parameters
@@ -66,7 +66,7 @@ class PositionShares(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def sweep_down(scores: SpanScores, i: int, e: int, c: int, work: SpanWork, items: Items, answer: Answer) -> None:
+def sweep_down(scores: SpanScores, i: int, e: int, c: int, work: SpanWork, items: Items, answer: SegmentSums) -> None:
     """Write the marginals of a segmentation, after a sweep up.
 
     Parameters
@@ -78,7 +78,7 @@ def sweep_down(scores: SpanScores, i: int, e: int, c: int, work: SpanWork, items
         ``row``, ``share`` and ``run`` are written.
     items : Items
         ``outer`` is written.
-    answer : Answer
+    answer : SegmentSums
         Written.
     """
     seg = scores.seg
@@ -99,8 +99,8 @@ def sweep_down(scores: SpanScores, i: int, e: int, c: int, work: SpanWork, items
 
 
 @njit(cache=True, nogil=True)
-def clear_tables(seg: Segmented, i: int, e: int, c: int, answer: Answer) -> None:
-    """Set what is added up, and the marginals of spans that reach beyond the end, to nothing."""
+def clear_tables(seg: Segmented, i: int, e: int, c: int, answer: SegmentSums) -> None:
+    """Set tables that are added to, and the marginals of spans that reach beyond the end, to zero."""
     n, k, longest = seg.n[c], seg.n_classes[c], seg.longest[c]
     for f in range(seg.start[seg.shape[i]], seg.start[seg.shape[i] + 1]):
         if seg.kind[f] == LENGTHS and seg.variable[f] == seg.first[c, 0]:
@@ -116,7 +116,17 @@ def clear_tables(seg: Segmented, i: int, e: int, c: int, answer: Answer) -> None
 
 @njit(cache=True, nogil=True)
 def add_inside(t: int, k: int, longest: int, work: SpanWork, inside: F64) -> None:
-    """Add how likely the segments that end before position t make each position one that a segment goes on at."""
+    """Add the probability that a segment that ends before position t contains a position, but does not begin there.
+
+    Parameters
+    ----------
+    t, k, longest : int
+        The position, the number of classes, and the length of the longest segment.
+    work : SpanWork
+        ``share`` has the probabilities of the segments, the shortest first; ``run`` is overwritten.
+    inside : ndarray of float64, shape (at least n k,)
+        The sums by position and class; added to.
+    """
     run = work.run
     run[:k] = 0.0
     for l in range(min(longest, t) - 1, 0, -1):
@@ -127,8 +137,8 @@ def add_inside(t: int, k: int, longest: int, work: SpanWork, inside: F64) -> Non
 
 
 @njit(cache=True, nogil=True)
-def write_segments(seg: Segmented, i: int, e: int, c: int, t: int, share: F64, answer: Answer) -> None:
-    """Write how likely the segments are that end before a position, where spans are variables; add them by length.
+def write_segments(seg: Segmented, i: int, e: int, c: int, t: int, share: F64, answer: SegmentSums) -> None:
+    """Write the probabilities of the segments that end before a position, and add them up by length.
 
     Parameters
     ----------
@@ -138,8 +148,8 @@ def write_segments(seg: Segmented, i: int, e: int, c: int, t: int, share: F64, a
     t : int
         The position.
     share : ndarray of float64, shape (at least L K,)
-        How likely they are, the shortest first.
-    answer : Answer
+        Their probabilities, the shortest segments first.
+    answer : SegmentSums
         Written.
     """
     k, longest = seg.n_classes[c], seg.longest[c]
@@ -164,8 +174,8 @@ def write_segments(seg: Segmented, i: int, e: int, c: int, t: int, share: F64, a
 
 
 @njit(cache=True, nogil=True)
-def write_position(seg: Segmented, i: int, e: int, c: int, t: int, found: PositionShares, answer: Answer) -> None:
-    """Write how likely the states of a position are, and the joint states of its factors.
+def write_position(seg: Segmented, i: int, e: int, c: int, t: int, found: PositionShares, answer: SegmentSums) -> None:
+    """Write the probabilities of the states of a position and of the joint states of its factors.
 
     Parameters
     ----------
@@ -176,7 +186,7 @@ def write_position(seg: Segmented, i: int, e: int, c: int, t: int, found: Positi
         The position.
     found : PositionShares
         All that reaches the position.
-    answer : Answer
+    answer : SegmentSums
         Written.
     """
     k, lo, out = seg.n_classes[c], seg.var_ptr[i], answer.tables
@@ -207,7 +217,7 @@ def write_position(seg: Segmented, i: int, e: int, c: int, t: int, found: Positi
 
 
 @njit(cache=True, nogil=True)
-def sum_segmentations(seg: Segmented, pool: F64, node: F64, ids: I64, answer: Answer, log_z: F64) -> None:
+def sum_segmentations(seg: Segmented, pool: F64, node: F64, ids: I64, answer: SegmentSums, log_z: F64) -> None:
     """Write the marginals of the segmentations of some examples; add their log partitions.
 
     Parameters
@@ -219,7 +229,7 @@ def sum_segmentations(seg: Segmented, pool: F64, node: F64, ids: I64, answer: An
         Unary scores, ``-inf`` at states that are ruled out.
     ids : ndarray of int64, shape (m,)
         The examples.
-    answer : Answer
+    answer : SegmentSums
         Written.
     log_z : ndarray of float64, shape (m,)
         Added to; ``-inf`` where there is no segmentation.
