@@ -102,8 +102,8 @@ class Grammar:
     def _check(self) -> None:
         known = set(self.symbols)
         if not self.start or not set(self.start) <= known:
-            lacking = ", ".join(sorted(set(self.start) - known)) or "none is named"
-            raise OptionError(f"Grammar: the start symbol is that of a rule or a tag; {lacking}")
+            lacking = ", ".join(sorted(set(self.start) - known)) or "none"
+            raise OptionError(f"Grammar: start: expected symbols that have a rule, or tags; got {lacking}")
         lefts = {left for left, _ in self.rules} | set(self.tags)
         place = 1 if self.folded[0] == LEFT else 0
         if any(is_part(rule[1][place]) for rule in self.rules if len(rule[1]) == 2):
