@@ -105,6 +105,11 @@ def mark_formulas(app: object, what: str, name: str, obj: object, options: objec
     lines[:] = marked
 
 
+def skip_requests(app: object, what: str, name: str, obj: object, skip: bool, options: object) -> bool | None:
+    """Leave out the methods that scikit-learn makes for its metadata routing."""
+    return True if re.fullmatch(r"set_\w+_request", name) else None
+
+
 def public_names(module: ModuleType) -> list[str]:
     """Return the names that a module exports: those of ``__all__``, or else what it defines."""
     defined = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
@@ -166,6 +171,7 @@ sphinx_gallery_conf = {
 
 def setup(app: object) -> None:
     app.connect("source-read", link_within)  # type: ignore[attr-defined]
+    app.connect("autodoc-skip-member", skip_requests)  # type: ignore[attr-defined]
     app.connect("autodoc-process-docstring", mark_formulas, priority=100)  # type: ignore[attr-defined]
 
 
