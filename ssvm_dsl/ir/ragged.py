@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.array_types import I64
+from ssvm_dsl.array_types import F64, I64
 
 Ints = NDArray[np.integer[Any]]
 
@@ -26,6 +26,8 @@ def pointers(lengths: Ints) -> I64:
 def runs(starts: Ints, lengths: Ints) -> I64:
     """Return ``concatenate([arange(s, s + k) for s, k in zip(starts, lengths)])`` without a Python loop."""
     ptr = pointers(lengths)
+    if len(starts) and (starts[1:] - starts[0] == ptr[1:-1]).all():  # one after the other
+        return np.arange(starts[0], starts[0] + ptr[-1], dtype=np.int64)
     return np.arange(ptr[-1], dtype=np.int64) + (np.asarray(starts, dtype=np.int64) - ptr[:-1]).repeat(lengths)
 
 
@@ -43,6 +45,16 @@ def owner_of(ptr: I64, number: int) -> int:
 def owners(ptr: I64) -> I64:
     """Return for each packed position the example it belongs to."""
     return np.repeat(np.arange(len(ptr) - 1, dtype=np.int64), np.diff(ptr))
+
+
+def first_largest(values: F64, ptr: I64) -> I64:
+    """Return the place within each part of its largest value, the first of several; no part is empty."""
+    n = len(ptr) - 1
+    width = int(ptr[1]) if n else 0
+    if n and (np.diff(ptr) == width).all():
+        return np.asarray(values.reshape(n, width).argmax(axis=1), dtype=np.int64)
+    largest = np.flatnonzero(values == np.maximum.reduceat(values, ptr[:-1])[owners(ptr)]) if n else ptr[:0]
+    return np.asarray(largest[np.searchsorted(largest, ptr[:-1])] - ptr[:-1], dtype=np.int64)
 
 
 def bounded_slices(sizes: Ints, most: int) -> Iterator[slice]:

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup
-from ssvm_dsl.plugin_api import ConstraintScores
+from ssvm_dsl.plugin_api import ConstraintScores, loading
+
+#: Literals that are looked at, the best first, before those that no row or column has a place for are dropped.
+AT_A_TIME = 5000
 
 #: Entries of the matrix of an assignment at most.
 MOST_ENTRIES = 1500 * 1500
@@ -71,11 +74,14 @@ def _greedy(places: Places) -> Bools:
     worth = np.flatnonzero(places.gain > 0.0)
     worth = worth[np.argsort(-places.gain[worth], kind="stable")]
     rows, cols = ([most] * n for most, n in zip(places.most, places.sizes, strict=True))
-    for l, r, c in zip(worth.tolist(), places.row[worth].tolist(), places.col[worth].tolist(), strict=True):
-        if rows[r] > 0 and cols[c] > 0:
-            rows[r] -= 1
-            cols[c] -= 1
-            true[l] = True
+    while len(worth):
+        best, worth = worth[:AT_A_TIME], worth[AT_A_TIME:]
+        for l, r, c in zip(best.tolist(), places.row[best].tolist(), places.col[best].tolist(), strict=True):
+            if rows[r] > 0 and cols[c] > 0:
+                rows[r] -= 1
+                cols[c] -= 1
+                true[l] = True
+        worth = worth[(np.array(rows)[places.row[worth]] > 0) & (np.array(cols)[places.col[worth]] > 0)]
     return true
 
 
@@ -84,7 +90,8 @@ def _assigned(places: Places) -> Bools | None:
     n_rows, n_cols = places.sizes
     if max(places.most) > 1 or not 0 < n_rows * n_cols <= MOST_ENTRIES:
         return None
-    from scipy.optimize import linear_sum_assignment
+    with loading():
+        from scipy.optimize import linear_sum_assignment
 
     known = places.gain[np.isfinite(places.gain)]
     large = 2.0 * float(np.abs(known).max(initial=1.0)) * (min(n_rows, n_cols) + 1)
@@ -108,8 +115,9 @@ def _by_flow(places: Places) -> Bools | None:
     The bounds become demands of the ends of arcs, which a new source and a new sink meet (Ahuja, Magnanti and Orlin
     1993, section 6.7): there is a flow within the bounds where all arcs out of that source are full.
     """
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import maximum_flow
+    with loading():
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import maximum_flow
 
     n_rows, n_cols = places.sizes
     n = n_rows + n_cols

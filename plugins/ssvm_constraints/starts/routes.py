@@ -8,7 +8,7 @@ from collections import deque
 import numpy as np
 
 from ssvm_dsl.ir import I32, ConstraintGroup
-from ssvm_dsl.plugin_api import ConstraintScores
+from ssvm_dsl.plugin_api import ConstraintScores, loading
 
 #: Nodes that a circuit through all nodes is begun at, one after the other, at most.
 MOST_TRIALS = 20
@@ -168,8 +168,9 @@ def circuit(group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | N
 
 def _within_component(graph: RouteGraph) -> int | None:
     """Return an arc between nodes that lead to each other: it is in a circuit, and no other arc is."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
+    with loading():
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import connected_components
 
     arcs = [(u, v, l) for u, out in enumerate(graph.out) for v, l in out]
     if not arcs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ssvm_dsl.ir import F64, I32, I64, ConstraintGroup
-from ssvm_dsl.plugin_api import ConstraintScores
+from ssvm_dsl.plugin_api import ConstraintScores, loading
 
 #: Up to so many tokens the best projective tree is found, for more a star is taken where there is one.
 FEW_TOKENS = 60
@@ -91,8 +91,9 @@ def _roots(gain: F64) -> list[int]:
 
     These are those of the one strong component that no arc enters.
     """
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
+    with loading():
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import connected_components
 
     inner = csr_array(gain[1:, 1:] > -np.inf)
     count, of = connected_components(inner, connection="strong")

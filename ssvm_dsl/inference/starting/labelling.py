@@ -96,7 +96,10 @@ def _any_of(flags: Bools, ptr: I64) -> Bools:
 
 def _part(program: Program, question: Question, node: F64, ids: I64) -> tuple[Program, Theta]:
     """Return the program of some examples, and its scores under masks and clamps."""
-    sub, theta = program.take(ids), question.theta
+    theta = question.theta
+    if len(ids) == program.n_examples and (ids == np.arange(len(ids))).all():
+        return program, Theta(node, theta.pool, theta.tables, theta.const)
+    sub = program.take(ids)
     states = members(program.state_ptr[program.var_ptr], ids)
     return sub, Theta(node[states], theta.pool, theta.tables, theta.const[ids])
 

@@ -41,9 +41,9 @@ class Repair:
     def __init__(self, program: Program, theta: Theta, labels: I32) -> None:
         self.program, self.theta, self.labels = program, theta, labels.copy()
         self.hard = HardFactors.of(program, theta)
-        known = np.abs(theta.node[np.isfinite(theta.node)])
+        largest = float(np.abs(theta.node).max(initial=0.0, where=np.isfinite(theta.node)))
         self._score, self._number = theta.node.copy(), 0
-        self._worth, self._rng = float(known.max(initial=0.0)) + 1.0, np.random.default_rng(0)
+        self._worth, self._rng = largest + 1.0, np.random.default_rng(0)
 
     def run(self, until: Deadline, rounds: int = ROUNDS) -> Bools:
         """Repair what is broken, in a few rounds; return which examples keep everything."""
@@ -125,7 +125,10 @@ def scores_of(program: Program, score: F64, group: ConstraintGroup, k: int) -> t
     k : int
     """
     part = group.literals(k)
-    variables, place = np.unique(group.variable[part], return_inverse=True)
+    variables: I32 = group.variable[part]
+    place: I64 = np.arange(len(variables), dtype=np.int64)
+    if (np.diff(variables) <= 0).any():
+        variables, place = np.unique(variables, return_inverse=True)
     number: I64 = program.var_ptr[group.example_of[k]] + variables.astype(np.int64)
     card = program.card[number]
     ptr = np.zeros(len(number) + 1, dtype=np.int64)

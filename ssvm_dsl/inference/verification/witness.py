@@ -15,7 +15,7 @@ from ssvm_dsl.inference.verification.form import INFEASIBLE, Fault, refuse
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
-from ssvm_dsl.ir.ragged import owners, pointers, positions
+from ssvm_dsl.ir.ragged import first_largest, pointers, positions
 from ssvm_dsl.ir.solution import Solution, Stop
 
 
@@ -71,8 +71,5 @@ def best_states(program: Program, question: Question) -> I32:
     ptr = pointers(card)
     if not len(card):
         return np.zeros(0, np.int32)
-    best = np.flatnonzero(node == np.repeat(np.maximum.reduceat(node, ptr[:-1]), card))
-    owner = owners(ptr)[best]
-    first = np.searchsorted(owner, np.arange(len(card)))
-    labels = (best[first] - ptr[:-1]).astype(np.int32)
+    labels = first_largest(node, ptr).astype(np.int32)
     return labels if clamp is None else np.where(clamp[variables] >= 0, clamp[variables], labels).astype(np.int32)

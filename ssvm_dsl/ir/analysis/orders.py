@@ -27,8 +27,8 @@ GIVE_UP = 40.0
 #: More variables than this are ordered by table size alone, which needs less memory and time.
 MAX_MIN_FILL = 5000
 
-#: Between two looks at the clock: variables of a large graph, and words of bits of others (some 10 to 50 ms).
-_AT_A_TIME, _WORDS_AT_A_TIME = 10_000, 10_000_000
+#: Between two looks at the clock: neighbours in a large graph, and words of bits of others (some 10 to 50 ms).
+_AT_A_TIME, _WORDS_AT_A_TIME = 10_000_000, 10_000_000
 
 #: Base-2 logarithm of the table size from which on the order from end to end is tried as well.
 _HARD = 14.0

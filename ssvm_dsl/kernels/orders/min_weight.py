@@ -138,9 +138,9 @@ class EliminatedSoFar(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def eliminate_lightest(
-    graph: Adjacency, pool: I32, lightest: LightestHeap, done: EliminatedSoFar, give_up: float, n_steps: int
+    graph: Adjacency, pool: I32, lightest: LightestHeap, done: EliminatedSoFar, give_up: float, n_looked_at: int
 ) -> I32:
-    """Eliminate up to ``n_steps`` variables; return the pool of neighbours, which may have grown.
+    """Eliminate variables until so many neighbours were looked at; return the pool of neighbours, which may have grown.
 
     Parameters
     ----------
@@ -150,12 +150,14 @@ def eliminate_lightest(
         Neighbours; changed.
     give_up : float
         The largest table at which the search goes on; ``counts[LEFT]`` is 0 afterwards.
-    n_steps : int
+    n_looked_at : int
+        What one variable takes may be beyond: a hub of a star is looked at whole for each of its neighbours.
     """
     bits, start, length, capacity, mark = graph
     heap, place, weight = lightest
     order, counts, sizes = done
-    for _ in range(min(n_steps, counts[LEFT])):
+    looked_at = 0
+    while counts[LEFT] > 0 and looked_at < n_looked_at:
         v = heap[0]
         n = counts[LEFT] - 1
         counts[LEFT] = n
@@ -172,8 +174,10 @@ def eliminate_lightest(
         if sizes[LARGEST] > give_up:
             counts[LEFT] = 0
             break
+        looked_at += 1
         for a in range(degree):
             u = pool[first + a]
+            looked_at += length[u] + degree
             counts[STAMP] += 1
             stamp, added, mine = counts[STAMP], 0, start[u]
             mark[u] = stamp

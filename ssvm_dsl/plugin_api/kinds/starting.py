@@ -14,7 +14,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.ir.constraints import ConstraintGroup
-from ssvm_dsl.ir.ragged import owners
+from ssvm_dsl.ir.ragged import first_largest, owners
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +58,18 @@ class ConstraintScores:
         """
         if not len(self.place):
             return np.zeros(0)
+        if self._plain:
+            return _difference(self.score[1::2], self.score[::2])
         named = self.score[self.entry]
         gain = _difference(named, self._best_but())
         return np.where(self.negated, -gain, gain)
+
+    @cached_property
+    def _plain(self) -> bool:
+        """Whether literal l says that variable l, of two states, has state 1: then nothing needs to be looked up."""
+        m = self.n_variables
+        alone = len(self.place) == m == len(self.score) // 2 and not self.negated.any() and (self.state == 1).all()
+        return bool(alone and (np.diff(self.ptr) == 2).all() and (self.place == np.arange(m)).all())
 
     def _best_but(self) -> F64:
         """Return the best score of the variable of each literal without the state that it names."""
@@ -84,6 +93,8 @@ class ConstraintScores:
         -------
         ndarray of int32, shape (m,), or None
         """
+        if self._plain:
+            return None if (self.score[2 * self.place + true] == -np.inf).any() else true.astype(np.int32)
         taken = true != self.negated  # the variable has the state that the literal names
         score = self.score.copy()
         score[self.entry[~taken]] = -np.inf
@@ -106,12 +117,7 @@ class ConstraintScores:
         score : ndarray of float64, shape (s,), optional
             Other scores of the states.
         """
-        score = self.score if score is None else score
-        if not self.n_variables:
-            return np.zeros(0, np.int32)
-        top = np.flatnonzero(score == np.maximum.reduceat(score, self.ptr[:-1])[owners(self.ptr)])
-        first = top[np.searchsorted(top, self.ptr[:-1])]
-        return np.asarray(first - self.ptr[:-1], dtype=np.int32)
+        return first_largest(self.score if score is None else score, self.ptr).astype(np.int32)
 
 
 @runtime_checkable
