@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 
 import numpy as np
 
-from ssvm_dsl.ir import I32, ConstraintGroup
+from ssvm_constraints.starts.route_kernels import Arcs, best_arcs, topological_order
+from ssvm_dsl.ir import I32, I64, ConstraintGroup, owners, pointers
 from ssvm_dsl.plugin_api import ConstraintScores, loading
 
 #: Nodes that a circuit through all nodes is begun at, one after the other, at most.
@@ -50,9 +50,7 @@ class RouteGraph:
         """Return the states that take these arcs alone; ``None`` without them."""
         if literals is None or self.impossible:
             return None
-        true = np.zeros(len(self.tail), dtype=bool)
-        true[literals] = True
-        return self.scores.labels(true)
+        return _states(self.scores, np.array(literals, dtype=np.int64))
 
     def shortest(self, source: int, targets: set[int], barred: set[int]) -> list[int] | None:
         """Return the arcs of a shortest path to one of some nodes that avoids others; ``None`` without one."""
@@ -70,23 +68,6 @@ class RouteGraph:
             found.append(came[node])
             node = self.tail[came[node]]
         return found[::-1]
-
-    def order(self) -> list[int] | None:
-        """Return the nodes so that arcs lead onwards; ``None`` where there are circuits."""
-        into = [0] * self.n
-        for arcs in self.out:
-            for v, _ in arcs:
-                into[v] += 1
-        ready, found = [u for u in range(self.n) if not into[u]], []
-        heapq.heapify(ready)
-        while ready:
-            u = heapq.heappop(ready)
-            found.append(u)
-            for v, _ in self.out[u]:
-                into[v] -= 1
-                if not into[v]:
-                    heapq.heappush(ready, v)
-        return found if len(found) == self.n else None
 
     def chained(self, source: int, target: int) -> list[int] | None:
         """Return a path through all arcs that must be taken, the nearest first; ``None`` if stuck.
@@ -110,40 +91,51 @@ class RouteGraph:
         return None if rest is None else found + rest
 
 
+def _states(scores: ConstraintScores, literals: I64) -> I32 | None:
+    """Return the states that make these literals true, and no others."""
+    true = np.zeros(len(scores.place), dtype=bool)
+    true[literals] = True
+    return scores.labels(true)
+
+
 def path(group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
     """Return states of a simple path; the best one by its arcs where the graph has no circuit."""
     source, target = int(group.meta["source"][k]), int(group.meta["target"][k])
+    if source != target:
+        arcs, literal = _arcs(group, k, scores, source, target)
+        order = topological_order(arcs)
+        if len(order) == len(arcs.start) - 1:
+            found = _along(arcs, order, source, target)
+            return None if found is None else _states(scores, literal[found])
     graph = RouteGraph(group, k, scores)
     if source == target:
         return graph.states([])
     graph.out[target] = []
-    for node, arcs in enumerate(graph.out):
-        graph.out[node] = [(v, l) for v, l in arcs if v != source]
-    order = graph.order()
-    if order is not None:
-        return graph.states(_along(graph, order, source, target))
+    for node, out in enumerate(graph.out):
+        graph.out[node] = [(v, l) for v, l in out if v != source]
     return graph.states(graph.chained(source, target))
 
 
-def _along(graph: RouteGraph, order: list[int], source: int, target: int) -> list[int] | None:
-    """Return the best path of a graph without circuits: with the most arcs that must be taken, then by gains."""
-    best: dict[int, tuple[int, float]] = {source: (0, 0.0)}
-    came: dict[int, int] = {}
-    for u in order:
-        if u not in best:
-            continue
-        needed, total = best[u]
-        for v, l in graph.out[u]:
-            must = l in graph.must
-            reached = (needed + must, total if must else total + float(graph.gain[l]))
-            if v not in best or reached > best[v]:
-                best[v], came[v] = reached, l
-    if target not in best:
-        return None
-    found, node = [], target
+def _arcs(group: ConstraintGroup, k: int, scores: ConstraintScores, source: int, target: int) -> tuple[Arcs, I64]:
+    """Return the arcs that a path may take, by tail, and the literal of each."""
+    part, n = group.literals(k), int(group.meta["n_nodes"][k])
+    tail, head = (group.literal_meta[name][part].astype(np.int64) for name in ("tail", "head"))
+    able = (scores.gain > -np.inf) & (tail != head) & (tail != target) & (head != source)
+    literal = np.flatnonzero(able)
+    literal = literal[np.argsort(tail[literal], kind="stable")]
+    gain = scores.gain[literal]
+    return Arcs(pointers(np.bincount(tail[literal], minlength=n)), head[literal], gain, gain == np.inf), literal
+
+
+def _along(arcs: Arcs, order: I64, source: int, target: int) -> list[int] | None:
+    """Return the arcs of the best path of a graph without circuits; ``None`` where it has none."""
+    came, found, node = best_arcs(arcs, order, source), list[int](), target
+    tail = owners(arcs.start)
     while node != source:
-        found.append(came[node])
-        node = graph.tail[came[node]]
+        if came[node] < 0:
+            return None
+        found.append(int(came[node]))
+        node = int(tail[found[-1]])
     return found
 
 
