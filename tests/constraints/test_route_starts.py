@@ -6,19 +6,19 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from ssvm_constraints.starts.route_kernels import RouteArcs, best_arcs, topological_order
+from ssvm_constraints.starts.route_kernels import OutgoingArcs, best_arcs, topological_order
 from ssvm_dsl.ir import owners, pointers
 
 
 def random_arcs(seed, circuits=False):
-    """RouteArcs of a random graph of seven nodes, by tail; without circuits unless asked for."""
+    """OutgoingArcs of a random graph of seven nodes, by tail; without circuits unless asked for."""
     rng = np.random.default_rng(seed)
     pairs = [(u, v) for u in range(7) for v in range(7) if (u < v or (circuits and u != v)) and rng.random() < 0.45]
     name = rng.permutation(7)
     tail, head = (np.array([name[pair[side]] for pair in pairs], dtype=np.int64) for side in (0, 1))
     order = np.argsort(tail, kind="stable")
     gain, must = rng.normal(size=len(pairs)), rng.random(len(pairs)) < 0.15
-    return RouteArcs(pointers(np.bincount(tail, minlength=7)), head[order], np.where(must, np.inf, gain), must)
+    return OutgoingArcs(pointers(np.bincount(tail, minlength=7)), head[order], np.where(must, np.inf, gain), must)
 
 
 @pytest.mark.parametrize("seed", range(60))

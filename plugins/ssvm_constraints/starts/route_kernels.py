@@ -10,17 +10,17 @@ from ssvm_dsl.ir import F64, I64, Bools
 from ssvm_dsl.kernels import njit
 
 
-class RouteArcs(NamedTuple):
+class OutgoingArcs(NamedTuple):
     """The arcs of a graph of n nodes, those out of one node after the other.
 
     Parameters
     ----------
     start : ndarray of int64, shape (n + 1,)
-        RouteArcs ``start[u]:start[u + 1]`` leave node u; a in all.
+        OutgoingArcs ``start[u]:start[u + 1]`` leave node u; a in all.
     head : ndarray of int64, shape (a,)
     gain : ndarray of float64, shape (a,)
     must : ndarray of bool, shape (a,)
-        RouteArcs that have to be taken; what they gain does not matter.
+        OutgoingArcs that have to be taken; what they gain does not matter.
     """
 
     start: I64
@@ -30,7 +30,7 @@ class RouteArcs(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def topological_order(arcs: RouteArcs) -> I64:
+def topological_order(arcs: OutgoingArcs) -> I64:
     """Return the nodes so that arcs lead onwards (Kahn 1962); fewer than n where there are circuits."""
     n = len(arcs.start) - 1
     into, order, made = np.zeros(n, np.int64), np.empty(n, np.int64), 0
@@ -54,7 +54,7 @@ def topological_order(arcs: RouteArcs) -> I64:
 
 
 @njit(cache=True, nogil=True)
-def best_arcs(arcs: RouteArcs, order: I64, source: int) -> I64:
+def best_arcs(arcs: OutgoingArcs, order: I64, source: int) -> I64:
     """Return the last arc of the best path from a node to each other one; ``ndarray, shape (n,)``, -1 without a path.
 
     The best is the one with the most arcs that must be taken; of several, the one that gains most.

@@ -6,7 +6,7 @@ from collections import deque
 
 import numpy as np
 
-from ssvm_constraints.starts.route_kernels import RouteArcs, best_arcs, topological_order
+from ssvm_constraints.starts.route_kernels import OutgoingArcs, best_arcs, topological_order
 from ssvm_dsl.ir import I32, I64, ConstraintGroup, owners, pointers
 from ssvm_dsl.plugin_api import ConstraintScores, loading
 
@@ -116,7 +116,7 @@ def path(group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None
     return graph.states(graph.chained(source, target))
 
 
-def _arcs(group: ConstraintGroup, k: int, scores: ConstraintScores, source: int, target: int) -> tuple[RouteArcs, I64]:
+def _arcs(group: ConstraintGroup, k: int, scores: ConstraintScores, source: int, target: int) -> tuple[OutgoingArcs, I64]:
     """Return the arcs that a path may take, by tail, and the literal of each."""
     part, n = group.literals(k), int(group.meta["n_nodes"][k])
     tail, head = (group.literal_meta[name][part].astype(np.int64) for name in ("tail", "head"))
@@ -124,10 +124,10 @@ def _arcs(group: ConstraintGroup, k: int, scores: ConstraintScores, source: int,
     literal = np.flatnonzero(able)
     literal = literal[np.argsort(tail[literal], kind="stable")]
     gain = scores.gain[literal]
-    return RouteArcs(pointers(np.bincount(tail[literal], minlength=n)), head[literal], gain, gain == np.inf), literal
+    return OutgoingArcs(pointers(np.bincount(tail[literal], minlength=n)), head[literal], gain, gain == np.inf), literal
 
 
-def _along(arcs: RouteArcs, order: I64, source: int, target: int) -> list[int] | None:
+def _along(arcs: OutgoingArcs, order: I64, source: int, target: int) -> list[int] | None:
     """Return the arcs of the best path of a graph without circuits; ``None`` where it has none."""
     came, found, node = best_arcs(arcs, order, source), list[int](), target
     tail = owners(arcs.start)
