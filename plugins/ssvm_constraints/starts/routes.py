@@ -116,7 +116,9 @@ def path(group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None
     return graph.states(graph.chained(source, target))
 
 
-def _arcs(group: ConstraintGroup, k: int, scores: ConstraintScores, source: int, target: int) -> tuple[OutgoingArcs, I64]:
+def _arcs(
+    group: ConstraintGroup, k: int, scores: ConstraintScores, source: int, target: int
+) -> tuple[OutgoingArcs, I64]:
     """Return the arcs that a path may take, by tail, and the literal of each."""
     part, n = group.literals(k), int(group.meta["n_nodes"][k])
     tail, head = (group.literal_meta[name][part].astype(np.int64) for name in ("tail", "head"))
