@@ -155,6 +155,14 @@ def test_a_projection_that_comes_to_no_end_is_an_error(monkeypatch):
         projected(projection_of(polytope), polytope, 10.0 * np.cos(np.arange(len(polytope.loss))))
 
 
+def test_a_bad_start_is_left():
+    polytope = points_of(ANY)
+    z = np.cos(np.arange(len(polytope.loss)))
+    misled = projection_of(polytope)
+    misled.y = 1e9 * np.sin(np.arange(len(misled.y)))
+    np.testing.assert_allclose(projected(misled, polytope, z), closest(polytope, z), atol=1e-6)
+
+
 def test_time_runs_out_inside_a_long_projection(monkeypatch):
     def struck():
         raise OutOfTime

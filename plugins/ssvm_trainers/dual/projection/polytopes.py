@@ -92,21 +92,25 @@ class PolytopeProjection(Stateful):
         Raises
         ------
         TrainingError
-            Newton's method came to no end.
+            Newton's method came to no end, from the last multipliers and from 0.
         """
         y, point, mass = self.y.copy(), np.zeros_like(x), np.zeros(self.n_scores)
         todo, steps, radius = self.share > 0.0, np.zeros(len(self.share), dtype=np.int64), np.ones_like(self.share)
-        moved = 0.0
+        moved, again = 0.0, np.zeros(len(self.share), dtype=bool)
         while todo.any():
             more, off = project_all(
                 self.layout, self.used, self.share, x, scores, length, y, ACCURACY, todo, steps, radius, COLUMNS,
                 point, mass,
             )  # fmt: skip
             moved += more
-            if (steps[todo] == MOST_STEPS).any():
+            stuck = np.flatnonzero(todo & (steps == MOST_STEPS))
+            if again[stuck].any():
                 text = f"a projection onto the marginals is off by {off:.1g} after {MOST_STEPS} steps"
                 advice = "use trainer_options={'geometry': 'entropic'} (for risk 'margin'), or trainer='bcfw'"
                 raise TrainingError(f"trainer 'extragradient': {text} of Newton's method; {advice}")
+            for i in stuck.tolist():  # from those of another point it may come to no end
+                y[self.layout.row_ptr[i] : self.layout.row_ptr[i + 1]] = 0.0
+            steps[stuck], again[stuck] = 0, True
             self.pause()
         self.y = y
         return point, mass, moved
