@@ -11,7 +11,7 @@ from ssvm_dsl.ir import owners, pointers
 
 
 def random_arcs(seed, circuits=False):
-    """OutgoingArcs of a random graph of seven nodes, by tail; without circuits unless asked for."""
+    """Arcs of a random graph of seven nodes, by tail; without circuits unless asked for."""
     rng = np.random.default_rng(seed)
     pairs = [(u, v) for u in range(7) for v in range(7) if (u < v or (circuits and u != v)) and rng.random() < 0.45]
     name = rng.permutation(7)

@@ -16,11 +16,11 @@ class OutgoingArcs(NamedTuple):
     Parameters
     ----------
     start : ndarray of int64, shape (n + 1,)
-        OutgoingArcs ``start[u]:start[u + 1]`` leave node u; a in all.
+        Arcs ``start[u]:start[u + 1]`` leave node u; a in all.
     head : ndarray of int64, shape (a,)
     gain : ndarray of float64, shape (a,)
     must : ndarray of bool, shape (a,)
-        OutgoingArcs that have to be taken; what they gain does not matter.
+        Arcs that have to be taken; what they gain does not matter.
     """
 
     start: I64
@@ -31,7 +31,17 @@ class OutgoingArcs(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def topological_order(arcs: OutgoingArcs) -> I64:
-    """Return the nodes so that arcs lead onwards (Kahn 1962); fewer than n where there are circuits."""
+    """Return the nodes in an order in which each arc leads to a later one (Kahn 1962).
+
+    Parameters
+    ----------
+    arcs : OutgoingArcs
+
+    Returns
+    -------
+    ndarray of int64
+        Of shape (n,) for a graph without circuits; else shorter: nodes on circuits, and after them, are missing.
+    """
     n = len(arcs.start) - 1
     into, order, made = np.zeros(n, np.int64), np.empty(n, np.int64), 0
     for v in arcs.head:
@@ -55,9 +65,22 @@ def topological_order(arcs: OutgoingArcs) -> I64:
 
 @njit(cache=True, nogil=True)
 def best_arcs(arcs: OutgoingArcs, order: I64, source: int) -> I64:
-    """Return the last arc of the best path from a node to each other one; ``ndarray, shape (n,)``, -1 without a path.
+    """Return the last arc of the best path from one node to each of the others, in a graph without circuits.
 
-    The best is the one with the most arcs that must be taken; of several, the one that gains most.
+    The best path has the most arcs that must be taken; among those, it gains most.
+
+    Parameters
+    ----------
+    arcs : OutgoingArcs
+    order : ndarray of int64, shape (n,)
+        As :func:`topological_order` returns it.
+    source : int
+        The node that paths start at.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        Numbers of arcs; -1 for the source, and for nodes that no path leads to.
     """
     n = len(arcs.start) - 1
     came, needed, total = np.full(n, -1, np.int64), np.full(n, -1, np.int64), np.zeros(n)

@@ -119,7 +119,7 @@ def path(group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None
 def _arcs(
     group: ConstraintGroup, k: int, scores: ConstraintScores, source: int, target: int
 ) -> tuple[OutgoingArcs, I64]:
-    """Return the arcs that a path may take, by tail, and the literal of each."""
+    """Return the arcs that a path may take, sorted by tail, and the literal of each."""
     part, n = group.literals(k), int(group.meta["n_nodes"][k])
     tail, head = (group.literal_meta[name][part].astype(np.int64) for name in ("tail", "head"))
     able = (scores.gain > -np.inf) & (tail != head) & (tail != target) & (head != source)

@@ -92,7 +92,7 @@ class PolytopeProjection(Stateful):
         Raises
         ------
         TrainingError
-            Newton's method came to no end, from the last multipliers and from 0.
+            Newton's method did not converge: not from the last multipliers, and not from 0 either.
         """
         y, point, mass = self.y.copy(), np.zeros_like(x), np.zeros(self.n_scores)
         todo, steps, radius = self.share > 0.0, np.zeros(len(self.share), dtype=np.int64), np.ones_like(self.share)
@@ -108,7 +108,7 @@ class PolytopeProjection(Stateful):
                 text = f"a projection onto the marginals is off by {off:.1g} after {MOST_STEPS} steps"
                 advice = "use trainer_options={'geometry': 'entropic'} (for risk 'margin'), or trainer='bcfw'"
                 raise TrainingError(f"trainer 'extragradient': {text} of Newton's method; {advice}")
-            for i in stuck.tolist():  # from those of another point it may come to no end
+            for i in stuck.tolist():  # the last multipliers may be a start that Newton's method fails from
                 y[self.layout.row_ptr[i] : self.layout.row_ptr[i + 1]] = 0.0
             steps[stuck], again[stuck] = 0, True
             self.pause()
