@@ -381,7 +381,14 @@ _STRUCTURES = (
         "cky",
         "ssvm_backends.structures.constituency.cky:Cky",
         "parse trees of a grammar: best, k best, marginals and log Z (dynamic programming over spans)",
-        caps=replace(_STRUCTURE, tasks=_ALL_EXACT, max_arity=2, constraint_kinds=frozenset({"derivable"})),
+        caps=replace(
+            _STRUCTURE,
+            tasks=_ALL_EXACT,
+            max_arity=2,
+            constraint_kinds=frozenset({"derivable"}),
+            abilities=frozenset({Ability.SUMMED_MARGINALS}),
+            constrained_abilities=frozenset({Ability.SUMMED_MARGINALS}),
+        ),
     ),
     BackendSpec(
         "shortest-path",

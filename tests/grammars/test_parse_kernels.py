@@ -8,6 +8,7 @@ from parses_by_hand import parses, worth
 
 from ssvm_backends.structures.constituency.best_parse import Parse, trace_parse
 from ssvm_backends.structures.constituency.chart import ParseScores, empty_chart, fill_chart
+from ssvm_backends.structures.constituency.scaled_sums import fill_scaled, spread_scaled
 from ssvm_backends.structures.constituency.sum_parses import ParseShares, spread_shares
 from ssvm_dsl import Grammar
 from ssvm_dsl.ir import GrammarArrays
@@ -98,6 +99,49 @@ def test_shares_are_the_derivatives_of_log_z():
                 ends.append(asked(SMALL, scores, soft=True)[0])
                 array[at] -= move
             assert share[at] == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-6)
+
+
+def summed(grammar, scores):
+    """Log Z and shares in scaled exponentials."""
+    shares = ParseShares(
+        *(np.zeros(one.shape) for one in (*scores[:2], np.zeros((len(scores.tag), scores.rule.shape[1]))))
+    )
+    chart, total = fill_scaled(numbers(grammar), scores)
+    if np.isfinite(total):
+        spread_scaled(numbers(grammar), scores, chart, shares)
+    return total, shares
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 30.0])
+def test_scaled_sums_are_those_of_logarithms(size):
+    rng = np.random.default_rng(7)
+    for n in range(1, 7):
+        scores = drawn(SMALL, n, rng, per_gap=bool(n % 2))
+        for one in scores[:3]:
+            one *= size
+            one[rng.random(one.shape) < 0.1] = -np.inf
+        scores.tag[:] += 1e5 * rng.normal(size=(n, 1))  # a shift of a word changes nothing
+        total, found = summed(SMALL, scores)
+        value, chart = asked(SMALL, scores, soft=True)
+        shares = ParseShares(*(np.zeros(one.shape) for one in found))
+        assert total == pytest.approx(value, rel=1e-13)
+        if value > -np.inf:
+            spread_shares(numbers(SMALL), scores, chart, shares)
+            for one, other in zip(found, shares, strict=True):
+                np.testing.assert_allclose(one, other, rtol=0, atol=1e-9)
+
+
+def test_scores_that_lie_too_far_apart_are_left_to_logarithms():
+    rng = np.random.default_rng(8)
+    for place in range(3):
+        scores = drawn(SMALL, 4, rng)
+        scores[place][:] *= 1e3
+        total, _ = summed(SMALL, scores)
+        value = asked(SMALL, scores, soft=True)[0]
+        assert np.isnan(total) or total == pytest.approx(value, rel=1e-13)
+    scores = drawn(SMALL, 1, rng)
+    scores.tag[0, 0] = 1e6
+    assert np.isnan(summed(SMALL, scores)[0])
 
 
 def test_huge_and_tiny_scores():

@@ -166,7 +166,7 @@ def fill_word(grammar: GrammarArrays, scores: ParseScores, soft: bool, t: int, c
         if value > -np.inf:
             top = grammar.chain_top[grammar.pair_chain[p]]
             chart.above[at, top] = joined(chart.above[at, top], value, soft)
-    note_active(chart, at)
+    note_active(chart, at, -np.inf)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -177,11 +177,11 @@ def pair_score(grammar: GrammarArrays, scores: ParseScores, t: int, p: int) -> f
 
 
 @njit(cache=True, nogil=True, inline="always")
-def note_active(chart: Chart, at: int) -> None:
-    """List the symbols that a span may have."""
+def note_active(chart: Chart, at: int, nothing: float) -> None:
+    """List the symbols that a span may have: whose entry is above that of no parse."""
     n = 0
     for s in range(chart.above.shape[1]):
-        if chart.above[at, s] > -np.inf:
+        if chart.above[at, s] > nothing:
             chart.active[at, n] = s
             n += 1
     chart.n_active[at] = n
@@ -221,7 +221,7 @@ def fill_span(grammar: GrammarArrays, scores: ParseScores, sums: F64, i: int, j:
             if value > -np.inf:
                 top = grammar.chain_top[c]
                 above[top] = joined(above[top], value, soft)
-    note_active(chart, at)
+    note_active(chart, at, -np.inf)
 
 
 @njit(cache=True, nogil=True)

@@ -132,6 +132,24 @@ class CkySession:
             marginals=Marginals(out, tuple(tables)), log_partition=log_z,
         )  # fmt: skip
 
+    def expect(self, question: Question, coef: F64, node: F64, tables: Sequence[F64]) -> F64:
+        """Add weighted marginals and return log partitions; see :class:`~ssvm_dsl.plugin_api.SumSession`."""
+        program, ids = self.program, question.ids(self.program)
+        starts, own = program.state_ptr[program.var_ptr], question.masked_node(program)
+        log_z = np.empty(len(ids))
+        for k, example in enumerate(ids.tolist()):
+            first, last = starts[example : example + 2]
+            out, rows = np.zeros(int(last - first)), [one.factors(example)[1] for one in program.groups]
+            mine = [np.zeros((len(row), one.n_configs)) for row, one in zip(rows, program.groups, strict=True)]
+            log_z[k] = self._shares(example, own, question.theta.pool, out, mine)
+            node[first:last] += coef[k] * out
+            for table, row, found in zip(tables, rows, mine, strict=True):
+                if len(np.unique(row)) == 1:
+                    table[row[0]] += coef[k] * found.sum(axis=0)
+                else:
+                    np.add.at(table, row, coef[k] * found)
+        return np.asarray(log_z + np.where(log_z > -np.inf, question.theta.const[ids], 0.0))
+
     def _shares(self, example: int, node: F64, pool: F64, out: F64, tables: Sequence[F64]) -> float:
         """Write the marginals of an example; return log Z without the constant."""
         from ssvm_backends.structures.constituency.sentence import sum_sentence

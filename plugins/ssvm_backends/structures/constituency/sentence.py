@@ -8,6 +8,7 @@ import numpy as np
 
 from ssvm_backends.structures.constituency.best_parse import Parse, trace_parse
 from ssvm_backends.structures.constituency.chart import ParseScores, empty_chart, fill_chart
+from ssvm_backends.structures.constituency.scaled_sums import fill_scaled, spread_scaled
 from ssvm_backends.structures.constituency.sum_parses import ParseShares, spread_shares
 from ssvm_dsl.ir import F64, I32, I64, GrammarArrays
 from ssvm_dsl.kernels import njit
@@ -94,9 +95,7 @@ def best_labels(grammar: GrammarArrays, places: SentencePlaces, node: F64, pool:
 
 
 @njit(cache=True, nogil=True)
-def sum_sentence(
-    grammar: GrammarArrays, places: SentencePlaces, node: F64, pool: F64, shares: ParseShares
-) -> float:
+def sum_sentence(grammar: GrammarArrays, places: SentencePlaces, node: F64, pool: F64, shares: ParseShares) -> float:
     """Add how likely the parts of parses are; return log Z, ``-inf`` without a parse.
 
     Parameters
@@ -110,8 +109,12 @@ def sum_sentence(
     if n == 0:
         return -np.inf
     scores, none = scores_of(places, node, pool)
-    chart = empty_chart(n, len(grammar.is_part))
-    total = none + fill_chart(grammar, scores, True, chart)
-    if total > -np.inf:
-        spread_shares(grammar, scores, chart, shares)
-    return total
+    scaled, total = fill_scaled(grammar, scores)
+    if np.isnan(total):
+        chart = empty_chart(n, len(grammar.is_part))
+        total = fill_chart(grammar, scores, True, chart)
+        if total > -np.inf:
+            spread_shares(grammar, scores, chart, shares)
+    elif total > -np.inf:
+        spread_scaled(grammar, scores, scaled, shares)
+    return none + total

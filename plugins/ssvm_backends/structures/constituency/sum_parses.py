@@ -16,7 +16,7 @@ from ssvm_dsl.kernels import njit
 
 
 class ParseShares(NamedTuple):
-    """Probabilities of the parts of parses, of the shapes of :class:`ParseScores`; all added to.
+    """Probabilities of the parts of parses, in the places of :class:`ParseScores`; all added to.
 
     Parameters
     ----------
@@ -75,7 +75,15 @@ def spread_shares(grammar: GrammarArrays, scores: ParseScores, chart: Chart, sha
         for i in range(n - length + 1):
             spread_span(grammar, scores, chart, shares, passed, i, i + length - 1)
     for t in range(n):
-        spread_word(grammar, scores, chart, shares, above[span_at(t, t, n)], t)
+        at = span_at(t, t, n)
+        spread_word(grammar, scores, chart.above[at], shares, above[at], t)
+    share_no_phrase(shares)
+
+
+@njit(cache=True, nogil=True)
+def share_no_phrase(shares: ParseShares) -> None:
+    """Write how likely spans are no phrases."""
+    n = len(shares.tag)
     for i in range(n):
         for j in range(n):
             shares.span[i, j, 0] = max(0.0, 1.0 - shares.span[i, j, 1:].sum())
@@ -135,6 +143,7 @@ def spread_split(
     j = i + at - span_at(i, i, n)
     left, right = span_at(i, k - 1, n), span_at(k, j, n)
     second, rule = chart.above[right], scores.rule[scores.row[k]]
+    counts = shares.rule[k]
     for a in range(chart.n_active[left] if chart.n_active[right] else 0):
         s = chart.active[left, a]
         value = chart.above[left, s]
@@ -142,17 +151,26 @@ def spread_split(
             parent, other = grammar.left[r], grammar.second[r]
             if below[parent] > 0.0 and second[other] > -np.inf:
                 share = below[parent] * np.exp(value + second[other] + rule[r] - chart.below[at, parent])
-                shares.rule[k, r] += share
+                counts[r] += share
                 above[left, s] += share
                 above[right, other] += share
 
 
 @njit(cache=True, nogil=True)
 def spread_word(
-    grammar: GrammarArrays, scores: ParseScores, chart: Chart, shares: ParseShares, above: F64, t: int
+    grammar: GrammarArrays, scores: ParseScores, best: F64, shares: ParseShares, above: F64, t: int
 ) -> None:
-    """Pass the probabilities of the symbols above a word on to its tags and chains."""
-    best = chart.above[span_at(t, t, len(scores.tag))]
+    """Pass the probabilities of the symbols above a word on to its tags and chains.
+
+    Parameters
+    ----------
+    grammar, scores, shares
+        As for :func:`spread_shares`.
+    best, above : ndarray of float64, shape (S,)
+        Log sums of what is below each symbol, and its probability.
+    t : int
+        The word.
+    """
     if scores.span[t, t, 0] > -np.inf:
         for tag in range(len(grammar.tag_symbol)):
             s = grammar.tag_symbol[tag]
