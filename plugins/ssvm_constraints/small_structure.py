@@ -97,9 +97,9 @@ def node_sums(group: ConstraintGroup, true: Bools, name: str, sizes: I64) -> I64
     sizes : ndarray of int64, shape (m,)
         How many different ones each constraint has, counted from 0.
     """
-    ptr = pointers(sizes)
-    at = ptr[:-1][group.constraint_of] + group.literal_meta[name]
-    return np.bincount(at[true], minlength=int(ptr[-1]))
+    ptr, mine = pointers(sizes), np.flatnonzero(true)
+    of = np.searchsorted(group.literal_ptr, mine, side="right") - 1
+    return np.bincount(ptr[:-1][of] + group.literal_meta[name][mine], minlength=int(ptr[-1]))
 
 
 def any_of(flags: Bools, sizes: I64) -> Bools:

@@ -19,7 +19,7 @@ from ssvm_dsl.compiler.labels.tree_rules import TreeRules, shared_arrays
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.errors import DataError, TooLargeError
 from ssvm_dsl.ir.constraints import ConstraintGroup, CustomOracle
-from ssvm_dsl.ir.ragged import members, pointers
+from ssvm_dsl.ir.ragged import members, pointers, positions
 from ssvm_dsl.lang.arrays import MOST
 from ssvm_dsl.lang.constraints.custom import CUSTOM_EXACT, Custom
 from ssvm_dsl.lang.constraints.derivable import Derivable
@@ -136,7 +136,7 @@ class _LiteralPattern:
 def _positions(names: list[str], sizes: Mapping[str, int]) -> dict[str, I64]:
     """Return the coordinates of all positions on some axes, in C order."""
     grid = np.indices([sizes[name] for name in names]).reshape(len(names), prod(sizes[name] for name in names))
-    return dict(zip(names, grid.astype(np.int64), strict=True))
+    return dict(zip(names, grid.astype(np.int64, copy=False), strict=True))
 
 
 def _spread(
@@ -169,10 +169,10 @@ def _group(constraint: Constraint, layout: Layout, examples: Examples) -> Constr
     counts = np.array([one.n for one in patterns], dtype=np.int64)
     lengths = np.array([one.variable.shape[1] for one in patterns], dtype=np.int64)
     literal_ptr = pointers(np.repeat(lengths[of], counts[of]))
-    inner = members(pointers(counts * lengths), of)  # each example's literals among those of all patterns
+    inner = positions(pointers(counts * lengths), of)  # each example's literals among those of all patterns
 
     def each(parts: list[NDArray[Any]]) -> NDArray[Any]:
-        return np.concatenate(parts)[inner]
+        return (np.concatenate(parts) if len(parts) > 1 else parts[0])[inner]
 
     written = each([np.tile(one.of, one.n) for one in patterns])
     states = np.array([_state(one) for one in constraint.literals], dtype=np.int32)
@@ -280,7 +280,7 @@ class _Values:
         sums = [Sum((value,)) if isinstance(value, Dim) else value for value in placed]
         if all(isinstance(value, Sum) for value in sums):  # the same in all examples of equal sizes
             found = [one.positions([value for value in sums if isinstance(value, Sum)]) for one in self.patterns]
-            return np.concatenate(found)[members(pointers(self.literals), self.of)]
+            return np.concatenate(found)[positions(pointers(self.literals), self.of)]
         chosen = [np.flatnonzero(written == number) for number in range(len(self.constraint.literals))]
         parts = [
             self._literals(of_literal[place], mine)

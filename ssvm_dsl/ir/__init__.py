@@ -31,7 +31,7 @@ from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.parameters.fixed_tables import fixed_tables
 from ssvm_dsl.ir.program import AUXILIARY, SPANS, Group, Program
 from ssvm_dsl.ir.question import Question
-from ssvm_dsl.ir.ragged import bounded_slices, members, owners, pointers, positions, runs, slices
+from ssvm_dsl.ir.ragged import bounded_slices, members, owners, pointers, positions, reduced, runs, slices
 from ssvm_dsl.ir.solution import (
     Marginals,
     Primal,
@@ -113,6 +113,7 @@ __all__ = [
     "pointers",
     "polytope_equations",
     "positions",
+    "reduced",
     "runs",
     "score_labels",
     "score_marginals",

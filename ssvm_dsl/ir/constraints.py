@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
-from ssvm_dsl.ir.ragged import members, owners, pointers
+from ssvm_dsl.ir.ragged import contiguous, members, owners, pointers
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,6 +209,8 @@ class ConstraintGroup:
 
     def take(self, examples: I64) -> ConstraintGroup:
         """Return the constraints of some examples, in this order; an example may be taken more than once."""
+        if contiguous(examples, len(self.ptr) - 1) == (0, len(self.ptr) - 1):
+            return self
         mine = members(self.ptr, examples)
         made = self._some(mine)
         return replace(made, ptr=pointers(self.counts[examples]))
@@ -241,8 +243,14 @@ class ConstraintGroup:
         label_ptr : ndarray of int64, shape (B + 1,)
             Where the labels of each example are.
         """
-        first = label_ptr[:-1][self.example_of[self.constraint_of]]
-        return np.asarray((labels[first + self.variable] == self.state) != self.negated)
+        return np.asarray((self._labels(labels, label_ptr) == self.state) != self.negated)
+
+    def _labels(self, labels: I32, label_ptr: I64) -> I32:
+        """Return the label of the variable of each literal; ``shape (l,)``."""
+        if len(self.ptr) == 2:  # nothing to look up for each literal of a single example
+            return labels[int(label_ptr[0]) :][self.variable]
+        first = label_ptr[:-1].repeat(np.diff(self.literal_ptr[self.ptr]))
+        return labels[first + self.variable]
 
     def broken(self, labels: I32, label_ptr: I64) -> Bools:
         """Return which constraints labellings of all examples break; ``shape (m,)``.
@@ -255,8 +263,7 @@ class ConstraintGroup:
         if self.rules is None:
             raise ValueError(f"constraint '{self.name}': the rules of the kind '{self.kind}' are not known here")
         if isinstance(self.rules, LabelRules):
-            first = label_ptr[:-1][self.example_of[self.constraint_of]]
-            return self.rules.judged(self, labels[first + self.variable])
+            return self.rules.judged(self, self._labels(labels, label_ptr))
         return self.rules.violated(self, self.true_literals(labels, label_ptr))
 
     def true_counts(self, true: Bools) -> I64:

@@ -21,7 +21,7 @@ from ssvm_dsl.array_types import I8, I32, I64
 from ssvm_dsl.ir.analysis.topology import Topology, distinct_edges, topology_and_order
 from ssvm_dsl.ir.constraints import ConstraintGroup
 from ssvm_dsl.ir.features import Block
-from ssvm_dsl.ir.ragged import members, pointers
+from ssvm_dsl.ir.ragged import members, pointers, positions
 from ssvm_dsl.ir.shapes import Shapes, first_of_each, kinds_of_rows
 
 if TYPE_CHECKING:
@@ -262,6 +262,14 @@ class Program:
     def state_ptr(self) -> I64:
         """States ``state_ptr[v]:state_ptr[v + 1]`` belong to variable v; ``ndarray, shape (V + 1,)``."""
         return pointers(self.card)
+
+    def own_state_ptr(self, examples: I64 | None) -> I64:
+        """Return where the states of each variable of some examples begin among theirs; ``shape (v + 1,)``."""
+        variables = positions(self.var_ptr, examples)
+        if isinstance(variables, slice):
+            ptr = self.state_ptr[variables.start : variables.stop + 1]
+            return ptr - ptr[0] if variables.start else ptr
+        return pointers(self.card[variables])
 
     @cached_property
     def every_example(self) -> I64:

@@ -8,7 +8,6 @@ behind that of toulbar2.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
 from math import fsum
 from time import perf_counter
 from typing import Any
@@ -18,7 +17,7 @@ import numpy as np
 from ssvm_backends.graphs.deadline import TimeUp
 from ssvm_backends.graphs.graph import Instance, graph_bytes
 from ssvm_backends.graphs.session import ExampleGraphSession, GraphCall
-from ssvm_dsl.ir import I32, Need, Program, Question, Solution, Stop, Task
+from ssvm_dsl.ir import I32, Need, Program, Question, Solution, Stop, Task, pointers, reduced, runs
 from ssvm_dsl.plugin_api import Clock, ExampleAnswer, Verdict
 
 #: Seconds for each number of an example that must be left for it to be looked at at all.
@@ -130,11 +129,11 @@ def hasty(instance: Instance, example: int, start: I32 | None) -> ExampleAnswer:
     g = instance.graph
     ptr = g.state_ptr[g.var_ptr[example] : g.var_ptr[example + 1] + 1]
     factors = slice(g.factor_ptr[example], g.factor_ptr[example + 1])
-    tables = zip(g.table_ptr[factors].tolist(), g.table_size[factors].tolist(), strict=True)
-    most = {start: float(instance.pool[start : start + size].max()) for start, size in set(tables)}
-    largest = np.array([most[start] for start in g.table_ptr[factors].tolist()])
-    alone = [float(instance.node[a:b].max()) for a, b in pairwise(ptr)]
-    total = fsum([float(instance.const[example]), *alone, *largest.tolist()])
+    begin, first, of = np.unique(g.table_ptr[factors], return_index=True, return_inverse=True)
+    size = g.table_size[factors][first]
+    largest = reduced(np.maximum, instance.pool[runs(begin, size)], pointers(size)[:-1])[of]
+    alone = reduced(np.maximum, instance.node[ptr[0] : ptr[-1]], ptr[:-1] - ptr[0])
+    total = fsum([float(instance.const[example]), *alone.tolist(), *largest.tolist()])
     rounding = 2.0**-50 * float(np.abs(largest[largest > -np.inf]).sum())
     labels = best_states(instance.node, ptr) if start is None else start
     return ExampleAnswer(labels, bound=total + rounding, stop=Stop.TIME)

@@ -72,10 +72,9 @@ def _greedy(places: Places) -> Bools:
     """Take literals that gain something, the best first, within the upper limits."""
     true = np.zeros(len(places.gain), dtype=bool)
     worth = np.flatnonzero(places.gain > 0.0)
-    worth = worth[np.argsort(-places.gain[worth], kind="stable")]
     rows, cols = ([most] * n for most, n in zip(places.most, places.sizes, strict=True))
     while len(worth):
-        best, worth = worth[:AT_A_TIME], worth[AT_A_TIME:]
+        best, worth = _best_and_rest(worth, places.gain[worth])
         for l, r, c in zip(best.tolist(), places.row[best].tolist(), places.col[best].tolist(), strict=True):
             if rows[r] > 0 and cols[c] > 0:
                 rows[r] -= 1
@@ -83,6 +82,18 @@ def _greedy(places: Places) -> Bools:
                 true[l] = True
         worth = worth[(np.array(rows)[places.row[worth]] > 0) & (np.array(cols)[places.col[worth]] > 0)]
     return true
+
+
+def _best_and_rest(literals: I64, gain: F64) -> tuple[I64, I64]:
+    """Return (some of the best literals, in order; the others, as given); of equal ones the first are best."""
+    if len(literals) <= AT_A_TIME:
+        return literals[np.argsort(-gain, kind="stable")], literals[:0]
+    least = np.partition(gain, len(gain) - AT_A_TIME)[-AT_A_TIME]
+    able = np.flatnonzero(gain >= least)
+    best = able[np.argsort(-gain[able], kind="stable")[:AT_A_TIME]]
+    rest = np.ones(len(literals), dtype=bool)
+    rest[best] = False
+    return literals[best], literals[rest]
 
 
 def _assigned(places: Places) -> Bools | None:

@@ -7,7 +7,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
-from ssvm_dsl.ir.ragged import pointers, positions
+from ssvm_dsl.ir.ragged import positions, reduced
 
 
 def trivial_bound(program: Program, question: Question) -> F64:
@@ -29,10 +29,8 @@ def trivial_bound(program: Program, question: Question) -> F64:
     """
     ids = question.ids(program)
     total = question.theta.const[ids].copy()
-    node, variables = question.masked_node(program), positions(program.var_ptr, ids)
-    states = positions(program.state_ptr[program.var_ptr], ids)
-    starts = pointers(program.card[variables])[:-1]
-    best = np.maximum.reduceat(node[states], starts) if len(starts) else np.zeros(0)
+    node, states = question.masked_node(program), positions(program.state_ptr[program.var_ptr], ids)
+    best = reduced(np.maximum, node[states], program.own_state_ptr(ids)[:-1])
     total += _sums(best, np.diff(program.var_ptr)[ids])
     for group, tables in zip(program.groups, question.theta.tables, strict=True):
         if group.n_factors:

@@ -27,7 +27,7 @@ from ssvm_dsl.inference.verification.witness import best_states
 from ssvm_dsl.ir.constraints import broken_constraints
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
-from ssvm_dsl.ir.ragged import members, owners, pointers, positions
+from ssvm_dsl.ir.ragged import members, owners, positions, reduced
 from ssvm_dsl.ir.solution import score_labels
 from ssvm_dsl.ir.theta import Theta
 
@@ -85,8 +85,7 @@ def starting_labelling(program: Program, question: Question) -> Start:
 
 def _entries(program: Program, ids: I64, labels: I32) -> I64:
     """Return where the state of each variable is in the states of the examples."""
-    card = program.card[positions(program.var_ptr, ids)]
-    return np.asarray(pointers(card)[:-1] + labels)
+    return np.asarray(program.own_state_ptr(ids)[:-1] + labels)
 
 
 def _any_of(flags: Bools, ptr: I64) -> Bools:
@@ -108,7 +107,7 @@ def _repaired(program: Program, theta: Theta, labels: I32) -> tuple[I32, Bools, 
     """Return (labels, which examples have none yet, and which are proved to have none)."""
     out, until = labels, Deadline(REPAIR_SECONDS)
     hard, ptr = HardFactors.of(program, theta), program.var_ptr
-    alive = np.maximum.reduceat(theta.node, program.state_ptr[:-1]) if program.n_variables else np.zeros(0)
+    alive = reduced(np.maximum, theta.node, program.state_ptr[:-1])
     impossible = _any_of(alive == -np.inf, ptr)
     if hard.n_factors:
         out, dead = hard.labels(theta.node)

@@ -13,7 +13,7 @@ from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.starting.tables import HardFactors
 from ssvm_dsl.ir.constraints import ConstraintGroup, broken_constraints
 from ssvm_dsl.ir.program import Program
-from ssvm_dsl.ir.ragged import runs
+from ssvm_dsl.ir.ragged import pointers, runs, slices
 from ssvm_dsl.ir.solution import score_labels
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.kinds.starting import ConstraintScores, StartingKind
@@ -41,7 +41,7 @@ class Repair:
     def __init__(self, program: Program, theta: Theta, labels: I32) -> None:
         self.program, self.theta, self.labels = program, theta, labels.copy()
         self.hard = HardFactors.of(program, theta)
-        largest = float(np.abs(theta.node).max(initial=0.0, where=np.isfinite(theta.node)))
+        largest = max((_size(theta.node[part]) for part in slices(len(theta.node))), default=0.0)
         self._score, self._number = theta.node.copy(), 0
         self._worth, self._rng = largest + 1.0, np.random.default_rng(0)
 
@@ -108,6 +108,11 @@ class Repair:
         self.labels[variables] = states
 
 
+def _size(score: F64) -> float:
+    """Return the largest finite absolute score."""
+    return float(np.abs(score[np.isfinite(score)]).max(initial=0.0))
+
+
 def _poverty(group: ConstraintGroup) -> tuple[float, float]:
     """Return how little a constraint says of its literals, for sorting: bounds on sums leave most to choose."""
     return -len(group.literal_meta), -len(group.variable) / max(1, group.n_constraints)
@@ -129,10 +134,12 @@ def scores_of(program: Program, score: F64, group: ConstraintGroup, k: int) -> t
     place: I64 = np.arange(len(variables), dtype=np.int64)
     if (np.diff(variables) <= 0).any():
         variables, place = np.unique(variables, return_inverse=True)
-    number: I64 = program.var_ptr[group.example_of[k]] + variables.astype(np.int64)
+    place = place.reshape(-1).astype(np.int64, copy=False)
+    named = place, group.state[part], group.negated[part]
+    if len(variables) == program.n_variables:  # all there are, in order
+        number = np.arange(program.n_variables, dtype=np.int64)
+        return number, ConstraintScores(*named, program.state_ptr, score.copy())
+    number = program.var_ptr[group.example_of[k]] + variables.astype(np.int64)
     card = program.card[number]
-    ptr = np.zeros(len(number) + 1, dtype=np.int64)
-    np.cumsum(card, out=ptr[1:])
     own = score[runs(program.state_ptr[:-1][number], card)]
-    place = place.reshape(-1).astype(np.int64)
-    return number, ConstraintScores(place, group.state[part], group.negated[part], ptr, own)
+    return number, ConstraintScores(*named, pointers(card), own)

@@ -15,7 +15,7 @@ from ssvm_dsl.inference.verification.form import INFEASIBLE, Fault, refuse
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
-from ssvm_dsl.ir.ragged import first_largest, pointers, positions
+from ssvm_dsl.ir.ragged import first_largest, positions
 from ssvm_dsl.ir.solution import Solution, Stop
 
 
@@ -65,11 +65,10 @@ def best_states(program: Program, question: Question) -> I32:
     theta, examples, clamp = question.theta, question.examples, question.clamp
     variables = positions(program.var_ptr, examples)
     states = positions(program.state_ptr[program.var_ptr], examples)
-    card, node = program.card[variables], theta.node[states]
+    node, ptr = theta.node[states], program.own_state_ptr(examples)
     if program.allowed is not None:
         node = np.where(program.allowed[states], node, -np.inf)
-    ptr = pointers(card)
-    if not len(card):
+    if len(ptr) == 1:
         return np.zeros(0, np.int32)
     labels = first_largest(node, ptr).astype(np.int32)
     return labels if clamp is None else np.where(clamp[variables] >= 0, clamp[variables], labels).astype(np.int32)

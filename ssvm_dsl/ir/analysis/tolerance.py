@@ -33,7 +33,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I64, Bools
 from ssvm_dsl.ir.program import Program
-from ssvm_dsl.ir.ragged import pointers, positions
+from ssvm_dsl.ir.ragged import positions, reduced
 from ssvm_dsl.ir.theta import Theta
 
 #: A gap of at most this share of the spread is none.
@@ -80,9 +80,8 @@ class Terms:
         node = theta.node[positions(program.state_ptr[program.var_ptr], examples)]
         if program.allowed is not None:
             node = np.where(program.allowed[positions(program.state_ptr[program.var_ptr], examples)], node, -np.inf)
-        variables = positions(program.var_ptr, examples)
         owner = np.repeat(np.arange(len(ids)), program.var_ptr[ids + 1] - program.var_ptr[ids])
-        total.add(owner, *block_terms(node, pointers(program.card[variables])[:-1]))
+        total.add(owner, *block_terms(node, program.own_state_ptr(examples)[:-1]))
         for group, tables in zip(program.groups, theta.tables, strict=True):
             whole = group.shapes.count(examples) >= group.n_tables
             begin = np.arange(len(tables)) * group.n_configs
@@ -168,9 +167,11 @@ def block_terms(values: F64, starts: I64) -> tuple[F64, F64, Bools]:
     if not len(starts):
         return np.zeros(0), np.zeros(0), np.zeros(0, dtype=bool)
     finite = np.isfinite(values)
-    high = np.maximum.reduceat(np.where(finite, values, -np.inf), starts)
-    low = np.minimum.reduceat(np.where(finite, values, np.inf), starts)
-    any_left = high > -np.inf
-    high, low = np.where(any_left, high, 0.0), np.where(any_left, low, 0.0)
-    integers = np.logical_and.reduceat(~finite | (np.rint(values) == values), starts)
+    every = bool(finite.all())
+    high = reduced(np.maximum, values if every else np.where(finite, values, -np.inf), starts)
+    low = reduced(np.minimum, values if every else np.where(finite, values, np.inf), starts)
+    if not every:
+        any_left = high > -np.inf
+        high, low = np.where(any_left, high, 0.0), np.where(any_left, low, 0.0)
+    integers = reduced(np.logical_and, ~finite | (np.rint(values) == values), starts)
     return np.maximum(np.abs(high), np.abs(low)), high - low, integers

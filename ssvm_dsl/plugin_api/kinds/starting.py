@@ -14,7 +14,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.ir.constraints import ConstraintGroup
-from ssvm_dsl.ir.ragged import first_largest, owners
+from ssvm_dsl.ir.ragged import first_largest, owners, reduced
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,12 +74,12 @@ class ConstraintScores:
     def _best_but(self) -> F64:
         """Return the best score of the variable of each literal without the state that it names."""
         first = self.ptr[:-1]
-        best = np.maximum.reduceat(self.score, first)
+        best = reduced(np.maximum, self.score, first)
         owner = owners(self.ptr)
         top = self.score == best[owner]
         single = np.bincount(owner[top], minlength=self.n_variables) == 1
         below = np.where(top, -np.inf, self.score)
-        second = np.where(single, np.maximum.reduceat(below, first), best)
+        second = np.where(single, reduced(np.maximum, below, first), best)
         return np.where(self.score[self.entry] == best[self.place], second[self.place], best[self.place])
 
     def labels(self, true: Bools) -> I32 | None:
