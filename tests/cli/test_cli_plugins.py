@@ -229,6 +229,10 @@ def test_check_takes_what_plans_name(capsys, name):
     assert status in (0, 1), out
     assert "backend 'brute-force'" in out
     assert "bridge 'counts-to-states'" in out
+
+
+def test_check_looks_all_names_up_before_it_checks_one(capsys, monkeypatch):
+    monkeypatch.setattr("ssvm_dsl.testing.check_backend", lambda *_, **__: pytest.fail("checked"))
     status, _, err = inside(capsys, "plugins", "check", "brute-force", "through", "counts-to-stats")
     assert status == 2
     assert "did you mean 'counts-to-states'?" in err

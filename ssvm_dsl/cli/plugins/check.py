@@ -33,7 +33,8 @@ def run(args: Namespace) -> int:
     """
     from ssvm_dsl.inference.planning.plans import named_in
 
-    reports = [report for name in named_in(" ".join(args.name)) for report in _reports(args, name)]
+    named = [(name, _kits(args, name)) for name in named_in(" ".join(args.name))]  # all are known before one is checked
+    reports = [_check(args, kind, name, kit) for name, kits in named for kind, kit in kits.items()]
     if args.json:
         write_json(reports[0].summary() if len(reports) == 1 else [report.summary() for report in reports])
     else:
@@ -42,8 +43,8 @@ def run(args: Namespace) -> int:
     return 0 if all(report.ok for report in reports) else 1
 
 
-def _reports(args: Namespace, name: str) -> list[ConformanceReport]:
-    """Return the kits' reports on every plug-in of a name."""
+def _kits(args: Namespace, name: str) -> dict[str, Callable[..., ConformanceReport]]:
+    """Return the kits that check the plug-ins of a name, by their kinds."""
     from ssvm_dsl.cli.plugins.describe import find_all
     from ssvm_dsl.errors import PluginError
     from ssvm_dsl.registry import registry
@@ -59,7 +60,7 @@ def _reports(args: Namespace, name: str) -> list[ConformanceReport]:
     if not kits.keys() & set(kinds):
         what = "the conformance kits check backends, trainers, kinds of constraints and bridges"
         raise PluginError(f"{what}; '{name}' is a {', '.join(kinds)}")
-    return [_check(args, kind, name, kits[kind]) for kind in kinds if kind in kits]
+    return {kind: kits[kind] for kind in kinds if kind in kits}
 
 
 def _check(args: Namespace, kind: str, name: str, kit: Callable[..., ConformanceReport]) -> ConformanceReport:
