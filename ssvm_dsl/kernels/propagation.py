@@ -34,6 +34,8 @@ class SearchState(NamedTuple):
         Whether a factor is in the queue; False between two calls.
     trail : ndarray of int64, shape (S,)
         States that were dropped.
+    digit : ndarray of int64, shape (at least the variables of a factor,)
+        0 between two calls.
     """
 
     alive: Bools
@@ -42,6 +44,7 @@ class SearchState(NamedTuple):
     queue: I64
     queued: Bools
     trail: I64
+    digit: I64
 
 
 @njit(cache=True, nogil=True)
@@ -65,7 +68,11 @@ def take_states(lists: FactorLists, score: F64, pool: F64, alive: Bools, labels:
     n_factors, factor = len(lists.table), lists.factor
     queue, queued = np.empty(n_factors + 1, np.int64), np.zeros(n_factors, np.bool_)
     trail = np.empty(len(score), np.int64)
-    state = SearchState(alive, dead, np.zeros(len(score), np.bool_), queue, queued, trail)
+    arity = 0
+    for f in range(n_factors):
+        arity = max(arity, lists.slot_ptr[f + 1] - lists.slot_ptr[f])
+    digit = np.zeros(arity, np.int64)
+    state = SearchState(alive, dead, np.zeros(len(score), np.bool_), queue, queued, trail, digit)
     for f in range(n_factors):
         queue[f], queued[f] = f, True
     _drop(lists, pool, state, n_factors, 0, True)
@@ -118,7 +125,7 @@ def _drop(lists: FactorLists, pool: F64, state: SearchState, n_queued: int, size
     first : bool
         Whether no state has been taken yet.
     """
-    alive, dead, supported, queue, queued, trail = state
+    alive, dead, supported, queue, queued, trail, digit = state
     state_ptr, scope, factor = lists.state_ptr, lists.scope, lists.factor
     capacity, head = len(queue), 0
     while n_queued:
@@ -126,7 +133,7 @@ def _drop(lists: FactorLists, pool: F64, state: SearchState, n_queued: int, size
         head, n_queued = (head + 1) % capacity, n_queued - 1
         queued[f] = False
         lo, hi = lists.slot_ptr[f], lists.slot_ptr[f + 1]
-        _mark(lists, f, pool, alive, supported)
+        _mark(lists, f, pool, alive, supported, digit)
         for slot in range(lo, hi):
             u, left, before = scope[slot], 0, 0
             for at in range(state_ptr[u], state_ptr[u + 1]):
@@ -162,24 +169,22 @@ def _drop(lists: FactorLists, pool: F64, state: SearchState, n_queued: int, size
 
 
 @njit(cache=True, nogil=True)
-def _mark(lists: FactorLists, f: int, pool: F64, alive: Bools, supported: Bools) -> None:
-    """Mark the states that some joint state of factor f has which is left."""
+def _mark(lists: FactorLists, f: int, pool: F64, alive: Bools, supported: Bools, digit: I64) -> None:
+    """Mark the states that some joint state of factor f has which is left; ``digit`` counts them up, back to 0."""
     card, state_ptr, table = lists.card, lists.state_ptr, lists.table[f]
     scope, n_configs = lists.scope[lists.slot_ptr[f] : lists.slot_ptr[f + 1]], 1
     for v in scope:
         n_configs *= card[v]
+    last = len(scope) - 1
     for config in range(n_configs):
-        if pool[table + config] == -np.inf:
-            continue
-        rest, there = config, True
-        for k in range(len(scope) - 1, -1, -1):
-            v = scope[k]
-            there = there and alive[state_ptr[v] + rest % card[v]]
-            rest //= card[v]
-        if not there:
-            continue
-        rest = config
-        for k in range(len(scope) - 1, -1, -1):
-            v = scope[k]
-            supported[state_ptr[v] + rest % card[v]] = True
-            rest //= card[v]
+        there = pool[table + config] != -np.inf
+        for k in range(last, -1, -1):
+            there = there and alive[state_ptr[scope[k]] + digit[k]]
+        if there:
+            for k in range(len(scope)):
+                supported[state_ptr[scope[k]] + digit[k]] = True
+        for k in range(last, -1, -1):  # no division for each joint state
+            digit[k] += 1
+            if digit[k] < card[scope[k]]:
+                break
+            digit[k] = 0

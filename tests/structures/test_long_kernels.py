@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from clocks import ticking
 from ssvm_backends.graphs.deadline import chunks_until
+from ssvm_backends.structures.segmentations import semi_markov
 from ssvm_backends.structures.spanning_trees import trees_session
 from ssvm_backends.structures.spanning_trees.trees_session import TreesSession
 from ssvm_dsl import Arborescence, Dim, Factor, Hamming, Input, Label, Model, ProjectiveTree
@@ -89,3 +91,34 @@ def test_what_is_expected_to_fit_is_begun():
     assert found[-1][1] == 4
     assert [hi for _, hi in found[:-1]] == [lo for lo, _ in found[1:]]
     assert list(chunks_until(6, Limits(), seconds)) == [(0, 6)]
+
+
+def segmented(seed, sizes):
+    rng = np.random.default_rng(seed)
+    program = ground(Segments, [rng.normal(size=(n, 2)) for n in sizes]).program
+    tables = tuple(rng.normal(size=(group.n_tables, group.n_configs)) for group in program.groups)
+    return semi_markov.SemiMarkovSession(program), Theta.of(program, rng.normal(size=program.n_states), tables)
+
+
+@pytest.mark.parametrize("steps", [1, 50, 400])
+def test_segmentations_row_by_row_are_those_in_one_go(monkeypatch, steps):
+    session, theta = segmented(0, (1, 30, 2, 17))
+    whole = session.solve(Question(theta))
+    monkeypatch.setattr(semi_markov, "STEPS", steps)
+    slices = session.solve(Question(theta, limits=Limits(time=LONG)))
+    np.testing.assert_array_equal(slices.labels, whole.labels)
+    np.testing.assert_array_equal(slices.score, whole.score)
+    node = np.where(np.arange(len(theta.node)) == 0, -np.inf, theta.node)
+    node[1] = -np.inf  # of the first variable no class is left
+    none = Question(Theta(node, theta.pool, theta.tables, theta.const), limits=Limits(time=LONG))
+    assert (session.solve(none).score > -np.inf).tolist() == [False, True, True, True]
+
+
+def test_a_long_segmentation_looks_at_the_clock(monkeypatch):
+    monkeypatch.setattr(semi_markov, "STEPS", 40)
+    session, theta = segmented(0, (3, 400))
+    for time in (0.02, 0.1):
+        with ticking() as clock:
+            found = session.solve(Question(theta, limits=Limits(time=time)))
+        assert found.stop.tolist() == [Stop.FINISHED, Stop.TIME]
+        assert clock.looks < 1000 * time + 10

@@ -112,7 +112,7 @@ def _repaired(program: Program, theta: Theta, labels: I32) -> tuple[I32, Bools, 
     if hard.n_factors:
         out, dead = hard.labels(theta.node)
         impossible |= _any_of(dead, ptr)
-    every = Repair(program, theta, out)
+    every = Repair(program, theta, out, hard)
     bad = ~every.run(until, rounds=1)
     out = every.labels
     for i in np.flatnonzero(bad & ~impossible).tolist() if program.constraints else []:

@@ -36,11 +36,13 @@ class Repair:
         Its scores; ``-inf`` where masks and clamps rule a state out.
     labels : ndarray of int32, shape (V,)
         To begin with; not written to.
+    hard : HardFactors, optional
+        Those of the program, where they are there already.
     """
 
-    def __init__(self, program: Program, theta: Theta, labels: I32) -> None:
+    def __init__(self, program: Program, theta: Theta, labels: I32, hard: HardFactors | None = None) -> None:
         self.program, self.theta, self.labels = program, theta, labels.copy()
-        self.hard = HardFactors.of(program, theta)
+        self.hard = HardFactors.of(program, theta) if hard is None else hard
         largest = max((_size(theta.node[part]) for part in slices(len(theta.node))), default=0.0)
         self._score, self._number = theta.node.copy(), 0
         self._worth, self._rng = largest + 1.0, np.random.default_rng(0)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
-from ssvm_dsl.ir.ragged import pointers
+from ssvm_dsl.ir.ragged import owners, pointers
 from ssvm_dsl.pausing import pause
 
 if TYPE_CHECKING:
@@ -204,8 +204,8 @@ def _adjacency(card: I32, slot_ptr: I64, scope: I32) -> tuple[I64, I32]:
     free = card[scope] > 1
     shape = len(slot_ptr) - 1, len(card)
     rows = csr_array((np.ones(int(free.sum()), dtype=np.int32), (owner[free], scope[free])), shape=shape)
-    pairs = (rows.T @ rows).tocoo()
-    apart = pairs.coords[0] != pairs.coords[1]
-    ends = pairs.coords[0][apart], pairs.coords[1][apart]
-    graph = csr_array((np.ones(len(ends[0]), dtype=np.int8), ends), shape=(len(card), len(card)))
-    return graph.indptr.astype(np.int64), graph.indices.astype(np.int32)
+    pairs = (rows.T @ rows).tocsr()
+    pairs.sort_indices()
+    one = owners(pairs.indptr)
+    apart = pairs.indices != one
+    return pointers(np.bincount(one[apart], minlength=len(card))), pairs.indices[apart].astype(np.int32)

@@ -56,8 +56,10 @@ def segment_ways(n: int, k: int, longest: int, row: int) -> Ways:
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def sweep_up(task: int, scores: SpanScores, i: int, c: int, work: SpanWork, items: Items) -> None:
-    """Make all items, from the first one on.
+def sweep_up(
+    task: int, scores: SpanScores, i: int, c: int, work: SpanWork, items: Items, rows: tuple[int, int]
+) -> None:
+    """Make items, from the first row on or where it was left.
 
     Parameters
     ----------
@@ -70,12 +72,48 @@ def sweep_up(task: int, scores: SpanScores, i: int, c: int, work: SpanWork, item
         As :func:`~ssvm_backends.structures.segmentations.segment_scores.prepare` has written it.
     items : Items
         At least (2 n + 1) k.
+    rows : tuple of int
+        The first row to make, and the one after the last; ``(0, 2 n + 1)`` for all.
     """
     n, k, longest = scores.seg.n[c], scores.seg.n_classes[c], scores.seg.longest[c]
-    items.value[:k] = 0.0
-    for row in range(1, 2 * n + 1):
+    if rows[0] == 0:
+        items.value[:k] = 0.0
+    for row in range(max(rows[0], 1), rows[1]):
         fill_row(scores, i, c, work, row)
         join_rows(task, items, row * k, segment_ways(n, k, longest, row), work.row, work.share)
+
+
+@njit(cache=True, nogil=True)
+def make_rows(
+    scores: SpanScores, i: int, c: int, work: SpanWork, items: Items, rows: tuple[int, int], labels: I32
+) -> float:
+    """Make some rows of items; return the best score once all are made, ``-inf`` as soon as there is no segmentation.
+
+    Parameters
+    ----------
+    scores : SpanScores
+    i, c : int
+        The example, and which segmentation.
+    work : SpanWork
+        Written; the same for all rows of a segmentation.
+    items : Items
+        Likewise.
+    rows : tuple of int
+        As of :func:`sweep_up`.
+    labels : ndarray of int32
+        The labels of the example: written once all rows are made.
+    """
+    n, k, base = scores.seg.n[c], scores.seg.n_classes[c], work.base
+    if rows[0] == 0:
+        base[0] = prepare(scores, i, c, work)
+    if base[0] == -np.inf or n == 0:
+        return base[0]
+    sweep_up(BEST, scores, i, c, work, items, rows)
+    if rows[1] <= 2 * n:
+        return 0.0
+    if items.value[2 * n * k] > -np.inf:
+        trace(scores, i, c, work, items.value, labels)
+    return base[0] + items.value[2 * n * k]
 
 
 @njit(cache=True, nogil=True)
@@ -111,19 +149,10 @@ def best_segmentations(
     for e in range(len(ids)):
         mine = labels[label_ptr[e] :]
         for c in range(seg.ptr[ids[e]], seg.ptr[ids[e] + 1]):
-            n, k = seg.n[c], seg.n_classes[c]
-            base = prepare(scores, ids[e], c, work)
-            if base == -np.inf:
-                feasible[e] = False
-                continue
-            if n == 0:
-                continue
-            sweep_up(BEST, scores, ids[e], c, work, items)
-            if items.value[2 * n * k] == -np.inf:
-                feasible[e] = False
-                continue
-            worth[e] += base + items.value[2 * n * k]
-            trace(scores, ids[e], c, work, items.value, mine)
+            n = seg.n[c]
+            best = make_rows(scores, ids[e], c, work, items, (0, 2 * n + 1), mine)
+            feasible[e] &= best > -np.inf
+            worth[e] += best
 
 
 @njit(cache=True, nogil=True)

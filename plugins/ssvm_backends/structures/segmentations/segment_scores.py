@@ -110,6 +110,8 @@ class SpanWork(NamedTuple):
         How likely these scores are part of the segmentation.
     run : ndarray of float64, shape (at least K,)
         What the positions of a segment after its first one score.
+    base : ndarray of float64, shape (1,)
+        What spans score that are no segments.
     """
 
     begin: F64
@@ -119,6 +121,7 @@ class SpanWork(NamedTuple):
     row: F64
     share: F64
     run: F64
+    base: F64
 
 
 @njit(cache=True, nogil=True)
@@ -137,7 +140,7 @@ def work_space(n: int, k: int, longest: int) -> SpanWork:
     row = max(longest, k) * k
     return SpanWork(
         np.empty(n * k), np.empty(n * k), np.empty(longest * k), np.empty(n + 1, np.int64),
-        np.empty(row), np.empty(row), np.empty(k),
+        np.empty(row), np.empty(row), np.empty(k), np.empty(1),
     )  # fmt: skip
 
 

@@ -15,10 +15,11 @@ import numpy as np
 
 from ssvm_backends.graphs.deadline import chunks_until
 from ssvm_backends.structures.packing import CALL
-from ssvm_backends.structures.segmentations.segment_scores import Segmented
+from ssvm_backends.structures.segmentations.segment_scores import Segmented, SpanScores, work_space
 from ssvm_backends.structures.session import places_of, variables_without_literals
 from ssvm_dsl.errors import PluginError
 from ssvm_dsl.ir import (
+    I32,
     Ability,
     CountTables,
     Marginals,
@@ -30,16 +31,20 @@ from ssvm_dsl.ir import (
     Solution,
     Stop,
     Task,
+    owners,
     pointers,
     score_labels,
     segment_links,
     segment_variables,
 )
 from ssvm_dsl.kernels import pack
-from ssvm_dsl.plugin_api import CompiledOracle, Verdict
+from ssvm_dsl.plugin_api import Clock, CompiledOracle, Verdict
 
 #: Operations for each class of a span or of a transition.
 SPAN = 4.0
+
+#: Classes of spans and transitions between two looks at the clock.
+STEPS = 2**22
 
 
 class SemiMarkov:
@@ -82,7 +87,9 @@ class SemiMarkovSession:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.free, self.places = variables_without_literals(program), places_of(program)
-        self.segmented = _segmented(program)
+        self.segmented = seg = _segmented(program)
+        steps = seg.n * seg.n_classes * (seg.longest + seg.n_classes)
+        self._steps = np.asarray(np.bincount(owners(seg.ptr), steps, program.n_examples), dtype=np.float64)
 
     def solve(self, question: Question) -> Solution:
         """Answer ``map``, ``map_clamped``, ``kbest`` or ``marginals``; see :class:`~ssvm_dsl.plugin_api.Session`."""
@@ -97,23 +104,50 @@ class SemiMarkovSession:
         program, theta = self.program, question.theta
         ids, node, ptr = question.ids(program), question.masked_node(program), question.label_ptr(program)
         labels, reached = np.zeros(int(ptr[-1]), dtype=np.int32), 0
-        feasible = np.zeros(len(ids), dtype=bool)
+        feasible, clock = np.zeros(len(ids), dtype=bool), Clock.start(question.limits)
         for lo, hi in chunks_until(len(ids), question.limits):
             part, worth = ids[lo:hi], np.zeros(hi - lo)
             best_states(self.places, self.free, node, part, ptr[lo:], labels, feasible[lo:hi])
-            best_segmentations(self.segmented, theta.pool, node, part, ptr[lo:], labels, feasible[lo:hi], worth)
-            reached = hi
+            if question.limits.time is None or self._steps[part].max() <= STEPS:
+                best_segmentations(self.segmented, theta.pool, node, part, ptr[lo:], labels, feasible[lo:hi], worth)
+                reached = hi
+                continue
+            for e in range(lo, hi):
+                best = self._by_rows(SpanScores(self.segmented, theta.pool, node), int(ids[e]), labels[ptr[e] :], clock)
+                if best is None:
+                    break
+                feasible[e] &= best > -np.inf
+                reached = e + 1
         score = np.where(feasible, score_labels(program, theta, labels, ids), -np.inf)
         score[reached:] = np.nan  # not reached in time
         return Solution.exact(labels, score)
+
+    def _by_rows(self, scores: SpanScores, i: int, labels: I32, clock: Clock) -> float | None:
+        """Write the best segmentations of an example, with looks at the clock; return their score, ``None`` if late."""
+        from ssvm_backends.graphs.recursions import Items
+        from ssvm_backends.structures.segmentations.best_segments import make_rows
+
+        seg, best, none = self.segmented, 0.0, np.empty(0)
+        for c in range(seg.ptr[i], seg.ptr[i + 1]):
+            n, k, longest = int(seg.n[c]), int(seg.n_classes[c]), int(seg.longest[c])
+            work = work_space(n, k, longest)
+            items = Items(np.empty((2 * n + 1) * k), none, none, np.empty(0, np.int64))
+            at_a_time, end = 2 * max(1, STEPS // (k * (longest + k))), 2 * n + 1
+            for row in range(0, end, at_a_time):
+                if clock.over:
+                    return None
+                found = make_rows(scores, i, c, work, items, (row, min(row + at_a_time, end)), labels)
+                if found == -np.inf:
+                    return found
+            best += found
+        return best
 
     def compiled(self) -> CompiledOracle:
         """Return the oracle for trainers that call it inside their own kernels."""
         from ssvm_backends.structures.segmentations.segment_oracle import segment_oracle
 
-        seg, n = self.segmented, max(self.program.n_examples, 1)
-        work = CALL + SPAN * float((seg.n * seg.n_classes * (seg.longest + seg.n_classes)).sum()) / n
-        return CompiledOracle(segment_oracle, *pack(self.free, *seg), 0, work)
+        work = CALL + SPAN * float(self._steps.mean()) if len(self._steps) else CALL
+        return CompiledOracle(segment_oracle, *pack(self.free, *self.segmented), 0, work)
 
     def _kbest(self, question: Question) -> Solution:
         from ssvm_backends.structures.segmentations.kbest_segments import kbest_segmentations

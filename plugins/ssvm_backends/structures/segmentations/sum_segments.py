@@ -247,7 +247,7 @@ def sum_segmentations(seg: Segmented, pool: F64, node: F64, ids: I64, answer: Se
             if n == 0:
                 continue
             if base > -np.inf:
-                sweep_up(SUM, scores, i, c, work, items)
+                sweep_up(SUM, scores, i, c, work, items, (0, 2 * seg.n[c] + 1))
                 total = items.value[2 * n * k]
             log_z[e] += base + total
             if total > -np.inf:
