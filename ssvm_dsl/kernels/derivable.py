@@ -1,10 +1,12 @@
-"""Whether labels are a tree that a grammar derives."""
+"""Whether labels are a tree that a grammar derives, and some tree of so many words."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from ssvm_dsl.array_types import I32, I64
+from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.kernels.compiling.jit import njit
 
 
@@ -86,3 +88,117 @@ def division(span: I32, i: int, j: int, from_left: bool) -> int:
         if span[i, e] > 0:
             return e + 1
     return i + 1
+
+
+class ParseLengths(NamedTuple):
+    """How each symbol comes to so many words, for up to n words and S symbols; the first way that is found.
+
+    Parameters
+    ----------
+    there : ndarray of bool, shape (n + 1, S)
+        Whether a symbol has parses of so many words.
+    chain : ndarray of int32, shape (n + 1, S)
+        1 and the number of a chain with this top; 0 where there is none.
+    rule : ndarray of int32, shape (n + 1, S)
+        1 and the number of a rule with this left side; 0 where there is none.
+    split : ndarray of int32, shape (n + 1, S)
+        The words of its first child.
+    """
+
+    there: Bools
+    chain: I32
+    rule: I32
+    split: I32
+
+
+@njit(cache=True, nogil=True)
+def parse_lengths(grammar, n: int, most: int) -> ParseLengths:  # type: ignore[no-untyped-def]
+    """Return how symbols come to up to n words; longer ones are left out after so many looks at rules.
+
+    Parameters
+    ----------
+    grammar : GrammarArrays
+    n, most : int
+    """
+    shape, looks = (n + 1, len(grammar.is_part)), 0
+    zeros = np.zeros((3, *shape), dtype=np.int32)
+    known = ParseLengths(np.zeros(shape, dtype=np.bool_), zeros[0], zeros[1], zeros[2])
+    for symbol in grammar.tag_symbol:
+        known.there[1, symbol] = True
+    for c in grammar.pair_chain:
+        known.there[1, grammar.chain_top[c]] = True
+    for m in range(2, n + 1):
+        rule, split = known.rule[m], known.split[m]
+        for r in range(len(grammar.left)):
+            a = 1
+            while rule[grammar.left[r]] == 0 and a < m:
+                if known.there[a, grammar.first[r]] and known.there[m - a, grammar.second[r]]:
+                    rule[grammar.left[r]], split[grammar.left[r]] = r + 1, a
+                a += 1
+            looks += a
+        for s in range(len(rule)):
+            known.there[m, s] = grammar.is_part[s] and rule[s] > 0
+        for c in range(len(grammar.chain_top)):
+            if rule[grammar.chain_bottom[c]] > 0:
+                known.there[m, grammar.chain_top[c]], known.chain[m, grammar.chain_top[c]] = True, c + 1
+        if looks > most:
+            break
+    return known
+
+
+@njit(cache=True, nogil=True)
+def write_parse(grammar, known: ParseLengths, tag: F64, word: F64, labels: I32, n_digits: int) -> bool:  # type: ignore[no-untyped-def]
+    """Write a parse of a sentence, each word with the best tag that there is room for; return whether there is one.
+
+    Parameters
+    ----------
+    grammar : GrammarArrays
+    known : ParseLengths
+        Of as many words.
+    tag : ndarray of float64, shape (T, L)
+        What each tag scores.
+    word : ndarray of float64, shape (T, K + 1)
+        What phrases of a single word score, the first where it is none.
+    labels : ndarray of int32, shape (T + T^2 + 2 T,)
+        Tags, phrases and both digits of rules; zeros before.
+    n_digits : int
+    """
+    n = len(tag)
+    span = labels[n : n + n * n].reshape((n, n))
+    high, low = labels[n + n * n : 2 * n + n * n], labels[2 * n + n * n :]
+    stack, waiting = np.empty((n + 1, 3), dtype=np.int64), 0
+    for s in range(len(grammar.is_start)):
+        if grammar.is_start[s] and known.there[n, s] and (n == 1 or known.chain[n, s] > 0):
+            stack[0, 0], stack[0, 1], stack[0, 2], waiting = 0, n - 1, s, 1
+    if waiting == 0:
+        return False
+    while waiting:
+        waiting -= 1
+        i, j, symbol = stack[waiting, 0], stack[waiting, 1], stack[waiting, 2]
+        m = j - i + 1
+        if m == 1:
+            write_word(grammar, symbol, tag[i], word[i], labels[i : i + 1], span[i, i : i + 1])
+            continue
+        below = symbol
+        if not grammar.is_part[symbol]:
+            span[i, j] = known.chain[m, symbol]
+            below = grammar.chain_bottom[span[i, j] - 1]
+        r, k = known.rule[m, below] - 1, i + known.split[m, below]
+        high[k], low[k] = (r + 1) // n_digits, (r + 1) % n_digits
+        stack[waiting, 0], stack[waiting, 1], stack[waiting, 2] = i, k - 1, grammar.first[r]
+        stack[waiting + 1, 0], stack[waiting + 1, 1], stack[waiting + 1, 2] = k, j, grammar.second[r]
+        waiting += 2
+    return True
+
+
+@njit(cache=True, nogil=True)
+def write_word(grammar, symbol: int, tag: F64, word: F64, mine: I32, chain: I32) -> None:  # type: ignore[no-untyped-def]
+    """Write the best tag of a word below a symbol, and the chain between them, 0 for none."""
+    best, found = -np.inf, False
+    for t in range(len(tag)):
+        if grammar.tag_symbol[t] == symbol and (not found or tag[t] + word[0] > best):
+            best, found, mine[0], chain[0] = tag[t] + word[0], True, t, 0
+    for p in range(len(grammar.pair_chain)):
+        c, t = grammar.pair_chain[p], grammar.pair_tag[p]
+        if grammar.chain_top[c] == symbol and (not found or tag[t] + word[c + 1] > best):
+            best, found, mine[0], chain[0] = tag[t] + word[c + 1], True, t, c + 1

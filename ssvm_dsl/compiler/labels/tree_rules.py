@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,12 @@ from ssvm_dsl.ir.grammar_arrays import GrammarArrays
 from ssvm_dsl.lang.grammars.binarizing import LEFT
 from ssvm_dsl.lang.grammars.grammar import Grammar
 from ssvm_dsl.lang.grammars.in_numbers import grammar_numbers
+
+if TYPE_CHECKING:
+    from ssvm_dsl.plugin_api.kinds.starting import ConstraintScores
+
+#: Looks at rules, and where they divide, that some tree of a sentence is searched for with, at most.
+MOST_LOOKS = 2**26
 
 
 def shared_arrays(grammar: Grammar) -> dict[str, NDArray[Any]]:
@@ -54,6 +60,24 @@ class TreeRules:
             span = np.ascontiguousarray(mine[n : n + n * n]).reshape(n, n)
             out[k] = not is_parse(self.grammar, np.ascontiguousarray(mine[:n]), span, code, self.from_left)
         return out
+
+    def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
+        """Return some tree of as many words, with the best tags (see :class:`~ssvm_dsl.plugin_api.StartingKind`)."""
+        from ssvm_dsl.kernels.derivable import parse_lengths, write_parse
+
+        n, labels = int(group.meta["n"][k]), np.zeros(scores.n_variables, dtype=np.int32)
+        if n == 0:
+            return labels if not len(scores.place) else None
+        first = scores.ptr[scores.place]
+        spans = first[n : n + n * n : n + 1]
+        tag = scores.score[first[:n, None] + np.arange(len(self.grammar.tag_symbol))]
+        word = scores.score[spans[:, None] + np.arange(len(self.grammar.chain_top) + 1)]
+        mine = np.zeros(len(first), dtype=np.int32)
+        known = parse_lengths(self.grammar, n, MOST_LOOKS)
+        if not write_parse(self.grammar, known, tag, word, mine, self.n_digits):
+            return None
+        labels[scores.place] = mine
+        return labels
 
     def violated(self, group: ConstraintGroup, true: Bools) -> Bools:
         """Raise: the truth of the literals does not tell."""

@@ -30,8 +30,11 @@ from ssvm_dsl.ir import (
 )  # fmt: skip
 from ssvm_dsl.plugin_api import Verdict
 
-#: Operations, and seconds, for each rule and division of a span; operations of a call besides.
-RULE, SECONDS, CALL = 0.2, 4e-10, 1e5
+#: Operations for each rule and division of a span; operations of a call besides.
+RULE, CALL = 0.2, 1e5
+
+#: Seconds for each rule and division of a span, and for each division.
+SECONDS, DIVISION = 6e-10, 4e-8
 
 
 #: The kind of constraints that labels of trees have.
@@ -73,6 +76,7 @@ class CkySession:
 
     def __init__(self, program: Program) -> None:
         self.program, self.parsed, self.places = program, ParsedProgram.of(program), places_of(program)
+        self.seconds = SECONDS * self.parsed.work + DIVISION * self.parsed.divisions
 
     def solve(self, question: Question) -> Solution:
         """Answer ``map``, ``map_clamped``, ``kbest`` or ``marginals``; see :class:`~ssvm_dsl.plugin_api.Session`."""
@@ -84,7 +88,7 @@ class CkySession:
         program, theta = self.program, question.theta
         ids, node, ptr = question.ids(program), question.masked_node(program), question.label_ptr(program)
         labels, feasible, reached = np.zeros(int(ptr[-1]), dtype=np.int32), np.zeros(len(ids), dtype=bool), 0
-        for lo, hi in chunks_until(len(ids), question.limits, SECONDS * self.parsed.work[ids]):
+        for lo, hi in chunks_until(len(ids), question.limits, self.seconds[ids]):
             for k in range(lo, hi):
                 feasible[k] = self.best_labels(int(ids[k]), node, theta.pool, labels[ptr[k] : ptr[k + 1]])
             reached = hi
@@ -117,7 +121,7 @@ class CkySession:
         rows = [pointers(group.shapes.counts[ids]) for group in program.groups]
         tables = [np.zeros((int(ptr[-1]), g.n_configs)) for ptr, g in zip(rows, program.groups, strict=True)]
         node = question.masked_node(program)
-        for lo, hi in chunks_until(n, question.limits, 4 * SECONDS * self.parsed.work[ids]):
+        for lo, hi in chunks_until(n, question.limits, 4 * self.seconds[ids]):
             for k in range(lo, hi):
                 mine = [table[ptr[k] : ptr[k + 1]] for table, ptr in zip(tables, rows, strict=True)]
                 log_z[k] = self._shares(int(ids[k]), node, question.theta.pool, out[start[k] : start[k + 1]], mine)

@@ -29,6 +29,8 @@ class ParsedProgram:
         Variables that belong to no label of trees.
     work : ndarray of float64, shape (B,)
         Rules times divisions of spans of each example.
+    divisions : ndarray of float64, shape (B,)
+        Divisions of spans of each example.
     pool_start : ndarray of int64
         Where in the pool the tables of each group of factors begin.
     """
@@ -39,6 +41,7 @@ class ParsedProgram:
     grammars: list[GrammarArrays]
     free: Bools
     work: F64
+    divisions: F64
     pool_start: I64
 
     @classmethod
@@ -51,14 +54,15 @@ class ParsedProgram:
             There are factors of another form.
         """
         group, number = np.full(program.n_examples, -1), np.zeros(program.n_examples, np.int64)
-        work, grammars = np.zeros(program.n_examples), []
+        work, divisions, grammars = np.zeros(program.n_examples), np.zeros(program.n_examples), []
         for g, one in enumerate(program.constraints):
             group[one.example_of], number[one.example_of] = g, np.arange(one.n_constraints)
             grammars.append(GrammarArrays(**{name: one.shared[name] for name in GrammarArrays._fields}))
-            work[one.example_of] = one.meta["n"].astype(np.float64) ** 3 / 6 * len(grammars[-1].left)
+            divisions[one.example_of] = one.meta["n"].astype(np.float64) ** 3 / 6
+            work[one.example_of] = divisions[one.example_of] * len(grammars[-1].left)
         sizes = [one.n_tables * one.n_configs for one in program.groups]
         start = pointers(np.array(sizes, dtype=np.int64))
-        made = cls(program, group, number, grammars, variables_without_literals(program), work, start)
+        made = cls(program, group, number, grammars, variables_without_literals(program), work, divisions, start)
         made._check()
         return made
 
