@@ -205,4 +205,5 @@ def distinct(X: Any, Y: NDArray[Any], weight: F64) -> DistinctRows:
             places.setdefault(key, []).append(i)
     groups = [places[key] for key in sorted(places)]
     first = np.array([group[0] for group in groups], dtype=np.int64)
-    return DistinctRows(first, np.array([weight[group].sum() for group in groups]), len(Y))
+    total = [weight[group].sum() if len(group) > 1 else weight[group[0]] for group in groups]
+    return DistinctRows(first, np.array(total), len(Y))

@@ -123,6 +123,10 @@ def _check_nul(label: Label, value: object, ends: bool, i: int) -> None:
 
 
 def _single_values(label: Label, values: Sequence[Any]) -> list[NDArray[Any]]:
+    kinds = set(map(type, values))
+    if len(kinds) == 1 and issubclass(next(iter(kinds)), int | float | np.number):  # no look at each
+        together = np.asarray(list(values))
+        return [together] if together.dtype != object else [_alone(value) for value in values]
     values = [_unpacked(value) for value in values]
     for i, value in enumerate(values):
         if np.ndim(value) != 0 or is_sparse(value):

@@ -16,6 +16,7 @@ from ssvm_dsl.inference.starting.labelling import Start, starting_labelling
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
+from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.ir.solution import Primal, Solution, Stop
 
 #: Tasks that a labelling answers.
@@ -81,7 +82,7 @@ def unanswered(program: Program, question: Question, why: Stop = Stop.TIME) -> S
 def _add_labels(program: Program, question: Question, solution: Solution, missing: np.ndarray, start: Start) -> None:
     """Write starting labellings for some examples; those of the first row, for the k best."""
     ptr = question.label_ptr(program)
-    inner = np.concatenate([np.arange(*ptr[i : i + 2]) for i in missing])
+    inner = members(ptr, missing)
     labels = solution.labels if solution.labels.ndim == 1 else solution.labels[0]
     labels[inner] = start.labels
     solution.best[missing] = start.score

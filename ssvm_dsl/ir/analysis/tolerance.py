@@ -33,7 +33,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I64, Bools
 from ssvm_dsl.ir.program import Program
-from ssvm_dsl.ir.ragged import positions, reduced
+from ssvm_dsl.ir.ragged import positions, reduced, slices
 from ssvm_dsl.ir.theta import Theta
 
 #: A gap of at most this share of the spread is none.
@@ -164,8 +164,16 @@ def block_terms(values: F64, starts: I64) -> tuple[F64, F64, Bools]:
     starts : ndarray of int64, shape (n,)
         Where each (not empty) block starts.
     """
-    if not len(starts):
-        return np.zeros(0), np.zeros(0), np.zeros(0, dtype=bool)
+    n, ends = len(starts), np.append(starts, len(values))
+    size, spread, integers = np.zeros(n), np.zeros(n), np.zeros(n, dtype=bool)
+    for part in slices(n):  # as much as the processor's cache holds, about
+        lo, hi = int(ends[part.start]), int(ends[min(part.stop, n)])
+        size[part], spread[part], integers[part] = _few_block_terms(values[lo:hi], starts[part] - lo)
+    return size, spread, integers
+
+
+def _few_block_terms(values: F64, starts: I64) -> tuple[F64, F64, Bools]:
+    """Return what :func:`block_terms` does, at once; there is a block."""
     finite = np.isfinite(values)
     every = bool(finite.all())
     high = reduced(np.maximum, values if every else np.where(finite, values, -np.inf), starts)
