@@ -23,6 +23,7 @@ from ssvm_dsl import (
     Exactly,
     Factor,
     Forbid,
+    Grammar,
     Hamming,
     Input,
     Label,
@@ -30,6 +31,7 @@ from ssvm_dsl import (
     Linear,
     Matching,
     Model,
+    ParseTree,
     Path,
     ProjectiveTree,
     StructuredSVM,
@@ -38,7 +40,9 @@ from ssvm_dsl import (
     complete,
     cross,
     grid,
+    leaves,
     pairs,
+    rules,
 )
 from standard import matching
 
@@ -336,6 +340,44 @@ class Parts(Model):
     loss = Hamming(y)
 
 
+#: Every symbol divides into any two of symbols and tags.
+ANY = Grammar.from_trees(
+    [
+        ParseTree.of(f"(S ({top} {one} {other}) (N w))")
+        for top in "AB"
+        for one in ("(A (N w) (N w))", "(B (V w) (V w))", "(N w)", "(V w)")
+        for other in ("(A (N w) (V w))", "(B (V w) (N w))", "(N w)", "(V w)")
+    ]
+)
+
+
+class Parsed(Model):
+    T = Dim()
+    x = Input(T, 3)
+    y = Label(T, grammar=ANY)
+    leaf = Factor(leaves(y), features=x)
+    rule = Factor(rules(y))
+    loss = Hamming(y)
+
+
+def derived(x, y):
+    def right(tree):
+        inner = tree.trees
+        return all(one.label in "ABNV" and right(one) for one in inner) and len(inner) in (0, 2)
+
+    return len(y.words) == len(x) and y.label == "S" and right(y) and y.trees[1].label == "N"
+
+
+def _parsed(n, rng):
+    def tree(n):
+        if n == 1:
+            return f"({rng.choice(['N', 'V'])} w)"
+        k = 1 if rng.random() < 0.2 else n // 2  # not deep
+        return f"({rng.choice(['A', 'B'])} {tree(k)} {tree(n - k)})"
+
+    return rng.normal(size=(n, 3)), ParseTree.of(f"(S {tree(n - 1)} (N w))")
+
+
 def plain(states):
     def example(n, rng):
         return rng.normal(size=(n, 3)), rng.integers(states, size=n)
@@ -435,6 +477,7 @@ STRUCTURES = {
     "circuit": Structure(Round, _both_ways, circuit(every=False), (3, 12, 60)),
     "tour": Structure(Tour, _both_ways, circuit(every=True), (3, 10, 60), hard=True),
     "rows": Structure(Rows, _weights, rows, (3, 50, 1000), hard=True),
+    "parses": Structure(Parsed, _parsed, derived, (3, 30, 300)),
     "latent": Structure(Parts, _parts, anything, (3, 100, 3000)),
 }
 

@@ -130,12 +130,13 @@ def parse_lengths(grammar, n: int, most: int) -> ParseLengths:  # type: ignore[n
     for m in range(2, n + 1):
         rule, split = known.rule[m], known.split[m]
         for r in range(len(grammar.left)):
-            a = 1
-            while rule[grammar.left[r]] == 0 and a < m:
-                if known.there[a, grammar.first[r]] and known.there[m - a, grammar.second[r]]:
-                    rule[grammar.left[r]], split[grammar.left[r]] = r + 1, a
-                a += 1
-            looks += a
+            left, d = grammar.left[r], 0
+            while rule[left] == 0 and d < m:  # halves first: trees are not deep
+                a = m // 2 + ((d + 1) // 2 if d % 2 == 1 else -(d // 2))
+                if 0 < a < m and known.there[a, grammar.first[r]] and known.there[m - a, grammar.second[r]]:
+                    rule[left], split[left] = r + 1, a
+                d += 1
+            looks += d
         for s in range(len(rule)):
             known.there[m, s] = grammar.is_part[s] and rule[s] > 0
         for c in range(len(grammar.chain_top)):
