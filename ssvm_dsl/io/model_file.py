@@ -5,6 +5,7 @@ Nothing in the file is executed: no pickle, and user functions are referred to b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,10 @@ VERSION = 4
 
 #: Largest number of examples, or strength of regularisation, of a certificate.
 MOST = 1e300
+
+#: Most weights of a file that holds only those that are not 0: such a file is small, and what it unfolds to must not
+#: fill the memory.
+MOST_SPREAD = 2**27
 
 #: Numbers of a certificate.
 CERTIFICATE = 6
@@ -68,7 +73,7 @@ def write_model(path: Path, model: SavedModel) -> None:
     TypeError
         A parameter cannot be written as JSON.
     """
-    arrays: dict[str, NDArray[Any]] = {"coef": model.coef}
+    arrays = _weight_arrays(model.coef)
     if model.certificate is not None:
         arrays["certificate"] = model.certificate
     learnt: dict[str, dict[str, Any]] = {}
@@ -115,7 +120,7 @@ def read_model(path: Path) -> SavedModel:
             }
             for source, state in content["fitted"].items()
         }
-        coef = _coef(path, arrays["coef"], blocks)
+        coef = _coef(path, arrays, blocks)
         declaration, given = str(content["declaration"]), content["report"] is None
         if given and ("certificate" in arrays or content["stream"] is not None):
             raise FileFormatError(f"{path}: a certificate or a stream without the report of a fit")
@@ -130,6 +135,18 @@ def read_model(path: Path) -> SavedModel:
         raise FileFormatError(f"{path}: not a saved model ({type(err).__name__}: {err})") from err
 
 
+def _spread(path: Path, places: NDArray[Any], values: NDArray[Any], size: int) -> NDArray[Any]:
+    """Return weights of which a file holds those that are not 0."""
+    known = places.ndim == 1 and places.shape == values.shape and places.dtype == np.int64
+    if not (known and size <= MOST_SPREAD) or (len(places) and (places[0] < 0 or places[-1] >= size)):
+        raise FileFormatError(f"{path}: expected places among {size} weights (at most {MOST_SPREAD}) and their values")
+    if (np.diff(places) <= 0).any():
+        raise FileFormatError(f"{path}: expected places of weights that rise")
+    coef = np.zeros(size, values.dtype)
+    coef[places] = values
+    return coef
+
+
 def _block(entry: dict[str, Any]) -> Block:
     bound = -np.inf if entry["lower_bound"] is None else float(entry["lower_bound"])
     if not all(type(number) is int for number in (entry["offset"], *entry["shape"])):
@@ -137,8 +154,17 @@ def _block(entry: dict[str, Any]) -> Block:
     return Block(str(entry["name"]), entry["offset"], tuple(entry["shape"]), bound, entry["feature_axis"])
 
 
-def _coef(path: Path, coef: NDArray[Any], blocks: tuple[Block, ...]) -> NDArray[np.float64]:
+def _weight_arrays(coef: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
+    """Return the weights as a file holds them: where most are 0, the others and their places."""
+    places = np.flatnonzero(coef)
+    if 2 * len(places) >= len(coef) or len(coef) > MOST_SPREAD:
+        return {"coef": coef}
+    return {"coef_places": places.astype(np.int64), "coef_values": coef[places]}
+
+
+def _coef(path: Path, arrays: Mapping[str, NDArray[Any]], blocks: tuple[Block, ...]) -> NDArray[np.float64]:
     size = max((block.stop for block in blocks), default=0)
+    coef = arrays["coef"] if "coef" in arrays else _spread(path, arrays["coef_places"], arrays["coef_values"], size)
     if coef.shape != (size,) or coef.dtype != np.float64 or not np.isfinite(coef).all():
         raise FileFormatError(f"{path}: expected {size} finite weights, found an array {coef.shape} of {coef.dtype}")
     return coef
@@ -146,7 +172,7 @@ def _coef(path: Path, coef: NDArray[Any], blocks: tuple[Block, ...]) -> NDArray[
 
 def _certificate(path: Path, numbers: NDArray[Any]) -> NDArray[np.float64]:
     known = numbers.shape == (CERTIFICATE,) and numbers.dtype == np.float64
-    if not known or not ((numbers[:2] > 0) & (numbers[:2] < MOST)).all() or numbers[1] % 1:
+    if not known or not (0 <= numbers[0] < MOST and 0 < numbers[1] < MOST) or numbers[1] % 1:
         raise FileFormatError(f"{path}: expected {CERTIFICATE} numbers of a certificate, found {numbers!r}")
     return numbers
 

@@ -8,7 +8,8 @@ from ssvm_dsl.registry import registry
 _PASSES = "it is called max_passes (passes over the data)"
 _THREADS = "it is called n_threads"
 _LAM = "regularisation is C, or lam (lam = 1 / (C n)); regularization={factor: strength} weighs factors"
-_L1 = "there is no L1 penalty; C or lam is the strength of the squared one"
+_L1 = "it is called l1 (l1 |w|_1 beside the square, whose strength is C or lam; lam=0 leaves it out)"
+_PENALTY = "the square is always there, with strength C or lam; l1= is the strength of an L1 penalty beside it"
 _SECONDS = "it is called max_seconds for fit, time_limit for predict"
 _TRAINER = "it is called trainer (ssvm plugins list)"
 _BACKEND = "it is called backend (ssvm plugins list)"
@@ -22,8 +23,9 @@ _PATIENCE = "fit(X, Y, validation=(X_val, Y_val)) ends early, after patience= lo
 HABITS = {
     **dict.fromkeys(("maxiter", "maxiterations", "niter", "iterations", "nepochs", "epochs", "maxepochs"), _PASSES),
     **dict.fromkeys(("njobs", "nworkers", "numthreads", "threads", "nthread", "numworkers"), _THREADS),
-    **dict.fromkeys(("c2", "alpha", "lambda", "reg", "regparam", "penalty", "l2", "weightdecay", "lambda2"), _LAM),
-    **dict.fromkeys(("c1", "l1", "l1ratio"), _L1),
+    **dict.fromkeys(("c2", "alpha", "lambda", "reg", "regparam", "l2", "weightdecay", "lambda2"), _LAM),
+    **dict.fromkeys(("c1", "l1ratio", "lambda1", "elasticnet", "lasso", "penaltyl1"), _L1),
+    "penalty": _PENALTY,
     **dict.fromkeys(("timelimit", "timeout", "maxtime", "seconds"), _SECONDS),
     **dict.fromkeys(("algorithm", "solver", "optimizer", "learner", "method"), _TRAINER),
     **dict.fromkeys(("inference", "inferencemethod", "decoder", "oracle"), _BACKEND),

@@ -1,12 +1,16 @@
 """The training objective, in one place: every trainer, certificate and test uses this one.
 
-    P(w) = lam/2 sum_j scale_j w_j^2 + 1/n sum_i weight_i risk_i(w)^power      subject to  w >= lower
+    P(w) = sum_j scale_j (lam/2 w_j^2 + l1 |w_j|) + 1/n sum_i weight_i risk_i(w)^power      subject to  w >= lower
 
-(``power`` is 1 unless said otherwise).
+(``power`` is 1 and ``l1`` 0 unless said otherwise).
 A convex combination of planes ``risk_i(w) >= loss - w . psi`` of each example adds up to one aggregated plane
 ``1/n sum_i weight_i risk_i(w) >= b - v . w``, whose minimum over w is a lower bound of P:
 
-    D(v, b) = b + sum_j min_{w_j >= lower_j} (lam/2 scale_j w_j^2 - v_j w_j)
+    D(v, b) = b + sum_j min_{w_j >= lower_j} (scale_j (lam/2 w_j^2 + l1 |w_j|) - v_j w_j)
+
+With l1 this is ``b - sum_j max(|v_j| - l1 scale_j, 0)^2 / (2 lam scale_j)``, at weights that are soft thresholds of v.
+No risk is negative, so that a plane may be scaled down, and the largest D(t v, t b) over 0 <= t <= 1 is a lower bound,
+too.  With lam = 0 it is the only one: t b, where t v just fits into the box ``|v_j| <= l1 scale_j``.
 
 Users who gave C see both multiplied by ``C n = 1/lam``: ``1/2 |w|^2 + C sum_i weight_i risk_i``.
 """
@@ -47,6 +51,8 @@ class RegularizedRisk:
         Lower bound of each weight, ``-inf`` without one.
     power : float
         Each risk is raised to this power, at least 1 (Ratliff et al. 2007, footnote 3; 2: squared slacks).
+    l1 : float
+        Strength of the L1 penalty; above 0 where ``lam`` is 0.  Lower bounds are at most 0 beside it.
     """
 
     lam: float
@@ -55,16 +61,19 @@ class RegularizedRisk:
     scale: F64
     lower: F64
     power: float = 1.0
+    l1: float = 0.0
 
     @property
     def strongly_convex(self) -> bool:
-        """Whether every weight is regularised."""
-        return bool((self.scale > 0).all())
+        """Whether every weight is regularised by its square."""
+        return bool(self.lam > 0.0 and (self.scale > 0).all())
 
     @cached_property
     def plain(self) -> float:
-        """The one positive scale of all weights when none has a lower bound, else 0."""
-        same = self.dim > 0 and bool((self.scale == self.scale[0]).all() and (self.lower == -np.inf).all())
+        """The one positive scale of all weights when none has a lower bound or an L1 penalty, else 0."""
+        if self.l1 or not self.dim:
+            return 0.0
+        same = bool((self.scale == self.scale[0]).all() and (self.lower == -np.inf).all())
         return float(self.scale[0]) if same else 0.0
 
     @property
@@ -73,10 +82,13 @@ class RegularizedRisk:
         return len(self.scale)
 
     def regularizer(self, w: F64) -> float:
-        """Return ``lam/2 sum_j scale_j w_j^2``."""
+        """Return ``sum_j scale_j (lam/2 w_j^2 + l1 |w_j|)``."""
         if self.plain:
             return 0.5 * self.lam * self.plain * float(np.dot(w, w))
-        return 0.5 * self.lam * sum(float(np.dot(self.scale[p] * w[p], w[p])) for p in slices(len(w)))
+        squares = 0.5 * self.lam * sum(float(np.dot(self.scale[p] * w[p], w[p])) for p in slices(len(w)))
+        if not self.l1:
+            return squares
+        return squares + self.l1 * sum(float(np.dot(self.scale[p], np.abs(w[p]))) for p in slices(len(w)))
 
     def primal(self, w: F64, risks: F64) -> float:
         """Return P(w) for given risks of all examples."""
@@ -91,31 +103,68 @@ class RegularizedRisk:
         return np.ones_like(risks) if self.power == 1.0 else np.asarray(self.power * risks ** (self.power - 1.0))
 
     def weights(self, v: F64) -> F64:
-        """Return the weights that attain D(v, b): ``max(v / (lam scale), lower)``.
+        """Return the weights that attain D(v, b): ``max(soft(v, l1 scale) / (lam scale), lower)``.
 
-        Weights that are not regularised are 0, or at their bound where ``v < 0``.
+        Weights that are not regularised are 0, or at their bound where ``v < 0``; with ``lam = 0`` all are 0.
         """
         if self.plain:
             return v / (self.lam * self.plain)
+        if self.l1:
+            v = soft_threshold(v, self.l1 * self.scale)
+            if not self.lam:
+                return np.zeros_like(v)
         still = np.where((v < 0) & (self.lower > -np.inf), self.lower, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             free = np.where(self.scale > 0, v / (self.lam * self.scale), still)
         return np.maximum(free, self.lower)
 
     def dual(self, v: F64, b: float) -> float:
-        """Return D(v, b), ``-inf`` when an unregularised weight could run away."""
+        """Return D(v, b), ``-inf`` when a weight without a square could run away."""
         if self.plain:
             return b - 0.5 * float(np.dot(v, v)) / (self.lam * self.plain)
         w = self.weights(v)
-        loose = self.scale <= 0
-        if loose.any() and ((v[loose] > 0) | ((v[loose] < 0) & (self.lower[loose] == -np.inf))).any():
+        loose = np.flatnonzero(self.scale <= 0) if self.lam else np.arange(self.dim)
+        slack = self.l1 * self.scale[loose]
+        if ((v[loose] > slack) | ((v[loose] < -slack) & (self.lower[loose] == -np.inf))).any():
             return -np.inf
         return b + self.regularizer(w) - float(np.dot(v, w))
+
+    def bound(self, v: F64, b: float) -> float:
+        """Return the largest ``D(t v, t b)`` over t in [0, 1] with an L1 penalty, which scaling down helps; else D.
+
+        In ``t b - sum_j max(t |v_j| - l1 scale_j, 0)^2 / (2 lam scale_j)`` only the j that pass the threshold at t = 1
+        count; its slope falls along straight lines between the t at which they do.
+        """
+        if not self.l1 or not b > 0.0:
+            return self.dual(v, b)
+        size = np.where(self.lower == -np.inf, np.abs(v), np.maximum(v, 0.0))
+        past = np.flatnonzero(size > self.l1 * self.scale)
+        size, scale = size[past], self.scale[past]
+        if not len(past):
+            return b
+        if not scale.all():
+            return -np.inf
+        t = self.l1 * scale / size
+        if not self.lam:
+            return b * float(t.min())
+        order = np.argsort(t)
+        size, scale, t = size[order], scale[order], t[order]
+        rise, level = np.cumsum(size**2 / scale) / self.lam, self.l1 * np.cumsum(size) / self.lam
+        flat = (b + level) / rise  # where each line is 0; the slope is positive up to the last of its own stretch
+        k = int(np.argmin(np.append(flat > np.append(t[1:], 1.0), False)))
+        best = 1.0 if k == len(t) else min(1.0, float(flat[k]))
+        past_best = np.maximum(best * size - self.l1 * scale, 0.0)
+        return best * b - 0.5 * float(np.sum(past_best**2 / scale)) / self.lam
 
     def project(self, w: F64) -> F64:
         """Return w with each weight raised to its lower bound, in place."""
         np.maximum(w, self.lower, out=w)
         return w
+
+
+def soft_threshold(v: F64, amount: F64 | float) -> F64:
+    """Return v, each number moved towards 0 by an amount, but not past it."""
+    return v - np.clip(v, -amount, amount)
 
 
 class DefaultC(float):
@@ -130,11 +179,18 @@ def lam_of(C: float, lam: float | None, n: int) -> float:
     return float(lam) if lam is not None else 1.0 / (float(C) * n)
 
 
-def convention(C: float, lam: float | None, norm: str = "w") -> str:
-    """Return the objective as users are shown it, with its strength; ``norm`` names what is regularised."""
+def l1_of(C: float, lam: float | None, n: int, l1: float) -> float:
+    """Return the strength of the L1 penalty beside the mean risk: users of C have it beside ``C sum_i risk_i``."""
+    return float(l1) if lam is not None else float(l1) / (float(C) * n)
+
+
+def convention(C: float, lam: float | None, norm: str = "w", l1: float = 0.0) -> str:
+    """Return the objective as users are shown it, with its strengths; ``norm`` names what is regularised."""
+    sparse, strength = (f" + l1 |{norm}|_1", f", l1 = {float(l1):g}") if l1 else ("", "")
     if lam is not None:
-        return f"lam/2 |{norm}|^2 + 1/n sum_i risk_i, lam = {lam:g}"
-    return f"1/2 |{norm}|^2 + C sum_i risk_i, C = {float(C):g}"
+        square = f"lam/2 |{norm}|^2{sparse}" if lam else f"l1 |{norm}|_1"
+        return f"{square} + 1/n sum_i risk_i{f', lam = {lam:g}' if lam else ''}{strength}"
+    return f"1/2 |{norm}|^2{sparse} + C sum_i risk_i, C = {float(C):g}{strength}"
 
 
 def regularized_risk(
@@ -143,6 +199,7 @@ def regularized_risk(
     weight: F64,
     regularization: Mapping[Any, float] | None = None,
     power: float = 1.0,
+    l1: float = 0.0,
 ) -> RegularizedRisk:
     """Return the objective of a grounded data set.
 
@@ -154,7 +211,7 @@ def regularized_risk(
         Weight of each example.
     regularization : mapping, optional
         Relative regularisation by factor or name; 1 where nothing is said.
-    power : float
+    power, l1 : float
 
     Raises
     ------
@@ -169,7 +226,8 @@ def regularized_risk(
             text = f"regularization: non-negative numbers for the factors {', '.join(blocks)}; got {name!r}: {value!r}"
             raise OptionError(text)
         scale[blocks[name].offset : blocks[name].stop] = value
-    return RegularizedRisk(lam, parameters.program.n_examples, weight, scale, parameters.lower_bound, float(power))
+    n, lower = parameters.program.n_examples, parameters.lower_bound
+    return RegularizedRisk(lam, n, weight, scale, lower, float(power), l1)
 
 
 def factor_name(key: Factor | str) -> str:

@@ -288,6 +288,8 @@ class TrainerNeeds:
     factored : bool
         Whether it works on marginals in place of distributions over labellings: graphs must then be of small treewidth
         (any graphs for the risk ``relaxed``) without hard constraints, and losses must add up over variables.
+    l1 : bool
+        Whether it minimises an L1 penalty, too (``Objective.l1``).
     """
 
     risks: frozenset[str] = frozenset({"margin"})
@@ -299,6 +301,7 @@ class TrainerNeeds:
     powers: frozenset[float] = frozenset({1.0})
     messages: bool = False
     factored: bool = False
+    l1: bool = False
 
     @property
     def asks_marginals(self) -> bool:

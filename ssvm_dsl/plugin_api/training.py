@@ -111,11 +111,15 @@ class RiskGradient:
 
 
 class Objective(Protocol):
-    """``lam/2 sum_j scale_j w_j^2 + 1/n sum_i weight_i risk_i(w)^power`` subject to ``w >= lower``."""
+    """``sum_j scale_j (lam/2 w_j^2 + l1 |w_j|) + 1/n sum_i weight_i risk_i(w)^power`` subject to ``w >= lower``."""
 
     @property
     def lam(self) -> float:
-        """Regularisation strength."""
+        """Regularisation strength; 0 only for trainers that take an L1 penalty, beside which it may be 0."""
+
+    @property
+    def l1(self) -> float:
+        """Strength of the L1 penalty; 0 for trainers that do not take one (``TrainerNeeds.l1``)."""
 
     @property
     def weight(self) -> F64:
@@ -134,7 +138,7 @@ class Objective(Protocol):
         """Each risk is raised to this power; 1 unless the user asked for another."""
 
     def regularizer(self, w: F64) -> float:
-        """Return ``lam/2 sum_j scale_j w_j^2``."""
+        """Return ``sum_j scale_j (lam/2 w_j^2 + l1 |w_j|)``."""
 
     def powered(self, risks: F64) -> F64:
         """Return ``risk ** power``."""
@@ -148,8 +152,11 @@ class Objective(Protocol):
     def dual(self, v: F64, b: float) -> float:
         """Return the lower bound of the aggregated plane ``risk >= b - v . w``."""
 
+    def bound(self, v: F64, b: float) -> float:
+        """Return the lower bound of the plane or, with an L1 penalty, the best one of ``t (b - v . w)``, t <= 1."""
+
     def weights(self, v: F64) -> F64:
-        """Return the weights that attain the lower bound of an aggregated plane."""
+        """Return the weights that attain ``dual``; 0 where ``lam`` is."""
 
 
 #: What a trainer does with the examples of one shard: ``step(problem, memory, *given)``.  A function that can be

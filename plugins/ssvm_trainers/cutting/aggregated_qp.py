@@ -11,7 +11,8 @@ there (no risk is negative).
 Without lower bounds on weights D is one quadratic, with the Gram matrix of the planes.  With them it is
 quadratic in pieces, one for each set of weights off their bound; each piece met is maximised exactly and the
 line to its maximum is searched (a semismooth Newton method), or the quadratic without bounds, which lies below D,
-is taken when that line turns out short.  What is returned is a point of the simplex and its exact dual value:
+is taken when that line turns out short.  An L1 penalty is the same: there the pieces are the sets of weights that are
+not 0.  What is returned is a point of the simplex and its exact dual value:
 a true bound however far the search got.
 """
 
@@ -22,7 +23,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from ssvm_dsl.ir import F64, I64
+from ssvm_dsl.ir import F64, I64, Bools
 from ssvm_dsl.plugin_api import Objective
 from ssvm_trainers.cutting.simplex_qp import maximise_on_simplex
 from ssvm_trainers.shared.lower_bound import best_share
@@ -67,9 +68,10 @@ class AggregatedModel(Stateful):
         dim = len(objective.scale)
         self._planes, self._offsets = np.zeros((1, dim)), np.zeros(1)
         self._share, self._idle = np.ones(1), np.zeros(1, dtype=np.int64)
-        self._bounded: I64 = np.flatnonzero(objective.lower > -np.inf)
+        self._bounded: I64 = np.flatnonzero((objective.lower > -np.inf) | (objective.l1 > 0.0))
         self._metric = 1.0 / (objective.lam * objective.scale)
-        self._free_metric = np.where(objective.lower > -np.inf, 0.0, self._metric)
+        self._free_metric = self._metric.copy()
+        self._free_metric[self._bounded] = 0.0
         self._gram = np.zeros((1, 1))
         self.w: F64 = objective.weights(np.zeros(dim))
         self.dual = objective.dual(np.zeros(dim), 0.0)
@@ -154,7 +156,7 @@ class AggregatedModel(Stateful):
         """
         hessian = self._gram
         if len(self._bounded):
-            off = self._bounded if whole else self._bounded[self.w[self._bounded] > self.objective.lower[self._bounded]]
+            off = self._bounded if whole else self._bounded[self._moves(self._bounded)]
             columns = self._planes[:, off]
             hessian = hessian + (columns * self._metric[off]) @ columns.T
         target = maximise_on_simplex(hessian, slope + hessian @ self._share, self._share, 0.5 * enough)
@@ -170,6 +172,12 @@ class AggregatedModel(Stateful):
             self._share = previous
             self._look()
         return share < SHORT and not whole
+
+    def _moves(self, which: I64) -> Bools:
+        """Return which of some weights are not kept where they are by their bound or by the L1 penalty."""
+        w = self.w[which]
+        moves: Bools = w > self.objective.lower[which]
+        return moves & (w != 0.0) if self.objective.l1 else moves
 
     def _drop(self) -> None:
         """Forget planes that had no weight in the last solves, but never the zero plane."""

@@ -7,6 +7,12 @@ domain are held, H acts on the others, and the step ends with projecting,
 
     held = { j : w_j = lower_j, g_j > 0 } ,        w <- max(w + a d, lower) .
 
+With an L1 penalty the steps are those of OWL-QN (Andrew and Gao 2007): g is the pseudo-gradient of the whole objective,
+of all its one-sided slopes the steepest way down, the pairs are of its smooth part, and a step stays in one orthant
+(weights at 0 without a way down are held, too):
+
+    d_j <- 0  where  d_j g_j >= 0 ,        w_j <- 0  where  w_j + a d_j leaves the orthant of w_j, or of -g_j at 0 .
+
 The step a starts at 1 and shrinks by interpolation until the objective falls enough (Armijo); a convex objective needs
 no more, because the change of the gradient along a step is never negative.
 
@@ -73,6 +79,7 @@ class LBFGSRun(Run):
 
     def __init__(self, options: LBFGS, problem: TrainProblem, start: F64 | None) -> None:
         self.evaluate, self.lower = Evaluator(problem), problem.objective.lower
+        self.threshold = problem.objective.l1 * problem.objective.scale if problem.objective.l1 else None
         self.metric = inverse_curvature(problem)
         self.pairs: deque[Pair] = deque(maxlen=options.memory)
         self.now = Point(np.maximum(np.zeros(problem.dim) if start is None else start, self.lower))
@@ -88,12 +95,19 @@ class LBFGSRun(Run):
     def _step(self) -> Point | None:
         """Return the next point, ``None`` without one; keep the pair."""
         now, pairs, metric = self.now, self.pairs, self.metric
-        at_bound = (now.w <= self.lower) & (now.grad > 0.0)
-        free = np.where(at_bound, 0.0, now.grad) if at_bound.any() else now.grad
-        new = search(self.evaluate, now, quasi_newton(free, pairs, at_bound, metric), free, 1.0 if pairs else 0.0)
+        slope = now.grad if self.threshold is None else pseudo_gradient(now.w, now.grad, self.threshold)
+        at_bound = (now.w <= self.lower) & (slope > 0.0)
+        if self.threshold is not None:
+            at_bound |= (now.w == 0.0) & (slope == 0.0)
+        free = np.where(at_bound, 0.0, slope) if at_bound.any() else slope
+        orthant = None if self.threshold is None else np.where(now.w == 0.0, -np.sign(free), np.sign(now.w))
+        direction = quasi_newton(free, pairs, at_bound, metric)
+        if self.threshold is not None:
+            direction[direction * free >= 0.0] = 0.0
+        new = search(self.evaluate, now, direction, free, 1.0 if pairs else 0.0, orthant)
         if new is None and pairs:  # the curvature of rounding errors leads nowhere: once more along the gradient
             pairs.clear()
-            new = search(self.evaluate, now, -free, free, 0.0)
+            new = search(self.evaluate, now, -free, free, 0.0, orthant)
         if new is None:
             return None
         step, bend = np.subtract(new.w, now.w, out=now.w), np.subtract(new.grad, now.grad, out=now.grad)
@@ -162,6 +176,15 @@ def inverse_curvature(problem: TrainProblem) -> F64:
     return np.divide(1.0, curvature, out=curvature)
 
 
+def pseudo_gradient(w: F64, grad: F64, threshold: F64) -> F64:
+    """Return the steepest one-sided slopes of a smooth function plus ``sum_j threshold_j |w_j|``.
+
+    At ``w_j = 0`` they are 0 where the gradient of the smooth part is within the threshold.
+    """
+    at_zero = grad - np.clip(grad, -threshold, threshold)
+    return np.where(w == 0.0, at_zero, grad + threshold * np.sign(w))
+
+
 def quasi_newton(grad: F64, pairs: Sequence[Pair], at_bound: Bools, metric: F64) -> F64:
     """Return ``-H grad`` by the two-loop recursion on the weights that are not held."""
     from scipy.linalg.blas import daxpy
@@ -183,10 +206,13 @@ def quasi_newton(grad: F64, pairs: Sequence[Pair], at_bound: Bools, metric: F64)
     return direction
 
 
-def search(evaluate: Evaluator, now: Point, direction: F64, grad: F64, length: float) -> Point | None:
+def search(
+    evaluate: Evaluator, now: Point, direction: F64, grad: F64, length: float, orthant: F64 | None = None
+) -> Point | None:
     """Return a point along a direction where the objective is smaller by enough, ``None`` without one.
 
-    ``length`` is the first step to try; 0: one that moves the weights by a distance of 1 at most.
+    ``length`` is the first step to try; 0: one that moves the weights by a distance of 1 at most.  Weights whose sign
+    would be another one than that in ``orthant`` become 0.
     """
     objective = evaluate.problem.objective
     length = length or min(1.0, 1.0 / max(float(np.linalg.norm(direction)), 1e-300))
@@ -194,6 +220,8 @@ def search(evaluate: Evaluator, now: Point, direction: F64, grad: F64, length: f
         w = length * direction
         w += now.w
         np.maximum(w, objective.lower, out=w)
+        if orthant is not None:
+            w[w * orthant <= 0.0] = 0.0
         slope = float(np.dot(grad, w - now.w))
         if not slope < -ROUNDING * abs(now.primal):
             return None

@@ -285,7 +285,8 @@ class Descent(Stateful):
 
     def schedule(self, problem: TrainProblem) -> str:
         """Return the name of the step rule."""
-        auto = "1/(lam t)" if problem.degree * problem.objective.power == 1.0 else DISTANCE
+        linear = problem.degree * problem.objective.power == 1.0 and problem.objective.lam > 0.0
+        auto = "1/(lam t)" if linear else DISTANCE
         return auto if self.options.schedule == "auto" else self.options.schedule
 
     def evaluated(self, problem: TrainProblem, hull: PlaneHull) -> Iterate:
@@ -334,8 +335,13 @@ class Descent(Stateful):
                 grad[part] /= n
                 grad[part] += objective.lam * objective.scale[part] * self.w[part]
             direction = grad if self.newton is None else self.newton.direction(grad)
-            direction *= step * self._length(float(np.linalg.norm(direction))) if adaptive else step
+            step *= self._length(float(np.linalg.norm(direction))) if adaptive else 1.0
+            direction *= step
             self.w -= direction
+        if objective.l1:  # a proximal step
+            for part in slices(problem.dim):
+                amount = step * objective.l1 * objective.scale[part]
+                self.w[part] -= np.clip(self.w[part], -amount, amount)
         np.maximum(self.w, objective.lower, out=self.w)
         if self.options.radius is not None:
             self.w *= min(1.0, self._radius(problem) / max(float(np.linalg.norm(self.w)), 1e-300))

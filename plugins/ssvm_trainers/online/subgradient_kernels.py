@@ -25,7 +25,8 @@ from ssvm_trainers.shared.spaces import fixed_arrays, map_scales, work_space
 def applies(problem: TrainProblem) -> bool:
     """Whether the kernel covers a problem: one scale for all weights, and no bounds (a step ends with projecting)."""
     scale = problem.objective.scale
-    return bool((scale == scale[:1]).all() and not np.isfinite(problem.objective.lower).any())
+    plain = not problem.objective.l1 and not np.isfinite(problem.objective.lower).any()
+    return bool((scale == scale[:1]).all() and plain)
 
 
 def compiled_pass(

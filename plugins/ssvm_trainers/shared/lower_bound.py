@@ -14,6 +14,12 @@ from ssvm_trainers.shared.state_rules import NUMBERS, StateRule
 #: Relative error of a bound: some tens of roundings.
 ROUNDING = 1e-14
 
+#: Mixtures with a new plane that are looked at beside an L1 penalty; what is lost by few of them a later plane regains.
+MIXTURES = 12
+
+#: The golden section.
+GOLDEN = 0.5 * (5.0**0.5 - 1.0)
+
 
 class PlaneHull(Stateful):
     """Keeps one aggregated plane, the best found convex combination of all planes given.
@@ -47,18 +53,25 @@ class PlaneHull(Stateful):
         if self.v is None:
             self.v, self.b = v.copy(), b
         else:
-            share = best_share(self.objective, self.v, v, b - self.b)
+            share = self._share(v, b)
             for part in slices(len(v)):  # not v + share (other - v): a large v would leave its rounding behind
                 self.v[part] *= 1.0 - share
                 self.v[part] += share * v[part]
             self.b = (1.0 - share) * self.b + share * b
         return self._value()
 
+    def _share(self, v: F64, b: float) -> float:
+        """Return the share of a new plane in the mixture."""
+        assert self.v is not None
+        if not self.objective.l1:
+            return best_share(self.objective, self.v, v, b - self.b)
+        return best_scaled_share(self.objective, (self.v, self.b), (v, b))
+
     def _value(self) -> float:
         """Return the lower bound, less what rounding may add to the sums and products behind it."""
         if self.v is None:
             return -np.inf
-        value = self.objective.dual(self.v, self.b)
+        value = self.objective.bound(self.v, self.b)
         return value - ROUNDING * (2.0 * abs(self.b) + abs(value)) if np.isfinite(value) else -np.inf
 
 
@@ -102,6 +115,31 @@ def best_share(objective: Objective, v: F64, other: F64, rise: float) -> float:
     return 0.5 * (low + high)
 
 
+def best_scaled_share(objective: Objective, plane: tuple[F64, float], new: tuple[F64, float]) -> float:
+    """Return the t in [0, 1] at which ``bound`` of the mixture is largest, about; by golden sections.
+
+    Planes whose bound is at least some number above 0 are a convex set, so that bounds along a line have one top.
+    """
+
+    def value(t: float) -> float:
+        return objective.bound((1.0 - t) * plane[0] + t * new[0], (1.0 - t) * plane[1] + t * new[1])
+
+    low, high = 0.0, 1.0
+    one, two = 1.0 - GOLDEN, GOLDEN
+    at_one, at_two = value(one), value(two)
+    for _ in range(MIXTURES):
+        if at_one >= at_two:
+            high, two, at_two = two, one, at_one
+            one = high - GOLDEN * (high - low)
+            at_one = value(one)
+        else:
+            low, one, at_one = one, two, at_two
+            two = low + GOLDEN * (high - low)
+            at_two = value(two)
+    shares = {0.0: value(0.0), 1.0: value(1.0), one: at_one, two: at_two}
+    return max(shares, key=lambda t: shares[t])
+
+
 def is_plain(objective: Objective) -> bool:
-    """Return whether all weights are regularised and none has a lower bound."""
-    return bool((objective.scale > 0).all() and (objective.lower == -np.inf).all())
+    """Return whether all weights are regularised by squares alone and none has a lower bound."""
+    return bool(not objective.l1 and (objective.scale > 0).all() and (objective.lower == -np.inf).all())

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -96,8 +97,22 @@ class Accuracy:
 
     def of_bound(self, v: F64, b: float, value: float) -> float:
         """Return by how much the lower bound ``D(v, b) = value`` may be above what the planes behind it prove."""
-        size, slope = self._size(v, dual=True), self._slope
-        return self.error * (slope * size + abs(b) + abs(value)) + (self.error * slope) ** 2 * self._square
+        slope, rest = self._slope, self.error * (abs(b) + abs(value))
+        scaled = self.error * slope * self._outside * abs(value) if self.objective.l1 else np.inf
+        if not self.objective.lam:
+            return scaled + rest
+        moved = self.error * slope * self._size(v, dual=True) + (self.error * slope) ** 2 * self._square
+        return min(moved, scaled) + rest
+
+    @cached_property
+    def _outside(self) -> float:
+        """The largest ``m_j / (l1 scale_j)`` over the regularised weights.
+
+        Beside an L1 penalty, a bound D of planes scaled down falls to no less than ``D / (1 + r)`` when each v_j moves
+        by ``r l1 scale_j``: they are scaled down by 1 + r more.
+        """
+        scale = self.objective.l1 * self.objective.scale
+        return float(np.max(self.mass()[scale > 0.0] / scale[scale > 0.0], initial=0.0))
 
     def largest_rise(self, w: F64) -> float:
         """Return the most that the mean of the weighted risks (powers apart) can rise from weights of 0 to w."""
@@ -122,12 +137,12 @@ class Accuracy:
     def _squares(self) -> float:
         """Return ``sum_j m_j^2 / (2 lam scale_j)`` over the regularised weights; maps that share weights add up."""
         sharing = Counter(fmap.block.offset for fmap, _ in self._masses)
-        total = 0.0
+        total, strength = 0.0, self.objective.lam or 1.0
         for fmap, mass in self._masses:
             scale = float(self.objective.scale[fmap.block.offset])
             if scale > 0.0:
                 square = fmap.block.size / max(mass.size, 1) * float(np.dot(mass, mass)) * sharing[fmap.block.offset]
-                total += square / (2.0 * self.objective.lam * scale)
+                total += square / (2.0 * strength * scale)
         return total if total == total else np.inf
 
     def _size(self, w: F64, dual: bool = False) -> float:
@@ -173,7 +188,8 @@ class SummedAccuracy(Accuracy):
 
     def _squares(self) -> float:
         regular = self.objective.scale > 0.0
-        total = float(np.sum(self._mass[regular] ** 2 / self.objective.scale[regular])) / (2.0 * self.objective.lam)
+        strength = self.objective.lam or 1.0
+        total = float(np.sum(self._mass[regular] ** 2 / self.objective.scale[regular])) / (2.0 * strength)
         return total if total == total else np.inf
 
     def _size(self, w: F64, dual: bool = False) -> float:

@@ -36,6 +36,9 @@ REASONS = {
 #: What bounds of the oracle may add to the gap, relative to the objective, and not be worth telling.
 NEGLIGIBLE = 1e-6
 
+#: Share of weights that are not 0 below which reports count them.
+SPARSE = 0.5
+
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
@@ -54,7 +57,7 @@ class Certificate:
     Parameters
     ----------
     lam : float
-        The regularisation strength they are of.
+        The regularisation strength they are of.  With an L1 penalty the bound is of this strength alone.
     n : int
         Number of examples.
     regularizer : float
@@ -77,13 +80,16 @@ class Certificate:
         """Return what a finished fit certifies."""
         size = objective.regularizer(progress.w)
         risk = progress.primal + progress.rounding - size
-        return cls(objective.lam, objective.n, size / objective.lam, risk, progress.dual, progress.offset)
+        offset = np.nan if objective.l1 else progress.offset
+        relative_size = size / objective.lam if objective.lam else np.nan
+        return cls(objective.lam, objective.n, relative_size, risk, progress.dual, offset)
 
     def relative_gap(self, C: float) -> float:
         """Return the relative gap of the weights for another C."""
         lam = lam_of(C, None, self.n)
         primal = lam * self.regularizer + self.risk
-        dual = self.offset - (self.offset - self.dual) * self.lam / lam
+        same = lam == self.lam and bool(np.isfinite(self.dual))
+        dual = self.dual if same else self.offset - (self.offset - self.dual) * self.lam / lam
         return relative(primal - dual, primal)
 
 
@@ -123,6 +129,8 @@ class FitReport:
     convention : str
         The objective as a formula, e.g. ``"1/2 |w|^2 + C sum_i risk_i, C = 1"``.
     n_examples, n_weights : int
+    n_nonzero : int
+        Weights that are not 0; -1 where they were not counted.
     tightness : float
         Share of the oracle's answers at the returned weights that are proved best (for the risk ``relaxed``: that a
         labelling attains, so that nothing is lost by relaxing); ``nan`` with a heuristic, and for smooth risks.
@@ -176,6 +184,7 @@ class FitReport:
     convention: str
     n_examples: int
     n_weights: int
+    n_nonzero: int = -1
     tightness: float = np.nan
     eta: float = np.nan
     validation_score: float = np.nan
@@ -232,7 +241,7 @@ class FitReport:
             ("trainer", f"{self.trainer} ({', '.join(f'{k}={v!r}' for k, v in self.options.items())})"),
             *([("marginals", self.marginals)] if self.marginals else []),
             ("backend", self.plan.reason),
-            ("problem", f"{self.n_examples} examples, {self.n_weights} weights"),
+            ("problem", f"{self.n_examples} examples, {self.n_weights} weights{self._sparsity()}"),
             self._objective(),
             ("dual bound", f"{self.dual:.6g}"),
             ("gap", f"{self.gap:.3g}, relative {self.relative_gap:.2e} ({self._worth()})"),
@@ -243,6 +252,11 @@ class FitReport:
             ("work", f"{self.n_passes:.4g} passes, {self.n_oracle_calls} oracle calls"),
             ("time", self._time()),
         ]
+
+    def _sparsity(self) -> str:
+        """Return how many weights are not 0, where most are."""
+        few = 0 <= self.n_nonzero < SPARSE * self.n_weights
+        return f", {self.n_nonzero} of them not 0" if few else ""
 
     @property
     def trainer_seconds(self) -> float:

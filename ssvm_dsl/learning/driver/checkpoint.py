@@ -188,6 +188,7 @@ def fingerprint(problem: TrainProblem, facts: Mapping[str, Any]) -> dict[str, An
     named: dict[str, Any] = {"ssvm-dsl": __version__}
     named |= {name: _hash([value]) if isinstance(value, np.ndarray) else value for name, value in facts.items()}
     named["power"] = objective.power
+    named |= {"l1": objective.l1} if objective.l1 else {}
     named["weights of factors"] = {block.name: list(block.shape) for block in parameters.blocks}
     named["number of weights"], named["number of examples"] = parameters.dim, problem.n
     named["model and graphs of the examples"] = parameters.program.content_hash[:SHOWN]

@@ -127,7 +127,7 @@ class Claims:
             return Bound()
         v, b = self._plane(iterate.plane)
         with np.errstate(over="ignore", invalid="ignore"):
-            value = problem.objective.dual(v, b)
+            value = problem.objective.bound(v, b)
             rounding_margin = accuracy.of_bound(v, b, value)
         if not np.isfinite(value - rounding_margin):
             return Bound()

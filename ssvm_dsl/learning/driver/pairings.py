@@ -126,6 +126,8 @@ def _conditions(spec: TrainerSpec, risk: Risk) -> Iterator[str]:
     """Yield what else must hold."""
     if spec.needs.strongly_convex:
         yield "every factor regularised"
+    if not spec.needs.l1:
+        yield "no L1 penalty"
     if spec.needs.factored and not risk.relaxed:
         yield "graphs of small treewidth"
     if risk.spec.one_label:

@@ -58,10 +58,10 @@ from ssvm_dsl.learning.estimators.fitting.stream import Stream, check_weights
 from ssvm_dsl.learning.estimators.fitting.training_target import FitRequest, TargetOf, TrainingTarget
 from ssvm_dsl.learning.estimators.predictor import Predictor
 from ssvm_dsl.learning.estimators.scoring import Scoring
-from ssvm_dsl.learning.objective import check_sample_weight, convention, lam_of, regularized_risk
+from ssvm_dsl.learning.objective import check_sample_weight, convention, l1_of, lam_of, regularized_risk
 from ssvm_dsl.learning.risks.completing import CompletingProblem
 from ssvm_dsl.learning.risks.factored import check_factored
-from ssvm_dsl.learning.risks.kinds import Problem, check_pairing, minimisers, weakest_oracle
+from ssvm_dsl.learning.risks.kinds import Problem, check_convex, check_pairing, weakest_oracle
 from ssvm_dsl.learning.risks.margin import MarginProblem
 from ssvm_dsl.learning.seeds import Seed, seed_of
 from ssvm_dsl.learning.shards.fit import ShardedData
@@ -84,6 +84,7 @@ class Learner(Predictor):
 
     C: float
     lam: float | None
+    l1: float = 0.0
     power: float
     trainer: str
     tol: float
@@ -382,14 +383,12 @@ class Learner(Predictor):
             raise DataError("X", expected=expected, found=f"{grounded.n_examples} empty examples")
         require_feasible_truth(grounded)
         risk, needs = target.risk, spec.needs
-        check_pairing(spec, risk, self.power, is_default(self, "trainer"))
+        check_pairing(spec, risk, self.power, is_default(self, "trainer"), sparse=self.l1 > 0.0)
         weight = check_sample_weight(sample_weight, grounded.n_examples)
         lam = lam_of(self.C, self.lam, n)
-        objective = regularized_risk(grounded.parameters, lam, weight, self.regularization, self.power)
-        if needs.strongly_convex and not objective.strongly_convex:
-            able = minimisers(risk, self.power, registry(), lambda other: not other.needs.strongly_convex)
-            text = f"trainer '{spec.name}' needs every factor regularised (regularization above 0)"
-            raise TrainingError(f"{text}; set trainer= to one that does not: {', '.join(able) or 'none'}")
+        l1 = l1_of(self.C, self.lam, n, self.l1)
+        objective = regularized_risk(grounded.parameters, lam, weight, self.regularization, self.power, l1)
+        check_convex(spec, risk, objective)
         parameters, marginals = risk.asked_about(grounded.parameters, target.loss), needs.asks_marginals
         completes = spec.completes and bool(grounded.declaration.latents)
         session, estimate = self._opened(grounded, parameters, target, spec, completes, deadline)
@@ -474,7 +473,7 @@ class Learner(Predictor):
         self.plan_ = problem.session.plan
         self._fitted = grounded.fitted
         self._blocks = grounded.parameters.blocks
-        spec, told = registry().find(TrainerSpec, self.trainer), convention(self.C, self.lam)
+        spec, told = registry().find(TrainerSpec, self.trainer), convention(self.C, self.lam, l1=self.l1)
         self.report_ = report_of(progress, problem, spec, options, told, self._unit(problem))
 
     def certified_gap(self, C: float) -> float:

@@ -30,7 +30,7 @@ def check_parameters(svm: Any) -> None:
     """
     if not (isinstance(svm.model, type) and issubclass(svm.model, Model)):
         raise OptionError(f"model is a Model class, got {svm.model!r}")
-    check_strength(svm._strength, svm.lam)
+    check_strength(svm._strength, svm.lam, svm.l1)
     for name in ("max_passes", "max_seconds"):
         value = getattr(svm, name)
         if not (is_number(value) and value > 0) and not (name == "max_seconds" and value is None):
@@ -63,8 +63,8 @@ def check_parameters(svm: Any) -> None:
         raise OptionError(f"tol is a non-negative number, got {svm.tol!r}")
 
 
-def check_strength(C: Any, lam: Any) -> None:
-    """Refuse a strength of regularisation that is none, or that is given twice.
+def check_strength(C: Any, lam: Any, l1: Any = 0.0) -> None:
+    """Refuse a strength of regularisation that is none, or that is given twice; lam may be 0 beside l1.
 
     Raises
     ------
@@ -73,8 +73,11 @@ def check_strength(C: Any, lam: Any) -> None:
     """
     if lam is not None and not isinstance(C, DefaultC):
         raise OptionError(f"C = {C!r} and lam = {lam!r} say the same thing (lam = 1 / (C n)); leave one out")
+    if not (is_number(l1) and 0 <= l1 < np.inf):
+        raise OptionError(f"l1 is a non-negative number, got {l1!r}")
     strength, name = (C, "C") if lam is None else (lam, "lam")
-    if not (is_number(strength) and 0 < strength < np.inf):
+    pure = bool(l1) and lam is not None and is_number(lam) and lam == 0
+    if not (is_number(strength) and 0 < strength < np.inf) and not pure:
         raise OptionError(f"{name} is a positive number, got {strength!r}")
 
 

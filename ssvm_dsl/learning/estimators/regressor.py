@@ -40,7 +40,7 @@ class StructuredRegressor(Learner):
         The declaration; its loss, if it has one, is not used.
     epsilon : float or pair of float
         How far a prediction may be off for free; a pair: below and above the value.
-    C, lam, power : float
+    C, lam, power, l1 : float
         As for :class:`~ssvm_dsl.StructuredSVM`; ``power=2`` squares the risks.
     trainer : str
         A trainer for the risk ``regression``: ``"bundle"``, ``"subgradient"``, ``"adam"``.
@@ -70,6 +70,7 @@ checkpoint_seconds
         C: float = DEFAULT_C,
         lam: float | None = None,
         power: float = 1.0,
+        l1: float = 0.0,
         trainer: str = "bundle",
         backend: str = AUTO,
         guarantee: str = "exact",

@@ -45,7 +45,10 @@ class StructuredSVM(ShardedFit, ClassScores):
     C : float
         Weight of the risks; leave it out when ``lam`` is given (giving both is refused).
     lam : float, optional
-        Regularisation strength; ``lam = 1 / (C n)``.
+        Regularisation strength; ``lam = 1 / (C n)``.  0 beside ``l1``: the L1 penalty alone.
+    l1 : float
+        Strength of an L1 penalty, ``+ l1 |w|_1`` in either objective: most weights become exactly 0.  For trainers
+        that take it (errors list them).  ``regularization`` multiplies it as it does the square.
     risk : str
         The risk to minimise: ``"margin"``, ``"slack"``, ``"hm"``, ``"perceptron"``, ``"log"``, ``"softmax-margin"``,
         ``"relaxed"``, ``"weston-watkins"``, ``"smooth-hinge"``, ``"squared-weston-watkins"``
@@ -140,6 +143,7 @@ class StructuredSVM(ShardedFit, ClassScores):
         lam: float | None = None,
         risk: str = "margin",
         power: float = 1.0,
+        l1: float = 0.0,
         trainer: str = "bcfw",
         backend: str = AUTO,
         guarantee: str = "exact",

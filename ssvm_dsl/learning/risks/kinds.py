@@ -229,7 +229,9 @@ def minimised(needs: TrainerNeeds, known: Registry) -> list[str]:
     return sorted(spec.name for spec in known.specs(RiskSpec) if needs.minimises(spec))
 
 
-def check_pairing(spec: TrainerSpec, risk: Risk, power: float, default: bool = False) -> None:
+def check_pairing(
+    spec: TrainerSpec, risk: Risk, power: float, default: bool = False, sparse: bool = False
+) -> None:
     """Refuse a trainer that does not minimise a risk, before anything is computed.
 
     Parameters
@@ -239,6 +241,8 @@ def check_pairing(spec: TrainerSpec, risk: Risk, power: float, default: bool = F
     power : float
     default : bool
         Whether the trainer is the default one, for the message.
+    sparse : bool
+        Whether there is an L1 penalty.
 
     Raises
     ------
@@ -246,6 +250,9 @@ def check_pairing(spec: TrainerSpec, risk: Risk, power: float, default: bool = F
         Names the trainers that do.
     """
     if spec.needs.covers(risk.spec, power):
+        if sparse and not spec.needs.l1:
+            able = ", ".join(minimisers(risk, power, registry(), lambda other: other.needs.l1)) or "none"
+            raise TrainingError(f"trainer '{spec.name}' takes no L1 penalty (l1=); these do: {able}")
         return
     asked = f"risk '{risk.name}'" + (f" to the power {power:g}" if power != 1.0 else "")
     able = ", ".join(minimisers(risk, power, registry())) or "none"
@@ -254,3 +261,22 @@ def check_pairing(spec: TrainerSpec, risk: Risk, power: float, default: bool = F
     mine = f"'{spec.name}'{', the default,' if default else ''} minimises {its_own}"
     hint = f"set trainer= to one of them; {mine} (powers: {powers})"
     raise TrainingError(f"trainer '{spec.name}' does not minimise {asked}; these do: {able}\n  hint: {hint}")
+
+
+def check_convex(spec: TrainerSpec, risk: Risk, objective: RegularizedRisk) -> None:
+    """Refuse weights that are not regularised by their squares, for trainers that need that.
+
+    Raises
+    ------
+    TrainingError
+        Names the trainers that do without.
+    """
+    if not spec.needs.strongly_convex or objective.strongly_convex:
+        return
+    sparse, power = objective.l1 > 0.0, objective.power
+    able = minimisers(
+        risk, power, registry(), lambda other: not other.needs.strongly_convex and (other.needs.l1 or not sparse)
+    )
+    what = "every factor regularised (regularization above 0)" if objective.lam else "lam above 0 beside l1"
+    text = f"trainer '{spec.name}' needs {what}"
+    raise TrainingError(f"{text}; set trainer= to one that does not: {', '.join(able) or 'none'}")

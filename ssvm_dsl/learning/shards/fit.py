@@ -11,7 +11,7 @@ import numpy as np
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.learning.objective import lam_of, regularized_risk
+from ssvm_dsl.learning.objective import l1_of, lam_of, regularized_risk
 from ssvm_dsl.learning.shards.learnt import join_learnt, learns
 from ssvm_dsl.learning.shards.parts import DataPart
 from ssvm_dsl.learning.shards.problem import ShardedProblem, no_examples
@@ -47,6 +47,7 @@ class Strength:
     C: float
     lam: float | None
     regularization: Any
+    l1: float = 0.0
 
 
 def check_shards(declaration: Declaration, spec: TrainerSpec, executor: str) -> None:
@@ -114,7 +115,9 @@ def shard_problem(
     _check_same(facts)
     n = sum(one.n for one in facts)
     parameters = no_examples(facts[0].blocks)
-    objective = regularized_risk(parameters, lam_of(strength.C, strength.lam, n), np.zeros(0), strength.regularization)
+    given = strength.C, strength.lam, n
+    l1 = l1_of(*given, strength.l1)
+    objective = regularized_risk(parameters, lam_of(*given), np.zeros(0), strength.regularization, l1=l1)
     objective = replace(objective, n=n, weight=np.ones(len(facts)))
     problem = ShardedProblem(facts, objective, executor)
     return problem, ShardedData(fitted, problem.parameters)

@@ -38,10 +38,10 @@ class CRF(Estimator):
 
     Parameters
     ----------
-    algorithm, all_possible_states, all_possible_transitions, c2, max_iterations, num_memories, epsilon, delta, \
+    algorithm, all_possible_states, all_possible_transitions, c1, c2, max_iterations, num_memories, epsilon, delta, \
 pa_type, c, averaging, verbose, model_filename
         As in ``sklearn_crfsuite``; ``model_filename`` is a file of CRFsuite whose weights are read.
-    c1, min_freq, period, linesearch, max_linesearch, calibration_eta, calibration_rate, calibration_samples, \
+    min_freq, period, linesearch, max_linesearch, calibration_eta, calibration_rate, calibration_samples, \
 calibration_candidates, calibration_max_trials, error_sensitive, variance, gamma, keep_tempfiles, trainer_cls
         Taken where they say what is done here anyway (``None``, 0); refused otherwise, with what to do.
 
@@ -125,8 +125,8 @@ calibration_candidates, calibration_max_trials, error_sensitive, variance, gamma
         """
         if X_dev is not None or y_dev is not None:
             raise OptionError("X_dev: CRFsuite only prints scores of it; call score(X_dev, y_dev) after fit")
-        options = svm_options(self.get_params(deep=False))
         X, y = [list(one) for one in X], [list(one) for one in y]
+        options = svm_options(self.get_params(deep=False), max(len(X), 1))
         self._svm = StructuredSVM(self._declared(y), **options).fit(X, y)
         return self
 
@@ -166,7 +166,10 @@ calibration_candidates, calibration_max_trials, error_sensitive, variance, gamma
 
     @property
     def report_(self) -> FitReport:
-        """Objective, gap and time of the fit; the objective of CRFsuite is ``report_.primal`` divided by C."""
+        """Objective, gap and time of the fit.
+
+        The objective of CRFsuite is ``report_.primal`` divided by C; with ``c2 = 0``, times the number of sequences.
+        """
         return self.svm_.report_
 
     @property

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ssvm_dsl.errors import OptionError
+from ssvm_dsl.plugin_api.training import TrainingEvent
 
 #: Updates of the trainer ``perceptron`` by CRFsuite's ``pa_type``.
 _PASSIVE_AGGRESSIVE = {None: "pa-i", 0: "pa", 1: "pa-i", 2: "pa-ii"}
@@ -24,15 +25,19 @@ WITHOUT_MEANING = {
     "trainer_cls": "the trainer is chosen by algorithm",
 }
 
+#: With an L1 penalty training ends as CRFsuite's does: after so many steps that gained less than this share.
+_PERIOD, _DELTA = 10, 1e-5
+
 #: By algorithm: passes, as many as CRFsuite makes by default.
 _PASSES = {"lbfgs": 10_000, "l2sgd": 1000, "ap": 100, "pa": 100, "arow": 100}
 
 
-def svm_options(crf: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of the structured SVM that learns what a CRF of these parameters would.
+def svm_options(crf: Mapping[str, Any], n: int) -> dict[str, Any]:
+    """Return the options of the structured SVM that learns from n sequences what a CRF of these parameters would.
 
-    CRFsuite minimises ``c2 |w|^2 - sum_i log p(y_i | x_i)``: that is risk ``log`` with ``C = 1 / (2 c2)``, and its
-    objective is ours divided by C.
+    CRFsuite minimises ``c1 |w|_1 + c2 |w|^2 - sum_i log p(y_i | x_i)``: that is risk ``log`` with ``C = 1 / (2 c2)``
+    and ``l1 = c1 C``, and its objective is ours divided by C.  With ``c2 = 0`` it is ``lam = 0`` and ``l1 = c1 / n``,
+    and its objective is ours times n.
 
     Raises
     ------
@@ -45,22 +50,47 @@ def svm_options(crf: Mapping[str, Any]) -> dict[str, Any]:
     for name, why in WITHOUT_MEANING.items():
         if crf[name] not in ((None, True) if name == "error_sensitive" else (None, 0)):
             raise OptionError(f"{name}={crf[name]!r} has no meaning here: {why}; leave it out")
-    if crf["c1"]:
-        raise OptionError(f"c1={crf['c1']!r}: there is no L1 penalty yet; set c1=0 and c2 to the strength of the other")
+    if crf["c1"] and algorithm != "lbfgs":
+        raise OptionError(f"c1={crf['c1']!r} is for algorithm='lbfgs', got {algorithm!r}")
     common = {"verbose": bool(crf["verbose"]), "max_passes": crf["max_iterations"] or _PASSES[algorithm]}
-    return common | (_of_likelihood(crf, algorithm) if algorithm in ("lbfgs", "l2sgd") else _online(crf, algorithm))
+    return common | (_of_likelihood(crf, algorithm, n) if algorithm in ("lbfgs", "l2sgd") else _online(crf, algorithm))
 
 
-def _of_likelihood(crf: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
+def _of_likelihood(crf: Mapping[str, Any], algorithm: str, n: int) -> dict[str, Any]:
     """Return the options of training by likelihood."""
-    c2 = 1.0 if crf["c2"] is None else crf["c2"]
-    if not (isinstance(c2, int | float) and c2 > 0):
-        raise OptionError(f"c2 is a number above 0, got {c2!r}: without it there may be no best weights")
+    c1, c2 = crf["c1"] or 0.0, 1.0 if crf["c2"] is None else crf["c2"]
+    if not (isinstance(c1, int | float) and c1 >= 0):
+        raise OptionError(f"c1 is a non-negative number, got {c1!r}")
+    if not (isinstance(c2, int | float) and c2 >= 0 and c1 + c2 > 0):
+        text = f"c2 is a number above 0 (or 0 beside c1), got {c2!r}"
+        raise OptionError(f"{text}: without it there may be no best weights")
     given = [crf[name] for name in ("epsilon", "delta") if crf[name] is not None]
-    out: dict[str, Any] = {"risk": "log", "C": 0.5 / c2, "tol": min(given, default=1e-5)}
+    out: dict[str, Any] = {"risk": "log", "tol": min(given, default=1e-5)}
+    out |= {"C": 0.5 / c2, "l1": 0.5 * c1 / c2} if c2 else {"lam": 0.0, "l1": c1 / n}
     if algorithm == "l2sgd":
         return out | {"trainer": "svrg"}
+    out |= {"callbacks": [Stalled(_DELTA if crf["delta"] is None else crf["delta"])]} if c1 else {}
     return out | {"trainer": "lbfgs", "trainer_options": {"memory": crf["num_memories"] or 6}}
+
+
+class Stalled:
+    """A callback that ends training when the last ten steps gained too little, the rule of CRFsuite.
+
+    Beside an L1 penalty the gap closes long after the objective has settled: the optimum is at a kink.
+
+    Parameters
+    ----------
+    delta : float
+        The least gain, relative to the objective.
+    """
+
+    def __init__(self, delta: float) -> None:
+        self.delta, self._values = delta, list[float]()
+
+    def __call__(self, event: TrainingEvent) -> bool:
+        values = self._values
+        values.append(event.best_primal)
+        return len(values) > _PERIOD and values[-1 - _PERIOD] - values[-1] < self.delta * abs(values[-1])
 
 
 def _online(crf: Mapping[str, Any], algorithm: str) -> dict[str, Any]:

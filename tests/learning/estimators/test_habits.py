@@ -92,7 +92,7 @@ def test_data_in_other_forms(name):
         ("maxIter", "it is called max_passes"),
         ("n_jobs", "it is called n_threads"),
         ("class_weight", r"loss = Hamming\(y, weights="),
-        ("c1", "no L1 penalty"),
+        ("c1", "it is called l1"),
         ("c", "it is called C"),
         ("loss", r"declared in the model: loss = Hamming\(y\)"),
         ("kernel", "RandomFourier"),

@@ -52,6 +52,7 @@ def report_of(
         convention=told,
         n_examples=problem.n,
         n_weights=problem.dim,
+        n_nonzero=int(np.count_nonzero(progress.w)),
         tightness=progress.tightness,
         eta=eta_of(progress.estimate, progress.primal, problem.objective.regularizer(progress.w)),
         validation_score=max(scores_of(progress.history).values(), default=np.nan),

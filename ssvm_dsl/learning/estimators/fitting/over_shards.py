@@ -19,7 +19,7 @@ from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_va
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import refuse_excess, warn_of
 from ssvm_dsl.learning.estimators.fitting.training_target import FitRequest, TrainingTarget
 from ssvm_dsl.learning.estimators.predictor import ON_MISSING
-from ssvm_dsl.learning.risks.kinds import Problem, check_pairing, find_risk
+from ssvm_dsl.learning.risks.kinds import Problem, check_convex, check_pairing, find_risk
 from ssvm_dsl.learning.shards.answers import Write, ask_parts, labellings_of
 from ssvm_dsl.learning.shards.fit import THREADS, Strength, check_shards, open_executor, shard_problem
 from ssvm_dsl.learning.shards.parts import PartitionedDataset, parts_of
@@ -63,16 +63,17 @@ class ShardedFit(Base):
         check_validation(self, held_out)
         spec, options = self._trainer_spec()
         declaration, risk = self.model.declaration, find_risk(self.risk)
-        check_pairing(spec, risk, self.power, is_default(self, "trainer"))
+        check_pairing(spec, risk, self.power, is_default(self, "trainer"), sparse=self.l1 > 0.0)
         executor = open_executor(self.executor, self.executor_options)
         start = self.coef_ if self.warm_start and hasattr(self, "coef_") else None
         try:
             check_shards(declaration, spec, self.executor)
             parts = parts_of(X, Y, sample_weight, executor.n_shards)
-            strength = Strength(self.C, self.lam, self.regularization)
+            strength = Strength(self.C, self.lam, self.regularization, self.l1)
             with one_blas_thread():
                 with contained(f"executor '{self.executor}'"):
                     problem, data = shard_problem(executor, parts, self._worker(), declaration, strength)
+                check_convex(spec, risk, problem.objective)
                 refuse_excess(problem.accuracy)
                 shards = {"shards": [dict(one.fingerprint) for one in problem.facts]}
                 target = TrainingTarget(risk, problem.loss, shards)
