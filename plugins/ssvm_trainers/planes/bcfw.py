@@ -343,11 +343,11 @@ class BCFWRun(Run):
         dual, w = self.dual, self.average if self.averaged else self.planes.w.copy()
         primal, upper = self._evaluate(w)
         if self.options.averaging and upper - dual > estimate and self._goes_on(stop, upper - dual, upper):
-            newest = self.planes.w.copy()
-            values = self._evaluate(newest)
-            if values[1] < upper:
-                w, (primal, upper) = newest, values
-                self.average[:], self.averaged = w, 1
+            *values, planes = self.problem.evaluate(self.planes.w)
+            if values[1] < upper:  # kept before the planes change them
+                self.average[:], self.averaged = self.planes.w, 1
+                primal, upper = values
+            self._take_evaluated(planes)
         self.schedule.learn(primal - dual, estimate)
         return Iterate(w, self.passes, primal, upper, dual, {"joint_share": self.budget.share}, plane)
 
@@ -358,9 +358,13 @@ class BCFWRun(Run):
     def _evaluate(self, w: F64) -> tuple[float, float]:
         """Return the objective at w and its certified upper bound; take the planes."""
         primal, upper, planes = self.problem.evaluate(w)
+        self._take_evaluated(planes)
+        return primal, upper
+
+    def _take_evaluated(self, planes: Planes) -> None:
+        """Take the planes of a pass over all examples."""
         self.passes += 1.0
         self.dual += self._take(planes)
-        return primal, upper
 
 
 class _RelaxedRun(BCFWRun):
