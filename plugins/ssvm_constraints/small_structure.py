@@ -98,8 +98,8 @@ def node_sums(group: ConstraintGroup, true: Bools, name: str, sizes: I64) -> I64
         How many different ones each constraint has, counted from 0.
     """
     ptr, mine = pointers(sizes), np.flatnonzero(true)
-    of = np.searchsorted(group.literal_ptr, mine, side="right") - 1
-    return np.bincount(ptr[:-1][of] + group.literal_meta[name][mine], minlength=int(ptr[-1]))
+    first = ptr[:-1][group.constraint_of[mine]] if group.n_constraints > 1 else 0
+    return np.bincount(first + group.literal_meta[name][mine], minlength=int(ptr[-1]))
 
 
 def any_of(flags: Bools, sizes: I64) -> Bools:

@@ -9,14 +9,14 @@ Additions happen in the order of :func:`~ssvm_dsl.ir.solution.score_labels`, so 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
-from ssvm_dsl.errors import PluginError
+from ssvm_dsl.errors import OutOfTime, PluginError
 from ssvm_dsl.ir import (
     ConstraintGroup,
     CountTables,
@@ -34,7 +34,7 @@ from ssvm_dsl.ir import (
 from ssvm_dsl.ir.counts import worth
 from ssvm_dsl.ir.need import most_labellings
 from ssvm_dsl.ir.ragged import members
-from ssvm_dsl.plugin_api import Verdict
+from ssvm_dsl.plugin_api import Clock, Verdict
 
 #: Labellings of the largest example that is taken.
 MAX_LABELLINGS = 2**20
@@ -102,18 +102,18 @@ class BruteForceSession:
         """Answer any task but ``relaxed`` (see :class:`~ssvm_dsl.plugin_api.Session`).
 
         Among labellings of equal score the lexicographically first counts as better.  A time limit is checked
-        before each example; those not reached have ``Stop.TIME``, score ``-inf`` and bound ``nan``.
+        before each example and while constraints are judged; examples that are not finished have ``Stop.TIME``, score
+        ``-inf`` and bound ``nan``.
 
         Notes
         -----
         Time O(labellings x (variables + factors)) for each example.
         """
-        start, seconds = perf_counter(), question.limits.time
-        answer = _Enumerated(self.program, question)
-        for i, example in enumerate(question.ids(self.program)):
-            if seconds is not None and perf_counter() - start >= seconds:
-                break
-            answer.enter(i, Labellings(self.program, question.theta, int(example), question.clamp))
+        clock, answer = Clock.start(question.limits), _Enumerated(self.program, question)
+        with suppress(OutOfTime):
+            for i, example in enumerate(question.ids(self.program)):
+                clock.afford(0.0)
+                answer.enter(i, Labellings(self.program, question.theta, int(example), question.clamp, clock))
         return answer.solution(flat=question.task is not Task.KBEST)
 
     def best_by_count(self, question: Question, tables: CountTables) -> Solution:
@@ -140,6 +140,12 @@ class Labellings:
     example : int
     clamp : ndarray of int32, shape (V,), optional
         States fixed in advance, -1 where free.
+    clock : Clock, optional
+        Says when to give up.
+
+    Raises
+    ------
+    OutOfTime
 
     Attributes
     ----------
@@ -147,8 +153,10 @@ class Labellings:
         One axis for each variable of two or more states; ``-inf`` where a mask or a clamp is broken.
     """
 
-    def __init__(self, program: Program, theta: Theta, example: int, clamp: I32 | None) -> None:
-        self.program, self.example = program, example
+    def __init__(
+        self, program: Program, theta: Theta, example: int, clamp: I32 | None, clock: Clock | None = None
+    ) -> None:
+        self.program, self.example, self._clock = program, example, clock
         self.first, self.stop = (int(v) for v in program.var_ptr[example : example + 2])
         self.card = program.card[self.first : self.stop]
         self.axis = np.cumsum(self.card > 1) - 1
@@ -187,6 +195,8 @@ class Labellings:
         """Return which labellings break a constraint of a group, as a tensor; a few thousand are judged at a time."""
         one, out = np.array([self.example]), np.zeros(self.scores.size, dtype=bool)
         for lo in range(0, len(out), JUDGED):
+            if self._clock is not None:
+                self._clock.afford(0.0)
             numbers = np.arange(lo, min(lo + JUDGED, len(out)))
             labels = (numbers[:, None] // self.strides % self.card).astype(np.int32)
             mine = group.take(np.repeat(one, len(numbers)))

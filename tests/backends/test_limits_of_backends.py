@@ -144,3 +144,13 @@ def test_combi_gives_every_example_a_labelling_before_it_searches():
     assert (found.primal == Primal.FEASIBLE).all()
     assert (found.stop == Stop.TIME).any()
     assert (found.score <= found.bound).all()
+
+
+def test_brute_force_looks_at_the_clock_while_it_judges():
+    literals = [[[(v, 1) for v in range(n)]] for n in (3, 17)]
+    program = unlinked([[2] * 3, [2] * 17], group_of("count", literals, lower=[1, 1], upper=[2, 5]))
+    session = opened(with_rules(program, registry()), "brute-force")
+    with ticking() as clock:
+        found = session.solve(Question(Theta.of(program, np.arange(40.0)), limits=Limits(time=0.02)))
+    assert clock.looks < 60
+    assert found.stop.tolist() == [Stop.FINISHED, Stop.TIME]
