@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from ssvm_dsl import Model, StructuredSVM
 from ssvm_dsl.datasets import Split, load_letters
+from ssvm_dsl.models.crfsuite.parameters import Stalled
 
 #: Test letter error of CRFsuite's averaged perceptron after 100 passes on split (b).
 PEER_ERROR = 0.1388
@@ -95,6 +96,30 @@ def log_loss(name: str, data: Split, c2: float = 1.0) -> None:
     CONSOLE.print(shown)
 
 
+def sparse(name: str, data: Split, c1: float, c2: float) -> None:
+    """CRF training with an L1 penalty to the objective at which CRFsuite stops, and by the default rule.
+
+    The objective is ``c1 |w|_1 + c2 |w|^2 + sum_i risk_i``: that times C = 1 / (2 c2), or with c2 = 0 over n.
+    """
+    wide = {"feature.possible_states": True, "feature.possible_transitions": True}
+    peer, reached = crfsuite(data, "lbfgs", False, c1=c1, c2=c2, max_iterations=1000, **wide)
+    title = f"log-loss, c1 = {c1:g}, c2 = {c2:g}, split ({name})"
+    shown = table(title, "trainer", *COLUMNS, "objective", "gap", "not 0")
+    shown.add_row("CRFsuite l-bfgs", *peer, f"{reached:.3f}", "-", "-")
+    unit = len(data.X_train) if c2 == 0.0 else 2.0 * c2
+    strength = {"lam": 0.0, "l1": c1 / unit} if c2 == 0.0 else {"C": 1.0 / unit, "l1": c1 / unit}
+    goals: dict[str, Callable[[Any], bool]] = {
+        "to the same objective": lambda event: bool(event.primal * unit <= reached),
+        "by CRFsuite's rule": Stalled(1e-5),
+    }
+    for goal, stop in goals.items():
+        row, svm = ours(data, stop, OCR, risk="log", trainer="lbfgs", tol=0.0, max_passes=2000, **strength)
+        found = svm.report_
+        numbers = f"{unit * found.primal:.3f}", f"{found.relative_gap:.1e}", str(found.n_nonzero)
+        shown.add_row(f"lbfgs, {goal}", *row, *numbers)
+    CONSOLE.print(shown)
+
+
 def margins(data: Split) -> None:
     """Training to the test error of CRFsuite's averaged perceptron; which passes are enough is known beforehand.
 
@@ -149,6 +174,8 @@ def main() -> None:
     with threadpool_limits(1, user_api="blas"):
         log_loss("a", small)
         log_loss("b", large)
+        sparse("a", small, 1.0, 0.0)
+        sparse("a", small, 1.0, 0.1)
         margins(large)
         pystruct("a", small, 246.35, 45.2 / 1.16, 0.0006)
         pystruct("b", large, 1908.0, 69.7 / 11.9, 0.004)
