@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ssvm_dsl.lazy_api import lazy_names
 
 _HOMES = {
+    "ssvm_dsl.report.contributions": ("plot_contributions",),
     "ssvm_dsl.report.factor_graph": ("plot_factor_graph",),
     "ssvm_dsl.report.labellings": (
         *("plot_heads", "plot_label_maps", "plot_links", "plot_marginals", "plot_segments", "plot_transitions"),
@@ -24,6 +25,7 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
+    from ssvm_dsl.report.contributions import plot_contributions as plot_contributions
     from ssvm_dsl.report.factor_graph import plot_factor_graph as plot_factor_graph
     from ssvm_dsl.report.labellings import plot_heads as plot_heads
     from ssvm_dsl.report.labellings import plot_label_maps as plot_label_maps

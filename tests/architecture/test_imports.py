@@ -32,8 +32,9 @@ LAYERS: dict[str, set[str]] = {
     "report": {"compiler", "lang", "ir", "kernels", "plugin_api", "errors", "units", "inference", "io", "registry"},
     "root": {"version"},
 }
+LAYERS["insight"] = {"compiler", "lang", "ir", "errors", "report"}
 LAYERS["scoring"] = LAYERS["inference"] | {"inference"}
-LAYERS["learning"] = LAYERS["inference"] | {"inference", "io", "report", "processors", "version"}
+LAYERS["learning"] = LAYERS["inference"] | {"inference", "insight", "io", "report", "processors", "version"}
 LAYERS["datasets"] = {"errors", "lang", "learning"}  # generators search for best outputs, readers return trees
 LAYERS["testing"] = LAYERS["learning"] | {"learning"}
 LAYERS["models"] = LAYERS["learning"] | {"learning", "datasets"}

@@ -17,7 +17,7 @@ from ssvm_dsl.compiler import Grounded, ground
 from ssvm_dsl.compiler.features.encode import Fitted
 from ssvm_dsl.compiler.inputs.validate import check_sequence
 from ssvm_dsl.compiler.structure import StructureCache
-from ssvm_dsl.errors import DataError, NoLabellingError, OptionError, TimeLimitWarning, memory_for
+from ssvm_dsl.errors import DataError, InfeasibleError, NoLabellingError, OptionError, TimeLimitWarning, memory_for
 from ssvm_dsl.inference.blas_threads import CallThreads
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers, without_answer
@@ -44,6 +44,10 @@ from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.specs import LossSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.report.compiling import announce_compiling
+
+if TYPE_CHECKING:
+    from ssvm_dsl.insight.explanation import Explanation
+    from ssvm_dsl.insight.why_not import WhyNot
 
 T = TypeVar("T")
 
@@ -198,6 +202,52 @@ class Predictor(Estimator):
             raise OptionError(f"model {self.model.declaration.name} has no Latent")
         found = self._answers(X, latent_states, given=Y, time_limit=time_limit)
         return list(chain.from_iterable(found))
+
+    def explain(self, x: Any, y: Any = None, *, time_limit: float | None = None) -> Explanation:
+        """Return what the score of the predicted labelling of one example is made of, term by term.
+
+        Parameters
+        ----------
+        x : example
+            One element of ``X``.
+        y : labels, optional
+            Known labels, in the form of one element of ``given`` in ``predict``: the best labelling that has them is
+            explained.
+        time_limit : float, optional
+            Seconds, as for ``predict``.
+
+        Raises
+        ------
+        InfeasibleError
+            No labelling has these labels.
+        """
+        from ssvm_dsl.insight.explanation import explanation
+
+        def read(grounded: Grounded, solution: Solution) -> Explanation:
+            score, bound = float(solution.score[0]), float(solution.bound[0])
+            return explanation(grounded, solution.labels, self.coef_, score, bound)
+
+        return self._answers([x], read, given=None if y is None else [y], time_limit=time_limit)[0]
+
+    def why_not(self, x: Any, y: Any, *, time_limit: float | None = None) -> WhyNot:
+        """Return why one example is not predicted to have these labels: the margin, and the factors that decide.
+
+        Parameters
+        ----------
+        x : example
+            One element of ``X``.
+        y : labels
+            All of them, or some: unknown ones are ``None``, as for ``given`` in ``predict``.
+        time_limit : float, optional
+            Seconds for each of two questions, as for ``predict``.
+        """
+        from ssvm_dsl.insight.why_not import WhyNot
+
+        best = self.explain(x, time_limit=time_limit)
+        try:
+            return WhyNot(best, self.explain(x, y, time_limit=time_limit))
+        except InfeasibleError as err:
+            return WhyNot(best, None, str(err))
 
     @memory_for("best_score", "ask for fewer examples at once, or set another backend")
     def best_score(self, X: Sequence[Any], Y: Sequence[Any] | None = None, *, time_limit: float | None = None) -> F64:
