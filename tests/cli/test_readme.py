@@ -23,7 +23,7 @@ PAGES = [
 EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 
 #: How many calls in the text of a page are run at least.
-CALLS = {"README.md": 20, "language.md": 40, "training.md": 12}
+CALLS = {"README.md": 20, "language.md": 40}
 
 LINK = re.compile(r"\]\(([^)#:]+)(#[^)]*)?\)")
 
