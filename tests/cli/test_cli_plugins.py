@@ -195,6 +195,7 @@ def test_pairs_of_one_name_fit_a_screen_and_leave_nothing_out(capsys, name):
         assert text.startswith("refused" if not cell["works"] else "certifies")
         assert all(words in text for words in [cell["reason"], *cell["conditions"], ", ".join(cell["backends"])])
         assert not cell["works"] or cell["certificate"].replace("none", "nothing") in text
+        assert not cell["works"] or cell["l1"] == ("; L1;" in text)
         powers = cell["powers"]
         words = "any power" if powers is None else "powers " + ", ".join(f"{power:g}" for power in powers)
         assert not cell["works"] or words in text

@@ -34,6 +34,8 @@ class Pairing:
         Whether they go together; otherwise ``fit`` refuses them.
     powers : tuple of float or None
         The powers of the risk that are minimised; ``None`` for any of at least 1.
+    l1 : bool
+        Whether an L1 penalty may be added.
     certificate : str
         What the report certifies: ``"gap"`` (objective and lower bound), ``"gap from bounds"`` (an upper bound of the
         objective stands for it: the gap closes as far as answers are proved), or ``"none"``.
@@ -50,6 +52,7 @@ class Pairing:
     oracle: str
     works: bool
     powers: tuple[float, ...] | None = ()
+    l1: bool = False
     certificate: str = NONE
     reason: str = ""
     conditions: tuple[str, ...] = ()
@@ -94,7 +97,7 @@ def _row(spec: TrainerSpec, risk: Risk, known: Registry) -> Iterator[Pairing]:
             continue
         certificate, why = _certificate(spec, risk, oracle)
         yield replace(
-            cell, works=True, powers=_powers(needs, risk), certificate=certificate,
+            cell, works=True, powers=_powers(needs, risk), l1=needs.l1, certificate=certificate,
             reason=why, conditions=tuple(_conditions(spec, risk)), backends=mine,
         )  # fmt: skip
 
@@ -126,8 +129,6 @@ def _conditions(spec: TrainerSpec, risk: Risk) -> Iterator[str]:
     """Yield what else must hold."""
     if spec.needs.strongly_convex:
         yield "every factor regularised"
-    if not spec.needs.l1:
-        yield "no L1 penalty"
     if spec.needs.factored and not risk.relaxed:
         yield "graphs of small treewidth"
     if risk.spec.one_label:
