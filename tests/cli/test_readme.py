@@ -79,7 +79,8 @@ def test_the_readme_has_what_the_first_screen_promises():
 
 
 def test_the_backend_of_the_page_is_the_one_that_plugins_new_writes():
-    (block,) = [found[2] for found in FENCE.finditer((DOCS / "howto" / "own_backend.md").read_text()) if "class Backend:" in found[2]]
+    text = (DOCS / "howto" / "own_backend.md").read_text()
+    (block,) = [found[2] for found in FENCE.finditer(text) if "class Backend:" in found[2]]
     start = "class Backend:"
     assert block[block.index(start) :].startswith(BACKEND[BACKEND.index(start) :].rstrip())
 

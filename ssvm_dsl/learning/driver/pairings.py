@@ -121,7 +121,7 @@ def _certificate(spec: TrainerSpec, risk: Risk, oracle: Guarantee) -> tuple[str,
     if risk.spec.one_label:
         return GAP, ""
     if oracle is Guarantee.HEURISTIC:
-        return NONE, "answers without bounds prove nothing: the objective is only known from below"
+        return NONE, "without bounds the objective is only known from below"
     return (GAP if oracle is Guarantee.EXACT else BOUNDED), ""
 
 
