@@ -107,7 +107,7 @@ def _words(one: Pairing) -> str:
         return f"refused: {one.reason}"
     certificate = f"certifies nothing: {one.reason}" if one.certificate == "none" else f"certifies {one.certificate}"
     powers = "any power" if one.powers is None else "powers " + ", ".join(f"{power:g}" for power in one.powers)
-    known = [certificate, powers, *(["L1"] if one.l1 else []), *one.conditions, f"backends {', '.join(one.backends)}"]
+    known = [certificate, powers, *one.conditions, f"backends {', '.join(one.backends)}"]
     return "; ".join(known)
 
 

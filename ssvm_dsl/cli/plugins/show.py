@@ -72,6 +72,7 @@ def _needs(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("risks", _words(needs["risks"])),
         ("powers", "any" if needs["any_power"] else ", ".join(f"{float(power):g}" for power in needs["powers"])),
         ("regularised", "every factor" if needs["strongly_convex"] else "factors may be left unregularised"),
+        ("L1 penalty", "may be added (l1=)" if needs["l1"] else "is refused"),
         ("asks for", ", ".join(["what the risk does", *besides(needs)])),
         ("answers", f"{answers[needs['guarantee']]} (ssvm plugins pairs {facts['name']})"),
     ]

@@ -34,8 +34,6 @@ class Pairing:
         Whether they go together; otherwise ``fit`` refuses them.
     powers : tuple of float or None
         The powers of the risk that are minimised; ``None`` for any of at least 1.
-    l1 : bool
-        Whether an L1 penalty may be added.
     certificate : str
         What the report certifies: ``"gap"`` (objective and lower bound), ``"gap from bounds"`` (an upper bound of the
         objective stands for it: the gap closes as far as answers are proved), or ``"none"``.
@@ -52,7 +50,6 @@ class Pairing:
     oracle: str
     works: bool
     powers: tuple[float, ...] | None = ()
-    l1: bool = False
     certificate: str = NONE
     reason: str = ""
     conditions: tuple[str, ...] = ()
@@ -97,7 +94,7 @@ def _row(spec: TrainerSpec, risk: Risk, known: Registry) -> Iterator[Pairing]:
             continue
         certificate, why = _certificate(spec, risk, oracle)
         yield replace(
-            cell, works=True, powers=_powers(needs, risk), l1=needs.l1, certificate=certificate,
+            cell, works=True, powers=_powers(needs, risk), certificate=certificate,
             reason=why, conditions=tuple(_conditions(spec, risk)), backends=mine,
         )  # fmt: skip
 
