@@ -144,6 +144,8 @@ class Explanation:
         factor : Factor or str, optional
             Its terms only.
         """
+        if k is not None and k < 0:
+            raise OptionError(f"k: expected a number of terms, or None for all, got {k}")
         name = getattr(factor, "name", factor)
         chosen = [one for one in self.templates if name is None or self._factor(one) == name]
         if name is not None and not chosen:

@@ -202,6 +202,8 @@ def test_terms_have_names_and_shown_things_are_escaped():
     assert "<script>" in str(found)
     with pytest.raises(OptionError, match="factor, feature, position"):
         found.by("colour")
+    with pytest.raises(OptionError, match="got -1"):
+        found.top(-1)
     with pytest.raises(OptionError, match="emit, trans"):
         found.top(factor="emitt")
     assert all(term.factor == "trans" for term in found.top(factor=Word.trans))
