@@ -1,9 +1,9 @@
 r"""Sums over all parses in scaled exponentials: no exponential and no logarithm in the inner loop.
 
 The recursion of :mod:`ssvm_backends.structures.constituency.chart` and its reverse sweep, where the table of a span
-holds ``exp(score - shift)`` with one shift for the span.  Measured at .53 of the time of sums of logarithms with the
-grammar of the WSJ sample, and at .4 with random grammars.  Where the scores of one span differ by so much that a term would lose digits, the answer is nan, and the
-caller takes the recursion in logarithms.
+holds ``exp(score - shift)`` with one shift for the span.  It takes .53 of the time of sums of logarithms with the
+grammar of the WSJ sample, and about .4 with random grammars.  Where the scores of one span differ by so much that a
+term would lose digits, the answer is nan, and the caller takes the recursion in logarithms.
 """
 
 from __future__ import annotations
