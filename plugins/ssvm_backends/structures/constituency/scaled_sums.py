@@ -81,7 +81,13 @@ def fill_scaled(grammar: GrammarArrays, scores: ParseScores) -> tuple[ScaledChar
 
 @njit(cache=True, nogil=True)
 def scale(scores: F64, out: F64) -> float:
-    """Write exponentials of scores less the largest, and return that; of nothing but ``-inf`` it is ``-inf``."""
+    """Write ``exp(scores - shift)`` and return the shift, the largest score (``-inf`` where all are ``-inf``).
+
+    Parameters
+    ----------
+    scores, out : ndarray of float64, shape (m,)
+        ``out`` is written.
+    """
     high = -np.inf
     for s in range(len(scores)):
         high = max(high, scores[s])
@@ -92,7 +98,7 @@ def scale(scores: F64, out: F64) -> float:
 
 @njit(cache=True, nogil=True)
 def in_range(scores: F64, scaled: F64) -> bool:
-    """Return whether no exponential of a finite score is too small."""
+    """Return whether each finite score has an exponential of at least ``TINY``; both of ``shape (m,)``."""
     least = np.inf
     for s in range(len(scores)):
         if scores[s] > -np.inf:
