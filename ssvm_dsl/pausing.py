@@ -66,15 +66,21 @@ def time_left() -> float:
     return inf if scope is None else scope.left
 
 
-def pause() -> None:
+def pause(ahead: float = 0.0) -> None:
     """Raise :class:`~ssvm_dsl.errors.OutOfTime` when the call at hand must end; do nothing where it has no limit.
 
     It takes a fraction of a microsecond: right for every round of a loop in Python.
+
+    Parameters
+    ----------
+    ahead : float
+        Expected seconds of the next step, where nothing can cut that step short: the call ends now if the step would
+        end too late.
     """
     scope = _SCOPE.get()
-    if scope is None or (now := perf_counter()) < scope.sure:
+    if scope is None or (now := perf_counter()) + ahead < scope.sure:
         return
     left = scope.left
-    if left <= 0.0:
+    if left <= ahead:
         raise OutOfTime("the time limit of the call is over")
     scope.sure = now + left

@@ -15,6 +15,10 @@ import numpy as np
 
 from ssvm_backends.graphs.graph import Graph, Instance, instance_of, make_graph
 from ssvm_dsl.ir import I32, I64, Bools, Program, Question, Theta, members, pointers, runs
+from ssvm_dsl.plugin_api import pause
+
+#: Seconds of the two kernels for an entry of a table: propagation looks at each, conditioning copies what is left.
+PROPAGATING, CONDITIONING = 10e-9, 10e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +89,11 @@ def reduce_problem(program: Program, graph: Graph, question: Question, always: b
     question : Question
     always : bool
         Make a compact instance of these examples even when nothing can be taken out.
+
+    Raises
+    ------
+    OutOfTime
+        The tables are too large for the time that the call at hand has left.
     """
     theta, ids, node = question.theta, question.ids(program), question.masked_node(program)
     instance = Instance(graph, node, theta.pool, theta.const)
@@ -110,10 +119,16 @@ def condition(instance: Instance, ids: I64, alive: Bools) -> Reduced:
     ids : ndarray of int64, shape (n,)
     alive : ndarray of bool, shape (S,)
         States that may be taken; changed in place by propagation.
+
+    Raises
+    ------
+    OutOfTime
+        The tables are too large for the time that the call at hand has left.
     """
     from ssvm_backends.graphs.reduce_kernels import fill_tables, propagate
 
     graph = instance.graph
+    pause(PROPAGATING * float(graph.table_size[members(graph.factor_ptr, ids)].sum()))
     feasible = np.ones(len(ids), dtype=bool)
     propagate(graph, instance.pool, ids, alive, feasible)
     variables = members(graph.var_ptr, ids)
@@ -154,7 +169,9 @@ def condition(instance: Instance, ids: I64, alive: Bools) -> Reduced:
         pointers(arity[kept_factor]),
         new_var[graph.scope[open_slots[1][slots]]].astype(np.int32),
     )
-    pool = np.empty(int(made.table_size.sum()))
+    entries = int(made.table_size.sum())
+    pause(CONDITIONING * entries)
+    pool = np.empty(entries)
     fill_tables(graph, instance.pool, factors, owner_of, first_alive, new_var, made.state_ptr, state, pool, node, const)
     decided = first_alive[variables].astype(np.int32)
     left = Instance(made, node, pool, const)
