@@ -16,6 +16,7 @@ state.  Where few literals may be *false*, what is missing from the largest sum 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, floor
@@ -23,7 +24,19 @@ from math import ceil, floor
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Program, Topology, structure_keys, width_order
+from ssvm_dsl.ir import (
+    F64,
+    I32,
+    I64,
+    Bools,
+    ConstraintGroup,
+    Program,
+    Topology,
+    members,
+    pointers,
+    structure_keys,
+    width_order,
+)
 from ssvm_dsl.plugin_api import Rewrite, Verdict, pause
 
 #: Entries of one table at most, and of all tables of an example.
@@ -50,41 +63,88 @@ class Term:
 
 
 @dataclass(frozen=True, eq=False)
+class Addends:
+    """Variables, and what each of their states adds.
+
+    Parameters
+    ----------
+    variable : ndarray of int64, shape (n,)
+    ptr : ndarray of int64, shape (n + 1,)
+        Where the states of each variable start in ``value``.
+    value : ndarray of int64
+        What each state adds.
+    """
+
+    variable: I64
+    ptr: I64
+    value: I64
+
+    @cached_property
+    def least(self) -> I64:
+        """The least that each variable adds."""
+        return np.minimum.reduceat(self.value, self.ptr[:-1]) if len(self.variable) else self.variable
+
+    @cached_property
+    def most(self) -> I64:
+        """The most that each variable adds."""
+        return np.maximum.reduceat(self.value, self.ptr[:-1]) if len(self.variable) else self.variable
+
+    def plus(self, offset: I64, sign: int = 1) -> Addends:
+        """Return addends whose values are ``offset[variable] + sign * value``."""
+        return Addends(self.variable, self.ptr, np.repeat(offset, np.diff(self.ptr)) + sign * self.value)
+
+    def where(self, chosen: Bools) -> Addends:
+        """Return the chosen variables."""
+        counts = np.diff(self.ptr)
+        return Addends(self.variable[chosen], pointers(counts[chosen]), self.value[np.repeat(chosen, counts)])
+
+    def terms(self) -> Iterator[Term]:
+        """Yield each variable with its values."""
+        ends = self.ptr.tolist()
+        for variable, lo, hi in zip(self.variable.tolist(), ends[:-1], ends[1:], strict=True):
+            pause()
+            yield Term(variable, self.value[lo:hi])
+
+
+@dataclass(frozen=True, eq=False)
 class PartialSum:
     """``lower <= sum over variables of value[state] <= upper`` in natural numbers.
 
     Parameters
     ----------
-    terms : list of Term
+    addends : Addends
         Variables that make a difference; the least that each adds is 0.
     lower, upper : int
         Within 0 and the largest sum, or ``lower > upper`` where no labelling keeps the bounds.
     """
 
-    terms: list[Term]
+    addends: Addends
     lower: int
     upper: int
 
     @classmethod
-    def of(cls, terms: list[Term], lower: float, upper: float) -> PartialSum:
+    def of(cls, given: Addends, lower: float, upper: float) -> PartialSum:
         """Return bounds on a sum of any integers, with the fewest partial sums."""
-        least = sum(int(one.value.min()) for one in terms)
-        moved = [Term(one.variable, one.value - one.value.min()) for one in terms]
-        moved = [one for one in moved if one.most]
-        total = sum(one.most for one in moved)
+        least = sum(given.least.tolist())  # Python's integers: sums of large ones do not wrap around
+        moved = given.plus(-given.least)
+        moved = moved.where(moved.most > 0)
+        total = sum(moved.most.tolist())
         low = ceil(min(max(lower - least, 0.0), total + 1.0))
         high = floor(max(min(upper - least, float(total)), -1.0))
         if low > high:
-            return cls([], 1, 0)
+            return cls(moved.where(np.zeros(len(moved.variable), np.bool_)), 1, 0)
         found = cls(moved, low, high)
-        flipped = [Term(one.variable, one.most - one.value) for one in moved]
-        other = cls(flipped, total - found.upper, total - found.lower)
+        other = cls(moved.plus(moved.most, -1), total - found.upper, total - found.lower)
         return other if other.cap < found.cap else found
+
+    def __len__(self) -> int:
+        """Return the number of variables that make a difference."""
+        return len(self.addends.variable)
 
     @cached_property
     def total(self) -> int:
         """The largest sum."""
-        return sum(one.most for one in self.terms)
+        return sum(self.addends.most.tolist())
 
     @cached_property
     def bounded(self) -> bool:
@@ -113,12 +173,12 @@ class CountsToStates:
             found = _sum(example, group, k)
             if found is None:
                 return Verdict(False, reasons=("its coefficients are not small multiples of one number",))
-            states = float(min(found.cap, found.total) + 1) if found.terms else 1.0
+            states = float(min(found.cap, found.total) + 1) if len(found) else 1.0
             table = states * states * max(1.0 if example.hardest_topology is Topology.CHAIN else states, widest)
-            if len(found.terms) > 2 and table > MOST_ENTRIES:
+            if len(found) > 2 and table > MOST_ENTRIES:
                 why = f"{states:.0f} different partial sums make tables of {table:.2g} entries"
                 return Verdict(False, reasons=(why,))
-            entries += table * len(found.terms)
+            entries += table * len(found)
         if entries > MOST_IN_ALL:
             return Verdict(False, reasons=(f"tables of {entries:.2g} entries in all",))
         return Verdict(True, entries)
@@ -145,16 +205,16 @@ class _Additions:
     ----------
     made : Rewrite
         Variables and tables are added to it.
-    total : Sum
+    total : PartialSum
     """
 
     def __init__(self, made: Rewrite, total: PartialSum) -> None:
-        self.made, self.total, self.left = made, total, len(total.terms)
+        self.made, self.total, self.left = made, total, len(total)
         self._tables: dict[tuple[int, bytes, bytes], Bools] = {}
 
     def along(self, parents: list[tuple[int, int]]) -> None:
         """Add up along a forest, given as (variable, parent or -1) in the order of elimination; then the roots."""
-        own = {one.variable: one for one in self.total.terms}
+        own = {one.variable: one for one in self.total.addends.terms()}
         below: dict[int, Term] = {}
         for v, parent in parents:
             pause()
@@ -212,7 +272,7 @@ def _sum(example: Program, group: ConstraintGroup, k: int) -> PartialSum | None:
             return None
         weight = np.rint(given * unit).astype(np.int64)
         lower, upper = (lower - slack) * unit, (upper + slack) * unit
-    return PartialSum.of(_terms(example, group, literals, weight), lower, upper)
+    return PartialSum.of(_addends(example, group, literals, weight), lower, upper)
 
 
 def _whole(numbers: F64) -> bool:
@@ -221,19 +281,16 @@ def _whole(numbers: F64) -> bool:
     return bool((size < 2**40).all() and (np.abs(numbers - np.rint(numbers)) <= 1e-12 * size).all())
 
 
-def _terms(example: Program, group: ConstraintGroup, literals: slice, weight: I64) -> list[Term]:
+def _addends(example: Program, group: ConstraintGroup, literals: slice, weight: I64) -> Addends:
     """Return what each variable adds: the weights of the literals that its states make true."""
     variable, state, negated = group.variable[literals], group.state[literals], group.negated[literals]
-    first = example.state_ptr[variable]
     added = np.zeros(example.n_states, dtype=np.int64)
-    np.add.at(added, first + state, np.where(negated, -weight, weight))
+    np.add.at(added, example.state_ptr[variable] + state, np.where(negated, -weight, weight))
     always = np.zeros(example.n_variables, dtype=np.int64)
     np.add.at(always, variable[negated], weight[negated])
-    ends, terms = example.state_ptr, []
-    for v in np.unique(variable).tolist():
-        pause()
-        terms.append(Term(v, added[ends[v] : ends[v + 1]] + always[v]))
-    return terms
+    used = np.unique(variable).astype(np.int64)
+    found = Addends(used, pointers(example.card[used]), added[members(example.state_ptr, used)])
+    return found.plus(always[used])
 
 
 def _parents(example: Program) -> list[tuple[int, int]]:
