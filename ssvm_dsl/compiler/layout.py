@@ -265,7 +265,8 @@ class Layout:
             whole: dict[str, Any] = {label.name: None for label in labels}
             given = [whole if one is None and len(labels) > 1 else one for one in given]
             given = [whole | dict(one) if isinstance(one, Mapping) else one for one in given]
-        if len(labels) == 1 and not any(isinstance(one, Mapping) for one in given):
+        plain_array = isinstance(given, np.ndarray) and given.dtype != object
+        if len(labels) == 1 and (plain_array or not any(isinstance(one, Mapping) for one in given)):
             return [(labels[0], given)]
         names = [label.name for label in labels]
         refuse_mixture(given, names, what)

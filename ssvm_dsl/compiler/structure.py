@@ -11,7 +11,7 @@ A cache belongs to one estimator: what its features learnt decides how wide the 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any
@@ -324,5 +324,5 @@ def _structural(declaration: Declaration) -> list[str]:
     return names + [one.name for constraint in declaration.constraints for one in constraint.inputs]
 
 
-def _content(arrays: list[Any]) -> tuple[tuple[str, bytes], ...]:
+def _content(arrays: Sequence[Any]) -> tuple[tuple[str, bytes], ...]:
     return tuple((one.dtype.str, one.tobytes()) for one in arrays)

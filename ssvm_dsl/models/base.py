@@ -118,10 +118,11 @@ class ReadyModel(StructuredSVM):
 
         With ``warm_start`` a second fit keeps the model of the first.
         """
-        X, Y = self._read(X, either(Y, y, "fit"))
-        if not (self.warm_start and hasattr(self, "coef_")):
-            self.model_ = self._declaration(X, Y)
-        super().fit(X, Y, sample_weight, validation)
+        with self._limited():
+            X, Y = self._read(X, either(Y, y, "fit"))
+            if not (self.warm_start and hasattr(self, "coef_")):
+                self.model_ = self._declaration(X, Y)
+            super().fit(X, Y, sample_weight, validation)
         return self
 
     def partial_fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Self:

@@ -21,6 +21,7 @@ from ssvm_dsl.learning.estimators.svm import either
 from ssvm_dsl.learning.objective import check_sample_weight
 from ssvm_dsl.models.base import ReadyModel
 from ssvm_dsl.models.classes import classes_of, input_of
+from ssvm_dsl.plugin_api.hosting.loading import loading
 
 
 class Classifier(ReadyModel):
@@ -71,19 +72,21 @@ class Classifier(ReadyModel):
 
     def fit(self, X: Any, Y: Any = None, sample_weight: Any = None, validation: Any = None, *, y: Any = None) -> Self:
         """Learn from rows and their classes: strings, whole numbers, or booleans."""
-        from sklearn.utils.multiclass import check_classification_targets
-        from sklearn.utils.validation import validate_data
+        with loading():
+            from sklearn.utils.multiclass import check_classification_targets
+            from sklearn.utils.validation import validate_data
 
-        join_scikit_learn()
-        X, Y = validate_data(self, X, either(Y, y, "fit"), accept_sparse="csr", dtype=np.float64)
-        check_classification_targets(Y)
-        self._kind = _kind_of(Y)
-        weight = check_sample_weight(sample_weight, len(Y))
-        one_each = distinct(X, Y, weight)
-        if len(one_each.first) < len(Y):
-            X, Y, weight = X[one_each.first], Y[one_each.first], one_each.weight(self.lam)
-            return super().fit(X, Y, weight, validation)
-        return super().fit(X, Y, sample_weight, validation)
+            join_scikit_learn()
+        with self._limited():
+            X, Y = validate_data(self, X, either(Y, y, "fit"), accept_sparse="csr", dtype=np.float64)
+            check_classification_targets(Y)
+            self._kind = _kind_of(Y)
+            weight = check_sample_weight(sample_weight, len(Y))
+            one_each = distinct(X, Y, weight)
+            if len(one_each.first) < len(Y):
+                X, Y, weight = X[one_each.first], Y[one_each.first], one_each.weight(self.lam)
+                return super().fit(X, Y, weight, validation)
+            return super().fit(X, Y, sample_weight, validation)
 
     @property
     def partial_fit(self) -> Any:
@@ -193,17 +196,28 @@ class DistinctRows:
 
 def distinct(X: Any, Y: NDArray[Any], weight: F64) -> DistinctRows:
     """Return one of each kind of examples: a weight is the same as so many repetitions, and cheaper."""
+    counted = np.flatnonzero(weight > 0)
+    _, state = np.unique(Y, return_inverse=True)
+    rows = _row_numbers(X)
+    order = counted[np.lexsort((state[counted], rows[counted]))]
+    new = np.append(True, (np.diff(rows[order]) != 0) | (np.diff(state[order]) != 0))
+    starts = np.flatnonzero(new[: len(order)])
+    total = np.add.reduceat(weight[order], starts) if len(starts) else np.zeros(0)
+    return DistinctRows(order[starts], total, len(Y))
+
+
+def _row_numbers(X: Any) -> I64:
+    """Return a number for each row, the same for equal rows; they are in the order of the rows' bytes."""
     if is_sparse(X):
         X.sum_duplicates()
         ends = X.indptr.tolist()
         rows = [X.indices[lo:hi].tobytes() + X.data[lo:hi].tobytes() for lo, hi in pairwise(ends)]
-    else:
-        rows = [row.tobytes() for row in X]
-    places: dict[tuple[bytes, Any], list[int]] = {}
-    for i, key in enumerate(zip(rows, Y.tolist(), strict=True)):
-        if weight[i] > 0:
-            places.setdefault(key, []).append(i)
-    groups = [places[key] for key in sorted(places)]
-    first = np.array([group[0] for group in groups], dtype=np.int64)
-    total = [weight[group].sum() if len(group) > 1 else weight[group[0]] for group in groups]
-    return DistinctRows(first, np.array(total), len(Y))
+        place = {row: k for k, row in enumerate(sorted(set(rows)))}
+        return np.array([place[row] for row in rows], dtype=np.int64)
+    dense: F64 = np.ascontiguousarray(X, dtype=np.float64)
+    whole = dense.view(np.dtype((np.void, dense.itemsize * dense.shape[1]))).ravel()
+    order = np.argsort(whole, kind="stable")
+    bits = dense.view(np.int64)[order]
+    number = np.empty(len(order), dtype=np.int64)
+    number[order] = np.cumsum(np.append(False, (bits[1:] != bits[:-1]).any(axis=1))[: len(order)])
+    return number

@@ -71,7 +71,8 @@ class GraphModel(ReadyModel):
 
     def fit(self, X: Any, Y: Any = None, sample_weight: Any = None, validation: Any = None, *, y: Any = None) -> Any:
         """Declare the model for the graphs and learn its weights; graphs of networkx may carry their labels."""
-        return super().fit(X, _carried(X, Y if y is None else y), sample_weight, validation)
+        with self._limited():
+            return super().fit(X, _carried(X, Y if y is None else y), sample_weight, validation)
 
     def score(
         self, X: Any, Y: Any = None, sample_weight: Any = None, *, time_limit: float | None = None, y: Any = None

@@ -189,7 +189,7 @@ def _input(encoder: Encoder, source: Input) -> Rows:
 
 def _tokens(encoder: Encoder, source: Attributes) -> list[Any]:
     raw = encoder.examples.raw[source.name]
-    return list(chain.from_iterable(raw)) if source.dims else raw
+    return list(chain.from_iterable(raw)) if source.dims else list(raw)
 
 
 def _attributes(encoder: Encoder, source: Attributes) -> Rows:

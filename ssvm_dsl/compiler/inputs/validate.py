@@ -42,7 +42,7 @@ class Examples:
 
     n: int
     sizes: dict[str, I64]
-    raw: dict[str, list[Any]]
+    raw: dict[str, Sequence[Any]]
 
     def size(self, dims: tuple[Dim, ...]) -> I64:
         """Return the number of positions of some axes in each example; ``shape (n,)``."""
@@ -157,8 +157,10 @@ def read_inputs(
 
 def split_inputs(
     declaration: Declaration, examples: Sequence[Any], inputs: tuple[Input | Attributes | Edges, ...]
-) -> dict[str, list[Any]]:
+) -> dict[str, Sequence[Any]]:
     """Return the examples by input name; a bare value is allowed when there is one input.
+
+    The rows of a matrix of numbers stay in it: nothing needs to be done for each of them.
 
     Values of inputs of the declaration that are not among ``inputs`` may be there, and are left alone.
     """
@@ -169,7 +171,7 @@ def split_inputs(
         bare = isinstance(inputs[0], Attributes) and not inputs[0].dims
         kinds = [kind for kind in set(map(type, examples)) if issubclass(kind, Mapping)]
         if not kinds or not any(_is_dict(one) and (names[0] in one or not bare) for one in examples):
-            return {names[0]: list(examples)}
+            return {names[0]: examples if is_plain_matrix(examples, inputs[0]) else list(examples)}
     listed = ", ".join(names)
     refuse_mixture(examples, names, "X")
     for i, example in enumerate(examples):
@@ -184,6 +186,13 @@ def split_inputs(
             found = "; ".join([*parts, f"unknown {', '.join(extra)}"] if extra else parts)
             raise DataError("X", example=i, expected=f"a dict with the inputs {listed}", found=found)
     return {name: [example[name] for example in examples] for name in names}
+
+
+def is_plain_matrix(examples: object, symbol: Input | Attributes | Edges) -> bool:
+    """Whether all examples are the rows of one array of numbers, each of the input's shape."""
+    if type(examples) is not np.ndarray or not isinstance(symbol, Input) or symbol.dims or symbol.sparse:
+        return False
+    return examples.dtype.kind in "biuf" and examples.shape[1:] == symbol.shape
 
 
 def refuse_mixture(examples: Sequence[Any], names: Sequence[str], what: str) -> None:
@@ -214,10 +223,12 @@ def _shape_words(symbol: Input) -> str:
 _DTYPE, _SHAPE = attrgetter("dtype"), attrgetter("shape")
 
 
-def _read_dense(symbol: Input, raw: dict[str, list[Any]], sizes: _AxisSizes) -> list[Any]:
+def _read_dense(symbol: Input, raw: dict[str, Sequence[Any]], sizes: _AxisSizes) -> Sequence[Any]:
     """Return one array for each example after checking shapes and kinds of numbers."""
     what = f"input '{symbol.name}'"
     arrays = raw[symbol.name]
+    if is_plain_matrix(arrays, symbol):
+        return arrays
     n_axes, expected = len(symbol.dims), len(symbol.dims) + len(symbol.shape)
     if set(map(type, arrays)) != {np.ndarray}:
         arrays = [checked(real_array, array, what, i) for i, array in enumerate(arrays)]
@@ -240,11 +251,14 @@ def _read_dense(symbol: Input, raw: dict[str, list[Any]], sizes: _AxisSizes) -> 
     return arrays
 
 
-def stack_dense(symbol: Input, arrays: list[NDArray[Any]], sizes: I64) -> F64:
+def stack_dense(symbol: Input, arrays: Sequence[NDArray[Any]], sizes: I64) -> F64:
     """Return all rows of a dense input, ``shape (R, width)``, float64; refuse nan and infinity."""
     width = symbol.width
-    flat = arrays if len(symbol.dims) == 1 and len(symbol.shape) == 1 else [a.reshape(-1, width) for a in arrays]
-    rows = np.ascontiguousarray(as_floats(np.concatenate(flat)))
+    if is_plain_matrix(arrays, symbol):
+        rows = np.array(as_floats(np.asarray(arrays).reshape(-1, width)), order="C")
+    else:
+        flat = arrays if len(symbol.dims) == 1 and len(symbol.shape) == 1 else [a.reshape(-1, width) for a in arrays]
+        rows = np.ascontiguousarray(as_floats(np.concatenate(flat)))
     if not all_finite(rows):
         check_finite(rows, pointers(sizes), f"input '{symbol.name}'")
     return rows
@@ -286,7 +300,7 @@ def read_scores(symbol: Input, examples: Examples) -> tuple[F64, I64]:
     return rows, ptr
 
 
-def _read_sparse(symbol: Input, raw: dict[str, list[Any]], sizes: _AxisSizes) -> list[SparseRows]:
+def _read_sparse(symbol: Input, raw: dict[str, Sequence[Any]], sizes: _AxisSizes) -> list[SparseRows]:
     """Return the rows of each example after checking that no index leads out of them."""
     what, single = f"input '{symbol.name}'", not symbol.dims
     words = f"({'1' if single else symbol.dims[0].name}, {symbol.width})"
@@ -308,11 +322,11 @@ def _sides(counts: I64, symbol: Input, what: str) -> I64:
     return sides
 
 
-def _read_attributes(symbol: Attributes, values: list[Any], sizes: _AxisSizes) -> list[Any]:
+def _read_attributes(symbol: Attributes, values: Sequence[Any], sizes: _AxisSizes) -> list[Any]:
     """Return the attributes of each example: a list with an entry for each position where there are positions."""
     what = f"input '{symbol.name}'"
     if not symbol.dims:
-        return values
+        return list(values)
     lists = []
     for i, tokens in enumerate(values):
         if type(tokens) is not list and (
@@ -328,7 +342,7 @@ def _read_attributes(symbol: Attributes, values: list[Any], sizes: _AxisSizes) -
 
 
 def _read_edges(
-    symbol: Edges, values: list[Any], sizes: _AxisSizes, apart: list[tuple[int, int]], judged: bool
+    symbol: Edges, values: Sequence[Any], sizes: _AxisSizes, apart: list[tuple[int, int]], judged: bool
 ) -> list[I64]:
     """Return the edges of each example as int64, ``shape (m, arity)``; ends in ``apart`` are different positions."""
     what, ends = f"input '{symbol.name}'", [dim.name for dim in symbol.ends]
@@ -395,7 +409,7 @@ def _misplaced(edges: I64, limits: I64, apart: list[tuple[int, int]]) -> NDArray
 
 
 def _mention_reading(
-    values: list[Any], arrays: list[I64], limits: I64, apart: list[tuple[int, int]], what: str
+    values: Sequence[Any], arrays: list[I64], limits: I64, apart: list[tuple[int, int]], what: str
 ) -> None:
     """Warn where every example has two edges, as an array that could be read the other way round as well.
 

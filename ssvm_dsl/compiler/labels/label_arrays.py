@@ -54,6 +54,8 @@ def read_label(shape_of: ShapeOf, label: Label, values: Sequence[Any], ignore: o
 
 def _fill_missing(shape_of: ShapeOf, label: Label, values: Sequence[Any]) -> tuple[Sequence[Any], Bools | None]:
     """Return the labels with some class in place of what is not known, and where that was; ``None`` for nowhere."""
+    if _all_known(label, values):
+        return values, None
     found = [missing_entries(label, value) for value in values]
     if all(one is None for one in found):
         return values, None
@@ -75,6 +77,12 @@ def _fill_missing(shape_of: ShapeOf, label: Label, values: Sequence[Any]) -> tup
     if any(mask.shape != shape_of(i) for i, mask in enumerate(masks)):
         return filled, None  # the shape of the labels is wrong, which is said next
     return filled, np.concatenate([mask.ravel() for mask in masks])
+
+
+def _all_known(label: Label, values: Sequence[Any]) -> bool:
+    """Whether an array of numbers or strings has no mark of what is not known: there is no need to look at each."""
+    plain_array = isinstance(values, np.ndarray) and not is_masked(values) and values.dtype != object
+    return plain_array and label.unknown is None
 
 
 def _joined(parts: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:

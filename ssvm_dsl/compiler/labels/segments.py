@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,6 +88,9 @@ def read_segments(label: Label, values: Sequence[Any], sizes: I64) -> Segments:
         np.zeros(total, np.int32), np.zeros(total, np.int32), np.zeros(total * longest, np.int32),
         np.zeros(total, dtype=bool), np.zeros(total, dtype=bool), np.zeros(total * longest, dtype=bool),
     )  # fmt: skip
+    classes = _plain_classes(label, values, sizes)
+    if classes is not None and _write_runs(classes, first, longest, out):
+        return out
     for i, (value, size) in enumerate(zip(values, sizes.tolist(), strict=True)):
         for start, end, name in _divided(label, value, i, size):
             lo, hi = int(first[i]) + start, int(first[i]) + end
@@ -111,6 +114,32 @@ def read_segments(label: Label, values: Sequence[Any], sizes: I64) -> Segments:
             out.classes[lo:hi] = state
             out.spans[lo * longest + end - start - 1] = state + 1
     return out
+
+
+def _plain_classes(label: Label, values: Sequence[Any], sizes: I64) -> I32 | None:
+    """Return the class of each position where all examples are lists of known names; ``None`` for anything else."""
+    if label.classes is None or set(map(type, values)) != {list} or list(map(len, values)) != sizes.tolist():
+        return None
+    names = list(chain.from_iterable(values))
+    if set(map(type, names)) != {str}:
+        return None
+    place = {name: k for k, name in enumerate(label.classes)}
+    if not set(names) <= place.keys():
+        return None
+    return np.fromiter(map(place.__getitem__, names), np.int32, len(names))
+
+
+def _write_runs(classes: I32, first: I64, longest: int, out: Segments) -> bool:
+    """Write the runs of equal classes as segments; return False, with nothing written, where one is too long."""
+    begins = np.append(True, classes[1:] != classes[:-1])
+    begins[first[first < len(classes)]] = True
+    start = np.flatnonzero(begins)
+    length = np.diff(start, append=len(classes))
+    if length.max(initial=0) > longest:
+        return False
+    out.classes[:], out.begins[:] = classes, begins
+    out.spans[start * longest + length - 1] = classes[start] + 1
+    return True
 
 
 def _divided(label: Label, value: Any, i: int, size: int) -> Iterator[Segment]:

@@ -30,6 +30,9 @@ MAX_MIN_FILL = 5000
 #: Between two looks at the clock: neighbours in a large graph, and words of bits of others (some 10 to 50 ms).
 _AT_A_TIME, _WORDS_AT_A_TIME = 10_000_000, 10_000_000
 
+#: Seconds that it takes to find the neighbours of all variables, for each slot of a factor.
+_ADJACENCY = 150e-9
+
 #: Base-2 logarithm of the table size from which on the order from end to end is tried as well.
 _HARD = 14.0
 
@@ -200,6 +203,7 @@ def _adjacency(card: I32, slot_ptr: I64, scope: I32) -> tuple[I64, I32]:
     """Return (pointers, the neighbours of each variable); variables of one state have none."""
     from scipy.sparse import csr_array
 
+    pause(_ADJACENCY * len(scope))
     owner = np.repeat(np.arange(len(slot_ptr) - 1), np.diff(slot_ptr))
     free = card[scope] > 1
     shape = len(slot_ptr) - 1, len(card)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -26,6 +27,7 @@ from ssvm_dsl.io.regular_file import as_path
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.solution import Solution
+from ssvm_dsl.lang.inputs import Attributes
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.estimator import Estimator, not_fitted
 from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_path, check_time_limit
@@ -41,6 +43,7 @@ from ssvm_dsl.learning.risks.answers import (
 )
 from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.hosting.contained import contained
+from ssvm_dsl.plugin_api.hosting.loading import loading
 from ssvm_dsl.plugin_api.specs import LossSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.report.compiling import announce_compiling
@@ -403,8 +406,17 @@ class Predictor(Estimator):
         return from_saved(cls, read_model(as_path(path, "load")), path, trusted)
 
     def _ground(self, X: Any, Y: Any = None, fitted: Any = None, **options: Any) -> Grounded:
-        known = self._structures
+        known, inputs = self._structures, self.model.declaration.inputs
+        if any(isinstance(one, Attributes) or getattr(one, "sparse", False) for one in inputs):
+            _load_sparse()
         return ground(self.model, X, Y, fitted=fitted, custom_losses=_custom_loss, structures=known, **options)
+
+
+@cache
+def _load_sparse() -> None:
+    """Load what sparse features are kept in: no limit counts that."""
+    with loading():
+        import scipy.sparse  # noqa: F401
 
 
 def _readable(read: Callable[[Grounded, Solution], T], grounded: Grounded, solution: Solution, missing: Bools) -> T:

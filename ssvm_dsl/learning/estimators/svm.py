@@ -209,13 +209,13 @@ class StructuredSVM(ShardedFit, ClassScores):
         """
         self._check()
         Y = either(Y, y, "fit")
-        deadline = Deadline(self.max_seconds or np.inf)
-        if self.executor != THREADS or isinstance(X, PartitionedDataset):
-            self._fit_shards(X, Y, sample_weight, validation, deadline)
-            return self
-        with within(deadline):
-            data = self._trainable(X, _given(Y), sample_weight)
-        self._learn(data.X, data.Y, self._target, data.sample_weight, validation, deadline)
+        with self._limited() as deadline:
+            if self.executor != THREADS or isinstance(X, PartitionedDataset):
+                self._fit_shards(X, Y, sample_weight, validation, deadline)
+                return self
+            with within(deadline):
+                data = self._trainable(X, _given(Y), sample_weight)
+            self._learn(data.X, data.Y, self._target, data.sample_weight, validation, deadline)
         return self
 
     def _fit_shards(self, X: Any, Y: Any, sample_weight: Any, validation: Any, deadline: Deadline) -> None:
