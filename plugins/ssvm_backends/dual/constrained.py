@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import pairwise
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -169,7 +170,7 @@ class ConstrainedSession:
         best = None if question.task is Task.RELAXED else self._incumbents(question, run.clock)
         stop = self._run(run, best)
         solution = self._relaxed(run, stop) if best is None else self._labelled(run, best, stop)
-        solution.warm = self._kept(run)
+        solution.warm = None if run.clock.over else self._kept(run)  # laying messages out takes time
         solution.stats = {"iterations": int(run.progress.iterations.sum())}
         return solution
 
@@ -190,7 +191,7 @@ class ConstrainedSession:
         most = most if limits.iterations is None else min(most, limits.iterations)
         message_ptr = message_pointers(run.reduced.instance.graph, run.reduced.ids)
         chunks, at = list(run.chunks()), 0
-        stop, until = Stop.ITERATIONS, PHASE
+        stop, until, longest = Stop.ITERATIONS, PHASE, 0.0
         try:
             for lo, hi, _ in chunks:
                 part = ExampleRange(lo, hi, run.reduced, message_ptr, run.messages, run.progress, run.question.task)
@@ -199,10 +200,12 @@ class ConstrainedSession:
             while not run.progress.done.all() and at < most:
                 for part, (_, _, work) in zip(run.parts, chunks, strict=True):
                     while not part.progress.done.all() and part.reached < min(until, most):
-                        if run.clock.over:
+                        if run.clock.over or run.clock.left < longest:
                             self._look(run, best)
                             return Stop.TIME
-                        self._iterate(run, part, min(max(int(CALL / work), 1), min(until, most) - part.reached))
+                        n, begin = min(max(int(CALL / work), 1), min(until, most) - part.reached), perf_counter()
+                        self._iterate(run, part, n)
+                        longest = max(longest, perf_counter() - begin)
                 at, until = min(until, most), 2 * until
                 self._look(run, best)
         except KeyboardInterrupt:

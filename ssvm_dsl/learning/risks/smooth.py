@@ -23,6 +23,7 @@ from ssvm_dsl.ir.solution import add_labels, add_marginals, score_labels, select
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.risks.ceilings import labelling_logarithms, largest_losses
 from ssvm_dsl.learning.risks.gradient import GradientProblem
+from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.training import RiskGradient
 
 #: Relative error of a difference of two scores, each a sum of at most some thousand products.
@@ -136,7 +137,8 @@ class SmoothProblem(GradientProblem):
         for piece in self.pieces(ids):
             question = Question(theta, piece, Task.MARGINALS)
             here = slice(at, at + len(piece))
-            log_z = self.session.expect(question, coef[here], self._mu.node, tables, known[here])
+            with within(self.deadline):
+                log_z = self.session.expect(question, coef[here], self._mu.node, tables, known[here])
             if log_z is None:
                 return None
             found.append(log_z)

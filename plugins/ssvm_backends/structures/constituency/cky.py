@@ -28,7 +28,7 @@ from ssvm_dsl.ir import (
     pointers,
     score_labels,
 )  # fmt: skip
-from ssvm_dsl.plugin_api import Verdict
+from ssvm_dsl.plugin_api import Verdict, pause
 
 #: Operations for each rule and division of a span; operations of a call besides.
 RULE, CALL = 0.2, 1e5
@@ -142,6 +142,7 @@ class CkySession:
         starts, own = program.state_ptr[program.var_ptr], question.masked_node(program)
         log_z = np.empty(len(ids))
         for k, example in enumerate(ids.tolist()):
+            pause(4 * float(self.seconds[example]))
             first, last = starts[example : example + 2]
             out, rows = np.zeros(int(last - first)), [one.factors(example)[1] for one in program.groups]
             mine = [np.zeros((len(row), one.n_configs)) for row, one in zip(rows, program.groups, strict=True)]
