@@ -64,43 +64,53 @@ def _by_threshold(priced: Priced, mu: F64) -> I32:
 
 def _by_expectation(priced: Priced, mu: F64) -> I32:
     polytope = priced.polytope
-    ptr = polytope.state_ptr
-    chance = [mu[ptr[v] : ptr[v + 1]].copy() for v in range(polytope.n_variables)]
-    touching = _touching(polytope.parts, polytope.n_variables)
-    labels = np.zeros(polytope.n_variables, dtype=np.int32)
-    for v in np.argsort([-one.max() for one in chance], kind="stable").tolist():
-        gain = np.where(chance[v] > 0.0, priced.score[ptr[v] : ptr[v + 1]], -np.inf)
+    ptr, n = polytope.state_ptr, polytope.n_variables
+    card = np.diff(ptr)
+    chance = np.zeros((n, int(card.max(initial=1))))
+    chance[np.repeat(np.arange(n), card), np.arange(ptr[-1]) - np.repeat(ptr[:-1], card)] = mu[: ptr[-1]]
+    touching, labels = _touching(polytope.parts, n), np.zeros(n, dtype=np.int32)
+    for v in np.argsort(-chance.max(axis=1), kind="stable").tolist():
+        gain = np.where(chance[v, : card[v]] > 0.0, priced.score[ptr[v] : ptr[v + 1]], -np.inf)
         risk = np.where(gain == -np.inf, np.inf, 0.0)
-        for p, f, k in touching[v]:
-            expected, forbidden = _expected(priced, polytope.parts[p], f, k, chance)
+        for p, k, factors in touching[v]:
+            expected, forbidden = _expected(priced, polytope.parts[p], factors, k, chance)
             gain, risk = gain + expected, risk + forbidden
         safe = risk <= risk.min() + _SAME_RISK
         labels[v] = int(np.argmax(np.where(safe, gain, -np.inf)))
-        chance[v] = np.eye(len(gain))[labels[v]]
+        chance[v] = 0.0
+        chance[v, labels[v]] = 1.0
     return labels
 
 
-def _touching(parts: tuple[PolytopeGroup, ...], n_variables: int) -> list[list[tuple[int, int, int]]]:
-    """Return for each variable its (part, factor within the part, place in the scope)."""
-    out: list[list[tuple[int, int, int]]] = [[] for _ in range(n_variables)]
+def _touching(parts: tuple[PolytopeGroup, ...], n_variables: int) -> list[list[tuple[int, int, I64]]]:
+    """Return for each variable (part, place in the scope, factors of the part that have it there)."""
+    out: list[list[tuple[int, int, I64]]] = [[] for _ in range(n_variables)]
     for p, part in enumerate(parts):
-        for f, scope in enumerate(part.scope.tolist()):
-            for k, v in enumerate(scope):
-                out[v].append((p, f, k))
+        for k, variable in enumerate(part.scope.T):
+            order = np.argsort(variable, kind="stable")
+            found, first = np.unique(variable[order], return_index=True)
+            for v, factors in zip(found.tolist(), np.split(order, first[1:]), strict=False):
+                out[v].append((p, k, factors))
     return out
 
 
-def _expected(priced: Priced, part: PolytopeGroup, factor: int, k: int, chance: list[F64]) -> tuple[F64, F64]:
-    """Return for each state of the k-th variable the factor's expected score and its risk of being forbidden."""
-    size = int(np.prod(part.cards))
-    start = part.columns.start + factor * size
-    table = priced.score[start : start + size].reshape(part.cards)
+def _expected(priced: Priced, part: PolytopeGroup, factors: I64, k: int, chance: F64) -> tuple[F64, F64]:
+    """Return for each state of the k-th variable the expected score of some factors, and their risk of being forbidden.
+
+    Parameters
+    ----------
+    factors : ndarray of int64, shape (n,)
+        Factors of the part, all with the same k-th variable.
+    chance : ndarray of float64, shape (V, largest card)
+        The probability of each state of each variable.
+    """
+    first = part.columns.start + factors * int(np.prod(part.cards))
+    table = priced.score[first[:, None] + np.arange(int(np.prod(part.cards)))].reshape(-1, *part.cards)
     open_ = table > -np.inf
     score, shut = np.where(open_, table, 0.0), (~open_).astype(np.float64)
-    scope: I64 = part.scope[factor]
     for axis in reversed(range(len(part.cards))):
         if axis != k:
-            weights = chance[scope[axis]]
-            score = np.tensordot(score, weights, axes=(axis, 0))
-            shut = np.tensordot(shut, weights, axes=(axis, 0))
-    return score, shut
+            weights = chance[part.scope[factors, axis], : part.cards[axis]]
+            weights = weights.reshape(len(factors), *(-1 if a == axis else 1 for a in range(score.ndim - 1)))
+            score, shut = (score * weights).sum(axis=axis + 1), (shut * weights).sum(axis=axis + 1)
+    return score.sum(axis=0), shut.sum(axis=0)
