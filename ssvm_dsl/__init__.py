@@ -62,6 +62,7 @@ _HOMES = {
     "ssvm_dsl.learning.hmm": ("MaximumLikelihoodHMM",),
     "ssvm_dsl.learning.estimators.path": ("regularization_path",),
     "ssvm_dsl.learning.shards.parts": ("PartitionedDataset",),
+    "ssvm_dsl.learning.tuning.cross_validation": ("cross_val_predict",),
     "ssvm_dsl.learning.tuning.grid": ("grid_scores", "nested_scores"),
 }
 _NAMES, __getattr__ = lazy_names(__name__, _HOMES)
@@ -172,6 +173,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.learning.metrics import named_scorer as named_scorer
     from ssvm_dsl.learning.metrics import span_f1 as span_f1
     from ssvm_dsl.learning.shards.parts import PartitionedDataset as PartitionedDataset
+    from ssvm_dsl.learning.tuning.cross_validation import cross_val_predict as cross_val_predict
     from ssvm_dsl.learning.tuning.grid import grid_scores as grid_scores
     from ssvm_dsl.learning.tuning.grid import nested_scores as nested_scores
     from ssvm_dsl.registry import register as register

@@ -15,6 +15,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import I64
 from ssvm_dsl.compiler.constraints import constraint_sizes
+from ssvm_dsl.compiler.features.attributes import tokens_of
 from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.losses.loss import PART_STATES
@@ -315,6 +316,5 @@ def _row_bytes(source: Source, sizes: _Sizes, n_rows: int, n_configs: int) -> tu
 
 def _n_attributes(source: Attributes, examples: Examples) -> int:
     """Return the number of attributes of all positions."""
-    raw = examples.raw[source.name]
-    tokens = (token for example in raw for token in example) if source.dims else iter(raw)
+    tokens = tokens_of(source, examples.raw[source.name])
     return sum(len(token) for token in tokens if hasattr(token, "__len__"))

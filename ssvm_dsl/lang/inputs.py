@@ -77,6 +77,12 @@ class ExampleSource(Source):
         """Yield itself, which defines its axes."""
         yield "the input", self
 
+    def clashes(self, model: ModelView) -> Iterator[str]:
+        """Yield an axis that is used twice where no pointers are between its positions."""
+        paired, kind = [dim for dim in self.dims if dim.origin is not dim], type(self).__name__
+        if paired and not any((id(dim.origin), id(dim)) in model.pointer_axes for dim in paired):
+            yield f"{kind}: the same Dim is used twice; make a second Dim(), or a pointer label: Label(T, over=T)"
+
 
 @dataclass(frozen=True, init=False, repr=False)
 class Input(ExampleSource):
@@ -138,16 +144,12 @@ class Input(ExampleSource):
         """Whether rows come as a scipy.sparse matrix."""
         return self.is_sparse
 
-    def clashes(self, model: ModelView) -> Iterator[str]:
-        """Yield an axis that is used twice where no pointers are between its positions."""
-        paired = [dim for dim in self.dims if dim.origin is not dim]
-        if paired and not any((id(dim.origin), id(dim)) in model.pointer_axes for dim in paired):
-            yield "Input: the same Dim is used twice; make a second Dim(), or a pointer label: Label(T, over=T)"
-
 
 @dataclass(frozen=True, init=False, repr=False)
 class Attributes(ExampleSource):
     """Named features, CRFsuite style: at each position a dict ``{name: value}`` or a collection of names.
+
+    A data frame is a list of dicts, one for each row.
 
     A value is a number, true or false, or text, which becomes a part of the name: ``{"word": "the"}`` is
     ``{"word:the": 1}``; so do the names in a list or dict that is a value.  Sets are sorted, iterators refused.
@@ -158,24 +160,26 @@ class Attributes(ExampleSource):
     Parameters
     ----------
     *axes : Dim
-        The axes; one dict (or list of names) for each position.
+        At most two axes; one dict (or list of names) for each position.  With two axes the example is a list of lists:
+        ``Attributes(T, T)`` has attributes of each (position, position that it points to), for
+        ``Label(T, over=T)``.
 
     Examples
     --------
     >>> tokens = Attributes(T)          # [{"w=the": 1, "suffix=he": 1}, ["w=cat", "cap"], ...]
+    >>> arcs = Attributes(T, T)         # arcs[word][head] = {"pair": "cat the", "distance": 1}
     """
 
     def __init__(self, *axes: Dim) -> None:
         mistakes: list[Mistake] = []
-        several = "; attributes have at most one axis: features of pairs of positions are Input(T, T, width)"
-        dims = check_axes(axes, "Attributes", mistakes, second=several)
-        if len(dims) > 1 and not mistakes:
-            mistakes.append(f"Attributes: two axes{several}")
+        dims = check_axes(axes, "Attributes", mistakes, twice=True)
+        if len(dims) > 2:
+            mistakes.append("Attributes: three axes; attributes have at most two")
         self._fill(mistakes, dims=dims)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
-        return self.dims, {}
+        return with_origins(self.dims), {}
 
     @property
     def width(self) -> None:

@@ -10,6 +10,7 @@ from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.learning.estimators.check_parameters import check_labels
+from ssvm_dsl.learning.estimators.fitting.limited import limited
 from ssvm_dsl.learning.estimators.svm import StructuredSVM, either
 from ssvm_dsl.learning.objective import DEFAULT_C
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
@@ -118,7 +119,7 @@ class ReadyModel(StructuredSVM):
 
         With ``warm_start`` a second fit keeps the model of the first.
         """
-        with self._limited():
+        with limited(self):
             X, Y = self._read(X, either(Y, y, "fit"))
             if not (self.warm_start and hasattr(self, "coef_")):
                 self.model_ = self._declaration(X, Y)

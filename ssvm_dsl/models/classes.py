@@ -55,7 +55,11 @@ def input_of(examples: Sequence[Any], *axes: Dim, what: str = "X") -> Input | At
     first = next((one for one in examples if n_rows(one)), examples[0])
     if is_sparse(first):
         return Input(*axes, int(first.shape[-1]), sparse=True)
-    named = first[0] if axes and isinstance(first, list | tuple) else first
+    if hasattr(first, "dtypes") and not {dtype.kind for dtype in first.dtypes} <= set("iuf"):  # a data frame
+        return Attributes(*axes)
+    named = first
+    for _ in axes:
+        named = named[0] if isinstance(named, list | tuple) and named else named
     if isinstance(named, Mapping | set | frozenset) or _names(named):
         return Attributes(*axes)
     shape = np.shape(first)

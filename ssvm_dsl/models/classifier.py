@@ -17,6 +17,7 @@ from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.learning.estimator import join_scikit_learn
+from ssvm_dsl.learning.estimators.fitting.limited import limited
 from ssvm_dsl.learning.estimators.svm import either
 from ssvm_dsl.learning.objective import check_sample_weight
 from ssvm_dsl.models.base import ReadyModel
@@ -77,7 +78,7 @@ class Classifier(ReadyModel):
             from sklearn.utils.validation import validate_data
 
             join_scikit_learn()
-        with self._limited():
+        with limited(self):
             X, Y = validate_data(self, X, either(Y, y, "fit"), accept_sparse="csr", dtype=np.float64)
             check_classification_targets(Y)
             self._kind = _kind_of(Y)

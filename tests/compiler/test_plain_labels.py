@@ -31,7 +31,7 @@ def test_classes_of_positions_are_the_segments_that_their_runs_are():
             np.testing.assert_array_equal(at_once, said)
 
 
-@pytest.mark.parametrize("wrong, found", [(["A"] * 8, "of 8"), (["A", "D"], "'D'"), (["A", "A"], "2 entries")])
+@pytest.mark.parametrize(("wrong", "found"), [(["A"] * 8, "of 8"), (["A", "D"], "'D'"), (["A", "A"], "2 entries")])
 def test_a_wrong_sequence_of_classes_is_named(wrong, found):
     X = [np.zeros((3, 1)), np.zeros((len(wrong) + (found == "2 entries"), 1))]
     with pytest.raises(DataError, match=found) as caught:

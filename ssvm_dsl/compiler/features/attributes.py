@@ -9,7 +9,7 @@ dict and no Python call: the dicts here number a new name when it is missing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import cached_property
 from itertools import chain, repeat
 from math import isfinite
@@ -24,6 +24,14 @@ from ssvm_dsl.compiler.features.sparse import csr_of
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.arrays import as_floats, describe, number_text
+from ssvm_dsl.lang.inputs import Attributes
+
+
+def tokens_of(source: Attributes, raw: Iterable[Any]) -> Iterable[Any]:
+    """Return the attributes of each position of all examples, those of the last axis next to each other."""
+    for _ in source.dims:
+        raw = chain.from_iterable(raw)
+    return raw
 
 
 class Names(list[str]):

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass
-from itertools import chain
 from math import prod
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
-from ssvm_dsl.compiler.features.attributes import Names, hashed_rows, known_rows, learn_rows, malformed
+from ssvm_dsl.compiler.features.attributes import Names, hashed_rows, known_rows, learn_rows, malformed, tokens_of
 from ssvm_dsl.compiler.features.computed import FEW_ROWS, Computed, first_rows, with_empty_rows
 from ssvm_dsl.compiler.features.hat_functions import hat_functions
 from ssvm_dsl.compiler.features.kernel_features import kernel_rows, learn_kernel
 from ssvm_dsl.compiler.features.sparse import checked, stack_rows
-from ssvm_dsl.compiler.inputs.validate import Examples, check_finite, example_inputs, stack_dense
+from ssvm_dsl.compiler.inputs.validate import Examples, check_finite, example_inputs, position_words, stack_dense
 from ssvm_dsl.compiler.labels.segments import span_ends
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.features import SparseRows
@@ -188,8 +187,7 @@ def _input(encoder: Encoder, source: Input) -> Rows:
 
 
 def _tokens(encoder: Encoder, source: Attributes) -> list[Any]:
-    raw = encoder.examples.raw[source.name]
-    return list(chain.from_iterable(raw)) if source.dims else list(raw)
+    return list(tokens_of(source, encoder.examples.raw[source.name]))
 
 
 def _attributes(encoder: Encoder, source: Attributes) -> Rows:
@@ -247,12 +245,13 @@ _TOKEN = "a dict {name: finite number} or a list of names"
 
 def _complain_attributes(encoder: Encoder, source: Attributes) -> None:
     """Find the first malformed token and raise the error that names it."""
-    for i, tokens in enumerate(encoder.examples.raw[source.name]):
-        for t, token in enumerate(tokens if source.dims else [tokens]):
+    for i, one in enumerate(encoder.examples.raw[source.name]):
+        shape = tuple(int(encoder.examples.size((dim,))[i]) for dim in source.dims)
+        for flat, token in enumerate(tokens_of(source, [one])):
             found = malformed(token)
             if found is not None:
-                place = f"{found} at position {t}" if source.dims else found
-                raise DataError(f"input '{source.name}'", example=i, expected=_TOKEN, found=place)
+                place = position_words(source.dims, shape, flat)
+                raise DataError(f"input '{source.name}'", example=i, expected=_TOKEN, found=f"{found} {place}".rstrip())
 
 
 def _feature(encoder: Encoder, source: lang.Feature) -> Rows:

@@ -327,18 +327,33 @@ def _read_attributes(symbol: Attributes, values: Sequence[Any], sizes: _AxisSize
     what = f"input '{symbol.name}'"
     if not symbol.dims:
         return list(values)
-    lists = []
-    for i, tokens in enumerate(values):
-        if type(tokens) is not list and (
-            isinstance(tokens, str | bytes | Mapping | Set | type)
-            or is_sparse(tokens)
-            or not (hasattr(tokens, "__len__") and hasattr(tokens, "__iter__"))
-        ):
-            expected = "a list with a dict (or list) of attributes for each position"
-            raise DataError(what, example=i, expected=expected, found=describe(tokens))
-        lists.append(tokens if type(tokens) is list else list(tokens))
+    of_each = "a list with a dict (or list) of attributes for each position"
+    first = f"a list with, for each position of {symbol.dims[0].name}, "
+    expected = of_each if len(symbol.dims) == 1 else first + of_each
+    lists = [_listed(tokens, what, i, expected) for i, tokens in enumerate(values)]
     sizes.tell(symbol.dims[0], np.fromiter(map(len, lists), np.int64, len(lists)), what)
-    return lists
+    if len(symbol.dims) == 1:
+        return lists
+    second, tables = symbol.dims[1], [[_listed(row, what, i, expected) for row in rows] for i, rows in enumerate(lists)]
+    for i, rows in enumerate(tables):
+        if len(lengths := set(map(len, rows))) > 1:
+            one_length = f"lists of one length, the size of {second.origin.name}"
+            raise DataError(what, example=i, expected=one_length, found=f"lists of {min(lengths)} to {max(lengths)}")
+    sizes.tell(second, np.array([len(rows[0]) if rows else 0 for rows in tables], dtype=np.int64), what)
+    return tables
+
+
+def _listed(tokens: Any, what: str, i: int, expected: str) -> list[Any]:
+    """Return what stands at the positions of one axis as a list; the rows of a data frame are dicts."""
+    if type(tokens) is list:
+        return tokens
+    if hasattr(tokens, "columns") and hasattr(tokens, "to_dict"):
+        records: list[Any] = tokens.to_dict("records")
+        return records
+    unlisted = isinstance(tokens, str | bytes | Mapping | Set | type) or is_sparse(tokens)
+    if unlisted or not (hasattr(tokens, "__len__") and hasattr(tokens, "__iter__")):
+        raise DataError(what, example=i, expected=expected, found=describe(tokens))
+    return list(tokens)
 
 
 def _read_edges(
@@ -440,7 +455,7 @@ def _handed_out(value: Any) -> Any:
         return view
     if isinstance(value, SparseRows):
         return as_csr(value)
-    return [copy(token) for token in value] if isinstance(value, list) else copy(value)
+    return [_handed_out(token) for token in value] if isinstance(value, list) else copy(value)
 
 
 def position_words(dims: tuple[Dim, ...], shape: tuple[int, ...], flat: int) -> str:

@@ -154,22 +154,6 @@ class Learner(Predictor):
     def _remark(self, grounded: Grounded) -> None:
         """Warn of labels that nothing can be learnt from, where labels are what is learnt."""
 
-    @contextmanager
-    def _limited(self) -> Iterator[Deadline]:
-        """Yield the deadline of a fit, which begins with the outermost call that asks for it.
-
-        Ready models read their data before they are fitted; that counts as well.
-        """
-        if self._deadline is not None:
-            yield self._deadline
-            return
-        seconds = self.max_seconds  # what is no number is refused with the other parameters
-        self._deadline = Deadline(np.inf if seconds is None or not is_number(seconds) else float(seconds))
-        try:
-            yield self._deadline
-        finally:
-            del self._deadline
-
     @memory_for("fit", "give it fewer examples, or a model with fewer states, factors or features")
     def _learn(
         self, X: Any, Y: Any, target_of: TargetOf, sample_weight: Any = None, held_out: Any = None,

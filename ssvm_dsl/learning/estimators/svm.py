@@ -19,6 +19,7 @@ from ssvm_dsl.learning.estimators.check_parameters import check_labels, check_lo
 from ssvm_dsl.learning.estimators.class_scores import ClassScores
 from ssvm_dsl.learning.estimators.fitting.infeasible import RAISE, Trainable, check_infeasible, trainable
 from ssvm_dsl.learning.estimators.fitting.known_labels import warn_of_unknown
+from ssvm_dsl.learning.estimators.fitting.limited import limited
 from ssvm_dsl.learning.estimators.fitting.over_shards import ShardedFit
 from ssvm_dsl.learning.estimators.fitting.training_target import TrainingTarget
 from ssvm_dsl.learning.estimators.scoring import Scoring
@@ -209,7 +210,7 @@ class StructuredSVM(ShardedFit, ClassScores):
         """
         self._check()
         Y = either(Y, y, "fit")
-        with self._limited() as deadline:
+        with limited(self) as deadline:
             if self.executor != THREADS or isinstance(X, PartitionedDataset):
                 self._fit_shards(X, Y, sample_weight, validation, deadline)
                 return self

@@ -147,8 +147,7 @@ def test_mistakes_of_declarations():
     text = str(caught.value)
     assert "x: Input: an axis is made by calling Dim: write T = Dim(), then Input(T, ...)" in text
     assert "z: Label: an axis is made by calling Dim" in text
-    assert "attributes have at most one axis: features of pairs of positions are Input(T, T, width)" in text
-    assert "make a second" not in text
+    assert "a: Attributes: the same Dim is used twice; make a second Dim(), or a pointer label" in text
     for kind in ("chain", "pairs", "grid", "cross"):
         assert f"{kind}: expected a Label, the name without quotes, got '{'z' if kind == 'cross' else 'y'}'" in text
     assert "it has 0" not in text
