@@ -46,7 +46,7 @@ TRAINERS = (
 
 
 #: Those that also train on shards.
-SHARDED = ("bundle", "lbfgs", "svrg", "adam", "subgradient")
+SHARDED = ("bundle", "one-slack", "lbfgs", "svrg", "adam", "subgradient")
 
 
 def drawn(rng):

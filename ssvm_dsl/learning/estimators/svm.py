@@ -105,8 +105,8 @@ class StructuredSVM(ShardedFit, ClassScores):
     executor : str
         Where training runs: ``"threads"`` of this process, or on shards of the data in ``"processes"``, one shard after
         the other (``"stream"``), or where a plug-in says (``ssvm plugins list``).  Shards want a trainer that works on
-        sums over all examples, ``"lbfgs"``, ``"bundle"``, ``"svrg"``, ``"adam"`` or ``"subgradient"``, or on shards
-        that stay open, ``"bcfw"``.
+        sums over all examples, ``"lbfgs"``, ``"bundle"``, ``"one-slack"``, ``"svrg"``, ``"adam"`` or
+        ``"subgradient"``, or on shards that stay open, ``"bcfw"``.
     executor_options : dict, optional
         Options of the executor; ``ssvm plugins show NAME`` lists them.
 

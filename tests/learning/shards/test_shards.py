@@ -76,6 +76,7 @@ FITS = {
     "lbfgs": {"risk": "log", "trainer": "lbfgs"},
     "bundle": {"trainer": "bundle"},
     "squared": {"trainer": "bundle", "power": 2.0},
+    "one-slack": {"trainer": "one-slack"},
     "subgradient": {"trainer": "subgradient", "trainer_options": {"order": "batch"}, "tol": 0.1},
     "softmax-margin": {"risk": "softmax-margin", "trainer": "svrg", "trainer_options": {"batch_size": 4}},
 }
@@ -106,6 +107,17 @@ def test_shards_one_after_the_other_learn_what_one_process_learns(name):
     other = StructuredSVM(Tagger, **asked, **shards).fit(X, Y, sample_weight=weight)
     assert_agree(one, other, 0.05)
     assert other.weights_[Tagger.word].shape == one.weights_[Tagger.word].shape
+
+
+@pytest.mark.parametrize("risk", [{}, {"risk": "slack"}, {"power": 2.0}], ids=str)
+def test_one_slack_reaches_the_objective_of_one_process(risk):
+    X, Y = tagged()
+    asked = {"lam": 0.05, "trainer": "one-slack", "tol": 2e-10, **risk}
+    one = StructuredSVM(Tagger, **asked).fit(X, Y)
+    other = StructuredSVM(Tagger, **asked, executor="stream", executor_options={"shards": 3}).fit(X, Y)
+    assert one.report_.converged
+    assert other.report_.converged
+    assert other.report_.primal == pytest.approx(one.report_.primal, rel=1e-9)
 
 
 def test_C_counts_the_examples_of_all_shards():
