@@ -184,7 +184,14 @@ class OutOfTime(SsvmError):
     """The time limit of a call has passed, and there is no answer.
 
     A fit raises it between two pieces of work; the driver catches it and keeps the weights learnt so far.
+
+    Attributes
+    ----------
+    found : sequence
+        Of a call that asks many: what each has answered, ``None`` where nothing came.
     """
+
+    found: Sequence[Any] = ()
 
 
 class PluginWarning(UserWarning):

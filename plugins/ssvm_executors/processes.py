@@ -12,15 +12,29 @@ import signal
 from collections.abc import Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
+from math import inf
 from typing import Any
 
 from loky import ProcessPoolExecutor
 
-from ssvm_dsl.errors import OptionError
-from ssvm_dsl.plugin_api import NotOpen, Shard, ShardFunction, answer, answer_if_open, forget
+from ssvm_dsl.errors import OptionError, OutOfTime
+from ssvm_dsl.plugin_api import (
+    NotOpen,
+    Shard,
+    ShardFunction,
+    answer,
+    answer_if_open,
+    forget,
+    loading,
+    ready,
+    time_left,
+)
 
 #: How often a lost process is started again for one call.
 ATTEMPTS = 5
+
+#: Seconds after the end of a call in which processes, which know of it too, may still answer.
+GRACE = 0.05
 
 #: One thread for each library: parallelism is over shards.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -58,6 +72,7 @@ class WorkerProcesses:
         found: list[Any] = [None] * len(calls)
         waiting = list(range(len(calls)))
         for _ in range(ATTEMPTS):
+            self._begin([calls[place][0] for place in waiting])
             waiting = self._round(function, calls, waiting, found)
             if not waiting:
                 return found
@@ -99,11 +114,15 @@ class WorkerProcesses:
             try:
                 if future is None:
                     raise BrokenProcessPool
-                answered = future.result()
+                answered = _awaited(future)
             except BrokenProcessPool:
                 self._replace(calls[place][0])
                 lost.append(place)
                 continue
+            except OutOfTime as err:
+                _take_the_rest(asked, found)
+                err.found = found
+                raise
             if isinstance(answered, NotOpen):
                 missing.append(place)
             else:
@@ -112,16 +131,29 @@ class WorkerProcesses:
 
     def _submit(self, number: int, function: Any, given: tuple[Any, ...]) -> Future[Any] | None:
         """Start a call in the process of a shard; ``None`` where that is lost already."""
-        at = number % self.n_workers
-        worker = self._workers[at]
+        worker = self._workers[number % self.n_workers]
         if worker is None:
-            worker = ProcessPoolExecutor(max_workers=1, initializer=_begin, env=ONE_THREAD)
-            self._workers[at] = worker
+            return None
         try:
             made: Future[Any] = worker.submit(function, *given)
         except BrokenProcessPool:
             return None
         return made
+
+    def _begin(self, numbers: Sequence[int]) -> None:
+        """Start the processes of shards that have none; like all loading of code, limits of time do not count it."""
+        new = sorted({number % self.n_workers for number in numbers if self._workers[number % self.n_workers] is None})
+        if not new:
+            return
+        with loading():
+            for at in new:
+                self._workers[at] = ProcessPoolExecutor(max_workers=1, initializer=_leave_interrupts, env=ONE_THREAD)
+            for future in [self._submit(at, ready, ()) for at in new]:
+                try:
+                    if future is not None:
+                        future.result()
+                except BrokenProcessPool:
+                    pass  # whoever asks this process meets it again
 
     def _replace(self, number: int) -> None:
         """Give up the process of a shard; the next call starts another one."""
@@ -132,7 +164,41 @@ class WorkerProcesses:
             self._workers[at] = None
 
 
-def _begin() -> None:
+def _awaited(future: Future[Any]) -> Any:
+    """Return an answer, or raise what it raised.
+
+    Raises
+    ------
+    OutOfTime
+        The call at hand must end.
+    """
+    while True:
+        left = time_left()
+        try:
+            return future.result(None if left == inf else left + GRACE)
+        except TimeoutError:
+            if future.done():  # it is the answer that raised this
+                raise
+            if time_left() <= 0.0:
+                raise OutOfTime("the time limit came before the answers of all processes") from None
+
+
+def _take_the_rest(asked: Sequence[tuple[int, Future[Any] | None]], found: list[Any]) -> None:
+    """Take the answers that are there, and ask for no more."""
+    for place, future in asked:
+        if future is None or found[place] is not None or not future.done():
+            if future is not None:
+                future.cancel()
+            continue
+        try:
+            answered = future.result()
+        except Exception:
+            continue  # that time is up is what is told
+        if not isinstance(answered, NotOpen):
+            found[place] = answered
+
+
+def _leave_interrupts() -> None:
     """Leave Ctrl-C to the process that asks: it ends the fit, and this process with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

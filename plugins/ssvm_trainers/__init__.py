@@ -171,6 +171,7 @@ def _cutting_planes() -> list[TrainerSpec]:
             "cutting planes with one slack for all examples, and cuts from a cache of planes",
             needs=TrainerNeeds(NONE, KEPT_PLANES, strongly_convex=True, any_power=True, l1=True),
             resumable=True,
+            distributes=True,
             aggregates=True,
             n_labellings=20,
             n_vectors=60,

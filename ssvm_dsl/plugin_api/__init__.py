@@ -6,7 +6,7 @@ Plug-ins import this, ``ssvm_dsl.ir`` (the data), ``ssvm_dsl.kernels`` (compiled
 
 from ssvm_dsl.ir.constraints import LinearRows
 from ssvm_dsl.ir.question import Question
-from ssvm_dsl.pausing import pause
+from ssvm_dsl.pausing import pause, time_left
 from ssvm_dsl.plugin_api.example_session import Clock, ExampleAnswer, ExampleSession, PlainExample, answer_each
 from ssvm_dsl.plugin_api.hookspecs import hookimpl
 from ssvm_dsl.plugin_api.hosting.loading import loading
@@ -23,6 +23,7 @@ from ssvm_dsl.plugin_api.kinds.executors import (
     answer,
     answer_if_open,
     forget,
+    ready,
 )
 from ssvm_dsl.plugin_api.kinds.risks import GradientRisk, PlaneRisk, RiskContext
 from ssvm_dsl.plugin_api.kinds.starting import ConstraintScores, StartingKind
@@ -156,5 +157,7 @@ __all__ = [
     "loading",
     "missing_methods",
     "pause",
+    "ready",
     "seconds_text",
+    "time_left",
 ]

@@ -45,6 +45,10 @@ TRAINERS = (
 )
 
 
+#: Those that also train on shards.
+SHARDED = ("bundle", "one-slack", "lbfgs", "svrg", "adam", "subgradient")
+
+
 def drawn(rng):
     """Return (name, model, X, Y, seconds, parameters) of a random fit."""
     name = list(STRUCTURES)[int(rng.integers(len(STRUCTURES)))]
@@ -55,8 +59,11 @@ def drawn(rng):
     trainer, risk = TRAINERS[int(rng.integers(len(TRAINERS)))]
     guarantee = str(rng.choice(["exact", "bound", "heuristic"]))
     parameters = {"trainer": trainer, "risk": risk, "guarantee": guarantee, "n_threads": int(rng.choice([1, 2]))}
+    if trainer in SHARDED and rng.random() < 0.3:
+        parameters |= {"executor": "stream", "executor_options": {"shards": int(rng.integers(1, 5))}}
     seconds = float(rng.choice([0.2, 1.0, 5.0], p=[0.6, 0.3, 0.1]))
     what = f"{name} of {size}, {n} examples, {trainer} ({risk}), {guarantee}, {seconds:g} s"
+    what += ", shards" if "executor" in parameters else ""
     return what, structure, [x for x, _ in made], [y for _, y in made], seconds, parameters
 
 

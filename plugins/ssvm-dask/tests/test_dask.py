@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from importlib import import_module
 from itertools import chain as chain_lists
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 
 from ssvm_dsl import Attributes, Dim, Factor, Hamming, Input, Label, Model, PartitionedDataset, StructuredSVM, chain
 from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.plugin_api import ready
 
 LOG = {"risk": "log", "trainer": "lbfgs", "lam": 0.05, "tol": 1e-6}
 
@@ -79,6 +82,52 @@ def test_a_lost_worker_changes_nothing(cluster):
     other = StructuredSVM(Tagger, **LOG, **asked).fit(X, Y)
     assert np.array_equal(other.coef_, stream.coef_)
     assert killed
+
+
+def test_a_worker_with_another_version_is_refused(cluster):
+    X, Y = tagged(1)
+
+    def pretend(version):
+        import_module("ssvm_dsl.version").__version__ = version
+
+    here, one = ready(), sorted(cluster.scheduler_info()["workers"])[-1]
+    cluster.run(pretend, "0.0.9", workers=[one])
+    try:
+        with pytest.raises(OptionError, match=rf"{one} has ssvm-dsl 0.0.9, and this process has {here}"):
+            StructuredSVM(Tagger, **LOG, executor="dask").fit(X, Y)
+    finally:
+        cluster.run(pretend, here, workers=[one])
+    StructuredSVM(Tagger, **LOG, executor="dask").fit(X, Y)
+
+
+def test_a_cluster_without_workers_is_waited_for_as_long_as_asked():
+    from distributed import Client, LocalCluster
+
+    X, Y = tagged(1)
+    asked = {**LOG, "executor": "dask", "executor_options": {"patience": 0.5}}
+    begin = time.perf_counter()
+    with LocalCluster(n_workers=0, dashboard_address=None) as made, Client(made):
+        with pytest.raises(OptionError, match=r"no workers after 0.5 s; start one"):
+            StructuredSVM(Tagger, **asked).fit(X, Y)
+        assert time.perf_counter() - begin < 20.0  # and not 30 s
+
+
+def slow(seed: int) -> tuple[list, list]:
+    """Return sentences after a while."""
+    time.sleep(0.3)
+    return tagged(seed)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_limit_of_time_reaches_the_workers(cluster):
+    data = PartitionedDataset(list(range(40)), slow)  # 6 s for two workers, to read once
+    asked = {**LOG, "executor": "dask", "max_seconds": 1.0}
+    begin = time.perf_counter()
+    svm = StructuredSVM(Tagger, **asked).fit(data)
+    assert time.perf_counter() - begin < 5.0
+    assert 0 < svm.report_.n_examples < 40 * 7
+    assert "of 40 parts" in svm.report_.unread
+    assert svm.report_.certified
 
 
 def test_errors_of_workers_are_the_users(cluster):

@@ -36,7 +36,7 @@ class OneSlack(Resumable):
     Parameters
     ----------
     cache : int
-        Planes kept for an example; 0 for none.
+        Planes kept for an example; 0 for none.  Of examples on shards none are kept: all passes are exact.
     max_cached_cuts : int
         Most cuts from the cache between two exact passes.
     keep : int
@@ -74,13 +74,18 @@ class OneSlackRun(Run):
     def iterate(self, stop: StopRule) -> Iterate:
         """Take an exact pass, and cuts from the cache."""
         w, model = self.w, self.model
-        primal, upper, planes = self.problem.evaluate(w)
+        planes = None
+        if self.problem.shards is None:
+            primal, upper, planes = self.problem.evaluate(w)
+            plane = aggregated(self.problem, w, planes)
+        else:
+            primal, upper, plane = summed(self.problem, w)
         self.passes += 1.0
         self.lowest = min(self.lowest, primal)
-        model.add(*aggregated(self.problem, w, planes))
+        model.add(*plane)
         model.solve(INNER * (self.lowest - model.dual))
         self.w = model.w
-        if self.options.cache > 0:
+        if planes is not None and self.options.cache > 0:
             self.kept.add(planes)
             self.w = self._cached_cuts(w)
         extra = {"planes": float(len(model)), "cuts": float(self.cuts)}
@@ -106,6 +111,13 @@ class OneSlackRun(Run):
         if stabilizer.best is None or self.lowest - model.bound(stabilizer.best) < LEAST * (self.lowest - model.dual):
             return model.w
         return stabilizer.best
+
+
+def summed(problem: TrainProblem, w: F64) -> tuple[float, float, tuple[F64, float]]:
+    """Return the objective at w, its bound, and the aggregated plane, of examples that are on shards."""
+    found, objective = problem.gradient(w), problem.objective
+    primal, upper = objective.primal(w, found.value), objective.primal(w, found.bound)
+    return primal, upper, (-found.vector / problem.n, found.offset / problem.n)
 
 
 def aggregated(problem: TrainProblem, w: F64, planes: Planes) -> tuple[F64, float]:

@@ -158,6 +158,8 @@ class FitReport:
         What rounding may add to ``primal``, or take from it.
     withdrawn : str
         The reason why there is no certificate although the oracle gives bounds.
+    unread : str
+        What of the data time did not suffice to read, where they are in parts: the report is of the others.
     marginals : str
         For trainers that work on marginals: whose they are, and whether their dual is exact or that of a relaxation.
     latent_objectives : tuple of float
@@ -197,6 +199,7 @@ class FitReport:
     rounding: float = 0.0
     withdrawn: str = ""
     marginals: str = ""
+    unread: str = ""
     latent_objectives: tuple[float, ...] = ()
     history: tuple[TrainingEvent, ...] = field(default=(), repr=False)
 
@@ -242,6 +245,7 @@ class FitReport:
             *([("marginals", self.marginals)] if self.marginals else []),
             ("backend", self.plan.reason),
             ("problem", f"{self.n_examples} examples, {self.n_weights} weights{self._sparsity()}"),
+            *([("data", self.unread)] if self.unread else []),
             self._objective(),
             ("dual bound", f"{self.dual:.6g}"),
             ("gap", f"{self.gap:.3g}, relative {self.relative_gap:.2e} ({self._worth()})"),

@@ -65,6 +65,7 @@ from ssvm_dsl.learning.risks.kinds import Problem, check_convex, check_pairing, 
 from ssvm_dsl.learning.risks.margin import MarginProblem
 from ssvm_dsl.learning.seeds import Seed, seed_of
 from ssvm_dsl.learning.shards.fit import ShardedData
+from ssvm_dsl.learning.shards.problem import ShardedProblem
 from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.options import named_options
@@ -433,7 +434,7 @@ class Learner(Predictor):
         self, problem: Problem, target: TrainingTarget, spec: TrainerSpec, options: dict[str, Any], start: F64 | None
     ) -> Checkpoint | None:
         """Return where the fit keeps its state, if it is to."""
-        if self.checkpoint is None:
+        if self.checkpoint is None or (isinstance(problem, ShardedProblem) and not problem.complete):
             return None
         if not spec.resumable:
             able = [other.name for other in registry().specs(TrainerSpec) if other.resumable]

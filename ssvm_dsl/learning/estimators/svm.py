@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -27,7 +25,6 @@ from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight
 from ssvm_dsl.learning.risks.answers import losses
 from ssvm_dsl.learning.risks.kinds import find_risk
 from ssvm_dsl.learning.seeds import Seed
-from ssvm_dsl.learning.shards.answers import losses_of
 from ssvm_dsl.learning.shards.fit import THREADS
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.pausing import within
@@ -109,8 +106,8 @@ class StructuredSVM(ShardedFit, ClassScores):
     executor : str
         Where training runs: ``"threads"`` of this process, or on shards of the data in ``"processes"``, one shard after
         the other (``"stream"``), or where a plug-in says (``ssvm plugins list``).  Shards want a trainer that works on
-        sums over all examples, ``"lbfgs"``, ``"bundle"``, ``"svrg"``, ``"adam"`` or ``"subgradient"``, or on shards
-        that stay open, ``"bcfw"``.
+        sums over all examples, ``"lbfgs"``, ``"bundle"``, ``"one-slack"``, ``"svrg"``, ``"adam"`` or
+        ``"subgradient"``, or on shards that stay open, ``"bcfw"``.
     executor_options : dict, optional
         Options of the executor; ``ssvm plugins show NAME`` lists them.
 
@@ -288,7 +285,8 @@ class StructuredSVM(ShardedFit, ClassScores):
         Parameters
         ----------
         X : list of examples, or PartitionedDataset
-            Parts are predicted where the executor has them, in their order; ``predict_parts`` keeps them apart.
+            Parts are predicted where the executor has them, in their order; ``predict_parts`` keeps them apart.  One
+            that is not read within ``time_limit`` is an error, as nobody knows how many examples are in it.
         time_limit : float, optional
             Seconds for the whole call, shared among the examples (compiling kernels is not counted): then the best
             labellings found so far are returned, with a ``TimeLimitWarning`` that reports how many are not proved best.
@@ -310,9 +308,9 @@ class StructuredSVM(ShardedFit, ClassScores):
             No labelling of an example satisfies the given labels and the constraints of the model.
         """
         if isinstance(X, PartitionedDataset):
-            if time_limit is not None or return_bounds or given is not None:
-                raise OptionError("predict: of a PartitionedDataset, on_missing is the only option")
-            return list(chain.from_iterable(self.predict_parts(X, on_missing=on_missing)))
+            if return_bounds or given is not None:
+                raise OptionError("predict: of a PartitionedDataset, on_missing and time_limit are the only options")
+            return self._predicted(X, on_missing, time_limit)
         return self._labellings(X, time_limit, return_bounds, given, on_missing)
 
     def complete(
@@ -329,16 +327,16 @@ class StructuredSVM(ShardedFit, ClassScores):
 
         For a Hamming loss without weights it is the share of right variables, for ZeroOne the share of right
         examples.  With ``time_limit``, seconds, that of the labellings found by then, as for ``predict``.  Of a
-        ``PartitionedDataset`` each part is scored where the executor has it, and sums travel.
+        ``PartitionedDataset`` each part is scored where the executor has it, and sums travel; parts that time does not
+        suffice to read are left out, with a warning.
         """
         self._check_fitted()
         self._check()
         Y = either(Y, y, "score")
         if isinstance(X, PartitionedDataset):
-            if Y is not None or sample_weight is not None or time_limit is not None:
+            if Y is not None or sample_weight is not None:
                 raise OptionError("score: a PartitionedDataset comes alone; its parts hold labels and weights")
-            parts = self._ask_parts("score", X, losses_of)
-            lost, most = (math.fsum(one) for one in zip(*parts, strict=True))
+            lost, most = self._scored(X, time_limit)
         else:
             lost, most = self._losses(X, Y, sample_weight, time_limit)
         return 1.0 - lost / most if most > 0 else 1.0

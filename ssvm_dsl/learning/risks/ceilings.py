@@ -62,6 +62,33 @@ def objective_at_most(
     return total + float((weight[some] * risen).max()) / objective.n
 
 
+def risen_sum(known: float, rise: float, degree: float, lightest: float) -> float:
+    """Return by how much a weighted sum of risks can rise from weights of 0, from the sum there alone.
+
+    With roots a_i that rise by b_i, ``(sum_i weight_i (a_i + b_i)^d)^(1/d)`` is at most the same of a plus the same of
+    b (Minkowski), and ``sum_i weight_i b_i^d`` is largest where the lightest example has all of the rise.
+
+    Parameters
+    ----------
+    known : float
+        The sum at weights of 0, or more.
+    rise : float
+        The most that the weighted sum of the roots rises.
+    degree : float
+        Of the roots, the power included.
+    lightest : float
+        The smallest weight of an example that is not 0.
+    """
+    if not rise > 0.0:
+        return rise  # 0, or nan
+    rise *= 1.0 + ROUNDING
+    if degree == 1.0:
+        return rise
+    with np.errstate(over="ignore"):
+        most = np.float64(rise) * np.float64(lightest) ** (1.0 / degree - 1.0)
+        return float((np.float64(known) ** (1.0 / degree) + most) ** degree - known)
+
+
 def largest_losses(loss: LossTerm, program: Program, constants: Constants | None) -> F64:
     """Return the most that loss and scores without weights are above those of the truth; ``shape (n,)``."""
     largest = np.maximum(loss.largest(program), 0.0)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 
-from ssvm_dsl.errors import DataError, OptionError, TrainingError
+from ssvm_dsl.errors import DataError, OptionError, OutOfTime, TrainingError
+from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.learning.objective import l1_of, lam_of, regularized_risk
@@ -21,10 +23,12 @@ from ssvm_dsl.learning.shards.recipe import (
     ShardLearner,
     TrainingShard,
     facts_of,
+    facts_with_its_own,
     learnt_of,
 )
+from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.hosting.contained import contained
-from ssvm_dsl.plugin_api.kinds.executors import ShardExecutor
+from ssvm_dsl.plugin_api.kinds.executors import ShardExecutor, ShardFunction
 from ssvm_dsl.plugin_api.specs import ExecutorSpec, TrainerSpec
 from ssvm_dsl.registry import registry
 
@@ -34,10 +38,20 @@ THREADS = "threads"
 
 @dataclass(frozen=True, eq=False)
 class ShardedData:
-    """What is left of a model laid over shards: what its features learnt, and the layout of its weights."""
+    """What is left of a model laid over shards: what its features learnt, and the layout of its weights.
+
+    Parameters
+    ----------
+    fitted : dict
+    parameters : ParameterMap
+    n_parts, n_read : int
+        How many parts there are, and how many of them time sufficed to read: the problem is that of their examples.
+    """
 
     fitted: dict[str, dict[str, Any]]
     parameters: ParameterMap
+    n_parts: int
+    n_read: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,9 +100,12 @@ def open_executor(name: str, options: dict[str, Any] | None) -> ShardExecutor:
 
 
 def shard_problem(
-    executor: ShardExecutor, parts: list[DataPart], learner: ShardLearner, declaration: Declaration, strength: Strength
-) -> tuple[ShardedProblem, ShardedData]:
+    executor: ShardExecutor, parts: list[DataPart], learner: ShardLearner, declaration: Declaration, strength: Strength,
+    deadline: Deadline | None = None,
+) -> tuple[ShardedProblem, ShardedData]:  # fmt: skip
     """Return the training problem of all parts, and what their features learnt.
+
+    Where time is up before all parts are read, the problem is that of the parts that were, and is not complete.
 
     Parameters
     ----------
@@ -99,19 +116,20 @@ def shard_problem(
         An estimator that can be pickled.
     declaration : Declaration
     strength : Strength
+    deadline : Deadline, optional
+        It ends here where time is up.
 
     Raises
     ------
     DataError
         Bad data; names the part, or the example in the list that was given.
     """
-    fit, fitted = uuid4().hex, dict[str, dict[str, Any]]()
-    each = [(number, ()) for number in range(len(parts))]
-    if learns(declaration):
-        executor.start([LearningShard(f"{fit}/learn/{part.number}", learner, part) for part in parts])
-        fitted = join_learnt(declaration, executor.run(learnt_of, each))
-    executor.start([TrainingShard(f"{fit}/{part.number}", learner, part, fitted) for part in parts])
-    facts: list[ShardFacts] = executor.run(facts_of, each)
+    if not parts:
+        raise OptionError("there are no parts of the data")
+    deadline = deadline or Deadline()
+    facts, fitted = _Opening(executor, parts, learner, declaration, deadline).facts()
+    if len(facts) < len(parts) or not all(one.complete for one in facts):
+        deadline.end()
     _check_same(facts)
     n = sum(one.n for one in facts)
     parameters = no_examples(facts[0].blocks)
@@ -120,7 +138,66 @@ def shard_problem(
     objective = regularized_risk(parameters, lam_of(*given), np.zeros(0), strength.regularization, l1=l1)
     objective = replace(objective, n=n, weight=np.ones(len(facts)))
     problem = ShardedProblem(facts, objective, executor)
-    return problem, ShardedData(fitted, problem.parameters)
+    problem.complete &= len(facts) == len(parts)
+    return problem, ShardedData(fitted, problem.parameters, len(parts), len(facts))
+
+
+@dataclass(frozen=True, eq=False)
+class _Opening:
+    """Opens the shards of a fit, within its time; parameters are those of :func:`shard_problem`.
+
+    One part is read whatever the limit is: what weights there are is not known before.
+    """
+
+    executor: ShardExecutor
+    parts: list[DataPart]
+    learner: ShardLearner
+    declaration: Declaration
+    deadline: Deadline
+
+    def facts(self) -> tuple[list[ShardFacts], dict[str, dict[str, Any]]]:
+        """Return what is known of the parts that were read, in order, and what their features learnt."""
+        fitted: dict[str, dict[str, Any]] = {}
+        last: tuple[ShardFacts, Any] | None = None
+        if learns(self.declaration):
+            learnt, in_time = self._asked(LearningShard, learnt_of)
+            if not in_time or self.deadline.limit < np.inf:
+                number = max(number for number, one in enumerate(learnt) if one is not None)
+                last = self.executor.run(facts_with_its_own, [(number, ())])[0]
+            if last is not None and not (in_time and all(one.complete for one in learnt)):
+                return [replace(last[0], complete=False)], dict(last[1])
+            fitted = join_learnt(self.declaration, learnt)
+            if last is not None and self.deadline.over:
+                return [replace(last[0], complete=False)], dict(last[1])
+        facts, _ = self._asked(TrainingShard, facts_of, fitted, needed=last is None)
+        found = [one for one in facts if one is not None]
+        if not found:
+            assert last is not None
+            return [replace(last[0], complete=False)], dict(last[1])
+        return found, fitted
+
+    def _asked(
+        self, recipe: Any, function: ShardFunction, *more: Any, needed: bool = True
+    ) -> tuple[list[Any], bool]:
+        """Return what a function finds on all shards, ``None`` where time was up before, and whether it never was.
+
+        Where ``needed``, one answer is waited for.
+        """
+        left, call = self.deadline.left, uuid4().hex
+        self.executor.start([recipe(f"{call}/{part.number}", self.learner, part, *more, left) for part in self.parts])
+        try:
+            with within(self.deadline):
+                return self.executor.run(function, [(number, ()) for number in range(len(self.parts))]), True
+        except OutOfTime as err:
+            found = _of_each(err.found, len(self.parts))
+        if needed and all(one is None for one in found):
+            found[0] = self.executor.run(function, [(0, ())])[0]
+        return found, False
+
+
+def _of_each(found: Sequence[Any], n: int) -> list[Any]:
+    """Return an answer or ``None`` for each of n shards: executors need not tell what they had before time was up."""
+    return list(found) if len(found) == n else [None] * n
 
 
 def _check_same(facts: list[ShardFacts]) -> None:
@@ -131,8 +208,6 @@ def _check_same(facts: list[ShardFacts]) -> None:
     DataError
         Names the first part that differs.
     """
-    if not facts:
-        raise OptionError("there are no parts of the data")
     first = facts[0]
     for number, one in enumerate(facts):
         if one.blocks != first.blocks:

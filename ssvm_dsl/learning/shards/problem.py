@@ -29,6 +29,7 @@ from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.learning.driver.accuracy import Accuracy, SummedAccuracy
 from ssvm_dsl.learning.driver.evaluations import Evaluation
 from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.learning.risks.ceilings import risen_sum
 from ssvm_dsl.learning.risks.gradient import GradientProblem
 from ssvm_dsl.learning.shards.recipe import (
     ShardFacts,
@@ -39,6 +40,7 @@ from ssvm_dsl.learning.shards.recipe import (
     sums_at,
     sums_of,
 )
+from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.kinds.executors import ShardExecutor
 from ssvm_dsl.plugin_api.training import RiskGradient, ShardStep
 
@@ -72,6 +74,11 @@ class ShardedProblem(GradientProblem):
         Of all examples, with a weight of 1 for each shard.
     executor : ShardExecutor
         It has the shards.
+
+    Attributes
+    ----------
+    complete : bool
+        Whether time sufficed to open all shards that are known; otherwise nothing is asked of them.
     """
 
     def __init__(self, facts: Sequence[ShardFacts], objective: RegularizedRisk, executor: ShardExecutor) -> None:
@@ -89,6 +96,7 @@ class ShardedProblem(GradientProblem):
         self.ptr: I64 = pointers(np.array([one.n for one in facts], dtype=np.int64))
         self.n = int(self.ptr[-1])
         self.shards = self
+        self.complete = all(one.complete for one in facts)
 
     @property
     def sizes(self) -> I64:
@@ -145,22 +153,26 @@ class ShardedProblem(GradientProblem):
     def curvature(self) -> F64:
         """Return a guess of the second derivatives of smooth risks at no weights, summed over the examples."""
         total = np.zeros(self.dim)
-        for one in self.where.run(curvature_at, [(number, ()) for number in range(len(self.facts))]):
+        for one in self._run(curvature_at, [(number, ()) for number in range(len(self.facts))]):
             total += one
         return total
 
     def evaluation_in_time(self, w: F64) -> Evaluation:
         """Return what can be known of the objective at w before time is up: all of it, or a bound from the data."""
         try:
-            return self.evaluation(w)
+            if self.complete:
+                return self.evaluation(w)
         except OutOfTime:
-            at_zero = np.array([one.at_zero for one in self.facts])
-            upper = np.nan
-            if self.degree == 1.0 and self.session.guarantee is not Guarantee.HEURISTIC:
-                upper = self.objective.primal(w, at_zero) + self.accuracy.largest_rise(w)
-            found = Evaluation(self.objective.regularizer(w), upper, np.zeros(len(at_zero)), at_zero, self.n)
-            self.evaluations.add(w, found)
-            return found
+            pass
+        at_zero, upper = np.array([one.at_zero for one in self.facts]), np.nan
+        if self.session.guarantee is not Guarantee.HEURISTIC:
+            upper = self.objective.primal(w, at_zero)
+            rise = self.n * self.accuracy.largest_rise(w)
+            lightest = min(one.lightest for one in self.facts)
+            upper += risen_sum(float(at_zero.sum()), rise, self.degree, lightest) / self.n
+        found = Evaluation(self.objective.regularizer(w), upper, np.zeros(len(at_zero)), at_zero, self.n)
+        self.evaluations.add(w, found)
+        return found
 
     def steepness(self, risks: F64) -> F64:
         """Return nothing: the shards told how steep their planes are when they were asked."""
@@ -196,8 +208,9 @@ class ShardedProblem(GradientProblem):
         return [(shard, (w, left, examples[number == shard] - self.ptr[shard])) for shard in np.unique(number).tolist()]
 
     def _run(self, function: Any, calls: list[tuple[int, tuple[Any, ...]]]) -> list[Any]:
-        """Return what shards found; the question counts as asked until then."""
+        """Return what shards found before the deadline; the question counts as asked until then."""
         self._asked = work_seconds()
-        found = self.where.run(function, calls)
+        with within(self.deadline):
+            found = self.where.run(function, calls)
         self._asked = np.nan
         return found

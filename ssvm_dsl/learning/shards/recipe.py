@@ -10,9 +10,10 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.errors import DataError
+from ssvm_dsl.errors import DataError, OutOfTime
 from ssvm_dsl.inference.blas_threads import one_blas_thread
 from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.inference.layers.unplanned import UnplannedSession
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.need import Guarantee
@@ -21,17 +22,20 @@ from ssvm_dsl.learning.driver.checkpoint import fingerprint
 from ssvm_dsl.learning.driver.evaluations import proved
 from ssvm_dsl.learning.risks.kinds import Problem
 from ssvm_dsl.learning.shards.parts import DataPart
+from ssvm_dsl.pausing import time_left, within
 from ssvm_dsl.plugin_api.training import ShardStep
 
 
 class ShardLearner(Protocol):
     """An estimator that has not been fitted, as workers have it."""
 
-    def _shard_data(self, X: Any, Y: Any, sample_weight: Any, fitted: Any) -> tuple[Grounded, Any]:
-        """Return the model laid over examples, and their weights."""
+    def _shard_data(
+        self, X: Any, Y: Any, sample_weight: Any, fitted: Any, in_time: bool = False
+    ) -> tuple[Grounded, Any]:
+        """Return the model laid over examples, and their weights; ``in_time`` as for ``ground``."""
 
-    def _shard_problem(self, grounded: Grounded, sample_weight: Any) -> Problem:
-        """Return the training problem of examples."""
+    def _shard_problem(self, grounded: Grounded, sample_weight: Any, deadline: Deadline | None = None) -> Problem:
+        """Return the training problem of examples, without a backend where time is up before there is one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +47,21 @@ class Learnt:
     fitted : mapping
     n : int
         Number of examples.
+    complete : bool
+        Whether time sufficed to look at all of them.
     """
 
     fitted: Mapping[str, Mapping[str, Any]]
     n: int
+    complete: bool = True
+
+
+@dataclass(eq=False)
+class LearntShard:
+    """What a shard has learnt, with the examples where there is a limit of time: they may be all that is read."""
+
+    learnt: Learnt
+    opened: OpenShard | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,31 +73,48 @@ class LearningShard:
     key : str
     learner : ShardLearner
     part : DataPart
+    seconds : float
+        Those that reading it may take.
     """
 
     key: str
     learner: ShardLearner
     part: DataPart
+    seconds: float = np.inf
 
-    def open(self) -> Learnt:
+    def open(self) -> LearntShard:
         """Read the examples, check them, and let fitted features learn."""
+        deadline = Deadline(min(self.seconds, time_left()))
         with one_blas_thread():
-            grounded, _ = _laid(self.learner, self.part, None)
-        return Learnt(grounded.fitted, grounded.n_examples)
+            grounded, weight = _laid(self.learner, self.part, None, deadline)
+        learnt = Learnt(grounded.fitted, grounded.n_examples, not grounded.n_uncomputed)
+        if deadline.limit == np.inf:
+            return LearntShard(learnt)
+        return LearntShard(learnt, OpenShard(self, grounded, weight))
 
 
-def _laid(learner: ShardLearner, part: DataPart, fitted: Any) -> tuple[Grounded, Any]:
+def _laid(learner: ShardLearner, part: DataPart, fitted: Any, deadline: Deadline) -> tuple[Grounded, Any]:
     """Return the model laid over the examples of a part, and their weights; errors say which part."""
     data = part.read()
     try:
-        return learner._shard_data(*data, fitted)
+        with within(deadline):
+            return learner._shard_data(*data, fitted, in_time=deadline.limit < np.inf)
     except DataError as err:
         raise part.located(err) from err.__cause__
 
 
-def learnt_of(learnt: Learnt) -> Learnt:
+def learnt_of(shard: LearntShard) -> Learnt:
     """Return what a shard has learnt."""
-    return learnt
+    return shard.learnt
+
+
+def facts_with_its_own(shard: LearntShard) -> tuple[ShardFacts, Mapping[str, Mapping[str, Any]]]:
+    """Return what the driver is to know of a shard whose features know its own examples only, and these features."""
+    opened = shard.opened
+    assert opened is not None, "shards of fits with a limit keep their examples"
+    with one_blas_thread():
+        opened.lay(Deadline(0.0))
+    return facts_of(opened), shard.learnt.fitted
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,27 +128,73 @@ class TrainingShard:
     part : DataPart
     fitted : mapping
         What the features of all shards learnt together.
+    seconds : float
+        Those that reading it may take.
     """
 
     key: str
     learner: ShardLearner
     part: DataPart
     fitted: dict[str, dict[str, Any]]
+    seconds: float = np.inf
 
     def open(self) -> OpenShard:
         """Read the examples and lay the model over them."""
+        deadline = Deadline(min(self.seconds, time_left()))
         with one_blas_thread():
-            grounded, weight = _laid(self.learner, self.part, self.fitted)
-            return OpenShard(self.learner._shard_problem(grounded, weight), grounded)
+            grounded, weight = _laid(self.learner, self.part, self.fitted, deadline)
+            made = OpenShard(self, grounded, weight)
+            made.lay(deadline)
+        return made
 
 
 @dataclass(eq=False)
 class OpenShard:
-    """A shard's training problem, its examples, and what a trainer keeps there."""
+    """A shard's training problem, its examples, and what a trainer keeps there.
 
-    problem: Problem
+    Parameters
+    ----------
+    recipe : TrainingShard or LearningShard
+    grounded : Grounded
+    weight : array_like or None
+        Of the examples.
+    memory : dict
+        A trainer's.
+    """
+
+    recipe: TrainingShard | LearningShard
     grounded: Grounded
+    weight: Any
     memory: dict[str, Any] = field(default_factory=dict)
+    laid: Problem | None = None
+
+    def lay(self, deadline: Deadline) -> None:
+        """Make the training problem; without a backend where time is up before there is one."""
+        self.laid = self.recipe.learner._shard_problem(self.grounded, self.weight, deadline)
+
+    @property
+    def complete(self) -> bool:
+        """Whether time sufficed to compute all features and to open a backend."""
+        planned = self.laid is not None and not isinstance(self.laid.session, UnplannedSession)
+        return planned and not self.grounded.n_uncomputed
+
+    @property
+    def problem(self) -> Problem:
+        """The training problem; one that time left incomplete is made again from the data.
+
+        Raises
+        ------
+        OutOfTime
+            It is incomplete once more.
+        """
+        if not self.complete:
+            again = self.recipe.open()
+            assert isinstance(again, OpenShard), "shards that only learn are asked for nothing else"
+            self.grounded, self.weight, self.laid = again.grounded, again.weight, again.laid
+            if not self.complete:
+                raise OutOfTime("the time limit came before a shard was open")
+        assert self.laid is not None
+        return self.laid
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +219,10 @@ class ShardFacts:
     smooth, relaxed : bool
     degree : float
         Of the risks raised to their power.
+    lightest : float
+        The smallest weight of an example that is not 0.
+    complete : bool
+        Whether time sufficed for all of this; otherwise only ``n``, ``blocks`` and ``at_zero`` are known.
     """
 
     n: int
@@ -155,19 +237,27 @@ class ShardFacts:
     smooth: bool
     relaxed: bool
     degree: float
+    lightest: float
+    complete: bool = True
 
 
 def facts_of(shard: OpenShard) -> ShardFacts:
     """Return what the driver is to know of a shard."""
-    problem = shard.problem
+    problem = shard.laid
+    assert problem is not None
     with one_blas_thread():
-        accuracy, objective, at_zero = problem.accuracy, problem.objective, problem.risks_at_zero()
+        objective, at_zero = problem.objective, problem.risks_at_zero()
         known = np.nan if at_zero is None else float(np.dot(objective.weight, objective.powered(at_zero)))
-        return ShardFacts(
-            problem.n, problem.blocks, fingerprint(problem, {}), problem.session.plan, problem.session.guarantee,
-            accuracy.mass() * problem.n, accuracy.n_factors, accuracy.largest(), known, problem.smooth,
-            problem.relaxed, problem.degree * objective.power,
+        facts = ShardFacts(
+            problem.n, problem.blocks, {}, problem.session.plan, problem.session.guarantee, np.zeros(problem.dim), 0.0,
+            None, known, problem.smooth, problem.relaxed, problem.degree * objective.power,
+            float(objective.weight[objective.weight > 0.0].min(initial=np.inf)), shard.complete,
         )  # fmt: skip
+        if not shard.complete:
+            return facts
+        accuracy, mine = problem.accuracy, fingerprint(problem, {})
+        mass, n_factors = accuracy.mass() * problem.n, accuracy.n_factors
+        return replace(facts, fingerprint=mine, mass=mass, n_factors=n_factors, largest=accuracy.largest())
 
 
 @dataclass(frozen=True, eq=False)

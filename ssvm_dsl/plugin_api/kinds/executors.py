@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from threading import Lock
 from typing import Any, Protocol, runtime_checkable
 
@@ -53,6 +54,12 @@ class ShardExecutor(Protocol):
 
         What a call raises is raised here, the first in order.  A worker that is lost is replaced: its shards are
         opened again elsewhere and the calls are repeated.
+
+        Raises
+        ------
+        OutOfTime
+            The call at hand must end (:func:`~ssvm_dsl.plugin_api.time_left`); ``found`` of the error holds an answer
+            for each call, ``None`` for those that did not come.  Calls under way are left alone.
         """
 
     def close(self) -> None:
@@ -111,6 +118,12 @@ class OpenShards:
 
 #: Those of this process, where it is a worker.
 _HERE = OpenShards(64)
+
+
+def ready() -> str:
+    """Import what shards need in this process, a new worker; return the version of ssvm-dsl that it has."""
+    import_module("ssvm_dsl.learning.estimators.svm")
+    return str(import_module("ssvm_dsl.version").__version__)
 
 
 def answer(shard: Shard, function: ShardFunction, given: tuple[Any, ...]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import chain as lists
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, PartitionedDataset, StructuredSVM, chain
-from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.errors import DataError, NoLabellingError, OptionError, TimeLimitWarning
+from ssvm_dsl.learning.shards.answers import PredictionShard, Share, answers_of, labellings_of
+from ssvm_dsl.learning.shards.parts import DataPart
 
 
 class Tagger(Model):
@@ -74,13 +77,51 @@ def test_labellings_are_written_where_the_parts_are(fitted, tmp_path):
     assert written == [one.tolist() for one in svm.predict(data)]
 
 
+def slow(seed: int) -> tuple[list, list, np.ndarray]:
+    """Return sentences after a while."""
+    time.sleep(0.15)
+    return part(seed)
+
+
+def test_a_limit_leaves_out_what_is_not_read_in_time(fitted):
+    data = PartitionedDataset(list(range(20)), slow)  # 3 s to read
+    svm = StructuredSVM.from_weights(Tagger, dict(fitted.weights_), executor="stream")
+    begin = time.perf_counter()
+    with pytest.warns(TimeLimitWarning, match=r"before \d+ parts were read"):
+        found = svm.predict_parts(data, time_limit=0.5, on_missing="none")
+    there = [one for one in found if one is not None]
+    assert found == there + [None] * (20 - len(there))
+    assert 1 <= len(there) < 10
+    for number, one in enumerate(there):
+        assert [y.shape for y in one] == [y.shape for y in part(number)[1]]
+    for asked in ("raise", "none"):  # nobody knows how many labellings would be missing
+        with pytest.raises(NoLabellingError, match=r"parts were read .*\n.*predict_parts") as caught:
+            svm.predict(data, time_limit=0.5, on_missing=asked)
+        assert caught.value.found[0] is not None
+        assert caught.value.found[-1] is None
+    with pytest.warns(TimeLimitWarning, match="score: time"):
+        assert 0.0 <= svm.score(data, time_limit=0.5) <= 1.0
+    assert time.perf_counter() - begin < 6.0  # and not 12
+
+
+def test_labellings_that_time_cut_short_are_told_once(fitted):
+    shards = [PredictionShard("late", fitted, DataPart(number, number, unlabelled)) for number in (0, 1)]
+    found = [labellings_of(shard, Share(1e-9, 1), "raise", None) for shard in shards]
+    with pytest.warns(TimeLimitWarning, match=r"labellings of 2 of 2 parts") as heard:
+        labels = answers_of("predict_parts", found, "raise")
+    assert [len(one) for one in labels] == [2, 3]
+    assert len(heard) == 1
+
+
 def test_what_parts_cannot_be_asked_is_said(fitted):
     data = PartitionedDataset([0, 1], unlabelled)
     svm = StructuredSVM.from_weights(Tagger, dict(fitted.weights_), executor="stream")
     with pytest.raises(OptionError, match="executor='stream'"):
         fitted.predict(data)
-    with pytest.raises(OptionError, match="on_missing is the only option"):
-        svm.predict(data, time_limit=1.0)
+    with pytest.raises(OptionError, match="on_missing and time_limit are the only options"):
+        svm.predict(data, return_bounds=True)
+    with pytest.raises(OptionError, match="positive number of seconds"):
+        svm.score(data, time_limit=-1.0)
     with pytest.raises(OptionError, match="comes alone"):
         svm.score(data, [])
     with pytest.raises(OptionError, match="use predict for a list"):

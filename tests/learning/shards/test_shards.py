@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from functools import cache
 from pathlib import Path
 
@@ -26,11 +27,25 @@ from ssvm_dsl import (
     chain,
     cross,
 )
-from ssvm_dsl.errors import DataError, OptionError, PluginError, TrainingError
+from ssvm_dsl.errors import DataError, OptionError, OutOfTime, PluginError, TrainingError
+from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.learning.driver.accuracy import Accuracy
+from ssvm_dsl.learning.driver.evaluations import Evaluations
 from ssvm_dsl.learning.shards.fit import Strength, open_executor, shard_problem
-from ssvm_dsl.learning.shards.parts import parts_of
+from ssvm_dsl.learning.shards.parts import DataPart, parts_of
+from ssvm_dsl.learning.shards.recipe import LearningShard, learnt_of
+from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api import TrainingEvent
+
+
+class Plain(Model):
+    T = Dim()
+    x = Input(T, 3)
+    words = Attributes(T)
+    y = Label(T, 3)
+    emit = Factor(y, features=x)
+    trans = Factor(chain(y), nonneg=True)
+    loss = Hamming(y)
 
 
 class Tagger(Model):
@@ -61,6 +76,7 @@ FITS = {
     "lbfgs": {"risk": "log", "trainer": "lbfgs"},
     "bundle": {"trainer": "bundle"},
     "squared": {"trainer": "bundle", "power": 2.0},
+    "one-slack": {"trainer": "one-slack"},
     "subgradient": {"trainer": "subgradient", "trainer_options": {"order": "batch"}, "tol": 0.1},
     "softmax-margin": {"risk": "softmax-margin", "trainer": "svrg", "trainer_options": {"batch_size": 4}},
 }
@@ -91,6 +107,17 @@ def test_shards_one_after_the_other_learn_what_one_process_learns(name):
     other = StructuredSVM(Tagger, **asked, **shards).fit(X, Y, sample_weight=weight)
     assert_agree(one, other, 0.05)
     assert other.weights_[Tagger.word].shape == one.weights_[Tagger.word].shape
+
+
+@pytest.mark.parametrize("risk", [{}, {"risk": "slack"}, {"power": 2.0}], ids=str)
+def test_one_slack_reaches_the_objective_of_one_process(risk):
+    X, Y = tagged()
+    asked = {"lam": 0.05, "trainer": "one-slack", "tol": 2e-10, **risk}
+    one = StructuredSVM(Tagger, **asked).fit(X, Y)
+    other = StructuredSVM(Tagger, **asked, executor="stream", executor_options={"shards": 3}).fit(X, Y)
+    assert one.report_.converged
+    assert other.report_.converged
+    assert other.report_.primal == pytest.approx(one.report_.primal, rel=1e-9)
 
 
 def test_C_counts_the_examples_of_all_shards():
@@ -185,6 +212,87 @@ def test_a_limit_of_time_ends_in_weights_and_a_certificate():
         svm = StructuredSVM(Tagger, trainer="bundle", max_seconds=1e-3, tol=1e-9, **shards).fit(X, Y)
     assert np.isfinite(svm.report_.primal)
     assert svm.report_.dual <= svm.report_.primal
+
+
+def slow(part: int) -> tuple[list, list]:
+    """Return the examples of a part after a while."""
+    time.sleep(SLOW)
+    return tagged(4)
+
+
+#: Seconds that a part of :func:`slow` takes.
+SLOW = 0.15
+
+#: Fits with a limit, and the most that a risk of :func:`tagged` is at weights of 0.
+LIMITED = {
+    "bundle": {"trainer": "bundle"},
+    "squared": {"trainer": "bundle", "power": 2.0},
+    "lbfgs": {"trainer": "lbfgs", "risk": "log"},
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", LIMITED)
+@pytest.mark.parametrize("model", [Plain, Tagger])
+def test_a_limit_reaches_the_reading_of_parts(name, model):
+    data = PartitionedDataset(list(range(40)), slow)  # 6 s to read once
+    asked = {"lam": 0.05, "executor": "stream", "max_seconds": 0.3, **LIMITED[name]}
+    begin = time.perf_counter()
+    svm = StructuredSVM(model, **asked).fit(data)
+    report = svm.report_
+    assert time.perf_counter() - begin - report.loading_seconds < 2.0  # and not 6, twice
+    assert report.reason == "seconds"
+    n_read = report.n_examples // 4
+    assert f"{n_read} of 40 parts" in report.unread
+    assert 1 <= n_read < 10
+    assert not svm.coef_.any()
+    assert report.dual == 0.0
+    X, Y = (one * n_read for one in tagged(4))
+    local = StructuredSVM(model, **{**asked, "executor": "threads", "max_seconds": None})
+    most = local._shard_problem(*local._shard_data(X, Y, None, svm._fitted))
+    known = most.objective.primal(np.zeros(most.dim), most.risks_at_zero())
+    assert report.primal == pytest.approx(known, rel=1e-9)
+    assert np.isnan(svm.certified_gap(2.0))
+    assert svm.report_.certified
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_weights_and_checkpoints_outlive_a_limit_that_ends_reading(tmp_path):
+    X, Y = tagged(4)
+    data, path = PartitionedDataset(list(range(20)), slow), tmp_path / "state"
+    asked = {"lam": 0.05, "trainer": "bundle", "executor": "stream", "checkpoint": str(path)}
+    svm = StructuredSVM(Tagger, **asked, max_passes=2, warm_start=True, tol=1e-9).fit(X, Y)
+    state, last = path.read_bytes(), svm.coef_
+    with pytest.warns(UserWarning, match="the weights are those of the last fit"):
+        svm.set_params(max_seconds=0.2).fit(data)
+    assert np.array_equal(svm.coef_, last)
+    assert svm.report_.primal == np.inf
+    assert path.read_bytes() == state
+    assert len(svm.predict(X)) == 4
+
+
+def test_what_is_read_again_too_late_is_not_begun():
+    stream = open_executor("stream", {})
+    parts = [DataPart(number, number, slow) for number in range(4)]
+    stream.start([LearningShard(f"late/{part.number}", StructuredSVM(Tagger)._worker(), part) for part in parts])
+    with pytest.raises(OutOfTime) as caught, within(Deadline(1.8 * SLOW)):
+        stream.run(learnt_of, [(number, ()) for number in range(4)])
+    assert [one is None for one in caught.value.found] == [False, True, True, True]
+
+
+def test_a_bound_without_answers_is_above_the_objective_anywhere():
+    X, Y = tagged()
+    for asked in ({"trainer": "bundle", "power": 2.0}, {"trainer": "bundle"}, {"trainer": "lbfgs", "risk": "log"}):
+        svm = StructuredSVM(Tagger, lam=0.05, **asked)
+        executor, strength = open_executor("stream", {"shards": 3, "open": 3}), Strength(1.0, 0.05, None)
+        weight = np.linspace(0.0, 2.0, len(X))
+        sharded, _ = shard_problem(executor, parts_of(X, Y, weight, 3), svm._worker(), Tagger.declaration, strength)
+        for scale in (0.0, 0.01, 1.0):
+            w = scale * np.abs(np.random.default_rng(4).normal(size=sharded.dim))
+            true, _ = sharded.value(w)
+            sharded.evaluations, sharded.complete = Evaluations(), False
+            assert true <= sharded.evaluation_in_time(w).upper < np.inf
+            sharded.complete = True
 
 
 def test_validation_and_checkpoints_work_as_in_one_process(tmp_path):

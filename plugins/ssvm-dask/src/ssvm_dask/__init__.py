@@ -9,7 +9,7 @@ from ssvm_dsl.plugin_api import ExecutorSpec, Option, hookimpl
 _ADDRESS = "of a scheduler, such as 'tcp://host:8786'; None: the client of this process, else workers on this machine"
 _WORKERS = "processes on this machine, where these are started; None: the processors this one may use"
 _SHARDS = "into how many shards a list of examples is cut; None: as many as there are workers"
-_PATIENCE = "seconds to wait for the first worker"
+_PATIENCE = "seconds to wait for the scheduler, and for a worker where there is none"
 
 
 @hookimpl

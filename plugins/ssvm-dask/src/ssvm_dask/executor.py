@@ -13,13 +13,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from time import monotonic, sleep
 from typing import Any
 
-from ssvm_dsl.errors import OptionError
-from ssvm_dsl.plugin_api import NotOpen, Shard, ShardFunction, answer, answer_if_open, forget, pause
+from ssvm_dsl.errors import OptionError, OutOfTime
+from ssvm_dsl.plugin_api import (
+    NotOpen,
+    Shard,
+    ShardFunction,
+    answer,
+    answer_if_open,
+    forget,
+    loading,
+    pause,
+    ready,
+    time_left,
+)
 
 #: Seconds between two looks at the workers while waiting.
 LOOK = 0.5
+
+#: Seconds between two looks while there are no workers.
+LOOK_FOR_WORKERS = 0.05
+
+#: Seconds after the end of a call in which workers, which know of it too, may still answer.
+GRACE = 0.05
 
 #: How often the shards of one call are given to other workers.
 ATTEMPTS = 5
@@ -39,22 +57,33 @@ class DaskExecutor:
     shards : int, optional
         Into how many shards a list of examples is cut; by default one for each worker.
     patience : float
-        Seconds to wait for the first worker.
+        Seconds to wait for the scheduler, and for a worker where there is none.
 
     Raises
     ------
     OptionError
-        There is no such scheduler, or it has no worker.
+        There is no such scheduler, it has no worker, or a worker has another version of ssvm-dsl.
     """
 
     def __init__(
         self, address: str | None = None, workers: int | None = None, shards: int | None = None, patience: float = 30.0
     ) -> None:
         self._client, self._closes = _client(address, workers, patience)
-        self._names = _workers(self._client, patience)
+        self._patience, self._known = patience, set[str]()
+        try:
+            self._names = self._checked_workers()
+        except BaseException:
+            for one in self._closes:
+                one.close()
+            raise
         self.n_shards = shards or len(self._names)
         self._shards: Sequence[Shard] = ()
         self._home: dict[int, str] = {}
+
+    @property
+    def n_workers(self) -> int:
+        """How many workers there are."""
+        return len(self._names)
 
     def start(self, shards: Sequence[Shard]) -> None:
         """Take over shards."""
@@ -89,10 +118,21 @@ class DaskExecutor:
 
     def _place(self, numbers: Sequence[int]) -> None:
         """Give shards without a worker, or whose worker is gone, to those that there are."""
-        self._names = _workers(self._client, LOOK)
+        self._names = self._checked_workers()
         for number in numbers:
             if self._home.get(number) not in self._names:
                 self._home[number] = self._names[number % len(self._names)]
+
+    def _checked_workers(self) -> list[str]:
+        """Return the addresses of the workers; new ones load what shards need, which limits of time do not count."""
+        names = _workers(self._client, self._patience)
+        new = sorted(set(names) - self._known)
+        if new:
+            with loading():
+                _check_versions(self._client.run(_version_there(), workers=new, on_error="return"))
+                self._client.run(ready, workers=new, on_error="ignore")
+            self._known.update(new)
+        return names
 
     def _ask(
         self, how: Any, function: ShardFunction, calls: Sequence[Call], which: Sequence[int], found: list[Any]
@@ -108,7 +148,13 @@ class DaskExecutor:
             )  # fmt: skip
         lost, missing = [], []
         for place, future in asked.items():
-            if not self._wait(future, self._home[calls[place][0]]):
+            try:
+                there = self._wait(future, self._home[calls[place][0]])
+            except OutOfTime as err:
+                self._take_the_rest(asked, found)
+                err.found = found
+                raise
+            if not there:
                 lost.append(place)
                 continue
             answered = self._client.gather(future, direct=True)
@@ -118,15 +164,22 @@ class DaskExecutor:
                 found[place] = answered
         return lost, missing
 
+    def _take_the_rest(self, asked: dict[int, Any], found: list[Any]) -> None:
+        """Take the answers that are there, and ask for no more."""
+        done = {place: one for place, one in asked.items() if found[place] is None and one.status == "finished"}
+        for place, answered in zip(done, self._client.gather(list(done.values()), errors="skip"), strict=False):
+            found[place] = None if isinstance(answered, NotOpen) else answered
+        self._client.cancel([one for place, one in asked.items() if place not in done], force=True)
+
     def _wait(self, future: Any, worker: str) -> bool:
         """Wait for an answer; return whether it came, and raise what it raised."""
         from distributed import CancelledError, KilledWorker, TimeoutError
 
         while True:
-            pause()
             try:
-                error = future.exception(timeout=LOOK)
+                error = future.exception(timeout=min(LOOK, time_left() + GRACE))
             except TimeoutError:
+                pause()
                 if worker not in self._client.scheduler_info(n_workers=-1)["workers"]:
                     future.cancel(force=True)
                     return False
@@ -168,14 +221,42 @@ def _workers(client: Any, patience: float) -> list[str]:
     OptionError
         There are none.
     """
-    from distributed import TimeoutError
-
-    names = sorted(client.scheduler_info(n_workers=-1)["workers"])
-    if not names:
-        try:
-            client.wait_for_workers(1, timeout=max(patience, 30.0))
-        except TimeoutError as err:
-            text = "the cluster has no workers; start one: dask worker SCHEDULER"
-            raise OptionError(f"dask: {text}") from err
-        names = sorted(client.scheduler_info(n_workers=-1)["workers"])
+    end = monotonic() + patience
+    while not (names := sorted(client.scheduler_info(n_workers=-1)["workers"])):
+        if monotonic() > end:
+            text = f"the cluster has no workers after {patience:g} s; start one: dask worker SCHEDULER"
+            raise OptionError(f"dask: {text} (executor_options={{'patience': ...}} waits longer)")
+        pause()
+        sleep(LOOK_FOR_WORKERS)
     return names
+
+
+def _version_there() -> Any:
+    """Return a function that tells a worker's version of ssvm-dsl; it travels as code, to workers that have none."""
+
+    def version() -> str:
+        from importlib import import_module
+
+        try:
+            return str(import_module("ssvm_dsl.version").__version__)
+        except ImportError:
+            return ""
+
+    return version
+
+
+def _check_versions(found: dict[str, Any]) -> None:
+    """Refuse workers that have another version of ssvm-dsl than this process, or none.
+
+    Raises
+    ------
+    OptionError
+        Names the first of them.
+    """
+    here = ready()
+    for worker, version in sorted(found.items()):
+        if isinstance(version, Exception) or version == here:
+            continue  # one that was lost meanwhile is replaced when it is asked
+        has = f"has ssvm-dsl {version}" if version else "has no ssvm-dsl"
+        text = f"worker {worker} {has}, and this process has {here}; shards need the same version everywhere"
+        raise OptionError(f"dask: {text}: install ssvm-dsl=={here} there, and start the worker again")

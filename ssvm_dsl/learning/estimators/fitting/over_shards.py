@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,13 +18,14 @@ from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.learning.driver.cost_estimate import CostEstimate
 from ssvm_dsl.learning.driver.interrupts import follows_an_interrupt
 from ssvm_dsl.learning.estimator import clone
-from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_validation, is_default
+from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_time_limit, check_validation, is_default
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import refuse_excess, warn_of
+from ssvm_dsl.learning.estimators.fitting.fitted_report import without_objective
 from ssvm_dsl.learning.estimators.fitting.training_target import FitRequest, TrainingTarget
 from ssvm_dsl.learning.estimators.predictor import ON_MISSING
 from ssvm_dsl.learning.risks.kinds import Problem, check_convex, check_pairing, find_risk
-from ssvm_dsl.learning.shards.answers import Write, ask_parts, labellings_of
-from ssvm_dsl.learning.shards.fit import THREADS, Strength, check_shards, open_executor, shard_problem
+from ssvm_dsl.learning.shards.answers import PartAnswer, Write, answers_of, ask_parts, labellings_of, losses_of
+from ssvm_dsl.learning.shards.fit import THREADS, ShardedData, Strength, check_shards, open_executor, shard_problem
 from ssvm_dsl.learning.shards.parts import PartitionedDataset, parts_of
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.kinds.executors import ShardFunction
@@ -72,22 +76,39 @@ class ShardedFit(Base):
             strength = Strength(self.C, self.lam, self.regularization, self.l1)
             with one_blas_thread():
                 with contained(f"executor '{self.executor}'"):
-                    problem, data = shard_problem(executor, parts, self._worker(), declaration, strength)
+                    problem, data = shard_problem(executor, parts, self._worker(), declaration, strength, deadline)
                 check_convex(spec, risk, problem.objective)
                 refuse_excess(problem.accuracy)
                 shards = {"shards": [dict(one.fingerprint) for one in problem.facts]}
                 target = TrainingTarget(risk, problem.loss, shards)
                 fit = FitRequest(lambda _: target, spec, options, None, held_out, deadline)
                 estimate = CostEstimate("this fit", problem.session.plan.backend, problem.n, np.nan)
-                progress = self._fit_once(data, problem, estimate, target, fit, start)
+                last = None if start is None or problem.complete else (self.coef_, self._fitted, self._blocks)
+                progress = self._fit_once(data, problem, estimate, target, fit, start if problem.complete else None)
                 self._take(data, progress, problem, options)
         finally:
             executor.close()
-        warn_of(self._concluded(progress, problem, target, fit, followed))
+        text = self._concluded(progress, problem, target, fit, followed)
+        warn_of(text if problem.complete else self._unread(data, last))
+
+    def _unread(self, data: ShardedData, last: tuple[Any, Any, Any] | None) -> str:
+        """Complete the report of a fit whose time was up before its data were read; return what to warn of."""
+        what, weights = f"{data.n_read} of {data.n_parts} parts", "the weights are 0"
+        if data.n_read < data.n_parts:
+            self.report_ = replace(self.report_, unread=f"{what} of the data were read: all numbers are of these alone")
+            self._certificate = replace(self._certificate, risk=np.inf)
+        if last is not None:  # nothing is known of these weights on data that were not read
+            (self.coef_, self._fitted, self._blocks), weights = last, "the weights are those of the last fit"
+            self._certificate = replace(self._certificate, risk=np.inf)
+            self.report_ = without_objective(self.report_)
+        known = "the certificate is of these parts alone" if data.n_read < data.n_parts else "their features came late"
+        text = f"time was up when {what} of the data were read: {weights}, and {known}"
+        return f"{text}; raise max_seconds, or cut the data into smaller parts and use more workers"
 
     def predict_parts(
-        self, data: PartitionedDataset, write: Write | None = None, *, on_missing: str = "raise"
-    ) -> list[Any]:
+        self, data: PartitionedDataset, write: Write | None = None, *, on_missing: str = "raise",
+        time_limit: float | None = None,
+    ) -> list[Any]:  # fmt: skip
         """Return the labellings of each part of the data, predicted where the executor has the part.
 
         Parameters
@@ -98,15 +119,43 @@ class ShardedFit(Base):
             ``write(part, labellings)`` runs where the part is, to save what is too large to travel; what it returns
             stands in the place of the labellings.  In a module that workers can import.
         on_missing : str
-            As for ``predict``.
+            As for ``predict``; a part that time did not suffice to read counts as one without labellings, and has
+            ``None`` in its place.
+        time_limit : float, optional
+            Seconds for the whole call.  What is read of a part in that time is predicted as well as time allows;
+            reading is not interrupted.
+
+        Raises
+        ------
+        NoLabellingError
+            A part was not read in time, or an example has no labelling; ``found`` holds the other parts.
         """
         check_choice(on_missing, ON_MISSING, "on_missing")
         if write is not None and not callable(write):
             raise OptionError(f"write is a function (part, labellings), got {write!r}")
-        return self._ask_parts("predict_parts", data, labellings_of, on_missing, write)
+        found = self._ask_parts("predict_parts", data, labellings_of, on_missing, write, time_limit=time_limit)
+        return answers_of("predict_parts", found, on_missing)
 
-    def _ask_parts(self, method: str, data: Any, function: ShardFunction, *given: Any) -> list[Any]:
+    def _predicted(self, data: PartitionedDataset, on_missing: str, time_limit: float | None) -> list[Any]:
+        """Return the labellings of all parts, one after the other."""
+        check_choice(on_missing, ON_MISSING, "on_missing")
+        found = self._ask_parts("predict", data, labellings_of, on_missing, None, time_limit=time_limit)
+        unread = any(one is None for one in found)  # nobody knows how many examples there are
+        return list(chain.from_iterable(answers_of("predict", found, "raise" if unread else on_missing)))
+
+    def _scored(self, data: PartitionedDataset, time_limit: float | None) -> tuple[float, float]:
+        """Return the sums of the losses and of the largest losses of the parts that are read in time."""
+        found = self._ask_parts("score", data, losses_of, time_limit=time_limit)
+        none = all(one is None for one in found)
+        sums = [one for one in answers_of("score", found, "raise" if none else "none") if one is not None]
+        lost, most = (math.fsum(one) for one in zip(*sums, strict=True))
+        return lost, most
+
+    def _ask_parts(
+        self, method: str, data: Any, function: ShardFunction, *given: Any, time_limit: float | None
+    ) -> list[PartAnswer | None]:
         """Return what a function finds on each part of the data, in order."""
+        deadline = Deadline(check_time_limit(time_limit))
         self._check_fitted()
         if not isinstance(data, PartitionedDataset):
             raise OptionError(f"{method}: a PartitionedDataset, got {type(data).__name__}; use predict for a list")
@@ -116,7 +165,7 @@ class ShardedFit(Base):
         executor = open_executor(self.executor, self.executor_options)
         try:
             with contained(f"executor '{self.executor}'"):
-                return ask_parts(executor, data, self._fitted_worker(), function, *given)
+                return ask_parts(executor, data, self._fitted_worker(), function, *given, deadline=deadline)
         finally:
             executor.close()
 
@@ -131,13 +180,15 @@ class ShardedFit(Base):
         made: ShardedFit = clone(self)
         return made.set_params(**WORKER)
 
-    def _shard_data(self, X: Any, Y: Any, sample_weight: Any, fitted: Any) -> tuple[Grounded, Any]:
-        """Return the model laid over examples, and their weights."""
+    def _shard_data(
+        self, X: Any, Y: Any, sample_weight: Any, fitted: Any, in_time: bool = False
+    ) -> tuple[Grounded, Any]:
+        """Return the model laid over examples, and their weights; ``in_time`` as for ``ground``."""
         data = self._trainable(X, Y, sample_weight)
-        return self._ground(data.X, data.Y, fitted=fitted), data.sample_weight
+        return self._ground(data.X, data.Y, fitted=fitted, in_time=in_time), data.sample_weight
 
-    def _shard_problem(self, grounded: Grounded, sample_weight: Any) -> Problem:
-        """Return the training problem of examples."""
+    def _shard_problem(self, grounded: Grounded, sample_weight: Any, deadline: Deadline | None = None) -> Problem:
+        """Return the training problem of examples, without a backend where time is up before there is one."""
         spec, _ = self._trainer_spec()
         target, n = self._target(grounded), grounded.n_examples
-        return self._problem(grounded, target, Threads(), spec, sample_weight, n, Deadline())[0]
+        return self._problem(grounded, target, Threads(), spec, sample_weight, n, deadline or Deadline())[0]
