@@ -51,13 +51,14 @@ def parse_grid(text: str) -> tuple[str, tuple[Any, ...]]:
     listed = [value.strip() for value in values.split(",")]
     if "" in listed:
         raise ArgumentTypeError(f"expected values between commas, got {text!r}")
-    found = tuple(_value(value) for value in listed)
+    found = tuple(option_value(value) for value in listed)
     if len(set(found)) < len(found):
         raise ArgumentTypeError(f"expected different values, got {text!r}")
     return name, found
 
 
-def _value(text: str) -> Any:
+def option_value(text: str) -> Any:
+    """Return a number, one of the words true, false and none, or the text itself."""
     if text.lower() in WORDS:
         return WORDS[text.lower()]
     for kind in (int, float):
@@ -99,10 +100,39 @@ def _letters() -> TuningSource:
     return TuningSource("OCR, the model and the letters of ssvm demo", StructuredSVM(OCR), split[:2], None, None)
 
 
-def _of_file(place: str, data: str, groups: str | None) -> TuningSource:
-    from ssvm_dsl.cli.explain.examples import find_data, import_file, split_place
+@dataclass(frozen=True, eq=False)
+class NamedEstimator:
+    """A ready model, or an estimator of the user's file; a model is one with the defaults.
+
+    Parameters
+    ----------
+    name : str
+        Its name in the output.
+    estimator : estimator
+    module : module, optional
+        The user's file.
+    """
+
+    name: str
+    estimator: Any
+    module: ModuleType | None = None
+
+
+def find_estimator(place: str) -> NamedEstimator:
+    """Return what ``FILE:NAME`` or the name of a ready model stands for.
+
+    Raises
+    ------
+    OptionError
+        There is no such file, model or estimator.
+    """
+    from ssvm_dsl.cli.explain.examples import import_file, split_place
+    from ssvm_dsl.cli.learn.ready import READY, ready_class, require_known
     from ssvm_dsl.learning.estimators.svm import StructuredSVM
 
+    if place in READY:
+        return NamedEstimator(place, ready_class(place)())
+    require_known(place)
     path, name = split_place(place)
     module = import_file(path)
     others = [] if name else [key for key, value in vars(module).items() if _is_estimator(value)]
@@ -111,10 +141,18 @@ def _of_file(place: str, data: str, groups: str | None) -> TuningSource:
     estimator: Any = vars(module).get(name)
     if not _is_estimator(estimator):
         estimator = StructuredSVM(_model(module, name, path))
-    named = None if groups is None else find_data(module, groups, "--groups")
     called = f"{name or estimator.model.__name__} of {path}"
     called += f" (the model with its defaults; {path}:{others[0]} takes an estimator)" if others else ""
-    return TuningSource(called, estimator, _read_data(module, data), named, module)
+    return NamedEstimator(called, estimator, module)
+
+
+def _of_file(place: str, data: str, groups: str | None) -> TuningSource:
+    from ssvm_dsl.cli.explain.examples import find_data
+
+    found = find_estimator(place)
+    assert found.module is not None
+    named = None if groups is None else find_data(found.module, groups, "--groups")
+    return TuningSource(found.name, found.estimator, _read_data(found.module, data), named, found.module)
 
 
 def _is_estimator(value: object) -> bool:
