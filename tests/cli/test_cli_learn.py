@@ -244,7 +244,7 @@ def test_names_that_are_not_there(here, capsys):
     assert "not a saved model" in refused(capsys, "predict", "no.ssvm", "--data", "test.txt")
     trained(capsys)
     assert "was trained on conll" in refused(capsys, "predict", "m.ssvm", "--data", "test.txt", "--format", "jsonl")
-    assert "name either a model" in refused(capsys, "evaluate", "--data", "test.txt")
+    assert "name a model, or" in refused(capsys, "evaluate", "--data", "test.txt")
 
 
 def test_limits_validation_and_checkpoints(here, capsys):
@@ -259,6 +259,37 @@ def test_limits_validation_and_checkpoints(here, capsys):
     assert (here / "state").exists()
     trained(capsys, "--checkpoint", "other")
     assert not (here / "other").exists()
+
+
+def test_tuning_takes_the_same_data(here, capsys):
+    (here / "train.txt").write_text(corpus(30) + "odd UH B-INTJ\n")  # one fold lacks the class
+    base = ("tune", "chain-tagger", "--data", "train.txt", "--template", "template", "--folds", 2, "--jobs", 1)
+    found = json.loads(ok(capsys, *base, "--grid", "C=0.01,1", "--grid", "tol=0.01", "--save", "m.ssvm", "--json"))
+    sentences = rows((here / "train.txt").read_text())
+    X, Y = [template_features(TEMPLATE, one) for one in sentences], [[row[2] for row in one] for one in sentences]
+    for one in found["grid"]:
+        scores = []
+        for lo, hi in ((0, 16), (16, 31)):  # the folds of scikit-learn's KFold(2)
+            part = [i for i in range(31) if not lo <= i < hi]
+            tagger = ChainTagger(C=one["parameters"]["C"], tol=0.01, random_state=0)
+            tagger.fit([X[i] for i in part], [Y[i] for i in part])
+            pairs = [pair for a, b in zip(tagger.predict(X[lo:hi]), Y[lo:hi]) for pair in zip(a, b, strict=True)]
+            scores.append(sum(a == b for a, b in pairs) / len(pairs))
+        assert one["scores"] == pytest.approx(scores)
+    assert "accuracy" in ok(capsys, "evaluate", "m.ssvm", "--data", "train.txt")
+    assert "name a file with examples" in refused(capsys, "tune", "chain-tagger")
+    assert "--groups" in refused(capsys, *base, "--groups", "g")
+    assert "has no such parameter" in refused(capsys, *base, "--grid", "ordr=1,2")
+
+
+def test_shards_learn_the_same(here, capsys):
+    reports = []
+    for executor in ("threads", "stream"):
+        more = ("--executor", executor, "--trainer", "bundle", "--json")
+        reports.append(json.loads(trained(capsys, *more))["report"])
+    low, high = (max(one["dual"] for one in reports), min(one["primal"] for one in reports))
+    assert low <= high * (1 + 1e-9)
+    assert all(one["certified"] for one in reports)
 
 
 @pytest.mark.skipif("SSVM_DATA" not in os.environ, reason="SSVM_DATA is not set")

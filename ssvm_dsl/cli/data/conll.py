@@ -98,7 +98,7 @@ def _read_columns(source: str, expected: Sequence[int]) -> ColumnsFile:
     return found
 
 
-def read_answers(source: str, settings: DataSettings) -> list[list[str]]:
+def read_answers(source: str, data: LabelledData) -> list[list[str]]:
     """Return the last column of a file, in which predictions are."""
     return [[row[-1] for row in rows] for rows in _read_columns(source, ()).rows]
 

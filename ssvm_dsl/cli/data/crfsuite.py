@@ -78,9 +78,9 @@ def _attribute(text: str, source: str, number: int) -> tuple[str, float]:
     return name, found
 
 
-def read_answers(source: str, settings: DataSettings) -> Any:
+def read_answers(source: str, data: LabelledData) -> Any:
     """Return the labels of a file, in which predictions are."""
-    return read(source, settings).require_labels()
+    return read(source, data.settings).require_labels()
 
 
 def write_answers(out: str, data: LabelledData, predicted: Sequence[Any]) -> None:

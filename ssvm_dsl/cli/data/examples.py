@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.cli.data.lines import source_name
-from ssvm_dsl.errors import DataError, FileFormatError
+from ssvm_dsl.errors import DataError, FileFormatError, OptionError
+from ssvm_dsl.lang.arrays import is_sparse
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,30 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain_value(one) for one in value]
     return value
+
+
+def number_blocks(data: LabelledData, name: str) -> tuple[list[Any], Any, bool]:
+    """Return a matrix for each sequence, the labels of each, and True; of plain rows one matrix, and False.
+
+    Parameters
+    ----------
+    data : LabelledData
+    name : str
+        The format that asks for them.
+
+    Raises
+    ------
+    OptionError
+        The examples are something else.
+    """
+    X, Y = data.X, data.Y
+    rows = isinstance(X, list) and all(isinstance(one, np.ndarray) and one.ndim == 1 for one in X)
+    sequences = isinstance(X, list) and not (rows and len(set(map(len, X))) == 1)
+    blocks, labels = (X, Y) if sequences else ([np.array(X) if rows else X], [Y])
+    tables = all(is_sparse(one) or (isinstance(one, np.ndarray) and one.dtype.kind in "fiub") for one in blocks)
+    if not tables or any(len(one.shape) != 2 for one in blocks):
+        raise OptionError(f"--to {name}: expected rows of numbers, or sequences of them; others: jsonl")
+    return blocks, labels, sequences
 
 
 def require_examples(source: str, n: int, what: str) -> None:

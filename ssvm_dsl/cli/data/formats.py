@@ -19,8 +19,8 @@ class FormatModule(Protocol):
         """Return the data of a file."""
         ...
 
-    def read_answers(self, source: str, settings: DataSettings) -> Any:
-        """Return the labels that :meth:`write_answers` wrote."""
+    def read_answers(self, source: str, data: LabelledData) -> Any:
+        """Return the labels that :meth:`write_answers` wrote for these data."""
         ...
 
     def write_answers(self, out: str, data: LabelledData, predicted: Sequence[Any]) -> None:
@@ -59,6 +59,10 @@ FORMATS = {
         DataFormat("conll", "conll", "tokens in columns, the label last", (".conll", ".txt", ".data")),
         DataFormat("crfsuite", "crfsuite", "label and attributes of a token, with tabs", (".crfsuite", ".crf")),
         DataFormat("jsonl", "jsonl", 'an object {"x": ..., "y": ...} on each line', (".jsonl", ".ndjson")),
+        DataFormat("csv", "tables", "a header, a row for each example or position", (".csv", ".tsv")),
+        DataFormat("npz", "arrays", "arrays X and Y of numpy", (".npz",)),
+        DataFormat("svmlight", "svmlight", "LABEL INDEX:VALUE ...", (".svmlight", ".svm", ".libsvm", ".dat")),
+        DataFormat("images", "images", "a folder with images/ and masks/", ()),
     )
 }
 
@@ -73,7 +77,7 @@ def format_of(source: str, given: str | None, option: str = "--format") -> DataF
     """
     if given is not None:
         return FORMATS[given]
-    if Path(source).is_dir() and "images" in FORMATS:
+    if Path(source).is_dir():
         return FORMATS["images"]
     for one in FORMATS.values():
         if Path(source).suffix.lower() in one.suffixes:

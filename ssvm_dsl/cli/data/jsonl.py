@@ -72,7 +72,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float)
 
 
-def read_answers(source: str, settings: DataSettings) -> list[Any]:
+def read_answers(source: str, data: LabelledData) -> list[Any]:
     """Return the labels of a file."""
     return [_arrays(one["y"]) for _, one in _objects(source, "y")]
 

@@ -9,6 +9,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from ssvm_dsl.cli.command import positive, positive_int
+from ssvm_dsl.cli.learn.reading import input_names
+from ssvm_dsl.cli.learn.ready import READY
 from ssvm_dsl.cli.tune.sources import find_estimator, option_value
 
 #: Options of the command that are parameters of estimators.
@@ -40,11 +42,7 @@ class TrainingModel:
     @property
     def inputs(self) -> tuple[str, ...]:
         """Names of the inputs of the user's model; none for a ready model."""
-        from ssvm_dsl.cli.learn.ready import READY
-
-        if self.name in READY:
-            return ()
-        return tuple(one.name for one in self.estimator.model.declaration.inputs)
+        return () if self.name in READY else input_names(self.estimator)
 
 
 def add_training_arguments(parser: ArgumentParser) -> None:

@@ -17,13 +17,13 @@ def arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``ssvm evaluate``."""
     parser.add_argument("model", metavar="MODEL", nargs="?", help="a file that ssvm train wrote")
     parser.add_argument("--data", metavar="FILE", required=True, help="examples with labels; - is standard input")
-    parser.add_argument("--predicted", metavar="FILE", help="what ssvm predict wrote of them, instead of a model")
+    parser.add_argument("--predicted", metavar="FILE", help="what ssvm predict wrote of them")
     add_model_arguments(parser)
     add_json(parser)
 
 
 def run(args: Namespace) -> int:
-    """Evaluate a model, or a file of predictions."""
+    """Evaluate a model, or a file of predictions, which is read as the data of the model if both are named."""
     from ssvm_dsl.cli.learn.measures import measure
 
     data, predicted = _compared(args)
@@ -44,17 +44,16 @@ def _compared(args: Namespace) -> tuple[LabelledData, Any]:
     from ssvm_dsl.cli.learn.saved_models import load_model
     from ssvm_dsl.errors import OptionError
 
-    if (args.model is None) == (args.predicted is None):
-        raise OptionError("name either a model, or a file of predictions with --predicted")
-    if args.model is not None:
-        loaded = load_model(args.model, args.trust)
-        data = model_data(loaded, args)
-        data.require_labels()
-        return data, predictions(loaded, data, args)
-    if args.data == args.predicted:
+    if args.model is None and args.predicted is None:
+        raise OptionError("name a model, or a file of predictions with --predicted, or both")
+    if args.predicted is not None and args.data == args.predicted:
         raise OptionError(f"--predicted {args.predicted}: expected another source than --data")
-    data = read_data(args.data, settings_of(args, args.data))
-    return data, FORMATS[data.settings.format].load().read_answers(args.predicted, data.settings)
+    loaded = None if args.model is None else load_model(args.model, args.trust)
+    data = read_data(args.data, settings_of(args, args.data)) if loaded is None else model_data(loaded, args)
+    data.require_labels()
+    if loaded is not None and args.predicted is None:
+        return data, predictions(loaded, data, args)
+    return data, FORMATS[data.settings.format].load().read_answers(args.predicted, data)
 
 
 COMMAND = Subcommand("evaluate", "compare predictions with the truth", run, arguments)

@@ -116,7 +116,7 @@ def measure(truth: Sequence[Any], predicted: Sequence[Any]) -> Measures:
     """
     if len(truth) != len(predicted):
         raise DataError("predictions", expected=f"{len(truth)} examples, as in the data", found=str(len(predicted)))
-    flat = [_flat(truth), _flat(predicted)]
+    flat = [flat_labels(truth), flat_labels(predicted)]
     for i, (one, other) in enumerate(zip(*flat, strict=True)):
         if len(one) != len(other):
             raise DataError("predictions", example=i, expected=f"{len(one)} labels", found=str(len(other)))
@@ -133,7 +133,7 @@ def measure(truth: Sequence[Any], predicted: Sequence[Any]) -> Measures:
     return Measures(len(truth), n_labels, scores, _class_counts(*flat), False)
 
 
-def _flat(labels: Sequence[Any]) -> list[list[str]]:
+def flat_labels(labels: Sequence[Any]) -> list[list[str]]:
     """Return the labels of each example as a list of texts: files and models may differ in their types."""
     return [list(map(str, _values(one))) for one in labels]
 

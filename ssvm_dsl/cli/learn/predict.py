@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from ssvm_dsl.cli.command import Subcommand, positive, positive_int
-from ssvm_dsl.cli.learn.reading import add_format_arguments
+from ssvm_dsl.cli.learn.reading import DATA_OPTIONS, add_format_arguments
 from ssvm_dsl.cli.screen import complain
 
 if TYPE_CHECKING:
@@ -55,16 +55,16 @@ def model_data(loaded: LoadedModel, args: Namespace) -> LabelledData:
     OptionError
         The arguments contradict the model.
     """
-    from ssvm_dsl.cli.learn.reading import read_data, settings_of
+    from ssvm_dsl.cli.learn.reading import input_names, read_data, settings_of
     from ssvm_dsl.errors import OptionError
 
     settings = loaded.settings
     if settings is None:
         several = type(loaded.estimator).__name__ == "MultiLabel"
-        inputs = [one.name for one in loaded.estimator.model.declaration.inputs]
-        return read_data(args.data, settings_of(args, args.data, inputs, several))
-    if args.template is not None:
-        raise OptionError(f"--template: {args.model} holds the one of its training data; leave it out")
+        return read_data(args.data, settings_of(args, args.data, input_names(loaded.estimator), several))
+    for option in DATA_OPTIONS:
+        if getattr(args, option):
+            raise OptionError(f"--{option}: {args.model} holds that of its training data; leave it out")
     if args.format not in (None, settings.format):
         raise OptionError(f"--format {args.format}: {args.model} was trained on {settings.format}")
     return read_data(args.data, settings)

@@ -70,6 +70,8 @@ def _kind(saved: SavedModel) -> Any:
     from ssvm_dsl.learning.estimators.regressor import StructuredRegressor
     from ssvm_dsl.learning.estimators.svm import StructuredSVM
 
-    kinds = [StructuredSVM, *map(ready_class, READY), StructuredRegressor]
-    fitting = (one for one in kinds if set(saved.parameters) <= set(one._get_param_names()))
-    return next(fitting, StructuredSVM)
+    if set(saved.parameters) <= set(StructuredSVM._get_param_names()):
+        return StructuredSVM
+    kinds = [*map(ready_class, READY), StructuredRegressor]
+    fitting = [one for one in kinds if set(saved.parameters) <= set(one._get_param_names())]
+    return min(fitting, key=lambda one: len(one._get_param_names()), default=StructuredSVM)
