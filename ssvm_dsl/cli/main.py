@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from ssvm_dsl.cli import demo, warm, weights
 from ssvm_dsl.cli.command import Parser, Subcommand, add_commands, add_flags
 from ssvm_dsl.cli.explain import command as explain
+from ssvm_dsl.cli.learn import convert, evaluate, info, predict, train
 from ssvm_dsl.cli.plugins import command as plugins
 from ssvm_dsl.cli.screen import complain, output, own_output
 from ssvm_dsl.cli.solve import command as solve
@@ -22,6 +23,7 @@ from ssvm_dsl.version import __version__
 
 #: The commands of the core; those of plug-ins come behind.
 COMMANDS = (
+    *(train.COMMAND, predict.COMMAND, evaluate.COMMAND, convert.COMMAND, info.COMMAND),
     *(demo.COMMAND, explain.COMMAND, tune.COMMAND, solve.COMMAND, warm.COMMAND, weights.COMMAND),
     plugins.COMMAND,
 )

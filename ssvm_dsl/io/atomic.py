@@ -43,9 +43,11 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
         if path.exists():
             shutil.copymode(path, fresh)
         os.replace(fresh, path)
-    except BaseException:
+    except BaseException as err:
         with suppress(OSError):  # what went wrong first is what is told
             fresh.unlink(missing_ok=True)
+        if isinstance(err, OSError) and err.errno is not None and err.filename is None:  # a full disk names no file
+            raise OSError(err.errno, err.strerror, str(path)) from err
         raise
 
 

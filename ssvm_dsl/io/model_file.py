@@ -53,6 +53,8 @@ class SavedModel:
         Of a fit: data that bounds the optimum for every C.
     stream : tuple (plain data, arrays by name), optional
         State from which a stream of examples continues (:class:`~ssvm_dsl.learning.estimators.fitting.stream.Stream`).
+    origin : dict, optional
+        Plain data of the command that trained it: the model's name there, and how its data were read.
     """
 
     declaration: str
@@ -63,6 +65,7 @@ class SavedModel:
     report: dict[str, Any] | None
     certificate: NDArray[np.float64] | None
     stream: tuple[dict[str, Any], dict[str, NDArray[Any]]] | None = None
+    origin: dict[str, Any] | None = None
 
 
 def write_model(path: Path, model: SavedModel) -> None:
@@ -97,6 +100,8 @@ def write_model(path: Path, model: SavedModel) -> None:
         "report": model.report,
         "stream": stream,
     }
+    if model.origin is not None:
+        content["origin"] = model.origin
     write_arrays(path, content, arrays)
 
 
@@ -128,7 +133,9 @@ def read_model(path: Path) -> SavedModel:
         certificate = None if given else _certificate(path, arrays["certificate"])
         kept = {name.removeprefix("stream_"): one for name, one in arrays.items() if name.startswith("stream_")}
         stream = None if content["stream"] is None else (dict(content["stream"]), kept)
-        return SavedModel(declaration, dict(content["parameters"]), blocks, coef, fitted, report, certificate, stream)
+        parameters, origin = dict(content["parameters"]), content.get("origin")
+        origin = None if origin is None else dict(origin)
+        return SavedModel(declaration, parameters, blocks, coef, fitted, report, certificate, stream, origin)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError) as err:
         if isinstance(err, FileFormatError):
             raise

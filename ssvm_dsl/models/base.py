@@ -135,7 +135,8 @@ class ReadyModel(StructuredSVM):
         return self
 
     def _examples(self, X: Any) -> Sequence[Any]:
-        self._check_fitted()
+        if "model_" not in vars(self):  # fit on shards asks before there are weights
+            self._check_fitted()
         return super()._examples(self._read_examples(X))
 
     def __sklearn_tags__(self) -> Any:

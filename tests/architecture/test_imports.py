@@ -38,7 +38,7 @@ LAYERS["learning"] = LAYERS["inference"] | {"inference", "insight", "io", "repor
 LAYERS["datasets"] = {"errors", "lang", "learning"}  # generators search for best outputs, readers return trees
 LAYERS["testing"] = LAYERS["learning"] | {"learning"}
 LAYERS["models"] = LAYERS["learning"] | {"learning", "datasets"}
-LAYERS["cli"] = LAYERS["learning"] | {"learning", "datasets", "testing"}
+LAYERS["cli"] = LAYERS["learning"] | {"learning", "datasets", "models", "testing"}
 
 #: What plug-ins may import of ``ssvm_dsl``: the names in ``__all__`` of these (all public names of ``errors``).
 CONTRACT = {"plugin_api", "ir", "kernels", "errors"}

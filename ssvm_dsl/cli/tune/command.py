@@ -1,4 +1,4 @@
-"""``ssvm tune [FILE[:NAME]]``: choose parameters by cross-validation, judge the choice by a nested one."""
+"""``ssvm tune [MODEL]``: choose parameters by cross-validation, judge the choice by a nested one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ssvm_dsl.cli.command import Subcommand, add_json, positive_int
+from ssvm_dsl.cli.learn.reading import add_format_arguments
 from ssvm_dsl.cli.progress import progress_bar
 from ssvm_dsl.cli.screen import aside, console, write_json
 from ssvm_dsl.cli.tune.sources import parse_grid
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
 
 def arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``ssvm tune``."""
-    text = "a Python file (it is run) and a model class or an estimator in it; without it the letters of ssvm demo"
-    parser.add_argument("place", metavar="FILE[:NAME]", nargs="?", help=text)
+    text = "a Python file (it is run) and a model class or an estimator in it, or a ready model such as chain-tagger; "
+    parser.add_argument("place", metavar="MODEL", nargs="?", help=text + "without it the letters of ssvm demo")
     parser.add_argument(
         "--data", metavar="X,Y",
-        help="variables (or functions) of FILE with the examples and their labels, or one with both (default: X,Y)",
+        help="a file as for ssvm train; or variables (or functions) of FILE with the examples and their labels, or one "
+        "with both (default: X,Y)",
     )  # fmt: skip
+    add_format_arguments(parser)
     parser.add_argument(
         "--grid", type=parse_grid, action="append", default=[], metavar="C=0.1,1,10",
         help="values of a parameter, all combinations are tried; a single one sets it; trainer_options.keep=2,4 is an "
@@ -76,8 +79,8 @@ def run(args: Namespace) -> int:
     from ssvm_dsl.learning.tuning.grid import combinations
 
     begin = perf_counter()
-    source = read_source(args.place, args.data, args.groups, args.scoring, args.seed)
-    grid = combinations(check_grid(source.estimator, _grid(args.grid)))
+    source = read_source(args.place, args.data, args.groups, args.scoring, args.seed, args)
+    grid = combinations(check_grid(source.estimator, _grid(args.grid), source.declared))
     shuffled = args.seed if args.shuffle else None
     folds = make_folds(size_of(source.data[0]), args.folds, source.groups, shuffled)
     plan = TuningPlan(grid, folds, source.groups, shuffled, args.nested)
@@ -88,7 +91,7 @@ def run(args: Namespace) -> int:
     try:
         _fit(tuned, trials, plan.tasks, kept, args)
         if args.save is not None:
-            tuned.refit(trials).save(args.save)
+            _save(tuned.refit(trials), source, args)
             tuned.saved = str(args.save)
     except KeyboardInterrupt:
         tuned.interrupted = True
@@ -104,6 +107,16 @@ def run(args: Namespace) -> int:
         text = f"interrupted after {len(tuned.outcomes)} of {len(plan.tasks)} fits{hint}"
         aside().print(text, style="yellow", markup=False, soft_wrap=True)
     return 130 if tuned.interrupted else 0
+
+
+def _save(model: Any, source: TuningSource, args: Namespace) -> None:
+    """Write the model; with how its data are read, if they are of a file."""
+    from ssvm_dsl.cli.learn.saved_models import save_model
+
+    if source.settings is None:
+        model.save(args.save)
+    else:
+        save_model(args.save, args.place, model, source.settings)
 
 
 def _grid(given: Sequence[tuple[str, tuple[Any, ...]]]) -> dict[str, tuple[Any, ...]]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from argparse import ArgumentTypeError
-from dataclasses import dataclass
+from argparse import ArgumentTypeError, Namespace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ssvm_dsl.cli.learn.ready import READY, ready_class, require_known
 from ssvm_dsl.errors import DataError, OptionError
+
+if TYPE_CHECKING:
+    from ssvm_dsl.cli.data.examples import DataSettings
 
 #: Words for values that are no numbers.
 WORDS = {"true": True, "false": False, "none": None}
@@ -34,6 +38,10 @@ class TuningSource:
         A group for each example.
     module : module, optional
         The user's file.
+    settings : DataSettings, optional
+        How the data were read, if they are of a file of data.
+    declared : Model class, optional
+        What a ready model declares for the data.
     """
 
     name: str
@@ -41,6 +49,8 @@ class TuningSource:
     data: tuple[Any, ...]
     groups: Any
     module: ModuleType | None
+    settings: DataSettings | None = None
+    declared: Any = None
 
 
 def parse_grid(text: str) -> tuple[str, tuple[Any, ...]]:
@@ -51,13 +61,14 @@ def parse_grid(text: str) -> tuple[str, tuple[Any, ...]]:
     listed = [value.strip() for value in values.split(",")]
     if "" in listed:
         raise ArgumentTypeError(f"expected values between commas, got {text!r}")
-    found = tuple(_value(value) for value in listed)
+    found = tuple(option_value(value) for value in listed)
     if len(set(found)) < len(found):
         raise ArgumentTypeError(f"expected different values, got {text!r}")
     return name, found
 
 
-def _value(text: str) -> Any:
+def option_value(text: str) -> Any:
+    """Return a number, one of the words true, false and none, or the text itself."""
     if text.lower() in WORDS:
         return WORDS[text.lower()]
     for kind in (int, float):
@@ -69,9 +80,12 @@ def _value(text: str) -> Any:
 
 
 def read_source(
-    place: str | None, data: str | None, groups: str | None, scoring: str | None, seed: int
-) -> TuningSource:
+    place: str | None, data: str | None, groups: str | None, scoring: str | None, seed: int,
+    args: Namespace | None = None,
+) -> TuningSource:  # fmt: skip
     """Return what is to be tuned; without a file the model of ``ssvm demo`` and its letters.
+
+    ``args`` are the arguments that say how a file of data is read.
 
     Raises
     ------
@@ -85,9 +99,36 @@ def read_source(
             if given is not None:
                 raise OptionError(f"{option}: it names something in FILE, and there is none")
         source = _letters()
+    elif args is not None and _is_data_file(place, data, args):
+        source = _of_data_file(place, data, groups, args)
     else:
         source = _of_file(place, data or "X,Y", groups)
-    return TuningSource(source.name, _prepared(source, scoring, seed), source.data, source.groups, source.module)
+    if scoring is None and place == "chain-tagger":  # the same as its score, and bears classes that a fold lacks
+        scoring = "label-accuracy"
+    return replace(source, estimator=_prepared(source, scoring, seed))
+
+
+def _is_data_file(place: str, data: str | None, args: Namespace) -> bool:
+    """Whether ``--data`` is a file of data, not names of variables."""
+    return place in READY or args.format is not None or (data is not None and (data == "-" or Path(data).exists()))
+
+
+def _of_data_file(place: str, path: str | None, groups: str | None, args: Namespace) -> TuningSource:
+    """Return a ready model, or one of the user's file, and examples of a file of data."""
+    from ssvm_dsl.cli.learn.reading import input_names, read_data, settings_of
+
+    if path is None:
+        raise OptionError(f"{place}: name a file with examples and labels, --data FILE")
+    if groups is not None:
+        raise OptionError("--groups: it names a variable of FILE.py, and the data are of another file")
+    found = find_estimator(place)
+    inputs = () if place in READY else input_names(found.estimator)
+    data = read_data(path, settings_of(args, path, inputs, place == "multi-label"))
+    Y, declared = data.require_labels(), None
+    if place in READY:
+        with data.naming_lines():
+            declared = found.estimator.declare(data.X, Y)
+    return TuningSource(found.name, found.estimator, (data.X, Y), None, found.module, data.settings, declared)
 
 
 def _letters() -> TuningSource:
@@ -99,10 +140,38 @@ def _letters() -> TuningSource:
     return TuningSource("OCR, the model and the letters of ssvm demo", StructuredSVM(OCR), split[:2], None, None)
 
 
-def _of_file(place: str, data: str, groups: str | None) -> TuningSource:
-    from ssvm_dsl.cli.explain.examples import find_data, import_file, split_place
+@dataclass(frozen=True, eq=False)
+class NamedEstimator:
+    """A ready model, or an estimator of the user's file; a model is one with the defaults.
+
+    Parameters
+    ----------
+    name : str
+        Its name in the output.
+    estimator : estimator
+    module : module, optional
+        The user's file.
+    """
+
+    name: str
+    estimator: Any
+    module: ModuleType | None = None
+
+
+def find_estimator(place: str) -> NamedEstimator:
+    """Return what ``FILE:NAME`` or the name of a ready model stands for.
+
+    Raises
+    ------
+    OptionError
+        There is no such file, model or estimator.
+    """
+    from ssvm_dsl.cli.explain.examples import import_file, split_place
     from ssvm_dsl.learning.estimators.svm import StructuredSVM
 
+    if place in READY:
+        return NamedEstimator(place, ready_class(place)())
+    require_known(place)
     path, name = split_place(place)
     module = import_file(path)
     others = [] if name else [key for key, value in vars(module).items() if _is_estimator(value)]
@@ -111,10 +180,18 @@ def _of_file(place: str, data: str, groups: str | None) -> TuningSource:
     estimator: Any = vars(module).get(name)
     if not _is_estimator(estimator):
         estimator = StructuredSVM(_model(module, name, path))
-    named = None if groups is None else find_data(module, groups, "--groups")
     called = f"{name or estimator.model.__name__} of {path}"
     called += f" (the model with its defaults; {path}:{others[0]} takes an estimator)" if others else ""
-    return TuningSource(called, estimator, _read_data(module, data), named, module)
+    return NamedEstimator(called, estimator, module)
+
+
+def _of_file(place: str, data: str, groups: str | None) -> TuningSource:
+    from ssvm_dsl.cli.explain.examples import find_data
+
+    found = find_estimator(place)
+    assert found.module is not None
+    named = None if groups is None else find_data(found.module, groups, "--groups")
+    return TuningSource(found.name, found.estimator, _read_data(found.module, data), named, found.module)
 
 
 def _is_estimator(value: object) -> bool:
@@ -182,8 +259,12 @@ def _scorer(name: str, module: ModuleType | None) -> Any:
     return found
 
 
-def check_grid(estimator: Any, grid: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
+def check_grid(
+    estimator: Any, grid: dict[str, tuple[Any, ...]], declared: Any = None
+) -> dict[str, tuple[Any, ...]]:
     """Return the grid, the default one where it is empty; parameters and their values are checked before any fit.
+
+    ``declared`` is the model of a ready model, which has none before it is fitted.
 
     Raises
     ------
@@ -212,6 +293,8 @@ def check_grid(estimator: Any, grid: dict[str, tuple[Any, ...]]) -> dict[str, tu
             raise OptionError(f"--grid {name}: that is not to be chosen by scores")
     for parameters in combinations(grid):
         made = configured(estimator, parameters)
+        if declared is not None:
+            made.model_ = declared
         try:
             if hasattr(made, "_check"):
                 made._check()

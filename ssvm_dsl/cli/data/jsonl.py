@@ -1,0 +1,90 @@
+"""JSON lines: an object ``{"x": ..., "y": ...}`` on each line, examples and labels in the form that ``fit`` takes.
+
+``x`` is a list of lists of numbers, a list of named features of each position, or an object with an entry for each
+input of the model.  Predictions are objects ``{"y": ...}``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.cli.data.examples import DataSettings, LabelledData, plain_value, require_examples
+from ssvm_dsl.cli.data.lines import bad_line, lines_of, shortened, write_text
+from ssvm_dsl.lang.arrays import is_sparse
+
+
+def read(source: str, settings: DataSettings) -> LabelledData:
+    """Return the examples of a file, and their labels where all have some.
+
+    Raises
+    ------
+    FileFormatError
+        A line is no such object; names file and line.
+    """
+    found = _objects(source, "x")
+    X = [_arrays(one["x"]) for _, one in found]
+    labelled = ["y" in one for _, one in found]
+    if any(labelled) and not all(labelled):
+        number = found[labelled.index(False)][0]
+        raise bad_line(source, number, "an object with 'y', as on other lines", "none")
+    Y = [_arrays(one["y"]) for _, one in found] if all(labelled) else None
+    return LabelledData(source, replace(settings, learnt=True), X, Y, [number for number, _ in found])
+
+
+def _objects(source: str, name: str) -> list[tuple[int, dict[str, Any]]]:
+    """Return (line, object) of a file whose objects have an entry of that name."""
+    found = []
+    for number, line in lines_of(source):
+        if not line.strip():
+            continue
+        try:
+            one = json.loads(line)
+        except (ValueError, RecursionError) as err:
+            raise bad_line(source, number, "a JSON object", f"{shortened(line)} ({err})") from None
+        if not isinstance(one, dict) or name not in one:
+            raise bad_line(source, number, f'an object with an entry "{name}"', shortened(line))
+        found.append((number, one))
+    require_examples(source, len(found), "line with an object")
+    return found
+
+
+def _arrays(value: Any) -> Any:
+    """Return lists of numbers as arrays, also within an object; all else as it is."""
+    if isinstance(value, Mapping):
+        return {name: _arrays(one) for name, one in value.items()}
+    if isinstance(value, list) and value and _is_number(value):
+        try:
+            return np.asarray(value)
+        except (ValueError, OverflowError):  # ragged; the model's check says what is wrong
+            return value
+    return value
+
+
+def _is_number(value: Any) -> bool:
+    """Whether this is a number, or nested lists of nothing else."""
+    if isinstance(value, list):
+        return all(map(_is_number, value))
+    return isinstance(value, int | float)
+
+
+def read_answers(source: str, data: LabelledData) -> list[Any]:
+    """Return the labels of a file."""
+    return [_arrays(one["y"]) for _, one in _objects(source, "y")]
+
+
+def write_answers(out: str, data: LabelledData, predicted: Sequence[Any]) -> None:
+    """Write an object with the predicted labels for each example."""
+    write_text(out, (json.dumps({"y": plain_value(one)}) for one in predicted))
+
+
+def write_data(out: str, data: LabelledData) -> None:
+    """Write examples and labels."""
+    X = data.X.toarray() if is_sparse(data.X) else data.X
+    labels = [{}] * data.n_examples if data.Y is None else [{"y": plain_value(one)} for one in data.Y]
+    pairs = zip(X, labels, strict=True)
+    write_text(out, (json.dumps({"x": plain_value(one.toarray() if is_sparse(one) else one), **y}) for one, y in pairs))

@@ -1,0 +1,59 @@
+"""``ssvm evaluate [FILE.ssvm] --data FILE [--predicted FILE]``: compare predictions with the truth."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from ssvm_dsl.cli.command import Subcommand, add_json
+from ssvm_dsl.cli.learn.predict import add_model_arguments, model_data, predictions
+from ssvm_dsl.cli.screen import console, write_json
+
+if TYPE_CHECKING:
+    from ssvm_dsl.cli.data.examples import LabelledData
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``ssvm evaluate``."""
+    parser.add_argument("model", metavar="MODEL", nargs="?", help="a file that ssvm train wrote")
+    parser.add_argument("--data", metavar="FILE", required=True, help="examples with labels; - is standard input")
+    parser.add_argument("--predicted", metavar="FILE", help="what ssvm predict wrote of them")
+    add_model_arguments(parser)
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    """Evaluate a model, or a file of predictions, which is read as the data of the model if both are named."""
+    from ssvm_dsl.cli.learn.measures import measure
+
+    data, predicted = _compared(args)
+    with data.naming_lines():
+        found = measure(data.require_labels(), predicted)
+    if args.json:
+        write_json(found.plain())
+    else:
+        for line in found.lines():
+            console().print(line, markup=False, soft_wrap=True)
+    return 0
+
+
+def _compared(args: Namespace) -> tuple[LabelledData, Any]:
+    """Return the data, and the predicted labels."""
+    from ssvm_dsl.cli.data.formats import FORMATS
+    from ssvm_dsl.cli.learn.reading import read_data, settings_of
+    from ssvm_dsl.cli.learn.saved_models import load_model
+    from ssvm_dsl.errors import OptionError
+
+    if args.model is None and args.predicted is None:
+        raise OptionError("name a model, or a file of predictions with --predicted, or both")
+    if args.predicted is not None and args.data == args.predicted:
+        raise OptionError(f"--predicted {args.predicted}: expected another source than --data")
+    loaded = None if args.model is None else load_model(args.model, args.trust)
+    data = read_data(args.data, settings_of(args, args.data)) if loaded is None else model_data(loaded, args)
+    data.require_labels()
+    if loaded is not None and args.predicted is None:
+        return data, predictions(loaded, data, args)
+    return data, FORMATS[data.settings.format].load().read_answers(args.predicted, data)
+
+
+COMMAND = Subcommand("evaluate", "compare predictions with the truth", run, arguments)

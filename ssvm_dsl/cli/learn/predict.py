@@ -1,0 +1,87 @@
+"""``ssvm predict FILE.ssvm --data FILE``: label new data."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from ssvm_dsl.cli.command import Subcommand, positive, positive_int
+from ssvm_dsl.cli.learn.reading import DATA_OPTIONS, add_format_arguments
+from ssvm_dsl.cli.screen import complain
+
+if TYPE_CHECKING:
+    from ssvm_dsl.cli.data.examples import LabelledData
+    from ssvm_dsl.cli.learn.saved_models import LoadedModel
+
+
+def add_model_arguments(parser: ArgumentParser) -> None:
+    """Add what commands that use a model file share."""
+    add_format_arguments(parser)
+    parser.add_argument("--time-limit", type=positive, metavar="S", help="seconds for all predictions together")
+    parser.add_argument("--threads", type=positive_int, metavar="N", help="number of threads (default: all processors)")
+    parser.add_argument(
+        "--trust", action="append", default=[], metavar="MODULE:NAME",
+        help="import this function, which the model calls (may be repeated)",
+    )  # fmt: skip
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``ssvm predict``."""
+    parser.add_argument("model", metavar="MODEL", help="a file that ssvm train wrote")
+    parser.add_argument("--data", metavar="FILE", required=True, help="examples; - is standard input")
+    parser.add_argument("--out", metavar="FILE", default="-", help="where to write (default: standard output)")
+    add_model_arguments(parser)
+
+
+def run(args: Namespace) -> int:
+    """Predict; labels are written in the format of the data."""
+    from ssvm_dsl.cli.data.formats import FORMATS
+    from ssvm_dsl.cli.data.lines import require_place
+    from ssvm_dsl.cli.learn.saved_models import load_model
+
+    require_place(args.out, "--out", (args.data, args.model, args.template))
+    loaded = load_model(args.model, args.trust)
+    data = model_data(loaded, args)
+    predicted = predictions(loaded, data, args)
+    FORMATS[data.settings.format].load().write_answers(args.out, data, predicted)
+    return 0
+
+
+def model_data(loaded: LoadedModel, args: Namespace) -> LabelledData:
+    """Return data read as the training data were; of a model that was written in Python, as the arguments say.
+
+    Raises
+    ------
+    OptionError
+        The arguments contradict the model.
+    """
+    from ssvm_dsl.cli.learn.reading import input_names, read_data, settings_of
+    from ssvm_dsl.errors import OptionError
+
+    settings = loaded.settings
+    if settings is None:
+        several = type(loaded.estimator).__name__ == "MultiLabel"
+        return read_data(args.data, settings_of(args, args.data, input_names(loaded.estimator), several))
+    for option in DATA_OPTIONS:
+        if getattr(args, option):
+            raise OptionError(f"--{option}: {args.model} holds that of its training data; leave it out")
+    if args.format not in (None, settings.format):
+        raise OptionError(f"--format {args.format}: {args.model} was trained on {settings.format}")
+    return read_data(args.data, settings)
+
+
+def predictions(loaded: LoadedModel, data: LabelledData, args: Namespace) -> Any:
+    """Return the predicted labels of all examples."""
+    import warnings
+
+    loaded.estimator.set_params(n_threads=args.threads)
+    with warnings.catch_warnings(record=True) as told, data.naming_lines():
+        warnings.simplefilter("always", UserWarning)
+        found = loaded.estimator.predict(data.X, time_limit=args.time_limit)
+    for one in told:
+        complain(f"warning: {one.message}")
+    return found
+
+
+COMMAND = Subcommand("predict", "label new data with a saved model", run, arguments)
+

@@ -1,0 +1,75 @@
+"""The arguments that say which data are read and how; reading them."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ssvm_dsl.cli.data.examples import DataSettings, LabelledData
+
+#: Names of the formats; the table of them loads more.
+FORMAT_NAMES = ("conll", "crfsuite", "jsonl", "csv", "npz", "svmlight", "images")
+
+#: Options of one format.
+DATA_OPTIONS = {"template": "conll", "label": "csv", "sequence": "csv"}
+
+
+def add_format_arguments(parser: ArgumentParser) -> None:
+    """Add how data are read: ``--format`` and what some formats ask for."""
+    parser.add_argument(
+        "--format", choices=FORMAT_NAMES, help="format of the data (default: by the end of the file's name)"
+    )
+    parser.add_argument("--template", metavar="FILE", help="conll: a feature template as for CRF++")
+    parser.add_argument(
+        "--label", action="append", default=[], metavar="NAME",
+        help="csv: the column with the label (default: the last one); repeated for a set of labels",
+    )  # fmt: skip
+    parser.add_argument("--sequence", metavar="NAME", help="csv: the column whose equal values make one sequence")
+
+
+def settings_of(args: Namespace, source: str, inputs: Sequence[str] = (), several: bool = False) -> DataSettings:
+    """Return how training data are read.
+
+    Parameters
+    ----------
+    args : Namespace
+    source : str
+        The file.
+    inputs : sequence of str
+        The inputs of the user's model.
+    several : bool
+        Whether each example has a set of labels.
+
+    Raises
+    ------
+    OptionError
+        An option belongs to another format.
+    """
+    from ssvm_dsl.cli.data.examples import DataSettings
+    from ssvm_dsl.cli.data.formats import format_of
+    from ssvm_dsl.cli.data.templates import read_template
+    from ssvm_dsl.errors import OptionError
+
+    chosen = format_of(source, args.format)
+    for option, name in DATA_OPTIONS.items():
+        if getattr(args, option) and chosen.name != name:
+            raise OptionError(f"--{option}: for the format {name}, not for {chosen.name}")
+    template = () if args.template is None else read_template(args.template)
+    return DataSettings(
+        chosen.name, inputs=tuple(inputs), several=several, template=template, labels=tuple(args.label),
+        sequence=args.sequence or "",
+    )  # fmt: skip
+
+
+def read_data(source: str, settings: DataSettings) -> LabelledData:
+    """Return the data of a file."""
+    from ssvm_dsl.cli.data.formats import FORMATS
+
+    return FORMATS[settings.format].load().read(source, settings)
+
+
+def input_names(estimator: Any) -> tuple[str, ...]:
+    """Return the names of the inputs of the user's model."""
+    return tuple(one.name for one in estimator.model.declaration.inputs)

@@ -1,0 +1,77 @@
+"""Model files with what the command line knows of them: the model's name, and how its data are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ssvm_dsl.cli.data.examples import DataSettings
+from ssvm_dsl.cli.learn.ready import READY, ready_class
+from ssvm_dsl.errors import FileFormatError
+from ssvm_dsl.io.model_file import SavedModel, read_model, write_model
+from ssvm_dsl.learning.estimators.check_parameters import check_path
+from ssvm_dsl.learning.estimators.saved import from_saved, to_saved
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedModel:
+    """A model of a file.
+
+    Parameters
+    ----------
+    name : str
+        A ready model, or FILE:Model; empty where the file was written in Python.
+    estimator : estimator
+    settings : DataSettings or None
+        How its data are read; ``None`` where the file was written in Python.
+    """
+
+    name: str
+    estimator: Any
+    settings: DataSettings | None
+
+
+def save_model(path: str | Path, name: str, estimator: Any, settings: DataSettings) -> None:
+    """Write a fitted estimator to a file, atomically."""
+    origin = {"model": name, "data": settings.plain()}
+    write_model(check_path(path, "--out"), replace(to_saved(estimator), origin=origin))
+
+
+def load_model(path: str | Path, trusted: Iterable[str]) -> LoadedModel:
+    """Return the model of a file.
+
+    Raises
+    ------
+    FileFormatError
+        It is no saved model, or what it says of its data is not understood.
+    OptionError
+        It calls functions that are not trusted.
+    """
+    saved = read_model(Path(path))
+    name, settings = _origin(saved, path)
+    kind = ready_class(name) if name in READY else _kind(saved)
+    return LoadedModel(name, from_saved(kind, saved, path, list(trusted)), settings)
+
+
+def _origin(saved: SavedModel, path: str | Path) -> tuple[str, DataSettings | None]:
+    """Return the model's name and how data are read."""
+    if saved.origin is None:
+        return "", None
+    name, found = saved.origin.get("model"), saved.origin.get("data")
+    if not isinstance(name, str) or not isinstance(found, dict):
+        raise FileFormatError(f"{path}: expected a model's name and how its data are read, found others")
+    return name, DataSettings.of_plain(found, str(path))
+
+
+def _kind(saved: SavedModel) -> Any:
+    """Return the class that takes the parameters of a file: a plain one, or a ready model with its own."""
+    from ssvm_dsl.learning.estimators.regressor import StructuredRegressor
+    from ssvm_dsl.learning.estimators.svm import StructuredSVM
+
+    if set(saved.parameters) <= set(StructuredSVM._get_param_names()):
+        return StructuredSVM
+    kinds = [*map(ready_class, READY), StructuredRegressor]
+    fitting = [one for one in kinds if set(saved.parameters) <= set(one._get_param_names())]
+    return min(fitting, key=lambda one: len(one._get_param_names()), default=StructuredSVM)
