@@ -14,7 +14,7 @@ PAGES = [
     if not page.relative_to(DOCS).as_posix().startswith(GENERATED)
 ]  # fmt: skip
 #: Folders in which no sentence is long.
-PLAIN = ("howto", "training", "tutorial")
+PLAIN = ("howto", "inference", "language", "plugins", "training", "tutorial")
 LEARNT = [page for page in PAGES if page.relative_to(DOCS).parts[0] in PLAIN]
 
 MOST_WORDS = 2500
