@@ -25,7 +25,7 @@ EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relati
 #: How many calls in the text of a page are run at least.
 CALLS = {"cheat_sheet.md": 20, "language/targets.md": 10, "language/constraints.md": 6, "language/losses.md": 10}
 
-LINK = re.compile(r"\]\(([^)#:]+)(#[^)]*)?\)")
+LINK = re.compile(r'\]\(([^)#:\s"]+)(#[^)\s]*)?(\s+"[^"]*")?\)')
 
 
 @pytest.fixture
