@@ -55,8 +55,8 @@ class Reproduce:
         parser.add_argument("--plot", metavar="DIR", help="draw the figures into this folder (needs matplotlib)")
         parser.add_argument(
             "--page", metavar="FILE",
-            help="write the results as a Markdown page, and as JSON next to it; experiments that are not named here "
-            "stay as they are there",
+            help="write the results as a Markdown page, a page for each in the folder of its name, and as JSON next to "
+            "it; experiments that are not named here stay as they are there",
         )  # fmt: skip
         parser.add_argument(
             "--quotes", metavar="DIR",
@@ -139,15 +139,17 @@ def _require_folders(args: Namespace) -> None:
     ------
     OSError
     OptionError
-        The page would be its own record, or there is none to quote from.
+        The page would be its own record or the folder of its parts, or there is none to quote from.
     """
 
     if args.page and Path(args.page).suffix == ".json":
         raise OptionError(f"--page {args.page}: a Markdown page; its numbers go to a file .json next to it")
+    if args.page and not Path(args.page).suffix:
+        raise OptionError(f"--page {args.page}: a file such as {args.page}.md; the folder {args.page} holds its parts")
     if args.quotes and not args.page:
         raise OptionError("--quotes needs --page: the page that is quoted")
-    page = None if args.page is None else Path(args.page).absolute().parent
-    for folder in (None if args.kept else args.results, args.plot, page):
+    parts = None if args.page is None else Path(args.page).absolute().with_suffix("")
+    for folder in (None if args.kept else args.results, args.plot, parts and parts.parent, parts):
         if folder is not None:
             Path(folder).mkdir(parents=True, exist_ok=True)
             with TemporaryFile(dir=folder):

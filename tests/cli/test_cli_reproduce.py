@@ -130,14 +130,16 @@ def test_what_lacks_data_is_told_and_the_rest_runs(capsys, runs, tmp_path, monke
     assert (status, runs) == (1, [("first", False)])
     assert "a note" in out
     assert "second: needs no/such.npz in the folder SSVM_DATA" in err
-    text = page.read_text()
+    text = (tmp_path / "page" / "first.md").read_text()
+    assert "[All results](../page.md)" in text
     assert "| error | 0.200 | 0.210 (sd 0.020) | +- 0.02 | agrees |" in text
     assert "| time \\| all | - | 3 s | - | ours |" in text
     assert "| ratio of times | 6 | 54 | - | not comparable |" in text
     assert "*ratio of times* is not compared: another machine." in text
     assert "a reason why" in text
+    text = page.read_text()
     assert "needs `no/such.npz`" in text
-    assert "| [first](#first) | Somebody, Another; Figure 1 | 1 | 0 | 1 | 0 | 0 | 1 |" in text
+    assert "| [first](page/first.md) | Somebody, Another; Figure 1 | 1 | 0 | 1 | 0 | 0 | 1 |" in text
 
 
 def test_a_quick_run_judges_nothing(capsys, runs, tmp_path):
@@ -155,7 +157,8 @@ def test_a_page_keeps_what_was_found_before(capsys, runs, tmp_path, monkeypatch)
     kept = read_record(tmp_path / "page.json", catalogue.EXPERIMENTS)
     assert {name: one.quick for name, one in kept.items()} == {"first": False, "second": True}
     assert kept["first"].findings.rows[0].verdict is Judgement.AGREES
-    assert page.read_text().count("## ") == 3
+    assert sorted(part.name for part in (tmp_path / "page").iterdir()) == ["first.md", "second.md"]
+    assert page.read_text().count("](page/") == 2
     (tmp_path / "page.json").write_text("{}")
     with pytest.raises(FileFormatError):
         read_record(tmp_path / "page.json", catalogue.EXPERIMENTS)
@@ -171,7 +174,7 @@ def test_a_stored_verdict_by_another_rule_is_taken_back(capsys, runs, tmp_path, 
     verdicts = [row.verdict for row in kept.findings.rows]
     assert verdicts == [Judgement.EARLIER, Judgement.OURS, Judgement.NOT_COMPARABLE]
     inside(capsys, "reproduce", "second", "--kept", "--results", str(tmp_path), "--page", str(page))
-    text = page.read_text()
+    text = (tmp_path / "page" / "first.md").read_text()
     assert "| error | 0.200 | 0.210 (sd 0.020) | +- 0.02 | older rule |" in text
     assert "Not in the stored run: what else there is." in text
     inside(capsys, "reproduce", "first", "--results", str(tmp_path))
@@ -182,21 +185,21 @@ def test_pages_quote_numbers_of_results(capsys, runs, tmp_path):
     page, other = tmp_path / "page.md", tmp_path / "deep" / "other.md"
     other.parent.mkdir()
     other.write_text(
-        'takes [9](../page.md#first "time") s, [0.2](../page.md#first "error"), [0.020](page.md#first "error 1")\n'
+        'takes [9](../page/first.md "time") s, [0.2](../page/first.md "error"), [0.020](page/first.md "error 1")\n'
     )
     inside(capsys, "reproduce", "first", "--results", str(tmp_path), "--page", str(page), "--quotes", str(tmp_path))
     kept = read_record(tmp_path / "page.json", catalogue.EXPERIMENTS)
-    right = 'takes [3](../page.md#first "time") s, [0.2](../page.md#first "error"), [0.020](page.md#first "error 1")\n'
+    right = 'takes [3](../page/first.md "time") s, [0.2](../page/first.md "error"), [0.020](page/first.md "error 1")\n'
     assert other.read_text() == right
     assert fill_quotes(tmp_path, kept, page.name) == []
-    other.write_text('about\n[3](page.md#first "time 1")')
+    other.write_text('about\n[3](page/first.md "time 1")')
     (quote,) = quotes_in(other.read_text(), kept, page.name)
     assert (quote.line, quote.found, quote.right) == (2, "3", "")
     with pytest.raises(FileFormatError, match=r"line 2: quotes 'time 1' of first, which page\.md does not have"):
         fill_quotes(tmp_path, kept, page.name)
 
 
-@pytest.mark.parametrize("wrong", [("--page", "page.json"), ("--quotes", ".")])
+@pytest.mark.parametrize("wrong", [("--page", "page.json"), ("--page", "page"), ("--quotes", ".")])
 def test_pages_that_cannot_be_are_refused(capsys, runs, wrong):
     status, _, err = inside(capsys, "reproduce", "first", *wrong)
     assert (status, runs) == (2, [])

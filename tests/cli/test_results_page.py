@@ -1,4 +1,4 @@
-"""The results in ``docs``: the page is what the data say, and numbers on other pages are those of the data."""
+"""The results in ``docs``: the pages are what the data say, and numbers on other pages are those of the data."""
 
 from __future__ import annotations
 
@@ -37,10 +37,13 @@ def record():
     return read_record(DOCS / "results.json", EXPERIMENTS)
 
 
-def test_the_page_is_what_the_data_say(record, tmp_path):
+def test_the_pages_are_what_the_data_say(record, tmp_path):
     assert set(record) == {one.name for one in EXPERIMENTS}
     write_page(tmp_path / "results.md", [record[one.name] for one in EXPERIMENTS], {})
     assert (tmp_path / "results.md").read_text() == (DOCS / "results.md").read_text(), f"write it anew: {ANEW}"
+    written, kept = ({page.name: page.read_text() for page in (folder / "results").glob("*.md")} for folder in (tmp_path, DOCS))
+    assert written == kept, f"write them anew: {ANEW}"
+    assert set(written) == {f"{one.name}.md" for one in EXPERIMENTS}
 
 
 def test_stored_runs_are_full_and_their_code_is_known(record):

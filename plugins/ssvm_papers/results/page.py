@@ -1,4 +1,4 @@
-"""Results as text: the cells of their tables, and the Markdown page of all of them."""
+"""Results as text: the cells of their tables, and Markdown pages: one of all of them, and one for each."""
 
 from __future__ import annotations
 
@@ -60,8 +60,13 @@ def closing(result: Result) -> str:
     return f"Run on {known.date}{commit} in {spent} ({known.machine})."
 
 
+def section_path(page: Path, name: str) -> Path:
+    """Return where the page of one experiment is: in a folder called as the page of all."""
+    return page.with_suffix("") / f"{name}.md"
+
+
 def write_page(path: Path, results: Sequence[Result], lacking: Mapping[str, Sequence[str]]) -> None:
-    """Write a Markdown page.
+    """Write a Markdown page with the verdicts of all results, and a page for each of them (:func:`section_path`).
 
     Parameters
     ----------
@@ -74,17 +79,19 @@ def write_page(path: Path, results: Sequence[Result], lacking: Mapping[str, Sequ
     lines = [
         "# Results", "",
         "Written by `ssvm reproduce --page FILE`; do not edit. `ssvm reproduce NAME --again` runs an experiment again.",
-        "The results file next to this page holds the same numbers as data; other pages quote them from there.", "",
-        "What counts as agreement is declared with each experiment before it runs, with a lower and an upper limit",
-        "wherever the paper has a number, and never looks at seconds, so that verdicts do not depend on the machine.",
-        "*agrees* and *misses* say whether the published statement was found again; *not comparable*: there is a",
-        "published number, and a reason, given below the table, why ours cannot be set against it;",
-        "*too short to judge*: the run ended before a verdict was possible; *ours*: there is no published number;",
-        "*older rule*: the stored run is older than the rule declared now.", "",
+        "The results file next to this page holds the same numbers as data. Other pages quote them from there.", "",
+        "What counts as agreement is declared with each experiment before it runs. There is a lower and an upper limit",
+        "wherever the paper has a number. No rule looks at seconds, so verdicts do not depend on the machine.", "",
+        "* *agrees* and *misses*: whether the published statement was found again.",
+        "* *not comparable*: there is a published number, but ours cannot be set against it. The reason is below the table.",
+        "* *too short to judge*: the run ended before a verdict was possible.",
+        "* *older rule*: the stored run is older than the rule declared now.",
+        "* *ours*: there is no published number.", "",
     ]  # fmt: skip
-    lines += _overview(results, by_name)
+    lines += _overview(path, results, by_name)
+    path.with_suffix("").mkdir(parents=True, exist_ok=True)
     for result in results:
-        lines += _section(by_name[result.name], result)
+        write_lines(section_path(path, result.name), _section(path, by_name[result.name], result))
     for name, files in lacking.items():
         why = f": it needs {', '.join(f'`{file}`' for file in files)}" if files else ""
         lines += [f"## {name}", "", f"Not run{why}.", ""]
@@ -92,7 +99,7 @@ def write_page(path: Path, results: Sequence[Result], lacking: Mapping[str, Sequ
     write_lines(path, lines)
 
 
-def _overview(results: Sequence[Result], by_name: Mapping[str, Experiment]) -> list[str]:
+def _overview(path: Path, results: Sequence[Result], by_name: Mapping[str, Experiment]) -> list[str]:
     """Return the table of all results."""
     rows = []
     for result in results:
@@ -101,14 +108,17 @@ def _overview(results: Sequence[Result], by_name: Mapping[str, Experiment]) -> l
         run = f"{known.date}{f', {known.commit}' if known.commit else ''}{', quick' if result.quick else ''}"
         where = f"{authors(by_name[result.name])}; {by_name[result.name].where}"
         counts = (str(verdicts.count(one)) for one in Judgement)
-        rows.append((f"[{result.name}](#{result.name})", where, *counts, run, seconds_text(known.processor_seconds)))
+        page = section_path(path, result.name).relative_to(path.parent).as_posix()
+        rows.append((f"[{result.name}]({page})", where, *counts, run, seconds_text(known.processor_seconds)))
     return [*_table(("experiment", "reproduces", *map(str, Judgement), "run on", "processors"), rows), ""]
 
 
-def _section(experiment: Experiment, result: Result) -> list[str]:
-    """Return the section of a result."""
+def _section(path: Path, experiment: Experiment, result: Result) -> list[str]:
+    """Return the page of a result; ``path`` is the page of all."""
     quick = " *Quick run: smaller data, fewer folds and passes; nothing is judged.*" if result.quick else ""
-    lines = [f"## {experiment.name}", "", f"{experiment.paper}, {experiment.where}: {experiment.summary}.{quick}", ""]
+    about = f"Written by `ssvm reproduce --page FILE`; do not edit. [All results](../{path.name}) says what verdicts mean."
+    lines = [f"# {experiment.name}", "", about, ""]
+    lines += [f"{experiment.paper}, {experiment.where}: {experiment.summary}.{quick}", ""]
     for substitute in experiment.substitutes:
         lines += [f"*Substitute*: {substitute}.", ""]
     lines += [*_table(HEAD, map(cells, result.findings.rows)), ""]
@@ -116,7 +126,7 @@ def _section(experiment: Experiment, result: Result) -> list[str]:
         lines += [f"{table.title}:", "", *_table(table.columns, table.rows), ""]
     for note in remarks(experiment, result):
         lines += [note, ""]
-    return lines
+    return lines[:-1]
 
 
 def _table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:

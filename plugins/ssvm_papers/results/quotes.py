@@ -1,9 +1,9 @@
 """Numbers of results that stand on other pages: quoted by a link, so that they can be checked and written anew.
 
-A quote is a Markdown link to the page of results whose text is the number and whose title names it:
+A quote is a Markdown link to the page of an experiment.  Its text is the number, and its title names it:
 
-    took [12.3](../results.md#hmm "seconds") s           the first number of the statement ``seconds`` of ``hmm``
-    (sd [0.34](results.md#value-functions "mmsr 1"))     the second number of ``mmsr``: the standard deviation
+    took [12.3](../results/hmm.md "seconds") s           the first number of the statement ``seconds`` of ``hmm``
+    (sd [0.34](results/value-functions.md "mmsr 1"))     the second number of ``mmsr``: the standard deviation
 
 The quote has as many decimals as it is written with.  A minus sign in the text is kept, any other sign is lost.
 """
@@ -21,7 +21,7 @@ from ssvm_papers.results.running import Result
 
 QUOTE = re.compile(
     r"\[(?P<text>-?\d+(?:\.(?P<decimals>\d+))?)\]"
-    r'\((?P<page>[^)\s#]+)#(?P<name>[\w-]+) "(?P<key>[^"]+)"\)'
+    r'\((?P<folder>[^)\s#]+)/(?P<name>[\w-]+)\.md\s"(?P<key>[^"]+)"\)'
 )
 
 
@@ -57,15 +57,20 @@ def number_of(results: Mapping[str, Result], name: str, key: str) -> float | Non
     return numbers[at] if at < len(numbers) else None
 
 
+def _of(match: re.Match[str], page: str) -> bool:
+    """Return whether a quote leads to the folder of a page of results."""
+    return Path(match["folder"]).name == Path(page).stem
+
+
 def _right(match: re.Match[str], results: Mapping[str, Result]) -> str:
     number = number_of(results, match["name"], match["key"])
     return "" if number is None else f"{number:.{len(match['decimals'] or '')}f}"
 
 
 def quotes_in(text: str, results: Mapping[str, Result], page: str) -> Iterator[Quote]:
-    """Yield the quotes of a text from the page of results of this name."""
+    """Yield the quotes of a text from the results that the page of this name lists."""
     for match in QUOTE.finditer(text):
-        if Path(match["page"]).name == page:
+        if _of(match, page):
             line = text.count("\n", 0, match.start()) + 1
             yield Quote(line, match["name"], match["key"], match["text"], _right(match, results))
 
@@ -96,6 +101,6 @@ def fill_quotes(folder: Path, results: Mapping[str, Result], page: str) -> list[
 
 def _filled(match: re.Match[str], results: Mapping[str, Result], page: str) -> str:
     """Return a quote with the right number."""
-    if Path(match["page"]).name != page:
+    if not _of(match, page):
         return match[0]
     return match[0].replace(f"[{match['text']}]", f"[{_right(match, results)}]", 1)

@@ -11,7 +11,7 @@ the local polytope, are a point of the dual, whose value bounds the optimum from
 
 The penalty follows the residuals as in AD3 (Martins et al. 2015): they should shrink alike.
 
-It is measured beside ``dlpw`` on the sets of Meshi et al.: ``ssvm reproduce dual-losses``, ``docs/results.md``.
+It is measured beside ``dlpw`` on the sets of Meshi et al.: ``ssvm reproduce dual-losses``, ``docs/results``.
 """
 
 from __future__ import annotations

@@ -1,0 +1,78 @@
+"""How the pages of docs are written: none is too long, and people who learn read short sentences."""
+
+from __future__ import annotations
+
+import pytest
+from prose import count_words, long_sentences, sentences
+from snippets import ROOT
+
+DOCS = ROOT / "docs"
+#: What ``make docs`` writes, and pages of other origin.
+GENERATED = ("_", "gallery", "reference/api")
+PAGES = [
+    page for page in sorted(DOCS.rglob("*.md"))
+    if not page.relative_to(DOCS).as_posix().startswith(GENERATED)
+]  # fmt: skip
+#: Folders in which no sentence is long.
+PLAIN = ("howto", "inference", "language", "plugins", "training", "tutorial")
+LEARNT = [page for page in PAGES if page.relative_to(DOCS).parts[0] in PLAIN]
+
+MOST_WORDS = 2500
+MOST_WORDS_OF_A_SENTENCE = 30
+
+
+def name(page):
+    return page.relative_to(DOCS).as_posix()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_a_page_is_read_in_ten_minutes(page):
+    n_words = count_words(page.read_text())
+    assert n_words <= MOST_WORDS, f"{name(page)} has {n_words} words, at most {MOST_WORDS}: split it by subject"
+
+
+@pytest.mark.parametrize("page", LEARNT, ids=name)
+def test_sentences_are_short(page):
+    found = long_sentences(page.read_text(), MOST_WORDS_OF_A_SENTENCE)
+    assert not found, "\n".join([f"{name(page)} has sentences of more than {MOST_WORDS_OF_A_SENTENCE} words:", *found])
+
+
+def test_all_folders_of_short_sentences_are_there():
+    assert {page.relative_to(DOCS).parts[0] for page in LEARNT} == set(PLAIN)
+
+
+PAGE = """# A heading is no sentence
+
+One sentence. Another one, of `f(x, y)` and [a link](page.md#there) by Ross et al. 2011, with
+a second line? Yes.
+
+* an item that says
+  something
+* one more; it has $a + b$ in it
+
+| a cell | with one sentence. And two |
+|---|---|
+
+```python
+print("no prose")
+```
+
+    a formula
+"""
+
+
+def test_sentences_are_found():
+    assert list(filter(None, sentences(PAGE))) == [
+        "One sentence.",
+        "Another one, of X and a link by Ross et al 2011, with a second line?",
+        "Yes.",
+        "an item that says something",
+        "one more; it has X in it",
+        "a cell",
+        "with one sentence.",
+        "And two",
+        "---",
+        "---",
+    ]
+    assert long_sentences(PAGE, 15) == ["16 words: Another one, of X and a link by Ross et al 2011, with a second line?"]
+    assert not long_sentences(PAGE, 16)
