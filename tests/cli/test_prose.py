@@ -14,7 +14,7 @@ PAGES = [
     if not page.relative_to(DOCS).as_posix().startswith(GENERATED)
 ]  # fmt: skip
 #: Folders in which no sentence is long.
-PLAIN = ("howto", "inference", "language", "plugins", "training", "tutorial")
+PLAIN = ("coming_from", "howto", "inference", "language", "plugins", "training", "tutorial")
 LEARNT = [page for page in PAGES if page.relative_to(DOCS).parts[0] in PLAIN]
 
 MOST_WORDS = 2500
@@ -74,5 +74,6 @@ def test_sentences_are_found():
         "---",
         "---",
     ]
-    assert long_sentences(PAGE, 15) == ["16 words: Another one, of X and a link by Ross et al 2011, with a second line?"]
+    (longest,) = long_sentences(PAGE, 15)
+    assert longest.startswith("16 words: Another one, of X")
     assert not long_sentences(PAGE, 16)
