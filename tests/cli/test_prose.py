@@ -14,7 +14,8 @@ PAGES = [
     if not page.relative_to(DOCS).as_posix().startswith(GENERATED)
 ]  # fmt: skip
 #: Those with prose of ours: experiments write the pages of results.
-WRITTEN = [page for page in PAGES if page.relative_to(DOCS).parts[0] != "results"] + [ROOT / "CONTRIBUTING.md", ROOT / "README.md"]
+OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "README.md"]
+WRITTEN = OTHERS + [page for page in PAGES if page.relative_to(DOCS).parts[0] != "results"]
 #: Folders that people learn from.
 FOLDERS = {"coming_from", "howto", "inference", "language", "plugins", "theory", "training", "tutorial"}
 
