@@ -49,8 +49,9 @@ test-plugins:  ## test each package plugins/ssvm-* in a fresh environment: its t
 test-numba: $(VENV)/.installed  ## check one backend with kernels that plain numba compiles, as with untested versions
 	@SSVM_COMPILER=numba $(BIN)/ssvm plugins check chain
 
-check: $(VENV)/.installed-test $(VENV)/.installed-check  ## lint, check types and the import rules
+check: $(VENV)/.installed-test $(VENV)/.installed-check  ## lint, check spelling, types and the import rules
 	@$(BIN)/ruff check .
+	@$(BIN)/codespell
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest tests/architecture/test_imports.py tests/architecture/test_style.py
 

@@ -1,7 +1,8 @@
 """Run the code of a Markdown page from top to bottom and compare what it prints with what the page shows.
 
 A ``text`` block shows exactly what the ``python`` block before it prints; in an ``output`` block numbers may
-differ.  After a change: ``python tests/cli/snippets.py README.md docs/*.md`` writes what is printed now.
+differ.  A ``py`` block is not run: code of other packages, or that needs what is not installed.  After a change:
+``python tests/cli/snippets.py README.md docs/*.md`` writes what is printed now.
 """
 
 from __future__ import annotations

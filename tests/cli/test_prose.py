@@ -13,16 +13,18 @@ PAGES = [
     page for page in sorted(DOCS.rglob("*.md"))
     if not page.relative_to(DOCS).as_posix().startswith(GENERATED)
 ]  # fmt: skip
-#: Folders in which no sentence is long.
-PLAIN = ("howto", "inference", "language", "plugins", "training", "tutorial")
-LEARNT = [page for page in PAGES if page.relative_to(DOCS).parts[0] in PLAIN]
+#: Those with prose of ours: experiments write the pages of results.
+OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "README.md"]
+WRITTEN = OTHERS + [page for page in PAGES if page.relative_to(DOCS).parts[0] != "results"]
+#: Folders that people learn from.
+FOLDERS = {"coming_from", "howto", "inference", "language", "plugins", "theory", "training", "tutorial"}
 
 MOST_WORDS = 2500
 MOST_WORDS_OF_A_SENTENCE = 30
 
 
 def name(page):
-    return page.relative_to(DOCS).as_posix()
+    return page.relative_to(ROOT).as_posix()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -31,14 +33,14 @@ def test_a_page_is_read_in_ten_minutes(page):
     assert n_words <= MOST_WORDS, f"{name(page)} has {n_words} words, at most {MOST_WORDS}: split it by subject"
 
 
-@pytest.mark.parametrize("page", LEARNT, ids=name)
+@pytest.mark.parametrize("page", WRITTEN, ids=name)
 def test_sentences_are_short(page):
     found = long_sentences(page.read_text(), MOST_WORDS_OF_A_SENTENCE)
     assert not found, "\n".join([f"{name(page)} has sentences of more than {MOST_WORDS_OF_A_SENTENCE} words:", *found])
 
 
-def test_all_folders_of_short_sentences_are_there():
-    assert {page.relative_to(DOCS).parts[0] for page in LEARNT} == set(PLAIN)
+def test_the_folders_that_people_learn_from_are_looked_at():
+    assert {page.parent.name for page in WRITTEN} >= FOLDERS
 
 
 PAGE = """# A heading is no sentence
@@ -74,5 +76,6 @@ def test_sentences_are_found():
         "---",
         "---",
     ]
-    assert long_sentences(PAGE, 15) == ["16 words: Another one, of X and a link by Ross et al 2011, with a second line?"]
+    (longest,) = long_sentences(PAGE, 15)
+    assert longest.startswith("16 words: Another one, of X")
     assert not long_sentences(PAGE, 16)

@@ -52,6 +52,13 @@ def test_code_prints_what_the_page_shows(page, own_registry, tmp_path, monkeypat
 
 
 @EVERY_PAGE
+def test_code_that_is_not_run_is_python(page):
+    for block in FENCE.finditer(page.read_text()):
+        if block[1] == "py":
+            compile(block[2], page.name, "exec")
+
+
+@EVERY_PAGE
 def test_commands_exist(page):
     for command in commands(page):
         make_parser(command).parse_args(command)

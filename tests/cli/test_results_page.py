@@ -41,7 +41,8 @@ def test_the_pages_are_what_the_data_say(record, tmp_path):
     assert set(record) == {one.name for one in EXPERIMENTS}
     write_page(tmp_path / "results.md", [record[one.name] for one in EXPERIMENTS], {})
     assert (tmp_path / "results.md").read_text() == (DOCS / "results.md").read_text(), f"write it anew: {ANEW}"
-    written, kept = ({page.name: page.read_text() for page in (folder / "results").glob("*.md")} for folder in (tmp_path, DOCS))
+    folders = (tmp_path / "results", DOCS / "results")
+    written, kept = ({page.name: page.read_text() for page in folder.glob("*.md")} for folder in folders)
     assert written == kept, f"write them anew: {ANEW}"
     assert set(written) == {f"{one.name}.md" for one in EXPERIMENTS}
 

@@ -1,6 +1,7 @@
 """A backend on SciPy's assignment: a constraint of the kind "matching" an example, at most one link in a row or column.
 
-The kind also has other limits (``row_most=2`` ...): ``check`` reads them and says no.  ``docs/plugins/constraint_kinds.md`` shows it.
+The kind also has other limits (``row_most=2`` ...): ``check`` reads them and says no.
+``docs/plugins/constraint_kinds.md`` shows it.
 """
 
 import numpy as np

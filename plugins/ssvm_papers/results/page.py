@@ -83,7 +83,7 @@ def write_page(path: Path, results: Sequence[Result], lacking: Mapping[str, Sequ
         "What counts as agreement is declared with each experiment before it runs. There is a lower and an upper limit",
         "wherever the paper has a number. No rule looks at seconds, so verdicts do not depend on the machine.", "",
         "* *agrees* and *misses*: whether the published statement was found again.",
-        "* *not comparable*: there is a published number, but ours cannot be set against it. The reason is below the table.",
+        "* *not comparable*: there is a published number, but ours cannot be set against it. The reason is below.",
         "* *too short to judge*: the run ended before a verdict was possible.",
         "* *older rule*: the stored run is older than the rule declared now.",
         "* *ours*: there is no published number.", "",
@@ -116,7 +116,7 @@ def _overview(path: Path, results: Sequence[Result], by_name: Mapping[str, Exper
 def _section(path: Path, experiment: Experiment, result: Result) -> list[str]:
     """Return the page of a result; ``path`` is the page of all."""
     quick = " *Quick run: smaller data, fewer folds and passes; nothing is judged.*" if result.quick else ""
-    about = f"Written by `ssvm reproduce --page FILE`; do not edit. [All results](../{path.name}) says what verdicts mean."
+    about = f"[All results](../{path.name}) says what verdicts mean. `ssvm reproduce` wrote this page; do not edit."
     lines = [f"# {experiment.name}", "", about, ""]
     lines += [f"{experiment.paper}, {experiment.where}: {experiment.summary}.{quick}", ""]
     for substitute in experiment.substitutes:
