@@ -12,6 +12,7 @@ from zipfile import ZipFile
 import pytest
 from foreign import inside
 from naive_crf import conlleval, template_features
+from snippets import FENCE, ROOT, commands, tidy
 
 from ssvm_dsl.cli.data.templates import AttributeTemplate, standard_template
 from ssvm_dsl.cli.learn.measures import measure
@@ -306,3 +307,28 @@ def test_conll_2000_f1_is_that_of_conlleval(tmp_path, monkeypatch, capsys):
     assert found == conlleval(truth, predicted)
     assert found.startswith("processed 47377 tokens with 23852 phrases;")
     assert float(found.splitlines()[1].split()[-1]) > 92.5
+
+
+def test_the_commands_of_the_page_print_what_it_shows(here, capsys):
+    page = (ROOT / "docs/howto/shell.md").read_text()
+    blocks = [(found[1], found[2]) for found in FENCE.finditer(page)]
+    (template,) = (text for language, text in blocks if language == "template")
+    (here / "template").write_text(template)
+    if "SSVM_DATA" in os.environ:
+        with ZipFile(os.path.join(os.environ["SSVM_DATA"], "sequences/conll2000.zip")) as archive:
+            for name in ("train.txt", "test.txt"):
+                (here / name).write_bytes(archive.read(f"conll2000/{name}"))
+    flowers = [f"{k % 7},{k % 5},{'iris' if k % 7 > 3 else 'rose'}" for k in range(35)]
+    (here / "flowers.csv").write_text("\n".join(["width,height,species", *flowers]))
+    (here / "new.csv").write_text("width,height\n6,1\n0,1\n")
+    outputs = []
+    for words in commands(ROOT / "docs/howto/shell.md"):
+        if "tagger.crfsuite" not in words:  # a model of CRFsuite, which another test has
+            outputs.append(ok(capsys, *words))
+    assert (here / "predicted.csv").read_text() == "width,height,predicted\n6,1,iris\n0,1,rose\n"
+    (shown,) = (text for language, text in blocks if language == "console")
+    if "SSVM_DATA" in os.environ:
+        assert tidy(outputs[2], "output") == tidy(shown, "output")
+        assert outputs[2].splitlines()[0].startswith("processed 47377 tokens with 23852 phrases;")
+    else:
+        assert outputs[2].splitlines()[1].startswith("accuracy: ")
