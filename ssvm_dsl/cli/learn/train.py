@@ -46,6 +46,8 @@ def run(args: Namespace) -> int:
             require_place(place, f"--{option}", inputs)
     settings = settings_of(args, args.data, several=args.model == "multi-label")
     made = training_model(args.model, args, _known(settings))
+    if made.inputs:
+        made.estimator.model.to_json()  # complains before training of functions that have no import path
     begin = perf_counter()
     data = read_data(args.data, _with_inputs(settings, made.inputs))
     held_out = None if args.validation is None else read_data(args.validation, data.settings)
