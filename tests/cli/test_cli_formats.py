@@ -14,6 +14,7 @@ from foreign import inside
 from scipy.sparse import csr_array
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
+from ctrl_c import python_hears_ctrl_c
 from ssvm_dsl.models import ChainTagger, Classifier, MultiLabel
 
 RNG = np.random.default_rng(0)
@@ -277,6 +278,66 @@ def test_a_model_of_ones_own(here, capsys, place):
     (here / "bad.jsonl").write_text("\n".join(lines) + "\n")
     err = refused(capsys, "train", place, "--data", "bad.jsonl", "--out", "m.ssvm")
     assert "example 3 (counted from 0) begins at line 4 of bad.jsonl" in err
+
+
+OWN = """
+import signal
+import numpy as np
+from ssvm_dsl import *
+
+def squares(x):
+    return np.concatenate([x, x**2], axis=1)
+
+class Word(Model):
+    T     = Dim()
+    x     = Input(T, 4)
+    y     = Label(T, 2)
+    f     = Feature(squares, T, width=8)
+    node  = Factor(y, features=f)
+    trans = Factor(chain(y))
+    loss  = Hamming(y)
+
+class Nameless(Word):
+    g     = Feature(lambda x: x, Word.T, width=4)
+    other = Factor(Word.y, features=g)
+
+def press(event):
+    signal.raise_signal(signal.SIGINT)
+
+stopped = StructuredSVM(Word, tol=1e-12, callbacks=[press])
+"""
+
+
+@pytest.fixture
+def own(here, monkeypatch):
+    """A file with models of its own that call functions; its modules are forgotten afterwards."""
+    (here / "own_model.py").write_text(OWN)
+    np.savez(here / "data.npz", X=ROWS, Y=SETS[:, 0], ptr=SIZES)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield "own_model.py"
+    for name in [name for name in sys.modules if "own_model" in name]:
+        del sys.modules[name]
+
+
+def test_functions_of_a_model_are_trusted_by_name(own, here, capsys):
+    base = ("--data", "data.npz", "--out", "m.ssvm")
+    ok(capsys, "train", f"{own}:Word", *base)
+    del sys.modules["own_model"]
+    evaluate = ("evaluate", "m.ssvm", "--data", "data.npz")
+    assert "--trust MODULE:NAME" in refused(capsys, *evaluate)
+    assert "label-accuracy" in ok(capsys, *evaluate, "--trust", "own_model:squares")
+    err = refused(capsys, "train", f"{own}:Nameless", *base)
+    assert "cannot be written to a file" in err
+    assert "fit" not in err.split()  # refused before any work
+
+
+def test_ctrl_c_keeps_the_best_model_so_far(own, here, capsys):
+    with python_hears_ctrl_c():
+        status, out, err = inside(capsys, "train", f"{own}:stopped", "--data", "data.npz", "--out", "m.ssvm")
+    assert status == 130
+    assert "the best model so far is kept" in err
+    assert "saved       m.ssvm" in out
+    assert "interrupted" in ok(capsys, "info", "m.ssvm", "--trust", "own_model:squares")
 
 
 BAD = [

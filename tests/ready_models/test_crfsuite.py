@@ -16,6 +16,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
+from ssvm_dsl.cli.main import main
 from ssvm_dsl.errors import DataError, FileFormatError, OptionError, TooLargeError
 from ssvm_dsl.models.crfsuite import CRF, read_crfsuite
 
@@ -159,6 +160,15 @@ def test_files_of_crfsuite(file):
     own = CRF(c2=0.1, delta=1e-9).fit(X, Y)
     for one, other in zip(crf.predict_marginals(X), own.predict_marginals(X), strict=True):
         assert [list(p.values()) for p in one] == pytest.approx(np.array([list(p.values()) for p in other]), abs=1e-3)
+
+
+def test_the_shell_takes_files_of_crfsuite(file, tmp_path, capsys):
+    model, data = str(tmp_path / "m.ssvm"), tmp_path / "data.crfsuite"
+    data.write_text("X\tw\\:a\tn:0.5\nY\tw\\:b\n\nY\tw\\:b\tc\n\nX\tw\\:a\nX\tw\\:a\nZ\tw\\:é\n")
+    assert main(["convert", str(file), model]) == 0
+    assert main(["predict", model, "--data", str(data)]) == 0
+    expected = [tag for tags in CRF(model_filename=str(file)).predict(X) for tag in [*tags, ""]]
+    assert capsys.readouterr().out.splitlines() == expected
 
 
 @pytest.mark.parametrize("cut", [0, 3, 20, 47, 60, 300, 2400, len(FILE) - 1])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ssvm_dsl.cli.command import Subcommand, add_json
 from ssvm_dsl.cli.learn.predict import add_model_arguments, model_data, predictions
-from ssvm_dsl.cli.screen import console, write_json
+from ssvm_dsl.cli.screen import write_json
 
 if TYPE_CHECKING:
     from ssvm_dsl.cli.data.examples import LabelledData
@@ -24,6 +24,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Evaluate a model, or a file of predictions, which is read as the data of the model if both are named."""
+    from ssvm_dsl.cli.data.lines import STANDARD_STREAM, write_text
     from ssvm_dsl.cli.learn.measures import measure
 
     data, predicted = _compared(args)
@@ -32,8 +33,7 @@ def run(args: Namespace) -> int:
     if args.json:
         write_json(found.plain())
     else:
-        for line in found.lines():
-            console().print(line, markup=False, soft_wrap=True)
+        write_text(STANDARD_STREAM, found.lines())
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ssvm_dsl.cli.command import Subcommand, add_json
 from ssvm_dsl.cli.learn.reading import add_format_arguments
-from ssvm_dsl.cli.screen import console, write_json
+from ssvm_dsl.cli.screen import write_json
 
 if TYPE_CHECKING:
     from ssvm_dsl.cli.learn.saved_models import LoadedModel
@@ -30,20 +30,20 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Show a file."""
+    from ssvm_dsl.cli.data.lines import STANDARD_STREAM, write_text
     from ssvm_dsl.cli.learn.saved_models import load_model
 
     facts = _of_model(load_model(args.file, args.trust)) if _is_model(args.file) else _of_data(args)
     if args.json:
         write_json(facts)
         return 0
-    for name, value in facts.items():
-        text = str(value) if not isinstance(value, dict) else ", ".join(f"{key} {one}" for key, one in value.items())
-        console().print(f"{name.replace('_', ' '):11} {_indented(text)}", markup=False, soft_wrap=True)
+    write_text(STANDARD_STREAM, (f"{name.replace('_', ' '):11} {_indented(value)}" for name, value in facts.items()))
     return 0
 
 
-def _indented(text: str) -> str:
-    """Return a text whose lines stand below its first one."""
+def _indented(value: Any) -> str:
+    """Return a value as text whose lines stand below its first one."""
+    text = ", ".join(f"{key} {one}" for key, one in value.items()) if isinstance(value, dict) else str(value)
     return text.rstrip().replace("\n", "\n" + 12 * " ")
 
 

@@ -91,7 +91,7 @@ class Measures:
             return self._conlleval()
         out = [f"{self.n_examples} examples, {self.n_labels} labels"]
         out += [f"{name}: {value:.2%}" for name, value in self.scores.items()]
-        return out + [_row(name, one, 17) + f"  {one.found}" for name, one in self.classes.items()]
+        return out + [f"{_row(name, one, 17, 'F1')}  {one.found}" for name, one in self.classes.items()]
 
     def _conlleval(self) -> list[str]:
         all_, accuracy = self.total, 100 * self.scores["label-accuracy"]
@@ -101,8 +101,8 @@ class Measures:
         return [first, _row(f"accuracy: {accuracy:6.2f}%", all_, 0).replace("%:", "%;", 1), *rows]
 
 
-def _row(name: str, one: ClassCounts, width: int) -> str:
-    values = f"precision: {100 * one.precision:6.2f}%; recall: {100 * one.recall:6.2f}%; FB1: {100 * one.f1:6.2f}"
+def _row(name: str, one: ClassCounts, width: int, f1: str = "FB1") -> str:
+    values = f"precision: {100 * one.precision:6.2f}%; recall: {100 * one.recall:6.2f}%; {f1}: {100 * one.f1:6.2f}"
     return f"{name:>{width}}: {values}"
 
 

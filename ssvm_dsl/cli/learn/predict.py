@@ -80,7 +80,14 @@ def predictions(loaded: LoadedModel, data: LabelledData, args: Namespace) -> Any
         found = loaded.estimator.predict(data.X, time_limit=args.time_limit)
     for one in told:
         complain(f"warning: {one.message}")
-    return found
+    return found if data.settings.format == "jsonl" else [_by_position(one) for one in found]
+
+
+def _by_position(labels: Any) -> Any:
+    """Return segments as a label of each position, which is what all formats but ``jsonl`` hold."""
+    if not isinstance(labels, list) or not all(isinstance(one, tuple) for one in labels):
+        return labels
+    return [name for start, end, name in labels for _ in range(start, end)]
 
 
 COMMAND = Subcommand("predict", "label new data with a saved model", run, arguments)

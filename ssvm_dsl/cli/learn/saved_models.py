@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import Any
 
 from ssvm_dsl.cli.data.examples import DataSettings
 from ssvm_dsl.cli.learn.ready import READY, ready_class
-from ssvm_dsl.errors import FileFormatError
+from ssvm_dsl.errors import FileFormatError, OptionError
 from ssvm_dsl.io.model_file import SavedModel, read_model, write_model
 from ssvm_dsl.learning.estimators.check_parameters import check_path
 from ssvm_dsl.learning.estimators.saved import from_saved, to_saved
@@ -47,12 +49,18 @@ def load_model(path: str | Path, trusted: Iterable[str]) -> LoadedModel:
     FileFormatError
         It is no saved model, or what it says of its data is not understood.
     OptionError
-        It calls functions that are not trusted.
+        It calls functions that are not trusted, or that cannot be imported; the current folder is on the path.
     """
-    saved = read_model(Path(path))
+    saved, functions = read_model(Path(path)), list(trusted)
     name, settings = _origin(saved, path)
     kind = ready_class(name) if name in READY else _kind(saved)
-    return LoadedModel(name, from_saved(kind, saved, path, list(trusted)), settings)
+    if functions and os.getcwd() not in sys.path:  # where the user's file is, as for python -m
+        sys.path.insert(0, os.getcwd())
+    try:
+        return LoadedModel(name, from_saved(kind, saved, path, functions), settings)
+    except OptionError as err:
+        err.add_note("on the command line: --trust MODULE:NAME for each function; modules are looked for here, too")
+        raise
 
 
 def _origin(saved: SavedModel, path: str | Path) -> tuple[str, DataSettings | None]:

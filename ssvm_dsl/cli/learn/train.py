@@ -45,8 +45,10 @@ def run(args: Namespace) -> int:
         if place is not None:
             require_place(place, f"--{option}", inputs)
     settings = settings_of(args, args.data, several=args.model == "multi-label")
-    begin = perf_counter()
     made = training_model(args.model, args, _known(settings))
+    if made.inputs:
+        made.estimator.model.to_json()  # complains before training of functions that have no import path
+    begin = perf_counter()
     data = read_data(args.data, _with_inputs(settings, made.inputs))
     held_out = None if args.validation is None else read_data(args.validation, data.settings)
     seconds = perf_counter() - begin
