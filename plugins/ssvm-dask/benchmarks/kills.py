@@ -17,9 +17,11 @@ import signal
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
+from distributed import Client, LocalCluster
 from rich.console import Console
 from tagging import model_of, part_of
 
@@ -42,9 +44,9 @@ def workers_here(named: bytes) -> list[int]:
     """Return the processes below this one whose command line has something in it."""
     found, waiting = [], [os.getpid()]
     while waiting:
-        children = Path(f"/proc/{(pid := waiting.pop())}/task/{pid}/children")
+        threads = Path(f"/proc/{waiting.pop()}/task")  # each thread has children of its own
         try:
-            below = [int(one) for one in children.read_text().split()]
+            below = [int(one) for thread in threads.iterdir() for one in (thread / "children").read_text().split()]
             found += [one for one in below if named in Path(f"/proc/{one}/cmdline").read_bytes()]
         except OSError:
             continue
@@ -72,8 +74,7 @@ class Killer(threading.Thread):
 def fitted(executor: str) -> np.ndarray:
     """Return the weights of a fit of about a hundred calls."""
     data = PartitionedDataset([(seed, 300, 40) for seed in range(4)], slow_part)
-    options = {} if executor == "stream" else {"workers": 2}
-    options |= {"open": 4} if executor == "stream" else {}
+    options = {"stream": {"open": 4}, "processes": {"workers": 2}, "dask": {}}[executor]
     asked = {"risk": "log", "trainer": "lbfgs", "lam": 1e-4, "tol": 1e-9}
     return StructuredSVM(model_of(40), **asked, executor=executor, executor_options=options).fit(data).coef_
 
@@ -84,6 +85,15 @@ def main() -> None:
     parser.add_argument("executor", nargs="?", choices=("dask", "processes"), default="dask")
     parser.add_argument("--kills", type=int, default=20)
     asked, console = parser.parse_args(), Console()
+    with ExitStack() as cluster:
+        if asked.executor == "dask":  # it is up before anything is killed: Dask itself does not start without a worker
+            made = cluster.enter_context(LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None))
+            cluster.enter_context(Client(made))
+        _kill_and_compare(asked, console)
+
+
+def _kill_and_compare(asked: argparse.Namespace, console: Console) -> None:
+    """Fit until there were enough kills; exit with 1 where weights differ."""
     named = b"spawn_main" if asked.executor == "dask" else b"popen_loky"
     wanted, kills, fits = fitted("stream"), 0, 0
     while kills < asked.kills:
