@@ -28,10 +28,15 @@ from tagging import model_of, part_of
 from ssvm_dsl import PartitionedDataset, StructuredSVM
 
 #: Seconds between two kills, at least and at most; after the last one of a fit, workers are left alone.
-BETWEEN = 0.5, 4.0
+BETWEEN = 0.2, 2.0
 
 #: Seconds after which a fit counts as hanging.
 HANGS = 600.0
+
+
+#: What is in the command lines of workers, and seconds after which one of Dask may be killed: a nanny gives up whose
+#: worker dies while it starts.
+DASK, LOKY, GROWN = b"spawn_main", b"popen_loky", 4.0
 
 
 def slow_part(what: tuple[int, int, int]) -> tuple[list, list]:
@@ -54,18 +59,27 @@ def workers_here(named: bytes) -> list[int]:
     return found
 
 
+def age(pid: int) -> float:
+    """Return how long a process has been there, in seconds; -1 where it is gone."""
+    try:
+        return time.time() - Path(f"/proc/{pid}").stat().st_ctime
+    except OSError:
+        return -1.0
+
+
 class Killer(threading.Thread):
     """Kills workers at random moments until it is told to stop."""
 
     def __init__(self, named: bytes, seed: int, most: int) -> None:
         super().__init__(daemon=True)
         self.named, self.random, self.most = named, np.random.default_rng(seed), most
+        self.grown = GROWN if named == DASK else 0.0
         self.over, self.n = threading.Event(), 0
 
     def run(self) -> None:
         """Kill."""
         while self.n < self.most and not self.over.wait(float(self.random.uniform(*BETWEEN))):
-            pids = workers_here(self.named)
+            pids = [pid for pid in workers_here(self.named) if age(pid) > self.grown]
             if pids:
                 os.kill(int(self.random.choice(pids)), signal.SIGKILL)
                 self.n += 1
@@ -94,7 +108,7 @@ def main() -> None:
 
 def _kill_and_compare(asked: argparse.Namespace, console: Console) -> None:
     """Fit until there were enough kills; exit with 1 where weights differ."""
-    named = b"spawn_main" if asked.executor == "dask" else b"popen_loky"
+    named = DASK if asked.executor == "dask" else LOKY
     wanted, kills, fits = fitted("stream"), 0, 0
     while kills < asked.kills:
         killer = Killer(named, fits, min(4, asked.kills - kills))

@@ -173,8 +173,7 @@ class DaskExecutor:
 
         Dask asks for a result whose worker is gone again, on that worker, and waits for ever.
         """
-        coroutine = self._client.gather(future, direct=True, asynchronous=True)
-        fetching = asyncio.run_coroutine_threadsafe(coroutine, self._client.loop.asyncio_loop)
+        fetching = self._fetching(future)
         while True:
             try:
                 return fetching.result(LOOK)
@@ -184,6 +183,11 @@ class DaskExecutor:
                     future.cancel(force=True)
                     return _LOST
 
+    def _fetching(self, future: Any) -> Any:
+        """Begin to fetch an answer from its worker."""
+        coroutine = self._client.gather(future, direct=True, asynchronous=True)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._client.loop.asyncio_loop)
+
     def _is_there(self, worker: str) -> bool:
         """Whether the scheduler has a worker."""
         return worker in self._client.scheduler_info(n_workers=-1)["workers"]
@@ -191,7 +195,13 @@ class DaskExecutor:
     def _take_the_rest(self, asked: dict[int, Any], found: list[Any]) -> None:
         """Take the answers that are there, and ask for no more."""
         done = {place: one for place, one in asked.items() if found[place] is None and one.status == "finished"}
-        for place, answered in zip(done, self._client.gather(list(done.values()), errors="skip"), strict=False):
+        for place, future in done.items():
+            fetching = self._fetching(future)
+            try:
+                answered = fetching.result(GRACE)
+            except Exception:  # late, or lost meanwhile: that time is up is what is told
+                fetching.cancel()
+                continue
             found[place] = None if isinstance(answered, NotOpen) else answered
         self._client.cancel([one for place, one in asked.items() if place not in done], force=True)
 
