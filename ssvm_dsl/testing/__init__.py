@@ -1,8 +1,9 @@
 """For authors of plug-ins: the conformance kits, problems to try, and answers of installed backends to compare with.
 
-``check_backend("my-backend")``, ``check_trainer("my-trainer")``, ``check_constraint("my-kind")`` and
-``check_bridge("my-bridge")`` run the kits; the pytest fixtures ``backend_conformance``, ``trainer_conformance``,
-``constraint_conformance`` and ``bridge_conformance`` do so in a test.
+``check_backend("my-backend")``, ``check_trainer("my-trainer")``, ``check_constraint("my-kind")``,
+``check_bridge("my-bridge")`` and ``check_executor("my-executor")`` run the kits; the pytest fixtures
+``backend_conformance``, ``trainer_conformance``, ``constraint_conformance``, ``bridge_conformance`` and
+``executor_conformance`` do so in a test.
 ``check_output_space(space)`` compares an output space for training by counting with enumeration.
 ``training_problem`` and ``make_trainer`` give what a fit puts together, to run a trainer by hand.
 """
@@ -22,6 +23,7 @@ _HOMES = {
     "ssvm_dsl.testing.corner_cases": ("catalogue",),
     "ssvm_dsl.testing.output_spaces": ("check_output_space",),
     "ssvm_dsl.testing.custom_oracles": ("check_oracle",),
+    "ssvm_dsl.testing.executors.conformance": ("check_executor",),
     "ssvm_dsl.testing.trainers.conformance": ("check_trainer",),
     "ssvm_dsl.testing.training": ("make_trainer", "training_problem"),
     "ssvm_dsl.testing.problems": ("Problem", "Recipe", "Scores", "random_recipe", "seeded"),
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.testing.constraints.problems import kind_problem as kind_problem
     from ssvm_dsl.testing.corner_cases import catalogue as catalogue
     from ssvm_dsl.testing.custom_oracles import check_oracle as check_oracle
+    from ssvm_dsl.testing.executors.conformance import check_executor as check_executor
     from ssvm_dsl.testing.output_spaces import check_output_space as check_output_space
     from ssvm_dsl.testing.problems import Problem as Problem
     from ssvm_dsl.testing.problems import Recipe as Recipe

@@ -19,6 +19,7 @@ BACKEND = {"check": ("need",), "open": ("program", "options")}
 SESSION = {"solve": ("question",)}
 EXAMPLE_SESSION = {"answer": ("example", "clock", "warm")}
 TRAINER = {"steps": ("problem", "stop", "start")}
+EXECUTOR = {"start": ("shards",), "run": ("function", "calls"), "close": ()}
 CONSTRAINT = {"violated": ("group", "true"), "rows": ("group", "k"), "problem": ("rng",)}
 BRIDGE = {"check": ("example",), "lower": ("example",)}
 

@@ -78,6 +78,20 @@ def bridge_conformance() -> Conformance:
     return _failing(check_bridge)
 
 
+@pytest.fixture
+def executor_conformance() -> Conformance:
+    """Return a function that checks an executor and fails the test unless all is well.
+
+    Examples
+    --------
+    >>> def test_my_executor(executor_conformance):
+    ...     executor_conformance("my-executor", options={"workers": 2})
+    """
+    from ssvm_dsl.testing import check_executor
+
+    return _failing(check_executor)
+
+
 def _failing(check: Callable[..., ConformanceReport]) -> Conformance:
     """Return a kit that fails the test unless all is well."""
 

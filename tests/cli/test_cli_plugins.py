@@ -12,6 +12,7 @@ from foreign import BROKEN, LAZY, LOUD, NEEDY, distribution, inside, ssvm
 
 from ssvm_dsl.cli.plugins.backend_template import FILES
 from ssvm_dsl.cli.plugins.command_template import COMMAND_FILES
+from ssvm_dsl.cli.plugins.executor_template import EXECUTOR_FILES
 from ssvm_dsl.cli.plugins.trainer_template import TRAINER_FILES
 from ssvm_dsl.learning.risks.kinds import risks
 
@@ -294,6 +295,17 @@ def test_new_writes_a_trainer_that_installs_offline_and_passes_the_kit(capsys, t
     done = ssvm(str(folder / "tests"), "-q", "-p", "no:cacheprovider", path=target, command=("-m", "pytest"))
     assert done.returncode == 0, done.stdout
     assert "setuptools>=61" in (folder / "pyproject.toml").read_text()
+
+
+def test_new_writes_an_executor_that_installs_offline_and_passes_the_kit(capsys, tmp_path):
+    status, out, _ = inside(capsys, "plugins", "new", "my-cluster", "--executor", "--dir", tmp_path)
+    assert (status, out.count("wrote ")) == (0, len(EXECUTOR_FILES))
+    folder, target = tmp_path / "my-cluster", tmp_path / "installed"
+    install = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index"]
+    done = subprocess.run([*install, "--target", target, folder], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    done = ssvm(str(folder / "tests"), "-q", "-p", "no:cacheprovider", path=target, command=("-m", "pytest"))
+    assert done.returncode == 0, done.stdout
 
 
 def test_new_writes_a_command_that_installs_and_runs(capsys, tmp_path):

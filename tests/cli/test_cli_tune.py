@@ -157,6 +157,18 @@ def test_the_table_tells_what_is_doubtful(here, capsys):
     assert "max_passes=1" in out
 
 
+def test_fits_run_where_an_executor_has_the_examples(here, capsys):
+    asked = ("words.py", "--grid", "C=0.1,1", "--grid", "trainer=bundle", "--grid", "tol=1e-4", "--folds", "2")
+    one = tune(capsys, *asked)
+    other = tune(capsys, *asked, "--executor", "stream", "--executor-options", "shards=2")
+    assert [entry["parameters"]["executor"] for entry in other["grid"]] == ["stream"] * 2
+    means = [[entry["mean"] for entry in found["grid"]] for found in (one, other)]
+    assert means[1] == pytest.approx(means[0], abs=0.1)
+    status, _, err = inside(capsys, "tune", "words.py", "--executor-options", "shards=2")
+    assert status == 2
+    assert "name it with --executor" in err
+
+
 def test_kept_fits_are_not_made_again(here, capsys):
     asked = ("words.py:Word", *GRID, "--folds", "2", "--results", "fits.npz")
     first = tune(capsys, *asked)

@@ -130,6 +130,10 @@ def test_a_limit_of_time_reaches_the_workers(cluster):
     assert svm.report_.certified
 
 
+def test_conformance(cluster, executor_conformance):
+    executor_conformance("dask")
+
+
 def test_errors_of_workers_are_the_users(cluster):
     X, Y = tagged(1)
     with pytest.raises(DataError, match="example 4"):

@@ -18,16 +18,15 @@ def arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``ssvm plugins check``."""
     text = "what to check: see `ssvm plugins list`; or as plans name it, A through B"
     parser.add_argument("name", nargs="+", metavar="NAME", help=text)
-    parser.add_argument(
-        "--problems", type=positive_int, default=40, metavar="N", help="random problems, not for trainers (default: 40)"
-    )
+    text = "random problems, for backends, constraints and bridges (default: 40)"
+    parser.add_argument("--problems", type=positive_int, default=40, metavar="N", help=text)
     parser.add_argument("--seed", type=int, default=0, help="another seed, other problems (default: %(default)s)")
     parser.add_argument("--only", action="append", default=[], metavar="CHECK", help="run this check (may be repeated)")
     add_json(parser)
 
 
 def run(args: Namespace) -> int:
-    """Check the backend, trainer, kind of constraints and bridge of that name; the exit status is 1 when one fails.
+    """Check the backend, trainer, kind of constraints, bridge and executor of that name; exit status 1 when one fails.
 
     Of a backend with bridges, as plans name it (``junction-tree through spaced-to-pairs``), each is checked.
     """
@@ -48,17 +47,18 @@ def _kits(args: Namespace, name: str) -> dict[str, Callable[..., ConformanceRepo
     from ssvm_dsl.cli.plugins.describe import find_all
     from ssvm_dsl.errors import PluginError
     from ssvm_dsl.registry import registry
-    from ssvm_dsl.testing import check_backend, check_bridge, check_constraint, check_trainer
+    from ssvm_dsl.testing import check_backend, check_bridge, check_constraint, check_executor, check_trainer
 
     kits: dict[str, Callable[..., ConformanceReport]] = {
         "backend": partial(check_backend, n_problems=args.problems),
         "bridge": partial(check_bridge, n_problems=args.problems),
         "constraint": partial(check_constraint, n_problems=args.problems),
+        "executor": check_executor,
         "trainer": check_trainer,
     }
     kinds = sorted({facts["kind"] for facts in find_all(name, registry())})
     if not kits.keys() & set(kinds):
-        what = "the conformance kits check backends, trainers, kinds of constraints and bridges"
+        what = "the conformance kits check backends, trainers, kinds of constraints, bridges and executors"
         raise PluginError(f"{what}; '{name}' is a {', '.join(kinds)}")
     return {kind: kits[kind] for kind in kinds if kind in kits}
 

@@ -20,6 +20,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="name of the plug-in and of its package, e.g. my-solver")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--trainer", action="store_true", help="write a trainer (default: a backend)")
+    which.add_argument("--executor", action="store_true", help="write an executor of training on shards")
     which.add_argument("--command", action="store_true", help="write a subcommand of ssvm")
     parser.add_argument(
         "--dir", type=Path, default=Path(), metavar="DIR", help="where to put the folder NAME (default: here)"
@@ -29,7 +30,7 @@ def arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Write the package and say what to do next."""
     folder = args.dir / args.name
-    kind = next((kind for kind in ("trainer", "command") if getattr(args, kind)), "backend")
+    kind = next((kind for kind in ("trainer", "executor", "command") if getattr(args, kind)), "backend")
     check_name(args.name, folder, kind)
     written = write_package(args.name, folder, kind)
     screen = console()
@@ -53,13 +54,14 @@ def check_name(name: str, folder: Path, kind: str) -> None:
     """
     from ssvm_dsl.errors import OptionError
     from ssvm_dsl.plugin_api.hosting.check_spec import CORE_COMMANDS
-    from ssvm_dsl.plugin_api.specs import BackendSpec, CommandSpec, Spec, TrainerSpec
+    from ssvm_dsl.plugin_api.specs import BackendSpec, CommandSpec, ExecutorSpec, Spec, TrainerSpec
     from ssvm_dsl.registry import registry
 
     module = module_name(name)
     if not NAME.fullmatch(name):
         raise OptionError(f"NAME: lower-case words joined by hyphens, e.g. my-solver, got {name!r}")
-    kinds: dict[str, type[Spec]] = {"backend": BackendSpec, "trainer": TrainerSpec, "command": CommandSpec}
+    kinds: dict[str, type[Spec]] = {"backend": BackendSpec, "trainer": TrainerSpec}
+    kinds |= {"executor": ExecutorSpec, "command": CommandSpec}
     taken = {spec.name for spec in registry().specs(kinds[kind])}
     if name in taken or (kind == "command" and name in CORE_COMMANDS):
         raise OptionError(f"there is a {kind} '{name}' already; choose another name")
@@ -84,12 +86,14 @@ def write_package(name: str, folder: Path, kind: str) -> list[Path]:
     """
     from ssvm_dsl.cli.plugins.backend_template import FILES
     from ssvm_dsl.cli.plugins.command_template import COMMAND_FILES
+    from ssvm_dsl.cli.plugins.executor_template import EXECUTOR_FILES
     from ssvm_dsl.cli.plugins.trainer_template import TRAINER_FILES
     from ssvm_dsl.errors import OptionError
 
     what, files = {
         "backend": ("The inference backend", FILES),
         "trainer": ("The trainer", TRAINER_FILES),
+        "executor": ("The executor", EXECUTOR_FILES),
         "command": ("The command", COMMAND_FILES),
     }[kind]
     words = {"{name}": name, "{module}": module_name(name), "{what}": what}
@@ -107,4 +111,4 @@ def write_package(name: str, folder: Path, kind: str) -> list[Path]:
     return written
 
 
-COMMAND = Subcommand("new", "write a package with a backend, trainer or command that works", run, arguments)
+COMMAND = Subcommand("new", "write a package with a backend, trainer, executor or command that works", run, arguments)

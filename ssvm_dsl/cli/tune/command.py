@@ -36,6 +36,11 @@ def arguments(parser: ArgumentParser) -> None:
         help="values of a parameter, all combinations are tried; a single one sets it; trainer_options.keep=2,4 is an "
         "option of the trainer (default: C=0.001,0.01,0.1,1)",
     )  # fmt: skip
+    parser.add_argument("--executor", metavar="NAME", help="train on shards of the examples: stream, processes, ...")
+    parser.add_argument(
+        "--executor-options", type=parse_grid, action="append", default=[], metavar="shards=4",
+        help="an option of the executor (ssvm plugins show NAME lists them; may be repeated)",
+    )  # fmt: skip
     parser.add_argument("--folds", type=_folds, default=5, metavar="K", help="number of folds (default: %(default)s)")
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--groups", metavar="NAME", help="a variable of FILE: examples of one group stay in one fold")
@@ -80,7 +85,7 @@ def run(args: Namespace) -> int:
 
     begin = perf_counter()
     source = read_source(args.place, args.data, args.groups, args.scoring, args.seed, args)
-    grid = combinations(check_grid(source.estimator, _grid(args.grid), source.declared))
+    grid = combinations(check_grid(source.estimator, _grid([*args.grid, *_executor(args)]), source.declared))
     shuffled = args.seed if args.shuffle else None
     folds = make_folds(size_of(source.data[0]), args.folds, source.groups, shuffled)
     plan = TuningPlan(grid, folds, source.groups, shuffled, args.nested)
@@ -117,6 +122,18 @@ def _save(model: Any, source: TuningSource, args: Namespace) -> None:
         model.save(args.save)
     else:
         save_model(args.save, args.place, model, source.settings)
+
+
+def _executor(args: Namespace) -> list[tuple[str, tuple[Any, ...]]]:
+    """Return the executor and its options as what sets parameters; refuse options without an executor."""
+    from ssvm_dsl.errors import OptionError
+
+    options = [(f"executor_options.{name}", values) for name, values in args.executor_options]
+    if args.executor is None:
+        if options and not any(name == "executor" for name, _ in args.grid):
+            raise OptionError("--executor-options: these are of an executor; name it with --executor")
+        return options
+    return [("executor", (args.executor,)), *options]
 
 
 def _grid(given: Sequence[tuple[str, tuple[Any, ...]]]) -> dict[str, tuple[Any, ...]]:

@@ -11,6 +11,7 @@ lost to others.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Sequence
 from time import monotonic, sleep
@@ -41,6 +42,9 @@ GRACE = 0.05
 
 #: How often the shards of one call are given to other workers.
 ATTEMPTS = 5
+
+#: Stands for an answer whose worker is gone.
+_LOST = object()
 
 Call = tuple[int, tuple[Any, ...]]
 
@@ -154,20 +158,50 @@ class DaskExecutor:
                 self._take_the_rest(asked, found)
                 err.found = found
                 raise
-            if not there:
+            answered = self._fetched(future, self._home[calls[place][0]]) if there else _LOST
+            if answered is _LOST:
                 lost.append(place)
                 continue
-            answered = self._client.gather(future, direct=True)
             if isinstance(answered, NotOpen):
                 missing.append(place)
             else:
                 found[place] = answered
         return lost, missing
 
+    def _fetched(self, future: Any, worker: str) -> Any:
+        """Return an answer from its worker; ``_LOST`` where that is gone meanwhile.
+
+        Dask asks for a result whose worker is gone again, on that worker, and waits for ever.
+        """
+        fetching = self._fetching(future)
+        while True:
+            try:
+                return fetching.result(LOOK)
+            except TimeoutError:
+                if not self._is_there(worker):
+                    fetching.cancel()
+                    future.cancel(force=True)
+                    return _LOST
+
+    def _fetching(self, future: Any) -> Any:
+        """Begin to fetch an answer from its worker."""
+        coroutine = self._client.gather(future, direct=True, asynchronous=True)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._client.loop.asyncio_loop)
+
+    def _is_there(self, worker: str) -> bool:
+        """Whether the scheduler has a worker."""
+        return worker in self._client.scheduler_info(n_workers=-1)["workers"]
+
     def _take_the_rest(self, asked: dict[int, Any], found: list[Any]) -> None:
         """Take the answers that are there, and ask for no more."""
         done = {place: one for place, one in asked.items() if found[place] is None and one.status == "finished"}
-        for place, answered in zip(done, self._client.gather(list(done.values()), errors="skip"), strict=False):
+        for place, future in done.items():
+            fetching = self._fetching(future)
+            try:
+                answered = fetching.result(GRACE)
+            except Exception:  # late, or lost meanwhile: that time is up is what is told
+                fetching.cancel()
+                continue
             found[place] = None if isinstance(answered, NotOpen) else answered
         self._client.cancel([one for place, one in asked.items() if place not in done], force=True)
 
@@ -180,7 +214,7 @@ class DaskExecutor:
                 error = future.exception(timeout=min(LOOK, time_left() + GRACE))
             except TimeoutError:
                 pause()
-                if worker not in self._client.scheduler_info(n_workers=-1)["workers"]:
+                if not self._is_there(worker):
                     future.cancel(force=True)
                     return False
                 continue
@@ -190,7 +224,7 @@ class DaskExecutor:
                 return False
             if error is not None:
                 raise error
-            return worker in self._client.scheduler_info(n_workers=-1)["workers"]
+            return self._is_there(worker)
 
 
 def _client(address: str | None, workers: int | None, patience: float) -> tuple[Any, list[Any]]:

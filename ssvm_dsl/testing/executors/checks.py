@@ -1,0 +1,245 @@
+"""The checks of the conformance kit for executors: each looks at one promise.
+
+A check gets an :class:`ExecutorTrial` and raises :class:`~ssvm_dsl.testing.report.Complaint`; any other exception is
+the executor's and counts as a failure too.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from ssvm_dsl.errors import DataError, OutOfTime
+from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.learning.estimators.svm import StructuredSVM
+from ssvm_dsl.learning.shards.fit import Strength, shard_problem
+from ssvm_dsl.learning.shards.parts import PartitionedDataset
+from ssvm_dsl.pausing import within
+from ssvm_dsl.plugin_api import ExecutorSpec, ShardExecutor
+from ssvm_dsl.testing.executors.shards import (
+    NumberShard,
+    OpenNumbers,
+    Tagger,
+    after,
+    lost_once,
+    refused,
+    scaled,
+    sentences,
+    times_asked,
+)
+from ssvm_dsl.testing.kit import NotForThisCase, Rule
+from ssvm_dsl.testing.report import Complaint
+
+#: Seconds that the calls of the check of limits have, how many there are, and what each takes.
+LIMIT, MANY, EACH = 0.4, 60, 0.1
+
+#: Seconds that they may be late.
+LATE = 1.0
+
+
+@dataclass(eq=False)
+class ExecutorTrial:
+    """An executor before some shards.
+
+    Parameters
+    ----------
+    spec : ExecutorSpec
+    executor : ShardExecutor
+    make : callable
+        Makes another one.
+    n_shards, seed : int
+    """
+
+    spec: ExecutorSpec
+    executor: ShardExecutor
+    make: Callable[[], ShardExecutor]
+    n_shards: int
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """How the case can be made again."""
+        return f"{self.n_shards} shards, seed {self.seed}"
+
+    def shards(self, n: int | None = None, broken: tuple[int, ...] = ()) -> list[NumberShard]:
+        """Return new shards."""
+        call, n = uuid4().hex, self.n_shards if n is None else n
+        return [NumberShard(f"{call}/{number}", self.seed + number, number in broken) for number in range(n)]
+
+    def started(self, n: int | None = None) -> list[OpenNumbers]:
+        """Start new shards; return what they are when they are open."""
+        shards = self.shards(n)
+        self.executor.start(shards)
+        return [shard.open() for shard in shards]
+
+
+def size(trial: ExecutorTrial) -> None:
+    """Into how many shards a list is cut is a whole number."""
+    found: Any = trial.executor.n_shards
+    if not isinstance(found, int | np.integer) or found < 1:
+        raise Complaint(f"n_shards is {found!r}, expected how many shards a list is cut into: an int of at least 1")
+
+
+def order(trial: ExecutorTrial) -> None:
+    """Answers come in the order of the calls: of all shards, of some, of one several times, of none."""
+    local, n = trial.started(), trial.n_shards
+    for numbers in (list(range(n)), list(reversed(range(n))), [n - 1], [0, n - 1, 0], []):
+        given = [(float(place + 1), np.arange(5.0)) for place in range(len(numbers))]
+        found = trial.executor.run(scaled, list(zip(numbers, given, strict=True)))
+        wanted = [scaled(local[number], *more) for number, more in zip(numbers, given, strict=True)]
+        _same(found, wanted, f"run of shards {numbers}")
+
+
+def replaced(trial: ExecutorTrial) -> None:
+    """``start`` puts other shards in the place of those before."""
+    for n in (trial.n_shards, trial.n_shards + 1, 1):
+        local = trial.started(n)
+        found = trial.executor.run(scaled, [(number, (1.0, np.zeros(5))) for number in range(n)])
+        _same(found, [one.values for one in local], f"run after start of {n} shards")
+        trial.seed += 100
+
+
+def kept(trial: ExecutorTrial) -> None:
+    """Shards stay open from one call to the next."""
+    trial.started()
+    for asked in (1, 2, 3):
+        found = trial.executor.run(times_asked, [(number, ()) for number in range(trial.n_shards)])
+        if found != [asked] * trial.n_shards:
+            text = f"in call {asked}, shards had been asked {found} times since they were opened"
+            raise Complaint(f"{text}: they do not stay open; describe it with ExecutorSpec(keeps=False)")
+
+
+def errors(trial: ExecutorTrial) -> None:
+    """What a call raises, or opening a shard does, is raised by ``run``: the first in order."""
+    trial.started()
+    calls = [(number, (f"call {number}",)) for number in range(trial.n_shards)]
+    _raises(lambda: trial.executor.run(refused, calls), "call 0")
+    last = trial.n_shards - 1
+    trial.executor.start(trial.shards(broken=(last,)))
+    asked = [(number, (1.0, np.zeros(5))) for number in range(trial.n_shards)]
+    _raises(lambda: trial.executor.run(scaled, asked), f"shard {trial.seed + last}")
+    local = trial.started()  # and it goes on
+    _same(trial.executor.run(scaled, asked), [one.values for one in local], "run after an error")
+
+
+def limits(trial: ExecutorTrial) -> None:
+    """Calls end with the call at hand, and tell what was found."""
+    local = trial.started(MANY)
+    trial.executor.run(after, [(0, (0.0,))])  # workers are there
+    begin = perf_counter()
+    try:
+        with within(Deadline(LIMIT)):
+            trial.executor.run(after, [(number, (EACH,)) for number in range(MANY)])
+    except OutOfTime as err:
+        late, found = perf_counter() - begin - LIMIT, list(err.found)
+    else:
+        if perf_counter() - begin > LIMIT + LATE:
+            raise Complaint(f"run took {perf_counter() - begin:.1f} s where time_left() was {LIMIT} s: raise OutOfTime")
+        raise NotForThisCase
+    if late > LATE:
+        raise Complaint(f"run raised OutOfTime {late:.1f} s after the end of the call at hand")
+    if len(found) != MANY:
+        raise Complaint(f"OutOfTime.found has {len(found)} entries for {MANY} calls: one for each, None without answer")
+    wrong = [n for n, one in enumerate(found) if one is not None and one != local[n].values[0]]
+    if wrong:
+        raise Complaint(f"OutOfTime.found[{wrong[0]}] is {found[wrong[0]]!r}, expected {local[wrong[0]].values[0]!r}")
+    if all(one is None for one in found):
+        raise Complaint("OutOfTime.found holds none of the answers that were there in time")
+
+
+def lost(trial: ExecutorTrial) -> None:
+    """A worker that is lost is replaced, and its calls are repeated."""
+    local = trial.started()
+    with tempfile.TemporaryDirectory() as folder:
+        given = (os.getpid(), str(Path(folder) / "lost"))
+        found = trial.executor.run(lost_once, [(number, given) for number in range(trial.n_shards)])
+    if all(one is None for one in found):
+        raise NotForThisCase  # all shards are in this process
+    _same(found, [one.values for one in local], "run whose worker was lost")
+
+
+def sums(trial: ExecutorTrial) -> None:
+    """Sums of a training problem over shards are those of the shards in this process, to the last bit."""
+    data = PartitionedDataset(list(range(trial.n_shards)), sentences)
+    svm = StructuredSVM(Tagger, lam=0.1)
+    parts = [data.part(number) for number in range(trial.n_shards)]
+    given: Any = (parts, svm._worker(), Tagger.declaration, Strength(1.0, 0.1, None))
+    problem, _ = shard_problem(trial.executor, *given)
+    here, _ = shard_problem(_Here(), *given)
+    w = np.random.default_rng(trial.seed).normal(size=problem.dim)
+    found, wanted = problem.gradient(w), here.gradient(w)
+    _same([found.value, found.vector], [wanted.value, wanted.vector], "sums over the shards of a fit")
+
+
+def closes(trial: ExecutorTrial) -> None:
+    """``close`` may be called twice, and before anything was started; another one works then."""
+    one = trial.make()
+    one.close()
+    one.close()
+    other = trial.make()
+    try:
+        shards = trial.shards(1)
+        other.start(shards)
+        found = other.run(scaled, [(0, (1.0, np.zeros(5)))])
+    finally:
+        other.close()
+    _same(found, [shards[0].open().values], "run of another executor after close")
+
+
+class _Here:
+    """All shards in this process."""
+
+    n_shards = 1
+
+    def start(self, shards: Any) -> None:
+        """Open shards."""
+        self.opened = [shard.open() for shard in shards]
+
+    def run(self, function: Any, calls: Any) -> list[Any]:
+        """Ask them."""
+        return [function(self.opened[number], *given) for number, given in calls]
+
+    def close(self) -> None:
+        """Forget them."""
+
+
+def _raises(run: Callable[[], object], named: str) -> None:
+    """Refuse a run that does not raise the error about something."""
+    try:
+        found = run()
+    except DataError as err:
+        if named not in str(err):
+            raise Complaint(f"run raised '{err}', expected the first error in order, about {named}") from None
+    else:
+        raise Complaint(f"run returned {found!r}, expected that it raises the DataError about {named}")
+
+
+def _same(found: Any, wanted: list[Any], what: str) -> None:
+    """Refuse answers that are not those of this process."""
+    if not isinstance(found, list) or len(found) != len(wanted):
+        raise Complaint(f"{what} returned {found!r}, expected a list of {len(wanted)} answers")
+    for number, (one, other) in enumerate(zip(found, wanted, strict=True)):
+        if not np.array_equal(one, other):
+            raise Complaint(f"{what}: answer {number} is {one!r}, expected {other!r}")
+
+
+#: All checks, in the order of the report.
+EXECUTOR_RULES = (
+    Rule[ExecutorSpec, ExecutorTrial]("number of shards", size),
+    Rule[ExecutorSpec, ExecutorTrial]("order", order),
+    Rule[ExecutorSpec, ExecutorTrial]("other shards", replaced),
+    Rule[ExecutorSpec, ExecutorTrial]("shards stay open", kept, lambda spec: spec.keeps),
+    Rule[ExecutorSpec, ExecutorTrial]("errors", errors),
+    Rule[ExecutorSpec, ExecutorTrial]("sums of a fit", sums),
+    Rule[ExecutorSpec, ExecutorTrial]("limits", limits, once=True, optional=True),
+    Rule[ExecutorSpec, ExecutorTrial]("lost workers", lost, optional=True),
+    Rule[ExecutorSpec, ExecutorTrial]("close", closes, once=True),
+)
