@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ssvm_dsl.inference.planning.plans import Plan
-from ssvm_dsl.io.atomic import write_lines
-from ssvm_dsl.io.regular_file import as_path
 from ssvm_dsl.learning.driver.progress import Progress, relative
 from ssvm_dsl.learning.driver.validation import scores_of
 from ssvm_dsl.learning.objective import RegularizedRisk, lam_of
@@ -358,13 +355,6 @@ class FitReport:
         from ssvm_dsl.report.tables import html_table
 
         return html_table("fit", self.rows())
-
-    def to_html(self, path: str | Path) -> None:
-        """Write a page of HTML: the certificate, the plan and the training curves; ``svm.write_page`` has more."""
-        from ssvm_dsl.report.page import fit_sections, html_page
-
-        page = html_page(f"Fit by {self.trainer}", list(fit_sections(self)))
-        write_lines(as_path(path, "to_html"), page.splitlines())
 
 
 def eta_of(estimate: float, upper: float, regularizer: float) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,6 @@ from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import DataError, KeywordError, OptionError
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planning.planner import AUTO
-from ssvm_dsl.io.atomic import write_lines
-from ssvm_dsl.io.regular_file import as_path
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.fit import Callback
 from ssvm_dsl.learning.estimators.check_parameters import check_labels, check_loss
@@ -321,32 +318,6 @@ class StructuredSVM(ShardedFit, ClassScores):
     ) -> Any:
         """Return the labels with the unknown ones predicted: ``predict(X, given=Y)``."""
         return self._labellings(X, time_limit, given=_given(Y, "complete"), on_missing=on_missing)
-
-    def write_page(self, path: str | Path, X: Sequence[Any] | None = None, Y: Sequence[Any] | None = None) -> None:
-        """Write a page of HTML: the model, the certificate, the weights, and which examples are predicted wrongly.
-
-        One file, with pictures inside it, that needs no network.
-
-        Parameters
-        ----------
-        path : str or Path
-        X, Y : lists, optional
-            Examples and their labels, e.g. held-out ones.
-
-        Raises
-        ------
-        OptionError
-            There is no matplotlib, or X without Y.
-        """
-        from ssvm_dsl.insight.report_sections import report_sections
-        from ssvm_dsl.report.page import html_page
-
-        self._check_fitted()
-        if (X is None) != (Y is None):
-            raise OptionError("write_page: pass X and Y, or neither")
-        where, found = as_path(path, "write_page"), None if X is None else self._labellings(X, None)
-        sections = list(report_sections(self, X, self._labels(Y), found))
-        write_lines(where, html_page(f"{type(self).__name__}: {self.model.__name__}", sections).splitlines())
 
     def score(
         self, X: Sequence[Any] | PartitionedDataset, Y: Sequence[Any] | None = None, sample_weight: Any = None, *,
