@@ -260,7 +260,7 @@ def test_programs_with_factors_of_any_arity(seed):
 
 def test_a_hub_does_not_keep_the_order_from_the_clock(monkeypatch):
     n, looks = 20_001, []
-    monkeypatch.setattr(orders, "pause", lambda: looks.append(1))
+    monkeypatch.setattr(orders, "pause", lambda ahead=0.0: looks.append(1))
     found = order_of(n, [(0, v) for v in range(1, n)] + [(v, v + 1) for v in range(1, n - 1)])
     assert (found.complete, found.width, len(found.order)) == (True, 2, n)
     assert len(looks) > 10  # all neighbours of the hub are looked at for each of them
