@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from ssvm_dsl.cli import demo, warm, weights
+from ssvm_dsl.cli import demo, report, warm, weights
 from ssvm_dsl.cli.command import Parser, Subcommand, add_commands, add_flags
 from ssvm_dsl.cli.explain import command as explain
 from ssvm_dsl.cli.plugins import command as plugins
@@ -23,6 +23,7 @@ from ssvm_dsl.version import __version__
 #: The commands of the core; those of plug-ins come behind.
 COMMANDS = (
     *(demo.COMMAND, explain.COMMAND, tune.COMMAND, solve.COMMAND, warm.COMMAND, weights.COMMAND),
+    report.COMMAND,
     plugins.COMMAND,
 )
 

@@ -115,10 +115,11 @@ class Explanation:
         found = _NamedSums()
         for template in self.templates:
             terms, factor = template.terms, self._factor(template)
-            for number in np.unique(terms.feature).tolist():
+            order = np.argsort(terms.feature, kind="stable")
+            numbers, starts = np.unique(terms.feature[order], return_index=True)
+            for number, scores in zip(numbers.tolist(), np.split(terms.score[order], starts[1:]), strict=True):
                 feature = self.names.feature(template.name, number)
-                name = factor if feature is None else f"{factor}: {feature}"
-                found.add(name, terms.score[terms.feature == number])
+                found.add(factor if feature is None else f"{factor}: {feature}", scores)
         return found.total()
 
     def _by_position(self) -> dict[str, float]:
@@ -209,7 +210,7 @@ class Explanation:
         return plain_table(self.summary(), *self._shown())
 
     def _repr_html_(self) -> str:
-        from ssvm_dsl.report.tables import html_grid
+        from ssvm_dsl.notebook_tables import html_grid
 
         return html_grid(self.summary(), *self._shown(), note=self._rest())
 

@@ -56,6 +56,7 @@ from ssvm_dsl.learning.estimators.fitting.latent import (
 )
 from ssvm_dsl.learning.estimators.fitting.stream import Stream, check_weights
 from ssvm_dsl.learning.estimators.fitting.training_target import FitRequest, TargetOf, TrainingTarget
+from ssvm_dsl.learning.estimators.linked_report import LinkedReport
 from ssvm_dsl.learning.estimators.predictor import Predictor
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.objective import check_sample_weight, convention, l1_of, lam_of, regularized_risk
@@ -101,7 +102,7 @@ class Learner(Predictor):
     checkpoint: str | None
     checkpoint_seconds: float
     latent_options: Mapping[str, Any] | None
-    report_: FitReport
+    report_ = LinkedReport()
     _certificate: Certificate
 
     @classmethod
