@@ -12,6 +12,7 @@ _HOMES = {
     "ssvm_dsl.report.labellings": (
         *("plot_heads", "plot_label_maps", "plot_links", "plot_marginals", "plot_segments", "plot_transitions"),
     ),
+    "ssvm_dsl.report.parse_trees": ("plot_tree",),
     "ssvm_dsl.report.plots": (
         *("confusion_matrix", "plot_confusion", "plot_grid", "plot_path", "plot_training", "plot_weights"),
     ),
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.report.labellings import plot_marginals as plot_marginals
     from ssvm_dsl.report.labellings import plot_segments as plot_segments
     from ssvm_dsl.report.labellings import plot_transitions as plot_transitions
+    from ssvm_dsl.report.parse_trees import plot_tree as plot_tree
     from ssvm_dsl.report.plots import confusion_matrix as confusion_matrix
     from ssvm_dsl.report.plots import plot_confusion as plot_confusion
     from ssvm_dsl.report.plots import plot_grid as plot_grid

@@ -130,9 +130,11 @@ class Plan(Value):
         return best.plan(self.need, why, candidates, plugins.find(BackendSpec, best.name).resolve(None))
 
     def _repr_html_(self) -> str:
-        """Return the plan as notebooks show it: the choice, and every backend's verdict."""
-        rows = [[one.title, "fits" if one.ok else "no", "; ".join(one.reasons)] for one in self.candidates]
-        return html_grid(f"{self.title}: {self.reason}", ["backend", "", "why"], rows, note=f"asked for: {self.need}")
+        """Return the plan as notebooks show it: the choice, and what else fits."""
+        fitting = [[one.title, "; ".join(one.reasons)] for one in self.candidates if one.ok]
+        refused = len(self.candidates) - len(fitting)
+        note = f"asked for: {self.need}" + (f"; {refused} other backends do not fit" if refused else "")
+        return html_grid(f"{self.title}: {self.reason}", ["backends that fit", "remarks"], fitting, note=note)
 
     def summary(self) -> dict[str, Any]:
         """Return what is worth storing, as plain data."""

@@ -254,7 +254,7 @@ class FitReport:
         """
         svm = vars(self).get("_svm", lambda: None)()
         if svm is None:
-            raise OptionError("to_html: this report is apart from its estimator; call svm.to_html(path) of a fitted svm")
+            raise OptionError("to_html: the estimator of this report is gone; call svm.to_html(path) instead")
         svm.to_html(path, X, Y)
 
     def rows(self) -> list[tuple[str, str]]:

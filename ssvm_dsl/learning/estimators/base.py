@@ -24,7 +24,7 @@ from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.ir.need import Guarantee, Need, Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.learning.driver.certificate import Certificate, FitReport
+from ssvm_dsl.learning.driver.certificate import Certificate
 from ssvm_dsl.learning.driver.checkpoint import Checkpoint, fingerprint
 from ssvm_dsl.learning.driver.compile_ahead import compiling_ahead
 from ssvm_dsl.learning.driver.cost_estimate import CostEstimate, fit_cost_estimate, require_fit_memory

@@ -60,7 +60,8 @@ def chart(title: str, lines: Sequence[tuple[str, Curve]], log_y: bool) -> dict[s
     scales = " (logarithmic)" if log_y else ""
     return {
         "title": title + scales, "lines": drawn,
-        "legend": list(dict.fromkeys((one["kind"], one["name"]) for one in drawn)), "x_ticks": across.ticks(), "y_ticks": up.ticks(),
+        "legend": list(dict.fromkeys((one["kind"], one["name"]) for one in drawn)),
+        "x_ticks": across.ticks(), "y_ticks": up.ticks(),
         "x_name": "passes over the data" + (" (logarithmic)" if log_x else ""),
         "width": WIDTH, "height": HEIGHT, "left": LEFT, "bottom": HEIGHT - BELOW,
     }  # fmt: skip

@@ -6,6 +6,7 @@ Names of classes, features and files come from data: jinja2 escapes every text (
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from ssvm_dsl.io.atomic import write_atomically
 from ssvm_dsl.learning.estimators.weights import Weights
 from ssvm_dsl.learning.pages import sections
 from ssvm_dsl.learning.pages.drawing import model_boxes
-from ssvm_dsl.learning.pages.template import PAGE
 from ssvm_dsl.version import __version__
 
 #: Bytes of a page.
@@ -65,7 +65,7 @@ def model_page(model: Any, weights: Weights, report: Any, data: dict[str, Any] |
         "no_report": NO_REPORT,
     }
     made = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    text = made.from_string(PAGE).render(facts)
+    text = made.from_string(files(__package__).joinpath("page.html").read_text("utf-8")).render(facts)
     if len(text.encode()) > MOST_BYTES:
         raise OptionError(
             f"the page would have {len(text.encode())} bytes, more than {MOST_BYTES}; pass fewer or smaller examples"
@@ -101,7 +101,8 @@ def write_page(path: Path, text: str) -> None:
     try:
         write_atomically(path, lambda file: _write(file, text))
     except OSError as err:
-        raise OptionError(f"to_html: cannot write {path}: {err.strerror or err}; give a path in a folder that exists") from err
+        text = f"to_html: cannot write {path}: {err.strerror or err}"
+        raise OptionError(f"{text}; give a path in a folder that exists") from err
 
 
 def _write(file: Any, text: str) -> None:

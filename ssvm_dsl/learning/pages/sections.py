@@ -76,7 +76,8 @@ def _heat_map(values: F64, names: Sequence[Sequence[Any]]) -> dict[str, Any]:
     note = ""
     if matrix.shape[0] > MOST_ROWS or matrix.shape[1] > MOST_COLUMNS:
         i, j = _largest(matrix, 1, MOST_ROWS), _largest(matrix, 0, MOST_COLUMNS)
-        note = f"The {len(i)} of {matrix.shape[0]} rows and {len(j)} of {matrix.shape[1]} columns with the largest weights."
+        drawn = f"{len(i)} of {matrix.shape[0]} rows and {len(j)} of {matrix.shape[1]} columns"
+        note = f"The {drawn} with the largest weights."
         matrix = matrix[np.ix_(i, j)]
         rows, columns = [rows[k] for k in i], [columns[k] for k in j]
     largest = float(np.abs(matrix).max()) or 1.0
@@ -84,6 +85,7 @@ def _heat_map(values: F64, names: Sequence[Sequence[Any]]) -> dict[str, Any]:
     paths = {level: path for level, path in runs(levels).items() if level}
     drawn = {
         "paths": paths, "n_rows": matrix.shape[0], "n_columns": matrix.shape[1], "largest": f"{largest:.3g}",
+        "row_letters": max(map(len, rows), default=0), "column_letters": max(map(len, columns), default=0),
         "rows": rows if len(rows) <= NAMED else [], "columns": columns if len(columns) <= NAMED else [],
     }  # fmt: skip
     return {"map": drawn, "note": note}
@@ -118,7 +120,7 @@ def confusion(model: Any, truth: Sequence[Any], found: Sequence[Any]) -> dict[st
         return {"missing": f"These labels cannot be counted class by class: {err}"}
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     rows = [
-        (str(name), [(int(n), int(round(10 * share))) for n, share in zip(line, part, strict=True)])
+        (str(name), [(int(n), float(share)) for n, share in zip(line, part, strict=True)])
         for name, line, part in zip(classes, counts, shares, strict=True)
     ]
     right, total = int(np.trace(counts)), int(counts.sum())
