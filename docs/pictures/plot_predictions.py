@@ -51,7 +51,7 @@ plot_links(WORDS[:5], ["sie", "kann", "den", "Brief", "lesen"], [(0, 0), (1, 1),
 # A grid beside its truth.
 
 rows, columns = np.mgrid[:24, :24]
-right = ((rows - 12) ** 2 + (columns - 12) ** 2 < 64).astype(int) + 2 * (columns > 18)
+right = np.where(columns > 18, 2, (rows - 12) ** 2 + (columns - 9) ** 2 < 49)
 noisy = np.where(np.random.default_rng(0).random(right.shape) < 0.08, 0, right)
 plot_label_maps({"truth": right, "prediction": noisy, "mistakes": (right != noisy).astype(int)})
 

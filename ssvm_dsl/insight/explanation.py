@@ -117,9 +117,10 @@ class Explanation:
             terms, factor = template.terms, self._factor(template)
             order = np.argsort(terms.feature, kind="stable")
             numbers, starts = np.unique(terms.feature[order], return_index=True)
-            for number, scores in zip(numbers.tolist(), np.split(terms.score[order], starts[1:]), strict=True):
+            ends, scores = [*starts[1:].tolist(), len(order)], terms.score[order]
+            for number, start, end in zip(numbers.tolist(), starts.tolist(), ends[: len(starts)], strict=True):
                 feature = self.names.feature(template.name, number)
-                found.add(factor if feature is None else f"{factor}: {feature}", scores)
+                found.add(factor if feature is None else f"{factor}: {feature}", scores[start:end])
         return found.total()
 
     def _by_position(self) -> dict[str, float]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self, overload
 
 from ssvm_dsl.learning.driver.certificate import FitReport
 
 
 class LinkedReport:
     """Keeps the report among the estimator's attributes; reading it tells the report whose it is."""
+
+    @overload
+    def __get__(self, svm: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, svm: object, owner: type) -> FitReport: ...
 
     def __get__(self, svm: Any, owner: type | None = None) -> Any:
         if svm is None:

@@ -76,8 +76,8 @@ def _heat_map(values: F64, names: Sequence[Sequence[Any]]) -> dict[str, Any]:
     note = ""
     if matrix.shape[0] > MOST_ROWS or matrix.shape[1] > MOST_COLUMNS:
         i, j = _largest(matrix, 1, MOST_ROWS), _largest(matrix, 0, MOST_COLUMNS)
-        drawn = f"{len(i)} of {matrix.shape[0]} rows and {len(j)} of {matrix.shape[1]} columns"
-        note = f"The {drawn} with the largest weights."
+        part = f"{len(i)} of {matrix.shape[0]} rows and {len(j)} of {matrix.shape[1]} columns"
+        note = f"The {part} with the largest weights."
         matrix = matrix[np.ix_(i, j)]
         rows, columns = [rows[k] for k in i], [columns[k] for k in j]
     largest = float(np.abs(matrix).max()) or 1.0
