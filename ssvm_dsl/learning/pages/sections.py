@@ -13,8 +13,8 @@ from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import SsvmError
 from ssvm_dsl.learning.estimators.weights import Weights
 from ssvm_dsl.learning.pages.drawing import chart, runs, shortened
+from ssvm_dsl.report.confusion import confusion_matrix
 from ssvm_dsl.report.curves import gap_curves, objective_curves
-from ssvm_dsl.report.plots import confusion_matrix
 
 #: Rows and columns of a heat map; of larger arrays those with the largest weights are drawn.
 MOST_ROWS, MOST_COLUMNS = 64, 160
