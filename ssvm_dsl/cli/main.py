@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from ssvm_dsl.cli import demo, warm, weights
+from ssvm_dsl.cli import demo, report, warm, weights
 from ssvm_dsl.cli.command import Parser, Subcommand, add_commands, add_flags
 from ssvm_dsl.cli.explain import command as explain
 from ssvm_dsl.cli.learn import convert, evaluate, info, predict, train
@@ -25,6 +25,7 @@ from ssvm_dsl.version import __version__
 COMMANDS = (
     *(train.COMMAND, predict.COMMAND, evaluate.COMMAND, convert.COMMAND, info.COMMAND),
     *(demo.COMMAND, explain.COMMAND, tune.COMMAND, solve.COMMAND, warm.COMMAND, weights.COMMAND),
+    report.COMMAND,
     plugins.COMMAND,
 )
 

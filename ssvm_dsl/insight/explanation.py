@@ -115,10 +115,12 @@ class Explanation:
         found = _NamedSums()
         for template in self.templates:
             terms, factor = template.terms, self._factor(template)
-            for number in np.unique(terms.feature).tolist():
+            order = np.argsort(terms.feature, kind="stable")
+            numbers, starts = np.unique(terms.feature[order], return_index=True)
+            ends, scores = [*starts[1:].tolist(), len(order)], terms.score[order]
+            for number, start, end in zip(numbers.tolist(), starts.tolist(), ends[: len(starts)], strict=True):
                 feature = self.names.feature(template.name, number)
-                name = factor if feature is None else f"{factor}: {feature}"
-                found.add(name, terms.score[terms.feature == number])
+                found.add(factor if feature is None else f"{factor}: {feature}", scores[start:end])
         return found.total()
 
     def _by_position(self) -> dict[str, float]:
@@ -209,7 +211,7 @@ class Explanation:
         return plain_table(self.summary(), *self._shown())
 
     def _repr_html_(self) -> str:
-        from ssvm_dsl.report.tables import html_grid
+        from ssvm_dsl.notebook_tables import html_grid
 
         return html_grid(self.summary(), *self._shown(), note=self._rest())
 

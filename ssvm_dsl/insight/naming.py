@@ -44,6 +44,8 @@ class ExampleNames:
     def variable(self, variable: int) -> str:
         """Return the name of a variable."""
         label, place = self._at(variable)
+        if isinstance(label, Agreement):
+            return f"{label.name.rpartition(': all ')[0]}, set {place[0]}"
         if label.pointer:
             return f"{label.name}[{place[0]}] -> {place[1]}"
         return f"{label.name}[{', '.join(map(str, place))}]" if place else label.name
@@ -97,7 +99,8 @@ class ExampleNames:
 
     def differences(self, one: I32, other: I32) -> list[tuple[str, Any, Any]]:
         """Return (variable, its state in one labelling, in the other) of users' variables that differ."""
-        found = np.flatnonzero(one != other).tolist()
+        changed = np.flatnonzero(one != other).tolist()
+        found = [v for v in changed if not isinstance(self._at(v)[0], Agreement)]
         return [(self.variable(v), self.state(v, int(one[v])), self.state(v, int(other[v]))) for v in found]
 
     @cached_property

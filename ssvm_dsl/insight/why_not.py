@@ -159,6 +159,6 @@ class WhyNot:
         return plain_table(self.summary(), *self._shown())
 
     def _repr_html_(self) -> str:
-        from ssvm_dsl.report.tables import html_grid
+        from ssvm_dsl.notebook_tables import html_grid
 
         return html_grid(self.summary(), *self._shown())

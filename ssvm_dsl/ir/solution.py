@@ -16,9 +16,13 @@ from ssvm_dsl.ir.analysis.tolerance import Terms
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import pointers, positions
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.notebook_tables import html_grid
 
 #: The state of every variable of an example that has no labelling, in answers that the verifier has seen.
 NO_STATE = -1
+
+#: Examples that notebooks show.
+SHOWN = 10
 
 
 class Stop(IntEnum):
@@ -116,6 +120,18 @@ class Solution:
         primal, stop = np.where(late, NONE, primal), np.where(late, TIME, FINISHED)
         score = np.where(late, -np.inf, score)
         return cls(labels, score, best.copy(), stop.astype(np.int8), primal.astype(np.int8), **extra)
+
+    def _repr_html_(self) -> str:
+        """Return scores, bounds and statuses of the first examples, as notebooks show them."""
+        best = np.atleast_2d(self.score)[0]
+        rows = [
+            [str(i), f"{best[i]:.6g}", f"{self.bound[i]:.6g}", Primal(self.primal[i]).name.lower(),
+             Stop(self.stop[i]).name.lower()]
+            for i in range(min(len(best), SHOWN))
+        ]  # fmt: skip
+        rest = f"and {len(best) - SHOWN} more" if len(best) > SHOWN else ""
+        columns = ["example", "score", "bound", "labelling", "stopped"]
+        return html_grid(f"answers to {len(best)} questions", columns, rows, note=rest)
 
     def needed_marginals(self) -> Marginals:
         """Return the marginals.

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 from ssvm_dsl.lazy_api import lazy_names
 
 _HOMES = {
+    "ssvm_dsl.report.confusion": ("confusion_matrix",),
     "ssvm_dsl.report.contributions": ("plot_contributions",),
     "ssvm_dsl.report.factor_graph": ("plot_factor_graph",),
     "ssvm_dsl.report.labellings": (
         *("plot_heads", "plot_label_maps", "plot_links", "plot_marginals", "plot_segments", "plot_transitions"),
     ),
+    "ssvm_dsl.report.parse_trees": ("plot_tree",),
     "ssvm_dsl.report.plots": (
-        *("confusion_matrix", "plot_confusion", "plot_grid", "plot_path", "plot_training", "plot_weights"),
+        *("plot_confusion", "plot_grid", "plot_path", "plot_training", "plot_weights"),
     ),
 }
 
@@ -25,6 +27,7 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
+    from ssvm_dsl.report.confusion import confusion_matrix as confusion_matrix
     from ssvm_dsl.report.contributions import plot_contributions as plot_contributions
     from ssvm_dsl.report.factor_graph import plot_factor_graph as plot_factor_graph
     from ssvm_dsl.report.labellings import plot_heads as plot_heads
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.report.labellings import plot_marginals as plot_marginals
     from ssvm_dsl.report.labellings import plot_segments as plot_segments
     from ssvm_dsl.report.labellings import plot_transitions as plot_transitions
-    from ssvm_dsl.report.plots import confusion_matrix as confusion_matrix
+    from ssvm_dsl.report.parse_trees import plot_tree as plot_tree
     from ssvm_dsl.report.plots import plot_confusion as plot_confusion
     from ssvm_dsl.report.plots import plot_grid as plot_grid
     from ssvm_dsl.report.plots import plot_path as plot_path

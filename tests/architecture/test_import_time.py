@@ -11,7 +11,7 @@ import pytest
 
 from ssvm_dsl.plugin_api import BackendSpec
 
-HEAVY = ("numba", "sklearn", "scipy.optimize", "ortools", "networkx", "matplotlib", "pandas")
+HEAVY = ("numba", "sklearn", "scipy.optimize", "ortools", "networkx", "matplotlib", "pandas", "jinja2")
 
 OCR = """
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, chain

@@ -50,7 +50,7 @@ USERS = {"root", "datasets", "io", "testing"}
 OF_USERS = {"ssvm_papers"}
 
 #: Modules that every part may import.
-EVERYWHERE = {"array_types", "callers", "calls", "lazy_api", "values"}
+EVERYWHERE = {"array_types", "callers", "calls", "lazy_api", "notebook_tables", "values"}
 
 
 def part(module: str) -> str:

@@ -40,9 +40,9 @@ def test_print():
 
 def test_html():
     html = OCR._repr_html_()
-    assert html.count("<tr>") == 6
-    assert "<caption><b>OCR</b> &middot; weights: 4004 in all</caption>" in html
-    assert "<code>trans</code></td><td><code>Factor(chain(y))</code></td><td>w[26, 26]" in html
+    assert html.count("<tr>") == 7  # the names of columns, and a row for each symbol
+    assert "<caption>OCR · weights: 4004 in all</caption>" in html
+    assert "<td>trans</td><td>Factor(chain(y))</td><td>w[26, 26]" in html
 
 
 def test_html_is_escaped():

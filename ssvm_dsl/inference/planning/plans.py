@@ -10,6 +10,7 @@ import numpy as np
 
 from ssvm_dsl.ir.need import Ability, Task
 from ssvm_dsl.memory import SMALL
+from ssvm_dsl.notebook_tables import html_grid
 from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import Registry
 from ssvm_dsl.values import Value
@@ -127,6 +128,13 @@ class Plan(Value):
         best = fitting[0]
         why = f"{best.title} took over from {self.title}, which refused ({refusal})"
         return best.plan(self.need, why, candidates, plugins.find(BackendSpec, best.name).resolve(None))
+
+    def _repr_html_(self) -> str:
+        """Return the plan as notebooks show it: the choice, and what else fits."""
+        fitting = [[one.title, "; ".join(one.reasons)] for one in self.candidates if one.ok]
+        refused = len(self.candidates) - len(fitting)
+        note = f"asked for: {self.need}" + (f"; {refused} other backends do not fit" if refused else "")
+        return html_grid(f"{self.title}: {self.reason}", ["backends that fit", "remarks"], fitting, note=note)
 
     def summary(self) -> dict[str, Any]:
         """Return what is worth storing, as plain data."""

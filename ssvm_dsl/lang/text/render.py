@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from html import escape
-
 from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.notebook_tables import html_grid
 
 
 def as_text(declaration: Declaration) -> str:
@@ -19,13 +18,8 @@ def as_text(declaration: Declaration) -> str:
 
 def as_html(declaration: Declaration) -> str:
     """Return the declaration as an HTML table."""
-    rows = "".join(
-        f"<tr><td><code>{escape(s.name)}</code></td><td><code>{escape(s.short)}</code></td>"
-        f"<td>{escape(s.note)}</td></tr>"
-        for s in declaration.symbols
-    )
-    head = f"<caption><b>{escape(declaration.name)}</b> &middot; {escape(total_line(declaration))}</caption>"
-    return f"<table>{head}{rows}</table>"
+    rows = [[symbol.name, symbol.short, symbol.note] for symbol in declaration.symbols]
+    return html_grid(f"{declaration.name} · {total_line(declaration)}", ["name", "declared as", "note"], rows)
 
 
 def total_line(declaration: Declaration) -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 
+from ssvm_dsl.errors import OptionError
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.learning.driver.progress import Progress, relative
 from ssvm_dsl.learning.driver.validation import scores_of
@@ -237,6 +240,26 @@ class FitReport:
         """Return the history as plain data."""
         return [{key: _plain(value) for key, value in asdict(event).items()} for event in self.history]
 
+    def link(self, svm: Any) -> None:
+        """Remember the estimator of the fit, for :meth:`to_html`; copies and pickles of the report do not."""
+        object.__setattr__(self, "_svm", ref(svm))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in vars(self).items() if key != "_svm"}
+
+    def to_html(self, path: str | Path, X: Any = None, Y: Any = None) -> None:
+        """Write a page about the fit and its model, as :meth:`StructuredSVM.to_html` does.
+
+        Raises
+        ------
+        OptionError
+            The estimator is gone: its weights are no part of the report.
+        """
+        svm = vars(self).get("_svm", lambda: None)()
+        if svm is None:
+            raise OptionError("to_html: the estimator of this report is gone; call svm.to_html(path) instead")
+        svm.to_html(path, X, Y)
+
     def rows(self) -> list[tuple[str, str]]:
         """Return (name, text) of the rows to print."""
         return [
@@ -352,7 +375,7 @@ class FitReport:
         return two_columns("fit", self.rows())
 
     def _repr_html_(self) -> str:
-        from ssvm_dsl.report.tables import html_table
+        from ssvm_dsl.notebook_tables import html_table
 
         return html_table("fit", self.rows())
 

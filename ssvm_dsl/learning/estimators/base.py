@@ -24,7 +24,7 @@ from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.ir.need import Guarantee, Need, Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.learning.driver.certificate import Certificate, FitReport
+from ssvm_dsl.learning.driver.certificate import Certificate
 from ssvm_dsl.learning.driver.checkpoint import Checkpoint, fingerprint
 from ssvm_dsl.learning.driver.compile_ahead import compiling_ahead
 from ssvm_dsl.learning.driver.cost_estimate import CostEstimate, fit_cost_estimate, require_fit_memory
@@ -56,6 +56,7 @@ from ssvm_dsl.learning.estimators.fitting.latent import (
 )
 from ssvm_dsl.learning.estimators.fitting.stream import Stream, check_weights
 from ssvm_dsl.learning.estimators.fitting.training_target import FitRequest, TargetOf, TrainingTarget
+from ssvm_dsl.learning.estimators.linked_report import LinkedReport
 from ssvm_dsl.learning.estimators.predictor import Predictor
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.objective import check_sample_weight, convention, l1_of, lam_of, regularized_risk
@@ -102,7 +103,7 @@ class Learner(Predictor):
     checkpoint: str | None
     checkpoint_seconds: float
     latent_options: Mapping[str, Any] | None
-    report_: FitReport
+    report_ = LinkedReport()
     _certificate: Certificate
 
     @classmethod

@@ -243,9 +243,16 @@ class Predictor(Estimator):
             All of them, or some: unknown ones are ``None``, as for ``given`` in ``predict``.
         time_limit : float, optional
             Seconds for each of two questions, as for ``predict``.
+
+        Raises
+        ------
+        OptionError
+            y is ``None``: no labels are asked about.
         """
         from ssvm_dsl.insight.why_not import WhyNot
 
+        if y is None:
+            raise OptionError("why_not: y is None, which asks about no labels; give all of them, or a list with some")
         best = self.explain(x, time_limit=time_limit)
         try:
             return WhyNot(best, self.explain(x, y, time_limit=time_limit))
@@ -382,6 +389,34 @@ class Predictor(Estimator):
 
         self._check_fitted()
         write_model(check_path(path, "save"), to_saved(self))
+
+    def to_html(self, path: str | Path, X: Any = None, Y: Any = None) -> None:
+        """Write a page about the model: what it is, its certificate and weights, and where it errs.
+
+        Parameters
+        ----------
+        path : str or Path
+            One file of HTML, which needs no other.
+        X, Y : lists of examples and of their labels, optional
+            The page shows what is confused, and explains the examples that cost most.
+
+        Raises
+        ------
+        OptionError
+            No file can be written there, or X comes without Y.
+        """
+        from ssvm_dsl.learning.pages.page import examined, model_page, write_page
+
+        self._check_fitted()
+        place = check_path(path, "to_html")
+        if (X is None) != (Y is None):
+            raise OptionError(f"to_html: {'X' if X is None else 'Y'} is missing; give examples and labels, or neither")
+        data = None if X is None else examined(self, X, Y, self._example_losses(X, Y))
+        write_page(place, model_page(self.model, self.weights_, vars(self).get("report_"), data))
+
+    def _example_losses(self, X: Any, Y: Any) -> F64:
+        """Return the loss of the prediction of each example."""
+        raise OptionError(f"to_html: X and Y are for estimators that predict labels, not {type(self).__name__}")
 
     @classmethod
     @memory_for("reading the model", "it does not fit this machine")

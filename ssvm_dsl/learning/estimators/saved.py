@@ -118,8 +118,28 @@ def read_weights(path: str | Path, trusted: bool | Iterable[str] = False) -> Wei
     OptionError
         It calls a function that is not trusted.
     """
+    return read_fit(path, trusted)[1]
+
+
+def read_fit(path: str | Path, trusted: bool | Iterable[str] = False) -> tuple[type[Model], Weights, FitReport | None]:
+    """Return the model, the weights and the report (``None`` of given weights) of a file, whatever estimator saved it.
+
+    Raises
+    ------
+    FileFormatError
+        It is not a saved model, or its parts do not fit together.
+    OptionError
+        It calls a function that is not trusted.
+    """
     saved = read_model(Path(path))
-    return Weights(saved.coef, saved.blocks, _model(saved, path, trusted).declaration, saved.fitted)
+    model = _model(saved, path, trusted)
+    weights = Weights(saved.coef, saved.blocks, model.declaration, saved.fitted)
+    if saved.report is None:
+        return model, weights, None
+    with _of_file(path, "not a report of a fit"):
+        report = FitReport.of_summary(saved.report)
+        _check_report(report)
+    return model, weights, report
 
 
 def _model(saved: SavedModel, path: str | Path, trusted: bool | Iterable[str]) -> type[Model]:

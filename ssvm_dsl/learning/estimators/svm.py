@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ssvm_dsl.array_types import F64
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import DataError, KeywordError, OptionError
 from ssvm_dsl.inference.deadline import Deadline
@@ -340,6 +341,9 @@ class StructuredSVM(ShardedFit, ClassScores):
         else:
             lost, most = self._losses(X, Y, sample_weight, time_limit)
         return 1.0 - lost / most if most > 0 else 1.0
+
+    def _example_losses(self, X: Any, Y: Any) -> F64:
+        return np.concatenate(self._answers(self._examples(X), lambda *one: losses(*one)[0], Y=_given(Y, "to_html")))
 
     def _losses(self, X: Any, Y: Any, sample_weight: Any, time_limit: float | None = None) -> tuple[float, float]:
         """Return the weighted sums of the losses of the best labellings, and of the largest losses."""

@@ -73,7 +73,7 @@ class TopWeights(tuple[NamedWeight, ...]):
         return plain_table("", *self._shown())
 
     def _repr_html_(self) -> str:
-        from ssvm_dsl.report.tables import html_table
+        from ssvm_dsl.notebook_tables import html_table
 
         return html_table("weights", [("  ".join(filter(None, row[1:])), row[0]) for row in self._shown()[1]])
 
@@ -136,6 +136,17 @@ class Weights(Mapping["str | Factor", Any]):
 
     def __repr__(self) -> str:
         return f"Weights({', '.join(map(self._text, self._blocks))})"
+
+    def _repr_html_(self) -> str:
+        """Return the factors with their shapes and largest weights, as notebooks show them."""
+        from ssvm_dsl.notebook_tables import html_grid
+
+        rows = []
+        for name in self._blocks:
+            tops = [" ".join(filter(None, (f"{one.weight:+.3g}", ", ".join(map(str, one.states)), one.feature)))
+                    for one in self.top(name, 3)]  # fmt: skip
+            rows.append([self._text(name), "; ".join(tops)])
+        return html_grid("weights", ["factor", "largest"], rows)
 
     def _text(self, name: str) -> str:
         pairs = self._observed(name)
