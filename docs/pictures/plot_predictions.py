@@ -44,8 +44,8 @@ plot_tree(found, truth)
 # %%
 # A matching of words of two languages.
 
-plot_links(WORDS[:5], ["sie", "kann", "den", "Brief", "lesen"], [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3)],
-           truth=[(0, 0), (1, 1), (2, 4), (3, 2), (4, 3)])  # fmt: skip
+plot_links(WORDS[:5], ["elle", "peut", "lire", "la", "lettre"], [(0, 0), (1, 1), (2, 2), (3, 3), (4, 3)],
+           truth=[(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)])  # fmt: skip
 
 # %%
 # A grid beside its truth.
