@@ -78,7 +78,7 @@ class PartAnswer:
     missing: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Share:
     """The time of one part: what its worker has for it, or, where all parts run here, its share of what is left.
 

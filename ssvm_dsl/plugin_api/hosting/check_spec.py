@@ -28,7 +28,10 @@ FACTORY = re.compile(rf"{MODULE.pattern}:{MODULE.pattern}")
 RESERVED = ("auto",)
 
 #: Subcommands of ``ssvm`` that the core brings.
-CORE_COMMANDS = ("demo", "explain", "tune", "solve", "warm", "weights", "plugins")
+CORE_COMMANDS = (
+    *("train", "predict", "evaluate", "convert", "info", "report"),
+    *("demo", "explain", "tune", "solve", "warm", "weights", "plugins"),
+)
 
 
 def mistakes(spec: Spec) -> list[str]:
