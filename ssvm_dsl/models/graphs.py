@@ -44,7 +44,12 @@ class GraphModel(ReadyModel):
     directed: bool = False
 
     def _read_examples(self, X: Any) -> Any:
-        return [self._arrays(one, i) for i, one in enumerate(X)]
+        found = [self._arrays(one, i) for i, one in enumerate(X)]
+        if any(isinstance(one, dict) and "unlike" in one for one in found):
+            i = next((i for i, one in enumerate(found) if not isinstance(one, dict) or "unlike" not in one), None)
+            if i is not None:
+                raise DataError("X", example=i, expected="the kind of each node, as other graphs have it", found="none")
+        return found
 
     def _arrays(self, one: Any, i: int) -> Any:
         """Return a graph as a dict of arrays."""

@@ -174,6 +174,8 @@ def test_nodes_of_several_kinds_have_weights_of_their_own(tmp_path):
     assert [one.tolist() for one in GraphLabeller.load(tmp_path / "graphs.ssvm").predict(X)] == [
         one.tolist() for one in svm.predict(X)
     ]
+    with pytest.raises(DataError, match="as other graphs have it"):
+        svm.predict([X[0], {"x": [[1.0], [2.0]], "edges": [(0, 1)]}])
     with pytest.raises(DataError, match="a name for each of 5 nodes"):
         svm.predict([{**X[0], "kind": ["paper"]}])
     with pytest.raises(DataError, match=r"\[0, 9\] in row 0"):
@@ -191,5 +193,7 @@ def test_each_example_is_predicted_by_a_model_that_has_not_seen_it():
     np.testing.assert_allclose(scores[:2], fitted.best_score(X[:2]))
     with pytest.raises(OptionError, match="method"):
         cross_val_predict(ChainTagger(), X, Y, method="guess")
+    with pytest.raises(DataError, match="NoneType"):
+        cross_val_predict(ChainTagger(), None, Y)
     with pytest.raises(DataError, match="6 examples"):
         cross_val_predict(ChainTagger(), X, Y[:3])

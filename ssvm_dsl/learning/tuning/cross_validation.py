@@ -55,6 +55,9 @@ def cross_val_predict(
     ask: Callable[..., Any] | None = getattr(type(estimator), method, None) if isinstance(method, str) else None
     if not callable(ask):
         raise OptionError(f"method: the name of a method of {type(estimator).__name__}, got {method!r}")
+    for values, what in ((X, "X"), (Y, "Y")):
+        if not hasattr(values, "__len__") or isinstance(values, str):
+            raise DataError(what, expected="a list with an entry for each example", found=type(values).__name__)
     n = size_of(X)
     if size_of(Y) != n:
         raise DataError("Y", expected=f"{n} examples, as in X", found=str(size_of(Y)))
