@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from hypothesis.internal.conjecture import providers
 
 # Every run draws the same problems, whatever the machine's speed; SSVM_TEST_SEED=1, 2, ... explores others.
 SEED = int(os.environ.get("SSVM_TEST_SEED", "0"))
+JITTER = int(os.environ.get("SSVM_TEST_JITTER", "0"))
 settings.register_profile("same", derandomize=SEED == 0, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("same")
 
@@ -45,6 +48,36 @@ def same_draws() -> Generator[None, None, None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def other_last_digits() -> Generator[None, None, None]:
+    """With SSVM_TEST_JITTER=1, 2, ..., change the last digit of all features at random, as another processor might.
+
+    What a sensitive test asserts or a page prints must hold all the same: ``make test-sensitive SEEDS="1 2 3"``.
+    """
+    if JITTER == 0:
+        yield
+        return
+    from ssvm_dsl.ir.parameters import parameter_map
+
+    rng, pooled = np.random.default_rng(JITTER), parameter_map.pool_features
+
+    def jittered(values: np.ndarray) -> np.ndarray:
+        return values * (1.0 + np.finfo(float).eps * rng.integers(-2, 3, values.shape))
+
+    def pool_features(maps: Sequence[Any]) -> list[Any]:
+        made = {}
+        for one in maps:
+            if isinstance(one.features, np.ndarray):
+                made[id(one.features)] = jittered(one.features)
+            elif one.features is not None:
+                made[id(one.features)] = replace(one.features, data=jittered(one.features.data))
+        return pooled([m if m.features is None else replace(m, features=made[id(m.features)]) for m in maps])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parameter_map, "pool_features", pool_features)
+        yield
+
+
 def pytest_collection_finish() -> None:
     """Keep the collector from looking at thousands of tests again and again while kernels are compiled (4 %)."""
     gc.collect()
@@ -52,11 +85,17 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True)
-def same_path() -> Generator[None, None, None]:
-    """Take back what a test adds to ``sys.path``, such as the folder of a user's file: later processes inherit it."""
-    before = list(sys.path)
+def same_path(tmp_path_factory: pytest.TempPathFactory) -> Generator[None, None, None]:
+    """Take back what a test adds to ``sys.path``, such as the folder of a user's file, and modules of its own files.
+
+    Later processes inherit the path; a file of the same name in a later test would get another name.
+    """
+    before, known = list(sys.path), set(sys.modules)
     yield
     sys.path[:] = before
+    for name in set(sys.modules) - known:
+        if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(tmp_path_factory.getbasetemp()):
+            del sys.modules[name]
 
 
 @pytest.hookimpl(wrapper=True)
