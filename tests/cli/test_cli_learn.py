@@ -311,8 +311,9 @@ def test_the_commands_of_the_page_print_what_it_shows(here, capsys):
     (here / "template").write_text(template)
     if "SSVM_DATA" in os.environ:
         with ZipFile(os.path.join(os.environ["SSVM_DATA"], "sequences/conll2000.zip")) as archive:
-            for name in ("train.txt", "test.txt"):
-                (here / name).write_bytes(archive.read(f"conll2000/{name}"))
+            sentences = archive.read("conll2000/train.txt").decode().split("\n\n")
+            (here / "train.txt").write_text("\n\n".join(sentences[:1500]))  # all of them take 15 s
+            (here / "test.txt").write_bytes(archive.read("conll2000/test.txt"))
     flowers = [f"{k % 7},{k % 5},{'iris' if k % 7 > 3 else 'rose'}" for k in range(35)]
     (here / "flowers.csv").write_text("\n".join(["width,height,species", *flowers]))
     (here / "new.csv").write_text("width,height\n6,1\n0,1\n")
@@ -325,7 +326,7 @@ def test_the_commands_of_the_page_print_what_it_shows(here, capsys):
     if "SSVM_DATA" in os.environ:
         assert tidy(outputs[2], "output") == tidy(shown, "output")
         assert outputs[2].startswith("processed 47377 tokens with 23852 phrases;")
-        assert float(outputs[2].splitlines()[1].split()[-1]) > 93.0
+        assert float(outputs[2].splitlines()[1].split()[-1]) > 89.0
     tagged = rows((here / "tagged.txt").read_text())
     truth, predicted = ([[row[k] for row in one] for one in tagged] for k in (-2, -1))
     assert outputs[2] == conlleval(truth, predicted)

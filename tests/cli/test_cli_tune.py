@@ -132,7 +132,7 @@ def test_scores_and_the_best_are_those_of_scikit_learn(here, capsys):
 
 def test_other_processes_find_the_same_and_their_death_is_told(here, capsys):
     asked = ("words.py:Word", "--data", "X, Y", *GRID, "--folds", "2", "--groups", "groups", "--scoring", "exact")
-    one = tune(capsys, *asked)
+    one = tune(capsys, *asked, "--jobs", "1")
     folds = make_folds(24, 2, [i // 4 for i in range(24)])
     for _, test in folds:
         assert len(test) == 4 * len({i // 4 for i in test.tolist()}) == 12

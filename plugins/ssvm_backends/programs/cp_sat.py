@@ -96,6 +96,7 @@ class CpSat:
 
     def __init__(self, num_workers: int) -> None:
         self.num_workers = num_workers
+        self._models: list[Any] = []  # that no search uses now: to make one takes a millisecond
         self._frame: Kept[LocalPolytope, Any] = Kept(
             lambda polytope, clock: (_frame(polytope, clock), polytope.n_columns)
         )
@@ -114,13 +115,16 @@ class CpSat:
 
         start, losses = first_incumbent(priced, warm)
         integers = integer_losses(priced, losses)
-        model = self._model(priced.polytope, integers, losses == np.inf, start, clock)
+        model = self._model()
+        self._fill(model.proto, priced.polytope, integers, losses == np.inf, start, clock)
         solver = cp_model.CpSolver()
         self._configure(solver.parameters, clock)
         teller = _teller(priced, integers, clock, solver)
         if teller is not None:
             solver.best_bound_callback = teller.on_bound
         status, interrupted = run_interruptibly(lambda: solver.solve(model, teller), solver.stop_search)
+        model.proto.copy_from(cp_model.CpModelProto())  # what is not needed takes no memory
+        self._models.append(model)
         if teller is not None and teller.trouble is not None:
             if not isinstance(teller.trouble, KeyboardInterrupt):
                 raise teller.trouble
@@ -134,22 +138,31 @@ class CpSat:
             stop = Stop.TIME if clock.limits.iterations is None or clock.over else Stop.ITERATIONS
         return _answer(priced, integers, solver, stop, start)
 
-    def _model(self, polytope: LocalPolytope, integers: IntegerLosses, closed: Any, start: I32, clock: Clock) -> Any:
+    def _model(self) -> Any:
+        """Return a model that no search uses."""
         from ortools.sat.python import cp_model
 
-        model, frame = cp_model.CpModel(), self._frame(polytope, clock)
+        try:
+            return self._models.pop()
+        except IndexError:
+            return cp_model.CpModel()
+
+    def _fill(
+        self, proto: Any, polytope: LocalPolytope, integers: IntegerLosses, closed: Any, start: I32, clock: Clock
+    ) -> None:
+        """Overwrite a model with the rows of a polytope, losses, and a labelling to start from."""
+        frame = self._frame(polytope, clock)
         clock.afford(SEARCH_SECONDS * polytope.nnz)
-        model.proto.copy_from(frame.proto)
+        proto.copy_from(frame)
         for column in np.flatnonzero(closed).tolist():
-            model.proto.variables[column].domain[1] = 0
+            proto.variables[column].domain[1] = 0
         used = np.flatnonzero(integers.loss)
-        model.proto.objective.vars.extend(used.tolist())
-        model.proto.objective.coeffs.extend(integers.loss[used].tolist())
+        proto.objective.vars.extend(used.tolist())
+        proto.objective.coeffs.extend(integers.loss[used].tolist())
         values = np.zeros(polytope.n_columns, dtype=np.int64)
         values[polytope.chosen(start)] = 1
-        model.proto.solution_hint.vars.extend(range(polytope.n_columns))
-        model.proto.solution_hint.values.extend(values.tolist())
-        return model
+        proto.solution_hint.vars.extend(range(polytope.n_columns))
+        proto.solution_hint.values.extend(values.tolist())
 
     def _configure(self, parameters: Any, clock: Clock) -> None:
         parameters.num_workers = self.num_workers
@@ -165,7 +178,7 @@ class CpSat:
 
 
 def _frame(polytope: LocalPolytope, clock: Clock) -> Any:
-    """Return the model without its objective.
+    """Return the variables and rows of a model, as a ``CpModelProto``.
 
     Raises
     ------
@@ -173,19 +186,19 @@ def _frame(polytope: LocalPolytope, clock: Clock) -> Any:
     """
     from ortools.sat.python import cp_model
 
-    model, matrix = cp_model.CpModel(), polytope.matrix
+    proto, matrix = cp_model.CpModelProto(), polytope.matrix
     for column in range(polytope.n_columns):
-        model.proto.variables.add().domain.extend([0, 1])
+        proto.variables.add().domain.extend([0, 1])
         if column % LOOK_EVERY == 0:
             clock.afford(0.0)
     literals = np.where(matrix.data > 0, matrix.indices, -matrix.indices - 1).tolist()
     ends = matrix.indptr.tolist()
     for row, (start, end) in enumerate(pairwise(ends)):
-        model.proto.constraints.add().exactly_one.literals.extend(literals[start:end])
+        proto.constraints.add().exactly_one.literals.extend(literals[start:end])
         if row % LOOK_EVERY == 0:
             clock.afford(0.0)
-    _add_side(model.proto, polytope.side, clock)
-    return model
+    _add_side(proto, polytope.side, clock)
+    return proto
 
 
 def _add_side(proto: Any, side: SideRows, clock: Clock) -> None:

@@ -184,7 +184,7 @@ fit(*sys.argv[1:], callbacks=[wait])
 
 
 @pytest.mark.parametrize(
-    ("trainer", "risk", "kills"), [("bcfw", "margin", 2), ("bundle", "margin", 1), ("lbfgs", "log", 1)]
+    ("trainer", "risk", "kills"), [("bcfw", "margin", 2), ("lbfgs", "log", 1)]
 )
 def test_kill_minus_nine_and_resume(trainer, risk, kills, tmp_path):
     space = {"__name__": "script"}
