@@ -156,12 +156,15 @@ def half_known(Y, H):
 
 @pytest.mark.sensitive
 def test_the_latent_perceptron_completes_a_structure_that_is_known_in_part_also_in_a_stream():
-    """From random states it ends anywhere (0.4 to 1.0 over seeds); from these at 0.93 or more, on any processor."""
+    """From random states it ends anywhere (0.4 to 1.0 over seeds); from these at 0.93 to 0.98.
+
+    That is over 6 seeds and 4 changes of the last digits, after 30 passes (after 10 once at 0.6).
+    """
     X, Y, H = planted(120, seed=2)
     seen, new = (X[:60], Y[:60]), (X[60:], Y[60:])
     fixed = {"risk": "perceptron", "trainer": "perceptron"}
-    begun = {"max_passes": 10, "latent_options": {"init": half_known(Y[:60], H[:60])}}
-    for seed in range(3):
+    begun = {"max_passes": 30, "latent_options": {"init": half_known(Y[:60], H[:60])}}
+    for seed in range(2):
         svm = StructuredSVM(Ordered, random_state=seed, **fixed, **begun).fit(*seen)
         assert svm.score(*new) >= 0.85
     fixed |= {"random_state": 0, "latent_options": {"init": "random"}}
