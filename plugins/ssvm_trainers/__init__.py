@@ -80,7 +80,7 @@ def _dual_ascent() -> list[TrainerSpec]:
             "bcfw",
             "ssvm_trainers.planes.bcfw:BCFW",
             "block-coordinate ascent of the dual with cached planes and a certified gap (the default)",
-            needs=TrainerNeeds(NONE, frozenset({RiskForm.PLANES, RiskForm.FRACTIONAL}), strongly_convex=True),
+            needs=TrainerNeeds(NONE, frozenset({RiskForm.PLANES, RiskForm.FRACTIONAL}), strongly_convex=True, l1=True),
             concluding=True,
             anytime=True,
             resumable=True,

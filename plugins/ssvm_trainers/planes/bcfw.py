@@ -46,6 +46,7 @@ from ssvm_trainers.shared.certify import CertificationSchedule, count_calls
 from ssvm_trainers.shared.chunks import chunks
 from ssvm_trainers.shared.oracle_call import NO_INPUTS, no_oracle, oracle_inputs
 from ssvm_trainers.shared.resumable import Resumable, Run
+from ssvm_trainers.shared.spaces import free_weights, shrunk_weights
 from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART, StateRule
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ class BCFWRun(Run):
     """One training run."""
 
     planes: Annotated[Any, PART]  #: a DualState or FractionalState
-    average: Annotated[F64, NUMBERS]  #: of the weights after exact passes
+    average: Annotated[F64, NUMBERS]  #: of the free weights (without bounds and L1 penalty) after passes
     averaged: Annotated[int, COUNTS]  #: how many of them
     now: Annotated[int, StateRule(0, 2**31 - 1)]  #: number of the pass, cached ones too
     passes: Annotated[float, COUNTS]  #: with the exact oracle
@@ -194,12 +195,15 @@ class BCFWRun(Run):
     def certified(self) -> Iterate:
         """Return the newest iterate with its plane; the driver looks at its objective, as far as there is time."""
         self.dual, plane = self.planes.refresh()
-        w = self.average if self.averaged else self.planes.w.copy()
-        return Iterate(w, self.passes, dual=self.dual, plane=plane)
+        return Iterate(self._shown(), self.passes, dual=self.dual, plane=plane)
 
     def newest(self) -> F64:
         """Return the weights at hand, whose dual value no visit of an example lowers."""
-        return self.average if self.averaged else self.planes.w
+        return self._shown() if self.averaged else self.planes.w
+
+    def _shown(self) -> F64:
+        """Return the weights of the average; those at hand, a copy, without one."""
+        return shrunk_weights(self.problem, self.average) if self.averaged else self.planes.w.copy()
 
     def _estimate(self) -> float:
         """Return the gaps of all examples, each at the weights of its last exact visit."""
@@ -211,7 +215,7 @@ class BCFWRun(Run):
             self.averaged += 1
             share = max(1.0 / self.averaged, NEWEST)
             for part in slices(len(self.average)):
-                self.average[part] += share * (self.planes.w[part] - self.average[part])
+                self.average[part] += share * (self.planes.free[part] - self.average[part])
 
     def seed(self, w: F64) -> Iterate:
         """Take the planes at given weights and optimise over them: a warm start for the dual."""
@@ -320,13 +324,13 @@ class BCFWRun(Run):
         rows, before = KeptRows.of(planes.kept_planes, psi), self.dual
         found = climb(
             self.problem.objective, planes.fixed.share, rows, ENOUGH * self._estimate(), self.problem.pause,
-            self.average if self.averaged else None, self.budget.earned,
+            self._shown() if self.averaged else None, self.budget.earned,
         )  # fmt: skip
         planes.kept_planes.alpha[places(planes.kept_planes)] = found.alpha
         self.dual, _ = planes.refresh()
         self.budget.spend(found.operations + float(planes.work.counter[0] - counted), self.dual - before)
         if self.options.averaging:
-            self.average[:], self.averaged = found.w, 1
+            self.average[:], self.averaged = free_weights(self.problem, found.w), 1
 
     def _visit_cached(self, order: I64, threshold: float) -> float:
         """Visit examples without the oracle; return the gain of the dual."""
@@ -340,13 +344,14 @@ class BCFWRun(Run):
         The newest weights are tried, too, where the average lags behind: its gap exceeds the estimate of theirs.
         """
         self.dual, plane = self.planes.refresh()
-        dual, w = self.dual, self.average if self.averaged else self.planes.w.copy()
+        dual, w = self.dual, self._shown()
         primal, upper = self._evaluate(w)
         if self.options.averaging and upper - dual > estimate and self._goes_on(stop, upper - dual, upper):
             *values, planes = self.problem.evaluate(self.planes.w)
             if values[1] < upper:  # kept before the planes change them
-                self.average[:], self.averaged = self.planes.w, 1
+                self.average[:], self.averaged = self.planes.free, 1
                 primal, upper = values
+                w = self._shown()
             self._take_evaluated(planes)
         self.schedule.learn(primal - dual, estimate)
         return Iterate(w, self.passes, primal, upper, dual, {"joint_share": self.budget.share}, plane)

@@ -7,7 +7,8 @@ The dual restricted to one example's planes is a small quadratic over a simplex,
 with slopes ``g_k = loss_k - w . psi_k``.  A visit computes the slopes at the current w, takes pairwise steps
 with exact line search using the Gram matrix only, and moves w once at the end.  Products of features and
 weights go factor by factor over all planes at once, so that planes that agree on a factor share them.  With
-lower bounds on weights the quadratic is a lower bound of the dual, so steps still ascend.
+lower bounds on weights, or an L1 penalty, the quadratic is a lower bound of the dual, so steps still ascend: weights
+move by no more than the free ones, ``v / (lam scale)``, of which they are soft thresholds.
 
 Where there are few weights, planes are kept as vectors, too (:class:`~ssvm_trainers.planes.cache.DensePlanes`): a visit
 then costs some products of short vectors, however many factors an example has.
@@ -31,6 +32,7 @@ from ssvm_trainers.shared.products import (
     move_parts,
     part_dots,
     scored_dots,
+    shrunk,
 )
 
 #: Multiply-adds that take as long as what a visit does besides its parts.
@@ -241,14 +243,14 @@ def vector_dots(psi: F64, n: int, w: F64, out: F64) -> int:
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def move_vectors(dense: DensePlanes, i: int, n: int, delta: F64, w: F64, free: F64) -> None:
-    """Add ``metric sum_k delta_k psi_k`` of example i to the weights, and keep their bounds."""
+def move_vectors(dense: DensePlanes, i: int, n: int, delta: F64, threshold: float, w: F64, free: F64) -> None:
+    """Add ``metric sum_k delta_k psi_k`` of example i to the weights, and shrink them."""
     for k in range(n):
         if delta[k] != 0.0:
             for j in range(len(w)):
                 free[j] += delta[k] * dense.metric[j] * dense.psi[i, k, j]
     for j in range(len(w)):
-        w[j] = max(free[j], dense.lower[j])
+        w[j] = shrunk(free[j], dense.lower[j], threshold)
 
 
 @njit(cache=True, nogil=True, borrowed=True)
@@ -372,7 +374,7 @@ def visit(
     else:
         gain, gap, fits, changed, found = take_steps(rule, scores, fixed, cache, work, i, w)
     if changed and rule.source != SUMMED and cache.dense.psi.shape[2] > 0:
-        move_vectors(cache.dense, i, found.n, work.delta, w, free)
+        move_vectors(cache.dense, i, found.n, work.delta, fixed.threshold, w, free)
     elif changed:
         if found.n_factors < 0:
             at = (cache.alpha.shape[1] + 1) * fixed.var_ptr[i]

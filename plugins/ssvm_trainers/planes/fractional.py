@@ -26,7 +26,7 @@ from ssvm_trainers.planes.fractional_kernels import (
     plane_pass,
 )
 from ssvm_trainers.shared.resumable import Stateful
-from ssvm_trainers.shared.spaces import map_scales
+from ssvm_trainers.shared.spaces import bounded_maps, map_scales, threshold
 from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, ROUNDING, SHARES, require
 
 if TYPE_CHECKING:
@@ -71,9 +71,10 @@ class FractionalState(Stateful):
         self.maps: FlatMaps = parameters.flat
         self.group_sizes = [np.diff(g.ptr) * g.n_configs for g in parameters.program.groups]
         self.entries = lay_out(problem)
-        bounded = np.array([m.block.lower_bound > -np.inf for m in parameters.maps], dtype=np.int8)
+        bounded = bounded_maps(problem)
         lower = np.array([m.block.lower_bound for m in parameters.maps])
-        self.fixed = Metric(1.0 / map_scales(problem), bounded, lower, objective.weight / n, float(objective.lam))
+        metric, share = 1.0 / map_scales(problem), objective.weight / n
+        self.fixed = Metric(metric, bounded, lower, threshold(problem), share, float(objective.lam))
         total = max(int(self.entries.ptr[-1]), 1)
         k = 1 + int(np.clip(MEMORY // (8 * total), 2, MOST))
         self.store = Store(

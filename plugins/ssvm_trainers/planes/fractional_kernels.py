@@ -25,7 +25,7 @@ from ssvm_dsl.kernels import (
     score_example,
 )
 from ssvm_trainers.planes.bcfw_kernels import pairwise_steps
-from ssvm_trainers.shared.products import clear_entries, raise_entries
+from ssvm_trainers.shared.products import clear_entries, shrink_entries
 
 
 class Entries(NamedTuple):
@@ -62,8 +62,10 @@ class Metric(NamedTuple):
     metric : ndarray of float64, shape (M,)
         ``1 / scale`` of each map's weights.
     bounded : ndarray of int8, shape (M,)
-        Maps whose weights have a lower bound.
+        Maps whose weights have a lower bound or an L1 penalty.
     lower : ndarray of float64, shape (M,)
+    threshold : float
+        ``l1 / lam``.
     share : ndarray of float64, shape (n,)
         ``weight_i / n``.
     lam : float
@@ -72,6 +74,7 @@ class Metric(NamedTuple):
     metric: F64
     bounded: I8
     lower: F64
+    threshold: float
     share: F64
     lam: float
 
@@ -136,21 +139,19 @@ class FractionalWorkspace(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def move(
-    maps: FlatMaps, entries: Entries, metric: F64, bounded: I8, lower: F64, i: int, delta: F64, w: F64, free: F64,
+    maps: FlatMaps, entries: Entries, fixed: Metric, metric: F64, bounded: I8, i: int, delta: F64, w: F64, free: F64,
     clear: bool,
 ) -> None:  # fmt: skip
     """Add ``metric_m Phi' delta`` to w, map by map, or set all weights it touches to zero.
 
     Parameters
     ----------
-    maps, entries : FlatMaps, Entries
+    maps, entries, fixed : FlatMaps, Entries, Metric
         Read only.
     metric : ndarray of float64, shape (M,)
         What each map's entries are multiplied by.
     bounded : ndarray of int8, shape (M,)
-        Maps that move ``free``, and have ``w = max(free, lower)``; zeros where w is no weights.
-    lower : ndarray of float64, shape (M,)
-        Lower bound of each map's weights.
+        Maps that move ``free``, and have ``w = shrunk(free)``; zeros where w is no weights.
     i : int
         The example.
     delta : ndarray of float64
@@ -178,7 +179,7 @@ def move(
                 else:
                     factor_add(maps, m, i, f, c, delta[at + c] * metric[m], target)
                     if bounded[m]:
-                        raise_entries(maps, m, i, f, c, free, w, lower[m])
+                        shrink_entries(maps, m, i, f, c, free, w, fixed.lower[m], fixed.threshold)
 
 
 @njit(cache=True, nogil=True)
@@ -294,15 +295,11 @@ def insert(
     space.delta[:size] = 0.0
     add_plane(entries, store, i, k, 1.0, space.delta)
     direction = space.direction
-    move(
-        maps, entries, fixed.metric, space.unbounded, fixed.lower, i, space.delta, direction, direction, np.bool_(False)
-    )
+    move(maps, entries, fixed, fixed.metric, space.unbounded, i, space.delta, direction, direction, np.bool_(False))
     products(maps, entries, store, space, i, k + 1, direction, store.gram[i, k])
     for j in range(k):
         store.gram[i, j, k] = store.gram[i, k, j]
-    move(
-        maps, entries, fixed.metric, space.unbounded, fixed.lower, i, space.delta, direction, direction, np.bool_(True)
-    )
+    move(maps, entries, fixed, fixed.metric, space.unbounded, i, space.delta, direction, direction, np.bool_(True))
 
 
 @njit(cache=True, nogil=True)
@@ -357,7 +354,7 @@ def visit(
             add_plane(entries, store, i, k, step * change, space.delta)
             changed = True
     if changed:
-        move(maps, entries, fixed.metric, fixed.bounded, fixed.lower, i, space.delta, w, free, np.bool_(False))
+        move(maps, entries, fixed, fixed.metric, fixed.bounded, i, space.delta, w, free, np.bool_(False))
     return fixed.share[i] * gain, max(best, new) - mean
 
 
@@ -429,7 +426,7 @@ def aggregate(
         space.delta[: entries.ptr[i + 1] - entries.ptr[i]] = 0.0
         for k in range(store.n_planes[i]):
             add_plane(entries, store, i, k, fixed.share[i] * store.alpha[i, k], space.delta)
-        move(maps, entries, space.ones, space.unbounded, fixed.lower, i, space.delta, v, v, np.bool_(False))
+        move(maps, entries, fixed, space.ones, space.unbounded, i, space.delta, v, v, np.bool_(False))
 
 
 @njit(cache=True, nogil=True)
@@ -444,7 +441,7 @@ def fractional_rows(
             space.delta[: entries.ptr[i + 1] - entries.ptr[i]] = 0.0
             add_plane(entries, store, i, k, np.float64(1.0), space.delta)
             psi = out[row]
-            move(maps, entries, space.ones, space.unbounded, fixed.lower, i, space.delta, psi, psi, np.bool_(False))
+            move(maps, entries, fixed, space.ones, space.unbounded, i, space.delta, psi, psi, np.bool_(False))
             row += 1
 
 

@@ -161,7 +161,7 @@ class ShardedBCFWRun(Run):
     anchors: Annotated[F64, NUMBERS]  #: vectors of the anchors, and their offsets last; ``shape (n_shards, dim + 1)``
     planes: Annotated[F64, NUMBERS]  #: those of the dual weights on the shards, likewise
     share: Annotated[F64, SHARES]  #: what dual weights on a shard stand for; the rest is the anchor's
-    average: Annotated[F64, NUMBERS]  #: of the weights after rounds, which lag behind and are less noisy
+    average: Annotated[F64, NUMBERS]  #: of v after rounds, whose weights lag behind and are less noisy
     averaged: Annotated[int, COUNTS]  #: how many of them
     passes: Annotated[float, COUNTS]
     schedule: Annotated[CertificationSchedule, PART]
@@ -190,7 +190,7 @@ class ShardedBCFWRun(Run):
         gap = sum(one.gap for one in moved)
         w = self.problem.objective.weights(v)
         self.averaged += 1
-        self.average += max(1.0 / self.averaged, NEWEST) * (w - self.average)
+        self.average += max(1.0 / self.averaged, NEWEST) * (v - self.average)
         if not self.schedule.asks(stop, dual, gap, self.passes):
             return Iterate(w, self.passes, extra={"gap_estimate": gap, "dual_estimate": dual})
         return self._certify(w, dual, (v, b), gap, stop)
@@ -254,13 +254,13 @@ class ShardedBCFWRun(Run):
 
     def _certify(self, w: F64, dual: float, plane: tuple[F64, float], estimate: float, stop: StopRule) -> Iterate:
         """Return the iterate with its certificate: a pass over all shards at the average, another at the newest."""
-        best = self.average.copy()
+        best = self.problem.objective.weights(self.average)
         primal, upper = self._evaluate(best)
         if upper - dual > stop.tol * abs(upper) and self.passes + 1.0 <= stop.max_passes:
             values = self._evaluate(w)
             if values[1] < upper:
                 best, (primal, upper) = w, values
-                self.average[:], self.averaged = w, 1
+                self.average[:], self.averaged = plane[0], 1
         self.schedule.learn(primal - dual, estimate)
         return Iterate(best, self.passes, primal, upper, dual, plane=plane)
 

@@ -34,9 +34,11 @@ class Fixed(NamedTuple):
     metric : ndarray of float64, shape (M,)
         ``1 / scale`` of each map's weights.
     bounded : ndarray of int8, shape (M,)
-        Maps whose weights have a lower bound.
+        Maps whose weights have a lower bound or an L1 penalty.
     lower : ndarray of float64, shape (M,)
         Lower bound of each map's weights.
+    threshold : float
+        ``l1 / lam``: how far weights are moved towards 0 by the L1 penalty.
     share : ndarray of float64, shape (n,)
         ``weight_i / n``.
     lam : float
@@ -53,6 +55,7 @@ class Fixed(NamedTuple):
     metric: F64
     bounded: I8
     lower: F64
+    threshold: float
     share: F64
     lam: float
     node_loss: F64

@@ -182,7 +182,7 @@ def move_parts(
     metric : ndarray of float64, shape (M,)
         What each map's entries are multiplied by.
     bounded : ndarray of int8, shape (M,)
-        Maps that move ``free``, and have ``w = max(free, lower)``; zeros where w is no weights.
+        Maps that move ``free``, and have ``w = shrunk(free)``; zeros where w is no weights.
     delta : ndarray of float64, shape (at least n,)
         Coefficient of each labelling; read only.
     w, free : ndarray of float64, shape (dim,)
@@ -206,7 +206,7 @@ def move_parts(
         target = free if bounded[m] else w
         factor_add(maps, m, i, f, c, number[part] * metric[m], target)
         if bounded[m]:  # entries of two parts are set twice: the last time is right
-            raise_entries(maps, m, i, f, c, free, w, fixed.lower[m])
+            shrink_entries(maps, m, i, f, c, free, w, fixed.lower[m], fixed.threshold)
 
 
 @njit(cache=True, nogil=True, borrowed=True)
@@ -291,8 +291,16 @@ def labels_score(fixed: Fixed, scores: ScoreSpace, i: int, labels: I32) -> float
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def raise_entries(maps: FlatMaps, m: int, i: int, f: int, config: int, source: F64, target: F64, lower: float) -> None:
-    """Set ``target = max(source, lower)`` on the weights of one factor in one joint state, or 0 where lower is nan.
+def shrunk(free: float, lower: float, threshold: float) -> float:
+    """Return the weight that a free one becomes: moved towards 0 by the L1 penalty, and raised to its bound."""
+    return max(free - min(max(free, -threshold), threshold), lower)
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def shrink_entries(
+    maps: FlatMaps, m: int, i: int, f: int, config: int, source: F64, target: F64, lower: float, threshold: float
+) -> None:
+    """Set ``target = shrunk(source)`` on the weights of one factor in one joint state, or 0 where lower is nan.
 
     Parameters
     ----------
@@ -304,6 +312,8 @@ def raise_entries(maps: FlatMaps, m: int, i: int, f: int, config: int, source: F
         Changed in place, where the features of the factor are.
     lower : float
         The bound of the map; nan to set exact zeros.
+    threshold : float
+        Of the L1 penalty.
     """
     if config < 0:
         return
@@ -313,10 +323,10 @@ def raise_entries(maps: FlatMaps, m: int, i: int, f: int, config: int, source: F
     for entry in range(ints[first], ints[first + 1]):
         at = start + ints[desc[m, BASIS_INDEX] + entry] * desc[m, BASIS_STRIDE]
         if desc[m, KIND] == NO_FEATURES:
-            target[at] = 0.0 if clear else max(source[at], lower)
+            target[at] = 0.0 if clear else shrunk(source[at], lower, threshold)
         elif desc[m, KIND] == DENSE:
             for p in range(at, at + desc[m, WIDTH]):
-                target[p] = 0.0 if clear else max(source[p], lower)
+                target[p] = 0.0 if clear else shrunk(source[p], lower, threshold)
         else:
             for k in range(longs[desc[m, CSR_PTR] + row], longs[desc[m, CSR_PTR] + row + 1]):
                 feature = ints[desc[m, CSR_INDICES] + k]
@@ -325,13 +335,13 @@ def raise_entries(maps: FlatMaps, m: int, i: int, f: int, config: int, source: F
                 else:
                     p = weight_of(maps, m, at, feature, config)
                 if p >= 0:
-                    target[p] = 0.0 if clear else max(source[p], lower)
+                    target[p] = 0.0 if clear else shrunk(source[p], lower, threshold)
 
 
 @njit(cache=True, nogil=True, borrowed=True)
 def clear_entries(maps: FlatMaps, m: int, i: int, f: int, config: int, out: F64) -> None:
     """Set the entries of one factor in one joint state to exactly zero."""
-    raise_entries(maps, m, i, f, config, out, out, np.nan)
+    shrink_entries(maps, m, i, f, config, out, out, np.nan, 0.0)
 
 
 @njit(cache=True, nogil=True, borrowed=True)

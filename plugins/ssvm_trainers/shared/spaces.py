@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.ir import F64
+from ssvm_dsl.ir import F64, I8
 from ssvm_dsl.kernels import FixedTables
 from ssvm_dsl.plugin_api import TrainProblem
 from ssvm_trainers.shared.arrays import Fixed, Parts, Work, no_tables
@@ -23,8 +23,9 @@ def fixed_arrays(problem: TrainProblem, tables: FixedTables | None = None) -> Fi
         state_ptr=program.state_ptr,
         truth=problem.loss.truth,
         metric=1.0 / map_scales(problem),
-        bounded=np.array([m.block.lower_bound > -np.inf for m in parameters.maps], dtype=np.int8),
-        lower=np.array([objective.lower[m.block.offset] if m.block.size else -np.inf for m in parameters.maps]),
+        bounded=bounded_maps(problem),
+        lower=np.array([m.block.lower_bound for m in parameters.maps]),
+        threshold=threshold(problem),
         share=objective.weight / problem.n,
         lam=float(objective.lam),
         node_loss=problem.loss.node,
@@ -37,6 +38,29 @@ def map_scales(problem: TrainProblem) -> F64:
     """Return the relative regularisation of each map's weights; ``shape (M,)``."""
     scale = problem.objective.scale
     return np.array([scale[m.block.offset] if m.block.size else 1.0 for m in problem.parameters.maps])
+
+
+def bounded_maps(problem: TrainProblem) -> I8:
+    """Return which maps have weights with a lower bound or an L1 penalty; ``shape (M,)``."""
+    sparse = problem.objective.l1 > 0.0
+    return np.array([sparse or m.block.lower_bound > -np.inf for m in problem.parameters.maps], dtype=np.int8)
+
+
+def threshold(problem: TrainProblem) -> float:
+    """Return ``l1 / lam``, how far the L1 penalty moves weights towards 0; 0 without one."""
+    objective = problem.objective
+    return float(objective.l1 / objective.lam) if objective.l1 else 0.0
+
+
+def shrunk_weights(problem: TrainProblem, free: F64) -> F64:
+    """Return the weights that free ones, ``v / (lam scale)``, become with lower bounds and the L1 penalty."""
+    objective = problem.objective
+    return objective.weights(objective.lam * objective.scale * free) if bounded_maps(problem).any() else free
+
+
+def free_weights(problem: TrainProblem, w: F64) -> F64:
+    """Return free weights that become w."""
+    return w + threshold(problem) * np.sign(w)
 
 
 def plane_space(k: int) -> dict[str, NDArray[Any]]:

@@ -47,7 +47,7 @@ class StructuredSVM(ShardedFit, ClassScores):
         Regularisation strength; ``lam = 1 / (C n)``.  0 beside ``l1``: the L1 penalty alone.
     l1 : float
         Strength of an L1 penalty, ``+ l1 |w|_1`` in either objective: most weights become exactly 0.  For trainers
-        that take it (errors list them).  ``regularization`` multiplies it as it does the square.
+        that take it, as the default does (errors list them).  ``regularization`` multiplies it as it does the square.
     risk : str
         The risk to minimise: ``"margin"``, ``"slack"``, ``"hm"``, ``"perceptron"``, ``"log"``, ``"softmax-margin"``,
         ``"relaxed"``, ``"weston-watkins"``, ``"smooth-hinge"``, ``"squared-weston-watkins"``

@@ -90,6 +90,7 @@ def test_dual_variables_on_shards_reach_the_optimum_whoever_is_lost(here):
     one, other = fitted(), fitted(**WORKERS)
     assert_same_optimum(one, other)
     assert np.array_equal(fitted(**WORKERS).coef_, other.coef_)
+    assert_same_optimum(fitted(l1=0.01, trainer="bundle"), fitted(l1=0.01, **WORKERS))
     here.setattr(Here, "lost_after", (4, 7, 8))
     lossy = fitted(**WORKERS)
     assert_same_optimum(one, lossy)

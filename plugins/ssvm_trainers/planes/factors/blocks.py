@@ -49,7 +49,7 @@ from ssvm_trainers.planes.fractional import first_entries, kinds_of_entries
 from ssvm_trainers.planes.fractional_kernels import Entries, Metric
 from ssvm_trainers.shared.chunks import chunks, visit_cost
 from ssvm_trainers.shared.resumable import Run
-from ssvm_trainers.shared.spaces import map_scales
+from ssvm_trainers.shared.spaces import bounded_maps, map_scales, threshold
 from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART, SHARES, StateRule
 
 if TYPE_CHECKING:
@@ -79,6 +79,8 @@ def refusal(problem: TrainProblem) -> str:
         return "some states are ruled out"
     if program.constraints:
         return "the model has hard constraints"
+    if problem.objective.l1:
+        return "there is an L1 penalty"
     return ""
 
 
@@ -115,9 +117,10 @@ class FactorRun(Run):
         listing = list_shapes(parameters.program)
         self.entries, self.factors = entries_of(problem, rest), list_factors(problem, listing, own)
         self.curvature = curvature_of(problem, listing, self.factors)
-        bounded = np.array([m.block.lower_bound > -np.inf for m in parameters.maps], dtype=np.int8)[rest]
+        bounded = bounded_maps(problem)[rest]
         lower = np.array([m.block.lower_bound for m in parameters.maps])[rest]
-        self.fixed = Metric(1.0 / map_scales(problem)[rest], bounded, lower, objective.weight / n, float(objective.lam))
+        metric, share = 1.0 / map_scales(problem)[rest], objective.weight / n
+        self.fixed = Metric(metric, bounded, lower, threshold(problem), share, float(objective.lam))
         self.space = work_space(problem, self.entries.ptr, self.factors)
         self.size, self.cost = mean_loss(problem), visit_cost(problem)
         self.chunks = chunks_of(self.factors)

@@ -327,7 +327,7 @@ def visit(
             mu[zero + s] = space.belief[s]
             space.totals[1] += factors.degree[v] * change * change  # once for each slot, as residuals of margins
     update_messages(factors, i, first, end, lo, state_ptr, dual, penalty, space)
-    move(maps, entries, fixed.metric, fixed.bounded, fixed.lower, i, delta, dual.w, dual.free, np.bool_(False))
+    move(maps, entries, fixed, fixed.metric, fixed.bounded, i, delta, dual.w, dual.free, np.bool_(False))
 
 
 @njit(cache=True, nogil=True)
