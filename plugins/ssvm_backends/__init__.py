@@ -262,7 +262,9 @@ _CUTS = (
         "alpha-expansion",
         "ssvm_backends.cuts.alpha_expansion:AlphaExpansion",
         "local search by minimum cuts, one label against all: pairwise models with metric tables",
-        options=(Option("bound", "none", "a bound: a priori (factor), or by message passing", ("none", "factor", "dual")),),
+        options=(
+            Option("bound", "none", "a bound: a priori (factor), or by message passing", ("none", "factor", "dual")),
+        ),
         caps=replace(_MOVES, requires=frozenset({"metric"})),
     ),
     BackendSpec(

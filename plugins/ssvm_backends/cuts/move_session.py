@@ -119,7 +119,9 @@ class MoveSession(ExampleGraphSession):
 
         if self._messages is None:
             self._messages = TRWSSession(self.program, {"tol": 1e-6, "smooth": True, "max_iterations": MOST_SWEEPS})
-        limits = replace(question.limits, time=None if clock.end == np.inf else clock.left, iterations=None, progress=None)
+        limits = replace(
+            question.limits, time=None if clock.end == np.inf else clock.left, iterations=None, progress=None
+        )
         return self._messages.solve(question.replace(warm=None, limits=limits)).bound
 
     def solve_one(self, call: GraphCall, place: int, clock: Clock, start: I32 | None) -> ExampleAnswer:

@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from ssvm_dsl.errors import OptionError
 from ssvm_papers.experiments import (
     counting,
+    dual_loss_claims,
     dual_losses,
     ladar,
     ocr,
@@ -33,6 +34,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *sequences.EXPERIMENTS,
     *stripes.EXPERIMENTS,
     *dual_losses.EXPERIMENTS,
+    *dual_loss_claims.EXPERIMENTS,
 )
 
 

@@ -136,7 +136,9 @@ class OnlineRun:
     averages: Mapping[int, F64]
 
 
-def learn_online(model: type[Model], X: Sequence[Any], Y: Sequence[Any], lam: float, horizons: Sequence[int]) -> OnlineRun:
+def learn_online(
+    model: type[Model], X: Sequence[Any], Y: Sequence[Any], lam: float, horizons: Sequence[int]
+) -> OnlineRun:
     """Go through the examples once."""
     n = len(X)
     problem = training_problem(model, X, Y, lam=lam)

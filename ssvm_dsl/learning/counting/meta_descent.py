@@ -113,7 +113,9 @@ def meta_descent(
                 keep * (fading * cross - mixed * square - eta * float(bend @ h)) - eta * fading * float(slope @ v)
                 + eta * mixed * float(slope @ h) + eta**2 * diagonal[i] * float(slope @ bend)
             )  # fmt: skip
-            square = keep**2 * square - 2.0 * keep * eta * float(slope @ h) + eta**2 * diagonal[i] * float(slope @ slope)
+            square = (
+                keep**2 * square - 2.0 * keep * eta * float(slope @ h) + eta**2 * diagonal[i] * float(slope @ slope)
+            )
             trace[lo:j] = fading * trace[lo:j] - mixed * coef[lo:j]
             coef[lo:j] *= keep
             coef[j], trace[j] = -eta * slope, -eta * bend

@@ -285,9 +285,7 @@ class CountingPredictor(Estimator):
         policies = self.decision_function(X)
         return self._risk(Y, None, len(policies)).values(policies)
 
-    def _train(
-        self, kernel: InputKernel, X: F64, risk: CountingRisk, lam: float
-    ) -> tuple[Trained, CountingObjective]:
+    def _train(self, kernel: InputKernel, X: F64, risk: CountingRisk, lam: float) -> tuple[Trained, CountingObjective]:
         """Run the solver."""
         end = np.inf if self.max_seconds is None else self.max_seconds
         if self.solver == "ncg":
