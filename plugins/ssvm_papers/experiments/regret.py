@@ -96,16 +96,18 @@ STATEMENTS = tuple(
     statement
     for name in DATA
     for statement in (
-        Statement(f"{name}-regret", f"{name}: regret over the bound by the subgradients met, largest of all T and draws",
-                  "at most 1", Between(0, 1), "{:.2f}"),
+        Statement(f"{name}-regret",
+                  f"{name}: regret over the bound by the subgradients met, largest of all T and draws", "at most 1",
+                  Between(0, 1), "{:.2f}"),
         Statement(f"{name}-growth", f"{name}: regret of the most examples over that of a tenth of them",
                   "as 1 + ln T: sublinear", Between(0, 3), "{:.2f}"),
         Statement(f"{name}-theorem", f"{name}: wrong labels, as a share, summed: over the right side of (15), largest",
                   "at most 1", Between(0, 1), "{:.3f}"),
         Statement(f"{name}-horizon", f"{name}: the same with the lam for T, over the right side of (16), largest",
                   "at most 1", Between(0, 1), "{:.3f}"),
-        Statement(f"{name}-new", f"{name}: loss on new examples, averaged weights, over the right side of (17), largest",
-                  "at most 1", Between(0, 1), "{:.3f}"),
+        Statement(f"{name}-new",
+                  f"{name}: loss on new examples, averaged weights, over the right side of (17), largest", "at most 1",
+                  Between(0, 1), "{:.3f}"),
         Statement(f"{name}-risk", f"{name}: the largest risk of an example that was met"),
         Statement(f"{name}-gap", f"{name}: certified relative gap of the minima, at most", form="{:.1e}"),
     )
@@ -293,7 +295,8 @@ PAPER = "Ratliff, Bagnell, Zinkevich: (Online) Subgradient Methods for Structure
 
 EXPERIMENTS = (
     Experiment(
-        "regret", "regret", PAPER, "sections 5.2, 5.3", "online learning: regret and generalisation beside their bounds",
-        run, STATEMENTS, draw, (9.0, 4.0), (), ("generated walks and sequences: the paper gives no data",),
+        "regret", "regret", PAPER, "sections 5.2, 5.3",
+        "online learning: regret and generalisation beside their bounds", run, STATEMENTS, draw,
+        (9.0, 4.0), (), ("generated walks and sequences: the paper gives no data",),
     ),
 )  # fmt: skip

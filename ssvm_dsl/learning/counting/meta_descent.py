@@ -2,8 +2,8 @@
 
 The source text (Gaertner and Vembu 2009, section 3.3) leaves the factor p of the step size ``eta_t = p / (lam (t +
 delay))`` to be tuned, and names these updates as the better way (Schraudolph 1999; in the Hilbert space Vishwanathan,
-Schraudolph and Smola, JMLR 7, 2006).  Step t looks at ``J_t(h) = lam/2 |h|^2 + weight_t risk_t(h(x_t))``, whose gradient
-and Hessian in the space are
+Schraudolph and Smola, JMLR 7, 2006).  Step t looks at ``J_t(h) = lam/2 |h|^2 + weight_t risk_t(h(x_t))``, whose
+gradient and Hessian in the space are
 
     g_t = lam h + weight_t risk_t'(h(x_t)) k(x_t, .) ,        H_t v = lam v + weight_t risk_t'' v(x_t) k(x_t, .) ,
 
@@ -11,9 +11,9 @@ the latter exact, as risks are quadratic.  With v, the derivative of h by ln p w
 
     ln p <- ln p - mu <g_t, v> ,      h <- h - eta_t g_t ,      v <- fade v - eta_t (g_t + fade H_t v) ,
 
-where ``exp(x)`` is taken as ``1 + x``, within 1/2 and 2.  With ``fade = 1`` and p left alone v is that derivative.  Both h
-and v are combinations of kernels at the examples met, and ``<h, v>`` and ``<h, h>`` follow from step to step, so that a
-step costs as much as two of plain descent.  Coefficients that are dropped (tau) stay in these two numbers.
+where ``exp(x)`` is taken as ``1 + x``, within 1/2 and 2.  With ``fade = 1`` and p left alone v is that derivative.
+Both h and v are combinations of kernels at the examples met, and ``<h, v>`` and ``<h, h>`` follow from step to step,
+so that a step costs as much as two of plain descent.  Coefficients that are dropped (tau) stay in these two numbers.
 
 The schedule 1/t remains, so that steps become short enough to end at the optimum.  No step is longer than 1 over the
 largest curvature where the delay is automatic.

@@ -304,7 +304,8 @@ class CountingPredictor(Estimator):
         automatic, n_steps = self.delay == "auto", n * self.n_passes
         delay = automatic_delay(kernel, X, risk, lam, self.step) if automatic else float(self.delay)
         rule: dict[str, Any] = {
-            "step": self.step, "delay": delay, "tau": self._tau(n), "order": order, "n_steps": n_steps, "max_seconds": end,
+            "step": self.step, "delay": delay, "tau": self._tau(n), "order": order, "n_steps": n_steps,
+            "max_seconds": end,
         }  # fmt: skip
         found: Window | MetaWindow
         with np.errstate(over="ignore", invalid="ignore"):  # steps that are too long are refused by what they led to

@@ -301,7 +301,8 @@ def test_it_is_a_scikit_learn_estimator():
         ({"delay": -1}, "auto"), ({"certificate": "best"}, "gradient"), ({"lam": 1.0, "C": 2.0}, "same thing"),
         ({"kernel": lambda A, B: A}, "shape"), ({"kernel": lambda A, B: -A @ B.T}, "positive definite"),
         ({"kernel": lambda A, B: A @ B.T + A[:, :1]}, "symmetric"), ({"truncation": 1.5}, "share"),
-        ({"step": True}, "step"), ({"tol": -1}, "tol"), ({"step_rule": "adam"}, "'smd'"), ({"meta_step": 0}, "positive"),
+        ({"step": True}, "step"), ({"tol": -1}, "tol"), ({"step_rule": "adam"}, "'smd'"),
+        ({"meta_step": 0}, "positive"),
     ],
 )  # fmt: skip
 def test_bad_parameters_are_refused(change, word):
