@@ -40,7 +40,7 @@ from ssvm_papers.results.statements import Answers, Between, Statement
 LAM, DELTA = 0.01, 0.05
 
 #: Examples after which regrets are compared; draws of the data; new examples that averaged weights are tried on.
-HORIZONS, N_DRAWS, N_NEW = (100, 200, 500, 1000, 2000), 3, 1000
+HORIZONS, N_DRAWS, N_NEW = (50, 100, 200, 500, 1000), 2, 500
 
 #: Positions of the sequences, and their states.
 LENGTH, N_STATES = 8, 3
@@ -222,7 +222,7 @@ def compared(name: str, draw: int, horizons: Sequence[int], n_new: int) -> Compa
 
 
 def run(quick: bool, progress: Progress) -> Findings:
-    """Compare on three draws of both data; quick: one draw, up to 200 examples."""
+    """Compare on two draws of both data; quick: one draw, up to 200 examples."""
     horizons, draws, n_new = ((20, 50, 200), 1, 100) if quick else (HORIZONS, N_DRAWS, N_NEW)
     steps, answers, arrays = Steps(progress, draws * len(DATA)), Answers(STATEMENTS), {"horizons": np.array(horizons)}
     tables = []

@@ -320,7 +320,7 @@ def drawn_blocks(n: int, level: int, draw: int) -> tuple[list[Any], list[Any]]:
 
 
 #: Draws of which folds are compared, and the distortion.
-N_FOLD_DRAWS, FOLD_LEVEL = 3, DISTORTIONS.index(0.3)
+N_FOLD_DRAWS, FOLD_LEVEL = 2, DISTORTIONS.index(0.3)
 
 FOLD_STATEMENTS = (
     Statement("same", "HM-SVMs whose worst fold is that of the ML-HMM, share, mean over draws", "most of them",
@@ -335,7 +335,7 @@ FOLD_STATEMENTS = (
 
 def run_folds(quick: bool, progress: Progress) -> Findings:
     """Compare errors by fold at 30 % distortion; quick: a draw of 20 sequences, two regularisations."""
-    n, draws, regularisations = (20, 1, REGULARISATIONS[1:3]) if quick else (N_TRAIN, N_FOLD_DRAWS, REGULARISATIONS[:5])
+    n, draws, regularisations = (20, 1, REGULARISATIONS[1:3]) if quick else (N_TRAIN, N_FOLD_DRAWS, REGULARISATIONS[:4])
     steps = Steps(progress, 5 * len(regularisations) * draws)
     errors = np.zeros((draws, 1 + len(regularisations), 5))
     for draw in range(draws):
@@ -375,7 +375,7 @@ def concordance(errors: F64) -> float:
 
 FOLD_NOTES = (
     "Errors are those inside of sequences: ends, which no learner sees, are left out. Data and models are those of the "
-    "tables; three draws of 100 sequences.",
+    "tables; two draws of 100 sequences.",
 )
 
 
