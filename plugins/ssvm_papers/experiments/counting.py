@@ -338,13 +338,14 @@ def run_steps(quick: bool, progress: Progress) -> Findings:
     n, passes = (100, STEP_PASSES[:1]) if quick else (1000, STEP_PASSES)
     steps, gaps = Steps(progress, len(passes)), np.zeros((len(passes), 2, len(STEPS)))
     X, Y = make_identity(n)
+    labels = list(Y)
     for k, n_passes in enumerate(passes):
         steps(f"{n_passes} passes")
         for r, rule in enumerate(("decay", "smd")):
             for s, step in enumerate(STEPS):
                 found = CountingPredictor(
                     solver="sgd", step_rule=rule, step=step, n_passes=n_passes, random_state=0, **IDENTITY
-                ).fit(X, Y)  # fmt: skip
+                ).fit(X, labels)  # fmt: skip
                 gaps[k, r, s] = found.report_.relative_gap
     answers, (plain, adapted) = Answers(STEP_STATEMENTS), gaps[0]
     answers.numbers("plain", plain.max() / plain.min())

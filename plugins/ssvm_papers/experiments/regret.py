@@ -143,17 +143,16 @@ def learn_online(
 ) -> OnlineRun:
     """Go through the examples once."""
     n = len(X)
-    problem = training_problem(model, X, Y, lam=lam)
+    problem, plain = (training_problem(model, X, Y, risk=risk, lam=lam) for risk in ("margin", "perceptron"))
+    truth = [np.asarray(y) for y in Y]
     w, total, averages = np.zeros(problem.dim), np.zeros(problem.dim), {}
-    svm = given(model, problem, w)
     costs, risks, losses, squares = np.zeros((4, n))
     for t in range(n):
         found = problem.gradient(w, np.array([t]))
         step = lam * w + found.vector
         risks[t], costs[t] = found.value[0], found.value[0] + 0.5 * lam * float(w @ w)
         squares[t] = float(step @ step) / (t + 1)
-        svm.coef_ = w
-        losses[t] = 1.0 - svm.score([X[t]], [Y[t]])
+        losses[t] = np.mean(plain.oracle(w, np.array([t])).labels != truth[t])  # that of the prediction
         total += w
         if t + 1 in horizons:
             averages[t + 1] = total / (t + 1)
@@ -161,9 +160,10 @@ def learn_online(
     return OnlineRun(costs, risks, losses, np.cumsum(squares) / (2.0 * lam), w, averages)
 
 
-def given(model: type[Model], problem: Any, w: F64) -> StructuredSVM:
-    """Return an estimator that predicts with some weights."""
-    return StructuredSVM.from_weights(model, {one.name: one.view(w) for one in problem.blocks}, n_threads=1)
+def given(model: type[Model], w: F64, X: Sequence[Any], Y: Sequence[Any]) -> StructuredSVM:
+    """Return an estimator that predicts with some weights; the examples tell their shapes."""
+    blocks = training_problem(model, X[:1], Y[:1]).blocks
+    return StructuredSVM.from_weights(model, {one.name: one.view(w) for one in blocks}, n_threads=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +210,7 @@ def compared(name: str, draw: int, horizons: Sequence[int], n_new: int) -> Compa
         risks, log = T * (report.primal - 0.5 * LAM * norm**2), 1.0 + np.log(T)
         lam = np.sqrt(log / T) / norm
         again = learn_online(model, X[:T], Y[:T], lam, ())
-        averaged = given(model, training_problem(model, X[:1], Y[:1]), run.averages[T])
+        averaged = given(model, run.averages[T], X, Y)
         columns[:, k] = (
             run.costs[:T].sum() - T * report.dual, run.bounds[T - 1],
             run.losses[:T].sum(), risks + LAM * T * norm**2 + log / LAM,
@@ -218,7 +218,10 @@ def compared(name: str, draw: int, horizons: Sequence[int], n_new: int) -> Compa
             1.0 - averaged.score(X[n:], Y[n:]), run.risks[:T].mean() + np.sqrt(2.0 / T * np.log(1.0 / DELTA)),
             report.relative_gap,
         )  # fmt: skip
-    return Comparison(*columns, float(run.risks.max()))
+    regret, bound, lost, theorem, lost_horizon, horizon, new, generalisation, gap = columns
+    return Comparison(
+        regret, bound, lost, theorem, lost_horizon, horizon, new, generalisation, gap, float(run.risks.max())
+    )
 
 
 def run(quick: bool, progress: Progress) -> Findings:
