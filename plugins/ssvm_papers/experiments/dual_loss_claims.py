@@ -306,8 +306,8 @@ def label_table(found: ByLabels) -> Table:
 
 
 LABEL_NOTES = (
-    "Reuters is the first subset of RCV1, 1000 of its 3000 documents, with its most frequent labels. The paper shows no "
-    "curve for 10 labels; ratios of its seconds are compared with ratios of operations. Means over two seeds of "
+    "Reuters is the first subset of RCV1, 1000 of its 3000 documents, with its most frequent labels. The paper shows "
+    "no curve for 10 labels; ratios of its seconds are compared with ratios of operations. Means over two seeds of "
     "DLPW.",
 )
 
