@@ -207,6 +207,7 @@ class StructuredSVM(ShardedFit, ClassScores):
             The model has nothing to score with, or nothing to predict.
         """
         self._check()
+        check_loss(self.model)
         Y = either(Y, y, "fit")
         with limited(self) as deadline:
             if self.executor != THREADS or isinstance(X, PartitionedDataset):
