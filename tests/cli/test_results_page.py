@@ -20,7 +20,7 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 ANEW = "ssvm reproduce --kept --page docs/results.md --quotes docs"
 
 #: Experiments whose full run is not stored yet; one that is stored is no longer here.
-NOT_STORED = {"dual-losses-passes", "dual-losses-labels"}
+NOT_STORED = {"dual-losses-passes"}
 
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 #: Numbers that look like results: with decimals, or counted in per cent, seconds, or times.
