@@ -49,7 +49,7 @@ LENGTH, N_STATES = 8, 3
 SMALL = np.eye(N_STATES**2).reshape(-1, N_STATES, N_STATES) / (np.sqrt(2.0) * LENGTH)
 
 
-class Walk(Model):
+class GridWalk(Model):
     """A walk over squares from corner to corner; each step has features, and none can be taken back."""
 
     N, M = Dim(), Dim()
@@ -63,7 +63,7 @@ class Walk(Model):
     loss = Hamming(y, normalize=True)
 
 
-class Row(Model):
+class ShortSequence(Model):
     """A chain of three states."""
 
     T = Dim()
@@ -89,7 +89,7 @@ def walks(n: int, random_state: int) -> tuple[list[Any], list[Any]]:
 
 #: The data: by name a model, and what draws examples.
 DATA: dict[str, tuple[type[Model], Callable[[int, int], tuple[list[Any], list[Any]]]]] = {
-    "walks": (Walk, walks), "sequences": (Row, sequences),
+    "walks": (GridWalk, walks), "sequences": (ShortSequence, sequences),
 }  # fmt: skip
 
 STATEMENTS = tuple(
