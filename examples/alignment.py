@@ -1,7 +1,7 @@
 """Align the words of a sentence with those of its translation: a matching with diagonals, learnt from a few pairs.
 
-    python examples/alignment.py                       made-up sentence pairs
-    SSVM_DATA=folder python examples/alignment.py      Hansards: 100 pairs to train on, 347 to test
+python examples/alignment.py                       made-up sentence pairs
+SSVM_DATA=folder python examples/alignment.py      Hansards: 100 pairs to train on, 347 to test
 """
 
 import os

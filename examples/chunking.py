@@ -1,7 +1,7 @@
 """Find phrases in sentences, with named features of words, as CRFsuite takes them.
 
-    python examples/chunking.py                        a toy corpus
-    SSVM_DATA=folder python examples/chunking.py       CoNLL-2000: 8936 sentences of folder/sequences/conll2000.zip
+python examples/chunking.py                        a toy corpus
+SSVM_DATA=folder python examples/chunking.py       CoNLL-2000: 8936 sentences of folder/sequences/conll2000.zip
 """
 
 import os

@@ -1,7 +1,7 @@
 """Find the heads of words: directed trees (Chu-Liu-Edmonds) and projective ones (Eisner).
 
-    python examples/dependency.py                      sentences of a toy grammar
-    SSVM_DATA=folder python examples/dependency.py     the WSJ sample: folder/sequences/dependency_treebank.zip
+python examples/dependency.py                      sentences of a toy grammar
+SSVM_DATA=folder python examples/dependency.py     the WSJ sample: folder/sequences/dependency_treebank.zip
 """
 
 import os

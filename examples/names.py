@@ -1,6 +1,6 @@
 """Find names in sentences by segments: weights see whole names, how long they are and how they begin and end.
 
-    python examples/names.py
+python examples/names.py
 """
 
 import numpy as np

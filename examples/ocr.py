@@ -1,7 +1,7 @@
 """Read handwritten words: letters seen alone, and letters seen as neighbours.
 
-    python examples/ocr.py
-    ssvm explain examples/ocr.py:OCR
+python examples/ocr.py
+ssvm explain examples/ocr.py:OCR
 """
 
 from rich.console import Console

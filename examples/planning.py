@@ -1,6 +1,6 @@
 """Learn what a walker avoids, from paths that were taken: a path on a grid map, by its first and last square.
 
-    python examples/planning.py
+python examples/planning.py
 """
 
 from itertools import pairwise

@@ -1,6 +1,6 @@
 """Put documents in order: a permutation, each document points to its place in the list.
 
-    python examples/ranking.py
+python examples/ranking.py
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Label the nodes of trees: each example brings its own edges, from every node to its parent.
 
-    python examples/trees.py
-    ssvm explain examples/trees.py:Tree --trees
+python examples/trees.py
+ssvm explain examples/trees.py:Tree --trees
 """
 
 import numpy as np

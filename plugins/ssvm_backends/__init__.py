@@ -21,6 +21,8 @@ _COUNTING = Caps(
     max_arity=2,
     abilities=frozenset({Ability.COUNTS, Ability.COMPILED}),
 )
+#: What local search by cuts answers.
+_MOVES = replace(_BEST_LABELLING, guarantee=Guarantee.HEURISTIC, max_arity=2, warm=Warm.LABELS)
 #: Counts also keep one bound on the number of true literals of each example.
 _FORESTS = replace(_COUNTING, constraint_kinds=frozenset({"count"}))
 _LP_SOLVERS = ("auto", "glop", "pdlp", "highs")
@@ -260,25 +262,17 @@ _CUTS = (
         "alpha-expansion",
         "ssvm_backends.cuts.alpha_expansion:AlphaExpansion",
         "local search by minimum cuts, one label against all: pairwise models with metric tables",
-        caps=replace(
-            _BEST_LABELLING,
-            guarantee=Guarantee.HEURISTIC,
-            max_arity=2,
-            requires=frozenset({"metric"}),
-            warm=Warm.LABELS,
+        options=(
+            Option("bound", "none", "a bound: a priori (factor), or by message passing", ("none", "factor", "dual")),
         ),
+        caps=replace(_MOVES, requires=frozenset({"metric"})),
     ),
     BackendSpec(
         "alpha-beta-swap",
         "ssvm_backends.cuts.alpha_beta_swap:AlphaBetaSwap",
         "local search by minimum cuts, two labels at a time: pairwise models with semimetric tables",
-        caps=replace(
-            _BEST_LABELLING,
-            guarantee=Guarantee.HEURISTIC,
-            max_arity=2,
-            requires=frozenset({"semimetric"}),
-            warm=Warm.LABELS,
-        ),
+        options=(Option("bound", "none", "a bound, by message passing (dual)", ("none", "dual")),),
+        caps=replace(_MOVES, requires=frozenset({"semimetric"})),
     ),
     BackendSpec(
         "qpbo",

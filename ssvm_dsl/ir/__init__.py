@@ -4,6 +4,7 @@ Packed, never padded; int32 indices, int64 pointers, float64 scores, C-contiguou
 """
 
 from ssvm_dsl.array_types import F64, I8, I32, I64, U8, Bools
+from ssvm_dsl.ir.analysis.energies import energy_origins, energy_ratio, expansion_factor
 from ssvm_dsl.ir.analysis.local_polytope import consistent, labelling_marginals, n_marginals, polytope_equations
 from ssvm_dsl.ir.analysis.orders import GIVE_UP
 from ssvm_dsl.ir.analysis.properties import ROUNDING
@@ -104,6 +105,9 @@ __all__ = [
     "consistent",
     "each_marginals",
     "eliminations",
+    "energy_origins",
+    "energy_ratio",
+    "expansion_factor",
     "fixed_tables",
     "label_ptr",
     "labelling_marginals",

@@ -14,9 +14,7 @@ _HOMES = {
         *("plot_heads", "plot_label_maps", "plot_links", "plot_marginals", "plot_segments", "plot_transitions"),
     ),
     "ssvm_dsl.report.parse_trees": ("plot_tree",),
-    "ssvm_dsl.report.plots": (
-        *("plot_confusion", "plot_grid", "plot_path", "plot_training", "plot_weights"),
-    ),
+    "ssvm_dsl.report.plots": (*("plot_confusion", "plot_grid", "plot_path", "plot_training", "plot_weights"),),
 }
 
 __all__, __getattr__ = lazy_names(__name__, _HOMES)

@@ -36,7 +36,19 @@ from ssvm_backends.cuts.maxflow import (
 from ssvm_backends.cuts.qpbo import QPBO
 from ssvm_backends.trees.chain import Chain
 from ssvm_dsl.errors import ScoreError
-from ssvm_dsl.ir import Group, Limits, Primal, Program, Question, Stop, Task, Theta
+from ssvm_dsl.ir import (
+    Group,
+    Limits,
+    Primal,
+    Program,
+    Question,
+    Stop,
+    Task,
+    Theta,
+    energy_origins,
+    energy_ratio,
+    expansion_factor,
+)
 from ssvm_dsl.ir.analysis.properties import table_properties
 from ssvm_dsl.ir.solution import score_labels
 from ssvm_dsl.testing.brute_force import BruteForce
@@ -406,6 +418,72 @@ def test_expansion_is_within_a_factor_of_two_on_potts(seed):
     problem = potts(7, 3, list(itertools.combinations(range(7), 2)), np.random.default_rng(seed))
     problem.theta.node[:] -= problem.theta.node.max()
     assert solve(AlphaExpansion, problem).score[0] >= 2 * best(problem)[0] - 1e-9
+
+
+def own_diagonal(n, card, edges, rng):
+    """Potts tables whose diagonals are not zero: half of them belongs to either variable."""
+    problem = potts(n, card, edges, rng)
+    for table in problem.theta.tables[0]:
+        side = rng.normal(size=card)
+        table += np.add.outer(side, side).ravel()
+    return problem
+
+
+@pytest.mark.parametrize("make", [potts, truncated_linear, own_diagonal])
+@pytest.mark.parametrize(("backend", "bound"), [(AlphaExpansion, "factor"), *((one, "dual") for one in MOVES)])
+def test_energies_are_within_eta_of_the_least_one(backend, bound, make):
+    found = []
+    for seed in range(12):
+        problem = make(9, 4, grid_edges(3, 3), np.random.default_rng(seed))
+        program, question = problem.program, Question(problem.theta)
+        if seed % 3 == 0:  # some labels are known
+            clamp = np.full(9, -1, np.int32)
+            clamp[[0, 4]] = 1, 2
+            question = question.replace(task=Task.MAP_CLAMPED, clamp=clamp)
+        exact = BruteForce().open(program, {}).solve(question)
+        solution = backend().open(program, {"bound": bound}).solve(question)
+        assert solution.bound[0] >= exact.score[0] - 1e-9
+        origin, eta = energy_origins(program, question)[0], energy_ratio(program, question, solution)[0]
+        assert origin - solution.score[0] <= eta * (origin - exact.score[0]) + 1e-9
+        assert origin - exact.score[0] >= -1e-9
+        if bound == "factor":
+            least = 4.0 if make is truncated_linear else 2.0  # 2 max / min: distances are 1 and 2, or all alike
+            assert expansion_factor(program, problem.theta)[0] == pytest.approx(least)
+            assert eta == pytest.approx(least)
+        found.append(eta)
+    if bound == "dual":  # most of these relaxations have an optimal labelling
+        assert np.median(found) < 1.01
+
+
+def test_swaps_have_no_factor():
+    """Three variables in a row: no swap leaves an energy of K, where 4 is the least; 2 max / min is 4 for any K."""
+    K = 1000.0
+    gap = np.array([[0, K / 2, K], [K / 2, 0, K / 2], [K, K / 2, 0]])
+    node = -np.array([0.0, K, 2, K, 0, 2, K, K, 0])
+    problem = pairwise(3, 3, [(0, 1), (1, 2)], None, node=node, tables=-np.tile(gap.ravel(), (2, 1)))
+    swap, expansion = AlphaBetaSwap(), AlphaExpansion()
+    assert solve(AlphaBetaSwap, problem).labels.tolist() == [0, 1, 2]  # where it starts: each variable's own best
+    found = swap.open(problem.program, {"bound": "dual"}).solve(Question(problem.theta))
+    assert (found.score[0], best(problem)[0]) == (-K, -4.0)
+    assert energy_ratio(problem.program, Question(problem.theta), found)[0] == pytest.approx(K / 4, rel=1e-3)
+    assert expansion_factor(problem.program, problem.theta)[0] == 4.0
+    wide = expansion.open(problem.program, {"bound": "factor"}).solve(Question(problem.theta))
+    assert -4.0 <= wide.bound[0] <= wide.score[0] / 4 + 1e-9
+
+
+def test_factors_that_are_not_known():
+    rng = np.random.default_rng(0)
+    problem, gap = potts(3, 3, [(0, 1), (1, 2)], rng), 1.0 - np.eye(3)
+    gap[0, 1] = gap[1, 0] = 0.0  # two states that are no distance apart
+    problem.theta.tables[0][1] = -gap.ravel()
+    assert expansion_factor(problem.program, problem.theta).tolist() == [INF]
+    problem.theta.tables[0][0] = 0.0  # a table without differences has no say
+    problem.theta.tables[0][1] = -3.0 * (1.0 - np.eye(3)).ravel()
+    assert expansion_factor(problem.program, problem.theta).tolist() == [2.0]
+    problem.theta.tables[0][1, 1] = 1.0
+    question = Question(problem.theta)
+    assert np.isnan(expansion_factor(problem.program, problem.theta)[0])
+    assert np.isnan(energy_origins(problem.program, question)[0])
 
 
 @pytest.mark.parametrize("backend", MOVES)

@@ -186,6 +186,23 @@ def test_scores_of_1e_12_are_told_apart(capsys, tmp_path):
     assert told["labels"][0] == 1
 
 
+@pytest.mark.parametrize(
+    ("backend", "bound", "most"), [("alpha-expansion", "factor", 2.0), ("alpha-beta-swap", "dual", 1.0)]
+)
+def test_eta_tells_how_far_an_energy_is_from_the_least(capsys, tmp_path, backend, bound, most):
+    """Three variables of three states in a row, Potts tables: scores are logarithms of these numbers."""
+    unary, pair = ("9 1 1", "1 2 1", "1 1 4"), "2 1 1 1 2 1 1 1 2"
+    tables = "\n".join([*(f"3 {one}" for one in unary), *(f"9 {pair}",) * 2])
+    path = tmp_path / "row.uai"
+    path.write_text(f"MARKOV\n3\n3 3 3\n5\n1 0\n1 1\n1 2\n2 0 1\n2 1 2\n{tables}\n")
+    options = ("--backend", backend, "--option", f"bound={bound}")
+    status, out, _ = inside(capsys, "solve", str(path), *options, "--json")
+    assert status == 0
+    assert json.loads(out)["eta"] == pytest.approx(most, abs=1e-4)
+    assert "times the least one" in inside(capsys, "solve", str(path), *options)[1]
+    assert "eta" not in json.loads(inside(capsys, "solve", str(path), "--backend", backend, "--json")[1])
+
+
 def test_zipped_files_and_named_formats(capsys, tmp_path):
     (tmp_path / "a.txt").write_bytes(gzip.compress(TINY.encode()))
     assert solved(capsys, tmp_path / "a.txt", "--format", "uai")[1]["labels"] == [1, 1, 0]

@@ -9,9 +9,19 @@ import pytest
 from foreign import inside
 
 from ssvm_dsl.datasets.terrains import make_plans
-from ssvm_papers.experiments import counting, dual_losses, ladar, value_functions
+from ssvm_dsl.testing import make_trainer, training_problem
+from ssvm_papers.experiments import (
+    counting,
+    dual_loss_claims,
+    dual_losses,
+    ladar,
+    regret,
+    sequences,
+    value_functions,
+)
 from ssvm_papers.experiments.dual_loss_methods import (
     METHODS,
+    Data,
     Effort,
     ObjectiveCurve,
     Trace,
@@ -50,7 +60,7 @@ def test_an_experiment_runs_through_the_command(capsys, monkeypatch, tmp_path):
 
 
 def test_figures_of_counting():
-    left, _, right = counting.EXPERIMENTS
+    left, _, right, _ = counting.EXPERIMENTS
     assert drawn(left, {"sizes": np.array([10, 20]), "curves": np.ones((3, 2, 2))}) == 2
     assert drawn(right, {"sizes": np.array([10, 20]), "curves": np.ones((2, 2, 4))}) == 2
 
@@ -178,4 +188,80 @@ def test_value_functions(monkeypatch):
     assert (found.arrays["curves"] > 0).all()
     assert np.isfinite(found.arrays["errors"]).all()
     assert any("left out" in note for note in found.notes)
+    assert drawn(experiment, found.arrays) == 1
+
+
+def test_regret_and_its_bounds_on_few_examples(monkeypatch):
+    monkeypatch.setattr(regret, "HORIZONS", (10, 30))
+    monkeypatch.setattr(regret, "N_DRAWS", 1)
+    monkeypatch.setattr(regret, "N_NEW", 20)
+    (experiment,) = regret.EXPERIMENTS
+    found = experiment.run(False, quiet)
+    told = {row.key: row for row in found.rows}
+    assert {row.verdict for row in found.rows} == {Judgement.AGREES, Judgement.OURS}
+    for name, (model, make) in regret.DATA.items():
+        assert 0.0 < told[f"{name}-regret"].numbers[0] < 1.0
+        X, Y = make(30, 0)
+        run = regret.learn_online(model, X, Y, 0.1, (30,))
+        trainer = make_trainer("subgradient", {"order": "incremental", "averaging": "none"}, 0)
+        w, _ = trainer.partial(training_problem(model, X, Y, lam=0.1))  # one pass of the trainer that it stands for
+        assert run.w == pytest.approx(w)
+        assert (run.losses <= run.risks + 1e-12).all()
+    assert drawn(experiment, found.arrays) == 2
+
+
+def test_features_of_walks_and_sequences_have_norms_of_at_most_one():
+    for name, (model, make) in regret.DATA.items():
+        X, Y = make(20, 3)
+        problem = training_problem(model, X, Y, lam=1.0)
+        apart = [np.linalg.norm(problem.gradient(np.zeros(problem.dim), np.array([i])).vector) for i in range(20)]
+        assert 0.1 < max(apart) <= 2.0, name
+
+
+def tiny(n_labels=4, n=12):
+    rng = np.random.default_rng(0)
+    parts = [[*rng.normal(size=(n, 3))], [*rng.integers(2, size=(n, n_labels))]]
+    return Data(multilabel(n_labels, 3), tuple(parts), tuple(parts))
+
+
+def test_message_passes_on_a_small_set(monkeypatch):
+    monkeypatch.setattr(dual_loss_claims, "DATA_PASSES", {2: 60, 20: 40})
+    found = dual_loss_claims.vary_passes(tiny(), (2, 20), (0,), quiet)
+    told = {row.key: row for row in found.rows}
+    assert told["faster"].numbers == (5 / 41,)
+    assert told["gap"].numbers[0] < 0.01
+    assert np.isfinite(found.arrays["passes"]).all()
+    assert found.arrays["sweeps"] == pytest.approx(12 * found.arrays["passes"] * [5, 41])
+    experiment = dual_loss_claims.EXPERIMENTS[0]
+    assert drawn(experiment, found.arrays) == 2
+
+
+def test_fewer_labels_on_a_small_set(monkeypatch):
+    monkeypatch.setattr(dual_loss_claims, "few_labels", lambda n_labels, size: tiny(3 + (n_labels > 5)))
+    monkeypatch.setattr(dual_loss_claims, "REUTERS_PASSES", {"DLPW": 40, "Pegasos + LP": 15})
+    experiment = dual_loss_claims.EXPERIMENTS[1]
+    found = experiment.run(False, quiet)
+    told = {row.key: row for row in found.rows}
+    assert told["ten"].numbers[0] > 0.0
+    assert len(found.tables[0].rows) == 4
+    assert drawn(experiment, found.arrays) == 2
+
+
+@pytest.mark.filterwarnings("ignore:label 'y'")
+def test_errors_by_fold(monkeypatch):
+    monkeypatch.setattr(sequences, "LENGTH", 40)
+    experiment = next(one for one in sequences.EXPERIMENTS if one.name == "folds")
+    found = experiment.run(True, quiet)
+    assert found.arrays["errors"].shape == (3, 5)
+    assert drawn(experiment, found.arrays) == 1
+    assert sequences.concordance(np.array([[1.0, 2, 3, 4], [5, 6, 7, 8]])) == 1.0
+    assert sequences.concordance(np.array([[1.0, 2, 3, 4], [8, 7, 6, 5]])) == 0.0
+
+
+def test_steps_with_and_without_meta_descent(monkeypatch):
+    monkeypatch.setattr(counting, "STEPS", (0.25, 16.0))
+    experiment = counting.EXPERIMENTS[3]
+    found = experiment.run(True, quiet)
+    assert found.arrays["gaps"].shape == (1, 2, 2)
+    assert (found.arrays["gaps"] > 0.0).all()
     assert drawn(experiment, found.arrays) == 1

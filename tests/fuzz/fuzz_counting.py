@@ -22,6 +22,7 @@ SOLVERS: tuple[dict[str, Any], ...] = (
     {"solver": "sgd", "step": 2.0},
     {"solver": "sgd", "truncation": 0.5, "n_passes": 3, "random_state": 0, "certificate": "gradient"},
     {"solver": "sgd", "delay": 0, "step": 0.5},
+    {"solver": "sgd", "step_rule": "smd", "step": 0.5, "truncation": 0.5, "n_passes": 2},
 )
 
 

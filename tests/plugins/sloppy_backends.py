@@ -232,5 +232,3 @@ class AnswerMissing(Right):
             pass
 
         return Session(program)
-
-

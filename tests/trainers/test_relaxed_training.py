@@ -12,7 +12,7 @@ import pytest
 from scipy import sparse
 
 from small import OneThread
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain, ground
+from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain, grid, ground
 from ssvm_dsl.errors import NoBackendError, OptionError, TrainingError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
@@ -255,6 +255,36 @@ def test_eta_is_below_the_ratio_of_the_risks_found_to_the_true_ones(case, bounde
     assert report.eta * risk <= found * (1 + 1e-9) <= risk * (1 + 2e-9)
     assert f"eta at least {report.eta:.4g}" in str(report)
     assert exact.eta == 1.0
+
+
+class Associative(Model):
+    H, W = Dim(2), Dim(3)
+    x = Input(H, W, 2)
+    y = Label(H, W, 3)
+    unary = Factor(y, features=x)
+    pair = Factor(grid(y), form=POTTS, nonneg=True)
+    loss = Hamming(y)
+
+
+@pytest.mark.parametrize("backend", ["alpha-expansion", "alpha-beta-swap"])
+def test_moves_by_cuts_have_an_eta_where_a_bound_is_asked_for(backend):
+    rng = np.random.default_rng(3)
+    X, Y = [*rng.normal(size=(4, 2, 3, 2))], [*rng.integers(3, size=(4, 2, 3))]
+    fits = {"trainer": "subgradient", "backend": backend, "guarantee": "heuristic", "max_passes": 4, "random_state": 0}
+    fits |= {"trainer_options": {"best_iterate": False}}
+    plain, bounded = (
+        StructuredSVM(Associative, C=0.1, backend_options={"bound": bound}, **fits).fit(X, Y)
+        for bound in ("none", "dual")
+    )
+    assert np.isnan(plain.report_.eta)
+    report, w = bounded.report_, bounded.coef_
+    assert w.any()
+    assert w == pytest.approx(plain.coef_)
+    assert report.certified
+    assert 0.5 < report.eta <= 1.0
+    risk = problem_of(Associative, X, Y, "margin", "brute-force").oracle(w).value.sum()
+    assert report.eta * risk <= (report.estimate - 0.5 * w @ w) / 0.1 * (1 + 1e-9)
+    assert report.primal >= 0.5 * w @ w + 0.1 * risk * (1 - 1e-9)
 
 
 def test_nothing_is_lost_on_chains():

@@ -3,7 +3,8 @@
 Each move lets all variables that have label alpha or beta choose again between the two, by a minimum cut, until no
 pair of labels helps (Boykov, Veksler and Zabih, PAMI 2001; moves in :mod:`ssvm_backends.cuts.move_kernels`).  It asks
 less of the tables than expansion (no triangle inequality) and finds weaker optima, most of all with P^n Potts factors:
-these are worth something after a move only where all of their variables had one of the two labels.
+these are worth something after a move only where all of their variables had one of the two labels.  No factor bounds
+how far the result is from the optimum (:mod:`ssvm_dsl.ir.analysis.energies`); ``bound="dual"`` computes a bound.
 """
 
 from __future__ import annotations

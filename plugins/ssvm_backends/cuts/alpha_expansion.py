@@ -1,9 +1,9 @@
 """``alpha-expansion``: a heuristic for pairwise models of many labels whose tables are metrics.
 
 Each move lets any set of variables take label alpha, and finds the best such set by a minimum cut, until no label
-helps (Boykov, Veksler and Zabih, PAMI 2001; moves in :mod:`ssvm_backends.cuts.move_kernels`).  With Potts tables and
-non-positive scores the result is at most twice as far from zero as the optimum; that is no bound on the gap of an
-instance, so none is reported.
+helps (Boykov, Veksler and Zabih, PAMI 2001; moves in :mod:`ssvm_backends.cuts.move_kernels`).  The result is
+within a known factor of the least energy, 2 for Potts tables (:mod:`ssvm_dsl.ir.analysis.energies`); with
+``bound="factor"`` that is a certified bound, with ``"dual"`` one by message passing, by default there is none.
 
 P^n Potts factors, which auxiliary variables stand for, take part with the same moves, each the best of all under these
 factors (Kohli, Kumar and Torr, CVPR 2007); nothing is claimed of how far the result is from the optimum.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +13,32 @@ from ssvm_backends.cuts.score_errors import lacking
 from ssvm_backends.graphs.graph import Graph, Instance
 from ssvm_backends.graphs.reduce import Reduced
 from ssvm_backends.graphs.session import ExampleGraphSession, GraphCall, labels_by_example
-from ssvm_dsl.ir import AUXILIARY, I32, Bools, Primal, Program, Question, Solution, Stop, label_ptr, members
+from ssvm_dsl.ir import (
+    AUXILIARY,
+    F64,
+    I32,
+    Bools,
+    Primal,
+    Program,
+    Question,
+    Solution,
+    Stop,
+    energy_origins,
+    expansion_factor,
+    label_ptr,
+    members,
+)
 from ssvm_dsl.plugin_api import Clock, ExampleAnswer
 
 if TYPE_CHECKING:
     from ssvm_backends.cuts.graph import CutGraph
+    from ssvm_backends.dual.trws import TRWSSession
 
 #: Arcs looked at between two looks at the clock: a few milliseconds.
 BUDGET = 1_000_000
+
+#: Most iterations of the message passing that bounds scores.
+MOST_SWEEPS = 300
 
 _HINT = "use 'trws' or 'combi', or keep the weights of such factors non-negative (form=POTTS, nonneg=True)"
 
@@ -50,6 +69,7 @@ class MoveSession(ExampleGraphSession):
         none = np.zeros(program.n_variables, dtype=bool)
         self._auxiliary = none if program.role is None else (program.role == AUXILIARY) & (program.card > 2)
         self._n_labels = int(program.card.max(initial=1))
+        self._messages: TRWSSession | None = None
 
     @cached_property
     def _cut(self) -> CutGraph:
@@ -72,10 +92,37 @@ class MoveSession(ExampleGraphSession):
 
     def solve(self, question: Question) -> Solution:
         """Answer ``map`` or ``map_clamped``; see :class:`~ssvm_dsl.plugin_api.Session`."""
+        wanted = self.options.get("bound", "none")
+        clock = None if wanted != "dual" else Clock.start(question.limits)
         solution = super().solve(question)
         there = solution.primal == Primal.FEASIBLE
+        if wanted != "none" and not (solution.stop == Stop.INTERRUPTED).any():
+            known = self._by_factor(question, solution) if clock is None else self._by_messages(question, clock)
+            solution.bound = np.fmin(solution.bound, np.maximum(known, solution.score))
         solution.warm = labels_by_example(self.program, question.ids(self.program), solution.labels, there)
         return solution
+
+    def _by_factor(self, question: Question, solution: Solution) -> F64:
+        """Return what the a-priori factor of expansions bounds scores by; ``nan`` where it is not known.
+
+        Only a search that has come to its end counts, and no auxiliary variables.
+        """
+        ids, program = question.ids(self.program), self.program
+        origin, factor = energy_origins(program, question), expansion_factor(program, question.theta)[ids]
+        ended = (solution.stop == Stop.FINISHED) & ~_owning(program, self._auxiliary)[ids]
+        with np.errstate(invalid="ignore"):
+            return np.where(ended, origin - (origin - solution.score) / factor, np.nan)
+
+    def _by_messages(self, question: Question, clock: Clock) -> F64:
+        """Return the bounds that message passing proves (TRW-S), in what is left of the time."""
+        from ssvm_backends.dual.trws import TRWSSession
+
+        if self._messages is None:
+            self._messages = TRWSSession(self.program, {"tol": 1e-6, "smooth": True, "max_iterations": MOST_SWEEPS})
+        limits = replace(
+            question.limits, time=None if clock.end == np.inf else clock.left, iterations=None, progress=None
+        )
+        return self._messages.solve(question.replace(warm=None, limits=limits)).bound
 
     def solve_one(self, call: GraphCall, place: int, clock: Clock, start: I32 | None) -> ExampleAnswer:
         """Return the answer for one example."""
@@ -132,6 +179,12 @@ class MoveSession(ExampleGraphSession):
 
     def _error(self, call: GraphCall, factor: int) -> Exception:
         return lacking(self.backend, self.wanted, _HINT, self.program, call.ids, call.reduced, factor)
+
+
+def _owning(program: Program, variables: Bools) -> Bools:
+    """Return which examples have one of some variables."""
+    before = np.concatenate([[0], np.cumsum(variables)])
+    return np.asarray(before[program.var_ptr[1:]] > before[program.var_ptr[:-1]])
 
 
 def places(reduced: Reduced, number: int, n_labels: int) -> I32:

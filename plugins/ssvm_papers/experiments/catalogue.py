@@ -9,7 +9,18 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from ssvm_dsl.errors import OptionError
-from ssvm_papers.experiments import counting, dual_losses, ladar, ocr, sequences, solvers, stripes, value_functions
+from ssvm_papers.experiments import (
+    counting,
+    dual_loss_claims,
+    dual_losses,
+    ladar,
+    ocr,
+    regret,
+    sequences,
+    solvers,
+    stripes,
+    value_functions,
+)
 from ssvm_papers.results.experiment import Experiment
 
 #: In the order of the papers.
@@ -17,11 +28,13 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *ocr.EXPERIMENTS,
     *ladar.EXPERIMENTS,
     *value_functions.EXPERIMENTS,
+    *regret.EXPERIMENTS,
     *counting.EXPERIMENTS,
     *solvers.EXPERIMENTS,
     *sequences.EXPERIMENTS,
     *stripes.EXPERIMENTS,
     *dual_losses.EXPERIMENTS,
+    *dual_loss_claims.EXPERIMENTS,
 )
 
 

@@ -316,6 +316,80 @@ def drawn_blocks(n: int, level: int, draw: int) -> tuple[list[Any], list[Any]]:
     return list(X), list(Y)
 
 
+# -- Figure 4.4 ------------------------------------------------------------------------------------------------
+
+
+#: Draws of which folds are compared, and the distortion.
+N_FOLD_DRAWS, FOLD_LEVEL = 2, DISTORTIONS.index(0.3)
+
+FOLD_STATEMENTS = (
+    Statement("same", "HM-SVMs whose worst fold is that of the ML-HMM, share, mean over draws", "most of them",
+              Between(0.5, 1), "{:.2f}"),
+    Statement("agree", "concordance of all models about folds (Kendall's W), mean over draws", "no number",
+              form="{:.2f}"),
+    Statement("spread", "points between the best and the worst fold, mean over models and draws", form="{:.1f}"),
+    Statement("draws", "worst folds of ML-HMM and HM-SVMs, least regularised last, by draw", "the fifth",
+              why="folds are those of a draw"),
+)  # fmt: skip
+
+
+def run_folds(quick: bool, progress: Progress) -> Findings:
+    """Compare errors by fold at 30 % distortion; quick: a draw of 20 sequences, two regularisations."""
+    n, draws, regularisations = (20, 1, REGULARISATIONS[1:3]) if quick else (N_TRAIN, N_FOLD_DRAWS, REGULARISATIONS[:4])
+    steps = Steps(progress, 5 * len(regularisations) * draws)
+    errors = np.zeros((draws, 1 + len(regularisations), 5))
+    for draw in range(draws):
+        X, Y = drawn_blocks(n, FOLD_LEVEL, draw)
+        errors[draw] = fold_errors(X, Y, regularisations, f"draw {draw + 1}", steps)
+    worst = errors.argmax(axis=2)
+    answers = Answers(FOLD_STATEMENTS)
+    answers.draws("same", (worst[:, 1:] == worst[:, :1]).mean(axis=1))
+    answers.draws("agree", [concordance(one) for one in errors])
+    answers.draws("spread", float(np.ptp(errors, axis=2).mean()))
+    answers.text("draws", "; ".join(" ".join(map(str, 1 + one)) for one in worst))
+    names = ("ML-HMM", *(f"{one:g}" for one in regularisations))
+    rows = [(name, *(f"{one:.1f}" for one in errors[0, k])) for k, name in enumerate(names)]
+    columns = ("model, or regularisation of the HM-SVM", *(f"fold {k}" for k in range(1, 6)))
+    arrays = {"errors": errors[0], "regularisations": np.array(regularisations)}
+    return Findings(answers.rows, FOLD_NOTES, (Table("Error in % by fold, first draw", columns, rows),), arrays)
+
+
+def fold_errors(X: Sequence[Any], Y: Sequence[Any], regularisations: Sequence[float], name: str, steps: Steps) -> F64:
+    """Return errors in % on each of five folds, of the ML-HMM and of HM-SVMs; ``shape (1 + n_regularisations, 5)``."""
+
+    def tell(parameters: Mapping[str, Any], fold: int) -> None:
+        steps(f"{name}, regularisation {1.0 / parameters['C']:g}, fold {fold}")
+
+    grid = {"C": [1.0 / one for one in regularisations]}
+    svms = grid_scores(hm_svm(), grid, inside(X), inside(Y), listener=tell)
+    counted = grid_scores(MaximumLikelihoodHMM(TwoStates, n_threads=1), {"smoothing": [1.0]}, inside(X), inside(Y))
+    return np.asarray(100.0 * (1.0 - np.concatenate([counted.scores, svms.scores])))
+
+
+def concordance(errors: F64) -> float:
+    """Return Kendall's W of rankings, one a row: 1 where all rows have one order."""
+    m, n = errors.shape
+    ranks = errors.argsort(axis=1).argsort(axis=1).sum(axis=0)
+    return float(12.0 * ((ranks - ranks.mean()) ** 2).sum() / (m**2 * (n**3 - n)))
+
+
+FOLD_NOTES = (
+    "Errors are those inside of sequences: ends, which no learner sees, are left out. Data and models are those of the "
+    "tables; two draws of 100 sequences.",
+)
+
+
+def draw_folds(arrays: Mapping[str, Any], figure: Any) -> None:
+    """Draw Figure 4.4: bars of the errors of each model, grouped by fold."""
+    axis, errors = figure.subplots(), arrays["errors"]
+    width = 0.8 / len(errors)
+    for k, one in enumerate(errors):
+        label = "ML-HMM" if k == 0 else f"HM-SVM, {arrays['regularisations'][k - 1]:g}"
+        axis.bar(np.arange(1, 6) + width * (k - (len(errors) - 1) / 2), one, width, label=label)
+    axis.set(xlabel="fold", ylabel="error in %")
+    axis.legend(fontsize="small")
+
+
 def training_passes(n: int, regularisations: Sequence[float]) -> list[float]:
     """Return the passes that a fit of n sequences takes to 1 %, by regularisation, at no distortion (Table 4.4)."""
     X, Y = drawn_blocks(2 * n, 0, 0)
@@ -358,5 +432,9 @@ EXPERIMENTS = (
     Experiment(
         "blocks", "blocks", PAPER, "Tables 4.3, 4.4, 4.5, Figure 4.3", "blocks of +1 with distorted features",
         run_blocks, BLOCK_STATEMENTS, draw_blocks, (6.0, 4.5),
+    ),
+    Experiment(
+        "folds", "blocks", PAPER, "Figure 4.4", "blocks of +1, 30 % distorted: errors by fold of all models", run_folds,
+        FOLD_STATEMENTS, draw_folds, (8.0, 4.5),
     ),
 )  # fmt: skip

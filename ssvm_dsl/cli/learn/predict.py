@@ -91,4 +91,3 @@ def _by_position(labels: Any) -> Any:
 
 
 COMMAND = Subcommand("predict", "label new data with a saved model", run, arguments)
-

@@ -26,6 +26,7 @@ from ssvm_dsl.inference.layers.starting import StartingSession
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.io.graph_problem import GraphProblem
+from ssvm_dsl.ir.analysis.energies import energy_ratio
 from ssvm_dsl.ir.need import Guarantee, Limits, Task
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Primal, Solution, Stop
@@ -79,6 +80,9 @@ class SolveAnswer:
     score, bound : float
         ``nan`` where there is none.
     labels : list of int, optional
+    eta : float
+        The energy of the labels is at most that many times the least one, where tables are distances of two variables;
+        ``nan`` elsewhere, and without a bound.
     log_partition : float, optional
         For marginals; ``nan`` where there is none.
     node : ndarray of float64, optional
@@ -93,6 +97,7 @@ class SolveAnswer:
     score: float = nan
     bound: float = nan
     labels: list[int] | None = None
+    eta: float = nan
     log_partition: float | None = None
     node: NDArray[np.float64] | None = None
     note: str = ""
@@ -118,6 +123,8 @@ class SolveAnswer:
             "backend": self.plan.backend,
             "seconds": self.seconds,
         }
+        if isfinite(self.eta):
+            facts["eta"] = self.eta
         if self.log_partition is not None:
             facts["log_partition"] = _finite(self.log_partition)
         return facts
@@ -154,7 +161,7 @@ def ask(
     seconds, plan = deadline.spent, session.plan
     if request.marginals:
         return _of_marginals(plan, session.guarantee is Guarantee.EXACT, solution, seconds)
-    return _of_labels(plan, request.problem, solution, seconds)
+    return _of_labels(plan, request, solution, seconds)
 
 
 def _opened(plan: Plan, request: SolveRequest, deadline: Deadline) -> PlannedSession:
@@ -178,7 +185,8 @@ def _solve(
     return answer_within(session, deadline, question)
 
 
-def _of_labels(plan: Plan, problem: GraphProblem, solution: Solution, seconds: float) -> SolveAnswer:
+def _of_labels(plan: Plan, request: SolveRequest, solution: Solution, seconds: float) -> SolveAnswer:
+    problem = request.problem
     score, bound = float(solution.score[0]), float(solution.bound[0])
     there = solution.primal[0] == Primal.FEASIBLE and score > -inf
     counts, note = there and score > problem.floor, ""
@@ -186,7 +194,11 @@ def _of_labels(plan: Plan, problem: GraphProblem, solution: Solution, seconds: f
         note = f"the best labelling found has score {score:.10g}; the file asks for more than {problem.floor:.10g}"
     status = _status(bool(solution.optimal()[0]), counts, bound, problem.floor, int(solution.stop[0]))
     labels = solution.labels.tolist() if counts else None
-    return SolveAnswer(plan, status, seconds, score if counts else nan, bound, labels, note=note)
+    eta = nan
+    if counts and isfinite(bound):
+        question = Question(problem.theta, task=request.task, clamp=request.clamp)
+        eta = float(energy_ratio(problem.program, question, solution)[0])
+    return SolveAnswer(plan, status, seconds, score if counts else nan, bound, labels, eta, note=note)
 
 
 def _status(optimal: bool, counts: bool, bound: float, floor: float, stop: int) -> str:

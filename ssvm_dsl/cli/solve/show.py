@@ -24,6 +24,8 @@ def show_answer(screen: Console, request: SolveRequest, answer: SolveAnswer, rea
         rows.append(("log Z", _log_partition(answer.log_partition)))
     else:
         rows += [("score", number(answer.score)), ("bound", number(answer.bound)), ("gap", number(answer.gap, ".3g"))]
+        if isfinite(answer.eta):
+            rows.append(("eta", f"{answer.eta:.5g}: the energy is at most that many times the least one"))
     rows += [("backend", answer.plan.backend), ("plan", answer.plan.reason), ("time", seconds_text(answer.seconds))]
     if answer.note:
         rows.append(("note", answer.note))

@@ -259,9 +259,7 @@ def _scorer(name: str, module: ModuleType | None) -> Any:
     return found
 
 
-def check_grid(
-    estimator: Any, grid: dict[str, tuple[Any, ...]], declared: Any = None
-) -> dict[str, tuple[Any, ...]]:
+def check_grid(estimator: Any, grid: dict[str, tuple[Any, ...]], declared: Any = None) -> dict[str, tuple[Any, ...]]:
     """Return the grid, the default one where it is empty; parameters and their values are checked before any fit.
 
     ``declared`` is the model of a ready model, which has none before it is fitted.

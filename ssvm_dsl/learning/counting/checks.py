@@ -14,6 +14,7 @@ from ssvm_dsl.learning.counting.report import CERTIFICATES
 from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_strength, is_number
 
 SOLVERS = ("ncg", "sgd", "closed-form")
+STEP_RULES = ("decay", "smd")
 
 
 def check_predictor(predictor: Any) -> None:
@@ -28,13 +29,14 @@ def check_predictor(predictor: Any) -> None:
         raise OptionError(f"space is an OutputSpace such as Subsets(5) or Dicycles(10), got {predictor.space!r}")
     check_strength(predictor.C, predictor.lam)
     chosen_decoder(predictor.space, predictor.decoder)
-    for name, known in (("solver", SOLVERS), ("certificate", ("auto", *CERTIFICATES))):
+    choices = (("solver", SOLVERS), ("certificate", ("auto", *CERTIFICATES)), ("step_rule", STEP_RULES))
+    for name, known in choices:
         check_choice(getattr(predictor, name), known, name)
     for name in ("max_iter", "n_passes"):
         value = getattr(predictor, name)
         if not (is_number(value) and isinstance(value, int | np.integer) and value >= 1):
             raise OptionError(f"{name} is a whole number of at least 1, got {value!r}")
-    for name, optional in (("step", False), ("max_seconds", True), ("truncation", True)):
+    for name, optional in (("step", False), ("meta_step", False), ("max_seconds", True), ("truncation", True)):
         value = getattr(predictor, name)
         if not (optional and value is None) and not (is_number(value) and 0 < value < np.inf):
             raise OptionError(f"{name} is a positive number, got {value!r}")

@@ -115,17 +115,21 @@ class CountingRisk:
 
     def gradient(self, i: int, policy: F64) -> F64:
         """Return the gradient of one risk; the loop of stochastic descent is as fast as this."""
+        return np.asarray(self.hessian_product(i, policy) + (self.mean - self.truth[i]) / (1.0 - self.share[i]))
+
+    def hessian_product(self, i: int, vector: F64) -> F64:
+        """Return the product of the Hessian of one risk, ``Q / (1 - q)``, with a vector."""
         truth, share, mean = self.truth[i], self.share[i], self.mean
-        own, through_mean = truth @ policy, mean @ policy
-        total = self.second @ policy
-        total += (1.0 - own) * mean
+        own, through_mean = truth @ vector, mean @ vector
+        total = self.second @ vector
+        total -= own * mean
         first, last = self.ptr[i], self.ptr[i + 1]
         if last == first + 1:  # S is t t'
-            total += (own - through_mean - 1.0) * truth
+            total += (own - through_mean) * truth
         else:
             part = self.features[first:last]
-            total += (2.0 * share * own - through_mean - 1.0) * truth
-            total += ((1.0 - 2.0 * share) / (last - first)) * (part.T @ (part @ policy))
+            total += (2.0 * share * own - through_mean) * truth
+            total += ((1.0 - 2.0 * share) / (last - first)) * (part.T @ (part @ vector))
         return np.asarray(total / (1.0 - share))
 
     def hessians(self, first: int, last: int) -> F64:

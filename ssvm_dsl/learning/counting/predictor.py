@@ -18,10 +18,11 @@ from ssvm_dsl.learning.counting.checks import check_predictor, inputs_of
 from ssvm_dsl.learning.counting.closed_form import closed_form
 from ssvm_dsl.learning.counting.conjugate_gradient import Trained, conjugate_gradient
 from ssvm_dsl.learning.counting.kernels import Gram, InputKernel, KernelFunction, expansion
+from ssvm_dsl.learning.counting.meta_descent import MetaWindow, meta_descent
 from ssvm_dsl.learning.counting.objective import CountingObjective, CountingRisk
 from ssvm_dsl.learning.counting.output_spaces import OutputSpace, chosen_decoder
 from ssvm_dsl.learning.counting.report import CountingReport
-from ssvm_dsl.learning.counting.stochastic import Window, automatic_delay, stochastic
+from ssvm_dsl.learning.counting.stochastic import Window, automatic_delay, largest_curvature, stochastic
 from ssvm_dsl.learning.counting.streams import check_stream, longer_stream, stream_report
 from ssvm_dsl.learning.estimator import Estimator
 from ssvm_dsl.learning.estimators.check_parameters import check_path
@@ -73,6 +74,10 @@ class CountingPredictor(Estimator):
         truncation take p so large that ``(1 - tau / n)^p``, what is left of one that is dropped, is small.
     delay : float or "auto"
         0 is the paper's rule; ``"auto"`` the least delay with which no step is too long.
+    step_rule : {"decay", "smd"}
+        Of ``sgd``: p is as given, or stochastic meta-descent adapts it from step to step.
+    meta_step : float
+        How fast it does: the step size for the logarithm of p, times objective.
     truncation : int, float or None
         tau: how many of the latest coefficients ``sgd`` keeps; a float below or equal to 1 is a share of n; ``None``:
         all.
@@ -121,6 +126,8 @@ class CountingPredictor(Estimator):
         certificate: str = "auto",
         decoder: str | None = None,
         random_state: int | None = None,
+        step_rule: str = "decay",
+        meta_step: float = 1.0,
     ) -> None:
         self.space = space
         self.kernel, self.gamma, self.degree, self.coef0 = kernel, gamma, degree, coef0
@@ -130,6 +137,7 @@ class CountingPredictor(Estimator):
         self.max_seconds, self.certificate, self.decoder, self.random_state = (
             max_seconds, certificate, decoder, random_state,
         )  # fmt: skip
+        self.step_rule, self.meta_step = step_rule, meta_step
 
     def fit(self, X: Any, Y: Sequence[Any], sample_weight: Any = None) -> CountingPredictor:
         """Learn the coefficients.
@@ -277,9 +285,7 @@ class CountingPredictor(Estimator):
         policies = self.decision_function(X)
         return self._risk(Y, None, len(policies)).values(policies)
 
-    def _train(
-        self, kernel: InputKernel, X: F64, risk: CountingRisk, lam: float
-    ) -> tuple[Trained, CountingObjective]:
+    def _train(self, kernel: InputKernel, X: F64, risk: CountingRisk, lam: float) -> tuple[Trained, CountingObjective]:
         """Run the solver."""
         end = np.inf if self.max_seconds is None else self.max_seconds
         if self.solver == "ncg":
@@ -295,16 +301,24 @@ class CountingPredictor(Estimator):
         n, order = len(X), np.arange(len(X))
         if self.random_state is not None:
             order = np.random.default_rng(self.random_state).permutation(n)
-        delay = automatic_delay(kernel, X, risk, lam, self.step) if self.delay == "auto" else float(self.delay)
-        empty = Window(np.zeros(0, dtype=np.int64), np.zeros((0, risk.truth.shape[1])), 0)
+        automatic, n_steps = self.delay == "auto", n * self.n_passes
+        delay = automatic_delay(kernel, X, risk, lam, self.step) if automatic else float(self.delay)
+        rule: dict[str, Any] = {
+            "step": self.step, "delay": delay, "tau": self._tau(n), "order": order, "n_steps": n_steps,
+            "max_seconds": end,
+        }  # fmt: skip
+        found: Window | MetaWindow
         with np.errstate(over="ignore", invalid="ignore"):  # steps that are too long are refused by what they led to
-            found = stochastic(
-                kernel, X, risk, lam, empty, step=self.step, delay=delay, tau=self._tau(n), order=order,
-                n_steps=n * self.n_passes, max_seconds=end,
-            )  # fmt: skip
+            if self.step_rule == "smd":
+                longest = 1.0 / (lam + largest_curvature(kernel, X, risk)) if automatic else np.inf
+                rule |= {"longest": longest, "meta_step": self.meta_step}
+                found = meta_descent(kernel, X, risk, lam, **rule)
+            else:
+                empty = Window(np.zeros(0, dtype=np.int64), np.zeros((0, risk.truth.shape[1])), 0)
+                found = stochastic(kernel, X, risk, lam, empty, **rule)
         alpha = np.zeros(risk.truth.shape)
         alpha[found.ids] = found.coef
-        return Trained(alpha, found.n_steps, "passes" if found.n_steps == n * self.n_passes else "seconds"), objective
+        return Trained(alpha, found.n_steps, "passes" if found.n_steps == n_steps else "seconds"), objective
 
     def _tau(self, n: int) -> int:
         """Return how many coefficients are kept, from 1 to n."""

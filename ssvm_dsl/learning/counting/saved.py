@@ -39,6 +39,9 @@ SPACES: dict[str, tuple[type[Subsets] | type[Dicycles], Callable[[int], int]]] =
 #: What learnt arrays are called in the file.
 ARRAYS = ("support", "dual_coef", "inputs")
 
+#: Parameters that older files do not have.
+LATER = {"step_rule", "meta_step"}
+
 #: Largest number of examples, labels or nodes.
 MOST = 2**53
 
@@ -130,7 +133,8 @@ def _read(
 
 def _given(kind: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters; a file holds C even if lam was given."""
-    _require(set(parameters) == set(kind._get_param_names()) - {"space"}, f"the parameters of {kind.__name__}")
+    known = set(kind._get_param_names()) - {"space"}
+    _require(known - LATER <= set(parameters) <= known, f"the parameters of {kind.__name__}")
     plain = all(value is None or isinstance(value, str) or is_number(value) for value in parameters.values())
     _require(plain, "parameters that are numbers and words")
     return {key: value for key, value in parameters.items() if key != "C" or parameters["lam"] is None}

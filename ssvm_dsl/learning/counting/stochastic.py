@@ -33,10 +33,14 @@ BLOCK = 64
 SMALLEST = 1e-100
 
 
+def largest_curvature(kernel: InputKernel, X: F64, risk: CountingRisk) -> float:
+    """Return what the curvature of no example's risk is above, in the Hilbert space."""
+    return float((kernel.diagonal(X) * risk.curvatures() * risk.weight).max())
+
+
 def automatic_delay(kernel: InputKernel, X: F64, risk: CountingRisk, lam: float, step: float) -> float:
     """Return the least delay with which no step is longer than the inverse of the largest curvature."""
-    curvature = float((kernel.diagonal(X) * risk.curvatures() * risk.weight).max())
-    return max(step * (1.0 + curvature / lam) - 1.0, 0.0)
+    return max(step * (1.0 + largest_curvature(kernel, X, risk) / lam) - 1.0, 0.0)
 
 
 class Window(NamedTuple):

@@ -40,6 +40,9 @@ def check_stream(predictor: Any, stream: Stream | None) -> int | None:
     if predictor.solver != "sgd":
         text = f"solver='{predictor.solver}' needs all examples at once and has no partial_fit"
         raise TrainingError(f"{text}; set solver='sgd', or call fit")
+    if predictor.step_rule != "decay":
+        text = f"step_rule='{predictor.step_rule}' keeps more than a stream does and has no partial_fit"
+        raise TrainingError(f"{text}; set step_rule='decay', or call fit")
     tau = predictor.truncation
     if isinstance(tau, float) and tau <= 1.0:
         text = f"truncation={tau:g} is a share of all examples, and the number of examples of a stream is unknown"

@@ -207,6 +207,7 @@ class StructuredSVM(ShardedFit, ClassScores):
             The model has nothing to score with, or nothing to predict.
         """
         self._check()
+        check_loss(self.model)
         Y = either(Y, y, "fit")
         with limited(self) as deadline:
             if self.executor != THREADS or isinstance(X, PartitionedDataset):
@@ -240,6 +241,7 @@ class StructuredSVM(ShardedFit, ClassScores):
             The trainer cannot learn from a stream; names those that can.
         """
         self._check()
+        check_loss(self.model)
         data = self._trainable(X, _given(Y), sample_weight)
         self._learn_more(data.X, data.Y, self._target, data.sample_weight)
         return self
@@ -265,7 +267,6 @@ class StructuredSVM(ShardedFit, ClassScores):
         super()._check()
         find_risk(self.risk)
         check_infeasible(self.infeasible)
-        check_loss(self.model)
 
     # -- prediction ------------------------------------------------------------------------------------
 
@@ -333,6 +334,7 @@ class StructuredSVM(ShardedFit, ClassScores):
         """
         self._check_fitted()
         self._check()
+        check_loss(self.model)
         Y = either(Y, y, "score")
         if isinstance(X, PartitionedDataset):
             if Y is not None or sample_weight is not None:

@@ -14,7 +14,9 @@ from ssvm_dsl import CountingPredictor, Dicycles, OutputSpace, Subsets
 from ssvm_dsl.datasets import make_identity, make_tours
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
 from ssvm_dsl.learning.counting.kernels import Gram, InputKernel
+from ssvm_dsl.learning.counting.meta_descent import meta_descent
 from ssvm_dsl.learning.counting.objective import CountingObjective, CountingRisk
+from ssvm_dsl.learning.counting.stochastic import Window, stochastic
 from ssvm_dsl.testing import check_output_space
 
 SEVERAL = {"subsets": (Subsets(3), (1, 2, 7)), "cycles": (Dicycles(4), (1, 3, 19))}
@@ -100,6 +102,7 @@ def test_risks_are_means_over_pairs(case):
         far = np.array([score[z] - score[y] for y in true for z in outputs if z not in true])
         assert np.isclose(risk.values(policy)[i], np.mean(1 + far + far**2 / 2))
         hessian = risk.hessians(0, 3)[i]
+        assert np.allclose(hessian @ policy[i], risk.hessian_product(i, policy[i]))
         assert np.allclose(hessian @ policy[i] + risk.gradient(i, 0 * policy[i]), risk.gradient(i, policy[i]))
         assert np.isclose(np.trace(hessian), risk.curvatures()[i])
         assert np.allclose(risk.gradients(policy)[i], risk.gradient(i, policy[i]))
@@ -180,12 +183,69 @@ def test_stochastic_descent_approaches_the_optimum():
         asked.set_params(delay=0, lam=1e-9, step=1e6).fit(X[:50], Y[:50])
 
 
+def meta_problem():
+    """Weighted examples, some of several true outputs, and the schedule of a descent through them, twice."""
+    X, Y = make_identity(30, 3, random_state=4)
+    X = X + 0.1 * np.random.default_rng(4).normal(size=X.shape)
+    truth = [[tuple(y), tuple(1 - y)] if i % 5 == 0 else [tuple(y)] for i, y in enumerate(Y)]
+    risk = risk_of(Subsets(3), truth, np.linspace(0.5, 1.5, 30))
+    order = np.random.default_rng(5).permutation(30)
+    return X, risk, {"delay": 20.0, "tau": 30, "order": order, "n_steps": 60, "max_seconds": np.inf}
+
+
+def test_meta_descent_is_the_papers():
+    """With explicit matrices for h and v, and the linear kernel: every step, and every change of p."""
+    X, risk, rule = meta_problem()
+    lam, mu, fade, longest, p = 0.3, 2.0, 0.9, 0.4, 3.0
+    h, v, path = np.zeros((3, 3)), np.zeros((3, 3)), []
+    for t, i in enumerate(np.tile(rule["order"], 2)):
+        x = X[i]
+        g = lam * h + risk.weight[i] * np.outer(x, risk.gradient(i, h.T @ x))
+        Hv = lam * v + risk.weight[i] * np.outer(x, risk.hessians(i, i + 1)[0] @ (v.T @ x))
+        p *= np.clip(1.0 - mu * np.sum(g * v), 0.5, 2.0)
+        eta = min(p / (lam * (t + 1 + rule["delay"])), longest)
+        p = eta * lam * (t + 1 + rule["delay"])
+        h, v = h - eta * g, fade * v - eta * (g + fade * Hv)
+        path.append(p)
+    assert np.diff(path).min() < -0.1 < 0.1 < np.diff(path).max()  # it is adapted, both ways
+    kernel = InputKernel.of("linear", "scale", 3, 1.0, X)
+    found = meta_descent(kernel, X, risk, lam, step=3.0, longest=longest, meta_step=mu, fade=fade, **rule)
+    assert np.allclose(X[found.ids].T @ found.coef, h)
+    assert np.allclose(X[found.ids].T @ found.trace, v)
+    assert found.factor == pytest.approx(p)
+
+
+def test_the_trace_is_the_derivative_by_the_step():
+    X, risk, rule = meta_problem()
+    kernel, lam, small = InputKernel.of("rbf", "scale", 3, 1.0, X), 0.3, 1e-5
+    rule["n_steps"] = 30
+    found = meta_descent(kernel, X, risk, lam, step=2.0, longest=np.inf, meta_step=0.0, fade=1.0, **rule)
+    empty = Window(np.zeros(0, np.int64), np.zeros((0, 3)), 0)
+    ends = [stochastic(kernel, X, risk, lam, empty, step=2.0 * np.exp(e), **rule).coef for e in (small, -small)]
+    assert np.allclose(found.trace, (ends[0] - ends[1]) / (2 * small), atol=1e-6)
+
+
+def test_meta_descent_finds_the_optimum_from_any_step():
+    X, Y = make_identity(100, 3)
+    best = CountingPredictor(Subsets(3), lam=0.1, solver="closed-form").fit(X, Y)
+    asked = CountingPredictor(Subsets(3), lam=0.1, solver="sgd", n_passes=40, random_state=0)
+    for step in (0.25, 16.0):
+        plain, adapted = (clone(asked).set_params(step=step, step_rule=rule).fit(X, Y) for rule in ("decay", "smd"))
+        assert adapted.report_.relative_gap < 1e-4
+        assert adapted.report_.relative_gap < 0.1 * plain.report_.relative_gap
+        assert adapted.report_.objective == pytest.approx(best.report_.objective, rel=1e-4)
+        assert np.allclose(adapted.decision_function(X), best.decision_function(X), atol=0.02)
+    with pytest.raises(TrainingError, match="step_rule='smd' keeps more than a stream does"):
+        adapted.partial_fit(X, Y)
+
+
 def test_limits_are_kept():
     X, Y = make_identity(50)
     for options, reason in (
         ({"solver": "ncg", "tol": 0.0, "max_iter": 1}, "iterations"),
         ({"solver": "ncg", "tol": 0.0, "max_seconds": 1e-9}, "seconds"),
         ({"solver": "sgd", "max_seconds": 1e-9}, "seconds"), ({"solver": "sgd"}, "passes"),
+        ({"solver": "sgd", "step_rule": "smd", "max_seconds": 1e-9}, "seconds"),
     ):  # fmt: skip
         report = CountingPredictor(Subsets(5), lam=1e-3, **options).fit(X, Y).report_
         assert report.reason == reason
@@ -241,7 +301,8 @@ def test_it_is_a_scikit_learn_estimator():
         ({"delay": -1}, "auto"), ({"certificate": "best"}, "gradient"), ({"lam": 1.0, "C": 2.0}, "same thing"),
         ({"kernel": lambda A, B: A}, "shape"), ({"kernel": lambda A, B: -A @ B.T}, "positive definite"),
         ({"kernel": lambda A, B: A @ B.T + A[:, :1]}, "symmetric"), ({"truncation": 1.5}, "share"),
-        ({"step": True}, "step"), ({"tol": -1}, "tol"),
+        ({"step": True}, "step"), ({"tol": -1}, "tol"), ({"step_rule": "adam"}, "'smd'"),
+        ({"meta_step": 0}, "positive"),
     ],
 )  # fmt: skip
 def test_bad_parameters_are_refused(change, word):

@@ -192,8 +192,11 @@ def test_a_model_without_a_loss_is_refused():
         y = Label(T, 3)
         emit = Factor(y, features=x)
 
-    with pytest.raises(TrainingError, match=r"Mute declares no loss; add e.g. loss = Hamming"):
-        StructuredSVM(Mute).fit(X, STATES)
+    given = StructuredSVM.from_weights(Mute, {"emit": np.eye(3, 5)})
+    for call in (StructuredSVM(Mute).fit, StructuredSVM(Mute, trainer="subgradient").partial_fit, given.score):
+        with pytest.raises(TrainingError, match=r"Mute declares no loss; add e.g. loss = Hamming"):
+            call(X, STATES)
+    assert all((y == x[:, :3].argmax(axis=1)).all() for x, y in zip(X, given.predict(X), strict=True))
 
 
 @pytest.mark.parametrize(
