@@ -15,7 +15,7 @@ _HOMES = {
     ),
     "ssvm_dsl.report.parse_trees": ("plot_tree",),
     "ssvm_dsl.report.plots": (
-        *("plot_confusion", "plot_grid", "plot_path", "plot_training", "plot_weights"),
+        *("plot_confusion", "plot_grid", "plot_path", "plot_training", "plot_weights", "save_for_script"),
     ),
 }
 
@@ -42,3 +42,4 @@ if TYPE_CHECKING:
     from ssvm_dsl.report.plots import plot_path as plot_path
     from ssvm_dsl.report.plots import plot_training as plot_training
     from ssvm_dsl.report.plots import plot_weights as plot_weights
+    from ssvm_dsl.report.plots import save_for_script as save_for_script
