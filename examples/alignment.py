@@ -52,7 +52,7 @@ def main():
     hits = [sum(len(f & links) for f, links in zip(found, right[n:], strict=True)) for right in (sure, possible)]
     print(f"{n} pairs to train on, backend {svm.report_.plan.backend}, gap {svm.report_.relative_gap:.1%}")
     print(f"alignment error rate on {len(found)} pairs: {1 - sum(hits) / sum(map(len, found + sure[n:])):.1%}")
-    save_for_script(plot_links, *pairs[-1], found[-1], sure[-1])
+    save_for_script(plot_links, *pairs[n + 7], found[7], sure[n + 7])
 
 
 if __name__ == "__main__":
