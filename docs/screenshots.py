@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
+from contextlib import chdir, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -56,13 +56,12 @@ def ocr(page: Path) -> None:
 
 def chunking(page: Path) -> None:
     """Write the page of a chunker, as ``ssvm report`` does."""
-    train, test, model = (page.with_name(name) for name in ("train.txt", "test.txt", "chunker.ssvm"))
-    train.write_text(sentences(40, 0))
-    test.write_text(sentences(40, 1))
-    for command in (["train", "chain-tagger", "--data", train, "--C", 0.1, "--json", "--out", model],
-                    ["report", model, "--data", test, "-o", page]):  # fmt: skip
-        with redirect_stdout(StringIO()):
-            status = ssvm(list(map(str, command)))
+    page.with_name("train.txt").write_text(sentences(40, 0))
+    page.with_name("test.txt").write_text(sentences(40, 1))
+    for command in (["train", "chain-tagger", "--data", "train.txt", "--C", "0.1", "--json", "--out", "m.ssvm"],
+                    ["report", "m.ssvm", "--data", "test.txt", "-o", page.name]):  # fmt: skip
+        with redirect_stdout(StringIO()), chdir(page.parent):
+            status = ssvm(command)
         if status:
             raise SystemExit(f"ssvm {command[0]} failed")
 
