@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ssvm_dsl.cli.command import Subcommand
 from ssvm_dsl.cli.learn.predict import add_model_arguments
-from ssvm_dsl.cli.screen import console
+from ssvm_dsl.cli.screen import complain, console
 
 if TYPE_CHECKING:
     from ssvm_dsl.cli.data.examples import LabelledData
@@ -62,20 +62,51 @@ def _page_with_data(args: Namespace) -> str:
 
     loaded = load_model(args.model, args.trust)
     svm, data = loaded.estimator, model_data(loaded, args)
-    Y = data.require_labels()
     svm.set_params(n_threads=args.threads)
+    kept = _with_known_labels(svm, data)
+    Y = [data.Y[i] for i in kept]
+    X = [data.X[i] for i in kept] if isinstance(data.X, list) else data.X[kept]
     with data.naming_lines():
-        found = examined(svm, data.X, Y, svm._example_losses(data.X, Y), args.time_limit)
+        found = examined(svm, X, Y, svm._example_losses(X, Y), args.time_limit)
     for one in found["costly"]:
-        _place(one, data)
+        _place(one, kept[one["number"]], data)
     return model_page(svm.model, svm.weights_, vars(svm).get("report_"), found)
 
 
-def _place(one: dict[str, Any], data: LabelledData) -> None:
+def _with_known_labels(svm: Any, data: LabelledData) -> list[int]:
+    """Return the numbers of the examples whose classes training has seen, and tell how many others there are.
+
+    Raises
+    ------
+    FileFormatError
+        There are no labels, or there is no such example.
+    """
+    import numpy as np
+
+    from ssvm_dsl.cli.data.lines import source_name
+    from ssvm_dsl.errors import FileFormatError
+    from ssvm_dsl.report.confusion import by_position
+
+    labels, outputs = data.require_labels(), svm.model.declaration.outputs
+    classes = outputs[0].classes if len(outputs) == 1 else None
+    if classes is None:
+        return list(range(data.n_examples))
+    known = set(classes)
+    unknown = [i for i, one in enumerate(labels) if not set(np.ravel(np.asarray(by_position(one))).tolist()) <= known]
+    if unknown:
+        where = f", the first at line {data.lines[unknown[0]]} of {source_name(data.source)}" if data.lines else ""
+        text = f"{len(unknown)} of {data.n_examples} examples have classes that the training data lack{where}"
+        if len(unknown) == data.n_examples:
+            raise FileFormatError(f"{source_name(data.source)}: {text}")
+        complain(f"warning: {text}; the page leaves them out")
+    return sorted(set(range(data.n_examples)) - set(unknown))
+
+
+def _place(one: dict[str, Any], i: int, data: LabelledData) -> None:
     """Say where an example stands in its file, and in columns the words of its labels."""
     from ssvm_dsl.cli.data.lines import source_name
 
-    i = one["number"]
+    one["number"] = i
     if i < len(data.lines):
         one["number"] = f"{i}, line {data.lines[i]} of {source_name(data.source)}"
     if data.settings.format == "conll" and len(one["labels"]) <= len(data.raw.rows[i]):

@@ -466,6 +466,6 @@ def test_binary_output_is_no_text(here, capsys, monkeypatch):
     ok(capsys, "train", "classifier", *args, *FITTED)
     assert "standard output takes text only" in refused(capsys, "predict", "m.ssvm", "--data", "data.npz")
     (here / "a.crfsuite").write_text("A\tw\n")
-    for form in ("csv", "npz", "svmlight", "conll", "images"):
+    for form in ("csv", "npz", "svmlight", "conll", "images", "conllu"):
         assert "jsonl" in refused(capsys, "convert", "a.crfsuite", f"b.{form}", "--to", form)
         assert not (here / f"b.{form}").exists()

@@ -8,6 +8,7 @@ from itertools import accumulate
 
 import numpy as np
 import pytest
+from foreign import inside
 from test_cli_learn import here, ok, refused  # noqa: F401 (a fixture)
 
 from ssvm_dsl import models
@@ -196,6 +197,11 @@ def test_the_page_names_lines_and_words(here, capsys):  # noqa: F811
     assert [line.split()[0] for line in sentence.splitlines()] == re.findall(r'"dim">(\S+)</span><br>', page)[
         : sentence.count("\n") + 1
     ]
+    (here / "odd.txt").write_text((here / "test.txt").read_text() + "odd UH I-LST\n")
+    status, _, err = inside(capsys, "report", "m.ssvm", "--data", "odd.txt", "-o", "odd.html")
+    assert status == 0
+    assert "1 of 21 examples have classes that the training data lack, the first at line" in err
+    assert (here / "odd.html").read_text("utf-8").replace("odd.txt", "test.txt") == page
     assert "--format: for the examples" in refused(capsys, "report", "m.ssvm", "--format", "conll")
     assert "that file is read by this command" in refused(
         capsys, "report", "m.ssvm", "--data", "test.txt", "-o", "test.txt"
