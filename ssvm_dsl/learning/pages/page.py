@@ -103,8 +103,7 @@ def write_page(path: Path, text: str) -> None:
     try:
         write_atomically(path, lambda file: _write(file, text))
     except OSError as err:
-        text = f"to_html: cannot write {path}: {err.strerror or err}"
-        raise OptionError(f"{text}; give a path in a folder that exists") from err
+        raise OptionError(f"to_html: cannot write {path}: {err.strerror or err}") from err
 
 
 def _write(file: Any, text: str) -> None:
