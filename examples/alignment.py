@@ -1,7 +1,7 @@
 """Align the words of a sentence with those of its translation: a matching with diagonals, learnt from a few pairs.
 
-python examples/alignment.py                       made-up sentence pairs
-SSVM_DATA=folder python examples/alignment.py      Hansards: 100 pairs to train on, 347 to test
+    python examples/alignment.py [FILE.png]            made-up sentence pairs; FILE.png shows the links of a new one
+    SSVM_DATA=folder python examples/alignment.py      Hansards: 100 pairs to train on, 347 to test
 """
 
 import os
@@ -10,6 +10,7 @@ import numpy as np
 
 from ssvm_dsl import Cost, Dim, Factor, Input, Label, Matching, Model, StructuredSVM, pairs
 from ssvm_dsl.datasets import link_features, load_alignments
+from ssvm_dsl.report import plot_links, save_for_script
 
 
 class Align(Model):
@@ -27,13 +28,11 @@ def read():
     if os.environ.get("SSVM_DATA"):
         data = load_alignments()
         return [(one.source, one.target) for one in data], [one.sure for one in data], [one.possible for one in data]
-    pairs, sure, rng = [], [], np.random.default_rng(0)
-    for _ in range(60):  # the word w becomes we; neighbours change places now and then
-        words = [f"w{k}" for k in rng.zipf(1.4, int(rng.integers(3, 9)))]
-        order = np.argsort(np.arange(len(words)) + rng.random(len(words)) * 1.5).tolist()
-        pairs.append((words, [words[k] + "e" for k in order]))
-        sure.append({(k, j) for j, k in enumerate(order)})
-    return pairs, sure, sure
+    rng = np.random.default_rng(0)
+    sources = [[f"w{k}" for k in rng.zipf(1.4, int(rng.integers(3, 9)))] for _ in range(60)]
+    orders = [np.argsort(np.arange(len(one)) + rng.random(len(one)) * 1.5).tolist() for one in sources]
+    sure = [{(k, j) for j, k in enumerate(order)} for order in orders]  # neighbours change places now and then
+    return [(w, [w[k] + "e" for k in order]) for w, order in zip(sources, orders, strict=True)], sure, sure
 
 
 def known(shape, sure, possible):
@@ -53,6 +52,7 @@ def main():
     hits = [sum(len(f & links) for f, links in zip(found, right[n:], strict=True)) for right in (sure, possible)]
     print(f"{n} pairs to train on, backend {svm.report_.plan.backend}, gap {svm.report_.relative_gap:.1%}")
     print(f"alignment error rate on {len(found)} pairs: {1 - sum(hits) / sum(map(len, found + sure[n:])):.1%}")
+    save_for_script(plot_links, *pairs[n + 7], found[7], sure[n + 7])
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
 """Find phrases in sentences, with named features of words, as CRFsuite takes them.
 
-python examples/chunking.py                        a toy corpus
-SSVM_DATA=folder python examples/chunking.py       CoNLL-2000: 8936 sentences of folder/sequences/conll2000.zip
+    python examples/chunking.py [FILE.png]             a toy corpus; FILE.png shows the phrases of a new sentence
+    SSVM_DATA=folder python examples/chunking.py       CoNLL-2000: 8936 sentences of folder/sequences/conll2000.zip
 """
 
 import os
-import time
 
 from ssvm_dsl import Attributes, Dim, Factor, Hamming, Label, Model, StructuredSVM, chain
-from ssvm_dsl.datasets import CHUNK_TAGS, chunk_attributes, chunk_f1, load_conll2000
+from ssvm_dsl.datasets import CHUNK_TAGS, chunk_attributes, chunk_f1, chunk_segments, load_conll2000
+from ssvm_dsl.report import plot_segments, save_for_script
 
 CORPUS = """
 the/DT/B-NP old/JJ/I-NP man/NN/I-NP sold/VB/B-VP a/DT/B-NP small/JJ/I-NP boat/NN/I-NP
@@ -44,14 +44,15 @@ def main():
     train, test = read()
     X, X_test = [[chunk_attributes(words, kinds) for words, kinds, _ in part] for part in (train, test)]
     Y, Y_test = [[chunks for _, _, chunks in part] for part in (train, test)]
-    begin = time.perf_counter()
     svm = StructuredSVM(Chunks, C=0.1, tol=0.05, random_state=0).fit(X, Y)
     print(f"{len(train)} sentences to train on, {svm.report_.n_weights} weights, gap {svm.report_.relative_gap:.1%}")
-    print(f"trained in {time.perf_counter() - begin:.1f} s; F1 of phrases {chunk_f1(Y_test, svm.predict(X_test)):.4f}")
+    print(f"trained in {svm.report_.seconds:.1f} s; F1 of phrases {chunk_f1(Y_test, svm.predict(X_test)):.4f}")
     print(f"right chunk tags on {len(test)} test sentences: {svm.score(X_test, Y_test):.1%}")
-    words, kinds, right = test[0]
-    for word, kind, true, found in zip(words, kinds, right, svm.predict(X_test[:1])[0], strict=True):
-        print(f"  {word:12} {kind:4} {found:6} {'' if found == true else 'should be ' + true}")
+    (words, _, right), found = test[0], svm.predict(X_test[:1])[0]
+    for word, tag, true in zip(words, found, right, strict=True):
+        print(f"  {word:12} {tag:6} {'' if tag == true else 'should be ' + true}")
+    shown = {"true": chunk_segments(right), "predicted": chunk_segments(found)}
+    save_for_script(plot_segments, shown, words, "O")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Find the heads of words: directed trees (Chu-Liu-Edmonds) and projective ones (Eisner).
 
-python examples/dependency.py                      sentences of a toy grammar
-SSVM_DATA=folder python examples/dependency.py     the WSJ sample: folder/sequences/dependency_treebank.zip
+    python examples/dependency.py [FILE.png]           sentences of a toy grammar; FILE.png shows a new tree
+    SSVM_DATA=folder python examples/dependency.py     the WSJ sample: folder/sequences/dependency_treebank.zip
 """
 
 import os
@@ -10,6 +10,7 @@ import numpy as np
 
 from ssvm_dsl import Arborescence, Dim, Factor, Hamming, Input, Label, Model, ProjectiveTree, StructuredSVM
 from ssvm_dsl.datasets import arc_features, load_dependency_treebank
+from ssvm_dsl.report import plot_heads, save_for_script
 
 TOY = ["the/DT/3 old/JJ/3 w{}/NN/4 w{}/VB/0 a/DT/6 w{}/NN/4", "w{}/NN/2 w{}/VB/0 w{}/NN/2 with/IN/3 the/DT/6 w{}/NN/4"]
 
@@ -48,6 +49,7 @@ def main():
         svm = StructuredSVM(model, C=0.1, tol=0.05).fit(X[:n], Y[:n])
         print(f"{model.__name__:10} {svm.report_.plan.backend:12} gap {svm.report_.relative_gap:.1%}", end="  ")
         print(f"right heads in {len(X) - n} new sentences: {svm.score(X[n:], Y[n:]):.1%}")
+    save_for_script(plot_heads, sentences[n][0], svm.predict(X[n : n + 1])[0], Y[n])
 
 
 if __name__ == "__main__":

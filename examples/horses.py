@@ -1,17 +1,17 @@
 """Tell horses from what is behind them: colours and places of pixels, and neighbours that like to agree.
 
-python examples/horses.py [FILE.png]                 made-up animals; FILE.png shows the first new one
-SSVM_DATA=folder python examples/horses.py           Weizmann horses: 40 to learn from, 20 others to test
+    python examples/horses.py [FILE.png]               made-up animals; FILE.png shows the first new one
+    SSVM_DATA=folder python examples/horses.py         Weizmann horses: 40 to learn from, 20 others to test
 """
 
 import os
-import sys
 
 import numpy as np
 from scipy.ndimage import gaussian_filter
 
 from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, pairs
 from ssvm_dsl.datasets import load_horses, pixel_features
+from ssvm_dsl.report import plot_label_maps, save_for_script
 
 
 class Pixels(Model):
@@ -41,15 +41,13 @@ def read(folder, n=60):
 
 def main():
     data = read(os.environ.get("SSVM_DATA"))
-    X, Y, shown = [pixel_features(rgb) for rgb, _ in data], [mask for _, mask in data], [data[40][0]]
+    X, Y = [pixel_features(rgb) for rgb, _ in data], [mask for _, mask in data]
+    shown = {"image": data[40][0], "truth": Y[40]}
     for model, inputs in ((Pixels, [{"x": one["x"]} for one in X]), (Regions, X)):
         svm = StructuredSVM(model, C=0.01, tol=0.02, random_state=0).fit(inputs[:40], Y[:40])
         print(f"{model.__name__:8} {svm.report_.plan.backend:10} right pixels: {svm.score(inputs[40:], Y[40:]):.1%}")
-        shown.append(np.repeat(svm.predict(inputs[40:41])[0][..., None], 3, axis=2))
-    for path in sys.argv[1:]:
-        from matplotlib.image import imsave
-
-        imsave(path, np.concatenate([*shown, np.repeat(Y[40][..., None], 3, axis=2)], axis=1))
+        shown[model.__name__] = svm.predict(inputs[40:41])[0]
+    save_for_script(plot_label_maps, shown)
 
 
 if __name__ == "__main__":

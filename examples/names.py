@@ -1,11 +1,12 @@
 """Find names in sentences by segments: weights see whole names, how long they are and how they begin and end.
 
-python examples/names.py
+    python examples/names.py [FILE.png]                FILE.png shows the segments of a new sentence
 """
 
 import numpy as np
 
 from ssvm_dsl import Dim, Factor, Feature, Hamming, Input, Label, Model, SpanLength, StructuredSVM, chain, spans
+from ssvm_dsl.report import plot_segments, save_for_script
 
 SEEN = {"the": [0, 0, 0], "saw": [0, 0, 0], "Mrs": [1, 1, 0], "Ltd": [1, 0, 1]}  # capital letter, title, suffix
 
@@ -42,8 +43,7 @@ def sentence(rng):
 
 
 def main():
-    rng = np.random.default_rng(0)
-    data = [sentence(rng) for _ in range(80)]
+    data = list(map(sentence, [np.random.default_rng(0)] * 80))
     X = [np.array([SEEN.get(word, [1, 0, 0]) for word in words], dtype=float) for words, _ in data]
     Y = [segments for _, segments in data]
     svm = StructuredSVM(Names, C=1.0, random_state=0).fit(X[:40], Y[:40])
@@ -52,6 +52,7 @@ def main():
     print(f"backend {svm.report_.plan.backend}, gap {svm.report_.relative_gap:.1%}")
     print(f"segments found in 40 new sentences: {right / sum(map(len, Y[40:])):.1%}")
     print(" | ".join(f"{' '.join(data[40][0][a:b])} ({kind})" for a, b, kind in found[0]))
+    save_for_script(plot_segments, {"true": Y[40], "predicted": found[0]}, data[40][0], "other")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Letters that a network has read, put in order by learnt transitions: its logits are scores without weights.
 
-    python examples/network_scores.py
+    python examples/network_scores.py [FILE.png]       FILE.png shows the largest weights of pairs
 
 A small network (scikit-learn) sees one letter image at a time.  Its log-probabilities come with the data as ``Given``;
 what is learnt is which letter follows which, on words that the network has not seen.
@@ -14,6 +14,7 @@ from sklearn.neural_network import MLPClassifier
 
 from ssvm_dsl import Dim, Factor, Given, Hamming, Input, Label, Model, StructuredSVM, chain
 from ssvm_dsl.datasets import load_letters
+from ssvm_dsl.report import plot_transitions, save_for_script
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -39,6 +40,7 @@ def main():
     print(f"letters that the network alone gets wrong: {alone.mean():.1%}")
     svm = StructuredSVM(Read, C=0.3, random_state=0).fit(inputs, Y[half:])
     print(f"with transitions learnt from {len(inputs)} words: {1 - svm.score(new, Y_test):.1%}")
+    save_for_script(plot_transitions, svm.weights_[Read.trans], LETTERS, 20)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Read handwritten words: letters seen alone, and letters seen as neighbours.
 
-python examples/ocr.py
-ssvm explain examples/ocr.py:OCR
+    python examples/ocr.py [FILE.png]                  FILE.png shows which letters are taken for which
+    ssvm explain examples/ocr.py:OCR
 """
 
 from rich.console import Console
@@ -9,6 +9,7 @@ from rich.table import Table
 
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
 from ssvm_dsl.datasets import load_letters
+from ssvm_dsl.report import plot_confusion, save_for_script
 
 
 class Letters(Model):
@@ -36,6 +37,7 @@ def main() -> None:
     likely = svm.weights_[OCR.trans]  # shape (26, 26): first letter, second letter
     best = [divmod(int(k), 26) for k in likely.ravel().argsort()[::-1][:8]]
     print("pairs of letters with the largest weights:", ", ".join(chr(97 + a) + chr(97 + b) for a, b in best))
+    save_for_script(plot_confusion, Y_test, svm.predict(X_test), "abcdefghijklmnopqrstuvwxyz")
 
 
 if __name__ == "__main__":

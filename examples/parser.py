@@ -1,10 +1,12 @@
-"""Learn to parse: phrases of sentences from a few trees, with a certificate, and the drawing of a new tree."""
+"""Learn to parse: phrases of sentences from a few trees, with a certificate, and the drawing of a new tree.
 
-from __future__ import annotations
+    python examples/parser.py [FILE.png]               FILE.png shows that tree
+"""
 
 import numpy as np
 
 from ssvm_dsl import Attributes, Cost, Dim, Factor, Grammar, Input, Label, Model, ParseTree, StructuredSVM, rules, spans
+from ssvm_dsl.report import plot_tree, save_for_script
 
 TREEBANK = [
     ParseTree.of(line)
@@ -47,7 +49,9 @@ def main() -> None:
     right = [one.brackets() == tree.brackets() for one, tree in zip(found, TREEBANK, strict=True)]
     print(f"phrases of {sum(right)} of {len(right)} trees are as learnt")
     words = ("the", "old", "man", "feeds", "mary")
-    print(svm.predict([features(words)])[0].with_words(words).draw())
+    tree = svm.predict([features(words)])[0].with_words(words)
+    print(tree.draw())
+    save_for_script(plot_tree, tree)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Learn what a walker avoids, from paths that were taken: a path on a grid map, by its first and last square.
 
-python examples/planning.py
+    python examples/planning.py [FILE.png]             FILE.png shows a new map and the path on it
 """
 
 from itertools import pairwise
@@ -9,6 +9,7 @@ import networkx
 import numpy as np
 
 from ssvm_dsl import Dim, Edges, Factor, Hamming, Input, Label, Model, Path, StructuredSVM
+from ssvm_dsl.report import plot_label_maps, save_for_script
 
 
 class Walk(Model):
@@ -47,6 +48,10 @@ def main():
     weights = svm.weights_["cost"].round(1)
     print(f"backend {svm.report_.plan.backend}, gap {svm.report_.relative_gap:.1%}; weights {weights}")
     print(f"effort on {len(X_test)} larger maps: {spent[0]:.0f}, the least is {spent[1]:.0f}")
+    ground, paths = X_test[0]["ground"].argmax(axis=1).reshape(10, 10), {}
+    for name, taken in (("path of least effort", Y_test[0]), ("path found", found[0])):
+        paths[name] = np.isin(np.arange(100), X_test[0]["e"][taken == 1]).reshape(10, 10) * 2
+    save_for_script(plot_label_maps, {"grass, sand, water": ground, **paths})
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 """Put documents in order: a permutation, each document points to its place in the list.
 
-python examples/ranking.py
+    python examples/ranking.py [FILE.png]              FILE.png shows the places of a new list
 """
 
 import numpy as np
 
 from ssvm_dsl import AllDifferent, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM
+from ssvm_dsl.report import plot_links, save_for_script
 
 
 class Ranking(Model):
@@ -38,6 +39,8 @@ def main():
     print(f"backend {svm.report_.plan.backend}, gap {svm.report_.relative_gap:.1%}; weights {weights}")
     print(f"documents at their place in {len(X_test)} new lists: {svm.score(X_test, Y_test):.0%}")
     print("right order ", np.argsort(Y_test[0]), "\nfound order ", np.argsort(svm.predict(X_test[:1])[0]))
+    n, found = len(Y_test[0]), svm.predict(X_test[:1])[0]
+    save_for_script(plot_links, range(n), [f"place {k + 1}" for k in range(n)], enumerate(found), enumerate(Y_test[0]))
 
 
 if __name__ == "__main__":

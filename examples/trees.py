@@ -1,12 +1,13 @@
 """Label the nodes of trees: each example brings its own edges, from every node to its parent.
 
-python examples/trees.py
-ssvm explain examples/trees.py:Tree --trees
+    python examples/trees.py [FILE.png]                FILE.png shows the weights of edges
+    ssvm explain examples/trees.py:Tree --trees
 """
 
 import numpy as np
 
 from ssvm_dsl import Dim, Edges, Factor, Hamming, Input, Label, Model, StructuredSVM, along
+from ssvm_dsl.report import plot_weights, save_for_script
 
 KINDS = ["root", "branch", "twig", "leaf"]
 
@@ -51,6 +52,7 @@ def main():
     print("\nweights of child (row) and parent (column):")
     for kind, row in zip(KINDS, svm.weights_[Tree.edge], strict=True):
         print(f"  {kind:8}", " ".join(f"{value:6.2f}" for value in row))
+    save_for_script(plot_weights, svm.weights_[Tree.edge], KINDS, KINDS)
 
 
 if __name__ == "__main__":

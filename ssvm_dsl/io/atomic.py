@@ -21,6 +21,9 @@ from typing import IO
 def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
     """Write to a temporary file in the same folder, flush it to disk, and rename it to ``path``; keep old permissions.
 
+    A link stays, and the file that it leads to is written.  Pipes and devices, such as ``/dev/stdout``, are written to:
+    whoever may rename files in their folder would replace the device by a file.
+
     Parameters
     ----------
     path : Path
@@ -32,6 +35,10 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
     OSError
         The disk is full, or nothing may be written there; the old file is as it was.
     """
+    if path.exists() and not path.is_file():
+        _write_through(path, write)
+        return
+    path = path.resolve() if path.is_symlink() else path
     clean_up(path)
     # opened plainly, not by tempfile, whose files nobody else may read
     fresh = path.with_name(f"{_lead(path)}{os.getpid()}.{secrets.token_hex(4)}")
@@ -46,9 +53,25 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
     except BaseException as err:
         with suppress(OSError):  # what went wrong first is what is told
             fresh.unlink(missing_ok=True)
-        if isinstance(err, OSError) and err.errno is not None and err.filename is None:  # a full disk names no file
-            raise OSError(err.errno, err.strerror, str(path)) from err
+        if isinstance(err, OSError):
+            raise _naming(err, path) from err
         raise
+
+
+def _write_through(path: Path, write: Callable[[IO[bytes]], None]) -> None:
+    """Write to a pipe or a device."""
+    try:
+        with path.open("wb") as file:
+            write(file)
+    except OSError as err:
+        raise _naming(err, path) from err
+
+
+def _naming(error: OSError, path: Path) -> OSError:
+    """Return an error that names a file; that of a full disk names none."""
+    if error.errno is None or error.filename is not None:
+        return error
+    return OSError(error.errno, error.strerror, str(path))
 
 
 def write_lines(path: str | Path, lines: Iterable[str]) -> None:

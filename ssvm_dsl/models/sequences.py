@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
+import numpy as np
+
 from ssvm_dsl.lang.constraints.forbidden import BIO, Forbid
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
@@ -80,6 +82,10 @@ class SegmentTagger(ReadyModel):
     """
 
     longest: int | None = None
+
+    def _read_labels(self, Y: Any) -> Any:
+        """Return arrays with a segment in each row as lists of segments."""
+        return [list(map(tuple, one.tolist())) if np.ndim(one) == 2 and hasattr(one, "tolist") else one for one in Y]
 
     def _declaration(self, X: Sequence[Any], Y: Sequence[Any]) -> type[Model]:
         lengths, classes = zip(*(one for y in Y if y is not None for one in _lengths(y)), strict=True)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.datasets.pair_features import arc_features
+from ssvm_dsl.lang.arrays import is_sparse
 from ssvm_dsl.lang.constraints.pointers import AllDifferent, Arborescence, ProjectiveTree
 from ssvm_dsl.lang.constraints.structures import Matching
 from ssvm_dsl.lang.dims import Dim
@@ -74,12 +75,12 @@ class DependencyParser(ReadyModel):
 
     def _declaration(self, X: Sequence[Any], Y: Sequence[Any]) -> type[Model]:
         named, kind = isinstance(X[0]["r"], list), ProjectiveTree if self.projective else Arborescence
-        width, is_sparse = 0 if named else int(X[0]["r"].shape[-1]), not isinstance(X[0]["r"], np.ndarray)
+        width, sparse = 0 if named else int(X[0]["r"].shape[-1]), not isinstance(X[0]["r"], np.ndarray)
 
         class HeadTree(Model):
             T = Dim()
-            x = Attributes(T, T) if named else Input(T, T, width, sparse=is_sparse)
-            r = Attributes(T) if named else Input(T, width, sparse=is_sparse)
+            x = Attributes(T, T) if named else Input(T, T, width, sparse=sparse)
+            r = Attributes(T) if named else Input(T, width, sparse=sparse)
             head = Label(T, over=T, null=True)
             arc = Factor(head, features=x)
             root = Factor(head.is_(None), features=r, tie=None if named else arc)
@@ -107,7 +108,7 @@ class Ranker(ReadyModel):
     """
 
     def _read_examples(self, X: Any) -> Any:
-        return [_at_places(np.asarray(one)) for one in X]
+        return [_at_places(one.toarray() if is_sparse(one) else np.asarray(one)) for one in X]
 
     def _declaration(self, X: Sequence[Any], Y: Sequence[Any]) -> type[Model]:
         class RankedList(Model):

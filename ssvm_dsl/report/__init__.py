@@ -14,7 +14,9 @@ _HOMES = {
         *("plot_heads", "plot_label_maps", "plot_links", "plot_marginals", "plot_segments", "plot_transitions"),
     ),
     "ssvm_dsl.report.parse_trees": ("plot_tree",),
-    "ssvm_dsl.report.plots": (*("plot_confusion", "plot_grid", "plot_path", "plot_training", "plot_weights"),),
+    "ssvm_dsl.report.plots": (
+        *("plot_confusion", "plot_grid", "plot_path", "plot_training", "plot_weights", "save_for_script"),
+    ),
 }
 
 __all__, __getattr__ = lazy_names(__name__, _HOMES)
@@ -40,3 +42,4 @@ if TYPE_CHECKING:
     from ssvm_dsl.report.plots import plot_path as plot_path
     from ssvm_dsl.report.plots import plot_training as plot_training
     from ssvm_dsl.report.plots import plot_weights as plot_weights
+    from ssvm_dsl.report.plots import save_for_script as save_for_script

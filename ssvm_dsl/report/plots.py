@@ -5,12 +5,15 @@ They need matplotlib (``pip install ssvm-dsl[plots]``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.report.confusion import confusion_matrix
 from ssvm_dsl.report.curves import (
@@ -346,6 +349,29 @@ def new_subplots(n: int) -> list[Any]:
         raise OptionError(NO_MATPLOTLIB) from err
     figure = plt.figure(figsize=(3.0 * n, 3.0) if n > 1 else None)
     return [figure.add_subplot(1, n, k + 1) for k in range(n)]
+
+
+def save_for_script(plot: Callable[..., Any], *args: Any, **named: Any) -> None:
+    """Write the picture of a plot function to the files named on the command line of the script that calls this.
+
+    No file, no picture.  Without matplotlib a warning says so, and the script goes on.
+
+    Parameters
+    ----------
+    plot : callable
+        For example :func:`plot_confusion`.
+    *args, **named
+        What it draws.
+    """
+    paths = sys.argv[1:]
+    if not paths:
+        return
+    if find_spec("matplotlib") is None:
+        warn_caller(f"no picture is written: {NO_MATPLOTLIB}")
+        return
+    drawn = plot(*args, **named)
+    for path in paths:
+        (drawn[0] if isinstance(drawn, list) else drawn).figure.savefig(path, bbox_inches="tight", dpi=100)
 
 
 def name_rows_and_columns(ax: Any, rows: Sequence[str], columns: Sequence[str]) -> None:

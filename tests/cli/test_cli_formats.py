@@ -304,7 +304,7 @@ class Nameless(Word):
 def press(event):
     signal.raise_signal(signal.SIGINT)
 
-stopped = StructuredSVM(Word, tol=1e-12, callbacks=[press])
+stopped = StructuredSVM(Word, tol=1e-12, callbacks=[press], checkpoint_seconds=0)
 """
 
 
@@ -338,6 +338,25 @@ def test_ctrl_c_keeps_the_best_model_so_far(own, here, capsys):
     assert "the best model so far is kept" in err
     assert "saved       m.ssvm" in out
     assert "interrupted" in ok(capsys, "info", "m.ssvm", "--trust", "own_model:squares")
+
+
+def test_what_ctrl_c_ended_resumes(own, here, capsys):
+    base = ("--data", "data.npz", "--out", "m.ssvm", "--tol", 1e-4)
+    with python_hears_ctrl_c():
+        assert inside(capsys, "train", f"{own}:stopped", *base, "--checkpoint", "state")[0] == 130
+    state = (here / "state").read_bytes()
+    (here / "half").write_bytes(state[: len(state) // 2])
+    words = refused(capsys, "train", f"{own}:Word", *base, "--checkpoint", "half")
+    assert "half: not a checkpoint, or damaged" in words
+    assert "to start over, delete the file" in words
+    words = refused(capsys, "train", f"{own}:Word", *base, "--checkpoint", "state", "--C", 7)
+    assert "a checkpoint of another fit" in words
+    assert (here / "state").read_bytes() == state
+    resumed = json.loads(ok(capsys, "train", f"{own}:Word", *base, "--checkpoint", "state", "--json"))["report"]
+    whole = json.loads(ok(capsys, "train", f"{own}:Word", *base, "--json"))["report"]
+    assert resumed["n_passes"] == whole["n_passes"]
+    assert resumed["primal"] == whole["primal"]
+    assert not (here / "state").exists()
 
 
 BAD = [
@@ -447,6 +466,6 @@ def test_binary_output_is_no_text(here, capsys, monkeypatch):
     ok(capsys, "train", "classifier", *args, *FITTED)
     assert "standard output takes text only" in refused(capsys, "predict", "m.ssvm", "--data", "data.npz")
     (here / "a.crfsuite").write_text("A\tw\n")
-    for form in ("csv", "npz", "svmlight", "conll", "images"):
+    for form in ("csv", "npz", "svmlight", "conll", "images", "conllu"):
         assert "jsonl" in refused(capsys, "convert", "a.crfsuite", f"b.{form}", "--to", form)
         assert not (here / f"b.{form}").exists()

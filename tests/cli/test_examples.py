@@ -6,12 +6,14 @@ import ast
 import os
 import re
 import runpy
+from importlib.util import find_spec
 
 import pytest
 from snippets import ROOT
 
 import fresh
 from ssvm_dsl import datasets
+from ssvm_dsl.report import plot_confusion, save_for_script
 
 DESIGN = ROOT / "tests" / "lang" / "test_design_models.py"
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -24,6 +26,7 @@ SHOWS = {
     "counting": r"ncg: .*right subsets 100%\nsgd: .* 0\.\d\d% above .*\n16064 tours.*\ncosine .*: 0\.[89](.*\n){3}",
     "dependency": r"Heads +arborescence .*new sentences: (9|100).*\nProjective +eisner .*new sentences: (9|100)",
     "factorial": r"Apart +chain .*; [1-9]\d words.*\nTogether +junction-tree .*; \d words",
+    "genes": r"backend semi-markov.*\ngenes in 40 new strands: (8[5-9]|9\d)% found with both ends, (8|9)\d%",
     "horses": r"Pixels +chain +right pixels: 8\d.*\nRegions +graph-cut +right pixels: 9[1-9]",
     "latent_parts": r"without parts: [45]\d.*\nwith parts: +(9\d|100)",
     "multilabel": r"Together +junction-tree",
@@ -33,11 +36,18 @@ SHOWS = {
     "own_backend": r"all \d+ checks passed.*\nright pixels: (8|9).*certified: False",
     "parser": r"backend cky, gap 0\.\d%\nphrases of [67] of 7 .*\nS\n├─ NP\n│  ├─ D the",
     "planning": r"backend shortest-path.*\neffort on 20 larger maps: 4\d\d, the least is 443",
+    "points": r"matching: 9[67].*\neach point by itself: 9[0-3].*\nbackend assignment",
     "ranking": r"backend assignment.*\ndocuments at their place in 50 new lists: 9",
     "trees": r"Tree +tree +9\d",
     "value_functions": r"rms errors:\n +[23]\.\d  regressed.*\n +1\.\d  structured .*\n +1\.\d+  with value features",
 }
 
+
+#: One a domain: these draw what they found.
+DOMAINS = {
+    "alignment", "chunking", "dependency", "genes", "horses", "multilabel", "names", "ocr", "parser", "planning",
+    "points", "ranking",
+}  # fmt: skip
 
 #: Examples show a model in fewer lines than this.
 LINES = 60
@@ -46,18 +56,32 @@ LINES = 60
 SYMBOLS = 10
 
 
-def run(path, **environment):
-    env = {key: value for key, value in os.environ.items() if not key.startswith("SSVM_")} | environment
-    done = fresh.run([str(path)], env=env)
+def run(path, *arguments):
+    env = {key: value for key, value in os.environ.items() if not key.startswith("SSVM_")}
+    done = fresh.run([str(path), *map(str, arguments)], env=env | {"MPLBACKEND": "Agg"})
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 @pytest.mark.sensitive
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_examples_run(path):
-    assert len(path.read_text().splitlines()) < LINES
-    assert re.search(SHOWS[path.stem], run(path))
+def test_examples_run(path, tmp_path):
+    text = path.read_text()
+    assert len(text.splitlines()) < LINES
+    assert re.search(SHOWS[path.stem], run(path, *[tmp_path / "drawn.png"] * ("FILE.png" in text)))
+    draws = "save_for_script(" in text
+    assert draws == ("FILE.png" in text)
+    assert (tmp_path / "drawn.png").exists() == (draws and find_spec("matplotlib") is not None)
+    assert draws or path.stem not in DOMAINS
+
+
+@pytest.mark.filterwarnings("default")
+def test_without_matplotlib_an_example_tells_and_goes_on(monkeypatch, tmp_path):
+    monkeypatch.setattr("sys.argv", ["example.py", str(tmp_path / "drawn.png")])
+    monkeypatch.setattr("ssvm_dsl.report.plots.find_spec", lambda name: None)
+    with pytest.warns(UserWarning, match=r"no picture is written: .* pip install ssvm-dsl\[plots\]"):
+        save_for_script(plot_confusion, [[0]], [[0]], [0])
+    assert not list(tmp_path.iterdir())
 
 
 def declarations(path):

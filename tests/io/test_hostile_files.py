@@ -15,6 +15,7 @@ from ssvm_dsl import StructuredSVM, read_problem
 from ssvm_dsl.cli.main import main
 from ssvm_dsl.errors import FileFormatError
 from ssvm_dsl.io.arrays_file import read_arrays, write_arrays
+from ssvm_dsl.io.atomic import write_lines
 from ssvm_dsl.io.formats.uai import read_evidence
 from ssvm_dsl.io.source_text import FileLimits
 
@@ -174,6 +175,21 @@ def test_what_killed_writers_leave_is_deleted_and_what_others_write_is_not(tmp_p
         other.wait()
     assert path.read_bytes() == b"half"  # the other one has written it
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_pipes_and_links_are_not_replaced(tmp_path):
+    pipe, link, path = tmp_path / "pipe", tmp_path / "link", tmp_path / "file"
+    os.mkfifo(pipe)
+    link.symlink_to(path)
+    path.write_bytes(b"old")
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_lines(pipe, ["new"])
+    assert os.read(reader, 10) == b"new\n"
+    os.close(reader)
+    assert pipe.is_fifo()
+    write_lines(link, ["new"])
+    assert link.is_symlink()
+    assert path.read_bytes() == b"new\n"
 
 
 @pytest.mark.parametrize("name", ["fsync", "replace"])

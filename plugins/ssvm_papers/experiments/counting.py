@@ -117,9 +117,9 @@ def run_identity(quick: bool, progress: Progress) -> Findings:
     head = ["n", *(f"objective, {name}" for name in runs), "multiplications, NCG", "multiplications, SGD",
             *(f"time, {name}" for name in runs)]  # fmt: skip
     note = (
-        "The five inputs take 32 values, so that the Gram matrix has rank 32 at most: for thousands of examples the "
-        "optimum in closed form, which the paper does not have, takes less time than either.  By multiplications SGD "
-        "is ahead for every n, as tau grows with n; its steps are Python, so that by time it is not for few examples."
+        "The five inputs take 32 values, so that the Gram matrix has rank 32 at most.  For thousands of examples the "
+        "optimum in closed form takes less time than either; the paper does not have it.  By multiplications SGD is "
+        "ahead for every n, as tau grows with n; its steps are Python, so that by time it is not for few examples."
     )
     arrays = {"sizes": np.array(sizes), "curves": curves, "work": work}
     return Findings(answers.rows, (setting(IDENTITY), note), (Table("Solvers", head, cells),), arrays)
@@ -136,8 +136,9 @@ TRUNCATION_STATEMENTS = (
               "{:.3f}"),
     Statement(
         "crossing", "tau where SGD takes as many multiplications as NCG", "0.19 n, by time",
-        why="it depends on how many products with the Gram matrix NCG takes, and so on its stopping rule, the kernel "
-        "and lambda, which the paper does not give, and on what a step costs besides multiplications",
+        why="it depends on the number of products with the Gram matrix that NCG takes.  The paper does not give what "
+            "decides that number: the stopping rule, the kernel and lambda.  It also depends on what a step costs "
+            "besides multiplications",
     ),
 )  # fmt: skip
 
@@ -224,8 +225,8 @@ def run_dicycles(quick: bool, progress: Progress) -> Findings:
     note = (
         "Objective (2) leaves out the constants of the risks: its optimum is negative, and falls in proportion to n. "
         "That SGD has the smaller one after the same work says that it has seen more people. What is learnt about "
-        "others is another matter: 15 linear inputs are known from a few hundred people, and the last 500 are all that "
-        "tau = 500 keeps of any number. One pass that keeps all coefficients (p = 1) is as good as NCG. The cosine is "
+        "others is another matter.  15 linear inputs are known from a few hundred people, and tau = 500 keeps only "
+        "the last 500 of any number. One pass that keeps all coefficients (p = 1) is as good as NCG. The cosine is "
         "that of the angle between learned and hidden policies of 500 other people, on average."
     )
     arrays = {"sizes": np.array(sizes), "curves": curves, "work": work}
@@ -313,8 +314,8 @@ def setting(task: Mapping[str, Any]) -> str:
     """Return what the paper leaves open."""
     return (
         f"Not told in the paper, and ours: {task['kernel']} kernel, lam/2 |h|^2 + mean risk with lam = "
-        f"{task['lam']:g}, p = {STEP:g}, the examples in the order they are drawn, steps no longer than the inverse of "
-        f"the curvature, NCG to a relative gap of {TOL:.1%}."
+        f"{task['lam']:g}, p = {STEP:g}.  The examples come in the order they are drawn.  Steps are no longer than the "
+        f"inverse of the curvature.  NCG runs to a relative gap of {TOL:.1%}."
     )
 
 

@@ -61,9 +61,9 @@ PUBLISHED: dict[str, dict[str, tuple[str, AgreementRule]]] = {
 }  # fmt: skip
 
 WHY = (
-    "seconds are those of a machine and of a program: DLPW is one compiled kernel here, linear programs are solved by "
-    "a library that is called from Python for each example and goes on from its last basis; the paper calls another "
-    "library, GLPK, from C++"
+    "seconds are those of a machine and of a program.  DLPW is one compiled kernel here.  Linear programs are solved "
+    "by a library that is called from Python for each example and starts from its last basis.  The paper calls "
+    "another library, GLPK, from C++"
 )
 
 
@@ -153,20 +153,20 @@ def run_set(name: str, quick: bool, progress: Progress) -> Findings:
 
 
 NOTES = (
-    "An operation is a look at one joint state of a pair of labels: a pass of message passing has two for each joint "
-    "state, a pivot of the simplex method one (pricing alone).  Passes are those of the trainer, those of "
-    "evaluations included.  One method stands for each family: DLPW with R = 10 and the newest weights, Pegasos + LP, "
-    "n-slack + LP; the others are shown beside.  The newest weights of DLPW are noisy: its mean over three seeds "
-    "counts, the table has the first.  Times inside the solver are those of the library's simplex method, of "
-    "the flows, and for DLPW of its whole kernel.  Where a method did not come to the level of comparison in its "
-    "passes, its ratio is a lower bound (>).",
+    "An operation is a look at one joint state of a pair of labels.  A pass of message passing has two for each joint "
+    "state, a pivot of the simplex method one (pricing alone).  Passes are those of the trainer, those of evaluations "
+    "included.  One method stands for each family: DLPW with R = 10 and the newest weights, Pegasos + LP, n-slack + "
+    "LP; the others are shown beside.  The newest weights of DLPW are noisy: its mean over three seeds counts, the "
+    "table has the first.  Times inside the solver are those of the library's simplex method, of the flows, and for "
+    "DLPW of its whole kernel.  Where a method did not come to the level of comparison in its passes, its ratio is a "
+    "lower bound (>).",
 )
 
 #: Why something misses, by set.
 QP = (
-    "Cutting planes take few passes here, and few operations: every pass adds a plane for each example, and the "
-    "quadratic program over all of them is then solved to its end.  Its operations are not counted; the code "
-    "that the paper took adds planes to its working set one after the other, and its time has both."
+    "Cutting planes take few passes here, and few operations.  Every pass adds a plane for each example, and the "
+    "quadratic program over all of them is then solved to its end.  Its operations are not counted; the code that the "
+    "paper took adds planes to its working set one after the other, and its time has both."
 )
 REMARKS: dict[str, tuple[str, ...]] = {"yeast": (QP,), "scene": (QP,)}
 

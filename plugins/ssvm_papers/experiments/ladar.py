@@ -147,10 +147,10 @@ NOTES = (
     "Objectives of steps are those with the labellings that alpha-expansion found, as in the paper; the best of the "
     "lengths of steps that were tried counts for either kind.",
     "An edge counts five: whitening is of the features of points alone, and edges are the stiff direction in which "
-    "Newton steps gain.  Where an edge counts one and the regularisation is weaker (0.3), tuned plain steps were ahead "
-    "of the Newton steps that we tried (1.09 against 1.31 times the optimum after 800 iterations).",
-    "Other steps and a stronger regularisation did not help plain steps across: steps of 0.1/t were 8.7 % above "
-    "after 3000 iterations, and with a regularisation of 50 steps of 0.001/sqrt(t) were 3.7 % above after 4900.",
+    "Newton steps gain.  Where an edge counts one and the regularisation is weaker (0.3), tuned plain steps were "
+    "ahead of the Newton steps that we tried.  After 800 iterations they were at 1.09 against 1.31 times the optimum.",
+    "Other steps and a stronger regularisation did not help plain steps across.  Steps of 0.1/t were 8.7 % above "
+    "after 3000 iterations.  With a regularisation of 50, steps of 0.001/sqrt(t) were 3.7 % above after 4900.",
 )
 
 

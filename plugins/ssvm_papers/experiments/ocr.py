@@ -85,7 +85,7 @@ def run(quick: bool, progress: Progress) -> Findings:
     protocol(answers, "rest", folds, passes, steps)
     orders(answers, curves)
     note = (
-        "The errors of both protocols are those of the average of the weights, each times its number; those of the "
+        "The errors of both protocols are those of the average of the weights, each times its number.  Those of the "
         "figure and of the orders are of the newest weights, as in the paper."
     )
     return Findings(answers.rows, (note,), arrays={"curves": curves})

@@ -224,14 +224,14 @@ def accuracies(svm: StructuredSVM, hmm: GaussianHMM, parts: Sequence[list[Any]],
 
 
 HMM_REMARKS = (
-    "The start and the stop state of Figure 4.1 are the first and the last position of a sequence, as in the author's "
-    "implementation (TwoStateModel of the Shogun toolbox, whose states_to_labels makes both negative); the text does "
-    "not say so.  About half of the true ends are positive, so that nearly one position of a sequence is wrong "
-    "whatever is learnt: 88 and 92 of 25 000 in the thesis, for each regularisation and nearly each learner.  How many "
-    "it is changes with the draw, so that a published accuracy is one of a distribution: it is compared with the mean "
-    "and the standard deviation over 20 draws.",
+    "The start and the stop state of Figure 4.1 are the first and the last position of a sequence; the text does not "
+    "say so.  The author's implementation does it: states_to_labels of TwoStateModel in the Shogun toolbox makes both "
+    "negative.  About half of the true ends are positive, so that nearly one position of a sequence is wrong whatever "
+    "is learnt.  In the thesis that is 88 and 92 of 25 000, for each regularisation and nearly each learner.  The "
+    "number changes with the draw, so that a published accuracy is one of a distribution.  It is compared with the "
+    "mean and the standard deviation over 20 draws.",
     "Inside of the sequences all learners, the true model among them, get every position right but for a few in all "
-    "draws together: means of +1 and -1, ten features and variances from [0, 1] leave next to nothing to get wrong.",
+    "draws together.  Means of +1 and -1, ten features and variances from [0, 1] leave next to nothing to get wrong.",
 )
 
 
@@ -399,11 +399,11 @@ def training_passes(n: int, regularisations: Sequence[float]) -> list[float]:
 
 BLOCK_NOTES = (
     "The thesis gives neither the numbers and lengths of blocks, nor how many features are replaced by noise, nor how "
-    "many knots functions have.  Here: 1 to 5 blocks of 10 to 100 positions; twenty knots, and first and last "
-    "positions that are the start and the stop state, as in the author's implementation in Shogun; four features of "
-    "noise, the number in the generator of the HM-SVM toolbox that listing B.2 is a variant of (it has eight "
-    "features; its port in Shogun has two of ten).  With ten knots and three features of noise the HM-SVM was 1.6 to "
-    "6 points better than published in cross-validation.",
+    "many knots functions have.  Here there are 1 to 5 blocks of 10 to 100 positions, and twenty knots.  The first "
+    "and last positions are the start and the stop state, as in the author's implementation in Shogun.  Four features "
+    "are noise, as in the generator of the HM-SVM toolbox, of which listing B.2 is a variant.  That generator has "
+    "eight features; its port in Shogun has two of ten.  With ten knots and three features of noise the HM-SVM was "
+    "1.6 to 6 points better than published in cross-validation.",
     "Sequences are drawn anew, twice; tables are compared with the mean of both draws within 1.5 % (5 % at 40 % "
     "distortion).  The second draw is tried with three regularisations.",
     "The published ML-HMM is worse without distortion (93.4 %) than with 10 % (94.8 %), and behind the HM-SVM "

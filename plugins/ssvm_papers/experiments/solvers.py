@@ -130,10 +130,10 @@ def run(quick: bool, progress: Progress) -> Findings:
 NOTES = (
     "Seconds are of a processor, kernels being compiled beforehand.  Stochastic solvers whose gap does not close "
     "(subgradient, adam, perceptron) are left out.",
-    "Exponentiated gradient closes its gap slowly towards the end, as its dual weights do not reach zero: it takes "
-    "thousands of passes, and on graphs with cycles it is shown beside the others and not counted among them.",
+    "Exponentiated gradient closes its gap slowly towards the end, as its dual weights do not reach zero.  It takes "
+    "thousands of passes.  On graphs with cycles it is shown beside the others and not counted among them.",
     "On complete graphs and grids the trainers that work on marginals (smo, lp-dual-qp, extragradient) have those of "
-    "the cliques of the triangulated graph: all five labels of a complete graph, up to four of a grid.",
+    "the cliques of the triangulated graph.  These are all five labels of a complete graph, and up to four of a grid.",
 )
 
 

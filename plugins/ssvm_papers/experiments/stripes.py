@@ -85,9 +85,10 @@ NOTES = (
     "The thesis gives neither its noise levels, nor C, nor how many steps it takes, and has one table for neighbours "
     "of both directions (so has ours).  C is 1 and 100 steps are taken, of which the weights of the lowest objective "
     "count.",
-    "At noise 1 single pixels stay wrong with neighbours, too: at the optimum of the relaxed objective 97.7 % are "
-    "right with C = 1, 98.4 % with C = 10, whether predictions round linear programs or are exact.  Unaries alone are "
-    "at the level of chance there: at this rate no weights that were looked at had a lower objective than zeros.",
+    "At noise 1 single pixels stay wrong with neighbours, too.  At the optimum of the relaxed objective 97.7 % are "
+    "right with C = 1 and 98.4 % with C = 10.  It makes no difference whether predictions round linear programs or "
+    "are exact.  Unaries alone are at the level of chance there: at this rate no weights that were looked at had a "
+    "lower objective than zeros.",
 )
 
 

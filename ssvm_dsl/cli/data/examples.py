@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.cli.data.lines import source_name
+from ssvm_dsl.cli.data.lines import bad_line, source_name
 from ssvm_dsl.errors import DataError, FileFormatError, OptionError
 from ssvm_dsl.lang.arrays import is_sparse
 
@@ -167,6 +167,29 @@ def number_blocks(data: LabelledData, name: str) -> tuple[list[Any], Any, bool]:
     if not tables or any(len(one.shape) != 2 for one in blocks):
         raise OptionError(f"--to {name}: expected rows of numbers, or sequences of them; others: jsonl")
     return blocks, labels, sequences
+
+
+def encoded_sets(sets: Sequence[Sequence[str]], names: Sequence[str], source: str, lines: Sequence[int]) -> Any:
+    """Return sets of labels as a matrix of 0 and 1.
+
+    Raises
+    ------
+    FileFormatError
+        There is no label of a name; names file and line.
+    """
+    numbers = {name: k for k, name in enumerate(names)}
+    out = np.zeros((len(sets), len(names)), dtype=np.int64)
+    for i, one in enumerate(sets):
+        for name in one:
+            if name not in numbers:
+                raise bad_line(source, lines[i], f"labels of the training data, {', '.join(names[:20])}", repr(name))
+            out[i, numbers[name]] = 1
+    return out
+
+
+def names_of_set(row: Any, names: Sequence[str]) -> list[str]:
+    """Return the names of the labels that are 1; numbers where labels have no names."""
+    return [names[k] if names else str(k) for k in np.flatnonzero(row).tolist()]
 
 
 def require_examples(source: str, n: int, what: str) -> None:

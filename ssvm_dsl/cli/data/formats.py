@@ -62,6 +62,7 @@ FORMATS = {
         DataFormat("csv", "tables", "a header, a row for each example or position", (".csv", ".tsv")),
         DataFormat("npz", "arrays", "arrays X and Y of numpy", (".npz",)),
         DataFormat("svmlight", "svmlight", "LABEL INDEX:VALUE ...", (".svmlight", ".svm", ".libsvm", ".dat")),
+        DataFormat("conllu", "conllu", "tokens in ten columns, with the head of each", (".conllu", ".conllx", ".dp")),
         DataFormat("images", "images", "a folder with images/ and masks/", ()),
     )
 }

@@ -1,7 +1,7 @@
 """JSON lines: an object ``{"x": ..., "y": ...}`` on each line, examples and labels in the form that ``fit`` takes.
 
 ``x`` is a list of lists of numbers, a list of named features of each position, or an object with an entry for each
-input of the model.  Predictions are objects ``{"y": ...}``.
+input of the model.  Sets of labels are lists of 0 and 1, or of names.  Predictions are objects ``{"y": ...}``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.cli.data.examples import DataSettings, LabelledData, plain_value, require_examples
+from ssvm_dsl.cli.data.examples import (
+    DataSettings,
+    LabelledData,
+    encoded_sets,
+    names_of_set,
+    plain_value,
+    require_examples,
+)
 from ssvm_dsl.cli.data.lines import bad_line, lines_of, shortened, write_text
 from ssvm_dsl.lang.arrays import is_sparse
 
@@ -32,8 +39,18 @@ def read(source: str, settings: DataSettings) -> LabelledData:
     if any(labelled) and not all(labelled):
         number = found[labelled.index(False)][0]
         raise bad_line(source, number, "an object with 'y', as on other lines", "none")
+    lines = [number for number, _ in found]
     Y = [_arrays(one["y"]) for _, one in found] if all(labelled) else None
-    return LabelledData(source, replace(settings, learnt=True), X, Y, [number for number, _ in found])
+    if Y is not None and settings.several and _are_names(Y):
+        names = settings.labels or tuple(sorted({name for one in Y for name in one}))
+        settings, Y = replace(settings, labels=names), encoded_sets(Y, names, source, lines)
+    return LabelledData(source, replace(settings, learnt=True), X, Y, lines)
+
+
+def _are_names(Y: Sequence[Any]) -> bool:
+    """Whether these are lists of names, not all of them empty."""
+    listed = all(isinstance(one, list) and all(isinstance(name, str) for name in one) for one in Y)
+    return listed and any(Y)
 
 
 def _objects(source: str, name: str) -> list[tuple[int, dict[str, Any]]]:
@@ -74,12 +91,17 @@ def _is_number(value: Any) -> bool:
 
 def read_answers(source: str, data: LabelledData) -> list[Any]:
     """Return the labels of a file."""
-    return [_arrays(one["y"]) for _, one in _objects(source, "y")]
+    found = _objects(source, "y")
+    Y = [_arrays(one["y"]) for _, one in found]
+    names = data.settings.labels
+    return encoded_sets(Y, names, source, [number for number, _ in found]) if names and _are_names(Y) else Y
 
 
 def write_answers(out: str, data: LabelledData, predicted: Sequence[Any]) -> None:
     """Write an object with the predicted labels for each example."""
-    write_text(out, (json.dumps({"y": plain_value(one)}) for one in predicted))
+    names = data.settings.labels
+    labels = (names_of_set(one, names) for one in predicted) if names else map(plain_value, predicted)
+    write_text(out, (json.dumps({"y": one}) for one in labels))
 
 
 def write_data(out: str, data: LabelledData) -> None:

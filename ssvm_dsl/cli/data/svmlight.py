@@ -16,7 +16,15 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from ssvm_dsl.cli.data.examples import DataSettings, LabelledData, number_blocks, plain_value, require_examples
+from ssvm_dsl.cli.data.examples import (
+    DataSettings,
+    LabelledData,
+    encoded_sets,
+    names_of_set,
+    number_blocks,
+    plain_value,
+    require_examples,
+)
 from ssvm_dsl.cli.data.lines import bad_line, lines_of, shortened, write_text
 from ssvm_dsl.errors import OptionError
 
@@ -114,15 +122,8 @@ def _is_int(text: str) -> bool:
 
 def _sets(found: SparseLines, names: Sequence[str]) -> Any:
     """Return a matrix of 0 and 1."""
-    numbers = {name: k for k, name in enumerate(names)}
-    out = np.zeros((len(found.labels), len(names)), dtype=np.int64)
-    for i, label in enumerate(found.labels):
-        for name in filter(None, label.split(",")):
-            if name not in numbers:
-                expected = f"labels of the training data, {', '.join(names[:20])}"
-                raise bad_line(found.source, found.lines[i], expected, shortened(name))
-            out[i, numbers[name]] = 1
-    return out
+    sets = [[name for name in label.split(",") if name] for label in found.labels]
+    return encoded_sets(sets, names, found.source, found.lines)
 
 
 def _classes(found: SparseLines) -> list[Any] | None:
@@ -158,8 +159,7 @@ def write_answers(out: str, data: LabelledData, predicted: Sequence[Any]) -> Non
 
 
 def _joined(row: Any, names: Sequence[str]) -> str:
-    chosen = np.flatnonzero(row).tolist()
-    return ",".join(names[k] if names else str(k) for k in chosen)
+    return ",".join(names_of_set(row, names))
 
 
 def write_data(out: str, data: LabelledData) -> None:

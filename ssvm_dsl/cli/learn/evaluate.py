@@ -11,6 +11,7 @@ from ssvm_dsl.cli.screen import write_json
 
 if TYPE_CHECKING:
     from ssvm_dsl.cli.data.examples import LabelledData
+    from ssvm_dsl.cli.learn.saved_models import LoadedModel
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -27,9 +28,9 @@ def run(args: Namespace) -> int:
     from ssvm_dsl.cli.data.lines import STANDARD_STREAM, write_text
     from ssvm_dsl.cli.learn.measures import measure
 
-    data, predicted = _compared(args)
+    data, predicted, kind = _compared(args)
     with data.naming_lines():
-        found = measure(data.require_labels(), predicted)
+        found = measure(data.require_labels(), predicted, kind, data.settings.labels)
     if args.json:
         write_json(found.plain())
     else:
@@ -37,8 +38,8 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def _compared(args: Namespace) -> tuple[LabelledData, Any]:
-    """Return the data, and the predicted labels."""
+def _compared(args: Namespace) -> tuple[LabelledData, Any, str]:
+    """Return the data, the predicted labels, and what kind of labels these are."""
     from ssvm_dsl.cli.data.formats import FORMATS
     from ssvm_dsl.cli.learn.reading import read_data, settings_of
     from ssvm_dsl.cli.learn.saved_models import load_model
@@ -51,9 +52,22 @@ def _compared(args: Namespace) -> tuple[LabelledData, Any]:
     loaded = None if args.model is None else load_model(args.model, args.trust)
     data = read_data(args.data, settings_of(args, args.data)) if loaded is None else model_data(loaded, args)
     data.require_labels()
+    kind = _kind(data, loaded)
     if loaded is not None and args.predicted is None:
-        return data, predictions(loaded, data, args)
-    return data, FORMATS[data.settings.format].load().read_answers(args.predicted, data)
+        return data, predictions(loaded, data, args), kind
+    return data, FORMATS[data.settings.format].load().read_answers(args.predicted, data), kind
+
+
+def _kind(data: LabelledData, loaded: LoadedModel | None) -> str:
+    """Return what kind of labels data have, as far as the model and the format tell it."""
+    from ssvm_dsl.cli.learn.measures import HEADS, PLACES, SETS
+
+    if data.settings.several or len(data.settings.labels) > 1:
+        return SETS
+    labels = [] if loaded is None else list(loaded.estimator.model.declaration.outputs)
+    if len(labels) == 1 and labels[0].pointer:
+        return HEADS if labels[0].null else PLACES
+    return HEADS if data.settings.format == "conllu" else ""
 
 
 COMMAND = Subcommand("evaluate", "compare predictions with the truth", run, arguments)

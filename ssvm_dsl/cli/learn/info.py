@@ -78,13 +78,16 @@ def _of_data(args: Namespace) -> dict[str, Any]:
     from ssvm_dsl.cli.data.lines import source_name
     from ssvm_dsl.cli.learn.measures import flat_labels
     from ssvm_dsl.cli.learn.reading import read_data, settings_of
+    from ssvm_dsl.report.confusion import by_position
 
     data = read_data(args.file, settings_of(args, args.file))
     facts: dict[str, Any] = {"file": source_name(args.file), "format": data.settings.format}
     facts["examples"] = data.n_examples
     if data.Y is None:
         return facts | {"labels": "none"}
-    labels = flat_labels(data.Y)
+    if data.settings.format == "conllu":
+        return facts | {"words": sum(map(len, data.Y))}
+    labels = flat_labels(map(by_position, data.Y))
     counts = Counter(name for one in labels for name in one)
     facts["labels"] = sum(map(len, labels))
     facts["different"] = len(counts)

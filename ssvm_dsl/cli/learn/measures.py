@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,10 @@ import numpy as np
 
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.learning.metrics import SCORERS, Phrase, phrases
+from ssvm_dsl.report.confusion import are_segments, by_position
+
+#: The class of segments that are not counted.
+OUTSIDE = "O"
 
 #: BIO and BIOES tags.
 _TAG = re.compile(r"O|[BIES]-.+")
@@ -63,7 +67,7 @@ class Measures:
     classes : dict
         Counts of each class, or of each kind of phrases.
     are_phrases : bool
-        Whether the labels are tags of phrases.
+        Whether the labels are tags of phrases, or segments.
     """
 
     n_examples: int
@@ -106,8 +110,20 @@ def _row(name: str, one: ClassCounts, width: int, f1: str = "FB1") -> str:
     return f"{name:>{width}}: {values}"
 
 
-def measure(truth: Sequence[Any], predicted: Sequence[Any]) -> Measures:
+#: What labels may be, if not classes: heads of words, places in a list, sets of labels.
+HEADS, PLACES, SETS = "heads", "places", "sets"
+
+
+def measure(truth: Sequence[Any], predicted: Sequence[Any], kind: str = "", names: Sequence[str] = ()) -> Measures:
     """Compare the labels of all examples.
+
+    Parameters
+    ----------
+    truth, predicted : sequences of labels
+    kind : str
+        What they are; empty for classes, which may be tags or segments.
+    names : sequence of str
+        The labels of sets.
 
     Raises
     ------
@@ -116,14 +132,23 @@ def measure(truth: Sequence[Any], predicted: Sequence[Any]) -> Measures:
     """
     if len(truth) != len(predicted):
         raise DataError("predictions", expected=f"{len(truth)} examples, as in the data", found=str(len(predicted)))
-    flat = [flat_labels(truth), flat_labels(predicted)]
+    segments = [*map(are_segments, truth), *map(are_segments, predicted)]
+    counts = _span_counts(truth, predicted) if all(segments) else None
+    flat = [flat_labels(map(by_position, side) if any(segments) else side) for side in (truth, predicted)]
     for i, (one, other) in enumerate(zip(*flat, strict=True)):
         if len(one) != len(other):
             raise DataError("predictions", example=i, expected=f"{len(one)} labels", found=str(len(other)))
     n_labels = sum(map(len, flat[0]))
-    scores = {"label-accuracy": SCORERS["label-accuracy"](*flat)}
+    scores = {"uas" if kind == HEADS else "label-accuracy": SCORERS["label-accuracy"](*flat)}
     if any(len(one) != 1 for one in flat[0]):
         scores["exact-match"] = SCORERS["exact-match"](*flat)
+    if kind in (HEADS, PLACES):
+        return Measures(len(truth), n_labels, scores, {}, False)
+    if kind == SETS:
+        return Measures(len(truth), n_labels, scores, _label_counts(truth, predicted, names), False)
+    if counts is not None:
+        scores["span-f1"] = SCORERS["span-f1"](truth, predicted)
+        return Measures(len(truth), n_labels, scores, counts, True)
     tags = {tag for side in flat for one in side for tag in one}
     if any(tag[:2] == "B-" for tag in tags) and all(map(_TAG.fullmatch, tags)):
         scores["span-f1"] = SCORERS["span-f1"](*flat)
@@ -133,7 +158,7 @@ def measure(truth: Sequence[Any], predicted: Sequence[Any]) -> Measures:
     return Measures(len(truth), n_labels, scores, _class_counts(*flat), False)
 
 
-def flat_labels(labels: Sequence[Any]) -> list[list[str]]:
+def flat_labels(labels: Iterable[Any]) -> list[list[str]]:
     """Return the labels of each example as a list of texts: files and models may differ in their types."""
     return [list(map(str, _values(one))) for one in labels]
 
@@ -141,9 +166,23 @@ def flat_labels(labels: Sequence[Any]) -> list[list[str]]:
 def _values(one: Any) -> list[Any]:
     if isinstance(one, dict):
         return [value for name in sorted(one) for value in _values(one[name])]
-    if isinstance(one, list | tuple) and any(isinstance(part, list | tuple) for part in one):
-        return list(map(tuple, one))  # segments
     return list(np.ravel(np.asarray(one)).tolist())
+
+
+def _span_counts(truth: Sequence[Any], predicted: Sequence[Any]) -> dict[str, ClassCounts]:
+    """Return the counts of segments by class, sorted; both ends and the class of a right one are right."""
+    sides = [[{tuple(map(str, part)) for part in one} for one in side] for side in (truth, predicted)]
+    both = [one & other for one, other in zip(*sides, strict=True)]
+    true, found, right = (Counter(part[2] for one in some for part in one) for some in (*sides, both))
+    return {name: ClassCounts(true[name], found[name], right[name]) for name in sorted(true | found) if name != OUTSIDE}
+
+
+def _label_counts(truth: Sequence[Any], predicted: Sequence[Any], names: Sequence[str]) -> dict[str, ClassCounts]:
+    """Return for each label of sets how many examples have it."""
+    sides = [np.array([np.ravel(one) for one in side]).astype(int) for side in (truth, predicted)]
+    true, found, right = (one.sum(axis=0).tolist() for one in (*sides, sides[0] * sides[1]))
+    rows = zip(names or map(str, range(len(true))), true, found, right, strict=True)
+    return {name: ClassCounts(*counts) for name, *counts in rows}
 
 
 def _phrase_counts(truth: list[list[str]], predicted: list[list[str]]) -> dict[str, ClassCounts]:

@@ -56,23 +56,25 @@ def model_data(loaded: LoadedModel, args: Namespace) -> LabelledData:
         The arguments contradict the model.
     """
     from ssvm_dsl.cli.learn.reading import input_names, read_data, settings_of
+    from ssvm_dsl.cli.learn.ready import ready_name
     from ssvm_dsl.errors import OptionError
 
-    settings = loaded.settings
+    settings, model = loaded.settings, loaded.name or ready_name(loaded.estimator)
     if settings is None:
-        several = type(loaded.estimator).__name__ == "MultiLabel"
-        return read_data(args.data, settings_of(args, args.data, input_names(loaded.estimator), several))
+        return read_data(args.data, settings_of(args, args.data, model, input_names(loaded.estimator)), model)
     for option in DATA_OPTIONS:
         if getattr(args, option):
             raise OptionError(f"--{option}: {args.model} holds that of its training data; leave it out")
     if args.format not in (None, settings.format):
         raise OptionError(f"--format {args.format}: {args.model} was trained on {settings.format}")
-    return read_data(args.data, settings)
+    return read_data(args.data, settings, model)
 
 
 def predictions(loaded: LoadedModel, data: LabelledData, args: Namespace) -> Any:
-    """Return the predicted labels of all examples."""
+    """Return the predicted labels of all examples; segments by position where the format is not ``jsonl``."""
     import warnings
+
+    from ssvm_dsl.report.confusion import by_position
 
     loaded.estimator.set_params(n_threads=args.threads)
     with warnings.catch_warnings(record=True) as told, data.naming_lines():
@@ -80,14 +82,7 @@ def predictions(loaded: LoadedModel, data: LabelledData, args: Namespace) -> Any
         found = loaded.estimator.predict(data.X, time_limit=args.time_limit)
     for one in told:
         complain(f"warning: {one.message}")
-    return found if data.settings.format == "jsonl" else [_by_position(one) for one in found]
-
-
-def _by_position(labels: Any) -> Any:
-    """Return segments as a label of each position, which is what all formats but ``jsonl`` hold."""
-    if not isinstance(labels, list) or not all(isinstance(one, tuple) for one in labels):
-        return labels
-    return [name for start, end, name in labels for _ in range(start, end)]
+    return found if data.settings.format == "jsonl" else list(map(by_position, found))
 
 
 COMMAND = Subcommand("predict", "label new data with a saved model", run, arguments)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.cli.data.examples import DataSettings, LabelledData
 
 #: Names of the formats; the table of them loads more.
-FORMAT_NAMES = ("conll", "crfsuite", "jsonl", "csv", "npz", "svmlight", "images")
+FORMAT_NAMES = ("conll", "crfsuite", "jsonl", "csv", "npz", "svmlight", "images", "conllu")
 
 #: Options of one format.
 DATA_OPTIONS = {"template": "conll", "label": "csv", "sequence": "csv"}
@@ -29,7 +29,7 @@ def add_format_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--sequence", metavar="NAME", help="csv: the column whose equal values make one sequence")
 
 
-def settings_of(args: Namespace, source: str, inputs: Sequence[str] = (), several: bool = False) -> DataSettings:
+def settings_of(args: Namespace, source: str, model: str = "", inputs: Sequence[str] = ()) -> DataSettings:
     """Return how training data are read.
 
     Parameters
@@ -37,37 +37,51 @@ def settings_of(args: Namespace, source: str, inputs: Sequence[str] = (), severa
     args : Namespace
     source : str
         The file.
+    model : str
+        The name of a ready model, or another.
     inputs : sequence of str
         The inputs of the user's model.
-    several : bool
-        Whether each example has a set of labels.
 
     Raises
     ------
     OptionError
-        An option belongs to another format.
+        An option belongs to another format, or the model cannot be trained on this one.
     """
     from ssvm_dsl.cli.data.examples import DataSettings
     from ssvm_dsl.cli.data.formats import format_of
     from ssvm_dsl.cli.data.templates import read_template
+    from ssvm_dsl.cli.learn.ready import require_format
     from ssvm_dsl.errors import OptionError
 
     chosen = format_of(source, args.format)
+    require_format(model, chosen.name)
     for option, name in DATA_OPTIONS.items():
         if getattr(args, option) and chosen.name != name:
             raise OptionError(f"--{option}: for the format {name}, not for {chosen.name}")
     template = () if args.template is None else read_template(args.template)
     return DataSettings(
-        chosen.name, inputs=tuple(inputs), several=several, template=template, labels=tuple(args.label),
+        chosen.name, inputs=tuple(inputs), several=model == "multi-label", template=template, labels=tuple(args.label),
         sequence=args.sequence or "",
     )  # fmt: skip
 
 
-def read_data(source: str, settings: DataSettings) -> LabelledData:
-    """Return the data of a file."""
-    from ssvm_dsl.cli.data.formats import FORMATS
+def read_data(source: str, settings: DataSettings, model: str = "") -> LabelledData:
+    """Return the data of a file.
 
-    return FORMATS[settings.format].load().read(source, settings)
+    Raises
+    ------
+    FileFormatError
+        It is not of its format.
+    OptionError
+        The ready model of this name takes others.
+    """
+    from ssvm_dsl.cli.data.formats import FORMATS
+    from ssvm_dsl.cli.learn.ready import require_form, require_format
+
+    require_format(model, settings.format)
+    data = FORMATS[settings.format].load().read(source, settings)
+    require_form(model, data)
+    return data
 
 
 def input_names(estimator: Any) -> tuple[str, ...]:

@@ -1,11 +1,14 @@
-"""Names of ready models on the command line."""
+"""Ready models on the command line: their names, and the formats of their data."""
 
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ssvm_dsl.errors import OptionError
+
+if TYPE_CHECKING:
+    from ssvm_dsl.cli.data.examples import LabelledData
 
 #: Classes of :mod:`ssvm_dsl.models` by name.
 READY = {
@@ -20,6 +23,26 @@ READY = {
     "ranker": "Ranker",
     "dependency-parser": "DependencyParser",
 }
+
+#: Formats that hold rows of numbers, and what tells sequences of them apart.
+_ROWS = {"csv": "--sequence NAME", "svmlight": "qid:NAME behind each label", "npz": "an array ptr"}
+
+#: Formats of the data of each ready model.
+FORMATS_OF = {
+    "chain-tagger": ("conll", "crfsuite", *_ROWS, "jsonl"),
+    "segment-tagger": ("conll", "crfsuite", *_ROWS, "jsonl"),
+    "classifier": (*_ROWS, "jsonl"),
+    "multi-label": (*_ROWS, "jsonl"),
+    "grid-segmenter": ("images", "npz", "jsonl"),
+    "graph-labeller": ("jsonl",),
+    "latent-graph": ("jsonl",),
+    "matcher": ("npz", "jsonl"),
+    "ranker": (*_ROWS, "jsonl"),
+    "dependency-parser": ("conllu", "jsonl"),
+}
+
+#: Ready models whose examples are single rows.
+_OF_ROWS = ("classifier", "multi-label")
 
 
 def ready_class(name: str) -> Any:
@@ -43,3 +66,38 @@ def require_known(place: str) -> None:
     meant = f"; did you mean '{close[0]}'?" if close else ""
     listed = ", ".join(READY)
     raise OptionError(f"{place}: expected FILE.py:Model or a ready model{meant}\n  ready models: {listed}")
+
+
+def ready_name(estimator: Any) -> str:
+    """Return the name of an estimator that is a ready model, else an empty one."""
+    return next((name for name, kind in READY.items() if kind == type(estimator).__name__), "")
+
+
+def require_format(model: str, name: str) -> None:
+    """Refuse a format that cannot hold the examples of a ready model.
+
+    Raises
+    ------
+    OptionError
+        Lists the formats that can.
+    """
+    formats = FORMATS_OF.get(model, (name,))
+    if name not in formats:
+        raise OptionError(f"{model}: {name} cannot hold its examples; formats that can: {', '.join(formats)}")
+
+
+def require_form(model: str, data: LabelledData) -> None:
+    """Refuse rows where a ready model takes sequences of rows, and sequences where it takes rows.
+
+    Raises
+    ------
+    OptionError
+        Says what tells sequences apart.
+    """
+    name, n_axes = data.settings.format, len(getattr(data.X, "shape", (0, 0, 0)))
+    if model not in FORMATS_OF or name not in _ROWS:
+        return
+    if model in _OF_ROWS and n_axes != 2:
+        raise OptionError(f"{model}: each row is an example; leave out what tells sequences apart: {_ROWS[name]}")
+    if model not in _OF_ROWS and n_axes == 2:
+        raise OptionError(f"{model}: an example is a sequence of rows; tell sequences apart by {_ROWS[name]}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -44,13 +45,13 @@ def run(args: Namespace) -> int:
         place, inputs = getattr(args, option), (args.data, args.template, args.validation)
         if place is not None:
             require_place(place, f"--{option}", inputs)
-    settings = settings_of(args, args.data, several=args.model == "multi-label")
+    settings = settings_of(args, args.data, args.model)
     made = training_model(args.model, args, _known(settings))
     if made.inputs:
         made.estimator.model.to_json()  # complains before training of functions that have no import path
     begin = perf_counter()
-    data = read_data(args.data, _with_inputs(settings, made.inputs))
-    held_out = None if args.validation is None else read_data(args.validation, data.settings)
+    data = read_data(args.data, replace(settings, inputs=made.inputs), args.model)
+    held_out = None if args.validation is None else read_data(args.validation, data.settings, args.model)
     seconds = perf_counter() - begin
     side = aside()
     side.quiet = args.json
@@ -75,12 +76,6 @@ def _known(settings: DataSettings) -> dict[str, Any]:
         return {}
     template = AttributeTemplate.of_lines(enumerate(settings.template, 1), "the template")
     return {} if template.transitions else {"order": 0}
-
-
-def _with_inputs(settings: DataSettings, inputs: tuple[str, ...]) -> DataSettings:
-    from dataclasses import replace
-
-    return replace(settings, inputs=inputs)
 
 
 def _fit(estimator: Any, data: LabelledData, held_out: LabelledData | None, quiet: bool) -> bool:

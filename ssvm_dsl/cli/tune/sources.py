@@ -123,7 +123,7 @@ def _of_data_file(place: str, path: str | None, groups: str | None, args: Namesp
         raise OptionError("--groups: it names a variable of FILE.py, and the data are of another file")
     found = find_estimator(place)
     inputs = () if place in READY else input_names(found.estimator)
-    data = read_data(path, settings_of(args, path, inputs, place == "multi-label"))
+    data = read_data(path, settings_of(args, path, place, inputs), place)
     Y, declared = data.require_labels(), None
     if place in READY:
         with data.naming_lines():

@@ -69,7 +69,11 @@ class Checkpoint:
         """
         if not self.path.exists():
             return None
-        content, arrays = read_arrays(self.path, "a checkpoint")
+        try:
+            content, arrays = read_arrays(self.path, "a checkpoint")
+        except FileFormatError as err:
+            err.add_note("to start over, delete the file or name another one")
+            raise
         if (content.get("format"), content.get("version")) != (FORMAT, VERSION):
             raise FileFormatError(f"{self.path}: not a checkpoint that this version reads")
         try:

@@ -78,11 +78,13 @@ def _plan(plan: Any) -> dict[str, Any]:
     return {"backend": plan.title, "reason": plan.reason, "need": plan.need, "candidates": candidates}
 
 
-def examined(svm: Any, X: Sequence[Any], Y: Sequence[Any], lost: F64) -> dict[str, Any]:
+def examined(
+    svm: Any, X: Sequence[Any], Y: Sequence[Any], lost: F64, time_limit: float | None = None
+) -> dict[str, Any]:
     """Return what a page says of data: the confusion of classes, and the examples that cost most."""
-    found = svm.predict(X)
+    found = svm.predict(X, time_limit=time_limit)
     return {
-        "n": len(X),
+        "n": len(lost),
         "mean": f"{float(lost.mean()):.4g}" if len(lost) else "0",
         "wrong": int((lost > 0.0).sum()),
         "confusion": sections.confusion(svm.model, Y, found),
@@ -101,8 +103,7 @@ def write_page(path: Path, text: str) -> None:
     try:
         write_atomically(path, lambda file: _write(file, text))
     except OSError as err:
-        text = f"to_html: cannot write {path}: {err.strerror or err}"
-        raise OptionError(f"{text}; give a path in a folder that exists") from err
+        raise OptionError(f"to_html: cannot write {path}: {err.strerror or err}") from err
 
 
 def _write(file: Any, text: str) -> None:

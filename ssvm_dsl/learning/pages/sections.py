@@ -13,7 +13,7 @@ from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import SsvmError
 from ssvm_dsl.learning.estimators.weights import Weights
 from ssvm_dsl.learning.pages.drawing import chart, runs, shortened
-from ssvm_dsl.report.confusion import confusion_matrix
+from ssvm_dsl.report.confusion import by_position, confusion_matrix
 from ssvm_dsl.report.curves import gap_curves, objective_curves
 
 #: Rows and columns of a heat map; of larger arrays those with the largest weights are drawn.
@@ -134,7 +134,8 @@ def costly(svm: Any, X: Sequence[Any], Y: Sequence[Any], found: Sequence[Any], l
 
 
 def _example(svm: Any, i: int, x: Any, truth: Any, found: Any, lost: float) -> dict[str, Any]:
-    shown = {"number": i, "loss": f"{lost:.4g}", "labels": _labels(truth, found), "maps": _maps(truth, found)}
+    labels = _labels(by_position(truth), by_position(found))
+    shown = {"number": i, "loss": f"{lost:.4g}", "words": [], "labels": labels, "maps": _maps(truth, found)}
     try:
         why = svm.why_not(x, truth)
     except SsvmError as err:
