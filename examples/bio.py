@@ -1,6 +1,6 @@
 """Tag phrases as B(egin), I(nside), O(utside), with what such tags rule out, and without.
 
-python examples/bio.py           made-up sentences; with SSVM_DATA=folder CoNLL-2000: 500 to learn from, 500 to test
+    python examples/bio.py           made-up sentences; with SSVM_DATA=folder CoNLL-2000: 500 to learn from, 500 to test
 """
 
 import os

@@ -1,6 +1,6 @@
 """Learn outputs that are too hard to search, by counting them: subsets of labels, and people's cyclic tours.
 
-python examples/counting.py
+    python examples/counting.py
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Tag the words of sentences and chunk them in phrases at once: two layers of labels, joined at every word.
 
-python examples/factorial.py                       made-up sentences, every third of whose words is lost
-SSVM_DATA=folder python examples/factorial.py      CoNLL-2000: 300 sentences to learn from, 300 to test
+    python examples/factorial.py                       made-up sentences, every third of whose words is lost
+    SSVM_DATA=folder python examples/factorial.py      CoNLL-2000: 300 sentences to learn from, 300 to test
 """
 
 import os

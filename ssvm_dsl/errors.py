@@ -64,7 +64,9 @@ class DataError(SsvmError, ValueError):
         What to do, when it is not obvious.
     """
 
-    def __init__(self, what: str, *, expected: str, found: str, example: int | None = None, hint: str = "") -> None:
+    def __init__(
+        self, what: str, *, expected: str, found: str, example: int | None = None, hint: str = ""
+    ) -> None:
         self.what, self.example, self.expected, self.found, self.hint = what, example, expected, found, hint
         place = what if example is None else f"{what}, example {example}"
         tail = f"\n  hint: {hint}" if hint else ""
@@ -107,7 +109,9 @@ class NoBackendError(PluginError):
         What to do next.
     """
 
-    def __init__(self, question: str, refusals: Sequence[tuple[str, Sequence[str]]], hint: str = "") -> None:
+    def __init__(
+        self, question: str, refusals: Sequence[tuple[str, Sequence[str]]], hint: str = ""
+    ) -> None:
         self.question, self.hint = question, hint
         self.refusals = tuple((name, tuple(reasons)) for name, reasons in refusals)
         lines = [f"no backend can answer: {question}"]

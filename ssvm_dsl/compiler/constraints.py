@@ -314,7 +314,9 @@ class _Values:
             _check_counts(parameter, value, numbers, sizes)
         return self._at(numbers, sizes, rows, lengths, mine).astype(_dtype(parameter))
 
-    def _at(self, numbers: NDArray[Any], sizes: I64, rows: list[I64], lengths: I64, mine: I64) -> NDArray[Any]:
+    def _at(
+        self, numbers: NDArray[Any], sizes: I64, rows: list[I64], lengths: I64, mine: I64
+    ) -> NDArray[Any]:
         """Return entries of numbers that each example has so many of, at rows counted in each example."""
         local = np.concatenate(rows)[members(pointers(lengths), self.of)[mine]]
         base = np.repeat(pointers(sizes)[:-1], lengths[self.of])[mine]

@@ -9,7 +9,9 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I64
 
 
-def make_identity(n: int = 500, n_labels: int = 5, *, random_state: int | np.random.Generator = 0) -> tuple[F64, I64]:
+def make_identity(
+    n: int = 500, n_labels: int = 5, *, random_state: int | np.random.Generator = 0
+) -> tuple[F64, I64]:
     """Return random vectors of 0 and 1 whose labels are the vectors themselves (section 4.1).
 
     Parameters

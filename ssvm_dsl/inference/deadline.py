@@ -101,7 +101,9 @@ class Deadline:
             raise OutOfTime(f"the time limit of {self.limit:g} s is over")
 
 
-def answer_within(session: Answering, deadline: Deadline, question: Question, known: F64 | None = None) -> Solution:
+def answer_within(
+    session: Answering, deadline: Deadline, question: Question, known: F64 | None = None
+) -> Solution:
     """Return the answer to a question that ends with the deadline.
 
     Parameters

@@ -291,7 +291,9 @@ class ConstraintGroup:
             "state": (self.state, np.int32, l),
             "negated": (self.negated, np.bool_, l),
         }
-        wrong = [name for name, (array, dtype, size) in flat.items() if array.dtype != dtype or array.shape != (size,)]
+        wrong = [
+            name for name, (array, dtype, size) in flat.items() if array.dtype != dtype or array.shape != (size,)
+        ]
         wrong += [name for name, array in self.meta.items() if array.shape[:1] != (m,)]
         wrong += [name for name, array in self.literal_meta.items() if array.shape[:1] != (l,)]
         if wrong:
@@ -307,7 +309,9 @@ class ConstraintGroup:
         return []
 
 
-def broken_constraints(groups: tuple[ConstraintGroup, ...], labels: I32, label_ptr: I64, examples: I64 | None) -> Bools:
+def broken_constraints(
+    groups: tuple[ConstraintGroup, ...], labels: I32, label_ptr: I64, examples: I64 | None
+) -> Bools:
     """Return which of the examples asked for break a constraint; ``ndarray of bool, shape (n,)``.
 
     Parameters

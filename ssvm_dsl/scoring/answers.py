@@ -232,3 +232,4 @@ class ScoredAnswers:
         shapes = {name: (one.n_factors, one.template.width) for name, one in self._pourings.items()}
         found = self._laid.gathered(sums.node, sums.tables, shapes)
         return {name: one.restored(found[name]) for name, one in self._pourings.items()}
+

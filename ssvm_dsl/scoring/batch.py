@@ -31,7 +31,6 @@ from ssvm_dsl.scoring.templates import Template
 
 PADDED, PACKED, LIST, TIED = "padded", "packed", "list", "tied"
 
-
 @dataclass(frozen=True, eq=False)
 class Poured:
     """The scores of one template as they came.

@@ -272,3 +272,4 @@ def _selected(basis: F64 | None) -> tuple[I64 | None, F64 | None]:
     if single and len(np.unique(columns)) == len(columns):
         return columns, None
     return None, basis
+

@@ -266,7 +266,9 @@ class Scorer:
             raise DataError(what, expected=expected, found=describe(value))
         return {ragged[0]: value}
 
-    def _laid_for(self, poured: Mapping[str, Poured], sizes: Sizes, rows: list[dict[str, Any]], data: Any) -> Laid:
+    def _laid_for(
+        self, poured: Mapping[str, Poured], sizes: Sizes, rows: list[dict[str, Any]], data: Any
+    ) -> Laid:
         """Return the model laid over examples of these sizes, kept or made now."""
         tied = frozenset(name for name, one in poured.items() if one.form == TIED)
         content = None if not data else tuple((name, _content(values)) for name, values in sorted(data.items()))
@@ -380,3 +382,4 @@ def _solved(
             primal = np.where(log_z == -np.inf, Primal.INFEASIBLE, Primal.FEASIBLE).astype(np.int8)
             return Solution(labels, none, none, np.zeros(n, np.int8), primal, log_partition=log_z), sums
     return refuse_interrupted(answer_within(session, deadline, question, known)), None
+

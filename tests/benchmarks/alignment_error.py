@@ -189,7 +189,9 @@ def main() -> None:
             least, best = best_threshold(scores, pick, *right)
             counted, at_best = (counts([pick(x) & (x > one) for x in scores], *right) for one in (cut, best))
             baselines += [(rate(counted), counted), (rate(at_best), at_best)]
-            table.add_row(name, f"{text} above a threshold", f"{rate(counted):.1%}", interval(counted), f"{least:.1%}")
+            table.add_row(
+                name, f"{text} above a threshold", f"{rate(counted):.1%}", interval(counted), f"{least:.1%}"
+            )
     best_baseline = min(baselines, key=lambda one: one[0])[1]
     remarks = []
     for name, diagonals in (("matching", False), ("matching, diagonals", True)):

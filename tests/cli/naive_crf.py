@@ -10,7 +10,6 @@ def template_features(template, rows):
     """The features of each token as CRF++ expands a template, by looking at one token after the other."""
     out = []
     for t in range(len(rows)):
-
         def cell(match, t=t):
             place, column = t + int(match[1]), int(match[2])
             if place < 0:

@@ -99,15 +99,8 @@ def compare(
 
 def refused(text: str) -> bool:
     """Return whether a refusal is one that models like these may meet."""
-    known = (
-        "works on marginals",
-        "works on distributions",
-        "no backend can answer",
-        "is for models of one label",
-        "more numbers than max_entries",
-        "needs a margin",
-        "steps are too long for these risks",
-    )
+    known = ("works on marginals", "works on distributions", "no backend can answer", "is for models of one label",
+             "more numbers than max_entries", "needs a margin", "steps are too long for these risks")
     return any(word in text for word in (*known, "does not expose dual messages", "needs every factor regularised"))
 
 

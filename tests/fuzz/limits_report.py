@@ -1,6 +1,6 @@
 """Counts the cases that ``make fuzz ARGS=limits`` has written to a file (``SSVM_LIMITS_RECORD``).
 
-python tests/fuzz/limits_report.py FILE [N]      the N worst overruns, 20 by default
+    python tests/fuzz/limits_report.py FILE [N]      the N worst overruns, 20 by default
 """
 
 from __future__ import annotations

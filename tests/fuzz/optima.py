@@ -305,7 +305,9 @@ def _unit_blocks(data: Drawn, factor: Any) -> Any:
     raise AssertionError(factor.name)
 
 
-def _joint(factor: Any, unit: Any, inputs: Any, where: Any, number: int, fitted: Any, states: tuple[int, ...]) -> F64:
+def _joint(
+    factor: Any, unit: Any, inputs: Any, where: Any, number: int, fitted: Any, states: tuple[int, ...]
+) -> F64:
     """Return the features of one factor in joint states."""
     part = unit[number] if factor.per == "edge" else unit[tuple(where[dim.name] for dim in factor.per)]
     part = part[..., None, :] if factor.features is None else part

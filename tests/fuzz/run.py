@@ -1,8 +1,8 @@
 """``make fuzz``: attack the promises of the package with random input, for minutes or hours.
 
-make fuzz                                   every fuzzer, a minute each
-make fuzz ARGS="files numbers --hours 2"    some of them, two hours each
-make fuzz ARGS="files --seed 3 --trial 17"  one trial again, in this process, with its traceback
+    make fuzz                                   every fuzzer, a minute each
+    make fuzz ARGS="files numbers --hours 2"    some of them, two hours each
+    make fuzz ARGS="files --seed 3 --trial 17"  one trial again, in this process, with its traceback
 """
 
 from __future__ import annotations

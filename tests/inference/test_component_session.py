@@ -104,7 +104,9 @@ def test_components_keep_the_order_of_examples():
     assert (np.diff(whole.example) >= 0).all()
     np.testing.assert_array_equal(np.sort(whole.variables), np.arange(problem.program.n_variables))
     owner = np.repeat(np.arange(problem.program.n_examples), np.diff(problem.program.var_ptr))
-    np.testing.assert_array_equal(owner[whole.variables], np.repeat(whole.example, np.diff(whole.program.var_ptr)))
+    np.testing.assert_array_equal(
+        owner[whole.variables], np.repeat(whole.example, np.diff(whole.program.var_ptr))
+    )
     assert pointers(np.diff(whole.program.var_ptr))[-1] == problem.program.n_variables
 
 

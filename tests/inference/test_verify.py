@@ -265,8 +265,6 @@ def test_labels_of_examples_without_a_labelling_are_no_states():
         assert found.labels_or(np.array([7, 7, 7], np.int32)).tolist() == [*BEST[:2], 7]
         again = verify(found)
         assert again.labels.tolist() == [*BEST[:2], NO_STATE]
-
-
 # -- labellings that are known, rankings, probabilities --------------------------------------------------------------
 
 

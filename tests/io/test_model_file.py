@@ -43,9 +43,7 @@ def same(a, b) -> bool:
         return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
     return np.array_equal(np.asarray(a), np.asarray(b))
 
-
 X, Y, _, _ = catalogue.make_data(Small, 6, seed=0)
-
 
 @cache
 def good() -> StructuredSVM:

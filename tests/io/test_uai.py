@@ -157,7 +157,6 @@ MISTAKES = [
 @pytest.mark.parametrize(("text", "word"), MISTAKES, ids=range(len(MISTAKES)))
 def test_one_line_for_every_mistake(tmp_path, text, word):
     path = written(tmp_path, text)
-
     def read():
         with pytest.raises(FileFormatError) as caught:
             read_problem(path)

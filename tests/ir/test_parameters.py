@@ -22,9 +22,9 @@ def grounded(model, n=5, seed=0):
 
 
 def flat_states(model, labels):
-    return np.concatenate([np.ravel(one[label.name]) for one in labels for label in model.declaration.labels]).astype(
-        np.int32
-    )
+    return np.concatenate(
+        [np.ravel(one[label.name]) for one in labels for label in model.declaration.labels]
+    ).astype(np.int32)
 
 
 @MODELS

@@ -26,44 +26,44 @@ from ssvm_dsl import (
 from ssvm_dsl.ir.solution import score_labels
 
 
-class OCR(Model):  # a word: T letter images -> T letters
-    T = Dim()  # ragged: differs from example to example
-    x = Input(T, 128)  # 128 features at each position
-    y = Label(T, "abcdefghijklmnopqrstuvwxyz")
-    emit = Factor(y, features=x)  # one weight per (letter, feature):  w[26, 128]
-    trans = Factor(chain(y))  # one weight per letter bigram:      w[26, 26]
-    loss = Hamming(y)
+class OCR(Model):                       # a word: T letter images -> T letters
+    T     = Dim()                       # ragged: differs from example to example
+    x     = Input(T, 128)               # 128 features at each position
+    y     = Label(T, "abcdefghijklmnopqrstuvwxyz")
+    emit  = Factor(y, features=x)       # one weight per (letter, feature):  w[26, 128]
+    trans = Factor(chain(y))            # one weight per letter bigram:      w[26, 26]
+    loss  = Hamming(y)
 
 
-class Seg(Model):  # image segmentation on a grid
-    H, W = Dim(), Dim()
-    x = Input(H, W, 12)
-    y = Label(H, W, 21)
-    data = Factor(y, features=x)
-    horiz = Factor(pairs(y, W), form=POTTS, nonneg=True)  # associative
-    vert = Factor(pairs(y, H), form=POTTS, nonneg=True)
-    loss = Hamming(y, ignore=255)
+class Seg(Model):                                   # image segmentation on a grid
+    H, W  = Dim(), Dim()
+    x     = Input(H, W, 12)
+    y     = Label(H, W, 21)
+    data  = Factor(y, features=x)
+    horiz = Factor(pairs(y, W), form=POTTS, nonneg=True)   # associative
+    vert  = Factor(pairs(y, H), form=POTTS, nonneg=True)
+    loss  = Hamming(y, ignore=255)
 
 
-class Scene(Model):  # multi-label, fully connected label graph
-    K = Dim(6)
-    x = Input(294)
-    y = Label(K, 2)
+class Scene(Model):                                 # multi-label, fully connected label graph
+    K     = Dim(6)
+    x     = Input(294)
+    y     = Label(K, 2)
     unary = Factor(y, features=x, per=K)
-    pair = Factor(complete(y), per="edge")
-    loss = Hamming(y)
+    pair  = Factor(complete(y), per="edge")
+    loss  = Hamming(y)
 
 
-class SceneWithTriple(Scene):  # the same with a triple factor
+class SceneWithTriple(Scene):                       # the same with a triple factor
     triple = Factor(cliques(Scene.y, [(0, 1, 2)]), per="edge")
 
 
-class Graph(Model):  # any graph, edge features
+class Graph(Model):                                 # any graph, edge features
     N, M = Dim(), Dim()
-    x = Input(N, 64)
-    e = Edges(M, over=N)
-    f = Input(M, 5)
-    y = Label(N, 4)
+    x    = Input(N, 64)
+    e    = Edges(M, over=N)
+    f    = Input(M, 5)
+    y    = Label(N, 4)
     node = Factor(y, features=x)
     edge = Factor(along(y, e), features=f)
     loss = Hamming(y)

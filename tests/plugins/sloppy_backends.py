@@ -232,3 +232,5 @@ class AnswerMissing(Right):
             pass
 
         return Session(program)
+
+

@@ -129,3 +129,5 @@ class RaisesLater(Right):
 class UnknownOfProblem(Right):
     def steps(self, problem, stop, start=None):
         yield Iterate(np.zeros(problem.n_features), 1.0)
+
+

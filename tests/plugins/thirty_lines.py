@@ -1,5 +1,6 @@
 """A whole backend in about thirty lines: exact MAP on chains and forests by max-product, in plain numpy."""
 
+
 from ssvm_dsl.ir import Caps, Guarantee, Task, Topology
 from ssvm_dsl.plugin_api import BackendSpec, ExampleAnswer, ExampleSession, Verdict, hookimpl
 

@@ -48,7 +48,9 @@ class Names(Model):
     emit = Factor(y, features=x)
     first = Factor(starts(y), features=x)
     trans = Factor(chain(y))
-    whole = Factor(spans(y), features=[SpanLength(spans(y)), SpanMean(x, spans(y)), Feature(rise, spans(y), width=2)])
+    whole = Factor(
+        spans(y), features=[SpanLength(spans(y)), SpanMean(x, spans(y)), Feature(rise, spans(y), width=2)]
+    )
     loss = Hamming(y)
 
 

@@ -130,7 +130,6 @@ class Incumbents:
     def improve(self, ids: I64) -> None:
         """Improve the labellings of some examples: constraints answer the labels of all others, free variables move."""
         from ssvm_backends.graphs.neighbours import given_others
-
         ids = ids[self.score[ids] > -np.inf]
         worth = np.zeros(self.program.n_states)
         for _ in range(ANSWERS):

@@ -345,9 +345,7 @@ def _layers(program: Program, max_entries: int, clock: Clock) -> list[I64]:
     found = [
         _of_example(
             [group.shapes.scope[group.shapes.factors(i)] for group in program.groups],
-            program.card[slice(*program.var_ptr[i : i + 2].tolist())],
-            max_entries,
-            clock,
+            program.card[slice(*program.var_ptr[i : i + 2].tolist())], max_entries, clock,
         )
         for i in first_of
     ]

@@ -36,7 +36,9 @@ def elimination_oracle(ints, longs, example, pool, node, labels, work):  # type:
     n_work, n_block, n_best, n_axes, n_parts = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]
     messages, rest = work[:n_work], work[n_work:]
     best = rest[2 * n_block : 2 * n_block + n_best].view(np.uint8)
-    walk = Walk(rest[:n_block], rest[n_block : 2 * n_block], np.zeros(n_axes, np.int64), np.zeros(n_parts, np.int64))
+    walk = Walk(
+        rest[:n_block], rest[n_block : 2 * n_block], np.zeros(n_axes, np.int64), np.zeros(n_parts, np.int64)
+    )
     score = np.zeros(1)
     max_steps(
         plan, graph_in(ints, longs), node, pool, np.full(1, example), np.zeros(1, np.int64), labels, score, messages,

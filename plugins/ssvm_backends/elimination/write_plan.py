@@ -89,7 +89,9 @@ def _new_writer(n: int, n_factors: int, n_slots: int, keep: bool) -> PlanWriter:
     counts = np.zeros(12, dtype=np.int64)
     at, size = _split([3 * n_terms, 3 * n_terms])
     mark, listed, strides = _split([n, n_terms, n])
-    return PlanWriter(plan, terms, buckets, Gaps(at, size, counts), mark, listed, strides, counts, np.zeros(2), keep)
+    return PlanWriter(
+        plan, terms, buckets, Gaps(at, size, counts), mark, listed, strides, counts, np.zeros(2), keep
+    )
 
 
 def guess_room(n: int, n_slots: int) -> int:

@@ -64,7 +64,9 @@ class SideRows:
     size: F64
 
     @classmethod
-    def of(cls, program: Program, example: int, n_columns: int, state_ptr: I64, clock: Clock = UNLIMITED) -> SideRows:
+    def of(
+        cls, program: Program, example: int, n_columns: int, state_ptr: I64, clock: Clock = UNLIMITED
+    ) -> SideRows:
         """Return the rows of an example's constraints.
 
         Parameters

@@ -39,7 +39,9 @@ def segmented(group: ConstraintGroup, k: int, scores: ConstraintScores, begins: 
     return scores.labels(true)
 
 
-def _worth(n: int, start: I64, kind: I64, gain: F64, points: I64, classes: I64, begins: int) -> tuple[F64, F64, F64]:
+def _worth(
+    n: int, start: I64, kind: I64, gain: F64, points: I64, classes: I64, begins: int
+) -> tuple[F64, F64, F64]:
     """Return (what positions before t gain in each class; what a segment gains that begins at t, and that goes on).
 
     ``shape (n_classes, n + 1)`` and ``(n + 1,)`` twice; running sums but for the second.
@@ -61,7 +63,9 @@ def _worth(n: int, start: I64, kind: I64, gain: F64, points: I64, classes: I64, 
     return of_class, begin, on
 
 
-def _best(n: int, start: I64, stop: I64, spans: I64, kind: I64, worth: tuple[F64, F64, F64], gain: F64) -> I64 | None:
+def _best(
+    n: int, start: I64, stop: I64, spans: I64, kind: I64, worth: tuple[F64, F64, F64], gain: F64
+) -> I64 | None:
     """Return the segments of the best segmentation, as literals; ``None`` where there is none."""
     of_class, begin, on = worth
     total = _ranges(of_class, kind, start[spans], stop[spans])

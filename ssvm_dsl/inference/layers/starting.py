@@ -32,7 +32,9 @@ class StartingSession(PlannedSession):
         Whether bounds are rounded outwards.
     """
 
-    def __init__(self, backend: str, program: Program, plugins: Registry | None = None, outwards: bool = False) -> None:
+    def __init__(
+        self, backend: str, program: Program, plugins: Registry | None = None, outwards: bool = False
+    ) -> None:
         self._outwards = outwards
         self.program = with_rules(program, registry() if plugins is None else plugins)
         reason = "time was up before a backend was opened: labellings are those that a search begins with"

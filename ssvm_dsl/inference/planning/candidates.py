@@ -35,7 +35,9 @@ def consider(need: Need, spec: BackendSpec, options: dict[str, Any] | None = Non
     return consider_resolved(need, spec, spec.resolve(options))
 
 
-def consider_resolved(need: Need, spec: BackendSpec, resolved: dict[str, Any]) -> tuple[Candidate, Backend | None]:
+def consider_resolved(
+    need: Need, spec: BackendSpec, resolved: dict[str, Any]
+) -> tuple[Candidate, Backend | None]:
     """Return the verdict of a backend on a need, for options that are checked and complete."""
     pause()
     reasons = spec.caps.refusals(need)

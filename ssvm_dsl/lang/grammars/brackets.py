@@ -46,7 +46,9 @@ def read_trees(path: str | Path, *, empty: bool = False, functions: bool = False
 
 
 @checked_call
-def read_brackets(text: str, where: str = "tree", *, empty: bool = False, functions: bool = False) -> list[ParseTree]:
+def read_brackets(
+    text: str, where: str = "tree", *, empty: bool = False, functions: bool = False
+) -> list[ParseTree]:
     """Return the trees of a text.
 
     Parameters

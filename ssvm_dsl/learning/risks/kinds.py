@@ -229,7 +229,9 @@ def minimised(needs: TrainerNeeds, known: Registry) -> list[str]:
     return sorted(spec.name for spec in known.specs(RiskSpec) if needs.minimises(spec))
 
 
-def check_pairing(spec: TrainerSpec, risk: Risk, power: float, default: bool = False, sparse: bool = False) -> None:
+def check_pairing(
+    spec: TrainerSpec, risk: Risk, power: float, default: bool = False, sparse: bool = False
+) -> None:
     """Refuse a trainer that does not minimise a risk, before anything is computed.
 
     Parameters

@@ -82,3 +82,4 @@ def _padded(one: Input, value: Any, lengths: dict[str, Any]) -> torch.Tensor:
         if dim.ragged:
             lengths[dim.origin.name] = sizes[:, k]
     return stacked(value, sizes.max(axis=0).tolist())
+

@@ -144,5 +144,6 @@ def _slope(
 
     near, far = (at(1.0), at(-1.0)), (at(2.0), at(-2.0))
     return {
-        name: (8.0 * (near[0][name] - near[1][name]) - (far[0][name] - far[1][name])) / (12.0 * step) for name in scores
+        name: (8.0 * (near[0][name] - near[1][name]) - (far[0][name] - far[1][name])) / (12.0 * step)
+        for name in scores
     }

@@ -215,7 +215,9 @@ class _Loss(torch.autograd.Function):
     """The SparseMAP loss of each example; its gradient is the mean of the counts less those of the truth."""
 
     @staticmethod
-    def forward(ctx: Any, question: BatchQuestion, on: list[str], max_iter: int, *scores: torch.Tensor) -> torch.Tensor:
+    def forward(
+        ctx: Any, question: BatchQuestion, on: list[str], max_iter: int, *scores: torch.Tensor
+    ) -> torch.Tensor:
         arrays = to_arrays(dict(zip(question.names, scores, strict=True)))
         found = solve(question, arrays, on, max_iter)
         ctx.question, ctx.found = question, found

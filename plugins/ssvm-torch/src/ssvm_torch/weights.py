@@ -105,7 +105,9 @@ def _rows(template: Template, inputs: Mapping[str, torch.Tensor]) -> torch.Tenso
     return torch.cat([one.expand(*shape, one.shape[-1]) for one in made], dim=-1)
 
 
-def _by_edge(template: Template, weights: torch.Tensor, inputs: Mapping[str, torch.Tensor], n: int) -> torch.Tensor:
+def _by_edge(
+    template: Template, weights: torch.Tensor, inputs: Mapping[str, torch.Tensor], n: int
+) -> torch.Tensor:
     """Return the scores of factors each of which has weights of its own."""
     n_factors = template.fixed_count or 0
     table = weights.reshape(n_factors, prod(template.shape), -1)

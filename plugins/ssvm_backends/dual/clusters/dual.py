@@ -61,7 +61,9 @@ class ClusterDual:
         self._add_edges(list(self.tables))
 
     @classmethod
-    def of(cls, example: PlainExample, messages: F64 | None = None, clock: Clock = UNLIMITED) -> ClusterDual | None:
+    def of(
+        cls, example: PlainExample, messages: F64 | None = None, clock: Clock = UNLIMITED
+    ) -> ClusterDual | None:
         """Return the dual of an example; ``None`` where there is no labelling.
 
         Joint states that are ruled out score so little that no labelling with one is best, if there is another: the

@@ -78,7 +78,9 @@ def fill_grid(node: F64, optional: bool, cost: F64) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def keep_forced(n_cols: int, row: I32, col: I32, gain: F64, optional: bool, cost: F64, literal: I32) -> bool:
+def keep_forced(
+    n_cols: int, row: I32, col: I32, gain: F64, optional: bool, cost: F64, literal: I32
+) -> bool:
     """Rule out what literals that have to be true leave no room for; return whether they leave room for each other.
 
     Parameters

@@ -129,7 +129,9 @@ class CircuitSession(ExampleSession):
             return found
         return replace(found, bound=float(np.maximum(gain[open_ & ~forced], 0.0).sum()))
 
-    def _solved(self, model: Any, literals: list[Any], open_: Bools, unit: float, excess: float, clock: Clock) -> Found:
+    def _solved(
+        self, model: Any, literals: list[Any], open_: Bools, unit: float, excess: float, clock: Clock
+    ) -> Found:
         """Run the solver; the bound is ``inf`` where it has found no circuit in time."""
         from ortools.sat.python import cp_model
 

@@ -212,7 +212,9 @@ def best_path(
 
 
 @njit(cache=True, nogil=True)
-def best_paths(literals: Literals, paths: Paths, node: F64, ids: I64, label_ptr: I64, labels: I32, state: I64) -> None:
+def best_paths(
+    literals: Literals, paths: Paths, node: F64, ids: I64, label_ptr: I64, labels: I32, state: I64
+) -> None:
     """Write the labels of the best path of every constraint of some examples.
 
     Parameters

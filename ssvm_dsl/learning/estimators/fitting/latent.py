@@ -86,6 +86,7 @@ class LatentOptions:
             raise OptionError(f"latent_options: init is 'k-means', 'random' or a list of states, got {made.init!r}")
         return made
 
+
     def require_one_start(self, spec: TrainerSpec) -> None:
         """Refuse restarts of a trainer that completes as it goes.
 
