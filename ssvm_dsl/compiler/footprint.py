@@ -184,6 +184,10 @@ def _joint_costs(declaration: Declaration) -> list[Cost]:
 
 def _priced(term: Cost, sizes: _Sizes) -> float:
     """Count the factors of a loss of joint states; return the bytes of their tables in training."""
+    if term.target.kind == "span":  # of true ones
+        n = float(sizes.layout.count(term.label).sum())
+        sizes.meter.keep(44 * n, work=80 * n)
+        return 8.0 * n * term.label.n_states
     size = _factor(Factor(term.target), term.target, sizes)
     sizes.meter.keep(12 * size.n_factors + 8 * size.n_configs**2, work=16 * size.n_factors)
     return 8.0 * size.n_factors * size.n_configs
@@ -227,6 +231,7 @@ def _factor(factor: Factor | Given | Forbid, target: Target, sizes: _Sizes) -> F
     source, examples, meter = factor.features, sizes.examples, sizes.meter
     counts = np.zeros(examples.n, np.int64) + target.count(examples.sizes)
     n, r, n_configs = int(counts.sum()), len(target.table_cards), prod(target.table_cards)
+    r = 4 if target.kind == "span" else r
     by_factor = factor.joint or (source is not None and lang.row_target(source) is not None)
     n_own = n if target is factor.target else int(np.sum(factor.target.count(examples.sizes) + np.zeros(examples.n)))
     n_rows = 0 if source is None else n_own if by_factor else int(examples.size(source.dims).sum())
@@ -263,8 +268,8 @@ def _lay_bytes(target: Target, counts: I64, n: int, r: int) -> float:
         return 36.0 * n
     if target.kind in ("agreement", "members"):
         return 72.0 * n
-    if target.kind == "spans":
-        return 68.0 * n
+    if target.kind in ("spans", "span"):
+        return (68.0 if target.kind == "spans" else 120.0) * n
     if target.kind == "chain":
         return (8.0 * r + 44) * n
     if target.kind in ("pairs", "grid"):
