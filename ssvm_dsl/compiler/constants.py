@@ -18,7 +18,7 @@ from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import Scopes
 from ssvm_dsl.errors import DataError, InfeasibleError
 from ssvm_dsl.ir.parameters.constants import Constants
-from ssvm_dsl.ir.program import Group
+from ssvm_dsl.ir.program import ONE_SPAN, Group
 from ssvm_dsl.ir.ragged import owner_of, owners, pointers
 from ssvm_dsl.ir.shapes import Shapes
 from ssvm_dsl.lang.constraints.forbidden import Forbid
@@ -196,6 +196,7 @@ class _Work:
             if of_tables(given.target):
                 values = in_tables(given.target, values)
                 self._add_shared(given.name, given.target, scopes, values)
+                self._refuse_spans(given, scopes.shapes, _one_row(scopes), values)
                 return
             index: tuple[I32, I64] | None = _one_row(scopes)
         else:
@@ -209,8 +210,7 @@ class _Work:
             return
         values = in_tables(given.target, values)
         self._add_group(given.name, given.target, scopes.shapes, index, values)
-        if given.target.kind == "span" and self.truth is not None:
-            self._refuse_spans(given, self.laid.groups[-1], values)
+        self._refuse_spans(given, scopes.shapes, index, values)
 
     def _give_states(self, given: Given, shapes: Shapes, values: F64) -> None:
         """Add a row of scores to the states of each variable; ``-inf`` becomes a mask."""
@@ -230,10 +230,12 @@ class _Work:
                 wrong = (out & (self.truth[variables][:, None] == states)).any(axis=1)
                 self._refuse_truth(f"the scores of '{given.name}' (-inf)", label, variables, wrong)
 
-    def _refuse_spans(self, given: Given, group: Group, values: F64) -> None:
-        """Refuse labels whose spans are ruled out."""
-        assert self.truth is not None
-        variables = group.shapes.variables()
+    def _refuse_spans(self, given: Given, shapes: Shapes, index: tuple[I32, I64], values: F64) -> None:
+        """Refuse labels whose spans are ruled out, where these are no variables."""
+        if self.truth is None or kind_of_group(given.target) != ONE_SPAN or not (values == -np.inf).any():
+            return
+        variables = shapes.variables()
+        group = Group(given.name, given.target.table_cards, shapes, *index, len(values), ONE_SPAN)
         states = group.joint_states(variables, self.truth)
         wrong = (states >= 0) & (values[group.table_rows(), np.maximum(states, 0)] == -np.inf)
         what, label = f"the scores of '{given.name}' (-inf)", given.target.label

@@ -29,7 +29,7 @@ class LossFactors:
         The factors; each has its own table (factor f of the batch has row f).
     prices : ndarray of float64, shape (n_configs, n_configs)
         Row: true joint state, column: that of the answer; zero where they are the same, and nowhere negative.  Of spans
-        those that are true: prices count from that of a span that is missed, which is in the constant.
+        (:class:`Group`) these are true ones, and prices count from that of a span that is missed.
     true : ndarray of int32, shape (n_factors,)
         The true joint state of each factor of the batch.
     scale : ndarray of float64, shape (n_factors,)

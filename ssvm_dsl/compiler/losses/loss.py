@@ -84,10 +84,14 @@ def build_loss(
 
 
 def _count_segments(term: Cost, weight: float, layout: Layout, truth: I32, node: F64, const: F64) -> None:
-    """Price all segments of truth and answer; those in both are priced below zero, by factors."""
+    """Price each segment of truth and answer, counted from the truth; those in both are priced below zero, by factors.
+
+    All together is nothing at the truth, and nothing of it is in prices of states.
+    """
     variables = np.arange(len(layout.card))[layout.variables(term.label.begins)]
-    node[pointers(layout.card)[variables] + 1] += weight
-    const += weight * np.bincount(owners(layout.var_ptr)[variables], truth[variables], layout.n)
+    true = truth[variables]
+    node[pointers(layout.card)[variables] + 1 - true] += weight * (1 - 2 * true)
+    const += 2 * weight * np.bincount(owners(layout.var_ptr)[variables], true, layout.n)
 
 
 def node_weights(loss: Loss, examples: Examples, first: int = 0) -> dict[str, F64]:
