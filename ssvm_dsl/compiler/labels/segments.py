@@ -216,7 +216,7 @@ def segments_of(label: Label, classes: NDArray[Any], begins: I32, sizes: I64) ->
     """
     out = []
     for lo, hi in pairwise(pointers(sizes).tolist()):
-        starts = np.flatnonzero(begins[lo:hi]).tolist()
-        names = classes[lo:hi].tolist()
-        out.append([(start, end, names[start]) for start, end in pairwise([*starts, hi - lo])])
+        at = np.flatnonzero(begins[lo:hi])
+        starts, names = at.tolist(), classes[lo:hi][at].tolist()
+        out.append(list(zip(starts, [*starts[1:], hi - lo], names, strict=False)))  # no segment: one end too many
     return out

@@ -9,8 +9,9 @@ With ``end[t, k]`` for all divisions of the positions before t whose last segmen
 Transitions do not depend on lengths, so that they cost O(n K^2) and not O(n L K^2).  What segments score is worked out
 for those that end at a position, where it is needed (:mod:`ssvm_backends.structures.segmentations.segment_scores`).
 Best segmentations and sums keep ``enter`` alone, added to what beginnings score: one number for each position and class
-beside what positions score.  ``end`` is worked out anew on the way back, where segments are found.  The k best keep
-lists of all items: rows of them stand in the order in which they are made, ``enter[0], end[1], enter[1] .. last``.
+beside what positions score.  On the way back the lengths of the best segments, or ``end``, are worked out anew.  The k
+best keep lists of all items: rows of them stand in the order in which they are made, ``enter[0], end[1], enter[1] ..
+last``.
 
 Published packages for segmentations (pytorch-struct, flash-semicrf) run on PyTorch and were not measured.  Beside
 ``chain`` of this package, 25 positions in batches of 256, one thread: 12 classes and segments of one position take
@@ -115,13 +116,17 @@ def find_length(k: int, t: int, most: int, spans: F64, work: SpanWork, b: int) -
 @njit(cache=True, nogil=True, borrowed=True)
 def enter(scores: SpanScores, i: int, c: int, work: SpanWork, t: int) -> None:
     """Add to what beginnings at position t score the best that comes before them, ``end`` of which is there."""
-    k = scores.seg.n_classes[c]
+    k, run = scores.seg.n_classes[c], work.run
+    before = work.before[t * k : (t + 1) * k]
     fill_row(scores, i, c, work, 2 * t)
+    run[:k], before[:] = -np.inf, 0
+    for a in range(k):
+        for b in range(k):
+            x = work.end[a] + work.row[a * k + b]
+            before[b] = a if x > run[b] else before[b]
+            run[b] = x if x > run[b] else run[b]
     for b in range(k):
-        top = -np.inf
-        for a in range(k):
-            top = max(top, work.end[a] + work.row[a * k + b])
-        work.begin[t * k + b] += top
+        work.begin[t * k + b] += run[b]
 
 
 @njit(cache=True, nogil=True)
@@ -202,7 +207,7 @@ def trace(scores: SpanScores, i: int, c: int, work: SpanWork, labels: I32) -> No
     """Write the best segmentation, its last segment first; ``end`` is that of the last one."""
     seg = scores.seg
     t, k, longest = seg.n[c], seg.n_classes[c], seg.longest[c]
-    own, b = work.base[1] > 0.0, work.end[: seg.n_classes[c]].argmax()
+    own, b = work.base[1] > 0.0, np.int64(work.end[: seg.n_classes[c]].argmax())
     spans = work.row if own else work.length
     while t > 0:
         if own:
@@ -210,13 +215,4 @@ def trace(scores: SpanScores, i: int, c: int, work: SpanWork, labels: I32) -> No
         l = find_length(k, t, min(longest, t), spans, work, b)
         t -= l + 1
         write_segment(seg, c, t, l, b, labels)
-        if t > 0:
-            if own:
-                fill_spans(scores, i, c, work, t)
-            best_ends(k, t, min(longest, t), spans, work)
-            fill_row(scores, i, c, work, 2 * t)
-            before, top = 0, -np.inf
-            for a in range(k):
-                if work.end[a] + work.row[a * k + b] > top:
-                    before, top = a, work.end[a] + work.row[a * k + b]
-            b = before
+        b = np.int64(work.before[t * k + b]) if t > 0 else b

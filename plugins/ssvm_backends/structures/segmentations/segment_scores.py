@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ssvm_dsl.ir import F64, I8, I32, I64, LENGTHS, NEIGHBOURS, SPAN, STARTS, SUCCESSIVE
 from ssvm_dsl.kernels import assign, njit
@@ -106,6 +107,8 @@ class SpanWork(NamedTuple):
         the positions before it are worth.
     length : ndarray of float64, shape (at least L K,)
         What a segment scores by its length (first axis) and class.
+    before : ndarray of int16, shape (at least n K,)
+        The best class before a segment of each class that begins at a position.
     factor : ndarray of int64, shape (at least n + 1,)
         The factors ``factor[t]:factor[t + 1]`` are those of position t.
     row : ndarray of float64, shape (at least max(L, K) K,)
@@ -124,6 +127,7 @@ class SpanWork(NamedTuple):
     begin: F64
     inside: F64
     length: F64
+    before: NDArray[np.int16]
     factor: I64
     row: F64
     share: F64
@@ -147,7 +151,7 @@ def work_space(n: int, k: int, longest: int) -> SpanWork:
     """Return work space for so many positions, classes, and positions of a segment."""
     row = max(longest, k) * k
     return SpanWork(
-        np.empty(n * k), np.empty(n * k), np.empty(longest * k), np.empty(n + 1, np.int64),
+        np.empty(n * k), np.empty(n * k), np.empty(longest * k), np.empty(n * k, np.int16), np.empty(n + 1, np.int64),
         np.empty(row), np.empty(row), np.empty(k), np.empty(k), np.zeros(2),
     )  # fmt: skip
 
