@@ -10,6 +10,7 @@ with and without them as variables.  Seconds are CPU seconds of one thread, kern
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -157,12 +158,12 @@ def random_weights(rng: np.random.Generator, longest: int, k: int) -> dict[str, 
     return {name: rng.normal(size=shape) for name, shape in shapes.items()}
 
 
-#: What runs in the other environment: two files of arrays in, log Z and seconds out.
+#: What runs in the other environment: a file of lists in, log Z and seconds out.
 SEMICRF = """
-import sys, time, numpy, torch
+import json, sys, time, torch
 from flash_semicrf.streaming import semi_crf_streaming_forward as forward
 torch.set_num_threads(1)
-given = {key: torch.tensor(value) for key, value in numpy.load(sys.argv[1]).items()}
+given = {key: torch.tensor(value, dtype=torch.float64) for key, value in json.load(open(sys.argv[1])).items()}
 lengths = torch.tensor([given["start"].shape[0]])
 args = given["sums"][None], given["trans"], given["length"], lengths, given["length"].shape[0]
 begin = time.process_time()
@@ -182,10 +183,11 @@ def beside_flash_semicrf(n: int = 2_000, longest: int = 50, k: int = 8) -> None:
     summed(made, x[:60], w)
     log_z, took, _ = summed(made, x, w)
     with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "given.npz")
+        path = Path(folder) / "given.json"
         sums = np.concatenate([np.zeros((1, k)), np.cumsum(x @ w["emit"].T, axis=0)])
-        np.savez(path, sums=sums, trans=w["trans"], length=w["long"].T, start=x @ w["first"].T)
-        said = subprocess.run([other, "-c", SEMICRF, path], check=True, capture_output=True, text=True).stdout
+        given = {"sums": sums, "trans": w["trans"], "length": w["long"].T, "start": x @ w["first"].T}
+        path.write_text(json.dumps({name: array.tolist() for name, array in given.items()}))
+        said = subprocess.run([other, "-c", SEMICRF, str(path)], check=True, capture_output=True, text=True).stdout
     theirs, seconds = map(float, said.split())
     CONSOLE.print(
         f"{n} positions, lengths to {longest}, {k} classes: log Z and marginals take {took:.3f} CPU s, log Z alone by "

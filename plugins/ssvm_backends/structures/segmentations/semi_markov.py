@@ -8,7 +8,7 @@ The algorithms: :mod:`ssvm_backends.structures.segmentations.best_segments`,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +35,7 @@ from ssvm_dsl.ir import (
     Task,
     owners,
     pointers,
+    positions,
     score_labels,
     segment_links,
     segment_variables,
@@ -237,7 +238,7 @@ class SemiMarkovSession:
         out, pool, log_z = np.zeros(int(start[-1])), np.zeros(int(offset[-1])), np.zeros(n)
         for lo, hi in chunks_until(n, question.limits):
             add_free_marginals(self.places, self.free, node, ids[lo:hi], start[lo:], out, log_z[lo:hi])
-            answer = SegmentSums(out, start[lo:], pool, np.ascontiguousarray(table_start[:, lo:]))
+            answer = SegmentSums(out, start[lo:], pool, np.ascontiguousarray(table_start[:, lo:]), np.ones(hi - lo))
             if not self._long(ids[lo:hi]):
                 sum_segmentations(self.segmented, question.theta.pool, node, ids[lo:hi], answer, log_z[lo:hi])
                 reached = hi
@@ -267,6 +268,35 @@ class SemiMarkovSession:
             np.zeros(0, np.int32), unknown, unknown.copy(), stop, primal,
             marginals=Marginals(out, tables), log_partition=log_z,
         )  # fmt: skip
+
+    def expect(self, question: Question, coef: F64, node: F64, tables: Sequence[F64]) -> F64 | None:
+        """Add weighted marginals and return log partitions; see :class:`~ssvm_dsl.plugin_api.SumSession`."""
+        from ssvm_backends.structures.literals import add_free_marginals
+        from ssvm_backends.structures.segmentations.sum_segments import SegmentSums, sum_segmentations
+
+        program, ids, pool = self.program, question.ids(self.program), np.zeros_like(question.theta.pool)
+        if (np.diff(self.segmented.ptr) > 1).any():
+            return None
+        starts, own = program.state_ptr[program.var_ptr], question.masked_node(program)
+        sizes, log_z = starts[ids + 1] - starts[ids], np.zeros(len(ids))
+        start, clock = pointers(sizes), Clock.start(question.limits)
+        out = np.zeros(int(start[-1]))
+        add_free_marginals(self.places, self.free, own, ids, start, out, log_z)
+        scores = SpanScores(self.segmented, question.theta.pool, own)
+        none = np.zeros((len(program.groups), 0), dtype=np.int64)
+        answer = SegmentSums(out, start, pool, none, np.where(log_z > -np.inf, coef, 0.0))
+        if self._long(ids):
+            for e in range(len(ids)):
+                total = self._summed(scores, int(ids[e]), e, answer, clock)
+                log_z[e] += np.nan if total is None else total
+        else:
+            sum_segmentations(self.segmented, question.theta.pool, own, ids, answer, log_z)
+        node[positions(starts, ids)] += np.repeat(np.where(log_z > -np.inf, coef, 0.0), sizes) * out
+        reached = 0
+        for table in tables:
+            table += pool[reached : reached + table.size].reshape(table.shape)
+            reached += table.size
+        return np.asarray(log_z + np.where(log_z > -np.inf, question.theta.const[ids], 0.0))
 
     def _summed(self, scores: SpanScores, i: int, e: int, answer: SegmentSums, clock: Clock) -> float | None:
         """Write the marginals of an example, with looks at the clock; return its log partition, ``None`` if late."""

@@ -42,12 +42,25 @@ class SegmentSums(NamedTuple):
         The tables of all groups, one group after the other.
     table_start : ndarray of int64, shape (G, at least m)
         Where those of the first factor of each group in each example start; of lengths the sums over all factors.
+        Without columns, tables are those of the program: factors that share a row are added up.
+    coef : ndarray of float64, shape (at least m,)
+        What the tables of each example are multiplied by.
     """
 
     node: F64
     start: I64
     tables: F64
     table_start: I64
+    coef: F64
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def table_place(seg: Segmented, i: int, e: int, f: int, size: int, answer: SegmentSums) -> int:
+    """Return where the table of factor f of an example is, of so many entries."""
+    g = seg.group[f]
+    if answer.table_start.shape[1] == 0:
+        return seg.offset[g] + (seg.base[g, i] + seg.row[f]) * size
+    return answer.table_start[g, e] + seg.number[f] * size
 
 
 class Window(NamedTuple):
@@ -264,10 +277,10 @@ def write_lengths(seg: Segmented, i: int, e: int, c: int, total: F64, answer: Se
         if seg.variable[f] > seg.first[c, 0]:
             break
         if seg.kind[f] == LENGTHS and seg.variable[f] == seg.first[c, 0]:
-            at = answer.table_start[seg.group[f], e]
+            at = table_place(seg, i, e, f, k * longest, answer)
             for b in range(k):
                 for l in range(longest):
-                    answer.tables[at + b * longest + l] = total[l * k + b]
+                    answer.tables[at + b * longest + l] += answer.coef[e] * total[l * k + b]
 
 
 @njit(cache=True, nogil=True)
@@ -291,9 +304,9 @@ def write_segments(seg: Segmented, i: int, e: int, c: int, t: int, work: SpanWor
         return
     for f in range(work.factor[t - 1], work.factor[t]):
         if seg.kind[f] == SPAN and seg.size[f] <= longest:
-            at, of = answer.table_start[seg.group[f], e] + seg.number[f] * k, (seg.size[f] - 1) * k
+            at, of = table_place(seg, i, e, f, k, answer), (seg.size[f] - 1) * k
             for b in range(k):
-                answer.tables[at + b] = share[of + b]
+                answer.tables[at + b] += answer.coef[e] * share[of + b]
     if seg.first[c, 2] < 0:
         return
     lo = seg.var_ptr[i]
@@ -337,21 +350,21 @@ def write_position(
         answer.node[classes + b] = begin[b] + inside[b]
         total += begin[b]
     answer.node[begins], answer.node[begins + 1] = max(1.0 - total, 0.0), total
+    coef = answer.coef[e]
     for f in range(work.factor[t], work.factor[t + 1]):
-        kind, at = seg.kind[f], answer.table_start[seg.group[f], e]
+        kind = seg.kind[f]
         if kind == STARTS:
-            at += seg.number[f] * 2 * k
+            at = table_place(seg, i, e, f, 2 * k, answer)
             for b in range(k):
-                out[at + 2 * b], out[at + 2 * b + 1] = inside[b], begin[b]
+                out[at + 2 * b] += coef * inside[b]
+                out[at + 2 * b + 1] += coef * begin[b]
         elif kind == SUCCESSIVE or kind == NEIGHBOURS:
-            at += seg.number[f] * (2 * k * k if kind == SUCCESSIVE else k * k)
-            for a in range(k):
-                for b in range(k):
-                    ab, p, stays = a * k + b, share[a * k + b], inside[b] if a == b else 0.0
-                    if kind == NEIGHBOURS:
-                        out[at + ab] = p + stays
-                    else:
-                        out[at + 2 * ab], out[at + 2 * ab + 1] = stays, p
+            step = 2 if kind == SUCCESSIVE else 1
+            at = table_place(seg, i, e, f, step * k * k, answer)
+            for ab in range(k * k):  # that of segments that go on, and of those that begin, in one place or two
+                out[at + step * ab + step - 1] += coef * share[ab]
+            for b in range(k):
+                out[at + step * (b * k + b)] += coef * inside[b]
 
 
 @njit(cache=True, nogil=True)
