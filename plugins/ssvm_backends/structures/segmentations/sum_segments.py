@@ -358,7 +358,7 @@ def write_position(
             for b in range(k):
                 out[at + 2 * b] += coef * inside[b]
                 out[at + 2 * b + 1] += coef * begin[b]
-        elif kind == SUCCESSIVE or kind == NEIGHBOURS:
+        elif kind in (SUCCESSIVE, NEIGHBOURS):
             step = 2 if kind == SUCCESSIVE else 1
             at = table_place(seg, i, e, f, step * k * k, answer)
             for ab in range(k * k):  # that of segments that go on, and of those that begin, in one place or two
