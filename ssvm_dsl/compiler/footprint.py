@@ -302,7 +302,8 @@ def _row_bytes(source: Source, sizes: _Sizes, n_rows: int, n_configs: int) -> tu
         stored = sum(len(rows.indices) for rows in examples.raw[source.name])
         return 12.0 * stored + 8 * n_rows, 24.0 * stored + 24 * n_rows
     for part in source.sources:
-        _source(part, sizes, int(examples.size(part.dims).sum()), 1, work=0.0)
+        by_factor = lang.row_target(part) is not None
+        _source(part, sizes, n_rows if by_factor else int(examples.size(part.dims).sum()), 1, work=0.0)
     if isinstance(source, lang.Polynomial) and source.sparse:
         raw, degree = examples.raw[source.source.name], source.degree
         lengths, times = np.unique(np.concatenate([np.diff(rows.ptr) for rows in raw]), return_counts=True)

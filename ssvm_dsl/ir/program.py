@@ -143,13 +143,9 @@ class Group:
         return np.asarray(self.shapes.counts[examples])
 
     def joint_states(self, variables: I32, labels: I32) -> I64:
-        """Return the joint state of each factor; -1 for spans that are no segments.
+        """Return the joint state of each factor, by its variables; -1 for spans that are no segments.
 
-        Parameters
-        ----------
-        variables : ndarray of int32, shape (m, columns of the scope)
-            Of groups of other kinds than ``"spans"``.
-        labels : ndarray of int32
+        Not of groups of the kind ``"spans"``.
         """
         if self.kind != ONE_SPAN:
             return np.asarray(labels[variables].astype(np.int64) @ self.strides)
