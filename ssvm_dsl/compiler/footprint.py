@@ -160,8 +160,8 @@ def footprint(
     if declaration.given:
         meter.keep(8 * s)
     dense = [kept for source, kept in sizes.rows.items() if source in sizes.used and not source.sparse]
-    if len(dense) > 1:
-        meter.pass_by(sum(dense))  # one array of all, while the single ones are still there
+    twice = sum(dense) if len(dense) > 1 else 0.0  # one array of all, while the single ones are still there
+    meter.keep(twice)
     meter.keep(4 * v + 8 * examples.n * (1 + len(declaration.labels)))
     for one in declaration.constraints:
         _, literals, n_bytes = constraint_sizes(one, layout)
@@ -172,7 +172,7 @@ def footprint(
     scores = 8.0 * (s + sum(f.n_tables * f.n_configs for f in (*factors, *others)))
     scores += sum(_priced(term, sizes) for term in _joint_costs(declaration) if judged)
     weights = 8.0 * sum(_n_weights(f, size.width) for f, size in zip(declaration.factors, factors, strict=True))
-    passing = read + sum(kept for source, kept in sizes.rows.items() if source not in sizes.used)
+    passing = read + twice + sum(kept for source, kept in sizes.rows.items() if source not in sizes.used)
     return Footprint(v, s, factors, meter.kept - passing, meter.peak, scores, weights)
 
 

@@ -129,7 +129,7 @@ def test_show_says_what_a_trainer_takes(capsys):
     bcfw, sub, smo, eg = map(rows, ("bcfw", "subgradient", "smo", "eg"))
     assert (bcfw["powers"], bcfw["regularised"], bcfw["asks for"]) == ("1", "every factor", "what the risk does")
     assert (sub["powers"], sub["regularised"]) == ("any", "factors may be left unregularised")
-    assert (bcfw["L1 penalty"], sub["L1 penalty"]) == ("is refused", "may be added (l1=)")
+    assert (bcfw["L1 penalty"], sub["L1 penalty"]) == ("may be added (l1=)", "may be added (l1=)")
     assert smo["asks for"] == "what the risk does, small treewidth"
     assert eg["asks for"] == "what the risk does, marginals"
     assert bcfw["answers"].startswith("of any kind that the risk allows")

@@ -24,6 +24,7 @@ from ssvm_dsl import (
     StructuredRegressor,
     StructuredSVM,
     chain,
+    complete,
     regularization_path,
 )
 from ssvm_dsl.errors import FileFormatError, OptionError, TrainingError
@@ -161,7 +162,7 @@ def margin_optimum(X, Y, lam, l1):
     return found.obj_val
 
 
-@pytest.mark.parametrize("trainer", ["bundle", "one-slack"])
+@pytest.mark.parametrize("trainer", ["bundle", "one-slack", "bcfw"])
 def test_margins_against_a_quadratic_program(rows, trainer):
     best = margin_optimum(*rows, 0.02, 0.03)
     report = fit(Row, *rows, trainer=trainer, lam=0.02, l1=0.03).report_
@@ -196,6 +197,38 @@ def test_trainers_agree_on_positive_weights_and_weights_without_penalty(rows):
         assert (svm.weights_["score"] >= 0).all()
         assert (svm.weights_["score"] == 0).any()
     np.testing.assert_allclose(made["lbfgs"].coef_, made["bundle"].coef_, atol=2e-2)
+
+
+class Ring(Model):
+    """Every pair scored: relaxed inference is fractional."""
+
+    x = Input(4)
+    K = Dim(3)
+    y = Label(K, 2)
+    score = Factor(y, features=x, per=K)
+    pair = Factor(complete(y), features=x, per="edge")
+    loss = Hamming(y)
+
+
+@pytest.mark.parametrize("case", ["vectors", "positive", "names", "relaxed"])
+def test_block_coordinate_ascent_finds_the_optimum_of_bundles(monkeypatch, rows, tagged, case):
+    """Planes as vectors with joint steps; without both; with weights of observed pairs; with fractional planes."""
+    (X, Y), options = rows, {"lam": 0.02, "l1": 0.03, "tol": 1e-6}
+    if case == "positive":
+        monkeypatch.setattr("ssvm_trainers.planes.bcfw.MOST_WEIGHTS", 0)
+        monkeypatch.setattr("ssvm_trainers.planes.state.MOST_NUMBERS", 0)
+        options |= {"regularization": {"bias": 0.1}, "model": Positive}
+    elif case == "names":
+        (X, Y), options = tagged, options | {"model": Tagged}
+    elif case == "relaxed":
+        X, Y = X[:30, :4], [[int(a > 0), int(b > 0.5), int(a + b > c)] for a, b, c in X[:30, 4:7]]
+        options |= {"model": Ring, "risk": "relaxed"}
+    model = options.pop("model", Row)
+    ours, theirs = (fit(model, X, Y, trainer=name, **options).report_ for name in ("bcfw", "bundle"))
+    assert ours.certified
+    assert ours.relative_gap <= 1e-6
+    assert ours.primal == pytest.approx(theirs.primal, rel=2e-6)
+    assert ours.n_nonzero <= theirs.n_nonzero < ours.n_weights
 
 
 def test_C_and_lam_say_the_same(rows):
@@ -258,6 +291,7 @@ def fit_value(X, Y, svm):
         ({"trainer": "n-slack", "l1": 0.1}, "'n-slack' takes no L1 penalty.*these do: .*bundle"),
         ({"trainer": "adam", "l1": 0.1}, "'adam' takes no L1 penalty"),
         ({"trainer": "bundle", "lam": 0.0, "l1": 0.1}, "'bundle' needs lam above 0 beside l1.*subgradient"),
+        ({"lam": 0.0, "l1": 0.1}, "'bcfw' needs lam above 0 beside l1.*subgradient"),
         ({"trainer": "bundle", "lam": 0.0, "l1": 0.1, "risk": "log"}, "to one that does not: .*lbfgs"),
     ],
 )
