@@ -63,7 +63,7 @@ def table_place(seg: Segmented, i: int, e: int, f: int, size: int, answer: Segme
     return answer.table_start[g, e] + seg.number[f] * size
 
 
-class Window(NamedTuple):
+class SpanWindow(NamedTuple):
     """What a sweep down has found of the positions before it: as many as the longest segment has, and one more.
 
     Parameters
@@ -80,9 +80,9 @@ class Window(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def window(k: int, longest: int) -> Window:
+def window(k: int, longest: int) -> SpanWindow:
     """Return an empty window."""
-    return Window(np.zeros((longest + 1) * k), np.zeros((longest + 1) * k), np.zeros(longest * k))
+    return SpanWindow(np.zeros((longest + 1) * k), np.zeros((longest + 1) * k), np.zeros(longest * k))
 
 
 @njit(cache=True, nogil=True, borrowed=True)
@@ -177,7 +177,7 @@ def sums_before(scores: SpanScores, i: int, c: int, work: SpanWork, t: int) -> N
 
 @njit(cache=True, nogil=True)
 def sweep_down(
-    scores: SpanScores, i: int, e: int, c: int, work: SpanWork, places: tuple[int, int], near: Window,
+    scores: SpanScores, i: int, e: int, c: int, work: SpanWork, places: tuple[int, int], near: SpanWindow,
     answer: SegmentSums,
 ) -> None:  # fmt: skip
     """Write the marginals of a segmentation, after a sweep up.
@@ -192,7 +192,7 @@ def sweep_down(
     places : tuple of int
         The first end of segments to look at, and one more than the last, ends with larger numbers having been looked
         at; ``(1, n + 1)`` for all.
-    near : Window
+    near : SpanWindow
         Empty at first.
     answer : SegmentSums
         Written.
@@ -229,7 +229,7 @@ def sweep_down(
 
 
 @njit(cache=True, nogil=True)
-def share_segments(k: int, t: int, most: int, longest: int, work: SpanWork, near: Window) -> None:
+def share_segments(k: int, t: int, most: int, longest: int, work: SpanWork, near: SpanWindow) -> None:
     """Share out the probabilities of classes that end before position t among the segments that do.
 
     Parameters
@@ -238,7 +238,7 @@ def share_segments(k: int, t: int, most: int, longest: int, work: SpanWork, near
         The number of classes, the position, the most positions of a segment that ends before it, and of any.
     work : SpanWork
         ``share`` has what each segment contributes, ``end`` what to multiply it by; ``run`` is overwritten.
-    near : Window
+    near : SpanWindow
         Added to.
     """
     share, run, around = work.share, work.run, (longest + 1) * k
@@ -321,7 +321,7 @@ def write_segments(seg: Segmented, i: int, e: int, c: int, t: int, work: SpanWor
 
 @njit(cache=True, nogil=True)
 def write_position(
-    seg: Segmented, i: int, e: int, c: int, t: int, near: Window, work: SpanWork, answer: SegmentSums
+    seg: Segmented, i: int, e: int, c: int, t: int, near: SpanWindow, work: SpanWork, answer: SegmentSums
 ) -> None:
     """Write the probabilities of the states of a position and of the joint states of its factors.
 
@@ -332,7 +332,7 @@ def write_position(
         The example, its place in the answer, and which segmentation.
     t : int
         The position.
-    near : Window
+    near : SpanWindow
         All that reaches the position.
     work : SpanWork
         ``row`` has the probabilities of transitions to it.
