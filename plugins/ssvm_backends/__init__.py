@@ -367,8 +367,8 @@ _STRUCTURES = (
             max_arity=3,
             constraint_kinds=frozenset({"segmentation", "segment-begins"}),
             of_spans=True,
-            abilities=frozenset({Ability.COUNTS}) | _COMPILED,
-            constrained_abilities=frozenset({Ability.COUNTS}) | _COMPILED,
+            abilities=frozenset({Ability.COUNTS, Ability.SUMMED_MARGINALS}) | _COMPILED,
+            constrained_abilities=frozenset({Ability.COUNTS, Ability.SUMMED_MARGINALS}) | _COMPILED,
         ),
     ),
     BackendSpec(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_constraints.small_structure import Drawn, chosen_places, structure_problem
-from ssvm_dsl.ir import I64, SPANS, ConstraintGroup, Group, Program, Theta, pointers
+from ssvm_dsl.ir import I64, ONE_SPAN, SPANS, ConstraintGroup, Group, Program, Theta, pointers
 
 #: Positions, classes and most positions of a segment of models in the kit: few labellings, all of which are tried.
 SIZES = ((1, 2, 2), (2, 1, 2), (2, 2, 1), (2, 2, 2), (2, 3, 1), (3, 1, 1), (3, 1, 2))
@@ -102,6 +102,8 @@ def compact_problem(
     groups = [_keeping(n, k, first, var_ptr), *_factors(rng, n, k, first, var_ptr)]
     if rng.random() < 0.7:
         groups.append(_lengths(n, k, int(longest[0]), first, var_ptr))
+    if rng.random() < 0.7:
+        groups.append(_some_spans(rng, n, k, int(longest[0]), first, var_ptr))
     allowed = rng.random(int(card.sum())) < 0.95 if rng.random() < 0.3 else None
     program = Program(var_ptr, card, tuple(groups), (group,), allowed=allowed).validate()
     whole = rng.random() < 0.5
@@ -131,6 +133,21 @@ def _lengths(n: I64, k: int, longest: int, first: I64, var_ptr: I64) -> Group:
     ]  # fmt: skip
     scope, ptr = np.concatenate(scopes).astype(np.int32), pointers(n)
     return Group.of("lengths", (k, longest), scope, ptr, np.zeros(len(scope), np.int32), 1, var_ptr, SPANS)
+
+
+def _some_spans(rng: np.random.Generator, n: I64, k: int, longest: int, first: I64, var_ptr: I64) -> Group:
+    """Return factors of some spans, in any order, with tables of their own or one for all."""
+    scopes, counts = [np.zeros((0, 4), np.int32)], []
+    for size, at in zip(n.tolist(), first.tolist(), strict=True):
+        spans = [(s, e) for s in range(size) for e in range(s + 1, min(size, s + longest) + 1)]
+        chosen = [spans[one] for one in rng.permutation(len(spans))[: int(rng.integers(len(spans) + 1))]]
+        rows = [(at + s, at + size + s, at + size + e - 1, at + size + (e if e < size else s)) for s, e in chosen]
+        scopes.append(np.array(rows, dtype=np.int32).reshape(-1, 4))
+        counts.append(len(rows))
+    scope, ptr = np.concatenate(scopes), pointers(np.array(counts, dtype=np.int64))
+    shared = rng.random() < 0.3
+    table = np.zeros(len(scope), np.int32) if shared else np.arange(len(scope), dtype=np.int32)
+    return Group.of("some spans", (k,), scope, ptr, table, 1 if shared else len(scope), var_ptr, ONE_SPAN)
 
 
 def _constraints(n: I64, k: int, longest: I64, first: I64, there: NDArray[np.bool_]) -> ConstraintGroup:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
-from ssvm_dsl.compiler.feature_maps import row_index
+from ssvm_dsl.compiler.feature_maps import kind_of_group, row_index
 from ssvm_dsl.compiler.features.encode import Encoder, Rows
 from ssvm_dsl.compiler.inputs.validate import Examples, read_scores
 from ssvm_dsl.compiler.labels.ruled_out import ruled_out_error
@@ -18,7 +18,7 @@ from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import Scopes
 from ssvm_dsl.errors import DataError, InfeasibleError
 from ssvm_dsl.ir.parameters.constants import Constants
-from ssvm_dsl.ir.program import Group
+from ssvm_dsl.ir.program import ONE_SPAN, Group
 from ssvm_dsl.ir.ragged import owner_of, owners, pointers
 from ssvm_dsl.ir.shapes import Shapes
 from ssvm_dsl.lang.constraints.forbidden import Forbid
@@ -26,7 +26,7 @@ from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.outputs.labels import Label, Target
-from ssvm_dsl.lang.outputs.tables import in_tables, table_states
+from ssvm_dsl.lang.outputs.tables import in_tables, of_tables, table_states
 from ssvm_dsl.lang.outputs.targets import chain
 
 
@@ -193,9 +193,10 @@ class _Work:
         scopes = self._known(scopes)
         if rows is None:
             values = np.array([given.table])
-            if len(given.target.table_cards) > 1:
+            if of_tables(given.target):
                 values = in_tables(given.target, values)
                 self._add_shared(given.name, given.target, scopes, values)
+                self._refuse_spans(given, scopes.shapes, _one_row(scopes), values)
                 return
             index: tuple[I32, I64] | None = _one_row(scopes)
         else:
@@ -204,11 +205,12 @@ class _Work:
             if index is None:
                 index = scopes.shapes.own_number, scopes.shapes.ptr[:-1]
         assert index is not None
-        if len(given.target.table_cards) == 1:
+        if not of_tables(given.target):
             self._give_states(given, scopes.shapes, values[scopes.shapes.spread(*index)])
-        else:
-            values = in_tables(given.target, values)
-            self._add_group(given.name, given.target, scopes.shapes, index, values)
+            return
+        values = in_tables(given.target, values)
+        self._add_group(given.name, given.target, scopes.shapes, index, values)
+        self._refuse_spans(given, scopes.shapes, index, values)
 
     def _give_states(self, given: Given, shapes: Shapes, values: F64) -> None:
         """Add a row of scores to the states of each variable; ``-inf`` becomes a mask."""
@@ -228,6 +230,17 @@ class _Work:
                 wrong = (out & (self.truth[variables][:, None] == states)).any(axis=1)
                 self._refuse_truth(f"the scores of '{given.name}' (-inf)", label, variables, wrong)
 
+    def _refuse_spans(self, given: Given, shapes: Shapes, index: tuple[I32, I64], values: F64) -> None:
+        """Refuse labels whose spans are ruled out, where these are no variables."""
+        if self.truth is None or kind_of_group(given.target) != ONE_SPAN or not (values == -np.inf).any():
+            return
+        variables = shapes.variables()
+        group = Group(given.name, given.target.table_cards, shapes, *index, len(values), ONE_SPAN)
+        states = group.joint_states(variables, self.truth)
+        wrong = (states >= 0) & (values[group.table_rows(), np.maximum(states, 0)] == -np.inf)
+        what, label = f"the scores of '{given.name}' (-inf)", given.target.label
+        self._refuse_truth(what, label, variables[:, 0].astype(np.int64), wrong)
+
     def _add_shared(self, name: str, target: Target, scopes: Scopes, table: F64) -> None:
         """Add a table that all factors share: to that of a group, where there is one of the same factors."""
         g = self.laid.shared.setdefault(target, len(self.laid.groups))
@@ -239,7 +252,8 @@ class _Work:
     def _add_group(self, name: str, target: Target, shapes: Shapes, index: tuple[I32, I64], table: F64) -> None:
         rows, base = index
         self.laid.tables[len(self.laid.groups)] = table
-        self.laid.groups.append(Group(name, target.table_cards, shapes, rows, base, len(table)))
+        kind = kind_of_group(target)
+        self.laid.groups.append(Group(name, target.table_cards, shapes, rows, base, len(table), kind))
 
     def require_states(self) -> None:
         """Refuse variables without a state that is left.

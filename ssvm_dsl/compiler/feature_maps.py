@@ -21,7 +21,7 @@ from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, SparseRows, table_rows
-from ssvm_dsl.ir.program import SPANS, Group
+from ssvm_dsl.ir.program import ONE_SPAN, SPANS, Group
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
@@ -30,6 +30,7 @@ from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Attributes, Input
 from ssvm_dsl.lang.outputs.agreements import FactorTerm
 from ssvm_dsl.lang.outputs.labels import Target
+from ssvm_dsl.lang.outputs.tables import of_tables
 
 
 @dataclass(eq=False)
@@ -173,7 +174,7 @@ def _feature_map(
             index = None
     return FeatureMap(
         name=part.name,
-        group=NODE if len(cards) == 1 else group,
+        group=group if of_tables(part.target) else NODE,
         cards=cards,
         shapes=shapes,
         block=block,
@@ -225,5 +226,9 @@ def _unit_index(factor: Factor, scopes: Scopes) -> I32 | None:
 
 def _group(fmap: FeatureMap, target: Target) -> Group:
     rows, base, n_tables = table_rows(fmap)
-    kind = SPANS if target.kind == "lengths" else "table"
-    return Group(fmap.name, fmap.cards, fmap.shapes, rows, base, n_tables, kind)
+    return Group(fmap.name, fmap.cards, fmap.shapes, rows, base, n_tables, kind_of_group(target))
+
+
+def kind_of_group(target: Target) -> str:
+    """Return the kind of the group of the factors of a target."""
+    return {"lengths": SPANS, "span": ONE_SPAN}.get(target.kind, "table")

@@ -160,8 +160,8 @@ def footprint(
     if declaration.given:
         meter.keep(8 * s)
     dense = [kept for source, kept in sizes.rows.items() if source in sizes.used and not source.sparse]
-    if len(dense) > 1:
-        meter.pass_by(sum(dense))  # one array of all, while the single ones are still there
+    twice = sum(dense) if len(dense) > 1 else 0.0  # one array of all, while the single ones are still there
+    meter.keep(twice)
     meter.keep(4 * v + 8 * examples.n * (1 + len(declaration.labels)))
     for one in declaration.constraints:
         _, literals, n_bytes = constraint_sizes(one, layout)
@@ -172,7 +172,7 @@ def footprint(
     scores = 8.0 * (s + sum(f.n_tables * f.n_configs for f in (*factors, *others)))
     scores += sum(_priced(term, sizes) for term in _joint_costs(declaration) if judged)
     weights = 8.0 * sum(_n_weights(f, size.width) for f, size in zip(declaration.factors, factors, strict=True))
-    passing = read + sum(kept for source, kept in sizes.rows.items() if source not in sizes.used)
+    passing = read + twice + sum(kept for source, kept in sizes.rows.items() if source not in sizes.used)
     return Footprint(v, s, factors, meter.kept - passing, meter.peak, scores, weights)
 
 
@@ -184,6 +184,10 @@ def _joint_costs(declaration: Declaration) -> list[Cost]:
 
 def _priced(term: Cost, sizes: _Sizes) -> float:
     """Count the factors of a loss of joint states; return the bytes of their tables in training."""
+    if term.target.kind == "span":  # of true ones
+        n = float(sizes.layout.count(term.label).sum())
+        sizes.meter.keep(44 * n, work=80 * n)
+        return 8.0 * n * term.label.n_states
     size = _factor(Factor(term.target), term.target, sizes)
     sizes.meter.keep(12 * size.n_factors + 8 * size.n_configs**2, work=16 * size.n_factors)
     return 8.0 * size.n_factors * size.n_configs
@@ -227,6 +231,7 @@ def _factor(factor: Factor | Given | Forbid, target: Target, sizes: _Sizes) -> F
     source, examples, meter = factor.features, sizes.examples, sizes.meter
     counts = np.zeros(examples.n, np.int64) + target.count(examples.sizes)
     n, r, n_configs = int(counts.sum()), len(target.table_cards), prod(target.table_cards)
+    r = 4 if target.kind == "span" else r
     by_factor = factor.joint or (source is not None and lang.row_target(source) is not None)
     n_own = n if target is factor.target else int(np.sum(factor.target.count(examples.sizes) + np.zeros(examples.n)))
     n_rows = 0 if source is None else n_own if by_factor else int(examples.size(source.dims).sum())
@@ -263,8 +268,8 @@ def _lay_bytes(target: Target, counts: I64, n: int, r: int) -> float:
         return 36.0 * n
     if target.kind in ("agreement", "members"):
         return 72.0 * n
-    if target.kind == "spans":
-        return 68.0 * n
+    if target.kind in ("spans", "span"):
+        return (68.0 if target.kind == "spans" else 120.0) * n
     if target.kind == "chain":
         return (8.0 * r + 44) * n
     if target.kind in ("pairs", "grid"):
@@ -297,7 +302,8 @@ def _row_bytes(source: Source, sizes: _Sizes, n_rows: int, n_configs: int) -> tu
         stored = sum(len(rows.indices) for rows in examples.raw[source.name])
         return 12.0 * stored + 8 * n_rows, 24.0 * stored + 24 * n_rows
     for part in source.sources:
-        _source(part, sizes, int(examples.size(part.dims).sum()), 1, work=0.0)
+        by_factor = lang.row_target(part) is not None
+        _source(part, sizes, n_rows if by_factor else int(examples.size(part.dims).sum()), 1, work=0.0)
     if isinstance(source, lang.Polynomial) and source.sparse:
         raw, degree = examples.raw[source.source.name], source.degree
         lengths, times = np.unique(np.concatenate([np.diff(rows.ptr) for rows in raw]), return_counts=True)

@@ -20,11 +20,11 @@ from ssvm_dsl.compiler.footprint import footprint
 from ssvm_dsl.compiler.inputs.validate import Examples, read_examples
 from ssvm_dsl.compiler.labels.declared import declaration_of, declared_words, joined_words
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.compiler.losses.loss import LossFunction, build_loss, node_weights
+from ssvm_dsl.compiler.losses.loss import LossFunction, build_loss, kind_of, node_weights
 from ssvm_dsl.compiler.scopes import ground_scopes
 from ssvm_dsl.compiler.structure import KeptProgram, Structure, StructureCache, structure_key
 from ssvm_dsl.errors import DataError
-from ssvm_dsl.ir.loss import LossTerm
+from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import pointers
@@ -168,8 +168,8 @@ def _grounded(
         truth, ignored = (None, None) if Y is None else layout.encode(Y)
         if truth is not None and layout.agreements:
             ignored = set_auxiliary(layout, examples, truth, ignored)
-        if ignored is not None and declaration.compact and not whole:
-            return None  # factors of lengths look at all positions of a segment, known or not
+        if ignored is not None and declaration.compact and not (whole and _additive(declaration)):
+            return None  # what scores or prices segments looks at all of their positions, known or not
         if ignored is not None and ignored.all() and not whole:
             raise DataError("Y", expected="at least one label that is known", found="none")
         encoder = Encoder(declaration, examples, fitted, first, in_time)
@@ -197,6 +197,11 @@ def _grounded(
         loss = build_loss(declaration.loss, layout, examples, truth, ignored, custom_losses, weights)
     n_computed = encoder.computed.n
     return Grounded(declaration, layout, parameters, encoder.fitted, truth, ignored, loss, n_computed, kept)
+
+
+def _additive(declaration: Declaration) -> bool:
+    """Whether there is a loss of single variables, or none."""
+    return declaration.loss is None or kind_of(declaration.loss) == ADDITIVE
 
 
 def _clamp(layout: Layout, given: object) -> I32 | None:

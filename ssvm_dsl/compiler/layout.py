@@ -246,8 +246,8 @@ class Layout:
 
     def _encode_segments(self, label: Label, values: Sequence[Any], states: I32, ignored: Bools) -> None:
         """Write classes of positions, where segments begin, and which spans are segments, and what is not known."""
-        read = read_segments(label, values, self.count(label))
         parts = (label, *self.declaration.parts_of(label))
+        read = read_segments(label, values, self.count(label), spans=len(parts) > 2)
         for part, found, unknown in zip(parts, read[:3], read[3:], strict=False):  # spans may be no variables
             states[self.variables(part)], ignored[self.variables(part)] = found, unknown
 

@@ -166,6 +166,17 @@ def _spans(target: Target, layout: Layout, lists: Lists) -> _Laid:
     return _Laid((first + start * longest + end - start - 1)[:, None], counts, ())
 
 
+def _span(target: Target, layout: Layout, lists: Lists) -> _Laid:
+    """Lay spans that end within the axis and are no variables (:class:`ssvm_dsl.ir.Group`), in the order of these."""
+    sizes = layout.count(target.label)
+    start, end, ptr = span_ends(sizes, target.label.segments or 1)
+    counts = np.diff(ptr)
+    firsts = layout.start(target.label), layout.start(target.label.begins), sizes
+    label, begin, n = (np.repeat(one, counts) for one in firsts)
+    columns = label + start, begin + start, begin + end - 1, begin + np.where(end < n, end, start)
+    return _Laid(np.stack(columns, axis=1), counts, ())
+
+
 def _lengths(target: Target, layout: Layout, lists: Lists) -> _Laid:
     """Lay segments by class and length, one for each position that may begin one (:class:`ssvm_dsl.ir.Group`)."""
     counts = layout.count(target.label)
@@ -296,5 +307,6 @@ _LAYERS: dict[str, Callable[[Target, Layout, Lists], _Laid]] = {
     "members": _members,
     "spans": _spans,
     "starts": _starts,
+    "span": _span,
     "lengths": _lengths,
 }

@@ -83,7 +83,8 @@ class ExampleNames:
         states = [int(one) for one in np.unravel_index(config, template.cards)]
         scope = template.scope[factor].tolist()
         if template.of_spans:
-            return self.state(scope[0], states[0]), f"length {states[1] + 1}"
+            length = states[1] + 1 if len(states) > 1 else scope[2] - scope[1] + 1
+            return self.state(scope[0], states[0]), f"length {length}"
         return tuple(self.state(v, s) for v, s in zip(scope, states, strict=True))
 
     def feature(self, template: str, number: int) -> str | None:

@@ -70,7 +70,7 @@ class TemplateTerms:
     cards : tuple of int
         Numbers of states; of segments those of classes and lengths.
     of_spans : bool
-        Whether factors score segments by class and length.
+        Whether factors score segments, by class and length, or spans.
     terms : TermColumns
     """
 
@@ -101,16 +101,16 @@ def _weighted(fmap: FeatureMap, program: Program, labels: I32, w: F64) -> Templa
     group = None if fmap.group == NODE else program.groups[fmap.group]
     of_spans = group is not None and group.of_spans
     scope = fmap.shapes.scope[fmap.shapes.factors(0)]
-    config = _configs(scope, fmap.cards, of_spans, labels)
+    config = _configs(scope, group, fmap.cards, labels)
     active = np.flatnonzero(config >= 0)
     terms = _products(fmap, active, config[active], w).nonzero()
     return TemplateTerms(fmap.name, scope, config, fmap.cards, of_spans, terms)
 
 
-def _configs(scope: I32, cards: tuple[int, ...], of_spans: bool, labels: I32) -> I64:
+def _configs(scope: I32, group: Group | None, cards: tuple[int, ...], labels: I32) -> I64:
     """Return the joint state of each factor."""
-    if of_spans:
-        return _segment_configs(scope, cards[1], labels)
+    if group is not None and group.of_spans:
+        return _segment_configs(scope, cards[1], labels) if len(cards) > 1 else group.joint_states(scope, labels)
     strides = np.array([int(np.prod(cards[k + 1 :])) for k in range(len(cards))], dtype=np.int64)
     return np.asarray(labels[scope].astype(np.int64) @ strides)
 
@@ -196,7 +196,7 @@ def _given(grounded: Grounded, labels: I32) -> list[TemplateTerms]:
     for g, table in constants.tables.items():
         group = program.groups[g]
         scope, rows = group.factors(0)
-        config = _configs(scope, group.cards, group.of_spans, labels)
+        config = _configs(scope, group, group.cards, labels)
         active = np.flatnonzero(config >= 0)
         row = rows[active] if len(table) > 1 else np.zeros(len(active), np.int64)
         terms = _scores(active, table[row, config[active]])

@@ -11,6 +11,7 @@ from ssvm_dsl.ir.analysis.properties import ROUNDING
 from ssvm_dsl.ir.analysis.segments import (
     LENGTHS,
     NEIGHBOURS,
+    SPAN,
     STARTS,
     SUCCESSIVE,
     SegmentVariables,
@@ -30,7 +31,7 @@ from ssvm_dsl.ir.messages import Messages
 from ssvm_dsl.ir.need import Ability, Caps, Guarantee, Limits, Need, Task, Warm
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.parameters.fixed_tables import fixed_tables
-from ssvm_dsl.ir.program import AUXILIARY, SPANS, Group, Program
+from ssvm_dsl.ir.program import AUXILIARY, ONE_SPAN, SPANS, Group, Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import bounded_slices, members, owners, pointers, positions, reduced, runs, slices
 from ssvm_dsl.ir.solution import (
@@ -57,8 +58,10 @@ __all__ = [
     "LENGTHS",
     "NEIGHBOURS",
     "NODE",
+    "ONE_SPAN",
     "RELATIVE",
     "ROUNDING",
+    "SPAN",
     "SPANS",
     "STARTS",
     "SUCCESSIVE",

@@ -28,7 +28,8 @@ class LossFactors:
     group : Group
         The factors; each has its own table (factor f of the batch has row f).
     prices : ndarray of float64, shape (n_configs, n_configs)
-        Row: true joint state, column: that of the answer; zero where they are the same, and nowhere negative.
+        Row: true joint state, column: that of the answer; zero where they are the same, and nowhere negative.  Of spans
+        (:class:`Group`) these are true ones, and prices count from that of a span that is missed.
     true : ndarray of int32, shape (n_factors,)
         The true joint state of each factor of the batch.
     scale : ndarray of float64, shape (n_factors,)
@@ -48,16 +49,16 @@ class LossFactors:
         """Return the loss of packed labellings of some examples, which start at ``ptr``; ``shape (n,)``."""
         counts = self.group.shapes.counts[ids]
         moved = np.repeat(program.var_ptr[ids] - ptr[:-1], counts)
-        states = labels[self.group.shapes.variables(ids) - moved[:, None]] @ self.group.strides
+        states = self.group.joint_states(self.group.shapes.variables(ids) - moved[:, None], labels)
         rows = self.group.table_rows(ids)
-        price = self.prices[self.true[rows], states] * self.scale[rows]
+        price = np.where(states >= 0, self.prices[self.true[rows], states], 0.0) * self.scale[rows]
         found = np.bincount(np.repeat(np.arange(len(ids)), counts), weights=price, minlength=len(ids))
         return np.asarray(found, dtype=np.float64)
 
     def largest(self) -> F64:
         """Return the sum of the largest price of each factor of an example; ``shape (B,)``."""
         shapes = self.group.shapes
-        most = (self.prices.max(axis=1)[self.true] * self.scale)[self.group.table_rows()]
+        most = (np.maximum(self.prices.max(axis=1), 0.0)[self.true] * self.scale)[self.group.table_rows()]
         found = np.bincount(owners(shapes.ptr), weights=most, minlength=shapes.n_examples)
         return np.asarray(found, dtype=np.float64)
 

@@ -28,8 +28,11 @@ if TYPE_CHECKING:
     from ssvm_dsl.kernels.flat import GroupFactors
 
 
-#: The kind of groups whose factors score whole segments (:class:`Group`).
-SPANS = "spans"
+#: The kinds of groups whose factors score whole segments, by class and length, or single spans (:class:`Group`).
+SPANS, ONE_SPAN = "spans", "one-span"
+
+#: Variables in the scope of such a factor.
+SPAN_SCOPE = {SPANS: 3, ONE_SPAN: 4}
 
 #: The role of auxiliary variables (:mod:`ssvm_dsl.lang.outputs.agreements` has the equation of their tables).
 AUXILIARY = 2
@@ -59,7 +62,10 @@ class Group:
         has three columns: the class of the position, whether a segment begins there, and whether one begins at the
         next position (the last position repeats its own).  Where no segment begins the factor has no joint state and
         scores 0.  Marginals have a row for each example, not for each factor: the expected number of segments of each
-        class and length.
+        class and length.  ``"one-span"``: a factor scores one span, by its class, where it is a segment; otherwise it
+        has no joint state.  The scope has four columns: the class of its first position, whether a segment begins
+        there, at its last position, and at the position after it (at the first one again, where it reaches the end).
+        ``cards`` are (K,).
 
     See Also
     --------
@@ -107,7 +113,7 @@ class Group:
             Naming the argument that has a wrong type or shape.
         """
         n = len(scope)
-        width = len(cards) + (kind == SPANS)
+        width = SPAN_SCOPE.get(kind, len(cards))
         _require(scope.dtype == np.int32 and scope.shape == (n, width), f"group {name}: scope")
         _require(ptr.dtype == np.int64 and ptr.shape == var_ptr.shape, f"group {name}: ptr")
         _require(ptr[0] == 0 and ptr[-1] == n, f"group {name}: ptr runs from 0 to the number of factors")
@@ -127,14 +133,27 @@ class Group:
 
     @property
     def of_spans(self) -> bool:
-        """Whether factors score segments."""
-        return self.kind == SPANS
+        """Whether factors score segments, or spans that may be segments."""
+        return self.kind in SPAN_SCOPE
 
     def answer_rows(self, examples: I64) -> I64:
         """Return how many rows of marginals each of some examples has; ``shape (n,)``."""
-        if self.of_spans:
+        if self.kind == SPANS:
             return np.ones(len(examples), dtype=np.int64)
         return np.asarray(self.shapes.counts[examples])
+
+    def joint_states(self, variables: I32, labels: I32) -> I64:
+        """Return the joint state of each factor, by its variables; -1 for spans that are no segments.
+
+        Not of groups of the kind ``"spans"``.
+        """
+        if self.kind != ONE_SPAN:
+            return np.asarray(labels[variables].astype(np.int64) @ self.strides)
+        label, begin, last, after = variables.T
+        begun = np.append(0, np.cumsum(labels == 1))  # only of beginnings, which are one run of variables
+        whole = (labels[begin] == 1) & (begun[last + 1] == begun[begin + 1])
+        whole &= (after == begin) | (labels[after] == 1)
+        return np.where(whole, labels[label], -1).astype(np.int64)
 
     @property
     def n_factors(self) -> int:
@@ -434,8 +453,9 @@ class Program:
     def _validate_group(self, group: Group) -> None:
         name, shapes, start = group.name, group.shapes, group.shapes.start
         m, k = len(shapes.scope), shapes.n_shapes
-        _require(group.arity >= 2, f"group {name}: factors join two or more variables; unary scores are node")
-        width = group.arity + group.of_spans
+        joins = group.of_spans or group.arity >= 2
+        _require(joins, f"group {name}: factors join two or more variables; unary scores are node")
+        width = SPAN_SCOPE.get(group.kind, group.arity)
         _require(shapes.scope.dtype == np.int32 and shapes.scope.shape == (m, width), f"group {name}: scope")
         _require(start.dtype == np.int64 and start[0] == 0 and start[-1] == m, f"group {name}: start of the shapes")
         _require(bool((np.diff(start) >= 0).all()), f"group {name}: start of the shapes decreases")
@@ -455,7 +475,8 @@ class Program:
         inside = _by_shape(np.maximum, high, start)[of] < np.diff(self.var_ptr)[filled]
         _require(bool(inside.all()) and low.min() >= 0, f"group {name}: a factor reaches out of its example")
         if group.of_spans:
-            _require(group.n_tables == 1, f"group {name}: factors of spans share one table")
+            shared = group.kind != SPANS or group.n_tables == 1
+            _require(shared, f"group {name}: factors of classes and lengths share one table")
             return
         ordered = np.sort(shapes.scope, axis=1)
         _require(bool((ordered[:, 1:] != ordered[:, :-1]).all()), f"group {name}: a factor names a variable twice")

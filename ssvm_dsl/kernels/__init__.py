@@ -37,6 +37,7 @@ from ssvm_dsl.kernels.oracles.packed import pack, packed_bytes, packed_flags, pa
 from ssvm_dsl.kernels.oracles.signatures import MESSAGE_SIGNATURE, SIGNATURE
 from ssvm_dsl.kernels.primitives.assigned import assign
 from ssvm_dsl.kernels.primitives.borrowed import borrow
+from ssvm_dsl.kernels.primitives.exponentials import exp_all
 from ssvm_dsl.kernels.primitives.prefetching import prefetch
 from ssvm_dsl.kernels.scoring import (
     factor_add,
@@ -82,6 +83,7 @@ __all__ = [
     "assign",
     "borrow",
     "cfunc",
+    "exp_all",
     "factor_add",
     "factor_config",
     "factor_dot",

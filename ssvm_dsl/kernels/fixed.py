@@ -9,6 +9,7 @@ from __future__ import annotations
 from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.kernels.compiling.jit import njit
 from ssvm_dsl.kernels.flat import MEMBERS, OFFSET, PLACE, SIZE, SLOT, FixedTables
+from ssvm_dsl.kernels.scoring import span_state
 
 
 @njit(cache=True, nogil=True, borrowed=True)
@@ -27,6 +28,11 @@ def tables_score(tables: FixedTables, first: int, last: int, labels: I32) -> flo
     factors, slots, total = tables.factors, tables.slots, 0.0
     for f in range(first, last):
         at = factors[f, OFFSET]
+        if factors[f, MEMBERS] < 0:
+            k = factors[f, SLOT]
+            state = span_state(slots[k, 0], slots[k + 1, 0], slots[k + 2, 0], slots[k + 3, 0], labels, 0)
+            total += tables.scale[f] * tables.values[at + state] if state >= 0 else 0.0
+            continue
         for k in range(factors[f, SLOT], factors[f, SLOT] + factors[f, MEMBERS]):
             at += labels[slots[k, 0]] * slots[k, 1]
         total += tables.scale[f] * tables.values[at]

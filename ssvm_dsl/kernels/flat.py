@@ -85,7 +85,8 @@ class FlatMaps(NamedTuple):
             all share one table.
         ``SPANS``
             1 where factors score the segments that begin at their positions (``ssvm_dsl.ir.Group``, kind ``"spans"``):
-            they have three variables, whatever ``ARITY`` is, and no joint state (-1) where none begins.
+            they have three variables, whatever ``ARITY`` is, and no joint state (-1) where none begins.  2 where each
+            scores one span (``"one-span"``), by four variables.
     ints : ndarray of int32
     longs : ndarray of int64
     features, values : ndarray of float64
@@ -143,7 +144,7 @@ class GroupFactors(NamedTuple):
     shape : ndarray of int32, shape (B,)
     start : ndarray of int64, shape (K + 1,)
     scope : ndarray of int32, shape (m, r)
-        Variables, counted from the first one of the example; of spans one more than strides.
+        Variables, counted from the first one of the example; of segments one more than strides, of spans three more.
     row : ndarray of int32, shape (m,)
         Table rows, counted from ``base[i]``.
     base : ndarray of int64, shape (B,)
@@ -202,7 +203,7 @@ class FixedTables(NamedTuple):
     factors : ndarray of int64, shape (F, 5)
         Of each factor: where its table is in the pool (``PLACE``) and how many entries of it are to be written
         (``SIZE``; 0 where it is there for good); where its row is in ``values`` (``OFFSET``); its first entry in
-        ``slots`` and how many it has (``SLOT``, ``MEMBERS``).
+        ``slots`` and how many it has (``SLOT``, ``MEMBERS``; -4 of a span, whose variables they are).
     scale : ndarray of float64, shape (F,)
         What the row is multiplied by.
     slots : ndarray of int64, shape (m, 2)

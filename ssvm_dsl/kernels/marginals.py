@@ -38,7 +38,7 @@ def answered(factors: GroupFactors, i: int) -> tuple[int, int]:
     """Return (first factor, number of rows of marginals) of an example: of spans one row, for the first table."""
     shape, start, scope, _, _, strides = factors
     first, last = start[shape[i]], start[shape[i] + 1]
-    return (0, min(1, len(scope))) if scope.shape[1] > len(strides) else (first, last - first)
+    return (0, min(1, len(scope))) if scope.shape[1] == len(strides) + 1 else (first, last - first)
 
 
 @njit(cache=True, nogil=True)

@@ -64,13 +64,16 @@ def factors_of(maps: FlatMaps, m: int, i: int) -> tuple[int, int]:
 def factor_config(maps: FlatMaps, m: int, f: int, labels: I32, at: int) -> int:
     """Return the joint state of factor f of map m; ``labels[at]`` is the state of the example's first variable.
 
-    It is -1 for a factor of spans where no segment begins.  Factors are counted among those of the map's shapes, here
-    and in all kernels that take a factor.
+    It is -1 for a factor of spans where no segment begins, or another one.  Factors are counted among those of the
+    map's shapes, here and in all kernels that take a factor.
     """
     desc, ints = maps.desc, maps.ints
     arity, scope = desc[m, ARITY], desc[m, SCOPE]
-    if desc[m, SPANS]:
+    if desc[m, SPANS] == 1:
         return segment_state(ints, scope + 3 * f, maps.longs[desc[m, STRIDES]], labels, at)
+    if desc[m, SPANS]:
+        place = scope + 4 * f
+        return span_state(ints[place], ints[place + 1], ints[place + 2], ints[place + 3], labels, at)
     if arity == 1:
         return int(labels[at + ints[scope + f]])
     config = 0
@@ -101,6 +104,27 @@ def segment_state(scope: I32, place: int, longest: int, labels: I32, at: int) ->
     while length < longest and scope[place + 2] != scope[place + 1] and labels[at + scope[place + 2]] == 0:
         length, place = length + 1, place + 3
     return int(first + length - 1)
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def span_state(label: int, begin: int, last: int, after: int, labels: I32, at: int) -> int:
+    """Return the class of a span that is a segment; -1 if it is none.
+
+    Parameters
+    ----------
+    label, begin, last, after : int
+        Variables: the class of its first position, whether a segment begins there, at its last position (beginnings
+        are variables one after the other), and after it (its first position again, if there is none).
+    labels : ndarray of int32
+    at : int
+        States of the variables of the example stand there.
+    """
+    if labels[at + begin] == 0 or (after != begin and labels[at + after] == 0):
+        return -1
+    for v in range(begin + 1, last + 1):
+        if labels[at + v] == 1:
+            return -1
+    return int(labels[at + label])
 
 
 @njit(cache=True, nogil=True, borrowed=True)
@@ -275,6 +299,8 @@ def add_node_scores(
 @njit(cache=True, nogil=True, borrowed=True)
 def table_state(scope: I32, strides: I64, f: int, labels: I32, at: int) -> int:
     """Return the joint state of factor f of a group, as :func:`factor_config` does of a map."""
+    if scope.shape[1] > len(strides) + 1:
+        return span_state(scope[f, 0], scope[f, 1], scope[f, 2], scope[f, 3], labels, at)
     if scope.shape[1] > len(strides):
         if labels[at + scope[f, 1]] == 0:
             return -1

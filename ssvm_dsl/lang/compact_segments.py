@@ -1,14 +1,19 @@
 """Labels of segments whose spans are no variables: which models allow it.
 
 Every span as a variable has a state for each class, a literal for each of them, and a row of features: 250 bytes a
-span.  Where all that a model says of spans is what their class and their length score, the class of each position and
-whether a segment begins there say everything: programs have these alone, and scores of spans are one table of classes
-and lengths (:class:`ssvm_dsl.ir.Group`, kind ``"spans"``).
+span.  The class of each position and whether a segment begins there say everything: programs have these alone, where
+nothing but factors, given scores and losses looks at spans.  What these say of them is, from the cheapest on:
+
+* weights of classes, of lengths and of sums over positions: those of starts and positions, and one table of classes and
+  lengths (:class:`ssvm_dsl.ir.Group`, kind ``"spans"``);
+* all other features, and given scores: a row for each span and a score for each of its classes (kind ``"one-span"``);
+* prices of wrong spans: such a row for each true one, and a price of every beginning.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from copy import copy
+from typing import Any, TypeVar
 
 from ssvm_dsl.lang.constraints.forbidden import Forbid
 from ssvm_dsl.lang.constraints.logic import Constraint
@@ -16,11 +21,13 @@ from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features.span_features import SpanLength, SpanSum
 from ssvm_dsl.lang.forms import FULL
 from ssvm_dsl.lang.given import Given
-from ssvm_dsl.lang.inputs import Source
-from ssvm_dsl.lang.losses.label_losses import Hamming, Loss, NoLoss, ZeroOne
+from ssvm_dsl.lang.losses.cost import Cost
+from ssvm_dsl.lang.losses.label_losses import Hamming, Loss, LossSum, NoLoss, ZeroOne
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.targets import starts
 from ssvm_dsl.lang.symbols import Symbol
+
+S = TypeVar("S", Factor, Given, Cost)
 
 #: Targets of the class of a position, of successive segments, and of where segments begin.
 _TARGETS = ("each", "indicator", "at", "chain", "starts", "pairs")
@@ -29,8 +36,7 @@ _TARGETS = ("each", "indicator", "at", "chain", "starts", "pairs")
 def compact_label(symbols: tuple[Symbol, ...]) -> Label | None:
     """Return the label of segments whose spans need no variables; ``None`` where there is none.
 
-    It is the only label; factors of spans have weights of classes, of lengths (``SpanLength``) or of sums over
-    positions (``SpanSum``); and nothing else looks at spans.
+    It is the only label, and no constraint, loss of counts or shared weights look at its spans.
     """
     labels = [one for one in symbols if isinstance(one, Label)]
     if len(labels) != 1 or labels[0].segments is None:
@@ -39,50 +45,75 @@ def compact_label(symbols: tuple[Symbol, ...]) -> Label | None:
 
 
 def _allows(symbol: Symbol) -> bool:
-    """Whether a symbol says nothing of single spans."""
+    """Whether a symbol needs no span as a variable."""
     if isinstance(symbol, Constraint):
         return False
     if isinstance(symbol, Factor):
-        return not symbol.agreements and _target_allows(symbol.target, symbol.features) and _plain(symbol)
-    if isinstance(symbol, Given | Forbid):
-        return symbol.target.kind != "spans" and _target_allows(symbol.target, None)
+        return not symbol.agreements and _target_allows(symbol.target) and _plain(symbol)
+    if isinstance(symbol, Given):
+        return _target_allows(symbol.target)
+    if isinstance(symbol, Forbid):
+        return symbol.target.kind != "spans" and _target_allows(symbol.target)
     if isinstance(symbol, Loss):
-        return all(isinstance(term, Hamming | ZeroOne | NoLoss) for _, term in symbol.terms)
+        return all(isinstance(term, Hamming | ZeroOne | NoLoss | Cost) for _, term in symbol.terms)
     return True
 
 
 def _plain(factor: Factor) -> bool:
-    """Whether a factor of spans has weights of its own, of lengths one for each class."""
-    if factor.target.kind != "spans":
-        return True
-    return factor.tie is None and (factor.form == FULL or not isinstance(factor.features, SpanLength))
+    """Whether a factor of spans has weights of its own."""
+    return factor.target.kind != "spans" or factor.tie is None
 
 
-def _target_allows(target: Target, features: Source | None) -> bool:
-    if target.kind == "spans":
-        return features is None or isinstance(features, SpanLength) or type(features) is SpanSum
-    return target.kind in _TARGETS and target.order == 1
+def _target_allows(target: Target) -> bool:
+    return target.kind == "spans" or (target.kind in _TARGETS and target.order == 1)
 
 
 def compact_symbols(symbols: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
     """Return the symbols of a model with a compact label, factors of spans written as others of the same weights.
 
     Weights of sums over the positions of a segment are those of its positions; a weight of each segment is one of
-    where segments begin; those of lengths are a table of classes and lengths.
+    where segments begin; those of lengths are a table of classes and lengths.  All else is of single spans.
     """
-    return tuple(_without_spans(one) if isinstance(one, Factor) else one for one in symbols)
+    return tuple(map(_without_spans, symbols))
 
 
-def _without_spans(factor: Factor) -> Factor:
-    if factor.target.kind != "spans":
-        return factor
-    label, source = factor.target.label, factor.features
-    options: dict[str, Any] = {"form": factor.form, "nonneg": factor.nonneg}
+def _without_spans(symbol: Symbol) -> Symbol:
+    if isinstance(symbol, Loss):
+        return _loss_without_spans(symbol)
+    if not isinstance(symbol, Factor | Given) or symbol.target.kind != "spans":
+        return symbol
+    label, source = symbol.target.label, symbol.features
+    if isinstance(symbol, Given):
+        return _of_single_spans(symbol)
+    options: dict[str, Any] = {"form": symbol.form, "nonneg": symbol.nonneg}
     if source is None:
         made = Factor(starts(label), **options)
-    elif isinstance(source, SpanSum):
+    elif type(source) is SpanSum:
         made = Factor(label, features=source.source, **options)
+    elif isinstance(source, SpanLength) and symbol.form == FULL:
+        made = Factor(Target("lengths", (label,)), nonneg=symbol.nonneg)
     else:
-        made = Factor(Target("lengths", (label,)), nonneg=factor.nonneg)
-    made.__set_name__(type(made), factor.name)
+        return _of_single_spans(symbol)
+    made.__set_name__(type(made), symbol.name)
+    return made
+
+
+def _loss_without_spans(loss: Loss) -> Loss:
+    """Return a loss whose prices of wrong spans are of those that are true."""
+    if not any(isinstance(term, Cost) and term.target.kind == "spans" for _, term in loss.terms):
+        return loss
+    made = LossSum(
+        tuple(
+            (weight, _of_single_spans(term) if isinstance(term, Cost) and term.target.kind == "spans" else term)
+            for weight, term in loss.terms
+        )
+    )
+    made.__set_name__(type(made), loss.name)
+    return made
+
+
+def _of_single_spans(symbol: S) -> S:
+    """Return a factor, given scores or prices of spans that are no variables."""
+    made = copy(symbol)
+    object.__setattr__(made, "target", Target("span", symbol.target.labels))
     return made

@@ -18,6 +18,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.errors import OutOfTime, PluginError
 from ssvm_dsl.ir import (
+    SPANS,
     ConstraintGroup,
     CountTables,
     Group,
@@ -166,8 +167,8 @@ class Labellings:
             scopes, rows = group.factors(example)
             if group.of_spans:
                 if len(rows):
-                    states = self.segment_states(group)
-                    worth = np.where(states >= 0, table[rows[0]][states], 0.0).sum(axis=1)
+                    states = self.span_states(group)
+                    worth = np.where(states >= 0, table[rows, np.maximum(states, 0)], 0.0).sum(axis=1)
                     self.scores = self.scores + worth.reshape(self.shape)
                 continue
             part = np.zeros(self.shape if len(rows) else ())
@@ -215,6 +216,18 @@ class Labellings:
         table = row.reshape([self.shape[axis] for axis in axes]).transpose(np.argsort(axes))
         return table.reshape([size if axis in axes else 1 for axis, size in enumerate(self.shape)])
 
+    def span_states(self, group: Group) -> I64:
+        """Return the joint state of each factor of segments or spans in each labelling, -1 where there is none."""
+        if group.kind == SPANS:
+            return self.segment_states(group)
+        labels = np.arange(self.scores.size)[:, None] // self.strides % self.card
+        scopes, out = group.factors(self.example)[0], []
+        for label, begin, last, after in scopes.tolist():
+            whole = (labels[:, begin] == 1) & (labels[:, begin + 1 : last + 1] == 0).all(axis=1)
+            whole &= (after == begin) | (labels[:, after] == 1)
+            out.append(np.where(whole, labels[:, label], -1))
+        return np.stack(out, axis=1)
+
     def segment_states(self, group: Group) -> I64:
         """Return class times L, and length less 1, of the segment that begins at each position in each labelling.
 
@@ -231,11 +244,19 @@ class Labellings:
         return out
 
     def expected_segments(self, probabilities: F64, group: Group) -> F64:
-        """Return the expected number of segments of each class and length; ``shape (n_configs,)``."""
-        states = self.segment_states(group)
-        weights = np.broadcast_to(probabilities.ravel()[:, None], states.shape)[states >= 0]
-        found = np.bincount(states[states >= 0], weights, group.n_configs)
-        return np.asarray(found, dtype=np.float64)
+        """Return the expected number of segments of each class and length, or of each span and class.
+
+        ``shape (rows of marginals, n_configs)``.
+        """
+        if not len(group.factors(self.example)[0]):
+            return np.zeros((int(group.kind == SPANS), group.n_configs))
+        states = self.span_states(group)
+        parts = [states] if group.kind == SPANS else [states[:, f : f + 1] for f in range(states.shape[1])]
+        found = []
+        for part in parts:
+            weights = np.broadcast_to(probabilities.ravel()[:, None], part.shape)[part >= 0]
+            found.append(np.bincount(part[part >= 0], weights, group.n_configs))
+        return np.array(found, dtype=np.float64)
 
     def best(self, k: int) -> tuple[I32, F64]:
         """Return up to k feasible labellings, best first, ``shape (m, n_variables)``, and their scores."""
@@ -324,8 +345,9 @@ class _Enumerated:
             self._node_end = end
         for g, group in enumerate(of.program.groups):
             if group.of_spans:
-                out.tables[g][self._factor_end[g]] = of.expected_segments(probabilities, group)
-                self._factor_end[g] += 1
+                found, at = of.expected_segments(probabilities, group), self._factor_end[g]
+                out.tables[g][at : at + len(found)] = found
+                self._factor_end[g] += len(found)
                 continue
             for scope in group.factors(of.example)[0] + np.int32(of.first):
                 out.tables[g][self._factor_end[g]] = of.marginal(probabilities, scope)

@@ -3,16 +3,22 @@
 20 000 positions, lengths to 100 and 8 classes: a prediction, from inputs to segments, beside a loop over the same
 scores as arrays (sums of positions, a table of lengths, transitions, scores at the first position), which remembers the
 lengths that were best.  100 000 positions, lengths to 1 000 and 24 classes: a fit of one pass in a process of its own,
-and by how much it raises the peak of memory.  Seconds are CPU seconds of one thread, kernels were compiled before.
+and by how much it raises the peak of memory; and its marginals.  2 000 positions, lengths to 50 and 8 classes: log Z
+beside flash-semicrf, where ``SSVM_BENCH_SEMICRF`` names a Python that has it.  Spans with features: the same sequence
+with and without them as variables.  Seconds are CPU seconds of one thread, kernels were compiled before.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,9 +26,12 @@ from chunking_speed import peak
 from numba import njit
 from ocr_speed import CONSOLE, table
 
+from ssvm_backends.structures.segmentations.semi_markov import SemiMarkov
 from ssvm_dsl import (
+    CountLoss,
     Dim,
     Factor,
+    Feature,
     Hamming,
     Input,
     Label,
@@ -30,9 +39,11 @@ from ssvm_dsl import (
     SpanLength,
     StructuredSVM,
     chain,
+    ground,
     spans,
     starts,
 )
+from ssvm_dsl.ir import Question, Task
 
 #: Features of a position.
 WIDTH = 8
@@ -88,11 +99,10 @@ def beside_a_bare_kernel(n: int = 20_000, longest: int = 100, k: int = 8) -> Non
     """Predict one long sequence."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(n, WIDTH))
-    shapes = {"emit": (k, WIDTH), "first": (k, WIDTH), "trans": (k, k), "long": (k, longest)}
-    w = {name: rng.normal(size=shape) for name, shape in shapes.items()}
+    w = random_weights(rng, longest, k)
     svm = StructuredSVM.from_weights(model(k, longest), w)
-    sums = np.concatenate([np.zeros((1, k)), np.cumsum(x @ w["emit"].T, axis=0)])
-    given = sums, np.ascontiguousarray(w["long"].T), x @ w["first"].T, w["trans"]
+    total = np.concatenate([np.zeros((1, k)), np.cumsum(x @ w["emit"].T, axis=0)])
+    given = total, np.ascontiguousarray(w["long"].T), x @ w["first"].T, w["trans"]
     svm.predict([x]), bare(*given)
     before = peak()
     shown = table(f"{n} positions, lengths to {longest}, {k} classes", "", "CPU s")
@@ -127,11 +137,119 @@ def train(n: int = 100_000, longest: int = 1_000, k: int = 24) -> None:
     )
 
 
+def summed(model: type[Model], x: Any, w: dict[str, Any]) -> tuple[float, float, Any]:
+    """Return log Z, where a first segment has a transition from any class, CPU seconds, and the marginals."""
+    grounded = ground(model, [x])
+    blocks = {block.name: block for block in grounded.parameters.blocks}
+    weights = np.zeros(grounded.parameters.dim)
+    for name, values in w.items():
+        blocks[name].view(weights)[...] = values
+    theta, k = grounded.parameters.scores(weights), model.y.n_states
+    theta.node[:k] += np.log(np.exp(w["trans"]).sum(axis=0))
+    session = SemiMarkov().open(grounded.program, {})
+    begin = time.process_time()
+    found = session.solve(Question(theta, task=Task.MARGINALS))
+    return float(found.log_partition[0]), time.process_time() - begin, found.marginals
+
+
+def random_weights(rng: np.random.Generator, longest: int, k: int) -> dict[str, Any]:
+    """Return weights of :func:`model`."""
+    shapes = {"emit": (k, WIDTH), "first": (k, WIDTH), "trans": (k, k), "long": (k, longest)}
+    return {name: rng.normal(size=shape) for name, shape in shapes.items()}
+
+
+#: What runs in the other environment: a file of lists in, log Z and seconds out.
+SEMICRF = """
+import json, sys, time, torch
+from flash_semicrf.streaming import semi_crf_streaming_forward as forward
+torch.set_num_threads(1)
+given = {key: torch.tensor(value, dtype=torch.float64) for key, value in json.load(open(sys.argv[1])).items()}
+lengths = torch.tensor([given["start"].shape[0]])
+args = given["sums"][None], given["trans"], given["length"], lengths, given["length"].shape[0]
+begin = time.process_time()
+found = forward(*args, proj_start=given["start"][None])
+print(repr(float(found[0])), time.process_time() - begin)
+"""
+
+
+def beside_flash_semicrf(n: int = 2_000, longest: int = 50, k: int = 8) -> None:
+    """Compare log Z of one sequence with that of flash-semicrf."""
+    other = os.environ.get("SSVM_BENCH_SEMICRF")
+    if not other:
+        CONSOLE.print("flash-semicrf: skipped, SSVM_BENCH_SEMICRF names no Python that has it")
+        return
+    rng, made = np.random.default_rng(0), model(k, longest)
+    x, w = rng.normal(size=(n, WIDTH)), random_weights(rng, longest, k)
+    summed(made, x[:60], w)
+    log_z, took, _ = summed(made, x, w)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "given.json"
+        sums = np.concatenate([np.zeros((1, k)), np.cumsum(x @ w["emit"].T, axis=0)])
+        given = {"sums": sums, "trans": w["trans"], "length": w["long"].T, "start": x @ w["first"].T}
+        path.write_text(json.dumps({name: array.tolist() for name, array in given.items()}))
+        said = subprocess.run([other, "-c", SEMICRF, str(path)], check=True, capture_output=True, text=True).stdout
+    theirs, seconds = map(float, said.split())
+    CONSOLE.print(
+        f"{n} positions, lengths to {longest}, {k} classes: log Z and marginals take {took:.3f} CPU s, log Z alone by "
+        f"flash-semicrf {seconds:.1f}; it differs by {abs(log_z - theirs) / abs(theirs):.1e} of itself"
+    )
+
+
+def sums(n: int = 100_000, longest: int = 1_000, k: int = 24) -> None:
+    """Sum over the segmentations of one long sequence in this process."""
+    rng, made = np.random.default_rng(0), model(k, longest)
+    x, w = rng.normal(size=(n, WIDTH)), random_weights(rng, longest, k)
+    summed(made, x[:60], w)
+    before = peak()
+    _, took, _ = summed(made, x, w)
+    CONSOLE.print(f"log Z and marginals of such a sequence take {took:.1f} CPU s and {peak() - before:.0f} MB more")
+
+
+def look(x: Any, start: Any, end: Any) -> Any:
+    """Return four features of spans."""
+    return np.c_[x[start, 0], x[end - 1, 0], x[start, 1] * x[end - 1, 1], np.log(end - start)]
+
+
+def with_features(n: int, longest: int, k: int, compact: bool) -> None:
+    """Predict a sequence whose spans have features in this process."""
+
+    class Looked(Model):
+        T = Dim()
+        x = Input(T, WIDTH)
+        y = Label(T, k, segments=longest)
+        emit = Factor(y, features=x)
+        trans = Factor(chain(y))
+        long = Factor(spans(y), features=Feature(look, spans(y), width=4))
+        loss = Hamming(y) if compact else CountLoss(spans(y), "f1")
+
+    rng = np.random.default_rng(0)
+    w = {"emit": rng.normal(size=(k, WIDTH)), "trans": rng.normal(size=(k, k)), "long": rng.normal(size=(k, 4))}
+    svm, x = StructuredSVM.from_weights(Looked, w), rng.normal(size=(n, WIDTH))
+    svm.predict([x[:60]])
+    before, begin = peak(), time.process_time()
+    svm.predict([x])
+    CONSOLE.print(
+        f"{n} positions, lengths to {longest}, {k} classes, 4 features a span, {'no ' if compact else ''}variables: "
+        f"{time.process_time() - begin:.2f} CPU s and {peak() - before:.0f} MB more"
+    )
+
+
+#: What runs in a process of its own, by the first argument.
+PARTS: dict[str, Callable[[], None]] = {
+    "train": train,
+    "sums": sums,
+    "features": lambda: with_features(5_000, 50, 8, compact=True),
+    "variables": lambda: with_features(5_000, 50, 8, compact=False),
+}
+
+
 def main() -> None:
-    """Print both."""
+    """Print all."""
     beside_a_bare_kernel()
-    subprocess.run([sys.executable, __file__, "train"], check=True)
+    beside_flash_semicrf()
+    for part in PARTS:
+        subprocess.run([sys.executable, __file__, part], check=True)
 
 
 if __name__ == "__main__":
-    train() if sys.argv[1:] else main()
+    PARTS[sys.argv[1]]() if sys.argv[1:] else main()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 
 from ssvm_constraints.segment_begins import SegmentBeginsKind
 from ssvm_constraints.segment_problem import compact_problem
 from ssvm_dsl import (
+    Cost,
     CountLoss,
     Dim,
     Factor,
+    Feature,
     Forbid,
     Given,
     Hamming,
@@ -28,6 +32,7 @@ from ssvm_dsl import (
     spans,
     starts,
 )
+from ssvm_dsl.errors import DataError
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import SPANS, ConstraintGroup, Need, Question, Task, Theta, score_labels
@@ -57,6 +62,32 @@ class WithSpans(Compact):
     """The same scores; its loss asks for spans as variables."""
 
     loss = CountLoss(spans(Compact.y), "f1", outside="O")
+
+
+def ends(x, start, end):
+    return np.c_[x[start], x[end - 1]]
+
+
+class Rows(Model):
+    """Spans have features, given scores and prices."""
+
+    T = Dim()
+    x = Input(T, 2)
+    y = Label(T, CLASSES, segments=4)
+    emit = Factor(y, features=x)
+    trans = Factor(chain(y))
+    mean = Factor(spans(y), features=SpanMean(x, spans(y)))
+    both = Factor(spans(y), features=[SpanLength(spans(y)), Feature(ends, spans(y), width=4)])
+    given = Given(spans(y), scores=[0.3, -0.2, 0.7])
+    no = Forbid(chain(y), [("PER", "PER")])
+    loss = Hamming(y) + 0.5 * Cost(spans(y), "wrong")
+
+
+@contextmanager
+def spans_as_variables():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Declaration, "lowered", property(lambda self: self))
+        yield
 
 
 def segments(rng, n):
@@ -111,9 +142,12 @@ def test_answers_are_those_of_brute_force(seed):
             np.testing.assert_allclose(one, other, atol=1e-9)
 
 
-def test_spans_are_no_variables_and_scores_are_the_same():
+@pytest.mark.parametrize("model", [Compact, Rows])
+def test_spans_are_no_variables_and_scores_are_the_same(model):
     X, Y = data(0)
-    compact, explicit = ground(Compact, X, Y), ground(WithSpans, X, Y)
+    compact = ground(model, X, Y)
+    with spans_as_variables():
+        explicit = ground(model, X, Y)
     assert compact.program.n_variables == 2 * sum(map(len, X))
     assert explicit.program.n_variables == 6 * sum(map(len, X))
     assert [(one.name, one.shape) for one in compact.parameters.blocks] == [
@@ -124,7 +158,8 @@ def test_spans_are_no_variables_and_scores_are_the_same():
     for grounded in (compact, explicit):
         theta = grounded.parameters.scores(w)
         of_truth = score_labels(grounded.program, theta, grounded.truth)
-        np.testing.assert_allclose(grounded.parameters.dot(w, grounded.truth), of_truth, atol=1e-9)
+        given = score_labels(grounded.program, grounded.parameters.scores(np.zeros(len(w))), grounded.truth)
+        np.testing.assert_allclose(grounded.parameters.dot(w, grounded.truth), of_truth - given, atol=1e-9)
         best, ranked, sums = solved(
             grounded.program, "semi-markov", Question(theta), Question(theta, task=Task.KBEST, k=3),
             Question(theta, task=Task.MARGINALS),
@@ -134,8 +169,17 @@ def test_spans_are_no_variables_and_scores_are_the_same():
         add_marginals(grounded.program, sums.marginals, np.ones(len(X)), ids, mu.node, mu.tables)
         gradient = grounded.parameters.adjoint(mu)
         planes = grounded.parameters.accumulate(grounded.truth, np.ones(len(X)), np.zeros(len(w)))
-        answers = grounded.layout.decode(best.labels)
-        found.append((of_truth, best.score, ranked.score, sums.log_partition, gradient, planes, answers))
+        answers, loss, priced = grounded.layout.decode(best.labels), grounded.loss, grounded.parameters
+        priced = priced.with_groups([one.group for one in loss.factors])
+        augmented = priced.scores(w)
+        loss.augment(priced.program, augmented, ids)
+        augmented.const[:] += loss.const
+        (worst,) = solved(priced.program, "semi-markov", Question(augmented))
+        losses = loss.value(grounded.program, grounded.truth), loss.value(grounded.program, best.labels)
+        assert (losses[0] == 0).all()
+        found.append(
+            (of_truth, best.score, ranked.score, sums.log_partition, gradient, planes, *losses, worst.score, answers)
+        )
     *numbers, mine = found[0]
     *others, theirs = found[1]
     for one, other in zip(numbers, others):
@@ -163,18 +207,19 @@ def test_marginals_are_the_slope_of_log_z():
 
 
 @pytest.mark.parametrize(
-    ("risk", "trainer"),
+    ("risk", "trainer", "model"),
     [
-        ("margin", "bcfw"), ("margin", "one-slack"), ("margin", "n-slack"), ("slack", "one-slack"), ("log", "lbfgs"),
-        ("softmax-margin", "lbfgs"), ("perceptron", "perceptron"),
+        ("margin", "bcfw", Compact), ("margin", "bcfw", Rows), ("margin", "one-slack", Rows),
+        ("margin", "n-slack", Compact), ("slack", "one-slack", Compact), ("log", "lbfgs", Rows),
+        ("softmax-margin", "lbfgs", Compact), ("softmax-margin", "lbfgs", Rows), ("perceptron", "perceptron", Rows),
     ],
 )  # fmt: skip
-def test_fits_are_those_of_spans_as_variables(risk, trainer, monkeypatch):
+def test_fits_are_those_of_spans_as_variables(risk, trainer, model):
     X, Y = data(5)
     made = {"C": 1.0, "risk": risk, "trainer": trainer, "tol": 1e-3, "max_passes": 60, "random_state": 0}
-    compact = StructuredSVM(Compact, **made).fit(X, Y)
-    monkeypatch.setattr(Declaration, "lowered", property(lambda self: self))
-    explicit = StructuredSVM(Compact, **made).fit(X, Y)
+    compact = StructuredSVM(model, **made).fit(X, Y)
+    with spans_as_variables():
+        explicit = StructuredSVM(model, **made).fit(X, Y)
     both = [one.report_ for one in (compact, explicit)]
     scale = 1.0 + abs(both[1].primal)
     assert both[0].primal == pytest.approx(both[1].primal, abs=2e-3 * scale)
@@ -195,8 +240,9 @@ def test_what_needs_spans_has_them():
 
     assert compact()
     assert compact(long=lambda x, y: Factor(spans(y), features=SpanLength(spans(y))))
-    assert not compact(mean=lambda x, y: Factor(spans(y), features=SpanMean(x, spans(y))))
-    assert not compact(given=lambda x, y: Given(spans(y), scores=[0.0, 1.0]))
+    assert compact(mean=lambda x, y: Factor(spans(y), features=SpanMean(x, spans(y))))
+    assert compact(given=lambda x, y: Given(spans(y), scores=[0.0, 1.0]))
+    assert compact(loss=lambda x, y: Cost(spans(y), "wrong"))
     assert not compact(loss=lambda x, y: CountLoss(spans(y), "f1"))
     assert not compact(other=lambda x, y: Label(2))
 
@@ -244,6 +290,16 @@ def plan_refusals(program, need, backend):
     with pytest.raises(Exception) as error:
         plan_program(program, need, backend)
     return error.value
+
+
+def test_labels_whose_spans_are_ruled_out_are_refused():
+    class Named(Rows):
+        given = Given(spans(Rows.y), scores=[-np.inf, 0.0, 0.0])
+
+    X = [np.zeros((4, 2))]
+    assert ground(Named, X, [[(0, 2, "PER"), (2, 4, "LOC")]]).declaration.compact
+    with pytest.raises(DataError, match="rule out"):
+        ground(Named, X, [[(0, 3, "O"), (3, 4, "LOC")]])
 
 
 def test_memory_is_estimated_without_spans():

@@ -101,24 +101,34 @@ def segmented(seed, sizes):
 
 
 @pytest.mark.parametrize("steps", [1, 50, 400])
-def test_segmentations_row_by_row_are_those_in_one_go(monkeypatch, steps):
+def test_segmentations_in_parts_are_those_in_one_go(monkeypatch, steps):
     session, theta = segmented(0, (1, 30, 2, 17))
-    whole = session.solve(Question(theta))
+    tasks = {"task": Task.MAP}, {"task": Task.KBEST, "k": 3}, {"task": Task.MARGINALS}
+    whole = [session.solve(Question(theta, **one)) for one in tasks]
     monkeypatch.setattr(semi_markov, "STEPS", steps)
-    slices = session.solve(Question(theta, limits=Limits(time=LONG)))
-    np.testing.assert_array_equal(slices.labels, whole.labels)
-    np.testing.assert_array_equal(slices.score, whole.score)
+    for one, right in zip(tasks, whole):
+        parts = session.solve(Question(theta, **one))
+        np.testing.assert_array_equal(parts.labels, right.labels)
+        np.testing.assert_array_equal(parts.score, right.score)
+        if one["task"] is Task.MARGINALS:
+            np.testing.assert_array_equal(parts.log_partition, right.log_partition)
+            np.testing.assert_array_equal(parts.marginals.node, right.marginals.node)
     node = np.where(np.arange(len(theta.node)) == 0, -np.inf, theta.node)
     node[1] = -np.inf  # of the first variable no class is left
-    none = Question(Theta(node, theta.pool, theta.tables, theta.const), limits=Limits(time=LONG))
-    assert (session.solve(none).score > -np.inf).tolist() == [False, True, True, True]
+    none = Theta(node, theta.pool, theta.tables, theta.const)
+    for one in tasks:
+        found = session.solve(Question(none, **one))
+        worth = found.log_partition if one["task"] is Task.MARGINALS else found.score.reshape(-1, 4)[0]
+        assert (worth > -np.inf).tolist() == [False, True, True, True]
 
 
-def test_a_long_segmentation_looks_at_the_clock(monkeypatch):
+@pytest.mark.parametrize("task", [Task.MAP, Task.KBEST, Task.MARGINALS])
+def test_a_long_segmentation_looks_at_the_clock(monkeypatch, task):
     monkeypatch.setattr(semi_markov, "STEPS", 40)
     session, theta = segmented(0, (3, 400))
     for time in (0.02, 0.1):
         with ticking() as clock:
-            found = session.solve(Question(theta, limits=Limits(time=time)))
+            k = 2 if task is Task.KBEST else 1
+            found = session.solve(Question(theta, limits=Limits(time=time), task=task, k=k))
         assert found.stop.tolist() == [Stop.FINISHED, Stop.TIME]
         assert clock.looks < 1000 * time + 10

@@ -17,13 +17,12 @@ from ssvm_backends.graphs.recursions import (
     begin,
     extend,
     join,
-    join_rows,
     list_rows,
     no_lists,
     take,
     turn,
 )
-from ssvm_dsl.kernels import njit
+from ssvm_dsl.kernels import exp_all, njit
 
 
 @njit
@@ -102,28 +101,24 @@ def test_trees_of_a_new_structure_are_those_of_brute_force(n, scale):
 
 
 @pytest.mark.parametrize("each", [0, 1])
-def test_rows_of_items_agree_with_their_definition(each):
-    """``value[out + j] = plus over k: value[of + k of_step + j of_each] + scores[at + k at_step + j]``."""
+def test_lists_of_rows_agree_with_their_definition(each):
+    """The best of ``value[of + k of_step + j of_each] + scores[at + k at_step + j]`` over ways and entries of lists."""
     rng, n, width, out = np.random.default_rng(each), 4, 3, 12
     ways = Ways(n, width, 9 if each else 1, -3 if each else 1, each, 2, 3)
     scores, value = rng.normal(size=20), rng.normal(size=15)
     terms = np.array(
         [[value[ways.of + k * ways.of_step + j * each] + scores[2 + 3 * k + j] for k in range(n)] for j in range(width)]
     )
-    items = Items(value, np.zeros(15), np.zeros(4), np.zeros(0, np.int64))
-    join_rows(BEST, items, out, ways, scores, scores)
-    np.testing.assert_allclose(value[out:], terms.max(axis=1))
-    join_rows(SUM, items, out, ways, scores, scores)
-    np.testing.assert_allclose(value[out:], np.log(np.exp(terms).sum(axis=1)))
-    items.outer[out:], shares = rng.random(width), np.zeros(20)
-    join_rows(SHARE, items, out, ways, scores, shares)
-    expected = items.outer[out:, None] * np.exp(terms - value[out:, None])
-    np.testing.assert_allclose([[shares[2 + 3 * k + j] for k in range(n)] for j in range(width)], expected)
-    assert items.outer[:out].sum() == pytest.approx(items.outer[out:].sum())
-
     lists = no_lists(15, 3)
     lists.value[:out, 0] = value[:out]
     lists.value[:out, 1] = value[:out] - 0.3
     list_rows(lists, out, ways, scores)
     both = np.concatenate([terms, terms - 0.3], axis=1)
     np.testing.assert_allclose(lists.value[out:], -np.sort(-both, axis=1)[:, :3])
+
+
+def test_exponentials_of_many_numbers_are_those_of_the_library():
+    given = np.concatenate([np.linspace(-707.0, 2.0, 4001), [-np.inf, -1e300, -708.5, 0.0, -1e-300]])
+    found = given.copy()
+    exp_all(found, len(found))
+    np.testing.assert_allclose(found, np.where(given > -708.0, np.exp(given), 0.0), rtol=1e-15)

@@ -176,7 +176,8 @@ def online_steps(
 def left_out(fixed: Fixed, i: int, labels: I32, truth: I32) -> float:
     """Return the loss of a labelling of example i that an oracle which predicts has not seen; it is 0 at the truth."""
     tables, lo = fixed.tables, fixed.var_ptr[i]
-    loss = tables_score(tables, tables.ptr[2 * i + 1], tables.ptr[2 * i + 2], labels)
+    first, last = tables.ptr[2 * i + 1], tables.ptr[2 * i + 2]
+    loss = tables_score(tables, first, last, labels) - tables_score(tables, first, last, truth)
     for v in range(len(truth)):
         first = fixed.state_ptr[lo + v]
         loss += fixed.node_loss[first + labels[v]] - fixed.node_loss[first + truth[v]]

@@ -92,7 +92,7 @@ def collect_parts(fixed: Fixed, i: int, labels: I32, at: int, n: int, parts: Par
         begin, end = factors_of(maps, m, i)
         for f in range(begin, end):
             differs = False
-            if arity == 1:
+            if arity == 1 and not desc[m, SPANS]:
                 true, v = np.int64(truth[lo + ints[scope + f]]), at + ints[scope + f]
                 for k in range(n):
                     joint[k] = labels[v + k * size]

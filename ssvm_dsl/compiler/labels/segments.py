@@ -63,7 +63,7 @@ def span_ends(sizes: I64, longest: int) -> tuple[I64, I64, I64]:
     return start, start + runs(np.ones(len(choices), dtype=np.int64), choices), pointers(n_spans(sizes, longest))
 
 
-def read_segments(label: Label, values: Sequence[Any], sizes: I64) -> Segments:
+def read_segments(label: Label, values: Sequence[Any], sizes: I64, spans: bool = True) -> Segments:
     """Return the states that segmentations are.
 
     Parameters
@@ -76,6 +76,8 @@ def read_segments(label: Label, values: Sequence[Any], sizes: I64) -> Segments:
         class is: some segments from its start to its end.
     sizes : ndarray of int64, shape (n,)
         Positions of each example.
+    spans : bool
+        Whether spans are variables; without them there are no states of them.
 
     Raises
     ------
@@ -85,8 +87,8 @@ def read_segments(label: Label, values: Sequence[Any], sizes: I64) -> Segments:
     longest, first = label.segments or 1, pointers(sizes)[:-1]
     total = int(sizes.sum())
     out = Segments(
-        np.zeros(total, np.int32), np.zeros(total, np.int32), np.zeros(total * longest, np.int32),
-        np.zeros(total, dtype=bool), np.zeros(total, dtype=bool), np.zeros(total * longest, dtype=bool),
+        np.zeros(total, np.int32), np.zeros(total, np.int32), np.zeros(total * longest * spans, np.int32),
+        np.zeros(total, dtype=bool), np.zeros(total, dtype=bool), np.zeros(total * longest * spans, dtype=bool),
     )  # fmt: skip
     classes = _plain_classes(label, values, sizes)
     if classes is not None and _write_runs(classes, first, longest, out):
@@ -98,8 +100,9 @@ def read_segments(label: Label, values: Sequence[Any], sizes: I64) -> Segments:
             if name is None:
                 out.hidden_classes[lo:hi] = True
                 out.hidden_begins[lo + 1 : hi] = True
-                within = np.arange(longest) < np.arange(hi - lo, 0, -1)[:, None]
-                out.hidden_spans.reshape(-1, longest)[lo:hi] = within
+                if spans:
+                    within = np.arange(longest) < np.arange(hi - lo, 0, -1)[:, None]
+                    out.hidden_spans.reshape(-1, longest)[lo:hi] = within
                 continue
             if end - start > longest:
                 expected = f"segments of at most {longest} positions (segments={longest})"
@@ -112,7 +115,8 @@ def read_segments(label: Label, values: Sequence[Any], sizes: I64) -> Segments:
                 expected = f"one of the classes {show(known)}"
                 raise DataError(f"label '{label.name}'", example=i, expected=expected, found=show((start, end, name)))
             out.classes[lo:hi] = state
-            out.spans[lo * longest + end - start - 1] = state + 1
+            if spans:
+                out.spans[lo * longest + end - start - 1] = state + 1
     return out
 
 
@@ -138,7 +142,8 @@ def _write_runs(classes: I32, first: I64, longest: int, out: Segments) -> bool:
     if length.max(initial=0) > longest:
         return False
     out.classes[:], out.begins[:] = classes, begins
-    out.spans[start * longest + length - 1] = classes[start] + 1
+    if len(out.spans):
+        out.spans[start * longest + length - 1] = classes[start] + 1
     return True
 
 
@@ -216,7 +221,7 @@ def segments_of(label: Label, classes: NDArray[Any], begins: I32, sizes: I64) ->
     """
     out = []
     for lo, hi in pairwise(pointers(sizes).tolist()):
-        starts = np.flatnonzero(begins[lo:hi]).tolist()
-        names = classes[lo:hi].tolist()
-        out.append([(start, end, names[start]) for start, end in pairwise([*starts, hi - lo])])
+        at = np.flatnonzero(begins[lo:hi])
+        starts, names = at.tolist(), classes[lo:hi][at].tolist()
+        out.append(list(zip(starts, [*starts[1:], hi - lo], names, strict=False)))  # no segment: one end too many
     return out

@@ -11,8 +11,8 @@ from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
 from ssvm_dsl.ir.loss import LossFactors
-from ssvm_dsl.ir.program import Group
-from ssvm_dsl.ir.ragged import owners, pointers
+from ssvm_dsl.ir.program import ONE_SPAN, Group
+from ssvm_dsl.ir.ragged import owners, pointers, runs
 from ssvm_dsl.lang.losses.cost import Cost
 from ssvm_dsl.lang.losses.label_losses import Loss
 
@@ -41,6 +41,8 @@ def loss_factors(
     weights : mapping of str to ndarray
         Weights of factors by the input they come from: :func:`~ssvm_dsl.compiler.losses.loss.node_weights`.
     """
+    if term.target.kind == "span":
+        return _true_spans(term, weight, layout, truth)
     scopes = ground_scopes(term.target, layout, examples)
     if ignored is not None:
         scopes = scopes.without(ignored, layout.var_ptr)
@@ -66,10 +68,29 @@ def priced_groups(loss: Loss, layout: Layout, examples: Examples) -> tuple[LossF
     found = []
     for weight, term in loss.terms:
         if isinstance(term, Cost) and term.of_factors:
+            if term.target.kind == "span":
+                found.append(_true_spans(term, weight, layout, np.zeros(len(layout.card), dtype=np.int32)))
+                continue
             group = _group(term, ground_scopes(term.target, layout, examples))
             nothing = np.zeros(group.n_factors, dtype=np.int32)
             found.append(LossFactors(group, weight * term.prices(), nothing, np.ones(group.n_factors)))
     return tuple(found)
+
+
+def _true_spans(term: Cost, weight: float, layout: Layout, truth: I32) -> LossFactors:
+    """Return a factor for each segment of the truth."""
+    label, sizes = term.label, layout.count(term.label)
+    classes, begins = (runs(layout.start(one), sizes) for one in (label, label.begins))
+    first = np.flatnonzero(truth[begins] == 1)
+    owner = np.repeat(np.arange(layout.n), sizes)[first]
+    last = np.append(first[1:], len(begins))
+    last = np.minimum(last, np.cumsum(sizes)[owner]) - 1  # of the segment
+    after = np.where(last + 1 < np.cumsum(sizes)[owner], last + 1, first)
+    columns = classes[first], begins[first], begins[last], begins[np.minimum(after, len(begins) - 1)]
+    scope, n = np.stack(columns, axis=1).astype(np.int32), len(first)
+    ptr, own = pointers(np.bincount(owner, minlength=layout.n)), np.arange(n, dtype=np.int32)
+    group = Group.of(f"loss of {term.target!r}", term.target.cards, scope, ptr, own, n, layout.var_ptr, ONE_SPAN)
+    return LossFactors(group, term.prices(), truth[classes[first]], np.full(n, weight))
 
 
 def _group(term: Cost, scopes: Scopes) -> Group:

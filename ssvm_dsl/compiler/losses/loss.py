@@ -69,6 +69,8 @@ def build_loss(
         if isinstance(term, Cost) and term.of_factors:
             with np.errstate(over="ignore", invalid="ignore"):
                 factors.append(loss_factors(term, weight, layout, examples, truth, ignored, weights or {}))
+                if term.target.kind == "span":
+                    _count_segments(term, weight, layout, truth, node, const)
             continue
         assert isinstance(term, LabelLoss)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -79,6 +81,17 @@ def build_loss(
         hint = "prices, node weights and the weight of the loss are multiplied"
         raise DataError("loss", expected="finite prices", found="prices beyond the largest float", hint=hint)
     return LossTerm(truth, node, const, kind_of(loss), tables=tables, factors=tuple(factors))
+
+
+def _count_segments(term: Cost, weight: float, layout: Layout, truth: I32, node: F64, const: F64) -> None:
+    """Price each segment of truth and answer, counted from the truth; those in both are priced below zero, by factors.
+
+    All together is nothing at the truth, and nothing of it is in prices of states.
+    """
+    variables = np.arange(len(layout.card))[layout.variables(term.label.begins)]
+    true = truth[variables]
+    node[pointers(layout.card)[variables] + 1 - true] += weight * (1 - 2 * true)
+    const += 2 * weight * np.bincount(owners(layout.var_ptr)[variables], true, layout.n)
 
 
 def node_weights(loss: Loss, examples: Examples, first: int = 0) -> dict[str, F64]:

@@ -8,7 +8,7 @@ from ssvm_dsl.array_types import I64, Bools
 from ssvm_dsl.inference.verification.form import Fault
 from ssvm_dsl.ir.analysis.tolerance import Terms
 from ssvm_dsl.ir.need import Caps, Guarantee, Task
-from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.program import ONE_SPAN, Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members, pointers
 from ssvm_dsl.ir.solution import Marginals, Primal, Solution, Stop
@@ -95,6 +95,10 @@ def _wrong_factor(
 ) -> str:
     """Look at the tables of factors: not negative, and their sums are the marginals of the variables at ``place``."""
     for group, whole in zip(program.groups, marginals.tables, strict=True):
+        if group.kind == ONE_SPAN:
+            if not (whole >= -atol).all() or not (whole.sum(axis=1) <= 1.0 + atol).all():
+                return f"what '{group.name}' says of spans are no probabilities"
+            continue
         if group.of_spans:  # a row for each example: the segments of each class and length
             expected, n = whole.reshape(-1, *group.cards)[there], group.shapes.counts[ids][there]
             covered = expected.sum(axis=1) @ np.arange(1, group.cards[1] + 1)

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ssvm_dsl.array_types import I64
+from ssvm_dsl.array_types import I64, Bools
 from ssvm_dsl.ir.constraints import ConstraintGroup
-from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.program import ONE_SPAN, Program
 from ssvm_dsl.ir.ragged import runs
 from ssvm_dsl.ir.shapes import first_of_each
 
@@ -27,8 +27,8 @@ from ssvm_dsl.ir.shapes import first_of_each
 SEGMENTATION, BEGINS = KINDS = ("segmentation", "segment-begins")
 
 #: What a factor may join: classes of two neighbours; these, and whether a segment begins at the second; the class of a
-#: position, and whether a segment begins there; or it scores a segment by class and length.
-NEIGHBOURS, SUCCESSIVE, STARTS, LENGTHS = 0, 1, 2, 3
+#: position, and whether a segment begins there; or it scores a segment by class and length; or one span by its class.
+NEIGHBOURS, SUCCESSIVE, STARTS, LENGTHS, SPAN = 0, 1, 2, 3, 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +117,7 @@ def _literals(n: int, k: int, longest: int) -> tuple[I64, ...]:
 
 
 def segment_links(program: Program, groups: list[tuple[ConstraintGroup, SegmentVariables]]) -> list[I64] | None:
-    """Return what the factors of each group of a program join: for those of its shapes (kind, second position).
+    """Return what the factors of each group of a program join: for those of its shapes (kind, last position, size).
 
     Parameters
     ----------
@@ -127,9 +127,10 @@ def segment_links(program: Program, groups: list[tuple[ConstraintGroup, SegmentV
 
     Returns
     -------
-    list of ndarray of int64, shape (m, 2)
-        For each group of factors: one of ``NEIGHBOURS``, ``SUCCESSIVE``, ``STARTS``, and the variable of the class of
-        the (second) position; ``None`` where a factor joins anything else.
+    list of ndarray of int64, shape (m, 3)
+        For each group of factors: one of ``NEIGHBOURS``, ``SUCCESSIVE``, ``STARTS``, ``LENGTHS``, ``SPAN``; the
+        variable of the class of the (second, last) position; and of spans how many positions they have, else 0.
+        ``None`` where a factor joins anything else.
     """
     runs_of = [np.zeros((0, 4), dtype=np.int64)]  # example, n, first class variable, first begin variable
     runs_of += [np.column_stack([group.example_of, at.n, at.first[:, :2]]) for group, at in groups]
@@ -137,8 +138,9 @@ def segment_links(program: Program, groups: list[tuple[ConstraintGroup, SegmentV
     out = []
     for group in program.groups:
         shapes = group.shapes
-        links = np.zeros((len(shapes.scope), 2), dtype=np.int64)
-        kind = LENGTHS if group.of_spans else {2: NEIGHBOURS, 3: SUCCESSIVE}.get(group.arity)
+        links = np.zeros((len(shapes.scope), 3), dtype=np.int64)
+        whole = SPAN if group.kind == ONE_SPAN else LENGTHS
+        kind = whole if group.of_spans else {2: NEIGHBOURS, 3: SUCCESSIVE}.get(group.arity)
         if kind is None:
             return None
         keys = np.column_stack([shapes.of[table[:, 0]], table[:, 1:]])
@@ -162,26 +164,36 @@ def segment_links(program: Program, groups: list[tuple[ConstraintGroup, SegmentV
 
 def _joined(scope: I64, divided: I64, kind: int) -> I64 | None:
     """Return the links of the factors of one shape; ``divided`` are (n, first class variable, first begin variable)."""
-    out = np.full((len(scope), 2), -1, dtype=np.int64)
+    out = np.full((len(scope), 3), -1, dtype=np.int64)
     for n, label, begin in divided.tolist():
         if kind == LENGTHS:
             at = scope[:, 0] - label
             mine = (at >= 0) & (at < n) & (scope[:, 1] == begin + at)
             mine &= scope[:, 2] == begin + np.minimum(at + 1, n - 1)
-            out[mine] = np.column_stack([np.full(len(at), kind), scope[:, 0]])[mine]
+            _link(out, mine, kind, scope[:, 0])
             if mine.sum() != n:
                 return None
+            continue
+        if kind == SPAN:
+            start, last = scope[:, 0] - label, scope[:, 2] - begin
+            mine = (start >= 0) & (start <= last) & (last < n) & (scope[:, 1] == begin + start)
+            mine &= scope[:, 3] == begin + np.where(last + 1 < n, last + 1, start)
+            _link(out, mine, kind, label + last, last - start + 1)
             continue
         at = scope[:, 1] - label
         second = (scope[:, 0] == scope[:, 1] - 1) & (at >= 1) & (at < n)
         if kind == SUCCESSIVE:
             second &= scope[:, 2] == begin + at
-        out[second] = np.column_stack([np.full(len(at), kind), scope[:, 1]])[second]
+        _link(out, second, kind, scope[:, 1])
         if kind == NEIGHBOURS:
             at = scope[:, 0] - label
-            first = (at >= 0) & (at < n) & (scope[:, 1] == begin + at)
-            out[first] = np.column_stack([np.full(len(at), STARTS), scope[:, 0]])[first]
+            _link(out, (at >= 0) & (at < n) & (scope[:, 1] == begin + at), STARTS, scope[:, 0])
     return None if (out < 0).any() else out
+
+
+def _link(out: I64, mine: Bools, kind: int, variable: I64, size: I64 | int = 0) -> None:
+    """Write the links of some factors of a kind."""
+    out[mine] = np.column_stack(np.broadcast_arrays(kind, variable, size))[mine]
 
 
 def are_segmented(program: Program) -> bool:

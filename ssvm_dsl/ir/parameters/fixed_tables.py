@@ -78,18 +78,26 @@ def _joined(parts: list[_Part], program: Program, loss: LossTerm) -> FixedTables
     slots, scales, values, scores = [np.zeros((0, 2), np.int64)], [np.zeros(0)], [np.zeros(0)], [np.zeros(0)]
     n_slots = n_values = 0
     for part in parts:
-        owner, variables, arity = owners(part.group.shapes.ptr), part.group.shapes.variables(), part.group.arity
+        owner, variables = owners(part.group.shapes.ptr), part.group.shapes.variables()
+        arity = variables.shape[1]
         offset = n_values + part.row.astype(np.int64) * part.group.n_configs
         first = n_slots + np.arange(len(owner)) * arity
-        columns = part.place, offset, np.full(len(owner), part.size), first, np.full(len(owner), arity)
-        strides = np.broadcast_to(part.group.strides, variables.shape)
+        columns = (
+            part.place,
+            offset,
+            np.full(len(owner), part.size),
+            first,
+            np.full(len(owner), -arity if part.group.of_spans else arity),
+        )
+        strides = np.broadcast_to(1 if part.group.of_spans else part.group.strides, variables.shape)
         keys.append(2 * owner + (not part.pooled))
         rows.append(np.column_stack(columns))
         slots.append(np.stack([variables - program.var_ptr[owner][:, None], strides], axis=2).reshape(-1, 2))
         scales.append(part.scale)
         values.append(np.ravel(part.values))
-        config = loss.truth[variables].astype(np.int64) @ part.group.strides
-        scores.append(part.scale * np.ravel(part.values)[offset - n_values + config])
+        config = part.group.joint_states(variables, loss.truth)
+        found = np.ravel(part.values)[offset - n_values + np.maximum(config, 0)]
+        scores.append(part.scale * np.where(config >= 0, found, 0.0))
         n_slots, n_values = n_slots + variables.size, n_values + part.values.size
     key = np.concatenate(keys)
     order = np.argsort(key, kind="stable")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.ir.features import FeatureMap, ObservedPairs, SparseRows
 from ssvm_dsl.ir.parameters.constants import Constants
-from ssvm_dsl.ir.program import Group
+from ssvm_dsl.ir.program import ONE_SPAN, SPANS, Group
 from ssvm_dsl.ir.ragged import owners, pointers
 from ssvm_dsl.kernels.flat import COLUMNS, CSR_INDICES, DENSE, NO_FEATURES, OBSERVED, SPARSE, WORD, FlatMaps
 
@@ -55,7 +55,10 @@ def flatten(maps: Sequence[FeatureMap], groups: Sequence[Group], constants: Cons
         group = None if fmap.group < 0 else groups[fmap.group]
         table, pool = (-1, -1) if group is None else (ints.add(group.rows), int(starts[fmap.group]))
         bases = [longs.add(fmap.row_bases), longs.add(None if group is None else group.table_base)]
-        rest = values.add(shared.get(fmap.group)), int(group is not None and group.of_spans)
+        rest = (
+            values.add(shared.get(fmap.group)),
+            0 if group is None else (group.kind == SPANS) + 2 * (group.kind == ONE_SPAN),
+        )
         desc[m] = [*row, table, pool, ints.add(fmap.shapes.of), *bases, longs.add(fmap.shapes.numbers), *rest]
     flat = FlatMaps(desc, ints.array(), longs.array(), features.array(), values.array())
     _share_columns(maps, flat)

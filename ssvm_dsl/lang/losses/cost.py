@@ -107,14 +107,18 @@ class Cost(WeighedLoss):
 
     @property
     def of_factors(self) -> bool:
-        """Whether it prices joint states of several variables."""
-        return self.target.arity > 1
+        """Whether it prices joint states of several variables, or spans that are none."""
+        return self.target.arity > 1 or self.target.kind == "span"
 
     def prices(self) -> F64:
         """Return the price of each joint state (column) by the true one (row), in C order; ``shape (n, n)``.
 
-        The first state of spans is "no segment": a segment of a wrong class is one that is missed and one too many.
+        The first state of spans is "no segment": a segment of a wrong class is one that is missed and one too many.  Of
+        spans that are no variables these are the prices of the true ones: that they are missed, and that there is one
+        too many, is taken back from where all segments of truth and answer are counted.
         """
+        if self.target.kind == "span":
+            return -2.0 * np.eye(self.target.cards[0])
         if self.target.kind == "spans" or isinstance(self.label, PhrasesOf):
             segment = np.arange(self.target.table_cards[0]) > 0
             return (1.0 - np.eye(len(segment))) * (1.0 + np.outer(segment, segment))

@@ -352,8 +352,8 @@ class Target(TargetExtent):
     kind : str
         ``"each"``, ``"indicator"``, ``"at"``, ``"chain"``, ``"pairs"``, ``"grid"``, ``"complete"``, ``"along"``,
         ``"cliques"``, ``"cross"``, ``"spans"`` or ``"starts"``; of the compiler ``"agreement"`` and ``"members"``,
-        the auxiliary variables of other factors alone and with each of their variables, and ``"lengths"``, segments by
-        class and length where spans are no variables.
+        the auxiliary variables of other factors alone and with each of their variables, and ``"lengths"`` and
+        ``"span"``, segments by class and length, and single spans, where these are no variables.
     labels : tuple of Label
         The label arrays joined (two for ``"cross"`` and ``"members"``, one otherwise, or of ``"along"`` one for each
         end of an edge); with auxiliary variables their own and that of the factors they belong to.
@@ -409,7 +409,7 @@ class Target(TargetExtent):
     @property
     def arity(self) -> int:
         """Number of variables in one factor."""
-        if self.kind in ("each", "indicator", "at", "agreement", "spans", "starts"):
+        if self.kind in ("each", "indicator", "at", "agreement", "spans", "span", "starts"):
             return 1
         if self.kind == "chain":
             return self.order + 1

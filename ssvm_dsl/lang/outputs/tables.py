@@ -29,6 +29,11 @@ def table_states(target: Target) -> range:
     return range(1, 2 * n, 2) if target.where_segments_begin else range(n)
 
 
+def of_tables(target: Target) -> bool:
+    """Return whether factors of a target have tables, and not scores of states."""
+    return len(target.table_cards) > 1 or target.kind == "span"
+
+
 def in_tables(target: Target, values: F64) -> F64:
     """Return rows of numbers of joint states as rows of tables, 0 where they score nothing.
 

@@ -74,7 +74,7 @@ class TargetExtent(Node):
         """
         if self.kind == "along" and self.edges is not None:
             return (self.edges.dim,)
-        if self.kind in ("complete", "cliques", "at", "spans", "lengths"):
+        if self.kind in ("complete", "cliques", "at", "spans", "span", "lengths"):
             return ()
         if self.kind == "cross":
             return union_axes(*(label.dims for label in self.labels))
@@ -105,7 +105,7 @@ class TargetExtent(Node):
         if self.kind == "at":
             size = n_positions(self.label.dims, sizes)
             return 1 * (size > self.position if self.position >= 0 else size >= -self.position)
-        if self.kind == "spans":
+        if self.kind in ("spans", "span"):
             return n_spans(n_positions(self.label.dims, sizes), self.label.segments or 1)
         if self.kind in ("chain", "pairs", "grid"):
             steps = [(axis,) for axis in self.label.dims] if self.kind == "grid" else [self.axes]

@@ -225,7 +225,8 @@ def require_fit_memory(parameters: ParameterMap, chosen: Plan, risk: Risk, spec:
     n_bytes += SHAPE_BYTES * sum(len(fmap.shapes.scope) for fmap in parameters.maps)
     n_bytes += EXAMPLE_BYTES * program.n_examples * len(parameters.maps)
     n_bytes += sum(fmap.features.indices.nbytes for fmap in parameters.maps if isinstance(fmap.features, SparseRows))
-    n_values = program.n_states + sum(group.n_factors * group.n_configs for group in program.groups)
+    ids = np.arange(program.n_examples)
+    n_values = program.n_states + sum(int(group.answer_rows(ids).sum()) * group.n_configs for group in program.groups)
     if risk.relaxed:  # a chunk's marginals, joined and rounded, for the objective; those that the trainer keeps
         n_bytes += 8.0 * (6 * min(n_values, CHUNK) + spec.n_marginals * n_values)
     elif spec.needs.asks_marginals:

@@ -312,7 +312,7 @@ def _all_marginals(of: Labellings) -> Iterator[F64]:
         yield of.marginal(probabilities, np.array([v], dtype=np.int32))
     for group in of.program.groups:
         if group.of_spans:
-            yield of.expected_segments(probabilities, group)
+            yield from of.expected_segments(probabilities, group)
             continue
         for scope in group.factors(of.example)[0] + np.int32(of.first):
             yield of.marginal(probabilities, scope)

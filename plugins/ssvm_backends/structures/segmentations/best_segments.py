@@ -8,8 +8,10 @@ With ``end[t, k]`` for all divisions of the positions before t whose last segmen
 
 Transitions do not depend on lengths, so that they cost O(n K^2) and not O(n L K^2).  What segments score is worked out
 for those that end at a position, where it is needed (:mod:`ssvm_backends.structures.segmentations.segment_scores`).
-Rows of items stand in the order in which they are made: ``enter[0], end[1], enter[1] .. end[n], last``.  How best
-segmentations, the k best and sums share the recursion: :mod:`ssvm_backends.graphs.recursions`.
+Best segmentations and sums keep ``enter`` alone, added to what beginnings score: one number for each position and class
+beside what positions score.  On the way back the lengths of the best segments, or ``end``, are worked out anew.  The k
+best keep lists of all items: rows of them stand in the order in which they are made, ``enter[0], end[1], enter[1] ..
+last``.
 
 Published packages for segmentations (pytorch-struct, flash-semicrf) run on PyTorch and were not measured.  Beside
 ``chain`` of this package, 25 positions in batches of 256, one thread: 12 classes and segments of one position take
@@ -20,12 +22,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ssvm_backends.graphs.recursions import BEST, Items, Ways, best_way_of, join_rows
+from ssvm_backends.graphs.recursions import Ways
 from ssvm_backends.structures.segmentations.segment_scores import (
     Segmented,
     SpanScores,
     SpanWork,
     fill_row,
+    fill_spans,
     largest,
     prepare,
     work_space,
@@ -56,38 +59,79 @@ def segment_ways(n: int, k: int, longest: int, row: int) -> Ways:
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def sweep_up(
-    task: int, scores: SpanScores, i: int, c: int, work: SpanWork, items: Items, rows: tuple[int, int]
-) -> None:
-    """Make items, from the first row on or where it was left.
+def best_ends(k: int, t: int, most: int, spans: F64, work: SpanWork) -> None:
+    """Write ``end`` of the positions before t: the best scores of those whose last segment has each class.
 
     Parameters
     ----------
-    task : int
-        ``BEST`` or ``SUM``.
-    scores : SpanScores
-    i, c : int
-        The example, and which segmentation.
+    k, t, most : int
+        Classes, the position, and positions of a segment that ends before it at most.
+    spans : ndarray of float64, shape (at least most K,)
+        What segments score as such, the shortest first.
     work : SpanWork
-        As :func:`~ssvm_backends.structures.segmentations.segment_scores.prepare` has written it.
-    items : Items
-        At least (2 n + 1) k.
-    rows : tuple of int
-        The first row to make, and the one after the last; ``(0, 2 n + 1)`` for all.
+        ``end`` is written.
     """
-    n, k, longest = scores.seg.n[c], scores.seg.n_classes[c], scores.seg.longest[c]
-    if rows[0] == 0:
-        items.value[:k] = 0.0
-    for row in range(max(rows[0], 1), rows[1]):
-        fill_row(scores, i, c, work, row)
-        join_rows(task, items, row * k, segment_ways(n, k, longest, row), work.row, work.share)
+    begin, inside, b = work.begin, work.inside, 0
+    while b + 4 <= k:  # four classes at a time stay in registers
+        top0 = top1 = top2 = top3 = -np.inf
+        run0 = run1 = run2 = run3 = 0.0
+        s, at = (t - 1) * k + b, b
+        for _ in range(most):
+            x0 = begin[s] + run0 + spans[at]
+            x1 = begin[s + 1] + run1 + spans[at + 1]
+            x2 = begin[s + 2] + run2 + spans[at + 2]
+            x3 = begin[s + 3] + run3 + spans[at + 3]
+            top0 = x0 if x0 > top0 else top0
+            top1 = x1 if x1 > top1 else top1
+            top2 = x2 if x2 > top2 else top2
+            top3 = x3 if x3 > top3 else top3
+            run0 += inside[s]
+            run1 += inside[s + 1]
+            run2 += inside[s + 2]
+            run3 += inside[s + 3]
+            s, at = s - k, at + k
+        work.end[b], work.end[b + 1], work.end[b + 2], work.end[b + 3] = top0, top1, top2, top3
+        b += 4
+    for rest in range(b, k):
+        top, run, s = -np.inf, 0.0, (t - 1) * k + rest
+        for l in range(most):
+            x = begin[s - l * k] + run + spans[l * k + rest]
+            top = x if x > top else top
+            run += inside[s - l * k]
+        work.end[rest] = top
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def find_length(k: int, t: int, most: int, spans: F64, work: SpanWork, b: int) -> int:
+    """Return the length less 1 of the best segment of class b that ends before position t; see :func:`best_ends`."""
+    found, top, run, s = 0, -np.inf, 0.0, (t - 1) * k + b
+    for l in range(most):
+        x = work.begin[s - l * k] + run + spans[l * k + b]
+        if x > top:
+            found, top = l, x
+        run += work.inside[s - l * k]
+    return found
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def enter(scores: SpanScores, i: int, c: int, work: SpanWork, t: int) -> None:
+    """Add to what beginnings at position t score the best that comes before them, ``end`` of which is there."""
+    k, run = scores.seg.n_classes[c], work.run
+    before = work.before[t * k : (t + 1) * k]
+    fill_row(scores, i, c, work, 2 * t)
+    run[:k], before[:] = -np.inf, 0
+    for a in range(k):
+        for b in range(k):
+            x = work.end[a] + work.row[a * k + b]
+            before[b] = a if x > run[b] else before[b]
+            run[b] = x if x > run[b] else run[b]
+    for b in range(k):
+        work.begin[t * k + b] += run[b]
 
 
 @njit(cache=True, nogil=True)
-def make_rows(
-    scores: SpanScores, i: int, c: int, work: SpanWork, items: Items, rows: tuple[int, int], labels: I32
-) -> float:
-    """Make some rows of items; return the best score once all are made, ``-inf`` as soon as there is no segmentation.
+def make_ends(scores: SpanScores, i: int, c: int, work: SpanWork, places: tuple[int, int], labels: I32) -> float:
+    """Go over some ends of segments; return the best score after the last one, ``-inf`` if there is no segmentation.
 
     Parameters
     ----------
@@ -95,25 +139,31 @@ def make_rows(
     i, c : int
         The example, and which segmentation.
     work : SpanWork
-        Written; the same for all rows of a segmentation.
-    items : Items
-        Likewise.
-    rows : tuple of int
-        As of :func:`sweep_up`.
+        Written; the same for all ends of a segmentation.
+    places : tuple of int
+        The first end to look at, from 1 on, and one more than the last; ``(1, n + 1)`` for all.
     labels : ndarray of int32
-        The labels of the example: written once all rows are made.
+        The labels of the example: written with the last end.
     """
-    n, k, base = scores.seg.n[c], scores.seg.n_classes[c], work.base
-    if rows[0] == 0:
-        base[0] = prepare(scores, i, c, work)
-    if base[0] == -np.inf or n == 0:
-        return base[0]
-    sweep_up(BEST, scores, i, c, work, items, rows)
-    if rows[1] <= 2 * n:
+    n, k, longest = scores.seg.n[c], scores.seg.n_classes[c], scores.seg.longest[c]
+    if places[0] == 1:
+        prepare(scores, i, c, work)
+    if work.base[0] == -np.inf or n == 0:
+        return work.base[0]
+    own = work.base[1] > 0.0
+    spans = work.row if own else work.length
+    for t in range(places[0], places[1]):
+        if own:
+            fill_spans(scores, i, c, work, t)
+        best_ends(k, t, min(longest, t), spans, work)
+        if t < n:
+            enter(scores, i, c, work, t)
+    if places[1] <= n:
         return 0.0
-    if items.value[2 * n * k] > -np.inf:
-        trace(scores, i, c, work, items.value, labels)
-    return base[0] + items.value[2 * n * k]
+    best = work.end[:k].max()
+    if best > -np.inf:
+        trace(scores, i, c, work, labels)
+    return work.base[0] + best
 
 
 @njit(cache=True, nogil=True)
@@ -144,28 +194,25 @@ def best_segmentations(
     seg = scores.seg
     most, widest, far = largest(seg, ids)
     work = work_space(most, widest, far)
-    none = np.empty(0)
-    items = Items(np.empty((2 * most + 1) * widest), none, none, np.empty(0, np.int64))
     for e in range(len(ids)):
         mine = labels[label_ptr[e] :]
         for c in range(seg.ptr[ids[e]], seg.ptr[ids[e] + 1]):
-            n = seg.n[c]
-            best = make_rows(scores, ids[e], c, work, items, (0, 2 * n + 1), mine)
+            best = make_ends(scores, ids[e], c, work, (1, seg.n[c] + 1), mine)
             feasible[e] &= best > -np.inf
             worth[e] += best
 
 
 @njit(cache=True, nogil=True)
-def trace(scores: SpanScores, i: int, c: int, work: SpanWork, value: F64, labels: I32) -> None:
-    """Write the best segmentation, its last segment first."""
+def trace(scores: SpanScores, i: int, c: int, work: SpanWork, labels: I32) -> None:
+    """Write the best segmentation, its last segment first; ``end`` is that of the last one."""
     seg = scores.seg
-    n, k, longest = seg.n[c], seg.n_classes[c], seg.longest[c]
-    row, b = 2 * n, 0
-    while row > 0:
-        ways = segment_ways(n, k, longest, row)
-        fill_row(scores, i, c, work, row)
-        way = best_way_of(value, b, ways, work.row)
-        item = ways.of + way * ways.of_step + b * ways.of_each
-        row, b = item // k, item % k
-        if row % 2 == 0:
-            write_segment(seg, c, row // 2, way, b, labels)
+    t, k, longest = seg.n[c], seg.n_classes[c], seg.longest[c]
+    own, b = work.base[1] > 0.0, np.int64(work.end[: seg.n_classes[c]].argmax())
+    spans = work.row if own else work.length
+    while t > 0:
+        if own:
+            fill_spans(scores, i, c, work, t)
+        l = find_length(k, t, min(longest, t), spans, work, b)
+        t -= l + 1
+        write_segment(seg, c, t, l, b, labels)
+        b = np.int64(work.before[t * k + b]) if t > 0 else b

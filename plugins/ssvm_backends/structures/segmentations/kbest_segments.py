@@ -9,6 +9,7 @@ from ssvm_backends.structures.segmentations.best_segments import segment_ways
 from ssvm_backends.structures.segmentations.segment_scores import (
     Segmented,
     SpanScores,
+    SpanWork,
     fill_row,
     largest,
     prepare,
@@ -47,27 +48,53 @@ def kbest_segmentations(
     work, r = work_space(most, widest, far), len(labels)
     lists = no_lists((2 * most + 1) * widest, r)
     for e in range(len(ids)):
-        score[:, e] = -np.inf
-        if seg.ptr[ids[e]] == seg.ptr[ids[e] + 1]:
-            score[0, e] = 0.0
-            continue
-        c = seg.ptr[ids[e]]
-        n, k = seg.n[c], seg.n_classes[c]
-        base = prepare(scores, ids[e], c, work)
-        if base == -np.inf:
-            continue
-        if n == 0:
-            score[0, e] = base
-            continue
+        rank(scores, ids[e], work, lists, (0, 2 * most + 1), labels[:, label_ptr[e] :], score[:, e])
+
+
+@njit(cache=True, nogil=True)
+def rank(
+    scores: SpanScores, i: int, work: SpanWork, lists: Lists, rows: tuple[int, int], labels: I32, score: F64
+) -> None:
+    """Make some rows of lists of an example; write its best segmentations once all are made.
+
+    Parameters
+    ----------
+    scores : SpanScores
+    i : int
+        The example.
+    work : SpanWork
+        Written; the same for all rows.
+    lists : Lists
+        Likewise.
+    rows : tuple of int
+        The first row to make, and one more than the last; ``(0, 2 n + 1)`` for all.
+    labels : ndarray of int32, shape (r, size)
+        Written with the last row, best first; zeros before.
+    score : ndarray of float64, shape (r,)
+        Written with the last row.
+    """
+    seg, c = scores.seg, scores.seg.ptr[i]
+    score[:] = -np.inf
+    if c == seg.ptr[i + 1]:
+        score[0] = 0.0
+        return
+    n, k = seg.n[c], seg.n_classes[c]
+    if rows[0] == 0:
+        prepare(scores, i, c, work)
         lists.value[:k] = -np.inf
         lists.value[:k, 0] = 0.0
-        for row in range(1, 2 * n + 1):
-            fill_row(scores, ids[e], c, work, row)
-            list_rows(lists, row * k, segment_ways(n, k, seg.longest[c], row), work.row)
-        for one in range(r):
-            score[one, e] = base + lists.value[2 * n * k, one]
-            if score[one, e] > -np.inf:
-                trace_list(seg, c, lists, one, labels[one, label_ptr[e] :])
+    if work.base[0] == -np.inf or n == 0:
+        score[0] = work.base[0]
+        return
+    for row in range(max(rows[0], 1), min(rows[1], 2 * n + 1)):
+        fill_row(scores, i, c, work, row)
+        list_rows(lists, row * k, segment_ways(n, k, seg.longest[c], row), work.row)
+    if rows[1] <= 2 * n:
+        return
+    for one in range(len(score)):
+        score[one] = work.base[0] + lists.value[2 * n * k, one]
+        if score[one] > -np.inf:
+            trace_list(seg, c, lists, one, labels[one])
 
 
 @njit(cache=True, nogil=True)

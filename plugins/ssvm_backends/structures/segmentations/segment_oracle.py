@@ -17,7 +17,7 @@ from ssvm_dsl.kernels import SIGNATURE, borrow, cfunc, njit, packed_bytes, packe
 @njit
 def segmented_in(ints: I32, longs: I64) -> Segmented:
     """Return the segmentations of a program; the arrays of their fields follow that of free variables."""
-    offset = packed_longs(longs, 16)
+    offset = packed_longs(longs, 17)
     n_groups, n_examples = len(offset) - 1, len(packed_longs(longs, 1)) - 1
     return Segmented(
         packed_longs(longs, 1),
@@ -34,8 +34,9 @@ def segmented_in(ints: I32, longs: I64) -> Segmented:
         packed_ints(ints, longs, 12),
         packed_ints(ints, longs, 13),
         packed_ints(ints, longs, 14),
-        packed_longs(longs, 15).reshape((n_groups, n_examples)),
-        packed_longs(longs, 16),
+        packed_ints(ints, longs, 15),
+        packed_longs(longs, 16).reshape((n_groups, n_examples)),
+        packed_longs(longs, 17),
     )
 
 

@@ -20,9 +20,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ssvm_dsl.ir import F64, I8, I32, I64, NEIGHBOURS, STARTS, SUCCESSIVE
-from ssvm_dsl.kernels import njit
+from ssvm_dsl.ir import F64, I8, I32, I64, LENGTHS, NEIGHBOURS, SPAN, STARTS, SUCCESSIVE
+from ssvm_dsl.kernels import assign, njit
 
 
 class Segmented(NamedTuple):
@@ -44,13 +45,16 @@ class Segmented(NamedTuple):
     start : ndarray of int64, shape (S + 1,)
         Factors ``start[s]:start[s + 1]`` are those of shape s, by variable; f in all.
     kind : ndarray of int8, shape (f,)
-        What each factor joins: ``NEIGHBOURS``, ``SUCCESSIVE``, ``STARTS`` or ``LENGTHS`` of :mod:`ssvm_dsl.ir`.
+        What each factor joins: ``NEIGHBOURS``, ``SUCCESSIVE``, ``STARTS``, ``LENGTHS`` or ``SPAN`` of
+        :mod:`ssvm_dsl.ir`.
     variable : ndarray of int32, shape (f,)
         The class of its (second) position, counted from the first variable of the example.
     group : ndarray of int32, shape (f,)
         Its group.
     row, number : ndarray of int32, shape (f,)
         Its table row, counted from ``base``, and its number among those of the group in the example.
+    size : ndarray of int32, shape (f,)
+        How many positions the span has that the factor scores, which ends with its position; 0 of all other kinds.
     base : ndarray of int64, shape (G, B)
         First table row of each group in each example.
     offset : ndarray of int64, shape (G,)
@@ -71,6 +75,7 @@ class Segmented(NamedTuple):
     group: I32
     row: I32
     number: I32
+    size: I32
     base: I64
     offset: I64
 
@@ -98,29 +103,36 @@ class SpanWork(NamedTuple):
     Parameters
     ----------
     begin, inside : ndarray of float64, shape (at least n K,)
-        What a position scores that a segment of each class begins at, or goes on at.
+        What a position scores that a segment of each class begins at, or goes on at.  A sweep up adds to ``begin`` what
+        the positions before it are worth.
     length : ndarray of float64, shape (at least L K,)
         What a segment scores by its length (first axis) and class.
+    before : ndarray of int16, shape (at least n K,)
+        The best class before a segment of each class that begins at a position.
     factor : ndarray of int64, shape (at least n + 1,)
         The factors ``factor[t]:factor[t + 1]`` are those of position t.
     row : ndarray of float64, shape (at least max(L, K) K,)
         Scores of one row of items: of the segments that end before a position, the shortest first; or of a segment of a
         class (the last axis) that begins there after one of another.
     share : ndarray of float64, as long as ``row``
-        How likely these scores are part of the segmentation.
+        How likely the segments are that end before a position.
     run : ndarray of float64, shape (at least K,)
         What the positions of a segment after its first one score.
-    base : ndarray of float64, shape (1,)
-        What spans score that are no segments.
+    end : ndarray of float64, shape (at least K,)
+        What the positions before one are worth whose last segment has each class.
+    base : ndarray of float64, shape (2,)
+        What spans score that are no segments; and 1 where single spans have scores of their own, else 0.
     """
 
     begin: F64
     inside: F64
     length: F64
+    before: NDArray[np.int16]
     factor: I64
     row: F64
     share: F64
     run: F64
+    end: F64
     base: F64
 
 
@@ -139,14 +151,14 @@ def work_space(n: int, k: int, longest: int) -> SpanWork:
     """Return work space for so many positions, classes, and positions of a segment."""
     row = max(longest, k) * k
     return SpanWork(
-        np.empty(n * k), np.empty(n * k), np.empty(longest * k), np.empty(n + 1, np.int64),
-        np.empty(row), np.empty(row), np.empty(k), np.empty(1),
+        np.empty(n * k), np.empty(n * k), np.empty(longest * k), np.empty(n * k, np.int16), np.empty(n + 1, np.int64),
+        np.empty(row), np.empty(row), np.empty(k), np.empty(k), np.zeros(2),
     )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
 def prepare(scores: SpanScores, i: int, c: int, work: SpanWork) -> float:
-    """Write what positions and lengths score; return ``base``, ``-inf`` if there is no segmentation.
+    """Write what positions and lengths score; return what spans score that are none, ``-inf`` without segmentations.
 
     Parameters
     ----------
@@ -154,10 +166,11 @@ def prepare(scores: SpanScores, i: int, c: int, work: SpanWork) -> float:
     i, c : int
         The example, and which segmentation.
     work : SpanWork
-        ``begin``, ``inside``, ``length`` and ``factor`` are written.
+        ``begin``, ``inside``, ``length``, ``factor`` and ``base`` are written.
     """
     seg, node = scores.seg, scores.node
     n, k, longest = seg.n[c], seg.n_classes[c], seg.longest[c]
+    work.base[0], work.base[1] = 0.0, seg.first[c, 2] >= 0
     if n == 0:
         return 0.0
     lo = seg.var_ptr[i]
@@ -168,7 +181,9 @@ def prepare(scores: SpanScores, i: int, c: int, work: SpanWork) -> float:
             work.begin[t * k + b] = node[classes + t * k + b] + node[begins + 2 * t + 1]
     work.length[: longest * k] = 0.0
     add_positions(scores, i, c, work)
-    return 0.0 if seg.first[c, 2] < 0 else keep_forced(seg, node, i, c, work)
+    if seg.first[c, 2] >= 0:
+        work.base[0] = keep_forced(seg, node, i, c, work)
+    return work.base[0]
 
 
 @njit(cache=True, nogil=True)
@@ -192,9 +207,10 @@ def add_positions(scores: SpanScores, i: int, c: int, work: SpanWork) -> None:
                     work.inside[t * k + b] += pool[at + (row * k + b) * k + b]
                 elif kind == SUCCESSIVE:
                     work.inside[t * k + b] += pool[at + ((row * k + b) * k + b) * 2]
-                elif t == 0:  # all factors of lengths share a table
+                elif kind == LENGTHS and t == 0:  # all factors of lengths share a table
                     for l in range(longest):
                         work.length[l * k + b] += pool[at + (row * k + b) * longest + l]
+            work.base[1] = max(work.base[1], seg.size[f] > 0)
             f += 1
     work.factor[n] = f
 
@@ -248,15 +264,30 @@ def fill_row(scores: SpanScores, i: int, c: int, work: SpanWork, row: int) -> No
 @njit(cache=True, nogil=True)
 def fill_segments(scores: SpanScores, i: int, c: int, work: SpanWork, t: int) -> None:
     """Write what the segments that end before position t score, the shortest first."""
-    seg, node = scores.seg, scores.node
-    k, longest = seg.n_classes[c], seg.longest[c]
-    begin, inside, length, row, run = work.begin, work.inside, work.length, work.row, work.run
+    k, begin, inside, row, run = scores.seg.n_classes[c], work.begin, work.inside, work.row, work.run
+    fill_spans(scores, i, c, work, t)
     run[:k] = 0.0
-    for l in range(min(longest, t)):
+    for l in range(min(scores.seg.longest[c], t)):
         s, at = (t - l - 1) * k, l * k
         for b in range(k):
-            row[at + b] = begin[s + b] + run[b] + length[at + b]
+            row[at + b] += begin[s + b] + run[b]
             run[b] += inside[s + b]
+
+
+@njit(cache=True, nogil=True)
+def fill_spans(scores: SpanScores, i: int, c: int, work: SpanWork, t: int) -> None:
+    """Write what the spans that end before position t score as such, by their length and of their own."""
+    seg, node, row = scores.seg, scores.node, work.row
+    k, longest = seg.n_classes[c], seg.longest[c]
+    assign(row[: min(longest, t) * k], work.length)
+    if work.base[1] == 0.0:
+        return
+    for f in range(work.factor[t - 1], work.factor[t]):
+        if seg.kind[f] == SPAN and seg.size[f] <= longest:
+            at = seg.offset[seg.group[f]] + (seg.base[seg.group[f], i] + seg.row[f]) * k
+            to = (seg.size[f] - 1) * k
+            for b in range(k):
+                row[to + b] += scores.pool[at + b]
     if seg.first[c, 2] < 0:
         return
     spans = seg.state_ptr[seg.var_ptr[i] + seg.first[c, 2]]

@@ -8,8 +8,8 @@ The algorithms: :mod:`ssvm_backends.structures.segmentations.best_segments`,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,9 @@ from ssvm_backends.structures.segmentations.segment_scores import Segmented, Spa
 from ssvm_backends.structures.session import places_of, variables_without_literals
 from ssvm_dsl.errors import PluginError
 from ssvm_dsl.ir import (
+    F64,
     I32,
+    I64,
     Ability,
     CountTables,
     Marginals,
@@ -33,12 +35,16 @@ from ssvm_dsl.ir import (
     Task,
     owners,
     pointers,
+    positions,
     score_labels,
     segment_links,
     segment_variables,
 )
 from ssvm_dsl.kernels import pack
-from ssvm_dsl.plugin_api import Clock, CompiledOracle, Verdict
+from ssvm_dsl.plugin_api import Clock, CompiledOracle, Verdict, pause
+
+if TYPE_CHECKING:
+    from ssvm_backends.structures.segmentations.sum_segments import SegmentSums
 
 #: Operations for each class of a span or of a transition.
 SPAN = 4.0
@@ -105,15 +111,16 @@ class SemiMarkovSession:
         ids, node, ptr = question.ids(program), question.masked_node(program), question.label_ptr(program)
         labels, reached = np.zeros(int(ptr[-1]), dtype=np.int32), 0
         feasible, clock = np.zeros(len(ids), dtype=bool), Clock.start(question.limits)
+        scores = SpanScores(self.segmented, theta.pool, node)
         for lo, hi in chunks_until(len(ids), question.limits):
             part, worth = ids[lo:hi], np.zeros(hi - lo)
             best_states(self.places, self.free, node, part, ptr[lo:], labels, feasible[lo:hi])
-            if question.limits.time is None or self._steps[part].max() <= STEPS:
+            if not self._long(part):
                 best_segmentations(self.segmented, theta.pool, node, part, ptr[lo:], labels, feasible[lo:hi], worth)
                 reached = hi
                 continue
             for e in range(lo, hi):
-                best = self._by_rows(SpanScores(self.segmented, theta.pool, node), int(ids[e]), labels[ptr[e] :], clock)
+                best = self._by_ends(scores, int(ids[e]), labels[ptr[e] :], clock)
                 if best is None:
                     break
                 feasible[e] &= best > -np.inf
@@ -122,23 +129,34 @@ class SemiMarkovSession:
         score[reached:] = np.nan  # not reached in time
         return Solution.exact(labels, score)
 
-    def _by_rows(self, scores: SpanScores, i: int, labels: I32, clock: Clock) -> float | None:
-        """Write the best segmentations of an example, with looks at the clock; return their score, ``None`` if late."""
-        from ssvm_backends.graphs.recursions import Items
-        from ssvm_backends.structures.segmentations.best_segments import make_rows
+    def _long(self, examples: I64) -> bool:
+        """Return whether some examples are gone over in parts, with looks at the clock between them."""
+        return bool(self._steps[examples].max(initial=0.0) > STEPS)
 
-        seg, best, none = self.segmented, 0.0, np.empty(0)
+    def _parts(self, c: int, clock: Clock, first: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield ranges of the ends of segments (or of rows of lists), as long as there is time."""
+        seg = self.segmented
+        step = max(1, STEPS // int(seg.n_classes[c] * (seg.longest[c] + seg.n_classes[c])))
+        for lo in range(first, end, step):
+            pause()
+            if clock.over:
+                return
+            yield lo, min(lo + step, end)
+
+    def _by_ends(self, scores: SpanScores, i: int, labels: I32, clock: Clock) -> float | None:
+        """Write the best segmentations of an example, with looks at the clock; return their score, ``None`` if late."""
+        from ssvm_backends.structures.segmentations.best_segments import make_ends
+
+        seg, best = self.segmented, 0.0
         for c in range(seg.ptr[i], seg.ptr[i + 1]):
-            n, k, longest = int(seg.n[c]), int(seg.n_classes[c]), int(seg.longest[c])
-            work = work_space(n, k, longest)
-            items = Items(np.empty((2 * n + 1) * k), none, none, np.empty(0, np.int64))
-            at_a_time, end = 2 * max(1, STEPS // (k * (longest + k))), 2 * n + 1
-            for row in range(0, end, at_a_time):
-                if clock.over:
-                    return None
-                found = make_rows(scores, i, c, work, items, (row, min(row + at_a_time, end)), labels)
+            n, found, reached = int(seg.n[c]), 0.0, 1
+            work = work_space(n, int(seg.n_classes[c]), int(seg.longest[c]))
+            for places in self._parts(c, clock, 1, n + 1):
+                found, reached = make_ends(scores, i, c, work, places, labels), places[1]
                 if found == -np.inf:
                     return found
+            if reached <= n:
+                return None
             best += found
         return best
 
@@ -155,8 +173,15 @@ class SemiMarkovSession:
         program, theta = self.program, question.theta
         ids, node, ptr = question.ids(program), question.masked_node(program), question.label_ptr(program)
         labels, reached = np.zeros((question.k, int(ptr[-1])), dtype=np.int32), 0
-        found = np.full((question.k, len(ids)), -np.inf)
+        found, clock = np.full((question.k, len(ids)), -np.inf), Clock.start(question.limits)
         for lo, hi in chunks_until(len(ids), question.limits):
+            if self._long(ids[lo:hi]):
+                scores = SpanScores(self.segmented, theta.pool, node)
+                for e in range(lo, hi):
+                    if not self._ranked(scores, int(ids[e]), labels[:, ptr[e] :], found[:, e], clock):
+                        break
+                    reached = e + 1
+                continue
             kbest_segmentations(
                 self.segmented, theta.pool, node, ids[lo:hi], ptr[lo:], labels, part := np.empty((question.k, hi - lo))
             )
@@ -165,6 +190,23 @@ class SemiMarkovSession:
         score = np.where(found > -np.inf, exact, -np.inf)
         score[:, reached:] = np.nan
         return Solution.exact(labels, score)
+
+    def _ranked(self, scores: SpanScores, i: int, labels: I32, found: F64, clock: Clock) -> bool:
+        """Write the k best segmentations of an example, with looks at the clock; return whether there was time."""
+        from ssvm_backends.graphs.recursions import no_lists
+        from ssvm_backends.structures.segmentations.kbest_segments import rank
+
+        seg, c = self.segmented, int(self.segmented.ptr[i])
+        if c == seg.ptr[i + 1]:
+            found[0] = 0.0
+            return True
+        n, k, worth, end = int(seg.n[c]), int(seg.n_classes[c]), np.empty(len(found)), 0
+        work, lists = work_space(n, k, int(seg.longest[c])), no_lists((2 * n + 1) * k, len(found))
+        for rows in self._parts(c, clock, 0, 2 * n + 1):
+            rank(scores, i, work, lists, rows, labels, worth)
+            end = rows[1]
+        found[:] = worth
+        return end > 2 * n
 
     def best_by_count(self, question: Question, tables: CountTables) -> Solution:
         """Return the labelling worth most by its counts; see :class:`~ssvm_dsl.plugin_api.CountingSession`."""
@@ -185,6 +227,7 @@ class SemiMarkovSession:
 
         program, ids, node = self.program, question.ids(self.program), question.masked_node(self.program)
         starts, n, reached = program.state_ptr[program.var_ptr], len(ids), 0
+        clock = Clock.start(question.limits)
         start = pointers(starts[ids + 1] - starts[ids])
         counts = [pointers(group.answer_rows(ids)) for group in program.groups]
         sizes = [int(ptr[-1]) * group.n_configs for ptr, group in zip(counts, program.groups, strict=True)]
@@ -195,9 +238,18 @@ class SemiMarkovSession:
         out, pool, log_z = np.zeros(int(start[-1])), np.zeros(int(offset[-1])), np.zeros(n)
         for lo, hi in chunks_until(n, question.limits):
             add_free_marginals(self.places, self.free, node, ids[lo:hi], start[lo:], out, log_z[lo:hi])
-            answer = SegmentSums(out, start[lo:], pool, np.ascontiguousarray(table_start[:, lo:]))
-            sum_segmentations(self.segmented, question.theta.pool, node, ids[lo:hi], answer, log_z[lo:hi])
-            reached = hi
+            answer = SegmentSums(out, start[lo:], pool, np.ascontiguousarray(table_start[:, lo:]), np.ones(hi - lo))
+            if not self._long(ids[lo:hi]):
+                sum_segmentations(self.segmented, question.theta.pool, node, ids[lo:hi], answer, log_z[lo:hi])
+                reached = hi
+                continue
+            scores = SpanScores(self.segmented, question.theta.pool, node)
+            for e in range(lo, hi):
+                total = self._summed(scores, int(ids[e]), e - lo, answer, clock)
+                if total is None:
+                    break
+                log_z[e] += total
+                reached = e + 1
         log_z[np.isnan(log_z)] = -np.inf  # of a variable without states
         tables = tuple(
             pool[lo:hi].reshape(-1, group.n_configs)
@@ -217,6 +269,57 @@ class SemiMarkovSession:
             marginals=Marginals(out, tables), log_partition=log_z,
         )  # fmt: skip
 
+    def expect(self, question: Question, coef: F64, node: F64, tables: Sequence[F64]) -> F64 | None:
+        """Add weighted marginals and return log partitions; see :class:`~ssvm_dsl.plugin_api.SumSession`."""
+        from ssvm_backends.structures.literals import add_free_marginals
+        from ssvm_backends.structures.segmentations.sum_segments import SegmentSums, sum_segmentations
+
+        program, ids, pool = self.program, question.ids(self.program), np.zeros_like(question.theta.pool)
+        if (np.diff(self.segmented.ptr) > 1).any():
+            return None
+        starts, own = program.state_ptr[program.var_ptr], question.masked_node(program)
+        sizes, log_z = starts[ids + 1] - starts[ids], np.zeros(len(ids))
+        start, clock = pointers(sizes), Clock.start(question.limits)
+        out = np.zeros(int(start[-1]))
+        add_free_marginals(self.places, self.free, own, ids, start, out, log_z)
+        scores = SpanScores(self.segmented, question.theta.pool, own)
+        none = np.zeros((len(program.groups), 0), dtype=np.int64)
+        answer = SegmentSums(out, start, pool, none, np.where(log_z > -np.inf, coef, 0.0))
+        if self._long(ids):
+            for e in range(len(ids)):
+                total = self._summed(scores, int(ids[e]), e, answer, clock)
+                log_z[e] += np.nan if total is None else total
+        else:
+            sum_segmentations(self.segmented, question.theta.pool, own, ids, answer, log_z)
+        node[positions(starts, ids)] += np.repeat(np.where(log_z > -np.inf, coef, 0.0), sizes) * out
+        reached = 0
+        for table in tables:
+            table += pool[reached : reached + table.size].reshape(table.shape)
+            reached += table.size
+        return np.asarray(log_z + np.where(log_z > -np.inf, question.theta.const[ids], 0.0))
+
+    def _summed(self, scores: SpanScores, i: int, e: int, answer: SegmentSums, clock: Clock) -> float | None:
+        """Write the marginals of an example, with looks at the clock; return its log partition, ``None`` if late."""
+        from ssvm_backends.structures.segmentations.sum_segments import sweep_down, sweep_up, window
+
+        seg, total = self.segmented, 0.0
+        for c in range(seg.ptr[i], seg.ptr[i + 1]):
+            n, k, longest = int(seg.n[c]), int(seg.n_classes[c]), int(seg.longest[c])
+            work, near, found, reached = work_space(n, k, longest), window(k, longest), 0.0, 1
+            for places in self._parts(c, clock, 1, n + 1):
+                found, reached = sweep_up(scores, i, c, work, places), places[1]
+                if found == -np.inf:
+                    return found
+            if reached <= n:
+                return None
+            for lo, hi in self._parts(c, clock, 1, n + 1):
+                reached = n + 2 - hi
+                sweep_down(scores, i, e, c, work, (reached, n + 2 - lo), near, answer)
+            if reached > 1:
+                return None
+            total += found
+        return total
+
 
 def _segmented(program: Program) -> Segmented:
     """Return the segmentations of a program as the record that kernels read."""
@@ -235,21 +338,21 @@ def _segmented(program: Program) -> Segmented:
     )
     shape, chosen = program.shape, np.unique(program.shape, return_index=True)[1].tolist()
     parts = [_factors_of(program, links, example) for example in chosen]
-    columns = np.concatenate([np.zeros((0, 5), np.int64), *parts])
+    columns = np.concatenate([np.zeros((0, 6), np.int64), *parts])
     sizes = [group.n_tables * group.n_configs for group in program.groups]
     base = np.stack([group.table_base for group in program.groups]) if sizes else np.zeros((0, program.n_examples))
-    kind, variable, group, row, number = (np.ascontiguousarray(column) for column in columns.T.astype(np.int32))
+    kind, variable, size, group, row, number = (np.ascontiguousarray(column) for column in columns.T.astype(np.int32))
     return Segmented(
         program.var_ptr, program.state_ptr, pointers(np.bincount(example, minlength=program.n_examples)),
         n, k, longest, first, shape, pointers(np.array([len(part) for part in parts], dtype=np.int64)),
-        kind.astype(np.int8), variable, group, row, number,
+        kind.astype(np.int8), variable, group, row, number, size,
         base.astype(np.int64), pointers(np.array(sizes, dtype=np.int64)),
     )  # fmt: skip
 
 
 def _factors_of(program: Program, links: list[Any], example: int) -> Any:
-    """Return (kind, variable, group, row, number) of the factors of an example, ``ndarray, shape (f, 5)``."""
-    parts = [np.zeros((0, 5), dtype=np.int64)]
+    """Return (kind, variable, size, group, row, number) of the factors of an example, ``ndarray, shape (f, 6)``."""
+    parts = [np.zeros((0, 6), dtype=np.int64)]
     for g, group in enumerate(program.groups):
         mine = group.shapes.factors(example)
         f = mine.stop - mine.start
