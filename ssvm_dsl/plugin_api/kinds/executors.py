@@ -13,8 +13,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from pickle import loads
 from threading import Lock
 from typing import Any, Protocol, runtime_checkable
+
+from ssvm_dsl.plugin_api.hosting.loading import loading, loading_time
 
 
 class Shard(Protocol):
@@ -122,12 +125,27 @@ _HERE = OpenShards(64)
 
 def ready() -> str:
     """Import what shards need in this process, a new worker; return the version of ssvm-dsl that it has."""
-    import_module("ssvm_dsl.learning.estimators.svm")
+    for module in ("ssvm_dsl.learning.estimators.svm", "ssvm_dsl.learning.shards.recipe"):
+        import_module(module)
+    import_module("ssvm_dsl.registry").registry()
+    loading_time()
     return str(import_module("ssvm_dsl.version").__version__)
 
 
-def answer(shard: Shard, function: ShardFunction, given: tuple[Any, ...]) -> Any:
-    """Return what a function finds on a shard, which is opened in this process if it is not yet."""
+def answer(shard: Shard | bytes, function: ShardFunction, given: tuple[Any, ...]) -> Any:
+    """Return what a function finds on a shard, which is opened in this process if it is not yet.
+
+    Parameters
+    ----------
+    shard : Shard or bytes
+        Pickled, it is unpickled here: the modules of the user's that it imports then count as loading.
+    function : callable
+    given : tuple
+    """
+    if isinstance(shard, bytes):
+        with loading():
+            shard = loads(shard)
+        assert not isinstance(shard, bytes), "a recipe is pickled once"
     return function(_HERE.get(shard), *given)
 
 

@@ -13,12 +13,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from threading import Thread
 from time import monotonic, sleep
 from typing import Any
 
+from cloudpickle import dumps
+
 from ssvm_dsl.errors import OptionError, OutOfTime
 from ssvm_dsl.plugin_api import (
+    LoadingElsewhere,
     NotOpen,
     Shard,
     ShardFunction,
@@ -26,6 +30,7 @@ from ssvm_dsl.plugin_api import (
     answer_if_open,
     forget,
     loading,
+    loading_seconds,
     pause,
     ready,
     time_left,
@@ -39,6 +44,9 @@ LOOK_FOR_WORKERS = 0.05
 
 #: Seconds after the end of a call in which workers, which know of it too, may still answer.
 GRACE = 0.05
+
+#: Seconds in which workers must say how long they have been loading.
+TELL = 1.0
 
 #: How often the shards of one call are given to other workers.
 ATTEMPTS = 5
@@ -72,8 +80,10 @@ class DaskExecutor:
     def __init__(
         self, address: str | None = None, workers: int | None = None, shards: int | None = None, patience: float = 30.0
     ) -> None:
-        self._client, self._closes = _client(address, workers, patience)
+        with loading():  # the start of a cluster, like that of processes, is counted by no limit
+            self._client, self._closes = _client(address, workers, patience)
         self._patience, self._known = patience, set[str]()
+        self._loading = LoadingElsewhere(self._told)
         try:
             self._names = self._checked_workers()
         except BaseException:
@@ -103,7 +113,11 @@ class DaskExecutor:
         for _ in range(ATTEMPTS):
             self._place([calls[place][0] for place in waiting])
             lost, missing = self._ask(answer_if_open, function, calls, waiting, found)
-            waiting = sorted([*lost, *self._ask(answer, function, calls, missing, found)[0]])
+            try:
+                waiting = sorted([*lost, *self._ask(answer, function, calls, missing, found)[0]])
+            finally:
+                if missing:
+                    self._loading.count()
             if not waiting:
                 return found
         number = calls[waiting[0]][0]
@@ -135,6 +149,7 @@ class DaskExecutor:
             with loading():
                 _check_versions(self._client.run(_version_there(), workers=new, on_error="return"))
                 self._client.run(ready, workers=new, on_error="ignore")
+                self._loading.begin()
             self._known.update(new)
         return names
 
@@ -145,7 +160,7 @@ class DaskExecutor:
         asked = {}
         for place in which:
             number, given = calls[place]
-            shard = self._shards[number].key if how is answer_if_open else self._shards[number]
+            shard = self._shards[number].key if how is answer_if_open else dumps(self._shards[number])
             asked[place] = self._client.submit(
                 how, shard, function, given, workers=[self._home[number]], allow_other_workers=False, pure=False,
                 retries=0,
@@ -188,6 +203,18 @@ class DaskExecutor:
         coroutine = self._client.gather(future, direct=True, asynchronous=True)
         return asyncio.run_coroutine_threadsafe(coroutine, self._client.loop.asyncio_loop)
 
+    def _told(self) -> Mapping[str, float]:
+        """Return the seconds of loading by worker; nothing where they do not answer."""
+        told: dict[str, float] = {}
+
+        def ask() -> None:
+            told.update(self._client.run(loading_seconds, on_error="ignore"))
+
+        asking = Thread(target=ask, daemon=True)
+        asking.start()
+        asking.join(TELL)
+        return dict(told)
+
     def _is_there(self, worker: str) -> bool:
         """Whether the scheduler has a worker."""
         return worker in self._client.scheduler_info(n_workers=-1)["workers"]
@@ -213,7 +240,8 @@ class DaskExecutor:
             try:
                 error = future.exception(timeout=min(LOOK, time_left() + GRACE))
             except TimeoutError:
-                pause()
+                if time_left() > 0.0 or not self._loading.count():
+                    pause()
                 if not self._is_there(worker):
                     future.cancel(force=True)
                     return False
