@@ -62,6 +62,7 @@ FORMATS = {
         DataFormat("csv", "tables", "a header, a row for each example or position", (".csv", ".tsv")),
         DataFormat("npz", "arrays", "arrays X and Y of numpy", (".npz",)),
         DataFormat("svmlight", "svmlight", "LABEL INDEX:VALUE ...", (".svmlight", ".svm", ".libsvm", ".dat")),
+        DataFormat("parquet", "parquet", "columns x and y, or one for each input", (".parquet", ".pq")),
         DataFormat("images", "images", "a folder with images/ and masks/", ()),
     )
 }

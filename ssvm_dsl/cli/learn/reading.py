@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.cli.data.examples import DataSettings, LabelledData
 
 #: Names of the formats; the table of them loads more.
-FORMAT_NAMES = ("conll", "crfsuite", "jsonl", "csv", "npz", "svmlight", "images")
+FORMAT_NAMES = ("conll", "crfsuite", "jsonl", "csv", "npz", "svmlight", "parquet", "images")
 
 #: Options of one format.
 DATA_OPTIONS = {"template": "conll", "label": "csv", "sequence": "csv"}
@@ -65,9 +65,9 @@ def settings_of(args: Namespace, source: str, inputs: Sequence[str] = (), severa
 
 def read_data(source: str, settings: DataSettings) -> LabelledData:
     """Return the data of a file."""
-    from ssvm_dsl.cli.data.formats import FORMATS
+    from ssvm_dsl.cli.data.parts import read_file
 
-    return FORMATS[settings.format].load().read(source, settings)
+    return read_file(source, settings)
 
 
 def input_names(estimator: Any) -> tuple[str, ...]:
