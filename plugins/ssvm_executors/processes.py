@@ -58,9 +58,12 @@ class WorkerProcesses:
         By default the processors this process may use.
     shards : int, optional
         Into how many shards a list of examples is cut; by default one for each worker.
+    open : int, optional
+        Shards that a worker keeps open; by default 64.
     """
 
-    def __init__(self, workers: int | None = None, shards: int | None = None) -> None:
+    def __init__(self, workers: int | None = None, shards: int | None = None, open: int | None = None) -> None:
+        self._most = open
         self.n_workers = workers or _processors()
         self.n_shards = shards or self.n_workers
         self._workers: list[ProcessPoolExecutor | None] = [None] * self.n_workers
@@ -166,7 +169,7 @@ class WorkerProcesses:
                 self._workers[at] = ProcessPoolExecutor(
                     max_workers=1, initializer=_prepare, initargs=(self._file, at), env=ONE_THREAD
                 )
-            for future in [self._submit(at, ready, ()) for at in new]:
+            for future in [self._submit(at, ready, (self._most,)) for at in new]:
                 try:
                     if future is not None:
                         future.result()

@@ -133,6 +133,11 @@ class DataPart:
     load: Load
     first: int | None = None
 
+    @property
+    def name(self) -> str:
+        """The number of the part, and what it is read from."""
+        return f"part {self.number}" if self.first is not None else f"part {self.number} ({_short(self.what)})"
+
     def located(self, error: DataError) -> DataError:
         """Return an error about an example of this part with its place in all of the data."""
         return error.of(f"part {self.number}, {_short(self.what)}") if self.first is None else error.shifted(self.first)
@@ -145,14 +150,13 @@ class DataPart:
         DataError
             Reading failed (that exception is the cause), or gave something else.
         """
-        named = f"part {self.number} ({_short(self.what)})"
         try:
             found = self.load(self.what)
         except Exception as err:
-            raise DataError(named, expected="load to return (X, Y)", found=f"{type(err).__name__}: {err}") from err
+            raise DataError(self.name, expected="load to return (X, Y)", found=f"{type(err).__name__}: {err}") from err
         if not isinstance(found, tuple) or len(found) not in (2, 3):
             shown = f"a tuple of {len(found)}" if isinstance(found, tuple) else type(found).__name__
-            raise DataError(named, expected="(X, Y) or (X, Y, sample_weight) from load", found=shown)
+            raise DataError(self.name, expected="(X, Y) or (X, Y, sample_weight) from load", found=shown)
         X, Y = found[:2]
         return X, Y, found[2] if len(found) == 3 else None
 

@@ -119,12 +119,22 @@ class OpenShards:
                 self._open.pop(key, None)
 
 
+#: So many shards a worker keeps open unless it is told otherwise.
+MOST_OPEN = 64
+
 #: Those of this process, where it is a worker.
-_HERE = OpenShards(64)
+_HERE = OpenShards(MOST_OPEN)
 
 
-def ready() -> str:
-    """Import what shards need in this process, a new worker; return the version of ssvm-dsl that it has."""
+def ready(most: int | None = None) -> str:
+    """Import what shards need in this process, a new worker; return the version of ssvm-dsl that it has.
+
+    Parameters
+    ----------
+    most : int, optional
+        So many shards it keeps open, 64 by default; others are opened again in each call.
+    """
+    _HERE.most = most or MOST_OPEN
     for module in ("ssvm_dsl.learning.estimators.svm", "ssvm_dsl.learning.shards.recipe"):
         import_module(module)
     import_module("ssvm_dsl.registry").registry()

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import CancelledError
 from threading import Thread
 from time import monotonic, sleep
 from typing import Any
@@ -48,6 +49,9 @@ GRACE = 0.05
 #: Seconds in which workers must say how long they have been loading.
 TELL = 1.0
 
+#: Seconds between two attempts to start workers again that a cluster of this process has given up.
+RESTORE = 2.0
+
 #: How often the shards of one call are given to other workers.
 ATTEMPTS = 5
 
@@ -70,6 +74,8 @@ class DaskExecutor:
         Into how many shards a list of examples is cut; by default one for each worker.
     patience : float
         Seconds to wait for the scheduler, and for a worker where there is none.
+    open : int, optional
+        Shards that a worker keeps open; by default 64.
 
     Raises
     ------
@@ -78,8 +84,10 @@ class DaskExecutor:
     """
 
     def __init__(
-        self, address: str | None = None, workers: int | None = None, shards: int | None = None, patience: float = 30.0
-    ) -> None:
+        self, address: str | None = None, workers: int | None = None, shards: int | None = None, patience: float = 30.0,
+        open: int | None = None,
+    ) -> None:  # fmt: skip
+        self._most = open
         with loading():  # the start of a cluster, like that of processes, is counted by no limit
             self._client, self._closes = _client(address, workers, patience)
         self._patience, self._known = patience, set[str]()
@@ -136,6 +144,8 @@ class DaskExecutor:
 
     def _place(self, numbers: Sequence[int]) -> None:
         """Give shards without a worker, or whose worker is gone, to those that there are."""
+        if any(self._home.get(number) not in (None, *self._names) for number in numbers):
+            _restore(self._client)
         self._names = self._checked_workers()
         for number in numbers:
             if self._home.get(number) not in self._names:
@@ -148,7 +158,7 @@ class DaskExecutor:
         if new:
             with loading():
                 _check_versions(self._client.run(_version_there(), workers=new, on_error="return"))
-                self._client.run(ready, workers=new, on_error="ignore")
+                self._client.run(ready, self._most, workers=new, on_error="ignore")
                 self._loading.begin()
             self._known.update(new)
         return names
@@ -192,6 +202,8 @@ class DaskExecutor:
         while True:
             try:
                 return fetching.result(LOOK)
+            except CancelledError:  # the scheduler has given the result up, as its worker does not send it
+                return _LOST
             except TimeoutError:
                 if not self._is_there(worker):
                     fetching.cancel()
@@ -283,14 +295,32 @@ def _workers(client: Any, patience: float) -> list[str]:
     OptionError
         There are none.
     """
-    end = monotonic() + patience
+    end, restored = monotonic() + patience, 0.0
     while not (names := sorted(client.scheduler_info(n_workers=-1)["workers"])):
+        if monotonic() > restored + RESTORE and _restore(client):
+            end = end if restored else monotonic() + patience  # those that were given up are started only now
+            restored = monotonic()
         if monotonic() > end:
             text = f"the cluster has no workers after {patience:g} s; start one: dask worker SCHEDULER"
             raise OptionError(f"dask: {text} (executor_options={{'patience': ...}} waits longer)")
         pause()
         sleep(LOOK_FOR_WORKERS)
     return names
+
+
+def _restore(client: Any) -> bool:
+    """Start workers again that a cluster of this process has given up; return whether there were any.
+
+    A nanny closes for ever where its worker is lost while it starts, and ``LocalCluster`` closes one that takes more
+    than ``distributed.deploy.lost-worker-timeout`` (15 s) to start another; neither looks for others in their place
+    before the next call of ``scale``.
+    """
+    cluster = getattr(client, "cluster", None)
+    wanted, there = getattr(cluster, "worker_spec", ()), getattr(cluster, "workers", ())
+    if cluster is None or len(there) >= len(wanted):
+        return False
+    cluster.scale(len(wanted))
+    return True
 
 
 def _version_there() -> Any:
