@@ -1,0 +1,213 @@
+"""Files, generators and pickled recipes as parts of the data; what workers load and warn of."""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+from ssvm_dsl import (
+    Dim,
+    Factor,
+    Hamming,
+    Input,
+    Label,
+    Model,
+    PartitionedDataset,
+    StructuredSVM,
+    chain,
+    partitioned_files,
+)
+from ssvm_dsl.cli.main import main
+from ssvm_dsl.errors import DataError, FileFormatError, OptionError
+from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.learning.shards.fit import open_executor
+from ssvm_dsl.learning.shards.messages import listening
+from ssvm_dsl.models import ChainTagger, Classifier
+from ssvm_dsl.pausing import within
+from ssvm_dsl.plugin_api import LoadingElsewhere, loading
+from ssvm_dsl.plugin_api.hosting.loading import loading_time
+
+
+class Tagger(Model):
+    T = Dim()
+    x = Input(T, 3)
+    y = Label(T, 3)
+    emit = Factor(y, features=x)
+    trans = Factor(chain(y))
+    loss = Hamming(y)
+
+
+def sentences(number: int) -> tuple[list, list]:
+    """Return the sentences of a file; the third class is in the last one alone."""
+    random = np.random.default_rng(number)
+    X = [np.round(random.normal(size=(int(random.integers(2, 5)), 3)), 6) for _ in range(6)]
+    return X, [["abc"[min(int(k), 1 + number // 2)] for k in x.argmax(axis=1)] for x in X]
+
+
+def write(form: str, path: str, X: list, Y: list) -> None:
+    """Write sentences to a file."""
+    if form == "npz":
+        np.savez(path, X=np.concatenate(X), Y=np.concatenate(Y), ptr=np.cumsum([0, *map(len, X)]))
+    elif form == "parquet":
+        pyarrow = pytest.importorskip("pyarrow")
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(pyarrow.table({"x": [x.tolist() for x in X], "y": Y}), path)
+    else:
+        lines = [json.dumps({"x": x.tolist(), "y": y}) for x, y in zip(X, Y)]
+        if form == "conll":
+            lines = ["\n".join(f"w{v[0]:.0f} {tag}" for v, tag in zip(x, y)) + "\n" for x, y in zip(X, Y)]
+        with open(path, "w") as file:
+            file.write("\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize("form", ["npz", "jsonl", "conll", "parquet"])
+def test_files_are_parts_also_from_the_shell(form, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names = [f"{number}.{form}" for number in range(3)]
+    for number, name in enumerate(names):
+        write(form, name, *sentences(number))
+    data = partitioned_files(names)
+    asked = {"trainer": "bundle", "lam": 0.05, "tol": 1e-6}
+    parts = ChainTagger(**asked, executor="stream").fit(data)
+    X, Y = (sum(one, []) for one in zip(*map(data.load, names)))
+    one = ChainTagger(**asked).fit(X, Y)
+    assert parts.report_.n_examples == len(X) == 18
+    assert parts.report_.primal == pytest.approx(one.report_.primal, rel=2e-6)
+    assert [list(labels) for labels in parts.predict(data)] == [list(labels) for labels in parts.predict(X)]
+    stream = ["--executor", "stream", "--trainer", "bundle", "--lam", "0.05", "--tol", "1e-6", "--json"]
+    assert main(["train", "chain-tagger", "--data", *names, "--out", "t.ssvm", *stream]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["n_examples"] == 18
+    assert said["report"]["primal"] == pytest.approx(one.report_.primal, rel=2e-6)
+
+
+def test_what_cannot_be_parts_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for number in range(2):
+        write("jsonl", f"{number}.jsonl", *sentences(number))
+    for bad, error, what in (
+        ([], OptionError, "one file"),
+        (["a.xyz"], OptionError, "format"),
+        (["no.npz"], OSError, ""),
+    ):
+        with pytest.raises(error, match=what):
+            partitioned_files(bad)
+    with pytest.raises(OptionError, match="format is one of"):
+        partitioned_files(["0.jsonl"], "xml")
+    (tmp_path / "1.jsonl").write_text('{"x": [[1, 2, 3]]}\n')
+    with pytest.raises(DataError, match=r"part 1 \(1.jsonl\)"):
+        ChainTagger(executor="stream", trainer="bundle").fit(partitioned_files(["0.jsonl", "1.jsonl"]))
+    for more, what in (([], "--executor stream"), (["--executor", "stream"], "trainer='bundle'")):
+        assert main(["train", "chain-tagger", "--data", "0.jsonl", "0.jsonl", "--out", "t.ssvm", *more]) == 2
+        assert what in capsys.readouterr().err
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 no")
+    if pytest.importorskip("pyarrow"):
+        with pytest.raises(FileFormatError, match="expected a Parquet file"):
+            partitioned_files(["bad.parquet"])
+
+
+def generate(start: int, stop: int):
+    """Yield examples of a range, up to 20."""
+    for number in range(start, min(stop, 20)):
+        random = np.random.default_rng(number)
+        yield random.normal(size=(3, 3)), random.integers(0, 3, size=3)
+
+
+def test_generators_are_parts():
+    asked = {"trainer": "lbfgs", "risk": "log", "lam": 0.05, "tol": 1e-8}
+    data = PartitionedDataset.generated(generate, 20, 3)
+    svm = StructuredSVM(Tagger, **asked, executor="stream").fit(data)
+    one = StructuredSVM(Tagger, **asked).fit(*map(list, zip(*generate(0, 20))))
+    assert len(data) == 3
+    assert svm.report_.primal == pytest.approx(one.report_.primal, rel=2e-8)
+    with pytest.raises(DataError, match="part 2.*expected 7 from generate"):
+        StructuredSVM(Tagger, **asked, executor="stream").fit(PartitionedDataset.generated(generate, 21, 3))
+    for bad in ((None, 5), (generate, 0), (generate, 5, 0)):
+        with pytest.raises(OptionError, match="generated"):
+            PartitionedDataset.generated(*bad)
+
+
+def old(number: int) -> tuple[list, list]:
+    """Warn and return examples."""
+    warnings.warn("this file is old")
+    if number == 1:
+        warnings.warn("and strange", RuntimeWarning)
+    return map(list, zip(*generate(number, number + 3)))  # no tuple
+
+
+def older(number: int) -> tuple[list, list]:
+    """Warn and return examples as they are to be."""
+    return tuple(old(number))
+
+
+def test_warnings_of_parts_are_told_once_and_named(capsys):
+    svm = StructuredSVM(Tagger, trainer="lbfgs", risk="log", lam=0.05, executor="stream", verbose=True)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        svm.fit(PartitionedDataset([0, 1, 2], older))
+    assert [(str(one.message), one.category) for one in told] == [
+        ("part 0 (0) (and 2 other parts): this file is old", UserWarning),
+        ("part 1 (1): and strange", RuntimeWarning),
+    ]
+    assert told[0].filename == __file__
+    assert "parts 0, 1, 2, 9 examples, read in" in capsys.readouterr().err
+
+
+def test_another_thread_warns_as_before():
+    with pytest.warns(UserWarning, match="outside"):
+        with listening() as heard:
+            warnings.warn("inside", UserWarning)
+        warnings.warn("outside", UserWarning)
+    assert [one.text for one in heard] == ["inside"]
+
+
+def test_what_workers_load_at_the_same_time_counts_once():
+    now = {"a": 1.0, "b": 5.0}
+    elsewhere, before = LoadingElsewhere(lambda: now), loading_time().seconds
+    elsewhere.begin()
+    assert not elsewhere.count()
+    now.update(a=3.0, b=6.0)
+    assert elsewhere.count()
+    assert not elsewhere.count()
+    now.update(a=0.5)  # another process in its place
+    assert elsewhere.count()
+    assert loading_time().seconds - before == pytest.approx(2.5, abs=0.2)
+
+
+class LoadingShard:
+    """A shard that loads for a while when it opens."""
+
+    key = "loading"
+
+    def open(self) -> float:
+        """Load."""
+        with loading():
+            time.sleep(1.0)
+        return 7.0
+
+
+def opened(shard: float) -> float:
+    """Return a shard."""
+    return shard
+
+
+def test_limits_do_not_count_what_workers_load():
+    executor = open_executor("processes", {"workers": 1})
+    try:
+        executor.start([LoadingShard()])
+        with within(Deadline(0.7)):
+            assert executor.run(opened, [(0, ())]) == [7.0]
+    finally:
+        executor.close()
+
+
+def test_labels_of_all_parts_declare_a_ready_model():
+    parts = PartitionedDataset([0, 1], lambda part: (np.eye(3)[:2] + part, ["ab"[part], "c"]))
+    model = Classifier(executor="stream", trainer="bundle").fit(parts)
+    assert set(model.predict(parts)) <= {"a", "b", "c"}
+    assert model.model_.declaration.labels[0].states == ("a", "b", "c")
