@@ -90,7 +90,7 @@ def main() -> None:
         svm = StructuredSVM(Tagger, **fit, executor_options=options, verbose=True).fit(data)
         peaks = [float(file.read_text()) for file in Path(folder).iterdir()]
     report, most = svm.report_, max(*peaks, peak())
-    text = f"{asked.executor}: {n} examples in {n_parts} parts, {n * EXAMPLE / 1e6:.0f} MB; a process has {asked.cap} MB"
+    text = f"{asked.executor}: {n} examples in {n_parts} parts, {n * EXAMPLE / 1e6:.0f} MB; cap {asked.cap} MB"
     console = Console(soft_wrap=True)
     console.print(f"{text}: relative gap {report.relative_gap:.1e}, certified {report.certified}", highlight=False)
     console.print(

@@ -52,6 +52,9 @@ TELL = 1.0
 #: Seconds between two attempts to start workers again that a cluster of this process has given up.
 RESTORE = 2.0
 
+#: So many times as long as for any worker is one waited for whose process there is.
+STARTING = 10.0
+
 #: How often the shards of one call are given to other workers.
 ATTEMPTS = 5
 
@@ -73,7 +76,8 @@ class DaskExecutor:
     shards : int, optional
         Into how many shards a list of examples is cut; by default one for each worker.
     patience : float
-        Seconds to wait for the scheduler, and for a worker where there is none.
+        Seconds to wait for the scheduler, and for a worker where there is none; ten times that where a local cluster
+        has a process that is to become one.
     open : int, optional
         Shards that a worker keeps open; by default 64.
 
@@ -295,12 +299,11 @@ def _workers(client: Any, patience: float) -> list[str]:
     OptionError
         There are none.
     """
-    end, restored = monotonic() + patience, 0.0
+    begin, restored = monotonic(), 0.0
     while not (names := sorted(client.scheduler_info(n_workers=-1)["workers"])):
         if monotonic() > restored + RESTORE and _restore(client):
-            end = end if restored else monotonic() + patience  # those that were given up are started only now
             restored = monotonic()
-        if monotonic() > end:
+        if monotonic() > begin + patience * (STARTING if _is_starting(client) else 1.0):
             text = f"the cluster has no workers after {patience:g} s; start one: dask worker SCHEDULER"
             raise OptionError(f"dask: {text} (executor_options={{'patience': ...}} waits longer)")
         pause()
@@ -321,6 +324,12 @@ def _restore(client: Any) -> bool:
         return False
     cluster.scale(len(wanted))
     return True
+
+
+def _is_starting(client: Any) -> bool:
+    """Whether a cluster of this process has a process that is to become a worker: a busy machine may take long."""
+    nannies = getattr(getattr(client, "cluster", None), "workers", {})
+    return any(getattr(one, "pid", None) is not None for one in nannies.values())
 
 
 def _version_there() -> Any:
