@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import time
 import warnings
+from concurrent.futures import Future
 from importlib import import_module
 from itertools import chain as lists
 from pathlib import Path
-from threading import Thread
+from threading import Thread, Timer
 
 import numpy as np
 import pytest
@@ -26,14 +27,14 @@ from ssvm_dsl import (
     partitioned_files,
 )
 from ssvm_dsl.cli.main import main
-from ssvm_dsl.errors import DataError, FileFormatError, OptionError
+from ssvm_dsl.errors import DataError, FileFormatError, OptionError, OutOfTime
 from ssvm_dsl.inference.deadline import Deadline
-from ssvm_dsl.learning.shards.fit import open_executor
 from ssvm_dsl.learning.shards.messages import listening
 from ssvm_dsl.models import ChainTagger
 from ssvm_dsl.pausing import within
-from ssvm_dsl.plugin_api import LoadingElsewhere, loading
+from ssvm_dsl.plugin_api import LoadingElsewhere, loading, loading_file, tell_loading, told_seconds
 from ssvm_dsl.plugin_api.hosting.loading import loading_time
+from ssvm_executors.processes import WorkerProcesses
 
 
 class Tagger(Model):
@@ -182,28 +183,27 @@ def test_what_workers_load_at_the_same_time_counts_once():
     assert loading_time().seconds - before == pytest.approx(2.5, abs=0.2)
 
 
-class LoadingShard:
-    """A shard that loads for a while when it opens."""
-
-    key = "loading"
-
-    def open(self) -> float:
-        """Load."""
-        with loading():
-            time.sleep(1.0)
-        return 7.0
-
-
-def opened(shard: float) -> float:
-    """Return a shard."""
-    return shard
-
-
-def test_limits_do_not_count_what_workers_load():
-    executor = open_executor("processes", {"workers": 1})
-    try:
-        executor.start([LoadingShard()])
-        with within(Deadline(0.7)):
-            assert executor.run(opened, [(0, ())]) == [7.0]
-    finally:
-        executor.close()
+def test_limits_do_not_count_what_workers_load(tmp_path):
+    executor, cells = WorkerProcesses(workers=1), loading_file(tmp_path / "loading", 2)
+    tell_loading(tmp_path / "loading", 1)
+    executor._loading = LoadingElsewhere(lambda: told_seconds(cells))
+    for loads in (True, False):
+        late: Future[str] = Future()
+        timer = Timer(0.5, late.set_result, ["late"])
+        executor._loading.begin()
+        timer.start()
+        with within(Deadline(0.1)):
+            if loads:
+                cells[1] = 0.0, time.perf_counter()  # as a worker says that is loading from now on
+                assert executor._awaited(late) == "late"
+            else:
+                cells[1] = 0.0, np.nan
+                with pytest.raises(OutOfTime):
+                    executor._awaited(late)
+        timer.cancel()
+    before = told_seconds(cells)[1]
+    with loading():
+        time.sleep(0.01)
+    assert told_seconds(cells)[1] >= before + 0.01
+    loading_time().show(np.zeros(2))
+    executor.close()
