@@ -17,7 +17,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from cloudpickle import dumps
 from loky import ProcessPoolExecutor
 
 from ssvm_dsl.errors import OptionError, OutOfTime
@@ -35,6 +34,7 @@ from ssvm_dsl.plugin_api import (
     tell_loading,
     time_left,
     told_seconds,
+    travelling,
 )
 
 #: How often a lost process is started again for one call.
@@ -121,7 +121,7 @@ class WorkerProcesses:
         opened = []
         for place in missing:
             number, given = calls[place]
-            opened.append((place, self._submit(number, answer, (dumps(self._shards[number]), function, given))))
+            opened.append((place, self._submit(number, answer, (travelling(self._shards[number]), function, given))))
         return sorted([*lost, *self._collect(calls, opened, found)[0]])
 
     def _collect(

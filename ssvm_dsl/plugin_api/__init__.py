@@ -31,6 +31,7 @@ from ssvm_dsl.plugin_api.kinds.executors import (
     answer_if_open,
     forget,
     ready,
+    travelling,
 )
 from ssvm_dsl.plugin_api.kinds.risks import GradientRisk, PlaneRisk, RiskContext
 from ssvm_dsl.plugin_api.kinds.starting import ConstraintScores, StartingKind
@@ -172,4 +173,5 @@ __all__ = [
     "tell_loading",
     "time_left",
     "told_seconds",
+    "travelling",
 ]

@@ -15,7 +15,7 @@ from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.learning.objective import l1_of, lam_of, regularized_risk
 from ssvm_dsl.learning.shards.learnt import join_learnt, learns
-from ssvm_dsl.learning.shards.messages import Messages
+from ssvm_dsl.learning.shards.messages import ShardMessages
 from ssvm_dsl.learning.shards.parts import DataPart
 from ssvm_dsl.learning.shards.problem import ShardedProblem, no_examples
 from ssvm_dsl.learning.shards.recipe import (
@@ -128,7 +128,7 @@ def shard_problem(
     if not parts:
         raise OptionError("there are no parts of the data")
     deadline = deadline or Deadline()
-    messages = Messages(executor, parts)
+    messages = ShardMessages(executor, parts)
     facts, fitted = _Opening(messages, parts, learner, declaration, deadline).facts()
     if len(facts) < len(parts) or not all(one.complete for one in facts):
         deadline.end()
@@ -151,7 +151,7 @@ class _Opening:
     One part is read whatever the limit is: what weights there are is not known before.
     """
 
-    messages: Messages
+    messages: ShardMessages
     parts: list[DataPart]
     learner: ShardLearner
     declaration: Declaration

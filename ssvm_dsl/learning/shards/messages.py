@@ -109,7 +109,7 @@ def _once(heard: Iterable[Warned]) -> tuple[Warned, ...]:
     return tuple(dict.fromkeys(heard))
 
 
-class Messages:
+class ShardMessages:
     """Runs calls on shards, and tells the user once what they say.
 
     Parameters

@@ -31,7 +31,7 @@ from ssvm_dsl.learning.driver.evaluations import Evaluation
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.risks.ceilings import risen_sum
 from ssvm_dsl.learning.risks.gradient import GradientProblem
-from ssvm_dsl.learning.shards.messages import Messages
+from ssvm_dsl.learning.shards.messages import ShardMessages
 from ssvm_dsl.learning.shards.recipe import (
     ShardFacts,
     ShardSums,
@@ -72,7 +72,7 @@ class ShardedProblem(GradientProblem):
     facts : sequence of ShardFacts
     objective : RegularizedRisk
         Of all examples, with a weight of 1 for each shard.
-    where : Messages
+    where : ShardMessages
         Runs calls on the shards.
 
     Attributes
@@ -81,7 +81,7 @@ class ShardedProblem(GradientProblem):
         Whether time sufficed to open all shards that are known; otherwise nothing is asked of them.
     """
 
-    def __init__(self, facts: Sequence[ShardFacts], objective: RegularizedRisk, where: Messages) -> None:
+    def __init__(self, facts: Sequence[ShardFacts], objective: RegularizedRisk, where: ShardMessages) -> None:
         first = facts[0]
         parameters = no_examples(first.blocks)
         heuristic = any(one.guarantee is Guarantee.HEURISTIC for one in facts)

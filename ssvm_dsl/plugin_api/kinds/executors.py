@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from pickle import loads
 from threading import Lock
 from typing import Any, Protocol, runtime_checkable
 
-from ssvm_dsl.plugin_api.hosting.loading import loading, loading_time
+from ssvm_dsl.plugin_api.hosting.loading import loading_time
 
 
 class Shard(Protocol):
@@ -142,20 +141,39 @@ def ready(most: int | None = None) -> str:
     return str(import_module("ssvm_dsl.version").__version__)
 
 
-def answer(shard: Shard | bytes, function: ShardFunction, given: tuple[Any, ...]) -> Any:
-    """Return what a function finds on a shard, which is opened in this process if it is not yet.
+class _Begun:
+    """What is unpickled before a recipe; it becomes nothing."""
 
-    Parameters
-    ----------
-    shard : Shard or bytes
-        Pickled, it is unpickled here: the modules of the user's that it imports then count as loading.
-    function : callable
-    given : tuple
-    """
-    if isinstance(shard, bytes):
-        with loading():
-            shard = loads(shard)
-        assert not isinstance(shard, bytes), "a recipe is pickled once"
+    def __reduce__(self) -> Any:
+        return _begin_loading, ()
+
+
+class _Travelling:
+    """A recipe on its way; it arrives as the recipe itself."""
+
+    def __init__(self, shard: Shard) -> None:
+        self.shard = shard
+
+    def __reduce__(self) -> Any:
+        return _arrived, (_Begun(), self.shard)
+
+
+def _begin_loading() -> None:
+    loading_time().begin()
+
+
+def _arrived(begun: None, shard: Shard) -> Shard:
+    loading_time().end()
+    return shard
+
+
+def travelling(shard: Shard) -> Any:
+    """Return a recipe to send in the place of this one: what is imported where it is unpickled counts as loading."""
+    return _Travelling(shard)
+
+
+def answer(shard: Shard, function: ShardFunction, given: tuple[Any, ...]) -> Any:
+    """Return what a function finds on a shard, which is opened in this process if it is not yet."""
     return function(_HERE.get(shard), *given)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
+from ssvm_dask.parts import computed, delayed_parts
 from ssvm_dsl.plugin_api import ExecutorSpec, Option, hookimpl
+
+__all__ = ["computed", "delayed_parts", "ssvm_executors"]
 
 _ADDRESS = "of a scheduler, such as 'tcp://host:8786'; None: the client of this process, else workers on this machine"
 _WORKERS = "processes on this machine, where these are started; None: the processors this one may use"
@@ -33,12 +35,3 @@ def ssvm_executors() -> Iterable[ExecutorSpec]:
             ),
         )
     ]
-
-
-def __getattr__(name: str) -> Any:
-    """Return :func:`~ssvm_dask.parts.partitioned`, which imports more than listing plug-ins should."""
-    if name != "partitioned":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ssvm_dask.parts import partitioned
-
-    return partitioned

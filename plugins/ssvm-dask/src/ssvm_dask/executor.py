@@ -19,8 +19,6 @@ from threading import Thread
 from time import monotonic, sleep
 from typing import Any
 
-from cloudpickle import dumps
-
 from ssvm_dsl.errors import OptionError, OutOfTime
 from ssvm_dsl.plugin_api import (
     LoadingElsewhere,
@@ -35,6 +33,7 @@ from ssvm_dsl.plugin_api import (
     pause,
     ready,
     time_left,
+    travelling,
 )
 
 #: Seconds between two looks at the workers while waiting.
@@ -174,7 +173,7 @@ class DaskExecutor:
         asked = {}
         for place in which:
             number, given = calls[place]
-            shard = self._shards[number].key if how is answer_if_open else dumps(self._shards[number])
+            shard = self._shards[number].key if how is answer_if_open else travelling(self._shards[number])
             asked[place] = self._client.submit(
                 how, shard, function, given, workers=[self._home[number]], allow_other_workers=False, pure=False,
                 retries=0,

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ssvm_dsl import PartitionedDataset
 
-
-def partitioned(X: Any, Y: Any = None) -> PartitionedDataset:
-    """Return bags or delayed objects as labelled examples in parts.
+def delayed_parts(X: Any, Y: Any = None) -> list[tuple[Any, Any]]:
+    """Return the parts of bags or of delayed objects, which :func:`computed` reads.
 
     Each partition of a bag, and each delayed object, is a part: the graph that makes it travels to the worker that has
     the shard, and is computed there, again if that worker is lost.
@@ -29,14 +27,14 @@ def partitioned(X: Any, Y: Any = None) -> PartitionedDataset:
     Examples
     --------
     >>> words = dask.bag.read_text("words/*.jsonl").map(json.loads)
-    >>> data = partitioned(words.map(lambda one: (one["x"], one["y"])))
+    >>> data = PartitionedDataset(delayed_parts(words.map(lambda one: (one["x"], one["y"]))), computed)
     >>> StructuredSVM(Tagger, risk="log", trainer="lbfgs", executor="dask").fit(data)
     """
     examples = _delayed(X, "X")
     labels = [None] * len(examples) if Y is None else _delayed(Y, "Y")
     if len(labels) != len(examples):
         raise ValueError(f"Y has {len(labels)} partitions, and X has {len(examples)}; both must have the same")
-    return PartitionedDataset(list(zip(examples, labels, strict=True)), computed)
+    return list(zip(examples, labels, strict=True))
 
 
 def _delayed(given: Any, name: str) -> Sequence[Any]:
