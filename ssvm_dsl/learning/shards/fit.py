@@ -178,9 +178,7 @@ class _Opening:
             return [replace(last[0], complete=False)], dict(last[1])
         return found, fitted
 
-    def _asked(
-        self, recipe: Any, function: ShardFunction, *more: Any, needed: bool = True
-    ) -> tuple[list[Any], bool]:
+    def _asked(self, recipe: Any, function: ShardFunction, *more: Any, needed: bool = True) -> tuple[list[Any], bool]:
         """Return what a function finds on all shards, ``None`` where time was up before, and whether it never was.
 
         Where ``needed``, one answer is waited for.

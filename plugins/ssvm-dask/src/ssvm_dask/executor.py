@@ -46,7 +46,7 @@ LOOK_FOR_WORKERS = 0.05
 GRACE = 0.05
 
 #: Seconds in which workers must say how long they have been loading.
-TELL = 1.0
+TELL = 0.2
 
 #: Seconds between two attempts to start workers again that a cluster of this process has given up.
 RESTORE = 2.0
@@ -124,11 +124,9 @@ class DaskExecutor:
         for _ in range(ATTEMPTS):
             self._place([calls[place][0] for place in waiting])
             lost, missing = self._ask(answer_if_open, function, calls, waiting, found)
-            try:
-                waiting = sorted([*lost, *self._ask(answer, function, calls, missing, found)[0]])
-            finally:
-                if missing:
-                    self._loading.count()
+            waiting = sorted([*lost, *self._ask(answer, function, calls, missing, found)[0]])
+            if missing:
+                self._loading.count()
             if not waiting:
                 return found
         number = calls[waiting[0]][0]
