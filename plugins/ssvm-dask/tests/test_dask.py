@@ -127,7 +127,7 @@ def test_a_limit_of_time_reaches_the_workers(cluster):
     asked = {**LOG, "executor": "dask", "max_seconds": 1.0}
     begin = time.perf_counter()
     svm = StructuredSVM(Tagger, **asked).fit(data)
-    assert time.perf_counter() - begin < 5.0
+    assert time.perf_counter() - begin - svm.report_.loading_seconds < 5.0
     assert 0 < svm.report_.n_examples < 40 * 7
     assert "of 40 parts" in svm.report_.unread
     assert svm.report_.certified
