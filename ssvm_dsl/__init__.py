@@ -62,6 +62,7 @@ _HOMES = {
     "ssvm_dsl.learning.hmm": ("MaximumLikelihoodHMM",),
     "ssvm_dsl.learning.estimators.path": ("regularization_path",),
     "ssvm_dsl.learning.shards.parts": ("PartitionedDataset",),
+    "ssvm_dsl.cli.data.parts": ("partitioned_files",),
     "ssvm_dsl.learning.tuning.cross_validation": ("cross_val_predict",),
     "ssvm_dsl.learning.tuning.grid": ("grid_scores", "nested_scores"),
 }
@@ -75,6 +76,7 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
+    from ssvm_dsl.cli.data.parts import partitioned_files as partitioned_files
     from ssvm_dsl.compiler.estimate import estimate as estimate
     from ssvm_dsl.compiler.ground import ground as ground
     from ssvm_dsl.io.formats.lp_file import write_lp as write_lp

@@ -8,6 +8,8 @@ from ssvm_dsl.plugin_api import ExecutorSpec, Option, hookimpl
 
 _SHARDS = "into how many shards a list of examples is cut; None: as many as there are workers"
 
+_OPEN = "shards that a worker keeps open, where memory is short: others are read again in each pass; None: 64"
+
 
 @hookimpl
 def ssvm_executors() -> Iterable[ExecutorSpec]:
@@ -21,6 +23,7 @@ def ssvm_executors() -> Iterable[ExecutorSpec]:
                 Option("workers", None, "number of processes; None: the processors this one may use", int, least=1,
                        optional=True),
                 Option("shards", None, _SHARDS, int, least=1, optional=True),
+                Option("open", None, _OPEN, int, least=1, optional=True),
             ),
         ),
         ExecutorSpec(

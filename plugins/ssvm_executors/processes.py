@@ -13,12 +13,15 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from math import inf
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from loky import ProcessPoolExecutor
 
 from ssvm_dsl.errors import OptionError, OutOfTime
 from ssvm_dsl.plugin_api import (
+    LoadingElsewhere,
     NotOpen,
     Shard,
     ShardFunction,
@@ -26,8 +29,12 @@ from ssvm_dsl.plugin_api import (
     answer_if_open,
     forget,
     loading,
+    loading_file,
     ready,
+    tell_loading,
     time_left,
+    told_seconds,
+    travelling,
 )
 
 #: How often a lost process is started again for one call.
@@ -51,13 +58,20 @@ class WorkerProcesses:
         By default the processors this process may use.
     shards : int, optional
         Into how many shards a list of examples is cut; by default one for each worker.
+    open : int, optional
+        Shards that a worker keeps open; by default 64.
     """
 
-    def __init__(self, workers: int | None = None, shards: int | None = None) -> None:
+    def __init__(self, workers: int | None = None, shards: int | None = None, open: int | None = None) -> None:
+        self._most = open
         self.n_workers = workers or _processors()
         self.n_shards = shards or self.n_workers
         self._workers: list[ProcessPoolExecutor | None] = [None] * self.n_workers
         self._shards: Sequence[Shard] = ()
+        self._folder = TemporaryDirectory(prefix="ssvm-", ignore_cleanup_errors=True)
+        self._file = Path(self._folder.name) / "loading"
+        cells = loading_file(self._file, self.n_workers)
+        self._loading = LoadingElsewhere(lambda: told_seconds(cells))
 
     def start(self, shards: Sequence[Shard]) -> None:
         """Take over shards; processes are started when they are first asked."""
@@ -73,7 +87,11 @@ class WorkerProcesses:
         waiting = list(range(len(calls)))
         for _ in range(ATTEMPTS):
             self._begin([calls[place][0] for place in waiting])
-            waiting = self._round(function, calls, waiting, found)
+            self._loading.begin()
+            try:
+                waiting = self._round(function, calls, waiting, found)
+            finally:
+                self._loading.count()
             if not waiting:
                 return found
         number = calls[waiting[0]][0]
@@ -88,6 +106,7 @@ class WorkerProcesses:
             if worker is not None:
                 worker.shutdown(wait=False, kill_workers=True)
                 self._workers[number] = None
+        self._folder.cleanup()
 
     def _round(self, function: ShardFunction, calls: Sequence[Call], which: list[int], found: list[Any]) -> list[int]:
         """Ask about some calls; return those whose process was lost.
@@ -102,7 +121,7 @@ class WorkerProcesses:
         opened = []
         for place in missing:
             number, given = calls[place]
-            opened.append((place, self._submit(number, answer, (self._shards[number], function, given))))
+            opened.append((place, self._submit(number, answer, (travelling(self._shards[number]), function, given))))
         return sorted([*lost, *self._collect(calls, opened, found)[0]])
 
     def _collect(
@@ -114,7 +133,7 @@ class WorkerProcesses:
             try:
                 if future is None:
                     raise BrokenProcessPool
-                answered = _awaited(future)
+                answered = self._awaited(future)
             except BrokenProcessPool:
                 self._replace(calls[place][0])
                 lost.append(place)
@@ -147,8 +166,10 @@ class WorkerProcesses:
             return
         with loading():
             for at in new:
-                self._workers[at] = ProcessPoolExecutor(max_workers=1, initializer=_leave_interrupts, env=ONE_THREAD)
-            for future in [self._submit(at, ready, ()) for at in new]:
+                self._workers[at] = ProcessPoolExecutor(
+                    max_workers=1, initializer=_prepare, initargs=(self._file, at), env=ONE_THREAD
+                )
+            for future in [self._submit(at, ready, (self._most,)) for at in new]:
                 try:
                     if future is not None:
                         future.result()
@@ -163,24 +184,23 @@ class WorkerProcesses:
             worker.shutdown(wait=False, kill_workers=True)
             self._workers[at] = None
 
+    def _awaited(self, future: Future[Any]) -> Any:
+        """Return an answer, or raise what it raised.
 
-def _awaited(future: Future[Any]) -> Any:
-    """Return an answer, or raise what it raised.
-
-    Raises
-    ------
-    OutOfTime
-        The call at hand must end.
-    """
-    while True:
-        left = time_left()
-        try:
-            return future.result(None if left == inf else left + GRACE)
-        except TimeoutError:
-            if future.done():  # it is the answer that raised this
-                raise
-            if time_left() <= 0.0:
-                raise OutOfTime("the time limit came before the answers of all processes") from None
+        Raises
+        ------
+        OutOfTime
+            The call at hand must end.
+        """
+        while True:
+            left = time_left()
+            try:
+                return future.result(None if left == inf else left + GRACE)
+            except TimeoutError:
+                if future.done():  # it is the answer that raised this
+                    raise
+                if time_left() <= 0.0 and not self._loading.count():
+                    raise OutOfTime("the time limit came before the answers of all processes") from None
 
 
 def _take_the_rest(asked: Sequence[tuple[int, Future[Any] | None]], found: list[Any]) -> None:
@@ -198,9 +218,10 @@ def _take_the_rest(asked: Sequence[tuple[int, Future[Any] | None]], found: list[
             found[place] = answered
 
 
-def _leave_interrupts() -> None:
-    """Leave Ctrl-C to the process that asks: it ends the fit, and this process with it."""
+def _prepare(file: Path, row: int) -> None:
+    """Leave Ctrl-C to the process that asks: it ends the fit, and this process with it.  Tell it what is loaded."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    tell_loading(file, row)
 
 
 def _processors() -> int:

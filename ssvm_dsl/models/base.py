@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Any, Self
 
-from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.errors import DataError
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.learning.estimators.check_parameters import check_labels
@@ -97,10 +97,6 @@ class ReadyModel(StructuredSVM):
 
     def _read(self, X: Any, Y: Any) -> tuple[Any, Any]:
         """Return checked lists of examples and labels, at least one of each."""
-        if isinstance(X, PartitionedDataset):
-            kind = type(self).__name__
-            cure = f"declare it from a sample: StructuredSVM({kind}.declare(X, Y), ...)"
-            raise OptionError(f"{kind} reads its model from lists, not from a PartitionedDataset; {cure}")
         Y = check_labels(Y, "a list with the labels of each example", "call fit(X, Y)")
         for values, what in ((X, "X"), (Y, "Y")):
             listed = hasattr(values, "__len__") and hasattr(values, "__getitem__") and not isinstance(values, Mapping)
@@ -120,11 +116,25 @@ class ReadyModel(StructuredSVM):
         With ``warm_start`` a second fit keeps the model of the first.
         """
         with limited(self):
-            X, Y = self._read(X, either(Y, y, "fit"))
+            Y, parts = either(Y, y, "fit"), isinstance(X, PartitionedDataset)
+            X, Y = (X, Y) if parts else self._read(X, Y)
             if not (self.warm_start and hasattr(self, "coef_")):
-                self.model_ = self._declaration(X, Y)
+                self.model_ = self._declaration(*(self._shown_by(X) if parts else (X, Y)))
             super().fit(X, Y, sample_weight, validation)
         return self
+
+    def _shown_by(self, data: PartitionedDataset) -> tuple[Any, list[Any]]:
+        """Return the examples of the first part, which show their form, and the labels of all parts, read one by one.
+
+        Where parts are only to be trained on in shards, executors read them again.
+        """
+        first, labels = None, []
+        for number in range(len(data)):
+            X, Y, _ = data.part(number).read()
+            X, Y = self._read(X, Y)
+            first = X if first is None else first
+            labels += list(Y)
+        return first, labels
 
     def partial_fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Self:
         """Learn from a batch of a stream; the model is declared from the first batch, which shows all classes."""

@@ -9,7 +9,14 @@ from ssvm_dsl.ir.question import Question
 from ssvm_dsl.pausing import pause, time_left
 from ssvm_dsl.plugin_api.example_session import Clock, ExampleAnswer, ExampleSession, PlainExample, answer_each
 from ssvm_dsl.plugin_api.hookspecs import hookimpl
-from ssvm_dsl.plugin_api.hosting.loading import loading
+from ssvm_dsl.plugin_api.hosting.loading import (
+    LoadingElsewhere,
+    loading,
+    loading_file,
+    loading_seconds,
+    tell_loading,
+    told_seconds,
+)
 from ssvm_dsl.plugin_api.kinds.bridges import Bridge, Rewrite
 from ssvm_dsl.plugin_api.kinds.commands import Command, Screen
 from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages, CompiledOracle
@@ -24,6 +31,7 @@ from ssvm_dsl.plugin_api.kinds.executors import (
     answer_if_open,
     forget,
     ready,
+    travelling,
 )
 from ssvm_dsl.plugin_api.kinds.risks import GradientRisk, PlaneRisk, RiskContext
 from ssvm_dsl.plugin_api.kinds.starting import ConstraintScores, StartingKind
@@ -105,6 +113,7 @@ __all__ = [
     "IncrementalTrainer",
     "Iterate",
     "LinearRows",
+    "LoadingElsewhere",
     "LossSpec",
     "MessageProblem",
     "MessageSession",
@@ -155,9 +164,14 @@ __all__ = [
     "hookimpl",
     "k_best_of",
     "loading",
+    "loading_file",
+    "loading_seconds",
     "missing_methods",
     "pause",
     "ready",
     "seconds_text",
+    "tell_loading",
     "time_left",
+    "told_seconds",
+    "travelling",
 ]

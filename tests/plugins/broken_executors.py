@@ -89,8 +89,9 @@ class Rounded(Honest):
     def run(self, function: Any, calls: Any) -> list[Any]:
         found = super().run(function, calls)
         for one in found:
-            if hasattr(one, "vector"):
-                one.vector[:] = one.vector.round(6)
+            sums = getattr(one, "found", one)
+            if hasattr(sums, "vector"):
+                sums.vector[:] = sums.vector.round(6)
         return found
 
 

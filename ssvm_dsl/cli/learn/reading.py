@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.cli.data.examples import DataSettings, LabelledData
 
 #: Names of the formats; the table of them loads more.
-FORMAT_NAMES = ("conll", "crfsuite", "jsonl", "csv", "npz", "svmlight", "images", "conllu")
+FORMAT_NAMES = ("conll", "crfsuite", "jsonl", "csv", "npz", "svmlight", "conllu", "parquet", "images")
 
 #: Options of one format.
 DATA_OPTIONS = {"template": "conll", "label": "csv", "sequence": "csv"}
@@ -75,11 +75,11 @@ def read_data(source: str, settings: DataSettings, model: str = "") -> LabelledD
     OptionError
         The ready model of this name takes others.
     """
-    from ssvm_dsl.cli.data.formats import FORMATS
+    from ssvm_dsl.cli.data.parts import read_file
     from ssvm_dsl.cli.learn.ready import require_form, require_format
 
     require_format(model, settings.format)
-    data = FORMATS[settings.format].load().read(source, settings)
+    data = read_file(source, settings)
     require_form(model, data)
     return data
 

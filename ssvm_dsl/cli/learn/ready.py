@@ -29,16 +29,16 @@ _ROWS = {"csv": "--sequence NAME", "svmlight": "qid:NAME behind each label", "np
 
 #: Formats of the data of each ready model.
 FORMATS_OF = {
-    "chain-tagger": ("conll", "crfsuite", *_ROWS, "jsonl"),
-    "segment-tagger": ("conll", "crfsuite", *_ROWS, "jsonl"),
-    "classifier": (*_ROWS, "jsonl"),
-    "multi-label": (*_ROWS, "jsonl"),
-    "grid-segmenter": ("images", "npz", "jsonl"),
-    "graph-labeller": ("jsonl",),
-    "latent-graph": ("jsonl",),
-    "matcher": ("npz", "jsonl"),
-    "ranker": (*_ROWS, "jsonl"),
-    "dependency-parser": ("conllu", "jsonl"),
+    "chain-tagger": ("conll", "crfsuite", *_ROWS, "jsonl", "parquet"),
+    "segment-tagger": ("conll", "crfsuite", *_ROWS, "jsonl", "parquet"),
+    "classifier": (*_ROWS, "jsonl", "parquet"),
+    "multi-label": (*_ROWS, "jsonl", "parquet"),
+    "grid-segmenter": ("images", "npz", "jsonl", "parquet"),
+    "graph-labeller": ("jsonl", "parquet"),
+    "latent-graph": ("jsonl", "parquet"),
+    "matcher": ("npz", "jsonl", "parquet"),
+    "ranker": (*_ROWS, "jsonl", "parquet"),
+    "dependency-parser": ("conllu", "jsonl", "parquet"),
 }
 
 #: Ready models whose examples are single rows.

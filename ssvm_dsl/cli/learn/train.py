@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 def arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``ssvm train``."""
     parser.add_argument("model", metavar="MODEL", help="a ready model, such as chain-tagger, or FILE.py:Model")
-    parser.add_argument("--data", metavar="FILE", required=True, help="examples with labels; - is standard input")
+    parser.add_argument(
+        "--data", metavar="FILE", required=True, nargs="+",
+        help="examples with labels; - is standard input; several files are parts, read by --executor stream, ...",
+    )  # fmt: skip
     parser.add_argument("--out", metavar="FILE", required=True, help="the model file to write")
     add_format_arguments(parser)
     add_training_arguments(parser)
@@ -42,26 +46,29 @@ def run(args: Namespace) -> int:
     if args.scoring is not None and args.validation is None:
         raise OptionError("--scoring: the score on held-out examples, name them with --validation")
     for option in ("out", "checkpoint"):
-        place, inputs = getattr(args, option), (args.data, args.template, args.validation)
+        place, inputs = getattr(args, option), (*args.data, args.template, args.validation)
         if place is not None:
             require_place(place, f"--{option}", inputs)
-    settings = settings_of(args, args.data, args.model)
+    _check_several(args)
+    settings = settings_of(args, args.data[0], args.model)
     made = training_model(args.model, args, _known(settings))
     if made.inputs:
         made.estimator.model.to_json()  # complains before training of functions that have no import path
     begin = perf_counter()
-    data = read_data(args.data, replace(settings, inputs=made.inputs), args.model)
+    data = read_data(args.data[0], replace(settings, inputs=made.inputs), args.model)
     held_out = None if args.validation is None else read_data(args.validation, data.settings, args.model)
     seconds = perf_counter() - begin
     side = aside()
     side.quiet = args.json
-    told = f"{source_name(args.data)}: {data.n_examples} examples, read in {seconds:.1f} s"
+    told = f"{source_name(args.data[0])}: {data.n_examples} examples, read in {seconds:.1f} s"
+    told += f"; {len(args.data) - 1} more files" if args.data[1:] else ""
     side.print(told, markup=False, soft_wrap=True)
-    interrupted = _fit(made.estimator, data, held_out, quiet=args.json)
+    interrupted = _fit(made.estimator, data, args.data, held_out, quiet=args.json)
     save_model(args.out, made.name, made.estimator, data.settings)
     if args.json:
         report = made.estimator.report_.summary()
-        write_json({"model": made.name, "n_examples": data.n_examples, "report": report, "saved": args.out})
+        n = made.estimator.report_.n_examples
+        write_json({"model": made.name, "n_examples": n, "report": report, "saved": args.out})
     else:
         console().print(str(made.estimator.report_), markup=False, soft_wrap=True)
         console().print(f"saved       {args.out}", markup=False, soft_wrap=True)
@@ -78,16 +85,36 @@ def _known(settings: DataSettings) -> dict[str, Any]:
     return {} if template.transitions else {"order": 0}
 
 
-def _fit(estimator: Any, data: LabelledData, held_out: LabelledData | None, quiet: bool) -> bool:
+def _check_several(args: Namespace) -> None:
+    """Refuse several files where nobody reads them one by one."""
+    from ssvm_dsl.cli.data.lines import STANDARD_STREAM
+    from ssvm_dsl.errors import OptionError
+
+    if len(args.data) == 1:
+        return
+    if STANDARD_STREAM in args.data:
+        raise OptionError("--data -: standard input is one source; name files only, or - only")
+    if args.executor in (None, "threads"):
+        text = "several files are parts of the data, which are read where they are trained on"
+        raise OptionError(f"--data: {text}: set --executor stream --trainer bundle, or --executor processes")
+
+
+def _fit(estimator: Any, data: LabelledData, files: Sequence[str], held_out: LabelledData | None, quiet: bool) -> bool:
     """Fit, show progress, and tell warnings; return whether Ctrl-C ended it."""
     import warnings
+
+    from ssvm_dsl.cli.data.parts import parts_of_files
 
     validation = None if held_out is None else (held_out.X, held_out.require_labels())
     estimator.set_params(verbose=not quiet)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", UserWarning)
         with data.naming_lines():
-            estimator.fit(data.X, data.require_labels(), validation=validation)
+            if len(files) > 1:
+                parts, data = parts_of_files(files, data.settings), replace(data, X=(), Y=None)  # read again, as needed
+                estimator.fit(parts, validation=validation)
+            else:
+                estimator.fit(data.X, data.require_labels(), validation=validation)
     estimator.set_params(verbose=False)
     for one in told:
         complain(f"warning: {one.message}")

@@ -14,6 +14,7 @@ import numpy as np
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.errors import DataError, MissingAnswerError, NoLabellingError, OutOfTime, TimeLimitWarning
 from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.learning.shards.messages import ShardMessages
 from ssvm_dsl.learning.shards.parts import DataPart, PartitionedDataset
 from ssvm_dsl.pausing import time_left, within
 from ssvm_dsl.plugin_api.kinds.executors import ShardExecutor, ShardFunction
@@ -148,7 +149,7 @@ def ask_parts(
     calls = [(part.number, (Share(seconds, len(parts) - part.number), *given)) for part in parts]
     try:
         with within(deadline):
-            found: list[PartAnswer | None] = executor.run(function, calls)
+            found: list[PartAnswer | None] = ShardMessages(executor, parts).run(function, calls)
     except OutOfTime as err:
         found = list(err.found) if len(err.found) == len(parts) else [None] * len(parts)
     return found

@@ -15,6 +15,7 @@ from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.learning.objective import l1_of, lam_of, regularized_risk
 from ssvm_dsl.learning.shards.learnt import join_learnt, learns
+from ssvm_dsl.learning.shards.messages import ShardMessages
 from ssvm_dsl.learning.shards.parts import DataPart
 from ssvm_dsl.learning.shards.problem import ShardedProblem, no_examples
 from ssvm_dsl.learning.shards.recipe import (
@@ -127,7 +128,8 @@ def shard_problem(
     if not parts:
         raise OptionError("there are no parts of the data")
     deadline = deadline or Deadline()
-    facts, fitted = _Opening(executor, parts, learner, declaration, deadline).facts()
+    messages = ShardMessages(executor, parts)
+    facts, fitted = _Opening(messages, parts, learner, declaration, deadline).facts()
     if len(facts) < len(parts) or not all(one.complete for one in facts):
         deadline.end()
     _check_same(facts)
@@ -137,7 +139,7 @@ def shard_problem(
     l1 = l1_of(*given, strength.l1)
     objective = regularized_risk(parameters, lam_of(*given), np.zeros(0), strength.regularization, l1=l1)
     objective = replace(objective, n=n, weight=np.ones(len(facts)))
-    problem = ShardedProblem(facts, objective, executor)
+    problem = ShardedProblem(facts, objective, messages)
     problem.complete &= len(facts) == len(parts)
     return problem, ShardedData(fitted, problem.parameters, len(parts), len(facts))
 
@@ -149,7 +151,7 @@ class _Opening:
     One part is read whatever the limit is: what weights there are is not known before.
     """
 
-    executor: ShardExecutor
+    messages: ShardMessages
     parts: list[DataPart]
     learner: ShardLearner
     declaration: Declaration
@@ -163,7 +165,7 @@ class _Opening:
             learnt, in_time = self._asked(LearningShard, learnt_of)
             if not in_time or self.deadline.limit < np.inf:
                 number = max(number for number, one in enumerate(learnt) if one is not None)
-                last = self.executor.run(facts_with_its_own, [(number, ())])[0]
+                last = self.messages.run(facts_with_its_own, [(number, ())])[0]
             if last is not None and not (in_time and all(one.complete for one in learnt)):
                 return [replace(last[0], complete=False)], dict(last[1])
             fitted = join_learnt(self.declaration, learnt)
@@ -176,22 +178,21 @@ class _Opening:
             return [replace(last[0], complete=False)], dict(last[1])
         return found, fitted
 
-    def _asked(
-        self, recipe: Any, function: ShardFunction, *more: Any, needed: bool = True
-    ) -> tuple[list[Any], bool]:
+    def _asked(self, recipe: Any, function: ShardFunction, *more: Any, needed: bool = True) -> tuple[list[Any], bool]:
         """Return what a function finds on all shards, ``None`` where time was up before, and whether it never was.
 
         Where ``needed``, one answer is waited for.
         """
         left, call = self.deadline.left, uuid4().hex
-        self.executor.start([recipe(f"{call}/{part.number}", self.learner, part, *more, left) for part in self.parts])
+        shards = [recipe(f"{call}/{part.number}", self.learner, part, *more, left) for part in self.parts]
+        self.messages.executor.start(shards)
         try:
             with within(self.deadline):
-                return self.executor.run(function, [(number, ()) for number in range(len(self.parts))]), True
+                return self.messages.run(function, [(number, ()) for number in range(len(self.parts))]), True
         except OutOfTime as err:
             found = _of_each(err.found, len(self.parts))
         if needed and all(one is None for one in found):
-            found[0] = self.executor.run(function, [(0, ())])[0]
+            found[0] = self.messages.run(function, [(0, ())])[0]
         return found, False
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -14,6 +14,9 @@ from ssvm_dsl.errors import DataError, OptionError
 
 #: Returns (X, Y), or (X, Y, sample_weight), of a part.
 Load = Callable[[Any], tuple[Any, ...]]
+
+#: Yields (example, label) of a range of examples.
+Generate = Callable[[int, int], Iterable[tuple[Any, Any]]]
 
 
 class PartitionedDataset(CheckedCalls):
@@ -48,6 +51,30 @@ class PartitionedDataset(CheckedCalls):
             raise OptionError(f"PartitionedDataset: load is a function of a part, got {load!r}")
         self.parts, self.load = parts, load
 
+    @classmethod
+    def generated(cls, generate: Generate, n: int, n_parts: int = 8) -> PartitionedDataset:
+        """Return n examples that a generator makes, in parts of nearly equal length.
+
+        Parameters
+        ----------
+        generate : callable
+            ``generate(start, stop)`` yields (example, label) of the examples from ``start`` to before ``stop``, the
+            same in every call; in a module that workers can import.
+        n : int
+            Number of all examples.
+        n_parts : int
+
+        Raises
+        ------
+        OptionError
+            There are no examples or parts, or ``generate`` cannot be called.
+        """
+        if not callable(generate):
+            raise OptionError(f"PartitionedDataset.generated: generate is a function, got {generate!r}")
+        if n < 1 or n_parts < 1:
+            raise OptionError(f"PartitionedDataset.generated: n and n_parts are at least 1, got {n} and {n_parts}")
+        return cls(_ranges(n, n_parts), ReadGenerated(generate))
+
     def __len__(self) -> int:
         """Return the number of parts."""
         return len(self.parts)
@@ -55,6 +82,36 @@ class PartitionedDataset(CheckedCalls):
     def part(self, number: int) -> DataPart:
         """Return one part."""
         return DataPart(number, self.parts[number], self.load)
+
+
+@dataclass(frozen=True)
+class ReadGenerated:
+    """Collects the examples of a part from a generator.
+
+    Parameters
+    ----------
+    generate : callable
+    """
+
+    generate: Generate
+
+    def __call__(self, part: tuple[int, int]) -> tuple[list[Any], list[Any]]:
+        """Return the examples and labels of a range.
+
+        Raises
+        ------
+        DataError
+            There are more or fewer.
+        """
+        pairs = list(self.generate(*part))
+        if len(pairs) != part[1] - part[0]:
+            raise DataError("examples", expected=f"{part[1] - part[0]} from generate{part}", found=str(len(pairs)))
+        return [x for x, _ in pairs], [y for _, y in pairs]
+
+
+def _ranges(n: int, n_parts: int) -> list[tuple[int, int]]:
+    """Return the bounds of parts of nearly equal length."""
+    return list(pairwise(np.linspace(0, n, min(n_parts, n) + 1).astype(int).tolist()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +133,11 @@ class DataPart:
     load: Load
     first: int | None = None
 
+    @property
+    def name(self) -> str:
+        """The number of the part, and what it is read from."""
+        return f"part {self.number}" if self.first is not None else f"part {self.number} ({_short(self.what)})"
+
     def located(self, error: DataError) -> DataError:
         """Return an error about an example of this part with its place in all of the data."""
         return error.of(f"part {self.number}, {_short(self.what)}") if self.first is None else error.shifted(self.first)
@@ -88,14 +150,13 @@ class DataPart:
         DataError
             Reading failed (that exception is the cause), or gave something else.
         """
-        named = f"part {self.number} ({_short(self.what)})"
         try:
             found = self.load(self.what)
         except Exception as err:
-            raise DataError(named, expected="load to return (X, Y)", found=f"{type(err).__name__}: {err}") from err
+            raise DataError(self.name, expected="load to return (X, Y)", found=f"{type(err).__name__}: {err}") from err
         if not isinstance(found, tuple) or len(found) not in (2, 3):
             shown = f"a tuple of {len(found)}" if isinstance(found, tuple) else type(found).__name__
-            raise DataError(named, expected="(X, Y) or (X, Y, sample_weight) from load", found=shown)
+            raise DataError(self.name, expected="(X, Y) or (X, Y, sample_weight) from load", found=shown)
         X, Y = found[:2]
         return X, Y, found[2] if len(found) == 3 else None
 
@@ -106,9 +167,8 @@ def parts_of(X: Any, Y: Any, sample_weight: Any, n_parts: int) -> list[DataPart]
         if Y is not None or sample_weight is not None:
             raise DataError("Y", expected="nothing beside a PartitionedDataset, whose parts hold the labels", found="Y")
         return [X.part(number) for number in range(len(X))]
-    bounds = np.linspace(0, len(X), min(n_parts, len(X)) + 1).astype(int).tolist()
     parts = []
-    for number, (lo, hi) in enumerate(pairwise(bounds)):
+    for number, (lo, hi) in enumerate(_ranges(len(X), n_parts)):
         weight = None if sample_weight is None else sample_weight[lo:hi]
         parts.append(DataPart(number, (X[lo:hi], Y[lo:hi], weight), tuple, lo))
     return parts

@@ -31,6 +31,7 @@ from ssvm_dsl.learning.driver.evaluations import Evaluation
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.risks.ceilings import risen_sum
 from ssvm_dsl.learning.risks.gradient import GradientProblem
+from ssvm_dsl.learning.shards.messages import ShardMessages
 from ssvm_dsl.learning.shards.recipe import (
     ShardFacts,
     ShardSums,
@@ -41,7 +42,6 @@ from ssvm_dsl.learning.shards.recipe import (
     sums_of,
 )
 from ssvm_dsl.pausing import within
-from ssvm_dsl.plugin_api.kinds.executors import ShardExecutor
 from ssvm_dsl.plugin_api.training import RiskGradient, ShardStep
 
 
@@ -72,8 +72,8 @@ class ShardedProblem(GradientProblem):
     facts : sequence of ShardFacts
     objective : RegularizedRisk
         Of all examples, with a weight of 1 for each shard.
-    executor : ShardExecutor
-        It has the shards.
+    where : ShardMessages
+        Runs calls on the shards.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class ShardedProblem(GradientProblem):
         Whether time sufficed to open all shards that are known; otherwise nothing is asked of them.
     """
 
-    def __init__(self, facts: Sequence[ShardFacts], objective: RegularizedRisk, executor: ShardExecutor) -> None:
+    def __init__(self, facts: Sequence[ShardFacts], objective: RegularizedRisk, where: ShardMessages) -> None:
         first = facts[0]
         parameters = no_examples(first.blocks)
         heuristic = any(one.guarantee is Guarantee.HEURISTIC for one in facts)
@@ -91,7 +91,7 @@ class ShardedProblem(GradientProblem):
         states: I32 = np.zeros(0, dtype=np.int32)
         loss = LossTerm(states, np.zeros(0), np.zeros(0))
         super().__init__(parameters, loss, objective, session, Threads())
-        self.facts, self.where = facts, executor
+        self.facts, self.where = facts, where
         self.smooth, self.relaxed, self.degree = first.smooth, first.relaxed, first.degree
         self.ptr: I64 = pointers(np.array([one.n for one in facts], dtype=np.int64))
         self.n = int(self.ptr[-1])

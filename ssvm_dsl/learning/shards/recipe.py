@@ -21,6 +21,7 @@ from ssvm_dsl.learning.driver.accuracy import Excess
 from ssvm_dsl.learning.driver.checkpoint import fingerprint
 from ssvm_dsl.learning.driver.evaluations import proved
 from ssvm_dsl.learning.risks.kinds import Problem
+from ssvm_dsl.learning.shards.messages import Opened, opening
 from ssvm_dsl.learning.shards.parts import DataPart
 from ssvm_dsl.pausing import time_left, within
 from ssvm_dsl.plugin_api.training import ShardStep
@@ -57,7 +58,7 @@ class Learnt:
 
 
 @dataclass(eq=False)
-class LearntShard:
+class LearntShard(Opened):
     """What a shard has learnt, with the examples where there is a limit of time: they may be all that is read."""
 
     learnt: Learnt
@@ -85,12 +86,12 @@ class LearningShard:
     def open(self) -> LearntShard:
         """Read the examples, check them, and let fitted features learn."""
         deadline = Deadline(min(self.seconds, time_left()))
-        with one_blas_thread():
+        with opening() as noted, one_blas_thread():
             grounded, weight = _laid(self.learner, self.part, None, deadline)
         learnt = Learnt(grounded.fitted, grounded.n_examples, not grounded.n_uncomputed)
         if deadline.limit == np.inf:
-            return LearntShard(learnt)
-        return LearntShard(learnt, OpenShard(self, grounded, weight))
+            return LearntShard(learnt, **noted)
+        return LearntShard(learnt, OpenShard(self, grounded, weight), **noted)
 
 
 def _laid(learner: ShardLearner, part: DataPart, fitted: Any, deadline: Deadline) -> tuple[Grounded, Any]:
@@ -141,15 +142,16 @@ class TrainingShard:
     def open(self) -> OpenShard:
         """Read the examples and lay the model over them."""
         deadline = Deadline(min(self.seconds, time_left()))
-        with one_blas_thread():
+        with opening() as noted, one_blas_thread():
             grounded, weight = _laid(self.learner, self.part, self.fitted, deadline)
             made = OpenShard(self, grounded, weight)
             made.lay(deadline)
+        made.warned, made.seconds = noted["warned"], noted["seconds"]
         return made
 
 
 @dataclass(eq=False)
-class OpenShard:
+class OpenShard(Opened):
     """A shard's training problem, its examples, and what a trainer keeps there.
 
     Parameters

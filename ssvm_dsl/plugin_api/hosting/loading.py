@@ -6,11 +6,16 @@ All of it is a cost of the first call in a process.  It is measured apart and co
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from time import perf_counter
 from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64
 
 #: What numba announces when a thread begins and ends to compile, or to load what was compiled.
 COMPILING = "numba:compiler_lock"
@@ -22,12 +27,14 @@ class LoadingTime:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open, self._since, self._total = 0, 0.0, 0.0
+        self._shown: F64 | None = None
 
     def begin(self) -> None:
         """Hear that a thread begins to load."""
         with self._lock:
             self._since = perf_counter() if self._open == 0 else self._since
             self._open += 1
+            self._show()
 
     def end(self) -> None:
         """Hear that a thread has loaded."""
@@ -35,6 +42,22 @@ class LoadingTime:
             if self._open:
                 self._open -= 1
                 self._total += perf_counter() - self._since if self._open == 0 else 0.0
+                self._show()
+
+    def add(self, seconds: float) -> None:
+        """Count what another process loaded while this one waited for it."""
+        with self._lock:
+            self._total += seconds
+
+    def show(self, cells: F64) -> None:
+        """Keep the state in this array from now on, for those who share it."""
+        with self._lock:
+            self._shown = cells
+            self._show()
+
+    def _show(self) -> None:
+        if self._shown is not None:
+            self._shown[:] = self._total, self._since if self._open else np.nan
 
     @property
     def seconds(self) -> float:
@@ -84,3 +107,66 @@ def loading_time() -> LoadingTime:
 
     register(COMPILING, Compiling())
     return _PROCESS
+
+
+def loading_seconds() -> float:
+    """Return the seconds of loading in this process so far: what an executor asks its workers for."""
+    return loading_time().seconds
+
+
+def loading_file(path: Path, n: int) -> F64:
+    """Return the file in which n workers of this machine say what they load, as an array that follows it.
+
+    A row for each: seconds of what is loaded, and since when the rest is loading (``nan`` if nothing is) on the clock
+    of the machine.
+    """
+    made: F64 = np.memmap(path, np.float64, "w+", shape=(n, 2))
+    made[:] = 0.0, np.nan
+    return made
+
+
+def tell_loading(path: Path, row: int) -> None:
+    """Say what this process, a worker, loads, in a row of a :func:`loading_file`."""
+    cells = np.memmap(path, np.float64, "r+", offset=16 * row, shape=(2,))
+    loading_time().show(cells)
+
+
+def told_seconds(cells: F64) -> dict[int, float]:
+    """Return the seconds of loading by row of a :func:`loading_file`."""
+    now, since = perf_counter(), np.array(cells[:, 1])
+    return dict(enumerate((cells[:, 0] + np.where(np.isnan(since), 0.0, now - since)).tolist()))
+
+
+class LoadingElsewhere:
+    """What workers load while this process waits for them: limits of time do not count it here either.
+
+    Workers load at the same time, so that the most that one of them has loaded counts.
+
+    Parameters
+    ----------
+    told : callable
+        Returns the seconds of loading so far by worker, from its :func:`loading_seconds`.
+    """
+
+    def __init__(self, told: Callable[[], Mapping[Any, float]]) -> None:
+        self._told = told
+        self._last: dict[Any, float] = {}
+        self._since: dict[Any, float] = {}
+        self._counted = 0.0
+
+    def begin(self) -> None:
+        """Leave out what has been loaded until now: a call begins."""
+        self._last, self._since, self._counted = dict(self._told()), {}, 0.0
+
+    def count(self) -> bool:
+        """Count what has been loaded since; return whether there was anything new."""
+        for worker, seconds in self._told().items():
+            last = self._last.get(worker, 0.0)  # less than before: another process in its place
+            self._since[worker] = self._since.get(worker, 0.0) + seconds - (last if seconds >= last else 0.0)
+            self._last[worker] = seconds
+        new = max(self._since.values(), default=0.0) - self._counted
+        if new <= 0.0:
+            return False
+        self._counted += new
+        loading_time().add(new)
+        return True

@@ -16,6 +16,8 @@ from importlib import import_module
 from threading import Lock
 from typing import Any, Protocol, runtime_checkable
 
+from ssvm_dsl.plugin_api.hosting.loading import loading_time
+
 
 class Shard(Protocol):
     """A recipe for the training problem of some examples; it can be pickled."""
@@ -116,14 +118,58 @@ class OpenShards:
                 self._open.pop(key, None)
 
 
+#: So many shards a worker keeps open unless it is told otherwise.
+MOST_OPEN = 64
+
 #: Those of this process, where it is a worker.
-_HERE = OpenShards(64)
+_HERE = OpenShards(MOST_OPEN)
 
 
-def ready() -> str:
-    """Import what shards need in this process, a new worker; return the version of ssvm-dsl that it has."""
-    import_module("ssvm_dsl.learning.estimators.svm")
+def ready(most: int | None = None) -> str:
+    """Import what shards need in this process, a new worker; return the version of ssvm-dsl that it has.
+
+    Parameters
+    ----------
+    most : int, optional
+        So many shards it keeps open, 64 by default; others are opened again in each call.
+    """
+    _HERE.most = most or MOST_OPEN
+    for module in ("ssvm_dsl.learning.estimators.svm", "ssvm_dsl.learning.shards.recipe"):
+        import_module(module)
+    import_module("ssvm_dsl.registry").registry()
+    loading_time()
     return str(import_module("ssvm_dsl.version").__version__)
+
+
+class _Begun:
+    """What is unpickled before a recipe; it becomes nothing."""
+
+    def __reduce__(self) -> Any:
+        return _begin_loading, ()
+
+
+class _Travelling:
+    """A recipe on its way; it arrives as the recipe itself."""
+
+    def __init__(self, shard: Shard) -> None:
+        self.shard = shard
+
+    def __reduce__(self) -> Any:
+        return _arrived, (_Begun(), self.shard)
+
+
+def _begin_loading() -> None:
+    loading_time().begin()
+
+
+def _arrived(begun: None, shard: Shard) -> Shard:
+    loading_time().end()
+    return shard
+
+
+def travelling(shard: Shard) -> Any:
+    """Return a recipe to send in the place of this one: what is imported where it is unpickled counts as loading."""
+    return _Travelling(shard)
 
 
 def answer(shard: Shard, function: ShardFunction, given: tuple[Any, ...]) -> Any:

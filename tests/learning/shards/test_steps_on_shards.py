@@ -43,7 +43,7 @@ class Here:
     lost_after: ClassVar[tuple[int, ...]] = ()  #: calls after which shard 1 is gone
     keeps_nothing: ClassVar[bool] = False
 
-    def __init__(self, workers: int, shards: int) -> None:
+    def __init__(self, workers: int, shards: int, open: int | None = None) -> None:
         self.n_shards, self.calls = shards, 0
         self.opened: dict[int, Any] = {}
 

@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import CancelledError
+from threading import Thread
 from time import monotonic, sleep
 from typing import Any
 
 from ssvm_dsl.errors import OptionError, OutOfTime
 from ssvm_dsl.plugin_api import (
+    LoadingElsewhere,
     NotOpen,
     Shard,
     ShardFunction,
@@ -26,9 +29,11 @@ from ssvm_dsl.plugin_api import (
     answer_if_open,
     forget,
     loading,
+    loading_seconds,
     pause,
     ready,
     time_left,
+    travelling,
 )
 
 #: Seconds between two looks at the workers while waiting.
@@ -39,6 +44,15 @@ LOOK_FOR_WORKERS = 0.05
 
 #: Seconds after the end of a call in which workers, which know of it too, may still answer.
 GRACE = 0.05
+
+#: Seconds in which workers must say how long they have been loading.
+TELL = 0.2
+
+#: Seconds between two attempts to start workers again that a cluster of this process has given up.
+RESTORE = 2.0
+
+#: So many times as long as for any worker is one waited for whose process there is.
+STARTING = 10.0
 
 #: How often the shards of one call are given to other workers.
 ATTEMPTS = 5
@@ -61,7 +75,10 @@ class DaskExecutor:
     shards : int, optional
         Into how many shards a list of examples is cut; by default one for each worker.
     patience : float
-        Seconds to wait for the scheduler, and for a worker where there is none.
+        Seconds to wait for the scheduler, and for a worker where there is none; ten times that where a local cluster
+        has a process that is to become one.
+    open : int, optional
+        Shards that a worker keeps open; by default 64.
 
     Raises
     ------
@@ -70,10 +87,14 @@ class DaskExecutor:
     """
 
     def __init__(
-        self, address: str | None = None, workers: int | None = None, shards: int | None = None, patience: float = 30.0
-    ) -> None:
-        self._client, self._closes = _client(address, workers, patience)
+        self, address: str | None = None, workers: int | None = None, shards: int | None = None, patience: float = 30.0,
+        open: int | None = None,
+    ) -> None:  # fmt: skip
+        self._most = open
+        with loading():  # the start of a cluster, like that of processes, is counted by no limit
+            self._client, self._closes = _client(address, workers, patience)
         self._patience, self._known = patience, set[str]()
+        self._loading = LoadingElsewhere(self._told)
         try:
             self._names = self._checked_workers()
         except BaseException:
@@ -104,6 +125,8 @@ class DaskExecutor:
             self._place([calls[place][0] for place in waiting])
             lost, missing = self._ask(answer_if_open, function, calls, waiting, found)
             waiting = sorted([*lost, *self._ask(answer, function, calls, missing, found)[0]])
+            if missing:
+                self._loading.count()
             if not waiting:
                 return found
         number = calls[waiting[0]][0]
@@ -122,6 +145,8 @@ class DaskExecutor:
 
     def _place(self, numbers: Sequence[int]) -> None:
         """Give shards without a worker, or whose worker is gone, to those that there are."""
+        if any(self._home.get(number) not in (None, *self._names) for number in numbers):
+            _restore(self._client)
         self._names = self._checked_workers()
         for number in numbers:
             if self._home.get(number) not in self._names:
@@ -134,7 +159,8 @@ class DaskExecutor:
         if new:
             with loading():
                 _check_versions(self._client.run(_version_there(), workers=new, on_error="return"))
-                self._client.run(ready, workers=new, on_error="ignore")
+                self._client.run(ready, self._most, workers=new, on_error="ignore")
+                self._loading.begin()
             self._known.update(new)
         return names
 
@@ -145,7 +171,7 @@ class DaskExecutor:
         asked = {}
         for place in which:
             number, given = calls[place]
-            shard = self._shards[number].key if how is answer_if_open else self._shards[number]
+            shard = self._shards[number].key if how is answer_if_open else travelling(self._shards[number])
             asked[place] = self._client.submit(
                 how, shard, function, given, workers=[self._home[number]], allow_other_workers=False, pure=False,
                 retries=0,
@@ -177,6 +203,8 @@ class DaskExecutor:
         while True:
             try:
                 return fetching.result(LOOK)
+            except CancelledError:  # the scheduler has given the result up, as its worker does not send it
+                return _LOST
             except TimeoutError:
                 if not self._is_there(worker):
                     fetching.cancel()
@@ -187,6 +215,18 @@ class DaskExecutor:
         """Begin to fetch an answer from its worker."""
         coroutine = self._client.gather(future, direct=True, asynchronous=True)
         return asyncio.run_coroutine_threadsafe(coroutine, self._client.loop.asyncio_loop)
+
+    def _told(self) -> Mapping[str, float]:
+        """Return the seconds of loading by worker; nothing where they do not answer."""
+        told: dict[str, float] = {}
+
+        def ask() -> None:
+            told.update(self._client.run(loading_seconds, on_error="ignore"))
+
+        asking = Thread(target=ask, daemon=True)
+        asking.start()
+        asking.join(TELL)
+        return dict(told)
 
     def _is_there(self, worker: str) -> bool:
         """Whether the scheduler has a worker."""
@@ -213,7 +253,8 @@ class DaskExecutor:
             try:
                 error = future.exception(timeout=min(LOOK, time_left() + GRACE))
             except TimeoutError:
-                pause()
+                if time_left() > 0.0 or not self._loading.count():
+                    pause()
                 if not self._is_there(worker):
                     future.cancel(force=True)
                     return False
@@ -255,14 +296,37 @@ def _workers(client: Any, patience: float) -> list[str]:
     OptionError
         There are none.
     """
-    end = monotonic() + patience
+    begin, restored = monotonic(), 0.0
     while not (names := sorted(client.scheduler_info(n_workers=-1)["workers"])):
-        if monotonic() > end:
+        if monotonic() > restored + RESTORE and _restore(client):
+            restored = monotonic()
+        if monotonic() > begin + patience * (STARTING if _is_starting(client) else 1.0):
             text = f"the cluster has no workers after {patience:g} s; start one: dask worker SCHEDULER"
             raise OptionError(f"dask: {text} (executor_options={{'patience': ...}} waits longer)")
         pause()
         sleep(LOOK_FOR_WORKERS)
     return names
+
+
+def _restore(client: Any) -> bool:
+    """Start workers again that a cluster of this process has given up; return whether there were any.
+
+    A nanny closes for ever where its worker is lost while it starts, and ``LocalCluster`` closes one that takes more
+    than ``distributed.deploy.lost-worker-timeout`` (15 s) to start another; neither looks for others in their place
+    before the next call of ``scale``.
+    """
+    cluster = getattr(client, "cluster", None)
+    wanted, there = getattr(cluster, "worker_spec", ()), getattr(cluster, "workers", ())
+    if cluster is None or len(there) >= len(wanted):
+        return False
+    cluster.scale(len(wanted))
+    return True
+
+
+def _is_starting(client: Any) -> bool:
+    """Whether a cluster of this process has a process that is to become a worker: a busy machine may take long."""
+    nannies = getattr(getattr(client, "cluster", None), "workers", {})
+    return any(getattr(one, "pid", None) is not None for one in nannies.values())
 
 
 def _version_there() -> Any:

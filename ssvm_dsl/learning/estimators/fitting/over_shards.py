@@ -30,6 +30,7 @@ from ssvm_dsl.learning.shards.parts import PartitionedDataset, parts_of
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.kinds.executors import ShardFunction
 from ssvm_dsl.report.compiling import announce_compiling
+from ssvm_dsl.report.worker_lines import tell_workers
 
 if TYPE_CHECKING:
     from ssvm_dsl.learning.estimators.base import Learner
@@ -53,6 +54,7 @@ class ShardedFit(Base):
     executor: str
     executor_options: dict[str, Any] | None
     risk: str
+    verbose: bool
 
     if TYPE_CHECKING:
 
@@ -77,6 +79,8 @@ class ShardedFit(Base):
             with one_blas_thread():
                 with contained(f"executor '{self.executor}'"):
                     problem, data = shard_problem(executor, parts, self._worker(), declaration, strength, deadline)
+                if self.verbose:
+                    tell_workers(problem.where.lines(problem.sizes.tolist()))
                 check_convex(spec, risk, problem.objective)
                 refuse_excess(problem.accuracy)
                 shards = {"shards": [dict(one.fingerprint) for one in problem.facts]}

@@ -1,0 +1,93 @@
+"""Labelled examples in files: each file is a part of a ``PartitionedDataset``, read where the part is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+from ssvm_dsl.cli.data.examples import DataSettings, LabelledData
+from ssvm_dsl.cli.data.formats import FORMATS, format_of
+from ssvm_dsl.cli.data.templates import read_template
+from ssvm_dsl.errors import OptionError
+from ssvm_dsl.learning.shards.parts import PartitionedDataset
+
+
+@dataclass(frozen=True)
+class ReadPart:
+    """Reads a file as the first one was read.
+
+    Parameters
+    ----------
+    settings : DataSettings
+    """
+
+    settings: DataSettings
+
+    def __call__(self, source: str) -> tuple[Any, Any]:
+        """Return the examples and labels of a file."""
+        data = read_file(source, self.settings)
+        return data.X, data.require_labels()
+
+
+def read_file(source: str, settings: DataSettings) -> LabelledData:
+    """Return the data of a file."""
+    return FORMATS[settings.format].load().read(source, settings)
+
+
+def parts_of_files(files: Sequence[str], settings: DataSettings) -> PartitionedDataset:
+    """Return files as parts; ``settings`` are those with which the first was read."""
+    if not settings.learnt:
+        settings = read_file(files[0], settings).settings
+    return PartitionedDataset(files, ReadPart(settings))
+
+
+def partitioned_files(
+    files: Sequence[str | PathLike[str]], format: str | None = None, *, template: str | PathLike[str] | None = None,
+    label: Sequence[str] = (), sequence: str = "", inputs: Sequence[str] = (),
+) -> PartitionedDataset:  # fmt: skip
+    """Return labelled examples in files, a part for each file, in the formats of ``ssvm train``.
+
+    The first file is read at once: it says which columns and features there are.  All are read again where and when
+    they are needed.
+
+    Parameters
+    ----------
+    files : list of paths
+    format : str, optional
+        ``"jsonl"``, ``"npz"``, ``"parquet"``, ``"conll"``, ``"crfsuite"``, ``"csv"`` or ``"svmlight"``; by default the
+        ends of the names tell it.
+    template : path, optional
+        Of features as for CRF++ (``conll``).
+    label : sequence of str
+        The column with the label, the last one by default; several for sets of labels (``csv``).
+    sequence : str
+        The column whose equal values make one sequence (``csv``).
+    inputs : sequence of str
+        Names of the model's inputs, where columns may hold words (``csv``).
+
+    Raises
+    ------
+    OptionError
+        There is no file, or its name does not tell the format.
+    FileFormatError, OSError
+        The first file cannot be read.
+
+    Examples
+    --------
+    >>> data = partitioned_files(sorted(Path("shards").glob("*.parquet")))
+    >>> StructuredSVM(OCR, risk="log", trainer="lbfgs", executor="stream").fit(data)
+    """
+    names = [str(one) for one in files] if not isinstance(files, str | PathLike) else [str(files)]
+    if not names:
+        raise OptionError("partitioned_files: expected at least one file")
+    if format is not None and format not in FORMATS:
+        raise OptionError(f"partitioned_files: format is one of {', '.join(FORMATS)}, got {format!r}")
+    chosen = format_of(names[0], format, "format")
+    lines = () if template is None else read_template(str(template))
+    settings = DataSettings(
+        chosen.name, several=len(label) > 1, template=lines, labels=tuple(label), sequence=sequence,
+        inputs=tuple(inputs),
+    )  # fmt: skip
+    return parts_of_files(names, settings)
