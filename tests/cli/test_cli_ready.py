@@ -9,6 +9,8 @@ from itertools import accumulate
 import numpy as np
 import pytest
 from foreign import inside
+from pyarrow import table
+from pyarrow.parquet import write_table
 from test_cli_learn import here, ok, refused  # noqa: F401 (a fixture)
 
 from ssvm_dsl import models
@@ -65,6 +67,10 @@ def write(name, form, X, Y):
         ptr = {"ptr": [0, *accumulate(map(len, X))]} if isinstance(X, list) else {}
         np.savez("data.npz", **(ptr | {"X": np.concatenate(X), "Y": np.concatenate(Y)} if ptr else {"X": X, "Y": Y}))
         return ()
+    elif form == "parquet":
+        columns = {key: [plain(x[key]) for x in X] for key in X[0]} if isinstance(X[0], dict) else {"x": plain(X)}
+        write_table(table(columns | {"y": plain(Y)}), "data.parquet")
+        return ()
     elif form == "csv":
         cells = [[*([f"s{i}"] if sequences else []), *row, *np.ravel(y)] for i, row, y in flat]
         head = [*(["s"] if sequences else []), "f", "g", *(("u", "v") if several else "y")]
@@ -96,11 +102,12 @@ def plain(value):
     return [plain(one) for one in value] if isinstance(value, list | tuple) else np.asarray(value).tolist()
 
 
-#: Other formats of these are in test_cli_formats.py, and images.
+#: Other formats of these are in test_cli_formats.py, and images; Parquet is read as JSON lines are.
 ELSEWHERE = ("classifier", "multi-label", "chain-tagger")
 CASES = [
     (name, form) for name in READY for form in FORMATS_OF[name]
     if form == "jsonl" or not (form == "images" or name in ELSEWHERE)
+    if form != "parquet" or name in ("segment-tagger", "graph-labeller", "matcher")
 ]  # fmt: skip
 
 

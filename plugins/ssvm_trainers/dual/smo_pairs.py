@@ -22,7 +22,7 @@ from ssvm_dsl.kernels import (
     njit,
 )
 from ssvm_trainers.shared.arrays import Fixed, Work
-from ssvm_trainers.shared.products import clear_entries, shrink_entries
+from ssvm_trainers.shared.products import Shrinkage, clear_entries, shrink_entries
 
 
 class Rooted(NamedTuple):
@@ -208,7 +208,7 @@ def add_difference(
         for config, signed in ((np.int64(space.toward[d]), factor), (np.int64(space.away[d]), -factor)):
             factor_add(maps, m, i, f, config, signed, target)
             if bounded[m]:
-                shrink_entries(maps, m, i, f, config, free, w, fixed.lower[m], fixed.threshold)
+                shrink_entries(maps, m, i, f, config, free, w, Shrinkage(fixed.lower[m], fixed.threshold))
 
 
 @njit(cache=True, nogil=True, borrowed=True)

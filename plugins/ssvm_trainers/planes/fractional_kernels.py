@@ -25,7 +25,7 @@ from ssvm_dsl.kernels import (
     score_example,
 )
 from ssvm_trainers.planes.bcfw_kernels import pairwise_steps
-from ssvm_trainers.shared.products import clear_entries, shrink_entries
+from ssvm_trainers.shared.products import Shrinkage, clear_entries, shrink_entries
 
 
 class Entries(NamedTuple):
@@ -179,7 +179,7 @@ def move(
                 else:
                     factor_add(maps, m, i, f, c, delta[at + c] * metric[m], target)
                     if bounded[m]:
-                        shrink_entries(maps, m, i, f, c, free, w, fixed.lower[m], fixed.threshold)
+                        shrink_entries(maps, m, i, f, c, free, w, Shrinkage(fixed.lower[m], fixed.threshold))
 
 
 @njit(cache=True, nogil=True)

@@ -100,7 +100,7 @@ class DualState(Stateful):
         self.cache = Cache(*cached, self.cache.dense)
         self.w[:], self.free[:], self.gap[:], self.gain[:] = record.w, record.free, record.gap, record.gain
         if self.vectors.size:
-            from ssvm_trainers.planes.bcfw_kernels import fill_vectors
+            from ssvm_trainers.planes.plane_vectors import fill_vectors
 
             fill_vectors(self.fixed, self.cache, self.work)
         self.work.counter[0] = record.operations

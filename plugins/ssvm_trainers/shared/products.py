@@ -7,6 +7,8 @@ written for an oracle, they are sums of those.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ssvm_dsl.ir import F64, I8, I32
@@ -206,7 +208,7 @@ def move_parts(
         target = free if bounded[m] else w
         factor_add(maps, m, i, f, c, number[part] * metric[m], target)
         if bounded[m]:  # entries of two parts are set twice: the last time is right
-            shrink_entries(maps, m, i, f, c, free, w, fixed.lower[m], fixed.threshold)
+            shrink_entries(maps, m, i, f, c, free, w, Shrinkage(fixed.lower[m], fixed.threshold))
 
 
 @njit(cache=True, nogil=True, borrowed=True)
@@ -290,6 +292,21 @@ def labels_score(fixed: Fixed, scores: ScoreSpace, i: int, labels: I32) -> float
     return total
 
 
+class Shrinkage(NamedTuple):
+    """What the weights of a map are made of free ones by.
+
+    Parameters
+    ----------
+    lower : float
+        The bound of the map; nan to set exact zeros.
+    threshold : float
+        Of the L1 penalty.
+    """
+
+    lower: float
+    threshold: float
+
+
 @njit(cache=True, nogil=True, borrowed=True)
 def shrunk(free: float, lower: float, threshold: float) -> float:
     """Return the weight that a free one becomes: moved towards 0 by the L1 penalty, and raised to its bound."""
@@ -298,7 +315,7 @@ def shrunk(free: float, lower: float, threshold: float) -> float:
 
 @njit(cache=True, nogil=True, borrowed=True)
 def shrink_entries(
-    maps: FlatMaps, m: int, i: int, f: int, config: int, source: F64, target: F64, lower: float, threshold: float
+    maps: FlatMaps, m: int, i: int, f: int, config: int, source: F64, target: F64, shrinkage: Shrinkage
 ) -> None:
     """Set ``target = shrunk(source)`` on the weights of one factor in one joint state, or 0 where lower is nan.
 
@@ -310,13 +327,11 @@ def shrink_entries(
         Read only, unless it is the target.
     target : ndarray of float64, shape (dim,)
         Changed in place, where the features of the factor are.
-    lower : float
-        The bound of the map; nan to set exact zeros.
-    threshold : float
-        Of the L1 penalty.
+    shrinkage : Shrinkage
     """
     if config < 0:
         return
+    lower, threshold = shrinkage.lower, shrinkage.threshold
     desc, ints, longs, _, _ = maps
     start, row, clear = weight_start(maps, m, f), feature_row(maps, m, i, f, config), np.isnan(lower)
     first = desc[m, BASIS_PTR] + config
@@ -341,7 +356,7 @@ def shrink_entries(
 @njit(cache=True, nogil=True, borrowed=True)
 def clear_entries(maps: FlatMaps, m: int, i: int, f: int, config: int, out: F64) -> None:
     """Set the entries of one factor in one joint state to exactly zero."""
-    shrink_entries(maps, m, i, f, config, out, out, np.nan, 0.0)
+    shrink_entries(maps, m, i, f, config, out, out, Shrinkage(np.nan, 0.0))
 
 
 @njit(cache=True, nogil=True, borrowed=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
+from ssvm_dsl.calls import checked_call
 from ssvm_dsl.cli.data.examples import DataSettings, LabelledData
 from ssvm_dsl.cli.data.formats import FORMATS, format_of
 from ssvm_dsl.cli.data.templates import read_template
@@ -43,6 +44,7 @@ def parts_of_files(files: Sequence[str], settings: DataSettings) -> PartitionedD
     return PartitionedDataset(files, ReadPart(settings))
 
 
+@checked_call
 def partitioned_files(
     files: Sequence[str | PathLike[str]], format: str | None = None, *, template: str | PathLike[str] | None = None,
     label: Sequence[str] = (), sequence: str = "", inputs: Sequence[str] = (),
@@ -79,11 +81,18 @@ def partitioned_files(
     >>> data = partitioned_files(sorted(Path("shards").glob("*.parquet")))
     >>> StructuredSVM(OCR, risk="log", trainer="lbfgs", executor="stream").fit(data)
     """
-    names = [str(one) for one in files] if not isinstance(files, str | PathLike) else [str(files)]
-    if not names:
-        raise OptionError("partitioned_files: expected at least one file")
-    if format is not None and format not in FORMATS:
-        raise OptionError(f"partitioned_files: format is one of {', '.join(FORMATS)}, got {format!r}")
+    given = [files] if isinstance(files, str | PathLike) else files
+    names = [str(one) for one in given if isinstance(one, str | PathLike)] if isinstance(given, Sequence) else []
+    if not names or len(names) < len(given):
+        raise OptionError(f"partitioned_files: expected a list of the paths of files, got {files!r:.80}")
+    if format is not None and (not isinstance(format, str) or format not in FORMATS):
+        raise OptionError(f"partitioned_files: format is one of {', '.join(FORMATS)}, got {format!r:.80}")
+    for name, value in (("label", label), ("inputs", inputs)):
+        if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(one, str) for one in value):
+            raise OptionError(f"partitioned_files: {name} is a list of names, got {value!r:.80}")
+    if not isinstance(sequence, str) or not isinstance(template, str | PathLike | None):
+        wrong = f"sequence={sequence!r:.60}, template={template!r:.60}"
+        raise OptionError(f"partitioned_files: sequence is a name and template a path, got {wrong}")
     chosen = format_of(names[0], format, "format")
     lines = () if template is None else read_template(str(template))
     settings = DataSettings(

@@ -41,8 +41,8 @@ from ssvm_dsl.testing.report import Complaint
 #: Seconds that the calls of the check of limits have, how many there are, and what each takes.
 LIMIT, MANY, EACH = 0.4, 60, 0.1
 
-#: Seconds that they may be late.
-LATE = 1.0
+#: Seconds that they may be late, and how many tries one of which must be in time: the machine may have other work.
+LATE, TRIES = 1.0, 3
 
 
 @dataclass(eq=False)
@@ -134,18 +134,23 @@ def limits(trial: ExecutorTrial) -> None:
     """Calls end with the call at hand, and tell what was found."""
     local = trial.started(MANY)
     trial.executor.run(after, [(0, (0.0,))])  # workers are there
-    begin = perf_counter()
-    try:
-        with within(Deadline(LIMIT)):
-            trial.executor.run(after, [(number, (EACH,)) for number in range(MANY)])
-    except OutOfTime as err:
-        late, found = perf_counter() - begin - LIMIT, list(err.found)
-    else:
-        if perf_counter() - begin > LIMIT + LATE:
-            raise Complaint(f"run took {perf_counter() - begin:.1f} s where time_left() was {LIMIT} s: raise OutOfTime")
+    found: list[Any] | None
+    for left in reversed(range(TRIES)):
+        begin = perf_counter()
+        try:
+            with within(Deadline(LIMIT)):
+                trial.executor.run(after, [(number, (EACH,)) for number in range(MANY)])
+        except OutOfTime as err:
+            found, text = list(err.found), "run raised OutOfTime {:.1f} s after the end of the call at hand"
+        else:
+            found, text = None, f"run was {{:.1f}} s late where time_left() was {LIMIT} s: raise OutOfTime"
+        late = perf_counter() - begin - LIMIT
+        if late <= LATE:
+            break
+        if not left:
+            raise Complaint(text.format(late))
+    if found is None:
         raise NotForThisCase
-    if late > LATE:
-        raise Complaint(f"run raised OutOfTime {late:.1f} s after the end of the call at hand")
     if len(found) != MANY:
         raise Complaint(f"OutOfTime.found has {len(found)} entries for {MANY} calls: one for each, None without answer")
     wrong = [n for n, one in enumerate(found) if one is not None and one != local[n].values[0]]

@@ -6,13 +6,14 @@ import json
 import time
 import warnings
 from concurrent.futures import Future
-from importlib import import_module
 from itertools import chain as lists
 from pathlib import Path
 from threading import Thread, Timer
 
 import numpy as np
 import pytest
+from pyarrow import table
+from pyarrow.parquet import write_table
 
 from ssvm_dsl import (
     Dim,
@@ -58,8 +59,8 @@ def write(form: str, path: str, X: list, Y: list) -> None:
     if form == "npz":
         np.savez(path, X=np.concatenate(X), Y=np.concatenate(Y), ptr=np.cumsum([0, *map(len, X)]))
     elif form == "parquet":
-        table = pytest.importorskip("pyarrow").table({"x": [x.tolist() for x in X], "y": Y})
-        import_module("pyarrow.parquet").write_table(table, path)
+        columns = table({"x": [x.tolist() for x in X], "y": Y})
+        write_table(columns, path)
     else:
         lines = [json.dumps({"x": x.tolist(), "y": y}) for x, y in zip(X, Y)]
         if form == "conll":
@@ -93,7 +94,7 @@ def test_what_cannot_be_parts_is_named(tmp_path, monkeypatch, capsys):
     for number in range(2):
         write("jsonl", f"{number}.jsonl", *sentences(number))
     for bad, error, what in (
-        ([], OptionError, "one file"),
+        ([], OptionError, "a list of the paths"),
         (["a.xyz"], OptionError, "format"),
         (["no.npz"], OSError, "no"),
     ):
@@ -108,9 +109,8 @@ def test_what_cannot_be_parts_is_named(tmp_path, monkeypatch, capsys):
         assert main(["train", "chain-tagger", "--data", "0.jsonl", "0.jsonl", "--out", "t.ssvm", *more]) == 2
         assert what in capsys.readouterr().err
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 no")
-    if pytest.importorskip("pyarrow"):
-        with pytest.raises(FileFormatError, match="expected a Parquet file"):
-            partitioned_files(["bad.parquet"])
+    with pytest.raises(FileFormatError, match="expected a Parquet file"):
+        partitioned_files(["bad.parquet"])
 
 
 def generate(start: int, stop: int):
