@@ -7,9 +7,10 @@ as ``|r| <= log(2) / 2``: errors are below 1e-15 of the result.  The library's f
 
 from __future__ import annotations
 
+import numpy as np
+
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.kernels.compiling.jit import njit
-from ssvm_dsl.kernels.primitives.bits import bits_of, number_of
 
 #: Exponentials of smaller numbers are 0.
 LEAST = -708.0
@@ -23,7 +24,14 @@ HIGH, LOW, INVERSE = 6.93147180369123816490e-01, 1.90821492927058770002e-10, 1.4
 
 @njit(cache=True, nogil=True, borrowed=True)
 def exp_all(values: F64, n: int) -> None:
-    """Replace the first n numbers, at most 700 each, by their exponentials."""
+    """Replace numbers by their exponentials.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (at least n,)
+        Each at most 700, none of them nan; the first n are overwritten in place.
+    n : int
+    """
     for k in range(n):
         x = values[k] if values[k] > LEAST else LEAST
         shifted = x * INVERSE + ROUND
@@ -42,5 +50,5 @@ def exp_all(values: F64, n: int) -> None:
         p = 1.0 + r * (1 / 3) * p
         p = 1.0 + r * (1 / 2) * p
         p = 1.0 + r * p
-        power = number_of((bits_of(shifted) + 1023) << 52)
+        power = np.int64((np.float64(shifted).view(np.int64) + 1023) << 52).view(np.float64)
         values[k] = p * power if values[k] > LEAST else 0.0

@@ -163,7 +163,7 @@ class ShardedProblem(GradientProblem):
             if self.complete:
                 return self.evaluation(w)
         except OutOfTime:
-            pass
+            pass  # a bound from what is known of the data is the answer
         at_zero, upper = np.array([one.at_zero for one in self.facts]), np.nan
         if self.session.guarantee is not Guarantee.HEURISTIC:
             upper = self.objective.primal(w, at_zero)

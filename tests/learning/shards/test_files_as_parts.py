@@ -15,18 +15,7 @@ import pytest
 from pyarrow import table
 from pyarrow.parquet import write_table
 
-from ssvm_dsl import (
-    Dim,
-    Factor,
-    Hamming,
-    Input,
-    Label,
-    Model,
-    PartitionedDataset,
-    StructuredSVM,
-    chain,
-    partitioned_files,
-)
+from ssvm_dsl import PartitionedDataset, StructuredSVM, partitioned_files
 from ssvm_dsl.cli.main import main
 from ssvm_dsl.errors import DataError, FileFormatError, OptionError, OutOfTime
 from ssvm_dsl.inference.deadline import Deadline
@@ -35,16 +24,8 @@ from ssvm_dsl.models import ChainTagger
 from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api import LoadingElsewhere, loading, loading_file, tell_loading, told_seconds
 from ssvm_dsl.plugin_api.hosting.loading import loading_time
+from ssvm_dsl.testing.executors.shards import Tagger
 from ssvm_executors.processes import WorkerProcesses
-
-
-class Tagger(Model):
-    T = Dim()
-    x = Input(T, 3)
-    y = Label(T, 3)
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
 
 
 def sentences(number: int) -> tuple[list, list]:
