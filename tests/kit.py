@@ -17,9 +17,10 @@ from ssvm_dsl.testing.backends.rules import RULES
 #: All checks but the one that waits.
 CHECKS = frozenset(rule.name for rule in RULES) - {"time limit"}
 
-#: Checks that ask the same again, in another way, each from 2 to 8 times: here they take every third problem.
+#: Checks that ask the same again, in another way, each from 2 to 8 times: here they take every fourth problem.
 AGAIN = {
     "selected examples", "session reuse", "inputs unchanged", "deterministic", "threads", "warm start", "verifier",
+    "answer form", "limits",
 }  # fmt: skip
 
 
@@ -27,8 +28,8 @@ class QuickKit(BackendKit):
     """The kit, with fewer problems for the checks that ask most."""
 
     def trials(self, number, rule):
-        """Yield the backend before each problem of a rule, or before every third."""
-        step = 3 if rule.name in AGAIN and len(self.accepted) > 12 else 1
+        """Yield the backend before each problem of a rule, or before every fourth."""
+        step = 4 if rule.name in AGAIN and len(self.accepted) > 12 else 1
         return islice(super().trials(number, rule), number % step, None, step)
 
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -166,6 +167,10 @@ def naive_score(declaration, blocks, inputs, labels, fitted):
         block = blocks[(factor.tie or factor).name]
         for number, (members, where) in enumerate(scopes(factor.target, sizes, inputs)):
             states = [int(np.asarray(labels[name])[p]) for name, p in members]
+            key = (factor.name, number, *states)
+            if key in known:
+                total += known[key]
+                continue
             part = block[number] if factor.per == "edge" else block[tuple(where[dim.name] for dim in factor.per)]
             x = feature_vector(factor.features, inputs, where, number, fitted, states)
             if factor.features is None:
@@ -229,26 +234,40 @@ def all_labellings(cards):
 # -- learning: the objective and its optimum over all labellings -------------------------------------------
 
 
-def joint_features(declaration, inputs, labels, fitted, shapes, ignored=None):
-    """Phi(x, y), by giving every weight of ``naive_score`` a unit vector; factors on ignored variables are left out.
-
-    ``shapes``: dict factor name -> shape users see, in the order of the weights.
-    """
-    unit, at, eye = {}, 0, np.eye(sum(map(prod, shapes.values())))
-    for name, shape in shapes.items():
+@lru_cache(maxsize=8)
+def unit_vectors(shapes):
+    """The unit vector of every weight, by factor."""
+    unit, at, eye = {}, 0, np.eye(sum(prod(shape) for _, shape in shapes))
+    for name, shape in shapes:
         unit[name] = eye[at : at + prod(shape)].reshape(*shape, -1)
         at += prod(shape)
-    sizes, total = sizes_of(declaration, inputs), np.zeros(at)
+    return unit
+
+
+def joint_features(declaration, inputs, labels, fitted, shapes, ignored=None, known=None):
+    """Phi(x, y), by giving every weight of ``naive_score`` a unit vector; factors on ignored variables are left out.
+
+    ``shapes``: dict factor name -> shape users see, in the order of the weights.  ``known``: dict that keeps the part of
+    each factor in each joint state, for other labellings of the same example.
+    """
+    known = {} if known is None else known
+    unit = unit_vectors(tuple(shapes.items()))
+    sizes, total = sizes_of(declaration, inputs), np.zeros(sum(map(prod, shapes.values())))
     for factor in declaration.factors:
         block = unit[(factor.tie or factor).name]
         for number, (members, where) in enumerate(scopes(factor.target, sizes, inputs)):
             if ignored is not None and any(ignored[name][p] for name, p in members):
                 continue
             states = [int(np.asarray(labels[name])[p]) for name, p in members]
+            key = (factor.name, number, *states)
+            if key in known:
+                total += known[key]
+                continue
             part = block[number] if factor.per == "edge" else block[tuple(where[dim.name] for dim in factor.per)]
             part = part[..., None, :] if factor.features is None else part
             x = feature_vector(factor.features, inputs, where, number, fitted, states)
-            total += x @ (part if factor.joint else form_weights(factor, states, part))
+            known[key] = x @ (part if factor.joint else form_weights(factor, states, part))
+            total += known[key]
     return total
 
 
@@ -323,14 +342,15 @@ def all_planes(declaration, inputs, truth, fitted, shapes, ignored=None):
     names = [y.name for y in declaration.labels]
     spots = [(name, p) for name in names for p in np.ndindex(np.shape(truth[name]))]
     cards = [declaration.find(name).n_states if ignored is None or not ignored[name][p] else 1 for name, p in spots]
-    of_truth = joint_features(declaration, inputs, truth, fitted, shapes, ignored)
+    known = {}
+    of_truth = joint_features(declaration, inputs, truth, fitted, shapes, ignored, known)
     losses, psi = [], []
     for states in all_labellings(cards):
         labels = {name: np.array(truth[name]) for name in names}
         for (name, p), state in zip(spots, states):
             labels[name][p] = state
         losses.append(naive_loss(declaration.loss, truth, labels, ignored, declaration, inputs))
-        psi.append(of_truth - joint_features(declaration, inputs, labels, fitted, shapes, ignored))
+        psi.append(of_truth - joint_features(declaration, inputs, labels, fitted, shapes, ignored, known))
     return np.array(losses), np.array(psi)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -247,6 +248,13 @@ class Case:
         return self.model.__name__ + self.tag
 
     def make(self, seed: int) -> Data:
+        """Return the data of a seed: one object for all tests of a process, which leave it as it is."""
+        key = (repr(self), seed)
+        if key not in _made:
+            _made[key] = self.draw(seed)
+        return _made[key]
+
+    def draw(self, seed: int) -> Data:
         rng = np.random.default_rng([seed, len(str(self))])
         X, Y, inputs, labels, ignored = [], [], [], [], []
         for _ in range(self.n):
@@ -268,6 +276,9 @@ class Case:
         if weight is not None and not weight.any():  # weights of zero only are refused
             weight[0] = 1.0
         return Data(self, X, Y, inputs, labels, ignored, weight)
+
+
+_made: dict[tuple[str, int], Data] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,6 +327,7 @@ class Data:
         planes = naive.risk_planes(self.planes, risk)
         return naive.naive_objective(planes, w, self.case.C, self.weight, self.scale, power)
 
+    @cache  # noqa: B019 - the data are kept anyway
     def optimum(self, risk: str = "margin", power: int = 1) -> tuple[float, np.ndarray]:
         planes = naive.risk_planes(self.planes, risk)
         return naive.reference_optimum(planes, self.case.C, self.weight, self.scale, self.nonneg, power)

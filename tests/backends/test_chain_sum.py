@@ -66,7 +66,7 @@ def check(problem: Problem, ids: np.ndarray, coef: np.ndarray) -> bool | None:
 OFFERS: list[bool | None] = []
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(plain_chains(), st.booleans(), st.randoms(use_true_random=False))
 def test_sums_are_those_of_enumeration(problem, part, random):
     n = problem.program.n_examples

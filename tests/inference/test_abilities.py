@@ -75,7 +75,7 @@ def test_honest_compiled_calls_pass_as_those_of_a_foreign_backend(opened, name):
     problem = catalogue()["shared table rows"]
     backend = spec.load()()
     backend_open = backend.open
-    backend.open = lambda program, options: backend_open(problem.program, spec.resolve(None))
+    backend.open = lambda program, options: backend_open(program, spec.resolve(None))
     session = opened(backend, problem=problem, **spec.caps.__dict__)
     offer = session.compiled() if name == "chain" else session.compiled_messages()
     assert offer is not None

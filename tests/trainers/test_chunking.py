@@ -32,9 +32,6 @@ def test_bcfw_on_a_thousand_sentences(sentences):
     assert report.certified
     assert report.dual <= report.primal <= report.dual + 0.05 * report.primal
     assert chunk_f1(Y_test, svm.predict(X_test)) > 0.905
-    again = StructuredSVM(Chunks, C=0.1, tol=0.05, random_state=1, n_threads=1).fit(X, Y).report_
-    assert again.dual <= report.primal  # bounds of different runs fit together
-    assert report.dual <= again.primal
 
 
 @pytest.mark.data
