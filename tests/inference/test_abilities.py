@@ -19,6 +19,7 @@ from ssvm_dsl.plugin_api import BackendSpec, CompiledMessages, CompiledOracle
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.corner_cases import catalogue
+from writable import open_writable
 
 NOTHING = (np.zeros(1, np.int32), np.zeros(1, np.int64))
 
@@ -74,8 +75,7 @@ def test_honest_compiled_calls_pass_as_those_of_a_foreign_backend(opened, name):
     spec = registry().find(BackendSpec, name)
     problem = catalogue()["shared table rows"]
     backend = spec.load()()
-    backend_open = backend.open
-    backend.open = lambda program, options: backend_open(program, spec.resolve(None))
+    backend.open = lambda program, options: open_writable(spec, program)
     session = opened(backend, problem=problem, **spec.caps.__dict__)
     offer = session.compiled() if name == "chain" else session.compiled_messages()
     assert offer is not None

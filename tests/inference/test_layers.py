@@ -32,6 +32,7 @@ from ssvm_dsl.pausing import pause, within
 from ssvm_dsl.plugin_api import BackendSpec, Verdict, hookimpl
 from ssvm_dsl.registry import PluginInfo, registry
 from ssvm_dsl.testing.problems import Recipe, random_theta, seeded
+from writable import open_writable
 
 #: A backend that has each ability.
 HAS = dict.fromkeys(ABILITY_OF, "chain") | dict.fromkeys(("slope", "compiled_messages"), "msd")
@@ -98,9 +99,8 @@ class Strange:
     def open(self, program, options):
         if self.where == "open":
             self.fail()
-        inner = self.of.load()().open(program, self.of.resolve(None))
-        there = [name for name in ABILITY_OF if hasattr(inner, name)]
-        return SimpleNamespace(**{name: self._call(inner, name) for name in there})
+        inner = open_writable(self.of, program)
+        return SimpleNamespace(**{name: self._call(inner, name) for name in vars(inner)})
 
     def _call(self, inner, name):
         def call(*given):
