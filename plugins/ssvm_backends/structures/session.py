@@ -9,7 +9,8 @@ import numpy as np
 from ssvm_backends.graphs.deadline import chunks_until
 from ssvm_backends.structures.literals import Literals
 from ssvm_backends.structures.ranking import k_best
-from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Program, Question, Solution, Task, score_labels
+from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Program, Question, Solution, Task
+from ssvm_dsl.plugin_api import score_labels
 
 _NONE = np.zeros(0, np.int32)
 _NO_LITERALS = (np.zeros(1, np.int64), np.zeros(1, np.int64), _NONE, _NONE, np.zeros(0, dtype=bool))

@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from ssvm_dsl.ir import F64, I32, I64, Bools, Program, eliminations, members, owners, pointers
-from ssvm_dsl.plugin_api import pause
+from ssvm_dsl.ir import F64, I32, I64, Bools, Program, members, owners, pointers
+from ssvm_dsl.plugin_api import eliminations, pause
 
 
 class JunctionTrees(NamedTuple):

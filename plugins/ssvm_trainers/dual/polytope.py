@@ -26,18 +26,15 @@ from ssvm_dsl.ir import (
     I64,
     Bools,
     Marginals,
-    ParameterMap,
     Program,
     Theta,
     Topology,
-    add_marginals,
-    consistent,
     labelling_marginals,
     n_marginals,
     owners,
     polytope_equations,
 )
-from ssvm_dsl.plugin_api import TrainProblem
+from ssvm_dsl.plugin_api import ParameterMap, TrainProblem, add_marginals, consistent
 from ssvm_trainers.dual.junction_trees import JunctionTrees, junction_trees
 from ssvm_trainers.dual.score_matrix import n_entries, score_matrix
 

@@ -22,7 +22,6 @@ from ssvm_dsl.inference.planning.kept_plans import OpenedPlan
 from ssvm_dsl.inference.planning.planner import accepted_guarantee
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.ir.need import Guarantee, Need, Task
-from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.certificate import Certificate
 from ssvm_dsl.learning.driver.checkpoint import Checkpoint, fingerprint
@@ -75,6 +74,7 @@ from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.plugin_api.training import StopRule
 from ssvm_dsl.registry import registry
 from ssvm_dsl.report.compiling import announce_compiling
+from ssvm_dsl.scores.parameter_map import ParameterMap
 
 
 class Learner(Predictor):

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.ir.features import FeatureMap, SparseRows
-from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.scores.parameter_map import ParameterMap
 
 
 def curvature_of(parameters: ParameterMap) -> F64:

@@ -22,13 +22,14 @@ from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members, owners, pointers, positions
-from ssvm_dsl.ir.solution import Solution, join_marginals, label_ptr, node_scores, score_labels, select
+from ssvm_dsl.ir.solution import Solution, join_marginals, label_ptr, select
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.driver.evaluations import proved_share
 from ssvm_dsl.learning.risks.base import BaseProblem
 from ssvm_dsl.learning.risks.ceilings import largest_losses
 from ssvm_dsl.plugin_api.kinds.compiled import CompiledOracle
 from ssvm_dsl.plugin_api.training import Planes, RiskGradient
+from ssvm_dsl.scores.labellings import node_scores, score_labels
 
 #: Memory that the beliefs of one example may take for a loss of counts.
 MAX_COUNT_BYTES = 2.0**31

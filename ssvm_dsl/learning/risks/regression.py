@@ -23,16 +23,17 @@ from ssvm_dsl.inference.batch import split_examples
 from ssvm_dsl.inference.layers.base import PlannedSession
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Guarantee
-from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members, owners, positions
-from ssvm_dsl.ir.solution import label_ptr, score_labels, select
+from ssvm_dsl.ir.solution import label_ptr, select
 from ssvm_dsl.learning.driver.evaluations import proved_share
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.risks.ceilings import spreads
 from ssvm_dsl.learning.risks.gradient import GradientProblem
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.training import RiskGradient
+from ssvm_dsl.scores.labellings import score_labels
+from ssvm_dsl.scores.parameter_map import ParameterMap
 
 
 class RegressionProblem(GradientProblem):

@@ -23,19 +23,20 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.errors import OutOfTime, TrainingError
 from ssvm_dsl.inference.planning.plans import Plan
-from ssvm_dsl.ir.analysis.local_polytope import consistent
-from ssvm_dsl.ir.analysis.rounding import rounded
 from ssvm_dsl.ir.messages import Messages
 from ssvm_dsl.ir.need import Limits, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import bounded_slices, positions
-from ssvm_dsl.ir.solution import Marginals, Primal, Solution, add_labels, add_marginals, score_labels, score_marginals
+from ssvm_dsl.ir.solution import Marginals, Primal, Solution
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.driver.evaluations import proved
 from ssvm_dsl.learning.risks.margin import MarginProblem
 from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages
 from ssvm_dsl.plugin_api.training import Planes
+from ssvm_dsl.scores.labellings import add_labels, score_labels
+from ssvm_dsl.scores.marginals import add_marginals, consistent, score_marginals
+from ssvm_dsl.scores.rounding import rounded
 
 #: Marginals of as many examples as are kept at a time where their values alone count: 32 MB.
 CHUNK = 2**22

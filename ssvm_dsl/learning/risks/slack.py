@@ -27,13 +27,14 @@ from ssvm_dsl.ir.need import Ability, Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import owners, positions, runs
-from ssvm_dsl.ir.solution import label_ptr, score_labels
+from ssvm_dsl.ir.solution import label_ptr
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.risks.ceilings import spreads
 from ssvm_dsl.learning.risks.envelope import Envelope
 from ssvm_dsl.learning.risks.margin import MarginProblem
 from ssvm_dsl.plugin_api.kinds.compiled import CompiledOracle
 from ssvm_dsl.plugin_api.training import Planes
+from ssvm_dsl.scores.labellings import score_labels
 
 #: Largest count that tables are made for.
 MAX_COUNT = 2000

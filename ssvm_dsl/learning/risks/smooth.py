@@ -19,12 +19,14 @@ from ssvm_dsl.inference.batch import split_examples
 from ssvm_dsl.ir.need import Ability, Task
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import positions, slices
-from ssvm_dsl.ir.solution import add_labels, add_marginals, score_labels, select
+from ssvm_dsl.ir.solution import select
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.risks.ceilings import labelling_logarithms, largest_losses
 from ssvm_dsl.learning.risks.gradient import GradientProblem
 from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.training import RiskGradient
+from ssvm_dsl.scores.labellings import add_labels, score_labels
+from ssvm_dsl.scores.marginals import add_marginals
 
 #: Relative error of a difference of two scores, each a sum of at most some thousand products.
 ROUNDING = 1e-12

@@ -14,21 +14,8 @@ from ssvm_backends.graphs.deadline import chunks_until
 from ssvm_backends.structures.constituency.parsed_program import ParsedProgram
 from ssvm_backends.structures.ranking import k_best
 from ssvm_backends.structures.session import places_of
-from ssvm_dsl.ir import (
-    F64,
-    I32,
-    Marginals,
-    Need,
-    Primal,
-    Program,
-    Question,
-    Solution,
-    Stop,
-    Task,
-    pointers,
-    score_labels,
-)  # fmt: skip
-from ssvm_dsl.plugin_api import Verdict, pause
+from ssvm_dsl.ir import F64, I32, Marginals, Need, Primal, Program, Question, Solution, Stop, Task, pointers
+from ssvm_dsl.plugin_api import Verdict, pause, score_labels
 
 #: Operations for each rule and division of a span; operations of a call besides.
 RULE, CALL = 0.2, 1e5

@@ -36,12 +36,11 @@ from ssvm_dsl.ir import (
     owners,
     pointers,
     positions,
-    score_labels,
     segment_links,
     segment_variables,
 )
 from ssvm_dsl.kernels import pack
-from ssvm_dsl.plugin_api import Clock, CompiledOracle, Verdict, pause
+from ssvm_dsl.plugin_api import Clock, CompiledOracle, Verdict, pause, score_labels
 
 if TYPE_CHECKING:
     from ssvm_backends.structures.segmentations.sum_segments import SegmentSums

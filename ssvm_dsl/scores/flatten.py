@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.ir.features import FeatureMap, ObservedPairs, SparseRows
-from ssvm_dsl.ir.parameters.constants import Constants
 from ssvm_dsl.ir.program import ONE_SPAN, SPANS, Group
 from ssvm_dsl.ir.ragged import owners, pointers
 from ssvm_dsl.kernels.flat import COLUMNS, CSR_INDICES, DENSE, NO_FEATURES, OBSERVED, SPARSE, WORD, FlatMaps
+from ssvm_dsl.scores.constants import Constants
 
 
 class _Pool:

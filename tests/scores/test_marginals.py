@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from ssvm_dsl.ir import Marginals, Theta
-from ssvm_dsl.ir.analysis.local_polytope import agree, consistent
-from ssvm_dsl.ir.solution import add_labels, add_marginals, score_marginals
 from ssvm_dsl.learning.risks.relaxed import marginals_of
+from ssvm_dsl.plugin_api import add_labels, add_marginals, consistent, score_marginals
+from ssvm_dsl.scores.marginals import agree
 from ssvm_dsl.testing.problems import Recipe, seeded
 
 SEEDS = pytest.mark.parametrize("seed", range(8))

@@ -17,8 +17,11 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap, pool_features
-from ssvm_dsl.ir.parameters.constants import Constants
-from ssvm_dsl.ir.parameters.rows import (
+from ssvm_dsl.ir.program import Group, Program
+from ssvm_dsl.ir.ragged import members, positions
+from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.scores.constants import Constants
+from ssvm_dsl.scores.rows import (
     LARGEST,
     add_by_unit,
     gathered,
@@ -31,9 +34,6 @@ from ssvm_dsl.ir.parameters.rows import (
     split_rows,
     to_basis,
 )
-from ssvm_dsl.ir.program import Group, Program
-from ssvm_dsl.ir.ragged import members, positions
-from ssvm_dsl.ir.theta import Theta
 
 if TYPE_CHECKING:
     from ssvm_dsl.kernels.flat import FlatMaps
@@ -119,7 +119,7 @@ class ParameterMap:
     @cached_property
     def flat(self) -> FlatMaps:
         """All maps as flat arrays, for the compiled kernels."""
-        from ssvm_dsl.ir.parameters.flatten import flatten
+        from ssvm_dsl.scores.flatten import flatten
 
         return flatten(self.maps, self.program.groups, self.constants)
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.ir.program import Program
-from ssvm_dsl.ir.solution import label_ptr, node_scores, select
+from ssvm_dsl.ir.solution import label_ptr, select
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.scores.labellings import node_scores
 
 
 @dataclass(frozen=True, eq=False)

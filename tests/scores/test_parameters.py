@@ -8,10 +8,10 @@ import pytest
 import catalogue
 import naive
 from ssvm_dsl.compiler import ground
-from ssvm_dsl.ir.parameters import rows
 from ssvm_dsl.ir.program import Program
-from ssvm_dsl.ir.solution import score_labels
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.plugin_api import score_labels
+from ssvm_dsl.scores import rows
 
 MODELS = pytest.mark.parametrize("model", catalogue.ALL, ids=lambda m: m.__name__)
 

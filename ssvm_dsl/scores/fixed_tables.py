@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.ir.loss import LossTerm
-from ssvm_dsl.ir.parameters.parameter_map import ParameterMap
 from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.ragged import owners, pointers
+from ssvm_dsl.scores.parameter_map import ParameterMap
 
 if TYPE_CHECKING:
     from ssvm_dsl.kernels.flat import FixedTables

@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
-from ssvm_dsl.ir.analysis.rounding import rounded
 from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.ir.solution import Marginals
+from ssvm_dsl.scores.rounding import rounded
 
 
 def pairs_program(card, edges):

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from ssvm_dsl.errors import OutOfTime
-from ssvm_dsl.ir import Group, Need, Program
-from ssvm_dsl.ir.analysis import orders, treewidth
-from ssvm_dsl.ir.analysis.orders import GIVE_UP, MAX_MIN_FILL, find_orders
-from ssvm_dsl.ir.analysis.treewidth import eliminations, largest_table
+from ssvm_dsl.ir import Group, Program
+from ssvm_dsl.needs import orders, treewidth
+from ssvm_dsl.needs.orders import GIVE_UP, MAX_MIN_FILL, find_orders
+from ssvm_dsl.needs.treewidth import eliminations, largest_table
 from ssvm_dsl.pausing import within
+from ssvm_dsl.plugin_api import program_need
 from ssvm_dsl.testing.problems import Recipe, seeded
 
 
@@ -235,7 +236,7 @@ def test_identical_examples_are_ordered_once(monkeypatch):
     assert [one.width for one in found] == [2, 2, 1, 2]
     assert largest_table(program) == pytest.approx(np.log2(27))
     assert largest_table(program, np.array([2])) == pytest.approx(np.log2(9))
-    assert Need.of(program).max_clique_table == pytest.approx(np.log2(27))
+    assert program_need(program).max_clique_table == pytest.approx(np.log2(27))
 
 
 def test_masked_variables_do_not_count():

@@ -28,16 +28,14 @@ from itertools import combinations, pairwise
 import numpy as np
 
 from ssvm_dsl.array_types import F64
+from ssvm_dsl.ir.analysis.tolerance import ROUNDING
 from ssvm_dsl.ir.features import NODE, FeatureMap, SparseRows
 from ssvm_dsl.ir.loss import LossFactors
-from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.scores.parameter_map import ParameterMap
 
 BINARY, SUBMODULAR, METRIC, SEMIMETRIC = "binary", "submodular", "metric", "semimetric"
-
-#: Violations up to this fraction of the entries they come from are rounding, where these are no integers.
-ROUNDING = 2.0**-46
 
 
 def table_properties(program: Program, theta: Theta) -> frozenset[str]:
