@@ -176,4 +176,7 @@ def _sums_of_states(program: Program, node: F64, labels: I32, examples: I64 | No
     """Return ``sum_v node[v, y_v]`` of a packed labelling of each selected example; ``shape (n,)``."""
     ptr = label_ptr(program, examples)
     values = node[program.state_ptr[:-1][positions(program.var_ptr, examples)] + labels]
-    return np.asarray(np.bincount(owners(ptr), weights=values, minlength=len(ptr) - 1), dtype=np.float64)
+    total, filled = np.zeros(len(ptr) - 1), np.flatnonzero(ptr[1:] > ptr[:-1])
+    if len(filled):
+        total[filled] = np.add.reduceat(values, ptr[filled])
+    return total
