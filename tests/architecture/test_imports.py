@@ -165,7 +165,7 @@ def test_layers_have_no_cycle():
 @pytest.mark.parametrize(
     ("source", "module", "word"),
     [
-        ("import ssvm_dsl.learning.risks.margin", "ssvm_dsl.inference.planning.planner", "inference may import"),
+        ("import ssvm_dsl.learning.risks.hinges.margin", "ssvm_dsl.inference.planning.planner", "inference may import"),
         ("def f():\n    from ssvm_dsl.compiler import ground", "ssvm_dsl.ir.program", "line 2"),
         ("from ..learning import problem", "ssvm_dsl.lang.model", "ssvm_dsl.learning"),
         ("from ssvm_dsl import StructuredSVM", "ssvm_dsl.cli.demo", "where it is defined"),

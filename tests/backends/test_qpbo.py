@@ -13,9 +13,9 @@ from lp_problems import naive_relaxation
 
 from clocks import looks_of
 from ssvm_backends.cuts import qpbo as _qpbo
-from ssvm_backends.cuts import roof_batch as _roof_batch
 from ssvm_backends.cuts.graph_cut import GraphCut
 from ssvm_backends.cuts.qpbo import QPBO
+from ssvm_backends.cuts.roof import roof_batch as _roof_batch
 from ssvm_backends.programs.lp import LP
 from ssvm_dsl.ir import Group, Limits, Primal, Program, Question, Stop, Task, Theta
 from ssvm_dsl.ir.ragged import pointers

@@ -21,7 +21,7 @@ from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.ir import Theta
 from ssvm_dsl.learning.objective import RegularizedRisk
-from ssvm_dsl.learning.risks.margin import MarginProblem
+from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 from ssvm_dsl.plugin_api import StopRule, program_need
 from ssvm_trainers.online.subgradient import Descent, Subgradient
 from ssvm_trainers.planes.bcfw import BCFW

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ssvm_dsl.ir import Marginals, Theta
-from ssvm_dsl.learning.risks.relaxed import marginals_of
+from ssvm_dsl.learning.risks.hinges.relaxed import marginals_of
 from ssvm_dsl.plugin_api import add_labels, add_marginals, consistent, score_marginals
 from ssvm_dsl.scores.marginals import agree
 from ssvm_dsl.testing.problems import Recipe, seeded

@@ -14,8 +14,8 @@ from small import Case, Word
 from ssvm_dsl.compiler import ground
 from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.learning.objective import regularized_risk
+from ssvm_dsl.learning.risks.hinges.mixture import MarginMixtureProblem
 from ssvm_dsl.learning.risks.kinds import find_risk
-from ssvm_dsl.learning.risks.mixture import MarginMixtureProblem
 from ssvm_trainers.dual import eg
 
 CASES = [

@@ -14,8 +14,8 @@ from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Guarantee
 from ssvm_dsl.kernels import fill_tables, tables_score
 from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 from ssvm_dsl.learning.risks.kinds import find_risk
-from ssvm_dsl.learning.risks.margin import MarginProblem
 from ssvm_dsl.plugin_api import fixed_tables, program_need
 
 

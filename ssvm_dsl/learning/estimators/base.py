@@ -59,10 +59,10 @@ from ssvm_dsl.learning.estimators.linked_report import LinkedReport
 from ssvm_dsl.learning.estimators.predictor import Predictor
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.objective import check_sample_weight, convention, l1_of, lam_of, regularized_risk
-from ssvm_dsl.learning.risks.completing import CompletingProblem
 from ssvm_dsl.learning.risks.factored import check_factored
+from ssvm_dsl.learning.risks.hinges.completing import CompletingProblem
+from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 from ssvm_dsl.learning.risks.kinds import Problem, check_convex, check_pairing, weakest_oracle
-from ssvm_dsl.learning.risks.margin import MarginProblem
 from ssvm_dsl.learning.seeds import Seed, seed_of
 from ssvm_dsl.learning.shards.fit import ShardedData
 from ssvm_dsl.learning.shards.problem import ShardedProblem

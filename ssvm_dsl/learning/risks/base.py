@@ -30,7 +30,7 @@ from ssvm_dsl.learning.driver.accuracy import Accuracy
 from ssvm_dsl.learning.driver.evaluations import Evaluation, Evaluations, proved
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.risks.ceilings import objective_at_most
-from ssvm_dsl.learning.risks.curvature import curvature_of
+from ssvm_dsl.learning.risks.gradients.curvature import curvature_of
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.training import ShardSteps
 from ssvm_dsl.scores.parameter_map import ParameterMap

@@ -18,8 +18,8 @@ from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.ir.solution import label_ptr, select
 from ssvm_dsl.learning.objective import RegularizedRisk
-from ssvm_dsl.learning.risks.gradient import GradientProblem
-from ssvm_dsl.learning.risks.margin import MarginProblem
+from ssvm_dsl.learning.risks.gradients.gradient import GradientProblem
+from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.kinds.compiled import CompiledOracle
 from ssvm_dsl.plugin_api.protocols import Executor

@@ -29,7 +29,7 @@ from ssvm_dsl.learning.driver.accuracy import Accuracy, SummedAccuracy
 from ssvm_dsl.learning.driver.evaluations import Evaluation
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.risks.ceilings import risen_sum
-from ssvm_dsl.learning.risks.gradient import GradientProblem
+from ssvm_dsl.learning.risks.gradients.gradient import GradientProblem
 from ssvm_dsl.learning.shards.messages import ShardMessages
 from ssvm_dsl.learning.shards.recipe import (
     ShardFacts,

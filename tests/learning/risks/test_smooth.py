@@ -20,8 +20,8 @@ from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.ir import Question, Task
 from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.learning.risks.gradients.smooth import SmoothProblem
 from ssvm_dsl.learning.risks.kinds import find_risk
-from ssvm_dsl.learning.risks.smooth import SmoothProblem
 from ssvm_dsl.plugin_api import StopRule, program_need
 from ssvm_trainers.gradient.lbfgs import LBFGS
 

@@ -10,7 +10,7 @@ fits the convex problem in which these are true, from the weights at hand (Yuill
 than the tolerance.  The certificate holds for the last convex problem, not for the whole.
 
 Online trainers (``TrainerSpec.completes``) complete an example whenever they visit it, without rounds: with the risk
-``perceptron`` that is the latent structured perceptron (:mod:`ssvm_dsl.learning.risks.completing`).
+``perceptron`` that is the latent structured perceptron (:mod:`ssvm_dsl.learning.risks.hinges.completing`).
 """
 
 from __future__ import annotations

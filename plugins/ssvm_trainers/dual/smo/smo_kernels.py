@@ -27,7 +27,7 @@ from ssvm_dsl.kernels import (
     factors_of,
     njit,
 )
-from ssvm_trainers.dual.smo_pairs import (
+from ssvm_trainers.dual.smo.smo_pairs import (
     Rooted,
     SMOWorkspace,
     add_difference,

@@ -128,7 +128,7 @@ class MoveSession(ExampleGraphSession):
         """Return the answer for one example."""
         from ssvm_backends.cuts.graph import whole_scale
         from ssvm_backends.cuts.maxflow import workspace
-        from ssvm_backends.cuts.move_kernels import (
+        from ssvm_backends.cuts.moves.move_kernels import (
             MOVE_STATE,
             Move,
             MoveProblem,

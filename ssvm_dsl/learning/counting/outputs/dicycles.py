@@ -13,8 +13,8 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.calls import checked_class
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.learning.counting import cycle_search
-from ssvm_dsl.learning.counting.output_spaces import OutputSpace, whole_number
+from ssvm_dsl.learning.counting.outputs import cycle_search
+from ssvm_dsl.learning.counting.outputs.output_spaces import OutputSpace, whole_number
 
 #: So many nodes have 50 million pairs.
 MOST_NODES = 10_000
@@ -132,7 +132,7 @@ class Dicycles(OutputSpace):
         """Return a cycle for each policy; see the class for what the decoders guarantee."""
         policies = self.policies(np.asarray(scores, dtype=np.float64))
         if decoder == "exact":
-            from ssvm_dsl.learning.counting.circuits import best_circuits
+            from ssvm_dsl.learning.counting.outputs.circuits import best_circuits
 
             return [self.canonical(nodes) for nodes in best_circuits(policies)]
         found: I64 = cycle_search.improved_cycles(policies)

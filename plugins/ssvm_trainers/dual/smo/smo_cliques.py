@@ -1,8 +1,8 @@
 """Compiled steps of ``smo`` on graphs with cycles: the marginals are those of the cliques of a junction tree.
 
-Steps are those of :mod:`ssvm_trainers.dual.smo_kernels`: weight moves between two labellings, from the worst one all of
-whose cells have positive marginals to the best one known, and marginals are multiples of the same grid.  Marginals of
-separators are sums of those of cells and are not stored.
+Steps are those of :mod:`ssvm_trainers.dual.smo.smo_kernels`: weight moves between two labellings,
+from the worst one all of whose cells have positive marginals to the best one known, and marginals are multiples of the
+same grid.  Marginals of separators are sums of those of cells and are not stored.
 """
 
 from __future__ import annotations
@@ -13,9 +13,15 @@ import numpy as np
 
 from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import ScoreSpace, StateScores, borrow, njit, score_example
-from ssvm_trainers.dual.junction_trees import JunctionTrees
-from ssvm_trainers.dual.smo_kernels import GRID, NO_SLOPE, GivenLabels, MarginalPoint
-from ssvm_trainers.dual.smo_pairs import SMOWorkspace, add_difference, curvature, difference_product, list_differences
+from ssvm_trainers.dual.junction.junction_trees import JunctionTrees
+from ssvm_trainers.dual.smo.smo_kernels import GRID, NO_SLOPE, GivenLabels, MarginalPoint
+from ssvm_trainers.dual.smo.smo_pairs import (
+    SMOWorkspace,
+    add_difference,
+    curvature,
+    difference_product,
+    list_differences,
+)
 from ssvm_trainers.shared.arrays import Fixed, Work
 
 

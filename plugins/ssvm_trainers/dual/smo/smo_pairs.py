@@ -1,6 +1,6 @@
 """The pair of labellings of a step of ``smo``: where they differ, what may move between them, and the moves.
 
-See :mod:`ssvm_trainers.dual.smo_kernels` for how the pair is found.
+See :mod:`ssvm_trainers.dual.smo.smo_kernels` for how the pair is found.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def most_to_give(fixed: Fixed, trees: Rooted, space: SMOWorkspace, mu: F64, i: i
     Parameters
     ----------
     fixed, trees, mu, i
-        As for :func:`~ssvm_trainers.dual.smo_kernels.visit`; read only.
+        As for :func:`~ssvm_trainers.dual.smo.smo_kernels.visit`; read only.
     space : SMOWorkspace
         The pair, and the n differences that :func:`list_differences` found; read only.
     n : int
@@ -155,7 +155,7 @@ def give(fixed: Fixed, trees: Rooted, space: SMOWorkspace, mu: F64, i: int, n: i
     mu : ndarray of float64
         Changed in place: what only the first has gains the amount, what only the second has loses it.
     amount : float
-        A multiple of :data:`~ssvm_trainers.dual.smo_kernels.GRID`, at most what :func:`most_to_give` returns.
+        A multiple of :data:`~ssvm_trainers.dual.smo.smo_kernels.GRID`, at most what :func:`most_to_give` returns.
     """
     desc, longs, pair = borrow(fixed.maps.desc), borrow(fixed.maps.longs), borrow(space.pair)
     mu, lo = borrow(mu), fixed.var_ptr[i]

@@ -12,9 +12,9 @@ import numpy as np
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.learning.counting.kernels import InputKernel
+from ssvm_dsl.learning.counting.methods.stochastic import Window, automatic_delay, stochastic
 from ssvm_dsl.learning.counting.objective import CountingRisk
 from ssvm_dsl.learning.counting.report import CountingReport
-from ssvm_dsl.learning.counting.stochastic import Window, automatic_delay, stochastic
 from ssvm_dsl.learning.estimators.fitting.stream import Stream
 from ssvm_dsl.learning.objective import convention, lam_of
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ssvm_backends.cuts.graph import whole_scale
 from ssvm_backends.cuts.maxflow import Flow, Nodes, advance, start, wave
-from ssvm_backends.cuts.roof import roof_labels, roof_network
+from ssvm_backends.cuts.roof.roof import roof_labels, roof_network
 from ssvm_backends.graphs.graph import Graph, Instance
 from ssvm_dsl.ir import F64, I32, I64, Bools
 from ssvm_dsl.kernels import borrow, njit

@@ -31,7 +31,7 @@ from ssvm_dsl.ir.ragged import bounded_slices, positions
 from ssvm_dsl.ir.solution import Marginals, Primal, Solution
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.driver.evaluations import proved
-from ssvm_dsl.learning.risks.margin import MarginProblem
+from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages
 from ssvm_dsl.plugin_api.training import Planes
 from ssvm_dsl.scores.labellings import add_labels, score_labels
@@ -48,7 +48,7 @@ WHOLE_ATOL = 1e-6
 class RelaxedProblem(MarginProblem):
     """Margin-rescaling risk over the local polytope.
 
-    Parameters are those of :class:`~ssvm_dsl.learning.risks.margin.MarginProblem`.
+    Parameters are those of :class:`~ssvm_dsl.learning.risks.hinges.margin.MarginProblem`.
 
     Raises
     ------

@@ -10,7 +10,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.calls import checked_class
-from ssvm_dsl.learning.counting.output_spaces import OutputSpace, whole_number
+from ssvm_dsl.learning.counting.outputs.output_spaces import OutputSpace, whole_number
 
 
 @checked_class

@@ -31,7 +31,7 @@ import numpy as np
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers.dual.polytope import plain_forests
-from ssvm_trainers.dual.smo_state import CliqueState, MarginalState, SMOState
+from ssvm_trainers.dual.smo.smo_state import CliqueState, MarginalState, SMOState
 from ssvm_trainers.shared.certify import CertificationSchedule, count_calls
 from ssvm_trainers.shared.chunks import chunks, visit_cost
 from ssvm_trainers.shared.oracle_call import oracle_inputs

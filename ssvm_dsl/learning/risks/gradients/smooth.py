@@ -22,7 +22,7 @@ from ssvm_dsl.ir.ragged import positions, slices
 from ssvm_dsl.ir.solution import select
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.risks.ceilings import labelling_logarithms, largest_losses
-from ssvm_dsl.learning.risks.gradient import GradientProblem
+from ssvm_dsl.learning.risks.gradients.gradient import GradientProblem
 from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.training import RiskGradient
 from ssvm_dsl.scores.labellings import add_labels, score_labels

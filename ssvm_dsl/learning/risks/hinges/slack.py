@@ -7,8 +7,8 @@ not answer it.  Two exact ways are used:
 
 * by *count*, where the loss is a function of counts (a multiple of a unit for each example, or declared so) and the
   backend finds best labellings by counts (dynamic programming on chains and trees);
-* by *envelope* otherwise (:mod:`ssvm_dsl.learning.risks.envelope`), with the k best answers where that is stuck and the
-  backend has them.  Where neither proves the maximum, the risk has a certified upper bound above its value, and
+* by *envelope* otherwise (:mod:`ssvm_dsl.learning.risks.hinges.envelope`), with the k best answers where that is stuck
+  and the backend has them.  Where neither proves the maximum, the risk has a certified upper bound above its value, and
   so has the objective: the gap of the report does not close, and says so.
 """
 
@@ -30,8 +30,8 @@ from ssvm_dsl.ir.ragged import owners, positions, runs
 from ssvm_dsl.ir.solution import label_ptr
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.risks.ceilings import spreads
-from ssvm_dsl.learning.risks.envelope import Envelope
-from ssvm_dsl.learning.risks.margin import MarginProblem
+from ssvm_dsl.learning.risks.hinges.envelope import Envelope
+from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 from ssvm_dsl.plugin_api.kinds.compiled import CompiledOracle
 from ssvm_dsl.plugin_api.training import Planes
 from ssvm_dsl.scores.labellings import score_labels

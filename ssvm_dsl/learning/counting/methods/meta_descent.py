@@ -28,8 +28,8 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.learning.counting.kernels import InputKernel
+from ssvm_dsl.learning.counting.methods.stochastic import BLOCK
 from ssvm_dsl.learning.counting.objective import CountingRisk
-from ssvm_dsl.learning.counting.stochastic import BLOCK
 
 #: How much of v is left after a step.
 FADE = 0.99
@@ -81,7 +81,7 @@ def meta_descent(
     Parameters
     ----------
     kernel, X, risk, lam, tau, order, n_steps, max_seconds
-        As for :func:`~ssvm_dsl.learning.counting.stochastic.stochastic`, of n examples, from no coefficients.
+        As for :func:`~ssvm_dsl.learning.counting.methods.stochastic.stochastic`, of n examples, from no coefficients.
     step, delay : float
         The first p, and the delay.
     longest : float

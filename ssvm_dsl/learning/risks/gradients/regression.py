@@ -29,7 +29,7 @@ from ssvm_dsl.ir.solution import label_ptr, select
 from ssvm_dsl.learning.driver.evaluations import proved_share
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.risks.ceilings import spreads
-from ssvm_dsl.learning.risks.gradient import GradientProblem
+from ssvm_dsl.learning.risks.gradients.gradient import GradientProblem
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.training import RiskGradient
 from ssvm_dsl.scores.labellings import score_labels

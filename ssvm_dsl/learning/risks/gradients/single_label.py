@@ -24,7 +24,7 @@ from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.solution import select
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.risks.ceilings import spreads
-from ssvm_dsl.learning.risks.gradient import GradientProblem
+from ssvm_dsl.learning.risks.gradients.gradient import GradientProblem
 from ssvm_dsl.plugin_api.training import RiskGradient
 
 

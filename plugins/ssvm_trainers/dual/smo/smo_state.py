@@ -15,9 +15,9 @@ from ssvm_dsl.ir import F64, I64, Theta, labelling_marginals, pointers
 from ssvm_dsl.kernels import FlatMaps, ScoreSpace
 from ssvm_dsl.plugin_api import CompiledOracle, Planes, TrainProblem
 from ssvm_trainers.dual.polytope import clique_polytope
-from ssvm_trainers.dual.smo_cliques import CliqueWorkspace, clique_pass
-from ssvm_trainers.dual.smo_kernels import GivenLabels, MarginalPoint, aggregate, exact_pass, plain_pass
-from ssvm_trainers.dual.smo_pairs import Rooted, SMOWorkspace
+from ssvm_trainers.dual.smo.smo_cliques import CliqueWorkspace, clique_pass
+from ssvm_trainers.dual.smo.smo_kernels import GivenLabels, MarginalPoint, aggregate, exact_pass, plain_pass
+from ssvm_trainers.dual.smo.smo_pairs import Rooted, SMOWorkspace
 from ssvm_trainers.shared.arrays import NO_INTS, NO_LONGS
 from ssvm_trainers.shared.oracle_call import OracleInputs
 from ssvm_trainers.shared.resumable import Stateful

@@ -21,7 +21,7 @@ from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.ir.solution import select
-from ssvm_dsl.learning.risks.margin import MarginProblem
+from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 from ssvm_dsl.plugin_api.training import Planes
 
 

@@ -1,4 +1,6 @@
-"""Compiled passes over junction trees (:mod:`ssvm_trainers.dual.junction_trees`): up for sums, down for marginals.
+"""Compiled passes over junction trees: up for sums, down for marginals.
+
+The trees are those of :mod:`ssvm_trainers.dual.junction.junction_trees`.
 
 A distribution over the labellings of an example is the product, over its cliques, of the conditional probability of
 each clique's cell given the row it shares with the parent's.
@@ -10,7 +12,7 @@ import numpy as np
 
 from ssvm_dsl.ir import F64
 from ssvm_dsl.kernels import borrow, njit
-from ssvm_trainers.dual.junction_trees import JunctionTrees
+from ssvm_trainers.dual.junction.junction_trees import JunctionTrees
 
 
 @njit(cache=True, nogil=True)

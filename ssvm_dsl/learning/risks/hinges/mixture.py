@@ -17,14 +17,14 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.inference.deadline import Deadline
-from ssvm_dsl.learning.risks.margin import MarginProblem
-from ssvm_dsl.learning.risks.smooth import SmoothProblem
+from ssvm_dsl.learning.risks.gradients.smooth import SmoothProblem
+from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 
 
 class MarginMixtureProblem(MarginProblem):
     """Margin-rescaling risk over a data set, for trainers that ask for marginals.
 
-    Parameters are those of :class:`~ssvm_dsl.learning.risks.margin.MarginProblem`.
+    Parameters are those of :class:`~ssvm_dsl.learning.risks.hinges.margin.MarginProblem`.
 
     Raises
     ------
