@@ -49,9 +49,9 @@ _HOMES = {
     "ssvm_dsl.io.formats.lp_file": ("write_lp",),
     "ssvm_dsl.io.formats.mps_file": ("write_mps",),
     "ssvm_dsl.io.networkx_graph": ("from_networkx", "to_networkx"),
-    "ssvm_dsl.learning.counting.dicycles": ("Dicycles",),
-    "ssvm_dsl.learning.counting.subsets": ("Subsets",),
-    "ssvm_dsl.learning.counting.output_spaces": ("OutputSpace",),
+    "ssvm_dsl.learning.counting.outputs.dicycles": ("Dicycles",),
+    "ssvm_dsl.learning.counting.outputs.subsets": ("Subsets",),
+    "ssvm_dsl.learning.counting.outputs.output_spaces": ("OutputSpace",),
     "ssvm_dsl.learning.counting.predictor": ("CountingPredictor",),
     "ssvm_dsl.learning.estimators.svm": ("StructuredSVM",),
     "ssvm_dsl.learning.estimators.regressor": ("StructuredRegressor",),
@@ -159,10 +159,10 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.outputs.targets import rules as rules
     from ssvm_dsl.lang.outputs.targets import spans as spans
     from ssvm_dsl.lang.outputs.targets import starts as starts
-    from ssvm_dsl.learning.counting.dicycles import Dicycles as Dicycles
-    from ssvm_dsl.learning.counting.output_spaces import OutputSpace as OutputSpace
+    from ssvm_dsl.learning.counting.outputs.dicycles import Dicycles as Dicycles
+    from ssvm_dsl.learning.counting.outputs.output_spaces import OutputSpace as OutputSpace
+    from ssvm_dsl.learning.counting.outputs.subsets import Subsets as Subsets
     from ssvm_dsl.learning.counting.predictor import CountingPredictor as CountingPredictor
-    from ssvm_dsl.learning.counting.subsets import Subsets as Subsets
     from ssvm_dsl.learning.estimators.path import regularization_path as regularization_path
     from ssvm_dsl.learning.estimators.regressor import StructuredRegressor as StructuredRegressor
     from ssvm_dsl.learning.estimators.svm import StructuredSVM as StructuredSVM

@@ -57,7 +57,7 @@ def other_last_digits() -> Generator[None, None, None]:
     if JITTER == 0:
         yield
         return
-    from ssvm_dsl.ir.parameters import parameter_map
+    from ssvm_dsl.scores import parameter_map
 
     pooled = parameter_map.pool_features
 

@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from ssvm_dsl.ir.solution import score_labels
+from ssvm_dsl.plugin_api import score_labels
 
 
 def read_uai(text):

@@ -34,9 +34,9 @@ from ssvm_dsl import (
 )
 from ssvm_dsl.inference.planning.planner import accepted_guarantee, plan
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir.need import Need
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.risks.kinds import find_risk
+from ssvm_dsl.plugin_api import program_need
 
 
 class Word(Model):
@@ -346,7 +346,7 @@ class Data:
             1.0 / (self.case.C * len(self.X)), len(self.X), weight, scale, parameters.lower_bound, power
         )
         guarantee = accepted_guarantee(backend)
-        chosen = plan(Need.of(program, tasks, guarantee, kinds), backend, options or None)
+        chosen = plan(program_need(program, tasks, guarantee, kinds), backend, options or None)
         session = open_plan(chosen, program)
         return made.problem(parameters, self.grounded.loss, objective, session, executor or OneThread())
 

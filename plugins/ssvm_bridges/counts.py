@@ -24,20 +24,8 @@ from math import ceil, floor
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.ir import (
-    F64,
-    I32,
-    I64,
-    Bools,
-    ConstraintGroup,
-    Program,
-    Topology,
-    members,
-    pointers,
-    structure_keys,
-    width_order,
-)
-from ssvm_dsl.plugin_api import Rewrite, Verdict, pause
+from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Program, Topology, members, pointers
+from ssvm_dsl.plugin_api import Rewrite, Verdict, pause, structure_keys, width_order
 
 #: Entries of one table at most, and of all tables of an example.
 MOST_ENTRIES, MOST_IN_ALL = 2.0**20, 2.0**25

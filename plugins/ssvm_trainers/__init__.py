@@ -125,7 +125,7 @@ def _dual_ascent() -> list[TrainerSpec]:
         ),
         TrainerSpec(
             "smo",
-            "ssvm_trainers.dual.smo:SMO",
+            "ssvm_trainers.dual.smo.smo:SMO",
             "pairwise steps on the factored dual, whose variables are marginals, for graphs of small treewidth",
             needs=TrainerNeeds(strongly_convex=True, factored=True),
             concluding=True,

@@ -1,4 +1,4 @@
-"""The bundled risks: their descriptions; one file of ``ssvm_dsl.learning.risks`` has each.
+"""The bundled risks: their descriptions; one file in ``ssvm_dsl.learning.risks`` has each.
 
 With ``Delta`` the declared loss, ``s(y) = w . Phi(x_i, y)`` and y_i the truth, the risk of example i is
 
@@ -25,8 +25,8 @@ from ssvm_dsl.ir import Task
 from ssvm_dsl.plugin_api import AddedLoss, Alias, RiskForm, RiskSpec
 
 _HERE = "ssvm_dsl.learning.risks"
-_MARGIN = f"{_HERE}.margin:MarginProblem"
-_SMOOTH = f"{_HERE}.smooth:SmoothProblem"
+_MARGIN = f"{_HERE}.hinges.margin:MarginProblem"
+_SMOOTH = f"{_HERE}.gradients.smooth:SmoothProblem"
 _MARGINALS = frozenset({Task.MARGINALS})
 
 
@@ -41,7 +41,7 @@ RISKS = (
         _MARGIN,
         "margin rescaling: the declared loss is the margin",
         form=RiskForm.PLANES,
-        mixtures=f"{_HERE}.mixture:MarginMixtureProblem",
+        mixtures=f"{_HERE}.hinges.mixture:MarginMixtureProblem",
         upper_bound="relaxed",
         aliases=(
             *also("margin-rescaling", "max-margin", "m3n", "hinge", "structured-hinge", "binary-hinge"),
@@ -51,7 +51,7 @@ RISKS = (
     ),
     RiskSpec(
         "slack",
-        f"{_HERE}.slack:SlackProblem",
+        f"{_HERE}.hinges.slack:SlackProblem",
         "slack rescaling: the declared loss scales the violation",
         form=RiskForm.SCALED,
         bounded=True,
@@ -74,7 +74,7 @@ RISKS = (
     ),
     RiskSpec(
         "relaxed",
-        f"{_HERE}.relaxed:RelaxedProblem",
+        f"{_HERE}.hinges.relaxed:RelaxedProblem",
         "margin rescaling over the local polytope: an upper bound of margin",
         form=RiskForm.FRACTIONAL,
         additive=True,
@@ -107,14 +107,14 @@ RISKS = (
     ),
     RiskSpec(
         "weston-watkins",
-        f"{_HERE}.single_label:WestonWatkins",
+        f"{_HERE}.gradients.single_label:WestonWatkins",
         "the sum of the hinges of all wrong classes (one label)",
         one_label=True,
         aliases=also("weston-watkins", "ww", trainer="bundle"),
     ),
     RiskSpec(
         "smooth-hinge",
-        f"{_HERE}.single_label:SmoothHinge",
+        f"{_HERE}.gradients.single_label:SmoothHinge",
         "the sum of the smooth hinges of all wrong classes (one label)",
         form=RiskForm.SMOOTH,
         one_label=True,
@@ -122,7 +122,7 @@ RISKS = (
     ),
     RiskSpec(
         "squared-weston-watkins",
-        f"{_HERE}.single_label:SquaredHinges",
+        f"{_HERE}.gradients.single_label:SquaredHinges",
         "the sum of the squared hinges of all wrong classes (one label)",
         form=RiskForm.SMOOTH,
         one_label=True,
@@ -130,7 +130,7 @@ RISKS = (
     ),
     RiskSpec(
         "regression",
-        f"{_HERE}.regression:RegressionProblem",
+        f"{_HERE}.gradients.regression:RegressionProblem",
         "scores are to be values, up to epsilon (MMSR)",
         loss=AddedLoss.NONE,
         values=True,

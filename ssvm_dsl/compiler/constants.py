@@ -17,7 +17,6 @@ from ssvm_dsl.compiler.labels.ruled_out import ruled_out_error
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import Scopes
 from ssvm_dsl.errors import DataError, InfeasibleError
-from ssvm_dsl.ir.parameters.constants import Constants
 from ssvm_dsl.ir.program import ONE_SPAN, Group
 from ssvm_dsl.ir.ragged import owner_of, owners, pointers
 from ssvm_dsl.ir.shapes import Shapes
@@ -28,6 +27,7 @@ from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.tables import in_tables, of_tables, table_states
 from ssvm_dsl.lang.outputs.targets import chain
+from ssvm_dsl.scores.constants import Constants
 
 
 @dataclass(eq=False)

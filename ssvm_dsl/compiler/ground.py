@@ -25,12 +25,12 @@ from ssvm_dsl.compiler.scopes import ground_scopes
 from ssvm_dsl.compiler.structure import KeptProgram, Structure, StructureCache, structure_key
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
-from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.memory import SMALL, fitting_share, require_memory, shortage
+from ssvm_dsl.scores.parameter_map import ParameterMap
 
 
 @dataclass(frozen=True, eq=False)

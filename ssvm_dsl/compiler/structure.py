@@ -29,12 +29,12 @@ from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
 from ssvm_dsl.ir.bounded_cache import BoundedCache
 from ssvm_dsl.ir.features import NODE, FeatureMap
-from ssvm_dsl.ir.parameters import ParameterMap
-from ssvm_dsl.ir.parameters.constants import Constants
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.inputs import Edges, Input
 from ssvm_dsl.lang.outputs.labels import Target
 from ssvm_dsl.memory import SMALL
+from ssvm_dsl.scores.constants import Constants
+from ssvm_dsl.scores.parameter_map import ParameterMap
 
 #: What a cache holds at most: structures, and bytes of all of them with what is prepared for them.
 MOST, BYTES = 1024, 64_000_000

@@ -61,7 +61,7 @@ def make_tours(
     n, n_policies, n_nodes : int
     random_state : int or Generator
     """
-    from ssvm_dsl.learning.counting.dicycles import Dicycles
+    from ssvm_dsl.learning.counting.outputs.dicycles import Dicycles
 
     rng, space = np.random.default_rng(random_state), Dicycles(n_nodes)
     matrices = rng.uniform(-1.0, 1.0, size=(n_policies, space.n_features))

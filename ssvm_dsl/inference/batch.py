@@ -17,11 +17,11 @@ from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers
 from ssvm_dsl.inference.layers.base import PlannedSession
 from ssvm_dsl.ir.analysis.tolerance import Terms
 from ssvm_dsl.ir.need import Task
-from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import TIME, Solution, join_solutions
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.protocols import Executor
+from ssvm_dsl.scores.parameter_map import ParameterMap
 
 #: States (unary scores) in one part of a batch: enough work to hide Python, few enough to share among threads.
 PART_STATES = 131072

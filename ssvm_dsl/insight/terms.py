@@ -4,7 +4,7 @@ The score of a labelling is a sum over factors f and their features p,
 
     w . Phi(x, y) + given(y)  =  sum_f sum_p  x_f[p] (sum_q w[u_f, q, p] B[q, s_f])  +  sum_f given_f(s_f),
 
-for the joint state s_f of the factor's variables, its unit u_f and the form B (:mod:`ssvm_dsl.ir.parameters`).  A term
+for the joint state s_f of the factor's variables, its unit u_f and the form B (:mod:`ssvm_dsl.scores`).  A term
 is one summand: the value of a feature times the weight that the joint state has for it.
 """
 

@@ -5,9 +5,7 @@ Packed, never padded; int32 indices, int64 pointers, float64 scores, C-contiguou
 
 from ssvm_dsl.array_types import F64, I8, I32, I64, U8, Bools
 from ssvm_dsl.ir.analysis.energies import energy_origins, energy_ratio, expansion_factor
-from ssvm_dsl.ir.analysis.local_polytope import consistent, labelling_marginals, n_marginals, polytope_equations
-from ssvm_dsl.ir.analysis.orders import GIVE_UP
-from ssvm_dsl.ir.analysis.properties import ROUNDING
+from ssvm_dsl.ir.analysis.local_polytope import labelling_marginals, n_marginals, polytope_equations
 from ssvm_dsl.ir.analysis.segments import (
     LENGTHS,
     NEIGHBOURS,
@@ -18,9 +16,8 @@ from ssvm_dsl.ir.analysis.segments import (
     segment_links,
     segment_variables,
 )
-from ssvm_dsl.ir.analysis.tolerance import RELATIVE, Terms, block_terms
+from ssvm_dsl.ir.analysis.tolerance import RELATIVE, ROUNDING, Terms, block_terms
 from ssvm_dsl.ir.analysis.topology import Topology
-from ssvm_dsl.ir.analysis.treewidth import eliminations, structure_keys, width_order, width_orders
 from ssvm_dsl.ir.bounded_cache import BoundedCache
 from ssvm_dsl.ir.constraints import ConstraintGroup, ConstraintRules, CustomOracle, LabelRules, LinearRows
 from ssvm_dsl.ir.counts import CountTables
@@ -29,8 +26,6 @@ from ssvm_dsl.ir.grammar_arrays import GrammarArrays
 from ssvm_dsl.ir.loss import LossFactors, LossTerm
 from ssvm_dsl.ir.messages import Messages
 from ssvm_dsl.ir.need import Ability, Caps, Guarantee, Limits, Need, Task, Warm
-from ssvm_dsl.ir.parameters import ParameterMap
-from ssvm_dsl.ir.parameters.fixed_tables import fixed_tables
 from ssvm_dsl.ir.program import AUXILIARY, ONE_SPAN, SPANS, Group, Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import bounded_slices, members, owners, pointers, positions, reduced, runs, slices
@@ -39,19 +34,14 @@ from ssvm_dsl.ir.solution import (
     Primal,
     Solution,
     Stop,
-    add_labels,
-    add_marginals,
     each_marginals,
     label_ptr,
-    score_labels,
-    score_marginals,
 )
 from ssvm_dsl.ir.theta import Theta
 
 __all__ = [
     "AUXILIARY",
     "F64",
-    "GIVE_UP",
     "I8",
     "I32",
     "I64",
@@ -88,7 +78,6 @@ __all__ = [
     "Messages",
     "Need",
     "ObservedPairs",
-    "ParameterMap",
     "Primal",
     "Program",
     "Question",
@@ -101,17 +90,12 @@ __all__ = [
     "Theta",
     "Topology",
     "Warm",
-    "add_labels",
-    "add_marginals",
     "block_terms",
     "bounded_slices",
-    "consistent",
     "each_marginals",
-    "eliminations",
     "energy_origins",
     "energy_ratio",
     "expansion_factor",
-    "fixed_tables",
     "label_ptr",
     "labelling_marginals",
     "members",
@@ -122,12 +106,7 @@ __all__ = [
     "positions",
     "reduced",
     "runs",
-    "score_labels",
-    "score_marginals",
     "segment_links",
     "segment_variables",
     "slices",
-    "structure_keys",
-    "width_order",
-    "width_orders",
 ]

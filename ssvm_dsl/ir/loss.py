@@ -10,7 +10,7 @@ from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.ragged import members, owners, positions
-from ssvm_dsl.ir.solution import label_ptr, node_scores, select
+from ssvm_dsl.ir.solution import label_ptr, select
 from ssvm_dsl.ir.theta import Theta
 
 ADDITIVE = "additive"
@@ -86,7 +86,7 @@ class LossTerm:
         For the kind ``"count"``: tables of all examples, with scales of one.
     given : ndarray of float64, shape (S,), optional
         The part of ``node`` that is no loss: scores without weights, counted from those of the truth, which
-        predictions see as well (:class:`~ssvm_dsl.ir.parameters.constants.Constants`).
+        predictions see as well (:class:`~ssvm_dsl.scores.constants.Constants`).
     factors : tuple of LossFactors
         Prices of joint states.  Programs of training end with their groups (:meth:`ParameterMap.with_groups`).
     """
@@ -153,7 +153,7 @@ class LossTerm:
             owner = owners(label_ptr(program, examples))
             wrong = np.bincount(owner, weights=labels != self.truth[variables], minlength=len(ids)) > 0
             return np.asarray(self.weight * wrong)
-        total = self.const[ids] + node_scores(program, self.node, labels, examples)
+        total = self.const[ids] + _sums_of_states(program, self.node, labels, examples)
         for one in self.factors:
             total += one.value(program, labels, ids, label_ptr(program, examples))
         return total if self.tables is None else total + self.tables.select(ids).terms(program, labels, examples)[0]
@@ -170,3 +170,13 @@ class LossTerm:
         total = self.const + np.bincount(owners(program.var_ptr), weights=worst, minlength=program.n_examples)
         total += sum(one.largest() for one in self.factors)
         return total if self.tables is None else total + self.tables.largest()
+
+
+def _sums_of_states(program: Program, node: F64, labels: I32, examples: I64 | None) -> F64:
+    """Return ``sum_v node[v, y_v]`` of a packed labelling of each selected example; ``shape (n,)``."""
+    ptr = label_ptr(program, examples)
+    values = node[program.state_ptr[:-1][positions(program.var_ptr, examples)] + labels]
+    total, filled = np.zeros(len(ptr) - 1), np.flatnonzero(ptr[1:] > ptr[:-1])
+    if len(filled):
+        total[filled] = np.add.reduceat(values, ptr[filled])
+    return total

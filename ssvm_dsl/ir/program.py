@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +22,7 @@ from ssvm_dsl.ir.analysis.topology import Topology, distinct_edges, topology_and
 from ssvm_dsl.ir.constraints import ConstraintGroup
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.ragged import members, pointers, positions
-from ssvm_dsl.ir.shapes import Shapes, first_of_each, kinds_of_rows
-
-if TYPE_CHECKING:
-    from ssvm_dsl.kernels.flat import GroupFactors
-
+from ssvm_dsl.ir.shapes import GroupFactors, Shapes, first_of_each, kinds_of_rows
 
 #: The kinds of groups whose factors score whole segments, by class and length, or single spans (:class:`Group`).
 SPANS, ONE_SPAN = "spans", "one-span"
@@ -168,8 +164,6 @@ class Group:
     @cached_property
     def flat(self) -> GroupFactors:
         """The factors as the record that compiled kernels read."""
-        from ssvm_dsl.kernels.flat import GroupFactors
-
         shapes = self.shapes
         return GroupFactors(shapes.of, shapes.start, shapes.scope, self.rows, self.table_base, self.strides)
 

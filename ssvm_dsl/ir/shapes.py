@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -193,3 +193,29 @@ def _small(key: I64, size: int) -> tuple[I64, int]:
         return key, size
     values, place = np.unique(key, return_inverse=True)
     return place.reshape(-1), len(values)
+
+
+class GroupFactors(NamedTuple):
+    """The factors of one group, for kernels: stored once for each shape of an example.
+
+    Example i of shape ``k = shape[i]`` has the factors ``start[k]:start[k + 1]``.
+
+    Parameters
+    ----------
+    shape : ndarray of int32, shape (B,)
+    start : ndarray of int64, shape (K + 1,)
+    scope : ndarray of int32, shape (m, r)
+        Variables, counted from the first one of the example; of segments one more than strides, of spans three more.
+    row : ndarray of int32, shape (m,)
+        Table rows, counted from ``base[i]``.
+    base : ndarray of int64, shape (B,)
+    strides : ndarray of int64, shape (r,)
+        Steps in a table from one state of each variable to the next.
+    """
+
+    shape: I32
+    start: I64
+    scope: I32
+    row: I32
+    base: I64
+    strides: I64

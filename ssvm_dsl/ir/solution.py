@@ -14,8 +14,7 @@ from ssvm_dsl.array_types import F64, I8, I32, I64
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir.analysis.tolerance import Terms
 from ssvm_dsl.ir.program import Program
-from ssvm_dsl.ir.ragged import pointers, positions
-from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.notebook_tables import html_grid
 
 #: The state of every variable of an example that has no labelling, in answers that the verifier has seen.
@@ -216,57 +215,6 @@ def label_ptr(program: Program, examples: I64 | None) -> I64:
     return pointers(program.var_ptr[1:][examples] - program.var_ptr[examples])
 
 
-def score_labels(program: Program, theta: Theta, labels: I32, examples: I64 | None = None) -> F64:
-    """Return the score of a labelling of each selected example, by the definition of :class:`Theta`.
-
-    Parameters
-    ----------
-    labels : ndarray of int32
-        Packed over the selected examples.
-    examples : ndarray of int64, optional
-        The selected examples; all by default.
-
-    Returns
-    -------
-    ndarray of float64, shape (n,)
-    """
-    return score_packed(program, theta, labels, select(program, examples), label_ptr(program, examples))
-
-
-def score_packed(program: Program, theta: Theta, labels: I32, ids: I64, ptr: I64) -> F64:
-    """Return the scores of labels that are packed at ``ptr``, as :func:`score_labels` does."""
-    from ssvm_dsl.kernels.scoring import add_node_scores, add_table_scores
-
-    total = np.zeros(len(ids))
-    add_node_scores(theta.node, program.state_ptr, program.var_ptr, ids, ptr, labels, total)
-    total += theta.const[ids]
-    for group, tables in zip(program.groups, theta.tables, strict=True):
-        add_table_scores(group.flat, tables, ids, ptr, labels, total)
-    return total
-
-
-def node_scores(program: Program, node: F64, labels: I32, examples: I64 | None = None) -> F64:
-    """Return ``sum_v node[v, y_v]`` of a packed labelling of each selected example; ``shape (n,)``."""
-    from ssvm_dsl.kernels.scoring import add_node_scores
-
-    ids = select(program, examples)
-    total = np.zeros(len(ids))
-    add_node_scores(node, program.state_ptr, program.var_ptr, ids, label_ptr(program, examples), labels, total)
-    return total
-
-
-def score_marginals(program: Program, theta: Theta, marginals: Marginals, examples: I64 | None = None) -> F64:
-    """Return the score ``const + <theta, mu>`` of marginals packed over the selected examples; ``shape (n,)``."""
-    from ssvm_dsl.kernels.marginals import add_state_products, add_table_products
-
-    ids = select(program, examples)
-    total = theta.const[ids]
-    add_state_products(program.var_ptr, program.state_ptr, theta.node, ids, marginals.node, total)
-    for group, tables, given in zip(program.groups, theta.tables, marginals.tables, strict=True):
-        add_table_products(group.flat, tables, ids, given, total)
-    return total
-
-
 def each_marginals(program: Program, marginals: Marginals, ids: I64) -> Iterator[Marginals]:
     """Yield the marginals of each listed example, of marginals packed over them; views."""
     starts = program.state_ptr[program.var_ptr]
@@ -275,40 +223,3 @@ def each_marginals(program: Program, marginals: Marginals, ids: I64) -> Iterator
     for k in range(len(ids)):
         tables = (table[ptr[k] : ptr[k + 1]] for table, ptr in zip(marginals.tables, rows, strict=True))
         yield Marginals(marginals.node[node[k] : node[k + 1]], tuple(tables))
-
-
-def add_marginals(
-    program: Program, marginals: Marginals, coef: F64, ids: I64, node: F64, tables: Sequence[F64]
-) -> None:
-    """Add ``coef_i`` times the marginals of each listed example to numbers laid out as a Theta.
-
-    Parameters
-    ----------
-    marginals : Marginals
-        Packed over the listed examples.
-    coef : ndarray of float64, shape (n,)
-    ids : ndarray of int64, shape (n,)
-        Distinct examples.
-    node : ndarray of float64, shape (S,)
-    tables : sequence of ndarray, shape (n_tables, prod(cards))
-        One for each group; factors that share a row add up.
-    """
-    from ssvm_dsl.kernels.marginals import add_table_marginals
-
-    starts = program.state_ptr[program.var_ptr]
-    node[positions(starts, ids)] += np.repeat(coef, starts[ids + 1] - starts[ids]) * marginals.node
-    for group, table, given in zip(program.groups, tables, marginals.tables, strict=True):
-        add_table_marginals(group.flat, ids, coef, given, table)
-
-
-def add_labels(program: Program, labels: I32, coef: F64, ids: I64, node: F64, tables: Sequence[F64]) -> None:
-    """Add ``coef_i`` times the indicators of a labelling of each listed example to numbers laid out as a Theta.
-
-    ``labels`` are packed over the listed examples; the others are those of :func:`add_marginals`.
-    """
-    from ssvm_dsl.kernels.marginals import add_table_labels
-
-    counts = program.var_ptr[ids + 1] - program.var_ptr[ids]
-    node[program.state_ptr[:-1][positions(program.var_ptr, ids)] + labels] += np.repeat(coef, counts)
-    for group, table in zip(program.groups, tables, strict=True):
-        add_table_labels(group.flat, program.var_ptr, ids, coef, labels, table)

@@ -7,6 +7,7 @@ backends' kernels are the only ones that need numba; import it where a kernel is
 from __future__ import annotations
 
 from ssvm_dsl.array_types import F64, I32, I64
+from ssvm_dsl.ir.shapes import GroupFactors
 from ssvm_dsl.kernels.compiling.jit import njit
 from ssvm_dsl.kernels.flat import (
     ARITY,
@@ -43,7 +44,6 @@ from ssvm_dsl.kernels.flat import (
     WEIGHTS,
     WIDTH,
     FlatMaps,
-    GroupFactors,
     ScoreSpace,
     StateScores,
 )

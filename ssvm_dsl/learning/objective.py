@@ -26,10 +26,10 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import DataError, OptionError
-from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.ragged import slices
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, real_array
 from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.scores.parameter_map import ParameterMap
 
 
 @dataclass(frozen=True, eq=False)

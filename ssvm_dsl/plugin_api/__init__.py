@@ -6,6 +6,9 @@ Plug-ins import this, ``ssvm_dsl.ir`` (the data), ``ssvm_dsl.kernels`` (compiled
 
 from ssvm_dsl.ir.constraints import LinearRows
 from ssvm_dsl.ir.question import Question
+from ssvm_dsl.needs.orders import GIVE_UP
+from ssvm_dsl.needs.program_needs import program_need
+from ssvm_dsl.needs.treewidth import eliminations, structure_keys, width_order, width_orders
 from ssvm_dsl.pausing import pause, time_left
 from ssvm_dsl.plugin_api.example_session import Clock, ExampleAnswer, ExampleSession, PlainExample, answer_each
 from ssvm_dsl.plugin_api.hookspecs import hookimpl
@@ -81,11 +84,16 @@ from ssvm_dsl.plugin_api.training import (
     TrainingEvent,
     TrainProblem,
 )
+from ssvm_dsl.scores.fixed_tables import fixed_tables
+from ssvm_dsl.scores.labellings import add_labels, score_labels
+from ssvm_dsl.scores.marginals import add_marginals, consistent, score_marginals
+from ssvm_dsl.scores.parameter_map import ParameterMap
 from ssvm_dsl.units import bytes_text, seconds_text
 from ssvm_dsl.values import Value
 
 __all__ = [
     "API_VERSION",
+    "GIVE_UP",
     "AddedLoss",
     "Alias",
     "AnytimeTrainer",
@@ -122,6 +130,7 @@ __all__ = [
     "Objective",
     "OpenShards",
     "Option",
+    "ParameterMap",
     "PlainExample",
     "PlaneRisk",
     "Planes",
@@ -156,10 +165,15 @@ __all__ = [
     "TrainingEvent",
     "Value",
     "Verdict",
+    "add_labels",
+    "add_marginals",
     "answer",
     "answer_each",
     "answer_if_open",
     "bytes_text",
+    "consistent",
+    "eliminations",
+    "fixed_tables",
     "forget",
     "hookimpl",
     "k_best_of",
@@ -168,10 +182,16 @@ __all__ = [
     "loading_seconds",
     "missing_methods",
     "pause",
+    "program_need",
     "ready",
+    "score_labels",
+    "score_marginals",
     "seconds_text",
+    "structure_keys",
     "tell_loading",
     "time_left",
     "told_seconds",
     "travelling",
+    "width_order",
+    "width_orders",
 ]

@@ -11,10 +11,10 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.loss import LossTerm
-from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.solution import Marginals
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.kinds.compiled import CompiledOracle
+from ssvm_dsl.scores.parameter_map import ParameterMap
 from ssvm_dsl.values import Value
 
 

@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.inference.planning.plans import Plan
-from ssvm_dsl.ir.solution import Solution, add_labels, add_marginals
+from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.scores.labellings import add_labels
+from ssvm_dsl.scores.marginals import add_marginals
 from ssvm_dsl.scoring.batch import Pouring, Sizes
 from ssvm_dsl.scoring.laid import Laid
 from ssvm_dsl.scoring.questions import Truth

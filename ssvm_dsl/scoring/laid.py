@@ -19,12 +19,12 @@ from ssvm_dsl.compiler.labels.declared import declared_words, joined_words
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap
-from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.outputs.agreements import FactorTerm
 from ssvm_dsl.lang.outputs.labels import Label, Target
+from ssvm_dsl.scores.parameter_map import ParameterMap
 from ssvm_dsl.scoring.templates import Template
 
 #: Bytes that a laid model may keep of what is prepared for it.

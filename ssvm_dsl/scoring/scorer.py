@@ -24,7 +24,7 @@ from ssvm_dsl.inference.planning.kept_plans import OpenedPlan
 from ssvm_dsl.inference.planning.planner import accepted_guarantee
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.question import Question
-from ssvm_dsl.ir.solution import NO_STATE, Primal, Solution, score_labels
+from ssvm_dsl.ir.solution import NO_STATE, Primal, Solution
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.lang.arrays import describe
 from ssvm_dsl.lang.declaration import Declaration
@@ -32,6 +32,7 @@ from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Edges, Input
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.symbols import Symbol
+from ssvm_dsl.scores.labellings import score_labels
 from ssvm_dsl.scoring.answers import ScoredAnswers
 from ssvm_dsl.scoring.batch import TIED, Poured, Pouring, Sizes, told_sizes
 from ssvm_dsl.scoring.laid import Laid, lay

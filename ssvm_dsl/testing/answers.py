@@ -6,8 +6,9 @@ from typing import Any
 
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Guarantee, Need, Question, Solution, Task
-from ssvm_dsl.ir.analysis.properties import table_properties
+from ssvm_dsl.ir import Guarantee, Question, Solution, Task
+from ssvm_dsl.needs.program_needs import program_need
+from ssvm_dsl.needs.properties import table_properties
 from ssvm_dsl.testing.problems import Problem
 
 
@@ -34,5 +35,5 @@ def answer(backend: str, problem: Problem, options: dict[str, Any] | None = None
     """
     program, task = problem.program, question.get("task", Task.MAP)
     properties = table_properties(program, problem.theta)
-    need = Need.of(program, frozenset({task}), Guarantee.HEURISTIC, properties=properties)
+    need = program_need(program, frozenset({task}), Guarantee.HEURISTIC, properties=properties)
     return open_plan(plan(need, backend, options), program).solve(Question(problem.theta, **question))

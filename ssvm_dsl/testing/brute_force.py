@@ -33,8 +33,8 @@ from ssvm_dsl.ir import (
     Theta,
 )
 from ssvm_dsl.ir.counts import worth
-from ssvm_dsl.ir.need import most_labellings
 from ssvm_dsl.ir.ragged import members
+from ssvm_dsl.needs.program_needs import most_labellings
 from ssvm_dsl.plugin_api import Clock, Verdict
 
 #: Labellings of the largest example that is taken.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ssvm_dsl.learning.counting.output_spaces import OutputSpace
+from ssvm_dsl.learning.counting.outputs.output_spaces import OutputSpace
 
 #: Relative rounding errors that sums may differ by.
 ROUNDING = 1e-9

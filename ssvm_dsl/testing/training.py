@@ -12,12 +12,12 @@ from ssvm_dsl.inference.planning.planner import AUTO, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.ir.need import Guarantee
-from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.objective import RegularizedRisk, regularized_risk
 from ssvm_dsl.learning.risks.kinds import Problem, Risk, find_risk
 from ssvm_dsl.plugin_api import Session, Trainer, TrainerNeeds, TrainerSpec
 from ssvm_dsl.registry import registry
+from ssvm_dsl.scores.parameter_map import ParameterMap
 
 #: What answers in the place of a session: given that session.
 Around = Callable[[Session], Session]

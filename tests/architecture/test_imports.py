@@ -19,14 +19,17 @@ LAYERS: dict[str, set[str]] = {
     "processors": set(),
     "version": set(),
     "pausing": {"errors"},
-    "ir": {"errors", "kernels", "pausing"},
-    "kernels": {"errors"},
+    "ir": {"errors"},
+    "kernels": {"errors", "ir"},
+    "scores": {"errors", "ir", "kernels"},
+    "needs": {"ir", "kernels", "pausing", "scores"},
     "lang": {"errors"},
-    "compiler": {"lang", "ir", "kernels", "errors", "units", "memory", "pausing"},
-    "plugin_api": {"ir", "kernels", "errors", "pausing", "units"},
+    "compiler": {"lang", "ir", "kernels", "scores", "errors", "units", "memory", "pausing"},
+    "plugin_api": {"ir", "kernels", "scores", "needs", "errors", "pausing", "units"},
     "registry": {"plugin_api", "ir", "kernels", "errors"},
     "inference": {
-        "compiler", "lang", "ir", "kernels", "plugin_api", "registry", "errors", "units", "memory", "pausing",
+        "compiler", "lang", "ir", "kernels", "scores", "needs", "plugin_api", "registry", "errors", "units", "memory",
+        "pausing",
     },
     "io": {"compiler", "lang", "ir", "kernels", "errors", "units", "version"},
     "report": {"compiler", "lang", "ir", "kernels", "plugin_api", "errors", "units", "inference", "io", "registry"},
@@ -48,6 +51,9 @@ USERS = {"root", "datasets", "io", "testing"}
 
 #: Bundled plug-ins that do: experiments.  Backends and trainers know nothing of estimators.
 OF_USERS = {"ssvm_papers"}
+
+#: Parts that need a compiler; they lie above the data.
+COMPILED = {"kernels", "scores", "needs"}
 
 #: Modules that every part may import.
 EVERYWHERE = {"array_types", "callers", "calls", "lazy_api", "notebook_tables", "values"}
@@ -159,7 +165,7 @@ def test_layers_have_no_cycle():
 @pytest.mark.parametrize(
     ("source", "module", "word"),
     [
-        ("import ssvm_dsl.learning.risks.margin", "ssvm_dsl.inference.planning.planner", "inference may import"),
+        ("import ssvm_dsl.learning.risks.hinges.margin", "ssvm_dsl.inference.planning.planner", "inference may import"),
         ("def f():\n    from ssvm_dsl.compiler import ground", "ssvm_dsl.ir.program", "line 2"),
         ("from ..learning import problem", "ssvm_dsl.lang.model", "ssvm_dsl.learning"),
         ("from ssvm_dsl import StructuredSVM", "ssvm_dsl.cli.demo", "where it is defined"),
@@ -179,6 +185,16 @@ def test_forbidden_imports_are_noticed(source, module, word):
     found = offences(ast.parse(source), module)
     assert len(found) == 1
     assert word in found[0]
+
+
+def test_the_ir_and_what_lies_below_know_no_compiler():
+    """Data alone: neither numba nor kernels, nor what stands on them, not even for types or inside functions."""
+    for path in product_files():
+        module = module_name(path)
+        if part(module) in ("ir", "lang", "errors", "array_types"):
+            found = {one.module for one in imports(tree_of(path), module, path.name == "__init__.py", typing=True)}
+            bad = [name for name in found if name.split(".")[0] in ("numba", "llvmlite") or part(name) in COMPILED]
+            assert not bad, f"{module} imports {bad}"
 
 
 def test_imports_for_type_checkers_do_not_count():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ssvm_backends.trees import chain_sum as _chain_sum
 from ssvm_backends.trees.chain import Chain, ViterbiSession
 from ssvm_dsl.ir import Question, Task, Topology
-from ssvm_dsl.ir.solution import add_marginals
+from ssvm_dsl.plugin_api import add_marginals
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Problem, Recipe, Scores, seeded
 

@@ -16,7 +16,7 @@ from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Guarantee, Limits, Need, Primal, Question, Task, Terms, Theta
-from ssvm_dsl.plugin_api import ConstraintSpec
+from ssvm_dsl.plugin_api import ConstraintSpec, program_need
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
@@ -31,7 +31,7 @@ RECIPES = (
 
 
 def asked(program, question, backend="ad3", **options):
-    need = Need.of(program, frozenset({question.task}), Guarantee.HEURISTIC)
+    need = program_need(program, frozenset({question.task}), Guarantee.HEURISTIC)
     return open_plan(plan(need, backend, options), program).solve(question)
 
 

@@ -17,8 +17,6 @@ from clocks import looks_of
 from kit import keeps_its_promises
 from naive import proved
 from ssvm_backends.cuts import kernels as _cut_kernels
-from ssvm_backends.cuts import move_kernels as _move_kernels
-from ssvm_backends.cuts import roof_batch as _roof_batch
 from ssvm_backends.cuts.alpha_beta_swap import AlphaBetaSwap
 from ssvm_backends.cuts.alpha_expansion import AlphaExpansion
 from ssvm_backends.cuts.graph_cut import GraphCut
@@ -33,7 +31,9 @@ from ssvm_backends.cuts.maxflow import (
     start,
     workspace,
 )
+from ssvm_backends.cuts.moves import move_kernels as _move_kernels
 from ssvm_backends.cuts.qpbo import QPBO
+from ssvm_backends.cuts.roof import roof_batch as _roof_batch
 from ssvm_backends.trees.chain import Chain
 from ssvm_dsl.errors import ScoreError
 from ssvm_dsl.ir import (
@@ -49,8 +49,8 @@ from ssvm_dsl.ir import (
     energy_ratio,
     expansion_factor,
 )
-from ssvm_dsl.ir.analysis.properties import table_properties
-from ssvm_dsl.ir.solution import score_labels
+from ssvm_dsl.needs.properties import table_properties
+from ssvm_dsl.plugin_api import score_labels
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Problem, Recipe, Scores, seeded
 
@@ -526,7 +526,7 @@ def test_limits_of_moves(backend, monkeypatch):
     one = session.solve(Question(problem.theta, limits=Limits(iterations=1)))
     assert one.stop.tolist() == [Stop.ITERATIONS]
     assert one.score[0] < full.score[0]
-    monkeypatch.setattr("ssvm_backends.cuts.move_session.BUDGET", 5000)
+    monkeypatch.setattr("ssvm_backends.cuts.moves.move_session.BUDGET", 5000)
     short, looks = looks_of(lambda: session.solve(Question(problem.theta, limits=Limits(time=0.004))))
     assert looks <= 6
     assert short.stop.tolist() == [Stop.TIME]

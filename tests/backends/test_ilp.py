@@ -15,7 +15,7 @@ from ssvm_backends.programs.cp_sat import integer_losses
 from ssvm_backends.programs.ilp import ILP
 from ssvm_backends.programs.local_polytope import build_polytope, first_incumbent
 from ssvm_dsl.ir import Limits, Need, Primal, Question, Stop, Task
-from ssvm_dsl.ir.solution import score_labels
+from ssvm_dsl.plugin_api import score_labels
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
 

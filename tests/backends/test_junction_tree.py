@@ -23,9 +23,9 @@ from ssvm_dsl.errors import NoBackendError, OutOfTime, TooLargeError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.io.formats.uai import read_evidence
 from ssvm_dsl.io.read_problem import read_problem
-from ssvm_dsl.ir import Group, Limits, Need, Primal, Program, Question, Stop, Task, Theta, Topology, structure_keys
-from ssvm_dsl.ir.solution import score_labels
+from ssvm_dsl.ir import Group, Limits, Need, Primal, Program, Question, Stop, Task, Theta, Topology
 from ssvm_dsl.pausing import within
+from ssvm_dsl.plugin_api import program_need, score_labels, structure_keys
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Problem, Recipe, Scores, seeded
 
@@ -168,7 +168,7 @@ def test_evidence_makes_a_graph_simple():
 
 def test_too_wide_graphs_are_refused_when_planning_and_when_solving():
     problem = grid(30, 30, 4)
-    need = Need.of(problem.program)
+    need = program_need(problem.program)
     verdict = JunctionTree().check(need)
     assert not verdict.ok
     assert "clique table of at least" in verdict.reasons[0]
@@ -185,7 +185,7 @@ def test_the_planner_knows_the_memory_that_was_asked_for():
     with pytest.raises(NoBackendError, match=r"allowed are 6.7e\+07 numbers"):
         plan(wide, "junction-tree")
     assert plan(wide, "junction-tree", {"max_entries": 2**28}).options["max_entries"] == 2**28
-    small = Need.of(grid(11, 11, 2).program)
+    small = program_need(grid(11, 11, 2).program)
     assert plan(small, "junction-tree").backend == "junction-tree"
     with pytest.raises(NoBackendError, match=r"allowed are 1e\+02 numbers"):
         plan(small, "junction-tree", {"max_entries": 100})

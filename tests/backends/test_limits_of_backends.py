@@ -14,8 +14,8 @@ from ssvm_dsl.errors import OutOfTime, TooLargeError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Guarantee, Limits, Need, Primal, Question, Stop, Theta
-from ssvm_dsl.plugin_api import Clock, ConstraintSpec, SizedKind
+from ssvm_dsl.ir import Guarantee, Limits, Primal, Question, Stop, Theta
+from ssvm_dsl.plugin_api import Clock, ConstraintSpec, SizedKind, program_need
 from ssvm_dsl.registry import registry
 
 
@@ -38,7 +38,7 @@ class Dense(Model):
 
 
 def opened(program, backend, **options):
-    need = Need.of(program, guarantee=Guarantee.HEURISTIC)
+    need = program_need(program, guarantee=Guarantee.HEURISTIC)
     return open_plan(plan(need, backend, options), program)
 
 

@@ -18,7 +18,7 @@ from ssvm_backends.local.search import improve
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import Limits, Primal, Question, Stop, Task, Topology
 from ssvm_dsl.ir.ragged import members
-from ssvm_dsl.ir.solution import score_labels
+from ssvm_dsl.plugin_api import score_labels
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
 

@@ -24,8 +24,7 @@ from ssvm_backends.programs.lp import LP
 from ssvm_backends.programs.rounding import rounded
 from ssvm_dsl.inference.verification.verify import Verifier
 from ssvm_dsl.ir import Limits, Need, Primal, Question, Stop, Task, Topology
-from ssvm_dsl.ir.solution import score_labels
-from ssvm_dsl.plugin_api import BackendSpec
+from ssvm_dsl.plugin_api import BackendSpec, score_labels
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.corner_cases import catalogue

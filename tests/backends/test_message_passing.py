@@ -15,7 +15,7 @@ from ssvm_backends import ssvm_backends
 from ssvm_backends.dual.driver import paced
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import Limits, Question, Stop, Task, Theta, Topology
-from ssvm_dsl.ir.solution import score_labels, score_marginals
+from ssvm_dsl.plugin_api import score_labels, score_marginals
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
 

@@ -13,16 +13,15 @@ from lp_problems import naive_relaxation
 
 from clocks import looks_of
 from ssvm_backends.cuts import qpbo as _qpbo
-from ssvm_backends.cuts import roof_batch as _roof_batch
 from ssvm_backends.cuts.graph_cut import GraphCut
 from ssvm_backends.cuts.qpbo import QPBO
+from ssvm_backends.cuts.roof import roof_batch as _roof_batch
 from ssvm_backends.programs.lp import LP
 from ssvm_dsl.ir import Group, Limits, Primal, Program, Question, Stop, Task, Theta
-from ssvm_dsl.ir.analysis.local_polytope import agree
 from ssvm_dsl.ir.ragged import pointers
-from ssvm_dsl.ir.solution import score_marginals
-from ssvm_dsl.plugin_api import BackendSpec
+from ssvm_dsl.plugin_api import BackendSpec, score_marginals
 from ssvm_dsl.registry import registry
+from ssvm_dsl.scores.marginals import agree
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Problem, Recipe, Scores, seeded
 

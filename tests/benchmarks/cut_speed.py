@@ -17,13 +17,12 @@ from ssvm_backends.cuts.alpha_expansion import AlphaExpansion
 from ssvm_backends.cuts.graph_cut import GraphCut
 from ssvm_backends.cuts.maxflow import workspace
 from ssvm_backends.cuts.qpbo import QPBO
-from ssvm_backends.cuts.roof import roof_network
+from ssvm_backends.cuts.roof.roof import roof_network
 from ssvm_backends.graphs.graph import build_graph
 from ssvm_backends.programs.lp import LP
 from ssvm_dsl.ir import Group, Program, Question, Task, Theta
 from ssvm_dsl.ir.ragged import pointers
-from ssvm_dsl.ir.solution import score_labels
-from ssvm_dsl.plugin_api import BackendSpec
+from ssvm_dsl.plugin_api import BackendSpec, score_labels
 from ssvm_dsl.registry import registry
 
 CONSOLE = Console(width=110)

@@ -32,8 +32,7 @@ from ssvm_dsl.inference.verification.verify import Verifier
 from ssvm_dsl.io.read_problem import read_problem
 from ssvm_dsl.ir import Limits, Question, Task
 from ssvm_dsl.ir.analysis.tolerance import Terms
-from ssvm_dsl.ir.solution import score_labels
-from ssvm_dsl.plugin_api import BackendSpec
+from ssvm_dsl.plugin_api import BackendSpec, score_labels
 from ssvm_dsl.registry import registry
 
 #: Relative accuracy to which a score equals the best known one.

@@ -14,7 +14,8 @@ from rich.table import Table
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import ConstraintGroup, Group, Guarantee, Need, Program, Question, Solution, Task, Theta
+from ssvm_dsl.ir import ConstraintGroup, Group, Guarantee, Program, Question, Solution, Task, Theta
+from ssvm_dsl.plugin_api import program_need
 from ssvm_dsl.registry import registry
 
 CONSOLE = Console(width=110)
@@ -95,7 +96,7 @@ def timed(problem: Problem, backend: str, **question: Any) -> tuple[Solution, fl
     """Return an answer and its processor time, after a first one that compiles what is needed."""
     program, theta = problem
     asked = Question(theta, **question)
-    session = open_plan(plan(Need.of(program, frozenset({asked.task}), Guarantee.BOUND), backend), program)
+    session = open_plan(plan(program_need(program, frozenset({asked.task}), Guarantee.BOUND), backend), program)
     session.solve(asked.replace(examples=np.arange(1)))
     start = process_time()
     return session.solve(asked), process_time() - start

@@ -19,10 +19,10 @@ from ssvm_dsl.datasets import Split
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.threads import Threads
-from ssvm_dsl.ir import Need, Theta
+from ssvm_dsl.ir import Theta
 from ssvm_dsl.learning.objective import RegularizedRisk
-from ssvm_dsl.learning.risks.margin import MarginProblem
-from ssvm_dsl.plugin_api import StopRule
+from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
+from ssvm_dsl.plugin_api import StopRule, program_need
 from ssvm_trainers.online.subgradient import Descent, Subgradient
 from ssvm_trainers.planes.bcfw import BCFW
 
@@ -42,7 +42,7 @@ def margin_problem(data: Split, n_threads: int = 1) -> MarginProblem:
     grounded = ground(OCR, data.X_train, data.Y_train)
     n, parameters = grounded.n_examples, grounded.parameters
     objective = RegularizedRisk(10.0 / n, n, np.ones(n), np.ones(parameters.dim), parameters.lower_bound)
-    session = open_plan(plan(Need.of(grounded.program)), grounded.program, outwards=False)  # as fits do
+    session = open_plan(plan(program_need(grounded.program)), grounded.program, outwards=False)  # as fits do
     assert grounded.loss is not None
     return MarginProblem(parameters, grounded.loss, objective, session, Threads(n_threads))
 
@@ -106,7 +106,7 @@ def decoding(data: Split) -> None:
     svm = StructuredSVM(OCR, C=0.1, tol=0.5, n_threads=1).fit(data.X_train[:500], data.Y_train[:500])
     grounded = ground(OCR, X)
     program, parameters = grounded.program, grounded.parameters
-    session = open_plan(plan(Need.of(program)), program)
+    session = open_plan(plan(program_need(program)), program)
     raw, theta = session.inner, Theta.zeros(program)
     features, node = parameters.maps[0].features, theta.node.reshape(-1, 26)
     weights, ids = np.ascontiguousarray(svm.weights_["emit"]), np.arange(program.n_examples)

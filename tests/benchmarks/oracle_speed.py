@@ -36,8 +36,9 @@ from ssvm_dsl import (
 )
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Need, Question, Task, Theta
+from ssvm_dsl.ir import Question, Task, Theta
 from ssvm_dsl.kernels import njit
+from ssvm_dsl.plugin_api import program_need
 
 ROUNDS = 5
 
@@ -153,7 +154,7 @@ def spent(task: Callable[[], object], calls: int) -> float:
 def calls(model: type[Model], X: list[Any]) -> tuple[str, float, float]:
     """Return (backend, microseconds of a call from a kernel, of an example in a batch)."""
     program = ground(model, X).program
-    need = Need.of(program, frozenset({Task.MAP}), properties=frozenset({"submodular"}))
+    need = program_need(program, frozenset({Task.MAP}), properties=frozenset({"submodular"}))
     session = open_plan(plan_program(program, need), program)
     theta, rng = Theta.zeros(program), np.random.default_rng(1)
     theta.node[:] = rng.normal(size=len(theta.node))

@@ -15,7 +15,8 @@ from ssvm_dsl.cli.explain.command import with_all_weights, without_features
 from ssvm_dsl.cli.explain.examples import import_file, make_examples
 from ssvm_dsl.compiler import ground
 from ssvm_dsl.inference.planning.planner import need_of, plan
-from ssvm_dsl.ir import Guarantee, Need, Task
+from ssvm_dsl.ir import Guarantee, Task
+from ssvm_dsl.plugin_api import program_need
 
 FILE = """
 import helper
@@ -273,6 +274,6 @@ def test_made_up_examples_fit_every_model(model, trees):
     grounded = ground(declaration, X)
     assert grounded.n_examples == 3
     bare = ground(without_features(model.declaration), X)
-    assert Need.of(bare.program) == Need.of(grounded.program)
+    assert program_need(bare.program) == program_need(grounded.program)
     again = make_examples(model.declaration, 3, {}, trees=trees)
     assert np.array_equal(ground(declaration, again).program.var_ptr, grounded.program.var_ptr)

@@ -20,7 +20,8 @@ from rich.console import Console
 from ssvm_dsl.cli.solve.answer import SolveRequest, ask
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.io.read_problem import read_problem
-from ssvm_dsl.ir import Guarantee, Need
+from ssvm_dsl.ir import Guarantee
+from ssvm_dsl.plugin_api import program_need
 from ssvm_dsl.registry import registry
 from ssvm_dsl.report.solve_progress import SolveProgress
 
@@ -367,9 +368,9 @@ def test_backends_report_their_progress(tiny, tmp_path, monkeypatch):
     registry.cache_clear()
     try:
         problem, seen = read_problem(tiny), []
-        answer = ask(plan(Need.of(problem.program), "chain"), SolveRequest(problem, time_limit=5.0))
+        answer = ask(plan(program_need(problem.program), "chain"), SolveRequest(problem, time_limit=5.0))
         assert answer.status == "optimal"
-        need = replace(Need.of(problem.program), guarantee=Guarantee.BOUND)
+        need = replace(program_need(problem.program), guarantee=Guarantee.BOUND)
         ask(plan(need, "loose"), SolveRequest(problem), lambda score, bound: seen.append((score, bound)))
         assert [bound - score for score, bound in seen] == [pytest.approx(9.0)]
     finally:

@@ -13,8 +13,8 @@ from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.rules.constraint_rules import row_mistakes, with_rules
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.verification.verify import Verifier
-from ssvm_dsl.ir import Caps, Guarantee, LinearRows, Need, Primal, Question, Solution, Task, Theta, Topology
-from ssvm_dsl.plugin_api import ConstraintSpec
+from ssvm_dsl.ir import Caps, Guarantee, LinearRows, Primal, Question, Solution, Task, Theta, Topology
+from ssvm_dsl.plugin_api import ConstraintSpec, program_need
 from ssvm_dsl.registry import registry
 
 #: At most one of three, at least one of the first two, and (in the third example) not both of two.
@@ -111,7 +111,7 @@ def test_unknown_kinds_and_parameters_are_refused():
 
 
 def solved(program, theta, task=Task.MAP, k=1, backend="brute-force"):
-    plan = plan_program(program, Need.of(program, frozenset({task})), backend)
+    plan = plan_program(program, program_need(program, frozenset({task})), backend)
     return open_plan(plan, program).solve(Question(theta, None, task, k=k))
 
 
@@ -170,7 +170,7 @@ def test_infeasibility_is_held_against_what_is_known():
 
 def test_constraints_reach_backends_that_announce_them_only():
     program = unlinked(CARDS, GROUP)
-    reasons = {one.name: one.reasons for one in plan_program(program, Need.of(program)).candidates if not one.ok}
+    reasons = {one.name: one.reasons for one in plan_program(program, program_need(program)).candidates if not one.ok}
     assert "does not handle constraints count (c)" in reasons["trws"]
 
 

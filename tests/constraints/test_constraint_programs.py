@@ -12,7 +12,8 @@ from ssvm_backends.programs.side_rows import SideRows
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Guarantee, LinearRows, Need, Primal, Question, Task, Theta
+from ssvm_dsl.ir import Guarantee, LinearRows, Primal, Question, Task, Theta
+from ssvm_dsl.plugin_api import program_need
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
@@ -33,7 +34,7 @@ def problem(seed):
 
 
 def asked(program, question, backend, **options):
-    need = Need.of(program, frozenset({question.task}), Guarantee.HEURISTIC)
+    need = program_need(program, frozenset({question.task}), Guarantee.HEURISTIC)
     return open_plan(plan(need, backend, options), program).solve(question)
 
 

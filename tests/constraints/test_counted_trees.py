@@ -13,7 +13,8 @@ from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.inference.planning.planner import plan, plan_program
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Group, Guarantee, Limits, Need, Primal, Question, Stop, Task, Theta, Topology
+from ssvm_dsl.ir import Group, Guarantee, Limits, Primal, Question, Stop, Task, Theta, Topology
+from ssvm_dsl.plugin_api import program_need
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
@@ -42,7 +43,7 @@ def test_they_find_the_best_labelling_that_keeps_it(backend, seed):
     group = first_of_each(random_constraints(rng, made.program, "count"))
     program = with_rules(replace(made.program, constraints=(group,)).validate(), registry())
     clamp = np.where(rng.random(program.n_variables) < 0.3, rng.integers(0, program.card), -1).astype(np.int32)
-    need = Need.of(program, frozenset({Task.MAP, Task.MAP_CLAMPED}))
+    need = program_need(program, frozenset({Task.MAP, Task.MAP_CLAMPED}))
     session = open_plan(plan(need, backend), program)
     for question in (
         Question(made.theta),
@@ -63,7 +64,7 @@ def budget(n, m, lower=0, upper=3):
 def test_long_chains_with_budgets(lower, upper):
     program = budget(200, 2, lower, upper)
     theta = Theta.of(program, np.random.default_rng(0).normal(size=800))
-    solution = open_plan(plan(Need.of(program), "chain"), program).solve(Question(theta))
+    solution = open_plan(plan(program_need(program), "chain"), program).solve(Question(theta))
     if lower > min(upper, 200):
         assert solution.primal.tolist() == [Primal.INFEASIBLE] * 2
         return
@@ -75,31 +76,31 @@ def test_long_chains_with_budgets(lower, upper):
 
 def test_auto_plans_counts_by_dynamic_programming_and_without_pairs_by_sorting():
     program = budget(20, 1)
-    assert plan(Need.of(program)).backend == "cardinality"
+    assert plan(program_need(program)).backend == "cardinality"
     first = np.arange(19, dtype=np.int32)
     scope = np.stack([first, first + 1], axis=1)
     links = Group.of("link", (2, 2), scope, np.array([0, 19]), np.zeros(19, np.int32), 1, program.var_ptr)
-    assert plan(Need.of(replace(program, groups=(links,)))).backend == "chain"
+    assert plan(program_need(replace(program, groups=(links,)))).backend == "chain"
 
 
 def test_what_they_do_not_take_is_refused_with_its_reason():
     two = [[[(0, 1)], [(1, 1)]]]
     program = unlinked([[2, 2]], group_of("count", two, lower=[0, 0], upper=[0, 1]))
     with pytest.raises(NoBackendError, match="handles one constraint for each example, this has 2"):
-        plan(Need.of(program), "chain")
+        plan(program_need(program), "chain")
     for task in (Task.KBEST, Task.MARGINALS):
         with pytest.raises(NoBackendError, match=f"with constraints it finds best labellings only, asked for {task}"):
-            plan(Need.of(budget(2, 1), frozenset({task})), "tree")
+            plan(program_need(budget(2, 1), frozenset({task})), "tree")
     linear = unlinked([[2]], group_of("linear", [[[(0, 1, False, 1.0)]]], literal_meta=["coefficient"],
                                       lower=[0.0], upper=[0.0]))  # fmt: skip
     with pytest.raises(NoBackendError, match="does not handle constraints linear"):
-        plan(Need.of(linear), "chain")
-    assert plan(Need.of(linear, guarantee=Guarantee.EXACT)).backend != "chain"
+        plan(program_need(linear), "chain")
+    assert plan(program_need(linear, guarantee=Guarantee.EXACT)).backend != "chain"
 
 
 def test_time_limits_leave_labellings_and_no_false_bounds():
     program = budget(10, 5)
-    session = open_plan(plan(Need.of(program), "chain"), program)
+    session = open_plan(plan(program_need(program), "chain"), program)
     solution = session.solve(Question(Theta.zeros(program), limits=Limits(time=0.0)))
     late = solution.stop == Stop.TIME
     assert late.any()
@@ -132,7 +133,7 @@ def linked(n, card, lower, upper):
 )
 def test_what_counting_takes_is_expected_from_the_bounds(lower, upper, counted):
     program = linked(20_000, 5, lower, upper)
-    need = Need.of(program)
+    need = program_need(program)
     assert need.max_count == counted
     if counted < 10_000:
         assert plan(need, "chain").n_bytes == pytest.approx(20_000 * (24.0 * 5 * (counted + 1) + 90.0))
@@ -142,7 +143,7 @@ def test_what_counting_takes_is_expected_from_the_bounds(lower, upper, counted):
 def test_tables_of_counts_are_no_larger_than_expected(lower, upper):
     program = linked(1_200, 3, lower, upper)
     theta = Theta.of(program, np.random.default_rng(0).normal(size=3_600), [np.random.default_rng(1).normal(size=9)])
-    made = plan(Need.of(program), "chain")
+    made = plan(program_need(program), "chain")
     session = open_plan(made, program)
     session.solve(Question(theta))  # loads the kernel
     tracemalloc.start()
@@ -152,5 +153,5 @@ def test_tables_of_counts_are_no_larger_than_expected(lower, upper):
     assert peak < 2.0 * made.n_bytes + 1e6
     found = int((solution.labels == 1).sum())
     assert lower <= found <= upper
-    through = open_plan(plan_program(program, Need.of(program), "junction-tree"), program).solve(Question(theta))
+    through = open_plan(plan_program(program, program_need(program), "junction-tree"), program).solve(Question(theta))
     assert solution.score == pytest.approx(through.score)

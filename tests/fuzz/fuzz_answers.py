@@ -14,9 +14,10 @@ import numpy as np
 from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Caps, Guarantee, Limits, Need, Question, Stop, Task
-from ssvm_dsl.ir.analysis.properties import table_properties
+from ssvm_dsl.ir import Caps, Guarantee, Limits, Question, Stop, Task
 from ssvm_dsl.ir.analysis.tolerance import RELATIVE
+from ssvm_dsl.needs.properties import table_properties
+from ssvm_dsl.plugin_api import program_need
 from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.backends.checks import BackendTrial
@@ -82,7 +83,7 @@ def ask(rng, judge, name, spec):
     tasks = sorted(Task if spec is None else spec.caps.tasks)
     for task in tasks if rng.random() < 0.1 else [tasks[rng.integers(len(tasks))]]:
         weakest = Guarantee.EXACT if name == "auto" else Guarantee.HEURISTIC
-        need = Need.of(problem.program, frozenset({task}), weakest, properties=known)
+        need = program_need(problem.program, frozenset({task}), weakest, properties=known)
         try:
             session = open_plan(plan_program(problem.program, need, name, options), problem.program)
         except NoBackendError:
@@ -115,7 +116,7 @@ def put_through(rng, judge, spec):
     problem, backend, options = judge.problem, spec.load()(), spec.resolve(options_of(rng, spec))
     rule, judge.caps = RULES[rng.integers(len(RULES))], spec.caps
     known = table_properties(problem.program, problem.theta)
-    need = Need.of(problem.program, frozenset(), Guarantee.HEURISTIC, properties=known)
+    need = program_need(problem.program, frozenset(), Guarantee.HEURISTIC, properties=known)
     tasks = [t for t in spec.caps.tasks & rule.tasks if not spec.caps.refusals(need.asking(t))]
     tasks = frozenset(t for t in tasks if backend.check(need.asking(t)).ok)
     if not (tasks and rule.claimed(spec) and rule.fits(problem)):

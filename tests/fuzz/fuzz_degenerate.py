@@ -14,9 +14,9 @@ import numpy as np
 from ssvm_dsl.errors import SsvmError
 from ssvm_dsl.inference.planning.planner import accepted_guarantee, plan
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Group, Need, Program, Question, Task, Theta
-from ssvm_dsl.ir.analysis.properties import table_properties
-from ssvm_dsl.plugin_api import BackendSpec
+from ssvm_dsl.ir import Group, Program, Question, Task, Theta
+from ssvm_dsl.needs.properties import table_properties
+from ssvm_dsl.plugin_api import BackendSpec, program_need
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.backends.judge import Judge
 from ssvm_dsl.testing.problems import Problem
@@ -90,7 +90,7 @@ def draw(rng):
 def ask(rng, problem, spec, task):
     """Put one question to one backend and judge the answer; return the number of answers."""
     program, theta = problem.program, problem.theta
-    need = Need.of(program, frozenset({task}), properties=table_properties(program, theta))
+    need = program_need(program, frozenset({task}), properties=table_properties(program, theta))
     need = replace(need, guarantee=accepted_guarantee(spec.name))
     try:
         session = open_plan(plan(need, spec.name), program)

@@ -18,9 +18,10 @@ from exact import Exact
 from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Guarantee, Limits, Need, Primal, Question, Stop, Theta, Topology
-from ssvm_dsl.ir.analysis.properties import table_properties
+from ssvm_dsl.ir import Guarantee, Limits, Primal, Question, Stop, Theta, Topology
 from ssvm_dsl.ir.analysis.tolerance import RELATIVE, Terms
+from ssvm_dsl.needs.properties import table_properties
+from ssvm_dsl.plugin_api import program_need
 from ssvm_dsl.testing.problems import Recipe, Scores, random_problem
 
 UNIT, SHORT, LIMIT = "problems", 4, 60
@@ -104,7 +105,7 @@ def shifted(rng, program, theta):
 def ask(program, theta, name, examples, answers):
     """Put the question to a backend that fits and hold the answer against the truth."""
     wanted = Guarantee.EXACT if name == "auto" else Guarantee.HEURISTIC
-    need = replace(Need.of(program, properties=table_properties(program, theta)), guarantee=wanted)
+    need = replace(program_need(program, properties=table_properties(program, theta)), guarantee=wanted)
     try:
         plan = plan_program(program, need, name)
     except NoBackendError:

@@ -13,8 +13,8 @@ from constraints.constraint_cases import random_constraints, with_pairs
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Guarantee, Need, Primal, Program, Question, Solution, Stop, Task, Terms, Theta
-from ssvm_dsl.plugin_api import ConstraintSpec
+from ssvm_dsl.ir import Guarantee, Primal, Program, Question, Solution, Stop, Task, Terms, Theta
+from ssvm_dsl.plugin_api import ConstraintSpec, program_need
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
@@ -89,7 +89,7 @@ def problem(rng: np.random.Generator) -> tuple[Program, Theta]:
 
 def answer(program: Program, question: Question, name: str, options: dict[str, Any]) -> Solution:
     """Return the verified answer of a backend."""
-    need = Need.of(program, frozenset({question.task}), Guarantee.HEURISTIC)
+    need = program_need(program, frozenset({question.task}), Guarantee.HEURISTIC)
     return open_plan(plan(need, name, options), program).solve(question)
 
 

@@ -11,8 +11,9 @@ from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers
 from ssvm_dsl.inference.layers.base import PlannedSession
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Guarantee, Limits, Need, Primal, Question, Solution, Task, Topology
-from ssvm_dsl.ir.solution import NO_STATE, score_labels
+from ssvm_dsl.ir import Guarantee, Limits, Primal, Question, Solution, Task, Topology
+from ssvm_dsl.ir.solution import NO_STATE
+from ssvm_dsl.plugin_api import program_need, score_labels
 from ssvm_dsl.testing.problems import Problem, Recipe, Scores, seeded
 
 UNIT, SHORT, LIMIT = "answers", 12, 60.0
@@ -43,7 +44,7 @@ def trial(rng: np.random.Generator, scratch: Path) -> int:
     """Ask a relaxing backend about a random problem, and compare with all labellings."""
     problem = random_problem(rng)
     program, theta = problem.program, problem.theta
-    asked, fits = Need.of(program, guarantee=Guarantee.HEURISTIC), program.card.max(initial=1) <= 2
+    asked, fits = program_need(program, guarantee=Guarantee.HEURISTIC), program.card.max(initial=1) <= 2
     best = open_plan(plan(asked, "brute-force"), program).solve(Question(theta)).score
     binary = fits and program.max_arity <= 2
     name, options = [way for way in WAYS if binary or way[0] != "qpbo"][rng.integers(len(WAYS) - (0 if binary else 3))]

@@ -11,8 +11,9 @@ from ssvm_dsl.compiler.labels.tree_rules import shared_arrays
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.starting.labelling import starting_labelling
-from ssvm_dsl.ir import GrammarArrays, Limits, Need, Primal, Question, Stop, Theta
+from ssvm_dsl.ir import GrammarArrays, Limits, Primal, Question, Stop, Theta
 from ssvm_dsl.kernels.derivable import parse_lengths
+from ssvm_dsl.plugin_api import program_need
 
 
 def random_tree(rng, n, names):
@@ -78,4 +79,4 @@ def test_a_sentence_without_time_has_a_tree_and_a_bound(n):
 def planned(n):
     trees = [ParseTree.of("(S (NP (D the) (N dog)) (VP (V saw) (NP (N cats))))"), ParseTree.of("(S (N it) (S (V is)))")]
     grounded = ground(parser(Grammar.from_trees(trees)), [np.zeros((4, 2)), np.zeros((n, 2))])
-    return Need.of(grounded.program), grounded
+    return program_need(grounded.program), grounded

@@ -27,7 +27,8 @@ from ssvm_dsl import (
 from ssvm_dsl.errors import DataError, InfeasibleError, ModelError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Need, Question, Task, Theta
+from ssvm_dsl.ir import Question, Task, Theta
+from ssvm_dsl.plugin_api import program_need
 
 TREES = [
     ParseTree.of("(S (NP (D the) (N dog)) (VP (V saw) (NP (N cats))))"),
@@ -80,7 +81,7 @@ def test_every_other_label_breaks_the_tree():
 
 
 def asked(program, theta, task, **more):
-    session = open_plan(plan(Need.of(program, frozenset({task})), backend="cky"), program)
+    session = open_plan(plan(program_need(program, frozenset({task})), backend="cky"), program)
     return session.solve(Question(theta, None, task, **more))
 
 
@@ -168,7 +169,7 @@ def test_many_sentences():
     """Sizes of large problems are rounded before backends look at them."""
     sizes = np.random.default_rng(0).integers(2, 9, 150).tolist()
     program = ground(Parser, inputs(sizes), None).program
-    assert plan(Need.of(program).rounded(), backend="auto").backend == "cky"
+    assert plan(program_need(program).rounded(), backend="auto").backend == "cky"
 
 
 def test_both_trainers_of_margins_find_the_same_optimum():

@@ -7,8 +7,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Caps, Guarantee, Need, Program, Question, Task, Theta
-from ssvm_dsl.plugin_api import BackendSpec, hookimpl
+from ssvm_dsl.ir import Caps, Guarantee, Program, Question, Task, Theta
+from ssvm_dsl.plugin_api import BackendSpec, hookimpl, program_need
 from ssvm_dsl.testing.brute_force import BruteForce
 from toy_backends import Wrapped, registered
 
@@ -43,7 +43,7 @@ def test_a_raw_session_keeps_blas_to_one_thread():
     SEEN.clear()
     with registered(Plugin(), "watching"), threadpool_limits(limits=2, user_api="blas"):
         before = threads()
-        session = open_plan(plan(Need.of(program), "watching"), program)
+        session = open_plan(plan(program_need(program), "watching"), program)
         session.solve(Question(Theta.zeros(program)))
         assert threads() == before
     assert len(SEEN) == 2

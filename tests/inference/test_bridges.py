@@ -18,8 +18,8 @@ from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import ConstraintGroup, Group, Guarantee, Need, Program, Question, Task, Theta, pointers
-from ssvm_dsl.plugin_api import BackendSpec, BridgeSpec, ConstraintSpec, Rewrite, Verdict, hookimpl
+from ssvm_dsl.ir import ConstraintGroup, Group, Guarantee, Program, Question, Task, Theta, pointers
+from ssvm_dsl.plugin_api import BackendSpec, BridgeSpec, ConstraintSpec, Rewrite, Verdict, hookimpl, program_need
 from ssvm_dsl.registry import PluginInfo, registry
 from ssvm_dsl.testing import check_bridge
 from ssvm_dsl.testing.bridges.problems import bridge_problem
@@ -29,7 +29,7 @@ ANY = Guarantee.HEURISTIC
 
 
 def asked(program, backend, task=Task.MAP, plugins=None):
-    return plan_program(program, Need.of(program, frozenset({task}), ANY), backend, None, plugins)
+    return plan_program(program, program_need(program, frozenset({task}), ANY), backend, None, plugins)
 
 
 def counted(lengths, lower, upper, rng, card=2, literal_state=1):
@@ -111,16 +111,16 @@ def log_partitions(program, theta):
 
 def test_native_oracles_come_first():
     program, _ = counted([6, 6], [0, 0], [2, 3], np.random.default_rng(0))
-    plan = plan_program(program, Need.of(program))
+    plan = plan_program(program, program_need(program))
     assert (plan.backend, plan.bridges) == ("chain", ())
     assert not any(one.bridges for one in plan.candidates)
-    asked_for = plan_program(program, Need.of(program), "ilp")
+    asked_for = plan_program(program, program_need(program), "ilp")
     assert asked_for.title == "ilp"
 
 
 def test_the_cheapest_bridge_is_taken_where_no_oracle_is_native():
     program, theta = counted([16, 16], [0, 0], [2, 3], np.random.default_rng(0))
-    plan = plan_program(program, Need.of(program, frozenset({Task.MARGINALS})))
+    plan = plan_program(program, program_need(program, frozenset({Task.MARGINALS})))
     assert plan.title.endswith("through counts-to-states") or plan.title.endswith("through logic-to-tables")
     seconds = {one.title: one.seconds for one in plan.candidates if one.ok}
     assert seconds[plan.title] == min(seconds.values())
@@ -133,11 +133,11 @@ def test_the_cheapest_bridge_is_taken_where_no_oracle_is_native():
 def test_refusals_name_bridges_and_cures():
     program, _ = counted([9], [0], [2], np.random.default_rng(0))
     with pytest.raises(NoBackendError) as err:
-        plan_program(program, Need.of(program, frozenset({Task.MARGINALS})), "chain")
+        plan_program(program, program_need(program, frozenset({Task.MARGINALS})), "chain")
     assert "chain through counts-to-states: handles disjoint chains" in str(err.value)
     assert re.search("these would fit: brute-force, junction-tree through [a-z-]+$", str(err.value))
     with pytest.raises(NoBackendError) as err:
-        plan_program(program, Need.of(program), "assignment")
+        plan_program(program, program_need(program), "assignment")
     assert "this has 2; does not handle constraints count (" in str(err.value)
     large, _ = counted([40], [0], [20], np.random.default_rng(0))
     group = large.constraints[0]
@@ -147,7 +147,7 @@ def test_refusals_name_bridges_and_cures():
     )  # fmt: skip
     program = Program(large.var_ptr, large.card, large.groups, (odd,))
     with pytest.raises(NoBackendError) as err:
-        plan_program(program, Need.of(program, frozenset({Task.MARGINALS})))
+        plan_program(program, program_need(program, frozenset({Task.MARGINALS})))
     assert "bridge 'counts-to-states': odd: its coefficients are not small multiples of one number" in str(err.value)
     assert "bridge 'logic-to-tables': odd: tables have up to 12 variables" in str(err.value)
 
@@ -224,9 +224,9 @@ def long_runs(n, runs, rng):
 def test_a_strangers_kind_is_answered_by_name_and_left_to_rows_by_auto():
     known, rng = stranger(), np.random.default_rng(1)
     program, theta = long_runs(30, 2, rng)
-    by_rows = plan_program(program, Need.of(program), plugins=known)
+    by_rows = plan_program(program, program_need(program), plugins=known)
     assert by_rows.title == "ilp"  # bridges of packages that are only installed change nothing
-    plan = plan_program(program, Need.of(program), "junction-tree", None, known)
+    plan = plan_program(program, program_need(program), "junction-tree", None, known)
     assert plan.title == "junction-tree through runs-to-states"
     question = Question(theta)
     found = open_plan(plan, program, known).solve(question)
@@ -300,7 +300,7 @@ def test_the_kit_catches_what_is_wrong(bridge, failed, text):
 def test_answers_that_break_a_constraint_name_backend_and_bridge():
     known = stranger(bridge=Leaky)
     program, theta = long_runs(30, 0, np.random.default_rng(1))
-    plan = plan_program(program, Need.of(program), "combi", None, known)
+    plan = plan_program(program, program_need(program), "combi", None, known)
     with pytest.raises(PluginError, match=r"combi through runs-to-states.*plug-in 'stranger'") as err:
         open_plan(plan, program, known).solve(Question(theta))
     assert "breaks the constraint 'few'" in str(err.value)
@@ -358,11 +358,11 @@ def test_a_bridge_may_lead_to_another():
     report = check_bridge("runs-to-counts", known, n_problems=6, only={"optimum", "kbest", "marginals", "clamps"})
     assert report.ok, str(report)
     program, theta = long_runs(30, 2, np.random.default_rng(1))
-    plan = plan_program(program, Need.of(program, frozenset({Task.MARGINALS})), "junction-tree", None, known)
+    plan = plan_program(program, program_need(program, frozenset({Task.MARGINALS})), "junction-tree", None, known)
     assert plan.title == "junction-tree through runs-to-counts and counts-to-states"
     found = open_plan(plan, program, known).solve(Question(theta, None, Task.MARGINALS))
     other = stranger()
-    states = plan_program(program, Need.of(program), "junction-tree", None, other)
+    states = plan_program(program, program_need(program), "junction-tree", None, other)
     reference = open_plan(states, program, other).solve(Question(theta, None, Task.MARGINALS))
     assert found.log_partition == pytest.approx(reference.log_partition, abs=1e-9)
     assert found.marginals.node == pytest.approx(reference.marginals.node, abs=1e-9)

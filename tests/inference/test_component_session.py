@@ -11,8 +11,9 @@ from ssvm_dsl.inference.planning.components import by_component, component_group
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Group, Guarantee, Limits, Need, Primal, Program, Question, Stop, Task, Theta, Topology
+from ssvm_dsl.ir import Group, Guarantee, Limits, Primal, Program, Question, Stop, Task, Theta, Topology
 from ssvm_dsl.ir.ragged import pointers
+from ssvm_dsl.plugin_api import program_need
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.problems import Recipe, seeded
 
@@ -78,7 +79,7 @@ def chain_beside_a_cycle():
 
 def test_auto_gives_parts_to_different_backends():
     program, theta = chain_beside_a_cycle()
-    plan = plan_program(program, Need.of(program))
+    plan = plan_program(program, program_need(program))
     assert plan.components[0].backend == "chain"
     assert plan.components[1].backend != "chain"
     assert "2 components to chain" in plan.reason
@@ -95,7 +96,7 @@ def test_auto_gives_parts_to_different_backends():
 def test_one_kind_is_not_split():
     program = seeded(Recipe(max_arity=2, density=1.0, max_variables=5), 3).program
     assert len(component_groups(program)) == 1
-    assert plan_program(program, Need.of(program)).components == ()
+    assert plan_program(program, program_need(program)).components == ()
 
 
 def test_components_keep_the_order_of_examples():

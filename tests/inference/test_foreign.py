@@ -15,8 +15,8 @@ from ssvm_dsl.errors import BackendFault, TooLargeError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.verification.read_only import read_only
-from ssvm_dsl.ir import Ability, Caps, Guarantee, Marginals, Need, Question, Task, Topology
-from ssvm_dsl.plugin_api import BackendSpec, CompiledOracle, Verdict, hookimpl
+from ssvm_dsl.ir import Ability, Caps, Guarantee, Marginals, Question, Task, Topology
+from ssvm_dsl.plugin_api import BackendSpec, CompiledOracle, Verdict, hookimpl, program_need
 from ssvm_dsl.registry import PluginInfo, registry
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Recipe, seeded
@@ -61,7 +61,7 @@ def opened():
         spec = BackendSpec("toy", "foreign_toy:make", caps=Caps(**{**CAPS, "max_arity": 4, **caps}))
         module.ssvm_backends = hookimpl(lambda: [spec])
         assert known.register(module, PluginInfo("toys", "toy-box 1.0", bundled=False, allowed=False))
-        need = Need.of(problem.program, spec.caps.tasks, spec.caps.guarantee)
+        need = program_need(problem.program, spec.caps.tasks, spec.caps.guarantee)
         return open_plan(plan(need, "toy", plugins=known), problem.program, known)
 
     yield make

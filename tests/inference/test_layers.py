@@ -26,10 +26,10 @@ from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.verification.spot_checks import answer_of_oracle, pass_messages
-from ssvm_dsl.ir import CountTables, Guarantee, Limits, Need, Question, Task, Topology
+from ssvm_dsl.ir import CountTables, Guarantee, Limits, Question, Task, Topology
 from ssvm_dsl.ir.analysis import chunks
 from ssvm_dsl.pausing import pause, within
-from ssvm_dsl.plugin_api import BackendSpec, Verdict, hookimpl
+from ssvm_dsl.plugin_api import BackendSpec, Verdict, hookimpl, program_need
 from ssvm_dsl.registry import PluginInfo, registry
 from ssvm_dsl.testing.problems import Recipe, random_theta, seeded
 from writable import open_writable
@@ -132,7 +132,7 @@ def known_with(bundled, **backends):
 def opened(known, name, backend="auto"):
     needed = frozenset(filter(None, [ABILITY_OF[name]]))
     tasks = frozenset({question_of(name).task, Task.MAP})
-    need = Need.of(PROGRAM, tasks, Guarantee.BOUND, abilities=needed)
+    need = program_need(PROGRAM, tasks, Guarantee.BOUND, abilities=needed)
     return open_plan(plan_program(PROGRAM, need, backend, plugins=known), PROGRAM, known, outwards=False)
 
 
@@ -356,7 +356,7 @@ def program_of(model, n=2):
 
 
 def auto(program, backend="auto", known=None):
-    made = plan_program(program, Need.of(program, guarantee=Guarantee.EXACT), backend, plugins=known)
+    made = plan_program(program, program_need(program, guarantee=Guarantee.EXACT), backend, plugins=known)
     return open_plan(made, program, known)
 
 

@@ -14,7 +14,7 @@ from ssvm_dsl.inference.planning.planner import plan, tasks_for_training
 from ssvm_dsl.inference.planning.plans import Candidate, Plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Ability, Caps, CountTables, Guarantee, Need, Question, Task, Topology
-from ssvm_dsl.plugin_api import BackendSpec, Option, Verdict, hookimpl
+from ssvm_dsl.plugin_api import BackendSpec, Option, Verdict, hookimpl, program_need
 from ssvm_dsl.registry import PluginInfo, registry
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.corner_cases import catalogue
@@ -253,7 +253,7 @@ OPTIONS = (Option("speed", 3, "how fast", int), Option("method", "a", "which way
 
 def test_options_reach_the_backend_with_defaults_filled_in():
     known, problem = known_with(spec(Recorder, options=OPTIONS)), catalogue()["one variable"]
-    made = plan(Need.of(problem.program), "recorder", {"method": "b"}, known)
+    made = plan(program_need(problem.program), "recorder", {"method": "b"}, known)
     assert made.options == {"speed": 3, "method": "b"}
     open_plan(made, problem.program, known)
     assert Recorder.opened_with == {"speed": 3, "method": "b"}
@@ -293,7 +293,7 @@ def test_the_summary_is_plain_data():
 
 def test_an_opened_plan_solves_and_verifies():
     problem = catalogue()["star"]
-    made = plan(Need.of(problem.program), "brute-force")
+    made = plan(program_need(problem.program), "brute-force")
     session = open_plan(made, problem.program)
     assert session.solve(Question(problem.theta)).optimal().all()
 
@@ -301,7 +301,7 @@ def test_an_opened_plan_solves_and_verifies():
 def test_a_crash_while_solving_is_the_backends_fault_and_our_errors_pass():
     problem = catalogue()["star"]
     known = known_with(spec(Faulty), spec(Hopeless))
-    need = Need.of(problem.program)
+    need = program_need(problem.program)
     fault = r"backend 'faulty' \(plug-in 'toys', toys 1.0\) broke its contract: it failed with RuntimeError: out of"
     with pytest.raises(BackendFault, match=fault):
         open_plan(plan(need, "faulty", plugins=known), problem.program, known).solve(Question(problem.theta))
@@ -319,7 +319,7 @@ def test_an_unloadable_backend_says_what_to_install():
 
 def test_the_need_of_a_program_counts_what_it_holds():
     problem = catalogue()["arity four"]
-    need = Need.of(problem.program, frozenset({Task.KBEST}), Guarantee.BOUND, frozenset({Ability.COUNTS}))
+    need = program_need(problem.program, frozenset({Task.KBEST}), Guarantee.BOUND, frozenset({Ability.COUNTS}))
     assert (need.max_arity, need.max_card, need.max_variables, need.max_table) == (4, 3, 4, 24)
     assert (need.n_examples, need.n_variables, need.n_factors) == (1, 4, 2)
     assert need.topology is Topology.LOOPY
@@ -336,7 +336,7 @@ def test_the_need_of_a_program_counts_what_it_holds():
 def test_the_need_of_every_corner_case_counts_labellings(name):
     program = catalogue()[name].program
     counts = [np.prod(program.card[slice(*program.var_ptr[i : i + 2])]) for i in range(program.n_examples)]
-    assert Need.of(program).max_labellings == pytest.approx(max(counts, default=1.0))
+    assert program_need(program).max_labellings == pytest.approx(max(counts, default=1.0))
 
 
 @pytest.mark.parametrize(
@@ -373,7 +373,7 @@ class Late(Cheapest):
 @pytest.mark.parametrize("kind", [Shut, Late])
 def test_where_the_backend_of_auto_refuses_the_next_one_answers_and_the_plan_says_so(kind):
     problem, known, chosen = catalogue()["star"], known_with(spec(Cheap), spec(kind)), kind.__name__.lower()
-    made = plan(Need.of(problem.program), plugins=known)
+    made = plan(program_need(problem.program), plugins=known)
     assert made.backend == chosen
     session = open_plan(made, problem.program, known)
     assert session.solve(Question(problem.theta)).optimal().all()
@@ -388,7 +388,7 @@ def test_where_the_backend_of_auto_refuses_the_next_one_answers_and_the_plan_say
 def test_where_the_backend_of_auto_refuses_to_count_the_next_one_answers(monkeypatch):
     problem = catalogue()["star"]
     program = replace(problem.program, constraints=())
-    need = Need.of(program, frozenset({Task.MAP}), abilities=frozenset({Ability.COUNTS}))
+    need = program_need(program, frozenset({Task.MAP}), abilities=frozenset({Ability.COUNTS}))
     made = plan(need)
     asked = Question(problem.theta)
     n, counts = program.n_examples, np.zeros((program.n_states, 2), np.int64)
@@ -410,7 +410,7 @@ def test_the_next_backend_answers_the_task_that_was_refused(monkeypatch):
     """A plan for best labellings has candidates that list no second one."""
     problem = catalogue()["star"]
     program = replace(problem.program, constraints=())
-    made = plan(Need.of(program, guarantee=Guarantee.HEURISTIC))
+    made = plan(program_need(program, guarantee=Guarantee.HEURISTIC))
     specs = {one.name: one for one in registry().specs(BackendSpec)}
     session, asked = open_plan(made, program), Question(problem.theta, task=Task.KBEST, k=2)
     for _ in range(2):
@@ -419,7 +419,7 @@ def test_the_next_backend_answers_the_task_that_was_refused(monkeypatch):
             raise TooLargeError("so many labellings want 9 GB; allowed are 2")
 
         monkeypatch.setattr(session.inner, "solve", refuses)
-        expected = open_plan(plan(Need.of(program, frozenset({Task.KBEST}))), program).solve(asked)
+        expected = open_plan(plan(program_need(program, frozenset({Task.KBEST}))), program).solve(asked)
         np.testing.assert_allclose(session.solve(asked).score, expected.score)
         assert Task.KBEST in specs[session.plan.backend].caps.tasks
 
@@ -427,8 +427,8 @@ def test_the_next_backend_answers_the_task_that_was_refused(monkeypatch):
 def test_a_named_backend_that_refuses_is_an_error_and_so_is_the_last_one():
     problem, known = catalogue()["star"], known_with(spec(Shut))
     with pytest.raises(TooLargeError, match="9 GB"):
-        open_plan(plan(Need.of(problem.program), "shut", plugins=known), problem.program, known)
-    made = plan(Need.of(problem.program), plugins=known)
+        open_plan(plan(program_need(problem.program), "shut", plugins=known), problem.program, known)
+    made = plan(program_need(problem.program), plugins=known)
     alone = replace(made, backend="shut", candidates=tuple(c for c in made.candidates if c.name == "shut"))
     with pytest.raises(TooLargeError, match="9 GB"):
         open_plan(alone, problem.program, known)
@@ -436,7 +436,7 @@ def test_a_named_backend_that_refuses_is_an_error_and_so_is_the_last_one():
 
 def test_parts_whose_backend_refuses_go_on_with_the_next():
     problem, known = catalogue()["star"], known_with(spec(Cheap), spec(Shut))
-    inner = plan(Need.of(problem.program), plugins=known)
+    inner = plan(program_need(problem.program), plugins=known)
     assert inner.backend == "shut"
     session = open_plan(Plan("shut", inner.need, "", components=(inner,)), problem.program, known)
     assert session.plan.backend == "cheap"

@@ -14,7 +14,8 @@ from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.io.formats.uai import read_evidence
 from ssvm_dsl.io.source_text import FileLimits
-from ssvm_dsl.ir import Need, Question, Task
+from ssvm_dsl.ir import Question, Task
+from ssvm_dsl.plugin_api import program_need
 
 TINY = "# two factors\n2\n\n2\n7 3\n2 3\n2\n1 0.5\n4 2\n\n1\n3\n3\n1\n2 8\n"
 
@@ -105,7 +106,7 @@ def test_all_real_files_score_as_a_naive_reader_says(data_dir):
 @pytest.mark.data
 def test_marginals_are_those_that_libdai_printed(data_dir):
     problem = read_problem(data_dir / "map/libdai/testfast.fg")
-    need = Need.of(problem.program, frozenset({Task.MARGINALS}))
+    need = program_need(problem.program, frozenset({Task.MARGINALS}))
     solution = open_plan(plan(need, "brute-force"), problem.program).solve(Question(problem.theta, task=Task.MARGINALS))
     printed = (data_dir / "map/libdai/testfast.out").read_text().split("\nJTREE")[0]
     rows = re.findall(r"\{x(\d+)\}, \(([^)]*)\)", printed)

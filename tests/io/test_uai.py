@@ -18,7 +18,8 @@ from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.io.formats.uai import read_evidence
 from ssvm_dsl.io.source_text import FileLimits
-from ssvm_dsl.ir import Need, Question, Task
+from ssvm_dsl.ir import Question, Task
+from ssvm_dsl.plugin_api import program_need
 
 TINY = "MARKOV\n3\n2 2 3\n2\n2 0 1\n2 1 2\n4  0.1 0.9 0.5 0.5\n6  1 0 2  2 0 1\n"
 
@@ -74,7 +75,7 @@ def test_evidence_in_every_layout(tmp_path, tiny, text):
 
 def test_evidence_and_forbidden_states_say_the_same(tiny):
     clamp = tiny.clamp([(2, 0)])
-    session = open_plan(plan(Need.of(tiny.program, frozenset({Task.MAP_CLAMPED}))), tiny.program)
+    session = open_plan(plan(program_need(tiny.program, frozenset({Task.MAP_CLAMPED}))), tiny.program)
     clamped = session.solve(Question(tiny.theta, task=Task.MAP_CLAMPED, clamp=clamp))
     given = session.solve(Question(tiny.given(clamp)))
     best = max((score, y) for y in product(range(2), range(2), [0]) for score in scores_of(tiny, [y]))
@@ -250,5 +251,6 @@ def test_real_files_score_as_a_naive_reader_says(data_dir, name):
 def test_published_optima(data_dir, name):
     optima = {one["file"]: one for one in json.loads((data_dir / "map/ad3/optima.json").read_text())}
     problem = read_problem(data_dir / "map/ad3" / f"{name}.gz")
-    found = open_plan(plan(Need.of(problem.program), "brute-force"), problem.program).solve(Question(problem.theta))
+    session = open_plan(plan(program_need(problem.program), "brute-force"), problem.program)
+    found = session.solve(Question(problem.theta))
     assert found.score[0] == pytest.approx(optima[name]["best_log_score"], abs=1e-6)

@@ -13,7 +13,7 @@ from ssvm_dsl.cli.solve.answer import SolveRequest, ask
 from ssvm_dsl.errors import FileFormatError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.io.source_text import FileLimits
-from ssvm_dsl.ir import Need
+from ssvm_dsl.plugin_api import program_need
 
 TINY = "tiny 3 3 2 10\n2 3 2\n2 0 1 0 1\n0 1 5\n1 2 3 1\n1 0\n"
 
@@ -105,7 +105,7 @@ def test_cardinalities(tmp_path, measure, rows):
 def test_a_total_cost_of_the_upper_bound_is_no_solution(tmp_path):
     # every tuple costs less than 10, every labelling at least 10
     problem = read_problem(written(tmp_path, "k 2 2 3 10  2 2  1 0 4 1 0 5  1 1 6 0  2 0 1 0 0"))
-    answer = ask(plan(Need.of(problem.program), "brute-force"), SolveRequest(problem))
+    answer = ask(plan(program_need(problem.program), "brute-force"), SolveRequest(problem))
     assert (answer.status, answer.labels) == ("infeasible", None)
     assert "score -10; the file asks for more than -10" in answer.note
 
@@ -181,7 +181,8 @@ def test_real_files_score_as_a_naive_reader_says(data_dir, name):
 def test_published_optima(data_dir, name):
     problem = read_problem(data_dir / f"map/wcsp/{name}.wcsp")
     best = int((data_dir / f"map/wcsp/{name}.ub").read_text())
-    answer = ask(plan(Need.of(problem.program), "brute-force" if name == "4queens" else "ilp"), SolveRequest(problem))
+    backend = "brute-force" if name == "4queens" else "ilp"
+    answer = ask(plan(program_need(problem.program), backend), SolveRequest(problem))
     assert answer.status == "optimal"
     assert -answer.score == pytest.approx(best)
 

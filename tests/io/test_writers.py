@@ -11,7 +11,8 @@ from ssvm_dsl.errors import OptionError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.io.graph_problem import GraphProblem
-from ssvm_dsl.ir import ConstraintGroup, Need, Program, Question, Theta
+from ssvm_dsl.ir import ConstraintGroup, Program, Question, Theta
+from ssvm_dsl.plugin_api import program_need
 
 
 def random_problem(folder, seed):
@@ -21,7 +22,7 @@ def random_problem(folder, seed):
 
 
 def best_score(problem):
-    session = open_plan(plan(Need.of(problem.program), "brute-force"), problem.program)
+    session = open_plan(plan(program_need(problem.program), "brute-force"), problem.program)
     return float(session.solve(Question(problem.theta)).score[0])
 
 

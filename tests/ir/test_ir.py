@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ssvm_dsl.ir import Block, ConstraintGroup, Group, Need, Primal, Program, Solution, Theta, Topology
+from ssvm_dsl.ir import Block, ConstraintGroup, Group, Primal, Program, Solution, Theta, Topology
 from ssvm_dsl.ir.ragged import contiguous, members, owners, pointers, positions, runs
-from ssvm_dsl.ir.solution import join_solutions, label_ptr, score_labels, select
+from ssvm_dsl.ir.solution import join_solutions, label_ptr, select
+from ssvm_dsl.plugin_api import program_need, score_labels
 from ssvm_dsl.testing.corner_cases import catalogue
 from ssvm_dsl.testing.problems import Recipe, grouped, seeded
 from ssvm_dsl.testing.strategies import problems
@@ -121,7 +122,7 @@ def test_sizes_of_corner_cases(name):
 def test_labellings_overflow_to_infinity():
     many = Program(np.array([0, 2000]), np.full(2000, 2, np.int32))
     assert many.n_labellings(0) == np.inf
-    assert Need.of(many).max_labellings == np.inf
+    assert program_need(many).max_labellings == np.inf
 
 
 def test_strides_follow_c_order():

@@ -23,7 +23,7 @@ from ssvm_dsl import (
     ground,
     pairs,
 )
-from ssvm_dsl.ir.solution import score_labels
+from ssvm_dsl.plugin_api import score_labels
 
 
 class OCR(Model):                       # a word: T letter images -> T letters

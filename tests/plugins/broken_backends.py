@@ -28,8 +28,8 @@ from ssvm_dsl.ir import (
     Warm,
 )
 from ssvm_dsl.ir.counts import worth
-from ssvm_dsl.ir.solution import add_marginals, label_ptr, score_labels, select
-from ssvm_dsl.plugin_api import BackendSpec, CompiledOracle, Verdict
+from ssvm_dsl.ir.solution import label_ptr, select
+from ssvm_dsl.plugin_api import BackendSpec, CompiledOracle, Verdict, add_marginals, score_labels
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.brute_force import BruteForce, BruteForceSession
 

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ssvm_dsl.errors import PluginError
-from ssvm_dsl.ir import ConstraintGroup, Limits, Need, Primal, Program, Question, Stop, Task, Theta
-from ssvm_dsl.ir.solution import score_labels
+from ssvm_dsl.ir import ConstraintGroup, Limits, Primal, Program, Question, Stop, Task, Theta
+from ssvm_dsl.plugin_api import program_need, score_labels
 from ssvm_dsl.testing.brute_force import MAX_LABELLINGS, BruteForce
 from ssvm_dsl.testing.corner_cases import catalogue
 from ssvm_dsl.testing.problems import MAX_LABELLINGS as LIMIT
@@ -187,13 +187,13 @@ def two_state(n):
 
 
 def test_large_examples_are_refused_with_their_number_of_labellings():
-    assert BruteForce().check(Need.of(two_state(20))).ok
-    verdict = BruteForce().check(Need.of(two_state(21)))
+    assert BruteForce().check(program_need(two_state(20))).ok
+    verdict = BruteForce().check(program_need(two_state(21)))
     assert not verdict.ok
     assert verdict.reasons == (f"an example has {2**21} labellings; it tries {MAX_LABELLINGS}",)
     with pytest.raises(PluginError, match=str(2**21)):
         BruteForce().open(two_state(21), {})
-    assert not BruteForce().check(Need.of(two_state(5000))).ok
+    assert not BruteForce().check(program_need(two_state(5000))).ok
 
 
 def test_the_largest_accepted_example_is_solved():
@@ -205,7 +205,8 @@ def test_the_largest_accepted_example_is_solved():
 
 
 def test_cost_counts_labellings_and_terms():
-    small, large = (BruteForce().check(Need.of(seeded(Recipe(max_card=c, same_card=True), 1).program)) for c in (2, 3))
+    programs = [seeded(Recipe(max_card=c, same_card=True), 1).program for c in (2, 3)]
+    small, large = (BruteForce().check(program_need(program)) for program in programs)
     assert 0 < small.cost < large.cost
 
 

@@ -77,7 +77,7 @@ from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.corner_cases import catalogue
 
 problem = catalogue()["shared table rows"]
-need, known = Need.of(problem.program), registry()
+need, known = program_need(problem.program), registry()
 found = {
     "plugins": {info.name: [info.distribution, info.bundled, info.allowed] for info in known.plugins},
     "problems": [[p.plugin, p.text] for p in known.problems],

@@ -10,8 +10,8 @@ import scipy_assignment
 
 from ssvm_dsl import Matching, StructuredSVM
 from ssvm_dsl.errors import NoBackendError
-from ssvm_dsl.ir import Need, Theta
-from ssvm_dsl.plugin_api import BridgeSpec, ConstraintSpec, hookimpl
+from ssvm_dsl.ir import Theta
+from ssvm_dsl.plugin_api import BridgeSpec, ConstraintSpec, hookimpl, program_need
 from ssvm_dsl.registry import PluginInfo, registry
 from ssvm_dsl.testing import check_backend, check_bridge, check_constraint
 from ssvm_dsl.testing.constraints.problems import kind_problem
@@ -65,11 +65,11 @@ def test_it_refuses_matchings_with_other_limits_in_words(plugged):
 
 def test_a_need_has_the_numbers_of_its_constraints():
     problem = kind_problem("matching", 3)
-    need = Need.of(problem.program)
+    need = program_need(problem.program)
     expected = [group.meta["row_most"] for group in problem.program.constraints]
     np.testing.assert_array_equal(need.numbers("matching", "row_most"), np.concatenate(expected))
     assert need.numbers("circuit", "n_nodes").shape == (0,)
-    assert need == Need.of(problem.program)
+    assert need == program_need(problem.program)
     assert "constraints=(" not in repr(need)
 
 

@@ -35,9 +35,9 @@ from ssvm_dsl import (
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import SPANS, ConstraintGroup, Need, Question, Task, Theta, score_labels
-from ssvm_dsl.ir.solution import add_marginals
+from ssvm_dsl.ir import SPANS, ConstraintGroup, Question, Task, Theta
 from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.plugin_api import add_marginals, program_need, score_labels
 
 CLASSES = ["O", "PER", "LOC"]
 
@@ -116,7 +116,7 @@ def weights(grounded, seed=1):
 
 def solved(program, backend, *questions):
     tasks = frozenset(question.task for question in questions)
-    session = open_plan(plan_program(program, Need.of(program, tasks), backend), program)
+    session = open_plan(plan_program(program, program_need(program, tasks), backend), program)
     return [session.solve(question) for question in questions]
 
 
@@ -280,7 +280,7 @@ def test_beginnings_keep_their_definition():
 
 def test_other_backends_say_why_they_refuse():
     grounded = ground(Compact, *data(1))
-    need = Need.of(grounded.program)
+    need = program_need(grounded.program)
     assert need.of_spans
     assert any(group.kind == SPANS for group in grounded.program.groups)
     assert "whole segments" in str(plan_refusals(grounded.program, need, "ilp"))

@@ -33,10 +33,9 @@ from ssvm_dsl.inference.layers.checked import CheckedSession
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.verification.spot_checks import answer_of_oracle
-from ssvm_dsl.ir import Need, Question, Task, Theta
-from ssvm_dsl.ir.solution import score_labels
+from ssvm_dsl.ir import Question, Task, Theta
 from ssvm_dsl.kernels import SIGNATURE, cfunc
-from ssvm_dsl.plugin_api import BackendSpec, ConstraintSpec
+from ssvm_dsl.plugin_api import BackendSpec, ConstraintSpec, program_need, score_labels
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.problems import random_problem, random_recipe
 
@@ -53,7 +52,7 @@ KINDS = {
 
 
 def opened(program, backend):
-    need = Need.of(program, frozenset({Task.MAP}), properties=frozenset({"submodular"}))
+    need = program_need(program, frozenset({Task.MAP}), properties=frozenset({"submodular"}))
     return open_plan(plan_program(program, need, backend), program)
 
 

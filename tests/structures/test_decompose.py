@@ -20,8 +20,8 @@ from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.inference.planning.planner import plan, plan_program
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Group, Guarantee, Limits, Need, Primal, Question, Stop, Task, Terms, Theta
-from ssvm_dsl.plugin_api import BackendSpec, Clock, ConstraintSpec
+from ssvm_dsl.ir import Group, Guarantee, Limits, Primal, Question, Stop, Task, Terms, Theta
+from ssvm_dsl.plugin_api import BackendSpec, Clock, ConstraintSpec, program_need
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.corner_cases import catalogue
@@ -46,7 +46,7 @@ def split(program, max_entries):
 
 
 def asked(program, question, backend="decompose", **options):
-    need = Need.of(program, frozenset({question.task}), Guarantee.HEURISTIC)
+    need = program_need(program, frozenset({question.task}), Guarantee.HEURISTIC)
     return open_plan(plan(need, backend, options), program).solve(question)
 
 
@@ -133,7 +133,7 @@ def test_dense_graphs_are_parted_by_hubs(card):
     few, many = split(program, 2**8), split(program, card**2)
     assert len(few) < 4 < len(many) <= n
     assert sum(part.session.program.groups[0].n_factors for part in few) == len(edges)
-    assert max(2.0 ** Need.of(part.session.program).max_clique_table for part in few) <= 2**8
+    assert max(2.0 ** program_need(part.session.program).max_clique_table for part in few) <= 2**8
     exact = asked(program, Question(theta), "junction-tree").score[0]
     bounds = [asked(program, Question(theta), max_entries=most, max_nodes=1).bound[0] for most in (2**8, card**2)]
     assert exact - 1e-9 <= bounds[0] < bounds[1]
@@ -154,10 +154,11 @@ def test_limits_leave_certified_bounds():
 def test_the_planner_offers_it_for_mixed_structures_and_not_for_tables_alone():
     program, _ = dense(np.random.default_rng(1), 2, 10, 3)
     for guarantee in (Guarantee.BOUND, Guarantee.EXACT):
-        fits = {one.name for one in plan_program(program, Need.of(program, guarantee=guarantee)).candidates if one.ok}
+        chosen = plan_program(program, program_need(program, guarantee=guarantee))
+        fits = {one.name for one in chosen.candidates if one.ok}
         assert "decompose" in fits
         tables = replace(program, constraints=())
-        assert plan_program(tables, Need.of(tables, guarantee=guarantee)).backend != "decompose"
+        assert plan_program(tables, program_need(tables, guarantee=guarantee)).backend != "decompose"
 
 
 def test_segmentations_keep_their_factors_beside_counts():
@@ -226,7 +227,7 @@ def test_sorting_many_counts():
         best, found = BruteForceSession(program).solve(Question(theta)), asked(program, Question(theta), "cardinality")
         np.testing.assert_array_equal(found.score, best.score)
         assert found.primal.tolist() == best.primal.tolist()
-    assert plan_program(program, Need.of(program)).backend == "cardinality"
+    assert plan_program(program, program_need(program)).backend == "cardinality"
 
 
 @pytest.mark.parametrize(
@@ -262,7 +263,7 @@ class Diagonals(Model):
 def test_auto_takes_it_for_matchings_with_diagonals():
     rng = np.random.default_rng(0)
     program = ground(Diagonals, [rng.normal(size=(9, 8, 2)) for _ in range(3)]).program
-    assert plan_program(program, Need.of(program)).backend == "decompose"
+    assert plan_program(program, program_need(program)).backend == "decompose"
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -14,7 +14,8 @@ from ssvm_dsl import Arborescence, Dim, Factor, Hamming, Input, Label, Model, Pr
 from ssvm_dsl.compiler import ground
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Limits, Need, Question, Stop, Task, Theta
+from ssvm_dsl.ir import Limits, Question, Stop, Task, Theta
+from ssvm_dsl.plugin_api import program_need
 from standard import tagger
 
 #: More than any machine needs for what is begun here.
@@ -75,7 +76,7 @@ def test_sums_that_time_cut_short_say_nothing_and_are_no_fault(backend, model, w
     program = ground(model, X).program
     tables = tuple(rng.normal(size=(group.n_tables, group.n_configs)) for group in program.groups)
     theta = Theta.of(program, rng.normal(size=program.n_states), tables)
-    session = open_plan(plan(Need.of(program, frozenset({Task.MARGINALS})), backend), program)
+    session = open_plan(plan(program_need(program, frozenset({Task.MARGINALS})), backend), program)
     known = np.full(2, -1.0)
     done = session.solve(Question(theta, task=Task.MARGINALS), known)
     assert np.isfinite(done.log_partition).all()

@@ -14,8 +14,8 @@ from ssvm_backends.structures.matchings.augmenting_paths import match_all
 from ssvm_dsl.errors import NoBackendError, OptionError
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import ConstraintGroup, Need, Program, Question, Task, Theta, pointers
-from ssvm_dsl.plugin_api import ConstraintSpec
+from ssvm_dsl.ir import ConstraintGroup, Program, Question, Task, Theta, pointers
+from ssvm_dsl.plugin_api import ConstraintSpec, program_need
 from ssvm_dsl.registry import registry
 
 ORACLES = {
@@ -30,7 +30,7 @@ def problem(kind, seed):
 
 def asked(program, backend, *questions):
     tasks = frozenset(question.task for question in questions)
-    session = open_plan(plan_program(program, Need.of(program, tasks), backend), program)
+    session = open_plan(plan_program(program, program_need(program, tasks), backend), program)
     return [session.solve(question) for question in questions]
 
 
@@ -44,7 +44,7 @@ def test_best_labellings(kind):
     seen = set()
     for seed in range(24 if kind != "circuit" else 12):
         program, theta = problem(kind, seed)
-        if kind == "path" and Need.of(program).cyclic:
+        if kind == "path" and program_need(program).cyclic:
             continue
         rng = np.random.default_rng(seed)
         loss = Theta.of(program, theta.node + rng.integers(0, 2, program.n_states))
@@ -69,7 +69,7 @@ def test_k_best(kind):
     n = 0
     for seed in range(6):
         program, theta = problem(kind, seed)
-        if kind == "path" and Need.of(program).cyclic:
+        if kind == "path" and program_need(program).cyclic:
             continue
         question = Question(theta, task=Task.KBEST, k=5)
         (mine,), (right,) = asked(program, ORACLES[kind], question), asked(program, "brute-force", question)
@@ -91,8 +91,8 @@ def test_marginals(kind):
 @pytest.mark.parametrize("kind", ORACLES)
 def test_auto_prefers_the_oracle_to_integer_programs(kind):
     programs = (problem(kind, seed)[0] for seed in range(9))
-    program = next(one for one in programs if kind == "circuit" or not Need.of(one).cyclic)
-    cost = {one.name: one.seconds for one in plan_program(program, Need.of(program)).candidates if one.ok}
+    program = next(one for one in programs if kind == "circuit" or not program_need(one).cyclic)
+    cost = {one.name: one.seconds for one in plan_program(program, program_need(program)).candidates if one.ok}
     assert cost[ORACLES[kind]] < cost["ilp"]
 
 
@@ -128,7 +128,7 @@ def test_paths_against_networkx(back):
     arcs, scores = grid(12, rng, back)
     program, theta = routes(arcs, 144, scores, times=2)
     options = {"cycles": "improve"} if back else {}
-    plan = plan_program(program, Need.of(program), "shortest-path", options=options)
+    plan = plan_program(program, program_need(program), "shortest-path", options=options)
     solution = open_plan(plan, program).solve(Question(theta))
     graph = networkx.DiGraph()
     graph.add_weighted_edges_from((a, b, -s) for (a, b), s in zip(arcs.tolist(), scores))
@@ -139,8 +139,8 @@ def test_cycles_are_refused_by_name():
     arcs = np.array([(0, 1), (1, 2), (2, 1), (1, 3)])
     program, theta = routes(arcs, 4, np.ones(4))
     with pytest.raises(NoBackendError, match="takes graphs without cycles; with cycles=improve"):
-        plan_program(program, Need.of(program), "shortest-path")
-    plan = plan_program(program, Need.of(program), "shortest-path", options={"cycles": "improve"})
+        plan_program(program, program_need(program), "shortest-path")
+    plan = plan_program(program, program_need(program), "shortest-path", options={"cycles": "improve"})
     with pytest.raises(OptionError, match="example 0: a cycle of positive score can be reached from the source"):
         open_plan(plan, program).solve(Question(theta))
     assert asked(program, "ilp", Question(theta))[0].score.tolist() == [2.0]

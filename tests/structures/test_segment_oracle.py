@@ -12,8 +12,8 @@ from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.rules.constraint_rules import row_mistakes, with_rules
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Guarantee, Need, Program, Question, Task, Theta, score_labels
-from ssvm_dsl.plugin_api import ConstraintSpec
+from ssvm_dsl.ir import Guarantee, Program, Question, Task, Theta
+from ssvm_dsl.plugin_api import ConstraintSpec, program_need, score_labels
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.constraints.checks import keeps
 
@@ -21,7 +21,7 @@ from ssvm_dsl.testing.constraints.checks import keeps
 def asked(program, backend, *questions):
     tasks = frozenset(question.task for question in questions)
     guarantee = Guarantee.BOUND if backend == "lp" else Guarantee.EXACT
-    session = open_plan(plan_program(program, Need.of(program, tasks, guarantee), backend), program)
+    session = open_plan(plan_program(program, program_need(program, tasks, guarantee), backend), program)
     return [session.solve(question) for question in questions]
 
 
@@ -48,7 +48,7 @@ def test_answers_are_those_of_brute_force():
         some = rng.permutation(program.n_examples)[:2]
         questions = [Question(theta), Question(loss), Question(theta, some), Question(theta, task=Task.MARGINALS),
                      Question(theta, task=Task.MAP_CLAMPED, clamp=clamp)]  # fmt: skip
-        if not Need.of(program).free_variables:
+        if not program_need(program).free_variables:
             questions.append(Question(theta, task=Task.KBEST, k=5))
         right = asked(program, "brute-force", *questions)
         for mine, yours in zip(asked(program, "semi-markov", *questions), right):
@@ -146,9 +146,9 @@ def test_conformance(backend_conformance):
 
 def test_auto_prefers_it_and_other_programs_are_refused():
     program, _ = full_problem(0, 6, 3, 2)
-    assert plan_program(program, Need.of(program)).backend == "semi-markov"
+    assert plan_program(program, program_need(program)).backend == "semi-markov"
     group = program.constraints[0]
     moved = Program(program.var_ptr, program.card, program.groups, (group, group))
-    assert not Need.of(moved).segmented  # variables of two constraints
+    assert not program_need(moved).segmented  # variables of two constraints
     with pytest.raises(NoBackendError, match="the factors and constraints that a label of segments has"):
-        plan_program(moved, Need.of(moved), "semi-markov")
+        plan_program(moved, program_need(moved), "semi-markov")

@@ -33,8 +33,8 @@ from ssvm_dsl import (
     starts,
 )
 from ssvm_dsl.errors import DataError, ModelError
-from ssvm_dsl.ir import score_labels
 from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.plugin_api import score_labels
 
 
 def rise(x, start, end):

@@ -26,10 +26,11 @@ from ssvm_dsl import (
 from ssvm_dsl.errors import ModelError, NoBackendError
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Ability, CountTables, Guarantee, Need, Question, Task
+from ssvm_dsl.ir import Ability, CountTables, Guarantee, Question, Task
 from ssvm_dsl.lang.text.serial import from_json, to_json
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.risks.kinds import find_risk
+from ssvm_dsl.plugin_api import program_need
 
 CLASSES = ("O", "PER", "LOC")
 
@@ -93,7 +94,7 @@ def test_best_by_count_is_that_of_brute_force():
     for seed in range(45):
         rng = np.random.default_rng(seed)
         program, theta = model_problem(rng)
-        need = Need.of(program, frozenset({Task.MAP}), Guarantee.EXACT, frozenset({Ability.COUNTS}))
+        need = program_need(program, frozenset({Task.MAP}), Guarantee.EXACT, frozenset({Ability.COUNTS}))
         if need.free_variables or need.max_constraints > 1:
             with pytest.raises(NoBackendError, match=r"counts in a single label of segments, with no other label"):
                 plan_program(program, need, "semi-markov")
@@ -142,7 +143,7 @@ def problem_of(model, X, Y, backend="auto", risk="margin"):
     made, grounded = find_risk(risk), ground(model, X, Y)
     parameters = made.asked_about(grounded.parameters, grounded.loss)
     tasks, abilities = made.asks(grounded.loss)
-    need = Need.of(parameters.program, tasks, Guarantee.EXACT, abilities)
+    need = program_need(parameters.program, tasks, Guarantee.EXACT, abilities)
     session = open_plan(plan_program(parameters.program, need, backend), parameters.program)
     objective = RegularizedRisk(1.0, len(X), np.ones(len(X)), np.ones(parameters.dim), parameters.lower_bound, 1.0)
     return made.problem(parameters, grounded.loss, objective, session, OneThread())

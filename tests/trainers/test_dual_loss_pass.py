@@ -15,10 +15,10 @@ from ssvm_dsl import Attributes, Dim, Factor, Hamming, Input, Label, Model, chai
 from ssvm_dsl.inference.planning.planner import need_of, plan, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Ability, Question
-from ssvm_dsl.ir.need import Guarantee, Limits, Need
+from ssvm_dsl.ir.need import Guarantee, Limits
 from ssvm_dsl.learning.objective import regularized_risk
 from ssvm_dsl.learning.risks.kinds import find_risk
-from ssvm_dsl.plugin_api import BackendSpec, StopRule
+from ssvm_dsl.plugin_api import BackendSpec, StopRule, program_need
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.problems import Recipe, seeded
 from ssvm_trainers.dual.dlpw import DLPW
@@ -103,13 +103,13 @@ def test_equally_good_joint_states_agree_with_the_variables(arity):
 
 
 def test_training_on_messages_gets_diffusion():
-    need = Need.of(problem_of("pairs").parameters.program, guarantee=Guarantee.BOUND)
+    need = program_need(problem_of("pairs").parameters.program, guarantee=Guarantee.BOUND)
     assert plan(replace(need, abilities=frozenset({Ability.MESSAGES}))).backend == "msd"
 
 
 def test_states_that_are_ruled_out_have_no_compiled_messages():
     program = seeded(Recipe(masks=True), 1).program
-    assert open_plan(plan(Need.of(program, guarantee=Guarantee.BOUND), "msd"), program).compiled_messages() is None
+    assert open_plan(plan(program_need(program, guarantee=Guarantee.BOUND), "msd"), program).compiled_messages() is None
 
 
 class Words(Model):

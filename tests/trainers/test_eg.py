@@ -14,8 +14,8 @@ from small import Case, Word
 from ssvm_dsl.compiler import ground
 from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.learning.objective import regularized_risk
+from ssvm_dsl.learning.risks.hinges.mixture import MarginMixtureProblem
 from ssvm_dsl.learning.risks.kinds import find_risk
-from ssvm_dsl.learning.risks.mixture import MarginMixtureProblem
 from ssvm_trainers.dual import eg
 
 CASES = [
@@ -96,13 +96,14 @@ def mixture(data):
     """The problem that trainers with marginals see."""
     from ssvm_dsl.inference.planning.planner import plan
     from ssvm_dsl.inference.session import open_plan
-    from ssvm_dsl.ir.need import Need, Task
+    from ssvm_dsl.ir.need import Task
     from ssvm_dsl.learning.risks.kinds import find_risk
+    from ssvm_dsl.plugin_api import program_need
 
     plain, risk = data.problem(), find_risk("margin")
     tasks, abilities = risk.asks(plain.loss, marginals=True)
     assert tasks == {Task.MAP, Task.MARGINALS}
-    session = open_plan(plan(Need.of(plain.program, tasks=tasks, abilities=abilities)), plain.program)
+    session = open_plan(plan(program_need(plain.program, tasks=tasks, abilities=abilities)), plain.program)
     made = risk.problem(plain.parameters, plain.loss, plain.objective, session, small.OneThread(), marginals=True)
     assert isinstance(made, MarginMixtureProblem)
     return made

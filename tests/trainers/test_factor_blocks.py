@@ -13,10 +13,10 @@ from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, Structure
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir.need import Guarantee, Need
+from ssvm_dsl.ir.need import Guarantee
 from ssvm_dsl.learning.objective import regularized_risk
 from ssvm_dsl.learning.risks.kinds import find_risk
-from ssvm_dsl.plugin_api import StopRule
+from ssvm_dsl.plugin_api import StopRule, program_need
 from ssvm_trainers.planes.bcfw import BCFW
 from ssvm_trainers.planes.factors import blocks
 from ssvm_trainers.planes.factors.blocks import FactorRun, own_tables, suits
@@ -88,7 +88,7 @@ def case(request):
 def problem_of(model, X, Y, backend="ad3", weight=None, lam=0.05):
     grounded = ground(model, X, Y)
     asked = find_risk("relaxed").asks(grounded.loss)[0]
-    session = open_plan(plan(Need.of(grounded.program, asked, Guarantee.BOUND), backend), grounded.program)
+    session = open_plan(plan(program_need(grounded.program, asked, Guarantee.BOUND), backend), grounded.program)
     weight = np.ones(len(X)) if weight is None else weight
     objective = regularized_risk(grounded.parameters, lam, weight, {"unary": 0.5}, 1.0)
     return find_risk("relaxed").problem(grounded.parameters, grounded.loss, objective, session, OneThread())

@@ -34,12 +34,13 @@ from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import Group, Program
 from ssvm_dsl.learning.risks import factored
 from ssvm_dsl.plugin_api import StopRule
-from ssvm_trainers.dual import extragradient, smo_kernels
-from ssvm_trainers.dual.junction_kernels import from_conditionals, to_conditionals
-from ssvm_trainers.dual.junction_trees import junction_trees
+from ssvm_trainers.dual import extragradient
+from ssvm_trainers.dual.junction.junction_kernels import from_conditionals, to_conditionals
+from ssvm_trainers.dual.junction.junction_trees import junction_trees
 from ssvm_trainers.dual.lp_dual_qp import LPDualQP
 from ssvm_trainers.dual.polytope import CliquePolytope, clique_polytope, polytope_of, score_columns
-from ssvm_trainers.dual.smo import SMO
+from ssvm_trainers.dual.smo import smo_kernels
+from ssvm_trainers.dual.smo.smo import SMO
 from standard import complete_labels
 
 #: What works on marginals of cliques.

@@ -9,10 +9,9 @@ import small
 from ssvm_dsl import Attributes, Cost, Dim, Factor, Hamming, Input, Label, Model, chain, ground
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir.need import Need
 from ssvm_dsl.learning.objective import RegularizedRisk, regularized_risk
 from ssvm_dsl.learning.risks.kinds import find_risk
-from ssvm_dsl.plugin_api import StopRule
+from ssvm_dsl.plugin_api import StopRule, program_need
 from ssvm_trainers.gradient.lbfgs import inverse_curvature
 from ssvm_trainers.planes.bcfw import BCFW, NEWEST
 from ssvm_trainers.planes.state import start_state
@@ -36,7 +35,7 @@ def problem_of(model, X, Y, risk: str = "margin"):
     """The problem trainers see, C = 1."""
     grounded, made = ground(model, X, Y), find_risk(risk)
     tasks, abilities = made.asks(grounded.loss)
-    session = open_plan(plan(Need.of(grounded.program, tasks=tasks, abilities=abilities)), grounded.program)
+    session = open_plan(plan(program_need(grounded.program, tasks=tasks, abilities=abilities)), grounded.program)
     objective = regularized_risk(grounded.parameters, 1.0 / len(X), np.ones(len(X)))
     return made.problem(grounded.parameters, grounded.loss, objective, session, small.OneThread())
 

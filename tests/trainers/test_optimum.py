@@ -25,7 +25,7 @@ from ssvm_dsl import (
     ZeroOne,
     chain,
 )
-from ssvm_dsl.learning.risks.margin import MarginProblem
+from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.online.subgradient import Subgradient
 from ssvm_trainers.planes import state as _planes

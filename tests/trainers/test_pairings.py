@@ -14,7 +14,7 @@ from ssvm_dsl import StructuredRegressor, StructuredSVM
 from ssvm_dsl.errors import NoBackendError, SsvmError, TrainingError
 from ssvm_dsl.ir import Caps, Guarantee, Primal, Solution, Task
 from ssvm_dsl.learning.driver.pairings import BOUNDED, GAP, NONE, pairings
-from ssvm_dsl.learning.risks.relaxed import marginals_of
+from ssvm_dsl.learning.risks.hinges.relaxed import marginals_of
 from ssvm_dsl.plugin_api import BackendSpec, TrainerSpec, hookimpl
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.brute_force import BruteForce

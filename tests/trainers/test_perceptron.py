@@ -12,7 +12,7 @@ from small import Case, Word
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import load_letters, make_chains
 from ssvm_dsl.errors import TrainingError
-from ssvm_dsl.learning.risks.margin import MarginProblem
+from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.online.perceptron import Perceptron
 

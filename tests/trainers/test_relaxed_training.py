@@ -17,13 +17,12 @@ from ssvm_dsl.errors import NoBackendError, OptionError, TrainingError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Question
-from ssvm_dsl.ir.analysis.local_polytope import with_margins
-from ssvm_dsl.ir.need import Guarantee, Limits, Need, Task
-from ssvm_dsl.ir.solution import score_marginals
+from ssvm_dsl.ir.need import Guarantee, Limits, Task
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.objective import regularized_risk
 from ssvm_dsl.learning.risks.kinds import find_risk
-from ssvm_dsl.plugin_api import StopRule
+from ssvm_dsl.plugin_api import StopRule, program_need, score_marginals
+from ssvm_dsl.scores.marginals import with_margins
 from ssvm_trainers.planes.bcfw import BCFW
 from standard import complete_labels
 
@@ -194,7 +193,7 @@ def test_the_relaxed_objective_is_above_the_exact_one(case, exact):
 def problem_of(model, X, Y, risk, backend):
     grounded = ground(model, X, Y)
     asked = find_risk(risk).asks(grounded.loss)[0]
-    session = open_plan(plan(Need.of(grounded.program, asked, Guarantee.BOUND), backend), grounded.program)
+    session = open_plan(plan(program_need(grounded.program, asked, Guarantee.BOUND), backend), grounded.program)
     objective = regularized_risk(grounded.parameters, 1.0, np.ones(len(X)), None, 1.0)
     return find_risk(risk).problem(grounded.parameters, grounded.loss, objective, session, OneThread())
 
@@ -384,7 +383,7 @@ def test_half_integral_solutions_are_optimal():
     theta = random_scores(program, 5)
     theta.node[:] *= 3.0
     theta.pool[:] *= np.tile([-1.0, 1.0, 1.0, -1.0], theta.pool.size // 4) * np.sign(theta.pool)  # mostly frustrated
-    need = Need.of(program, frozenset({Task.RELAXED}), Guarantee.BOUND)
+    need = program_need(program, frozenset({Task.RELAXED}), Guarantee.BOUND)
     cut, lp = (open_plan(plan(need, b), program).solve(Question(theta, task=Task.RELAXED)) for b in ("qpbo", "lp"))
     np.testing.assert_allclose(cut.bound, lp.bound, rtol=1e-7)
     np.testing.assert_allclose(score_marginals(program, theta, cut.marginals), lp.bound, rtol=1e-7)
@@ -398,7 +397,7 @@ def test_half_integral_solutions_are_optimal():
 @pytest.mark.parametrize("backend", ["msd", "mplp", "tbcd", "trws"])
 def test_the_slope_of_a_dual_bound(backend):
     program = ground(Ternary, *noise(3, n=7)).program
-    session = open_plan(plan(Need.of(program, guarantee=Guarantee.BOUND), backend), program)
+    session = open_plan(plan(program_need(program, guarantee=Guarantee.BOUND), backend), program)
     theta, ids = random_scores(program, 1), np.array([4, 1, 6])
     found = session.solve(Question(theta, examples=ids, limits=Limits(iterations=3)))
     slope = session.slope(Question(theta, ids, warm=found.warm))

@@ -17,11 +17,11 @@ from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import load_letters
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.inference.layers.checked import CheckedSession
-from ssvm_dsl.learning.risks.margin import MarginProblem
+from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 from ssvm_dsl.plugin_api import StopRule
-from ssvm_trainers.dual import smo_kernels as kernels
-from ssvm_trainers.dual.smo import SMO
-from ssvm_trainers.dual.smo_state import MarginalState
+from ssvm_trainers.dual.smo import smo_kernels as kernels
+from ssvm_trainers.dual.smo.smo import SMO
+from ssvm_trainers.dual.smo.smo_state import MarginalState
 from toy_backends import Toys, registered
 
 #: What the trainer takes: forests with losses that add up.

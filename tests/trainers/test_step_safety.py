@@ -15,7 +15,7 @@ import small
 from small import Case, Word
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import OptionError, TrainingError
-from ssvm_dsl.learning.risks.envelope import Envelope
+from ssvm_dsl.learning.risks.hinges.envelope import Envelope
 from ssvm_trainers.shared.lower_bound import PlaneHull
 from standard import classifier
 

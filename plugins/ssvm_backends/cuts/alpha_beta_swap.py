@@ -1,10 +1,11 @@
 """``alpha-beta-swap``: a heuristic for pairwise models of many labels whose tables are semimetrics.
 
 Each move lets all variables that have label alpha or beta choose again between the two, by a minimum cut, until no
-pair of labels helps (Boykov, Veksler and Zabih, PAMI 2001; moves in :mod:`ssvm_backends.cuts.move_kernels`).  It asks
-less of the tables than expansion (no triangle inequality) and finds weaker optima, most of all with P^n Potts factors:
-these are worth something after a move only where all of their variables had one of the two labels.  No factor bounds
-how far the result is from the optimum (:mod:`ssvm_dsl.ir.analysis.energies`); ``bound="dual"`` computes a bound.
+pair of labels helps (Boykov, Veksler and Zabih, PAMI 2001; moves in
+:mod:`ssvm_backends.cuts.moves.move_kernels`).  It asks less of the tables than expansion (no triangle inequality) and
+finds weaker optima, most of all with P^n Potts factors: these are worth something after a move only where all of their
+variables had one of the two labels.  No factor bounds how far the result is from the optimum
+(:mod:`ssvm_dsl.ir.analysis.energies`); ``bound="dual"`` computes a bound.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_backends.cuts.move_session import MoveSession
+from ssvm_backends.cuts.moves.move_session import MoveSession
 from ssvm_backends.graphs.graph import graph_bytes
 from ssvm_dsl.ir import Need, Program
 from ssvm_dsl.plugin_api import Verdict

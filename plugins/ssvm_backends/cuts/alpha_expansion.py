@@ -1,7 +1,7 @@
 """``alpha-expansion``: a heuristic for pairwise models of many labels whose tables are metrics.
 
 Each move lets any set of variables take label alpha, and finds the best such set by a minimum cut, until no label
-helps (Boykov, Veksler and Zabih, PAMI 2001; moves in :mod:`ssvm_backends.cuts.move_kernels`).  The result is
+helps (Boykov, Veksler and Zabih, PAMI 2001; moves in :mod:`ssvm_backends.cuts.moves.move_kernels`).  The result is
 within a known factor of the least energy, 2 for Potts tables (:mod:`ssvm_dsl.ir.analysis.energies`); with
 ``bound="factor"`` that is a certified bound, with ``"dual"`` one by message passing, by default there is none.
 
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_backends.cuts.move_session import MoveSession
+from ssvm_backends.cuts.moves.move_session import MoveSession
 from ssvm_backends.graphs.graph import graph_bytes
 from ssvm_dsl.ir import Need, Program
 from ssvm_dsl.plugin_api import Verdict

@@ -34,7 +34,7 @@ from ssvm_dsl.ir import F64, I32, I64, ROUNDING, Bools, pointers
 from ssvm_dsl.kernels import njit
 
 #: Violations of submodularity that count as rounding, relative to the sum of the sizes of the entries they come from;
-#: more than what :mod:`ssvm_dsl.ir.analysis.properties` forgives, which adds the same numbers in another way.
+#: more than what :mod:`ssvm_dsl.needs.properties` forgives, which adds the same numbers in another way.
 FORGIVEN = 2.0 * ROUNDING
 
 #: What a table misses submodularity by when ``-inf`` is in its way.

@@ -7,8 +7,8 @@ import numpy as np
 from ssvm_backends.decomposition.parts import DualSubproblem
 from ssvm_backends.graphs.graph import Graph
 from ssvm_backends.graphs.states import top_states
-from ssvm_dsl.ir import F64, I32, I64, Bools, Limits, Program, Question, Theta, pointers, positions, score_labels
-from ssvm_dsl.plugin_api import Clock
+from ssvm_dsl.ir import F64, I32, I64, Bools, Limits, Program, Question, Theta, pointers, positions
+from ssvm_dsl.plugin_api import Clock, score_labels
 
 #: Seconds that an oracle gets however little is left.
 LEAST_TIME = 1e-3

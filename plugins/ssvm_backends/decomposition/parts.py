@@ -33,7 +33,6 @@ from ssvm_dsl.ir import (
     Bools,
     ConstraintGroup,
     Group,
-    Need,
     Program,
     Theta,
     Topology,
@@ -42,7 +41,7 @@ from ssvm_dsl.ir import (
     segment_links,
     segment_variables,
 )
-from ssvm_dsl.plugin_api import Clock, Session
+from ssvm_dsl.plugin_api import Clock, Session, program_need
 
 #: Counts of several states of a variable.
 BY_STATES = "count by states"
@@ -219,7 +218,7 @@ def _oracles(program: Program, group: ConstraintGroup) -> dict[str, I64]:
         special[:] = True
     elif group.kind == "segmentation":
         special[:] = segment_variables(program, group) is None
-    elif group.kind == "path" and Need.of(_bare(program, group)).cyclic:
+    elif group.kind == "path" and program_need(_bare(program, group)).cyclic:
         special[:] = True
     else:
         special = _repeats(group)
@@ -302,7 +301,7 @@ def _table_parts(program: Program, max_entries: int, clock: Clock) -> Iterator[D
     if not any(group.n_factors for group in program.groups):
         return
     bare = replace(program, constraints=(), allowed=None)
-    if 2.0 ** Need.of(bare).max_clique_table <= max_entries:
+    if 2.0 ** program_need(bare).max_clique_table <= max_entries:
         yield DualSubproblem(_opened(bare), _scoped(bare), False)
         return
     layer_of = _layers(program, max_entries, clock)

@@ -23,8 +23,8 @@ from ssvm_backends.dual.driver import MessageTask, PassingRule, message_task
 from ssvm_backends.dual.session import DualSession, ExampleRange, dual_bytes, sweep_cost
 from ssvm_backends.graphs.graph import Instance
 from ssvm_backends.graphs.session import GraphCall
-from ssvm_dsl.ir import Need, Primal, Program, Question, Solution, Task, score_marginals
-from ssvm_dsl.plugin_api import Verdict
+from ssvm_dsl.ir import Need, Primal, Program, Question, Solution, Task
+from ssvm_dsl.plugin_api import Verdict, score_marginals
 
 if TYPE_CHECKING:
     from ssvm_backends.dual.constrained import ConstrainedSession

@@ -43,9 +43,8 @@ from ssvm_dsl.ir import (
     pointers,
     positions,
     runs,
-    score_marginals,
 )
-from ssvm_dsl.plugin_api import Clock
+from ssvm_dsl.plugin_api import Clock, score_marginals
 
 if TYPE_CHECKING:
     from ssvm_backends.decomposition.incumbents import Incumbents

@@ -15,10 +15,11 @@ from ssvm_backends.elimination.blocks import BUDGET, make_walk
 from ssvm_backends.elimination.plan import Compiled
 from ssvm_backends.elimination.plan_cache import PlanCache
 from ssvm_backends.elimination.sum import make_scales, marginal_steps, sum_steps
+from ssvm_backends.graphs.batch_session import summed_solution
 from ssvm_backends.graphs.graph import Graph, factor_origin
 from ssvm_backends.graphs.reduce import Reduced
 from ssvm_dsl.errors import OutOfTime
-from ssvm_dsl.ir import F64, I64, Bools, Marginals, Primal, Program, Solution, Stop, Theta, members, pointers, runs
+from ssvm_dsl.ir import F64, I64, Bools, Marginals, Program, Solution, Stop, Theta, members, pointers, runs
 from ssvm_dsl.kernels import borrow, njit
 from ssvm_dsl.plugin_api import Clock
 
@@ -65,15 +66,9 @@ def marginals(plans: PlanCache, wanted: bool, theta: Theta, ids: I64, reduced: R
         stop[stop == Stop.TIME] = Stop.INTERRUPTED
     const = reduced.instance.const[reduced.ids]
     log_z += np.where(log_z > -np.inf, const, 0.0)
-    late = stop != Stop.FINISHED
-    primal = np.where((log_z == -np.inf) & ~late, Primal.INFEASIBLE, Primal.NONE).astype(np.int8)
-    log_z[late] = np.nan
-    there = ~late & (log_z > -np.inf)
-    found_marginals = _lifted(plans.program, plans.graph, ids, reduced, space, there) if wanted else None
-    return Solution(
-        np.zeros(0, dtype=np.int32), np.full(n, np.nan), np.full(n, np.nan), stop, primal,
-        marginals=found_marginals, log_partition=log_z,
-    )  # fmt: skip
+    there = (stop == Stop.FINISHED) & (log_z > -np.inf)
+    lifted = _lifted(plans.program, plans.graph, ids, reduced, space, there) if wanted else None
+    return summed_solution(log_z, stop, lifted)
 
 
 def _one(

@@ -11,7 +11,8 @@ from ssvm_backends.elimination.write_plan import compile_plan
 from ssvm_backends.graphs.graph import Graph, build_graph
 from ssvm_backends.graphs.reduce import Reduced
 from ssvm_dsl.errors import TooLargeError
-from ssvm_dsl.ir import GIVE_UP, I64, BoundedCache, Program, pointers, structure_keys, width_order
+from ssvm_dsl.ir import I64, BoundedCache, Program, pointers
+from ssvm_dsl.plugin_api import GIVE_UP, structure_keys, width_order
 
 #: Numbers (of 8 bytes) that all tables together may take, unless the option says otherwise: half a gigabyte.
 MAX_ENTRIES = 2**26

@@ -19,22 +19,8 @@ import numpy as np
 from ssvm_backends.graphs.graph import Instance, build_graph
 from ssvm_backends.graphs.reduce import Reduced, reduce_problem
 from ssvm_dsl.errors import OutOfTime
-from ssvm_dsl.ir import (
-    F64,
-    I8,
-    I32,
-    I64,
-    Bools,
-    Primal,
-    Program,
-    Question,
-    Solution,
-    Stop,
-    Theta,
-    label_ptr,
-    score_labels,
-)
-from ssvm_dsl.plugin_api import Clock, ExampleAnswer, answer_each
+from ssvm_dsl.ir import F64, I8, I32, I64, Bools, Primal, Program, Question, Solution, Stop, Theta, label_ptr
+from ssvm_dsl.plugin_api import Clock, ExampleAnswer, answer_each, score_labels
 
 #: Codes as plain numbers: looking at a member of an enumeration costs more than comparing a small array.
 FINISHED, TIME, INTERRUPTED = int(Stop.FINISHED), int(Stop.TIME), int(Stop.INTERRUPTED)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 import numpy as np
 
-from ssvm_backends.graphs.deadline import chunks_until
+from ssvm_backends.graphs.batch_session import BatchCall, BatchSession
 from ssvm_backends.structures.literals import Literals
 from ssvm_backends.structures.ranking import k_best
-from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Program, Question, Solution, Task, score_labels
+from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Program, Question, Solution
 
 _NONE = np.zeros(0, np.int32)
 _NO_LITERALS = (np.zeros(1, np.int64), np.zeros(1, np.int64), _NONE, _NONE, np.zeros(0, dtype=bool))
@@ -36,7 +36,7 @@ def variables_without_literals(program: Program) -> Bools:
     return free
 
 
-class StructureSession(ABC):
+class StructureSession(BatchSession):
     """Finds best labellings constraint by constraint; every variable is in one literal of one constraint, or in none.
 
     Parameters
@@ -55,7 +55,7 @@ class StructureSession(ABC):
     """
 
     def __init__(self, program: Program) -> None:
-        self.program = program
+        super().__init__(program)
         self.groups = [group for group in program.constraints if group.n_constraints]
         self.literals = [literals_of(program, group) for group in self.groups]
         self.places, self.free = places_of(program), variables_without_literals(program)
@@ -82,31 +82,23 @@ class StructureSession(ABC):
             Added to: how much better than the labels the best ones might be.
         """
 
-    def seconds(self, ids: I64) -> F64 | None:
-        """Return what each example is expected to take where that may be long; ``shape (n,)``."""
-        return None
+    def best(self, call: BatchCall, lo: int, hi: int) -> int:
+        """Write the best labels; see :class:`~ssvm_backends.graphs.batch_session.BatchSession`."""
+        feasible, excess = call.feasible[lo:hi], call.excess[lo:hi]
+        self._choose_all(call.node, call.ids[lo:hi], call.ptr[lo:], call.labels, feasible, excess)
+        return hi
 
-    def solve(self, question: Question) -> Solution:
-        """Answer ``map``, ``map_clamped`` or ``kbest``; see :class:`~ssvm_dsl.plugin_api.Session`."""
+    def _choose_all(self, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools, excess: F64) -> None:
+        """Write the best labels of all variables; the arguments are those of :meth:`choose`."""
         from ssvm_backends.structures.literals import best_states
 
-        if question.task is Task.KBEST:
-            return k_best(self, question)
-        program, theta = self.program, question.theta
-        ids, node, ptr = question.ids(program), question.masked_node(program), question.label_ptr(program)
-        labels, excess = np.zeros(int(ptr[-1]), dtype=np.int32), np.zeros(len(ids))
-        feasible, reached = np.zeros(len(ids), dtype=bool), 0
-        for lo, hi in chunks_until(len(ids), question.limits, self.seconds(ids)):
-            part = ids[lo:hi]
-            best_states(self.places, self.free, node, part, ptr[lo:], labels, feasible[lo:hi])
-            for number in range(len(self.literals)):
-                self.choose(number, node, part, ptr[lo:], labels, feasible[lo:hi], excess[lo:hi])
-            reached = hi
-        score = np.where(feasible, score_labels(program, theta, labels, ids), -np.inf)
-        score[reached:] = np.nan  # not reached in time
-        solution = Solution.exact(labels, score)
-        solution.bound += excess
-        return solution
+        best_states(self.places, self.free, node, ids, ptr, labels, feasible)
+        for number in range(len(self.literals)):
+            self.choose(number, node, ids, ptr, labels, feasible, excess)
+
+    def ranked(self, question: Question) -> Solution:
+        """Answer the task ``kbest``."""
+        return k_best(self, question)
 
     def of_factors(self, labels: I32, example: int) -> float:
         """Return what factors of several variables score: there are none."""
@@ -114,12 +106,7 @@ class StructureSession(ABC):
 
     def best_of(self, node: F64, example: int) -> I32 | None:
         """Return the best labelling of one example for unary scores of all, ``None`` where there is none."""
-        from ssvm_backends.structures.literals import best_states
-
-        ids, ptr, feasible, excess = np.array([example]), np.zeros(1, np.int64), np.zeros(1, dtype=bool), np.zeros(1)
         first, last = self.program.var_ptr[example : example + 2]
-        labels = np.zeros(int(last - first), dtype=np.int32)
-        best_states(self.places, self.free, node, ids, ptr, labels, feasible)
-        for number in range(len(self.literals)):
-            self.choose(number, node, ids, ptr, labels, feasible, excess)
+        labels, feasible = np.zeros(int(last - first), dtype=np.int32), np.zeros(1, dtype=bool)
+        self._choose_all(node, np.array([example]), np.zeros(1, np.int64), labels, feasible, np.zeros(1))
         return labels if feasible[0] else None

@@ -13,8 +13,8 @@ import numpy as np
 
 from ssvm_backends.trees.constrained import counting, refusal
 from ssvm_backends.trees.session import ForestSession
-from ssvm_dsl.ir import F64, I32, I64, Limits, Need, Program, Question, Theta, add_marginals
-from ssvm_dsl.plugin_api import CompiledOracle, Verdict
+from ssvm_dsl.ir import F64, I32, I64, Limits, Need, Program, Question, Theta
+from ssvm_dsl.plugin_api import CompiledOracle, Verdict, add_marginals
 
 
 class Chain:

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ssvm_backends.graphs.batch_session import SummedAnswers
 from ssvm_backends.graphs.deadline import chunks_until
 from ssvm_backends.trees.constrained import count_tables
 from ssvm_backends.trees.forest import Forest, build_forest
@@ -17,15 +18,11 @@ from ssvm_dsl.ir import (
     I64,
     CountTables,
     Limits,
-    Marginals,
-    Primal,
     Program,
     Question,
     Solution,
-    Stop,
     Task,
     Theta,
-    pointers,
 )
 from ssvm_dsl.plugin_api import CompiledOracle
 
@@ -69,9 +66,10 @@ class ForestSession:
                 self._map(theta, node, ids[lo:hi], ptr[lo:], labels[0], score[0, lo:hi])
             reached = hi
         score += theta.const[ids]
+        score[:, reached:] = np.nan  # not reached in time
         if task is not Task.KBEST:
             labels, score = labels[0], score[0]
-        return cut_off(Solution.exact(labels, score), reached)
+        return Solution.exact(labels, score)
 
     def best_by_count(self, question: Question, tables: CountTables) -> Solution:
         """Return the labelling worth most by its counts; see :class:`~ssvm_dsl.plugin_api.CountingSession`."""
@@ -98,7 +96,8 @@ class ForestSession:
                 tables.offset, tables.scale, ids[lo:hi], ptr[lo : hi + 1], labels, worth[lo:hi],
             )  # fmt: skip
             reached = hi
-        return cut_off(Solution.exact(labels, worth), reached)
+        worth[reached:] = np.nan  # not reached in time
+        return Solution.exact(labels, worth)
 
     def compiled(self) -> CompiledOracle:
         """Return the oracle for trainers that call it inside their own kernels."""
@@ -127,56 +126,21 @@ class ForestSession:
 
         program = self.program
         shift, factor = exp_tables(program, theta, ids)
-        counts = program.state_ptr[program.var_ptr[ids + 1]] - program.state_ptr[program.var_ptr[ids]]
-        state_ptr = pointers(counts)
-        out_node = np.zeros(int(state_ptr[-1]))
-        first, rows, tables, pool = self._table_space(ids)
-        log_z = np.full(len(ids), -np.inf)
+        sums = SummedAnswers.start_of(program, ids)
+        # the rows of an example's factors, less their numbers among those of all
+        first = np.zeros((max(len(program.groups), 1), len(ids)), dtype=np.int64)
+        for g, (rows, group) in enumerate(zip(sums.rows, program.groups, strict=True)):
+            first[g] = rows[:-1] - group.ptr[:-1][ids]
+        sums.log_z[:] = -np.inf
         widths = np.array([g.n_configs for g in program.groups] or [1], dtype=np.int64)
         reached = 0
         for lo, hi in chunks_until(len(ids), limits):
             sum_product(
-                self.forest, theta.pool, factor, shift, node, ids[lo:hi], state_ptr[lo:], out_node,
-                first[:, lo:], rows, widths, pool, log_z[lo:hi],
+                self.forest, theta.pool, factor, shift, node, ids[lo:hi], sums.start[lo:], sums.node,
+                first[:, lo:], sums.offset, widths, sums.pool, sums.log_z[lo:hi],
             )  # fmt: skip
             reached = hi
-        log_z += np.where(log_z > -np.inf, theta.const[ids], 0.0)
-        n = len(ids)
-        primal = np.where(log_z == -np.inf, Primal.INFEASIBLE, Primal.NONE).astype(np.int8)
-        empty = np.zeros(0, dtype=np.int32)
-        solution = Solution(
-            empty, np.full(n, np.nan), np.full(n, np.nan), np.zeros(n, np.int8), primal,
-            marginals=Marginals(out_node, tables), log_partition=log_z,
-        )  # fmt: skip
-        return cut_off(solution, reached)
-
-    def _table_space(self, ids: I64) -> tuple[I64, I64, tuple[F64, ...], F64]:
-        """Return (output row minus factor number per group and example, pool offset per group, views, pool)."""
-        groups = self.program.groups
-        counts = np.array([g.shapes.counts[ids] for g in groups], dtype=np.int64).reshape(len(groups), len(ids))
-        sizes = np.array([int(c.sum()) * g.n_configs for c, g in zip(counts, groups, strict=True)], dtype=np.int64)
-        offset = pointers(sizes)
-        pool = np.zeros(int(offset[-1]))
-        views = tuple(
-            pool[lo:hi].reshape(-1, g.n_configs) for lo, hi, g in zip(offset[:-1], offset[1:], groups, strict=True)
-        )
-        starts = np.concatenate([np.zeros((len(groups), 1), np.int64), counts.cumsum(axis=1)], axis=1)[:, :-1]
-        firsts = np.array([g.ptr[:-1][ids] for g in groups], dtype=np.int64).reshape(len(groups), len(ids))
-        first = starts - firsts
-        return (first if len(groups) else np.zeros((1, len(ids)), np.int64)), offset, views, pool
-
-
-def cut_off(solution: Solution, reached: int) -> Solution:
-    """Mark the answers after the first ``reached`` as not computed for lack of time."""
-    if reached < len(solution.stop):
-        late = np.arange(len(solution.stop)) >= reached
-        solution.stop[late] = Stop.TIME
-        solution.primal[late] = Primal.NONE
-        solution.bound[late] = np.nan
-        solution.score[..., late] = -np.inf
-        if solution.log_partition is not None:
-            solution.log_partition[late] = np.nan
-    return solution
+        return sums.solution(theta.const, reached)
 
 
 def check_memory(program: Program, ids: I64, k: int) -> None:

@@ -28,7 +28,7 @@ import numpy as np
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import F64
 from ssvm_dsl.plugin_api import TrainProblem
-from ssvm_trainers.dual.junction_kernels import from_conditionals, to_conditionals
+from ssvm_trainers.dual.junction.junction_kernels import from_conditionals, to_conditionals
 from ssvm_trainers.dual.polytope import CliquePolytope, clique_polytope, require_no_constraints
 from ssvm_trainers.dual.saddle_point import LONG, SHORT, SaddleOptions, SaddleRun
 from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, OPEN

@@ -26,19 +26,16 @@ from ssvm_dsl.ir import (
     I64,
     Bools,
     Marginals,
-    ParameterMap,
     Program,
     Theta,
     Topology,
-    add_marginals,
-    consistent,
     labelling_marginals,
     n_marginals,
     owners,
     polytope_equations,
 )
-from ssvm_dsl.plugin_api import TrainProblem
-from ssvm_trainers.dual.junction_trees import JunctionTrees, junction_trees
+from ssvm_dsl.plugin_api import ParameterMap, TrainProblem, add_marginals, consistent
+from ssvm_trainers.dual.junction.junction_trees import JunctionTrees, junction_trees
 from ssvm_trainers.dual.score_matrix import n_entries, score_matrix
 
 if TYPE_CHECKING:
@@ -320,7 +317,7 @@ class CliquePolytope(Polytope):
 
     def rounded(self, x: F64) -> F64:
         """Return the point with the same shares of the cells that have the same row; where none has any, even ones."""
-        from ssvm_trainers.dual.junction_kernels import from_conditionals
+        from ssvm_trainers.dual.junction.junction_kernels import from_conditionals
 
         full, n_rows = np.maximum(self.full(x), 0.0), self.trees.n_rows
         nothing = np.bincount(self.trees.up, full, n_rows)[self.trees.up] <= 0.0

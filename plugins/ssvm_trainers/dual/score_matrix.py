@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from ssvm_dsl.ir import F64, I64, NODE, FeatureMap, ParameterMap, SparseRows, pointers, runs
+from ssvm_dsl.ir import F64, I64, NODE, FeatureMap, SparseRows, pointers, runs
+from ssvm_dsl.plugin_api import ParameterMap
 
 
 def score_matrix(parameters: ParameterMap) -> Any:

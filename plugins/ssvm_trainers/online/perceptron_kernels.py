@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ssvm_dsl.ir import F64, I32, I64, fixed_tables
+from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import borrow, njit, tables_score
-from ssvm_dsl.plugin_api import CompiledOracle, TrainProblem
+from ssvm_dsl.plugin_api import CompiledOracle, TrainProblem, fixed_tables
 from ssvm_trainers.shared.arrays import Fixed, Work
 from ssvm_trainers.shared.certify import count_calls
 from ssvm_trainers.shared.chunks import chunks, visit_cost

@@ -35,9 +35,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.ir import F64, I32, I64, SparseRows, fixed_tables, slices
+from ssvm_dsl.ir import F64, I32, I64, SparseRows, slices
 from ssvm_dsl.kernels import N_CONFIGS, POOL, WIDTH
-from ssvm_dsl.plugin_api import CompiledOracle, Iterate, Planes, StopRule, TrainProblem
+from ssvm_dsl.plugin_api import CompiledOracle, Iterate, Planes, StopRule, TrainProblem, fixed_tables
 from ssvm_trainers.planes.cache import MOST_WEIGHTS, places
 from ssvm_trainers.planes.joint_steps import KERNEL_WORK, JointBudget, KeptRows, climb
 from ssvm_trainers.planes.state import DualState, start_state

@@ -85,12 +85,12 @@ def _request(args: Namespace) -> tuple[SolveRequest, float]:
 
 
 def _need(request: SolveRequest) -> Need:
-    from ssvm_dsl.ir.analysis.properties import table_properties
-    from ssvm_dsl.ir.need import Need
+    from ssvm_dsl.needs.program_needs import program_need
+    from ssvm_dsl.needs.properties import table_properties
 
     problem = request.problem
     known = table_properties(problem.program, problem.theta)
-    return Need.of(problem.program, frozenset({request.task}), properties=known)
+    return program_need(problem.program, frozenset({request.task}), properties=known)
 
 
 def _run_one(args: Namespace, request: SolveRequest, read: float) -> int:

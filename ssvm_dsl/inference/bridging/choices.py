@@ -11,6 +11,7 @@ from ssvm_dsl.inference.planning.candidates import consider_resolved
 from ssvm_dsl.inference.planning.plans import Candidate
 from ssvm_dsl.ir.need import Ability, Need, Task
 from ssvm_dsl.ir.program import Program
+from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.plugin_api.specs import BackendSpec, BridgeSpec
 from ssvm_dsl.registry import Registry
 
@@ -100,6 +101,6 @@ def need_after(chain: BridgeChain, need: Need) -> Need:
     program = chain.program
     added = sum(len(one.tables) for one in chain.lowerings)
     properties = need.properties if not added else frozenset[str]()
-    made = Need.of(program, need.tasks, need.guarantee, need.abilities, properties)
+    made = program_need(program, need.tasks, need.guarantee, need.abilities, properties)
     why = "hard constraints have become tables"
     return replace(made, doubts=tuple((name, why) for name in sorted(need.properties)) if added else need.doubts)

@@ -15,11 +15,12 @@ from ssvm_dsl.errors import SsvmError
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir.need import Guarantee, Limits, Need
+from ssvm_dsl.ir.need import Guarantee, Limits
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Primal
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.needs.program_needs import program_need
 
 #: Programs that are solved at most, and seconds for each.
 MOST_TRIALS, TRIAL_SECONDS = 300, 2.0
@@ -98,7 +99,7 @@ class _Search:
         groups = tuple(group.only(mine) for group, mine in zip(self.alone.constraints, kept, strict=True) if len(mine))
         program = replace(self.alone, constraints=groups)
         try:
-            chosen = plan(Need.of(program, guarantee=Guarantee.EXACT))
+            chosen = plan(program_need(program, guarantee=Guarantee.EXACT))
             question = Question(self.theta, limits=Limits(time=min(TRIAL_SECONDS, self.until.left)))
             solution = open_plan(chosen, program).solve(question)
         except SsvmError:  # why there is no labelling is nice to know, and nothing more

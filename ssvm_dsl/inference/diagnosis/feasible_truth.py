@@ -21,12 +21,13 @@ from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.constraints import ConstraintGroup
-from ssvm_dsl.ir.need import Limits, Need, Task
+from ssvm_dsl.ir.need import Limits, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.ir.solution import Primal, Solution, Stop
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.pausing import pause, time_left
 from ssvm_dsl.plugin_api.kinds.constraints import ExplainingKind
 from ssvm_dsl.registry import Registry, registry
@@ -202,7 +203,7 @@ def closest(
     question = Question(Theta.of(bare, node, tuple(tables.values())), None, task, fixed)
     try:
         pause()
-        session: PlannedSession = open_plan(plan(Need.of(bare, frozenset({task}))), bare)
+        session: PlannedSession = open_plan(plan(program_need(bare, frozenset({task}))), bare)
     except OutOfTime:
         session = StartingSession("auto", bare)
     left = time_left()

@@ -20,9 +20,10 @@ from ssvm_dsl.inference.planning.candidates import consider
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.verification.verify import Verifier
-from ssvm_dsl.ir.need import Ability, Guarantee, Need, Task
+from ssvm_dsl.ir.need import Ability, Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
+from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.example_session import Clock
 from ssvm_dsl.plugin_api.hosting.contained import contained
@@ -147,7 +148,7 @@ def _answered(
     program: Program, spec: BackendSpec, options: Mapping[str, Any]
 ) -> tuple[frozenset[Task], frozenset[Ability]]:
     """Return the tasks that a backend answers for a program with constraints, and the abilities that it has."""
-    need, given = Need.of(program, guarantee=Guarantee.HEURISTIC), dict(options)
+    need, given = program_need(program, guarantee=Guarantee.HEURISTIC), dict(options)
     tasks = frozenset(task for task in spec.caps.tasks if consider(need.asking(task), spec, given)[0].ok)
     able = [
         one

@@ -133,7 +133,7 @@ def kinds_of(whole: ComponentGroup) -> I64:
 
     Components of a single variable go with the largest kind there is: any backend answers them on the way.
     """
-    from ssvm_dsl.ir.analysis.treewidth import eliminations
+    from ssvm_dsl.needs.treewidth import eliminations
 
     program = whole.program
     kind = program.topology.astype(np.int64)

@@ -18,13 +18,13 @@ from ssvm_dsl.inference.layers.base import PlannedSession
 from ssvm_dsl.inference.planning.planner import need_of, plan_program
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir.analysis.properties import doubts
 from ssvm_dsl.ir.loss import LossFactors
 from ssvm_dsl.ir.need import Ability, Guarantee, Need, Task
-from ssvm_dsl.ir.parameters import ParameterMap
+from ssvm_dsl.needs.properties import doubts
 from ssvm_dsl.pausing import pause, time_left
 from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import Registry, registry
+from ssvm_dsl.scores.parameter_map import ParameterMap
 
 #: Bytes of a session for each variable of a factor, and for itself, beside what its backend says.
 SLOT_BYTES, SESSION_BYTES = 16.0, 20_000.0

@@ -15,17 +15,18 @@ from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planning.candidates import consider, consider_resolved
 from ssvm_dsl.inference.planning.components import SEPARABLE, component_groups, one_kind
 from ssvm_dsl.inference.planning.plans import Candidate, Plan, by_cost, joined_plan
-from ssvm_dsl.ir.analysis.properties import METRIC, SEMIMETRIC, SUBMODULAR, doubts
 from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.features import NODE, FeatureMap
 from ssvm_dsl.ir.loss import COUNT, ZERO_ONE, LossFactors
 from ssvm_dsl.ir.need import Ability, Guarantee, Need, Task
-from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import AUXILIARY, Program
 from ssvm_dsl.memory import SMALL
+from ssvm_dsl.needs.program_needs import program_need
+from ssvm_dsl.needs.properties import METRIC, SEMIMETRIC, SUBMODULAR, doubts
 from ssvm_dsl.pausing import time_left, within
 from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import Registry, registry
+from ssvm_dsl.scores.parameter_map import ParameterMap
 from ssvm_dsl.units import seconds_text
 
 AUTO = "auto"
@@ -121,7 +122,7 @@ def need_of(
     """
     unsure = doubts(parameters, first, priced)
     known = frozenset({SUBMODULAR, METRIC, SEMIMETRIC} - set(unsure))
-    need = Need.of(parameters.program, tasks, guarantee, abilities, known)
+    need = program_need(parameters.program, tasks, guarantee, abilities, known)
     role = parameters.program.role
     if tasks & _OF_OUTPUTS_ALONE and role is not None and (role == AUXILIARY).any():
         names = [m.block.name for m in parameters.maps if m.group != NODE and _joins_auxiliary(m, role)]
@@ -151,7 +152,7 @@ def plan_program(
     ----------
     program : Program
     need : Need
-        What is asked of it: ``Need.of(program, ...)``.
+        What is asked of it: ``program_need(program, ...)``.
     backend, options, plugins
         As for :func:`plan`.
 
@@ -168,7 +169,7 @@ def plan_program(
     if one_kind(program):
         return plan(need, plugins=plugins)
     parts = component_groups(program)
-    needs = [Need.of(part.program, need.tasks, need.guarantee, properties=need.properties) for part in parts]
+    needs = [program_need(part.program, need.tasks, need.guarantee, properties=need.properties) for part in parts]
     plans = [plan(one, plugins=plugins) for one in needs]
     if len({one.backend for one in plans}) == 1:
         return plan(need, plugins=plugins)

@@ -28,8 +28,8 @@ from ssvm_dsl.ir.constraints import broken_constraints
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members, owners, positions, reduced
-from ssvm_dsl.ir.solution import score_labels
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.scores.labellings import score_labels
 
 #: Seconds after which repairs end with what they have, for all examples of a call; and for integer programs.
 REPAIR_SECONDS, SEARCH_SECONDS = 0.5, 0.1

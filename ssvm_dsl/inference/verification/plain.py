@@ -14,7 +14,8 @@ from ssvm_dsl.ir.need import Caps, Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import positions
-from ssvm_dsl.ir.solution import Solution, score_packed
+from ssvm_dsl.ir.solution import Solution
+from ssvm_dsl.scores.labellings import score_packed
 
 #: Tasks that one labelling answers.
 ONE_LABELLING = (Task.MAP, Task.MAP_CLAMPED)

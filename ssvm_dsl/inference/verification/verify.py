@@ -25,7 +25,9 @@ from ssvm_dsl.ir.need import Caps, Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import positions
-from ssvm_dsl.ir.solution import NO_STATE, Primal, Solution, Stop, score_labels, score_marginals
+from ssvm_dsl.ir.solution import NO_STATE, Primal, Solution, Stop
+from ssvm_dsl.scores.labellings import score_labels
+from ssvm_dsl.scores.marginals import score_marginals
 
 #: Says of numbers which differences from them may be rounding.
 Slack = Callable[[F64, F64], NDArray[np.bool_]]

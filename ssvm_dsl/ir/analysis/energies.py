@@ -25,7 +25,7 @@ from __future__ import annotations
 import numpy as np
 
 from ssvm_dsl.array_types import F64
-from ssvm_dsl.ir.analysis.properties import ROUNDING
+from ssvm_dsl.ir.analysis.tolerance import ROUNDING
 from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import owners, positions, reduced

@@ -6,10 +6,8 @@ factor f are in the joint state c.  The local polytope relaxes them to ``mu >= 0
     sum_s mu_v(s) = 1                              for every variable v              (one row)
     sum_{c: c_k = s} mu_f(c) - mu_v(s) = 0         for every factor f, its k-th variable v, every state s
 
-(Wainwright and Jordan 2008, section 4.1).  Here are its rows, as entries of a sparse matrix, and the way back to it
-for numbers that are off by a little: a factor's table whose margins are m_k becomes one with the margins mu_k of its
-variables by scaling down what is too much, along one variable after the other, and adding the product of what is then
-missing (Altschuler, Weed and Rigollet 2017, algorithm 2, for tables of any order).
+(Wainwright and Jordan 2008, section 4.1).  Here are its rows, as entries of a sparse matrix; the way back to it, for
+numbers that are off by a little, is :func:`ssvm_dsl.scores.marginals.consistent`.
 """
 
 from __future__ import annotations
@@ -21,8 +19,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.ir.program import Program
-from ssvm_dsl.ir.ragged import members, pointers
-from ssvm_dsl.ir.solution import Marginals
+from ssvm_dsl.ir.ragged import pointers
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,70 +113,3 @@ def labelling_marginals(program: Program, labels: I32) -> F64:
             mu[first + np.arange(len(configs)) * group.n_configs + configs] = 1.0
             first += len(configs) * group.n_configs
     return mu
-
-
-def consistent(program: Program, marginals: Marginals, ids: I64) -> Marginals:
-    """Return the marginals rounded to the local polytope; those of examples without any (zeros) stay as they are.
-
-    Marginals that keep the equations exactly, as labellings and half-integral points do, are returned as given.
-    """
-    if agree(program, marginals, ids):
-        return marginals
-    variables = members(program.var_ptr, ids)
-    ptr = pointers(program.card[variables].astype(np.int64))
-    node = np.maximum(marginals.node, 0.0)
-    total = np.add.reduceat(node, ptr[:-1]) if len(variables) else np.zeros(0)
-    node = node / np.repeat(np.where(total > 0.0, total, 1.0), np.diff(ptr))
-    place = np.zeros(program.n_variables, dtype=np.int64)
-    place[variables] = ptr[:-1]
-    tables = []
-    for group, given in zip(program.groups, marginals.tables, strict=True):
-        starts = place[group.shapes.variables(ids)]
-        wanted = [node[starts[:, k, None] + np.arange(card)] for k, card in enumerate(group.cards)]
-        tables.append(with_margins(given.reshape(len(given), *group.cards), wanted).reshape(given.shape))
-    return Marginals(node, tuple(tables))
-
-
-def agree(program: Program, marginals: Marginals, ids: I64) -> bool:
-    """Whether marginals keep the equations to the last bit and none is negative (examples without any may be zero)."""
-    from ssvm_dsl.kernels.marginals import margins_agree, states_agree
-
-    var_ptr, state_ptr = program.var_ptr, program.state_ptr
-    if not states_agree(var_ptr, state_ptr, ids, marginals.node):
-        return False
-    return all(
-        margins_agree(group.flat, var_ptr, state_ptr, ids, marginals.node, given)
-        for group, given in zip(program.groups, marginals.tables, strict=True)
-    )
-
-
-def with_margins(tables: F64, wanted: list[F64]) -> F64:
-    """Return tables with the margins wanted, close to those given.
-
-    Parameters
-    ----------
-    tables : ndarray of float64, shape (n, *cards)
-    wanted : list of ndarray, shape (n, card)
-        For each variable; each sums to one.
-    """
-    axes = range(1, tables.ndim)
-    out = np.maximum(tables, 0.0)
-    if all(np.array_equal(out.sum(axis=_others(axes, k)), wanted[k - 1]) for k in axes):
-        return out
-    for k in axes:
-        margin = out.sum(axis=_others(axes, k))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            shrink = np.where(margin > wanted[k - 1], wanted[k - 1] / margin, 1.0)
-        out = out * np.expand_dims(shrink, _others(axes, k))
-    missing = [wanted[k - 1] - out.sum(axis=_others(axes, k)) for k in axes]
-    mass = np.maximum(missing[0].sum(axis=1), 0.0)
-    product = np.ones_like(out)
-    for k in axes:
-        share = np.maximum(missing[k - 1], 0.0) / np.where(mass > 0.0, mass, 1.0)[:, None]
-        product = product * np.expand_dims(share, _others(axes, k))
-    rounded: F64 = out + product * mass.reshape(-1, *(1 for _ in axes))
-    return rounded
-
-
-def _others(axes: range, k: int) -> tuple[int, ...]:
-    return tuple(axis for axis in axes if axis != k)

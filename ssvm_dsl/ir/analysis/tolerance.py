@@ -42,6 +42,9 @@ RELATIVE = 1e-9
 #: Rounding of one operation in double precision, relative to its result.
 UNIT = 2.0**-53
 
+#: Violations of an inequality up to this share of the entries they come from are rounding, where these are no integers.
+ROUNDING = 2.0**-46
+
 #: Integers below this are exact in double precision.
 EXACT_BELOW = 2.0**53
 

@@ -1,4 +1,4 @@
-"""Compiled greedy elimination of large sparse graphs, for :mod:`ssvm_dsl.ir.analysis.treewidth`.
+"""Compiled greedy elimination of large sparse graphs, for :mod:`ssvm_dsl.needs.treewidth`.
 
 The rule is *min-weight*: the variable of the smallest table goes next (Koller and Friedman 2009, section 9.4.3).  A
 heap holds all variables and their places in it, so that a variable whose table changes moves.  Measured on a grid of

@@ -37,7 +37,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.learning.counting.kernels import Gram
-from ssvm_dsl.learning.counting.output_spaces import OutputSpace
+from ssvm_dsl.learning.counting.outputs.output_spaces import OutputSpace
 from ssvm_dsl.values import Value
 
 

@@ -15,15 +15,15 @@ from ssvm_dsl.errors import DataError, OptionError, TrainingError
 from ssvm_dsl.inference.blas_threads import one_blas_thread
 from ssvm_dsl.io.regular_file import as_path
 from ssvm_dsl.learning.counting.checks import check_predictor, inputs_of
-from ssvm_dsl.learning.counting.closed_form import closed_form
-from ssvm_dsl.learning.counting.conjugate_gradient import Trained, conjugate_gradient
 from ssvm_dsl.learning.counting.kernels import Gram, InputKernel, KernelFunction, expansion
-from ssvm_dsl.learning.counting.meta_descent import MetaWindow, meta_descent
+from ssvm_dsl.learning.counting.methods.closed_form import closed_form
+from ssvm_dsl.learning.counting.methods.conjugate_gradient import Trained, conjugate_gradient
+from ssvm_dsl.learning.counting.methods.meta_descent import MetaWindow, meta_descent
+from ssvm_dsl.learning.counting.methods.stochastic import Window, automatic_delay, largest_curvature, stochastic
+from ssvm_dsl.learning.counting.methods.streams import check_stream, longer_stream, stream_report
 from ssvm_dsl.learning.counting.objective import CountingObjective, CountingRisk
-from ssvm_dsl.learning.counting.output_spaces import OutputSpace, chosen_decoder
+from ssvm_dsl.learning.counting.outputs.output_spaces import OutputSpace, chosen_decoder
 from ssvm_dsl.learning.counting.report import CountingReport
-from ssvm_dsl.learning.counting.stochastic import Window, automatic_delay, largest_curvature, stochastic
-from ssvm_dsl.learning.counting.streams import check_stream, longer_stream, stream_report
 from ssvm_dsl.learning.estimator import Estimator
 from ssvm_dsl.learning.estimators.check_parameters import check_path
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import warn_of

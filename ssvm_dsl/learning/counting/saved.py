@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from ssvm_dsl.errors import FileFormatError, OptionError, SsvmError
 from ssvm_dsl.io.arrays_file import read_arrays, write_arrays
 from ssvm_dsl.learning.counting.checks import check_predictor
-from ssvm_dsl.learning.counting.dicycles import Dicycles
 from ssvm_dsl.learning.counting.kernels import NAMES, InputKernel
-from ssvm_dsl.learning.counting.output_spaces import OutputSpace
+from ssvm_dsl.learning.counting.methods.streams import settings
+from ssvm_dsl.learning.counting.outputs.dicycles import Dicycles
+from ssvm_dsl.learning.counting.outputs.output_spaces import OutputSpace
+from ssvm_dsl.learning.counting.outputs.subsets import Subsets
 from ssvm_dsl.learning.counting.report import CountingReport
-from ssvm_dsl.learning.counting.streams import settings
-from ssvm_dsl.learning.counting.subsets import Subsets
 from ssvm_dsl.learning.estimator import Estimator
 from ssvm_dsl.learning.estimators.check_parameters import is_number
 from ssvm_dsl.learning.estimators.fitting.stream import Stream

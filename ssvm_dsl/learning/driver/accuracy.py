@@ -28,9 +28,9 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.ir.features import FeatureMap, ObservedPairs, SparseRows
-from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.ragged import STRETCH, owners
 from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.scores.parameter_map import ParameterMap
 
 #: Rounding of one operation.
 EPS = float(np.finfo(np.float64).eps)

@@ -17,11 +17,11 @@ from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Guarantee, Need
-from ssvm_dsl.ir.parameters import ParameterMap
+from ssvm_dsl.learning.risks.hinges.relaxed import CHUNK
 from ssvm_dsl.learning.risks.kinds import Risk, risks, weakest_oracle
-from ssvm_dsl.learning.risks.relaxed import CHUNK
 from ssvm_dsl.memory import fitting_share, require_memory
 from ssvm_dsl.plugin_api.specs import TrainerSpec
+from ssvm_dsl.scores.parameter_map import ParameterMap
 from ssvm_dsl.units import seconds_text
 from ssvm_dsl.values import Value
 

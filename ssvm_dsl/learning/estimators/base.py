@@ -22,7 +22,6 @@ from ssvm_dsl.inference.planning.kept_plans import OpenedPlan
 from ssvm_dsl.inference.planning.planner import accepted_guarantee
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.ir.need import Guarantee, Need, Task
-from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.certificate import Certificate
 from ssvm_dsl.learning.driver.checkpoint import Checkpoint, fingerprint
@@ -60,10 +59,10 @@ from ssvm_dsl.learning.estimators.linked_report import LinkedReport
 from ssvm_dsl.learning.estimators.predictor import Predictor
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.objective import check_sample_weight, convention, l1_of, lam_of, regularized_risk
-from ssvm_dsl.learning.risks.completing import CompletingProblem
 from ssvm_dsl.learning.risks.factored import check_factored
+from ssvm_dsl.learning.risks.hinges.completing import CompletingProblem
+from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 from ssvm_dsl.learning.risks.kinds import Problem, check_convex, check_pairing, weakest_oracle
-from ssvm_dsl.learning.risks.margin import MarginProblem
 from ssvm_dsl.learning.seeds import Seed, seed_of
 from ssvm_dsl.learning.shards.fit import ShardedData
 from ssvm_dsl.learning.shards.problem import ShardedProblem
@@ -75,6 +74,7 @@ from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.plugin_api.training import StopRule
 from ssvm_dsl.registry import registry
 from ssvm_dsl.report.compiling import announce_compiling
+from ssvm_dsl.scores.parameter_map import ParameterMap
 
 
 class Learner(Predictor):

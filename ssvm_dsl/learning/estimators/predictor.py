@@ -29,11 +29,7 @@ from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.lang.inputs import Attributes
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.learning.estimator import Estimator, not_fitted
-from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_path, check_time_limit
-from ssvm_dsl.learning.estimators.distinct import distinct_labellings, distinct_ranked, outputs_ranked
-from ssvm_dsl.learning.estimators.weights import Weights
-from ssvm_dsl.learning.risks.answers import (
+from ssvm_dsl.learning.answers import (
     BoundSummary,
     PredictionRequest,
     labellings,
@@ -41,6 +37,10 @@ from ssvm_dsl.learning.risks.answers import (
     probabilities,
     ranked_labellings,
 )
+from ssvm_dsl.learning.estimator import Estimator, not_fitted
+from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_path, check_time_limit
+from ssvm_dsl.learning.estimators.distinct import distinct_labellings, distinct_ranked, outputs_ranked
+from ssvm_dsl.learning.estimators.weights import Weights
 from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.hosting.loading import loading

@@ -13,6 +13,7 @@ from ssvm_dsl.errors import DataError, KeywordError, OptionError
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planning.planner import AUTO
 from ssvm_dsl.lang.model import Model
+from ssvm_dsl.learning.answers import losses
 from ssvm_dsl.learning.driver.fit import Callback
 from ssvm_dsl.learning.estimators.check_parameters import check_labels, check_loss
 from ssvm_dsl.learning.estimators.class_scores import ClassScores
@@ -23,7 +24,6 @@ from ssvm_dsl.learning.estimators.fitting.over_shards import ShardedFit
 from ssvm_dsl.learning.estimators.fitting.training_target import TrainingTarget
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight
-from ssvm_dsl.learning.risks.answers import losses
 from ssvm_dsl.learning.risks.kinds import find_risk
 from ssvm_dsl.learning.seeds import Seed
 from ssvm_dsl.learning.shards.fit import THREADS

@@ -23,7 +23,6 @@ from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
 from ssvm_dsl.ir.need import Guarantee, Task
-from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Solution, Stop, join_solutions
 from ssvm_dsl.ir.theta import Theta
@@ -31,9 +30,10 @@ from ssvm_dsl.learning.driver.accuracy import Accuracy
 from ssvm_dsl.learning.driver.evaluations import Evaluation, Evaluations, proved
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.risks.ceilings import objective_at_most
-from ssvm_dsl.learning.risks.curvature import curvature_of
+from ssvm_dsl.learning.risks.gradients.curvature import curvature_of
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.training import ShardSteps
+from ssvm_dsl.scores.parameter_map import ParameterMap
 
 #: Scores (of states and joint states) between two looks at the clock, for calls that have no limit of their own.
 PIECE_SCORES = 1 << 23

@@ -22,10 +22,10 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, Bools
 from ssvm_dsl.ir.loss import LossTerm
-from ssvm_dsl.ir.parameters.constants import Constants
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import owners
 from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.scores.constants import Constants
 
 #: What rounding may add to the masses and to sums with them, relatively; they are sums of positive numbers.
 ROUNDING = 1e-9

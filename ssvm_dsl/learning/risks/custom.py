@@ -15,17 +15,18 @@ from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import PluginError
 from ssvm_dsl.inference.layers.base import PlannedSession
 from ssvm_dsl.ir.loss import LossTerm
-from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.ragged import members
-from ssvm_dsl.ir.solution import label_ptr, score_labels, select
+from ssvm_dsl.ir.solution import label_ptr, select
 from ssvm_dsl.learning.objective import RegularizedRisk
-from ssvm_dsl.learning.risks.gradient import GradientProblem
-from ssvm_dsl.learning.risks.margin import MarginProblem
+from ssvm_dsl.learning.risks.gradients.gradient import GradientProblem
+from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.kinds.compiled import CompiledOracle
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import RiskForm, RiskSpec
 from ssvm_dsl.plugin_api.training import Planes, RiskGradient
+from ssvm_dsl.scores.labellings import score_labels
+from ssvm_dsl.scores.parameter_map import ParameterMap
 
 #: How far numbers of a risk may be off, relative to the largest of them and 1.
 CLOSE = 1e-6

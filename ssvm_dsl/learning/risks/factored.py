@@ -13,14 +13,14 @@ from functools import cached_property
 import numpy as np
 
 from ssvm_dsl.errors import TrainingError
-from ssvm_dsl.ir.analysis.orders import Elimination
 from ssvm_dsl.ir.analysis.topology import Topology
-from ssvm_dsl.ir.analysis.treewidth import eliminations
 from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
-from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.learning.risks.kinds import Risk, minimised, minimisers
+from ssvm_dsl.needs.orders import Elimination
+from ssvm_dsl.needs.treewidth import eliminations
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.registry import registry
+from ssvm_dsl.scores.parameter_map import ParameterMap
 
 #: Base-2 logarithm of the joint states of the cliques of all examples at most; trainers keep some 100 bytes for each.
 MOST_STATES = 23.0

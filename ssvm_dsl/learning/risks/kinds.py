@@ -18,16 +18,16 @@ from ssvm_dsl.inference.layers.base import PlannedSession
 from ssvm_dsl.inference.planning.planner import tasks_for_training
 from ssvm_dsl.ir.loss import ADDITIVE, JOINT, ZERO_ONE, LossTerm
 from ssvm_dsl.ir.need import Ability, Guarantee, Task
-from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.risks.base import BaseProblem
 from ssvm_dsl.learning.risks.custom import custom_risk
-from ssvm_dsl.learning.risks.gradient import GradientProblem
-from ssvm_dsl.learning.risks.margin import MarginProblem
-from ssvm_dsl.learning.risks.single_label import is_one_label
+from ssvm_dsl.learning.risks.gradients.gradient import GradientProblem
+from ssvm_dsl.learning.risks.gradients.single_label import is_one_label
+from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import AddedLoss, RiskForm, RiskSpec, TrainerNeeds, TrainerSpec
 from ssvm_dsl.registry import Registry, registry
+from ssvm_dsl.scores.parameter_map import ParameterMap
 
 Problem = MarginProblem | GradientProblem
 

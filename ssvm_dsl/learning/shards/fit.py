@@ -11,7 +11,6 @@ import numpy as np
 
 from ssvm_dsl.errors import DataError, OptionError, OutOfTime, TrainingError
 from ssvm_dsl.inference.deadline import Deadline
-from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.learning.objective import l1_of, lam_of, regularized_risk
 from ssvm_dsl.learning.shards.learnt import join_learnt, learns
@@ -32,6 +31,7 @@ from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.kinds.executors import ShardExecutor, ShardFunction
 from ssvm_dsl.plugin_api.specs import ExecutorSpec, TrainerSpec
 from ssvm_dsl.registry import registry
+from ssvm_dsl.scores.parameter_map import ParameterMap
 
 #: Trains in this process: examples are not cut into shards.
 THREADS = "threads"

@@ -23,14 +23,13 @@ from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Guarantee
-from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.learning.driver.accuracy import Accuracy, SummedAccuracy
 from ssvm_dsl.learning.driver.evaluations import Evaluation
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.risks.ceilings import risen_sum
-from ssvm_dsl.learning.risks.gradient import GradientProblem
+from ssvm_dsl.learning.risks.gradients.gradient import GradientProblem
 from ssvm_dsl.learning.shards.messages import ShardMessages
 from ssvm_dsl.learning.shards.recipe import (
     ShardFacts,
@@ -43,6 +42,7 @@ from ssvm_dsl.learning.shards.recipe import (
 )
 from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.training import RiskGradient, ShardStep
+from ssvm_dsl.scores.parameter_map import ParameterMap
 
 
 def no_examples(blocks: tuple[Block, ...]) -> ParameterMap:

@@ -6,11 +6,11 @@ from typing import Protocol
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.ir.loss import LossTerm
-from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.training import Objective, Planes, RiskGradient
+from ssvm_dsl.scores.parameter_map import ParameterMap
 
 
 class RiskContext(Protocol):

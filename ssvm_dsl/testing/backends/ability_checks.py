@@ -11,10 +11,12 @@ from ssvm_dsl.array_types import I64
 from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.inference.verification.spot_checks import answer_of_oracle
 from ssvm_dsl.inference.verification.verify import Verifier
-from ssvm_dsl.ir import Ability, CountTables, Guarantee, Limits, Marginals, Messages, Need, Program, Question, Task
+from ssvm_dsl.ir import Ability, CountTables, Guarantee, Limits, Marginals, Messages, Program, Question, Task
 from ssvm_dsl.ir.ragged import members
-from ssvm_dsl.ir.solution import add_marginals, score_marginals, select
+from ssvm_dsl.ir.solution import select
+from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.plugin_api import CompiledSession, CountingSession, MessageSession, SumSession, missing_methods
+from ssvm_dsl.scores.marginals import add_marginals, score_marginals
 from ssvm_dsl.testing.backends.checks import BackendTrial, hide_others
 from ssvm_dsl.testing.backends.judge import MARGINAL_ATOL
 from ssvm_dsl.testing.brute_force import BruteForceSession
@@ -74,7 +76,7 @@ def compiled(trial: BackendTrial) -> None:
 def counted(trial: BackendTrial) -> None:
     """Ask for the labellings that are worth most by random tables of counts, and compare with all labellings."""
     program, judge = trial.problem.program, trial.judge
-    need = Need.of(program, frozenset({Task.MAP}), Guarantee.HEURISTIC, frozenset({Ability.COUNTS}))
+    need = program_need(program, frozenset({Task.MAP}), Guarantee.HEURISTIC, frozenset({Ability.COUNTS}))
     need = replace(need, options=dict(trial.options))
     if trial.spec.caps.refusals(need) or not trial.backend.check(need).ok:
         raise NotForThisCase

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.ir import Caps, Guarantee, Need, Task, Theta
-from ssvm_dsl.ir.analysis.properties import table_properties
+from ssvm_dsl.ir import Caps, Guarantee, Task, Theta
 from ssvm_dsl.lang.constraints.custom import CUSTOM, CUSTOM_EXACT
+from ssvm_dsl.needs.program_needs import program_need
+from ssvm_dsl.needs.properties import table_properties
 from ssvm_dsl.plugin_api import BackendSpec, ConstraintSpec, Verdict
 from ssvm_dsl.registry import Registry
 from ssvm_dsl.registry import registry as installed
@@ -125,7 +126,7 @@ class BackendKit(Kit[BackendSpec, BackendRule, BackendTrial]):
     def _takes(self, problem: Problem, task: Task, check: Check, refusals: Counter[str]) -> bool:
         """Whether the backend takes a problem for a task; what is wrong with the verdict goes to the check."""
         known = table_properties(problem.program, problem.theta)
-        need = Need.of(problem.program, frozenset({task}), Guarantee.HEURISTIC, properties=known)
+        need = program_need(problem.program, frozenset({task}), Guarantee.HEURISTIC, properties=known)
         if self.spec.caps.refusals(need) or full(check):
             return False
         verdict = None

@@ -17,8 +17,9 @@ import numpy as np
 
 from ssvm_dsl.array_types import I32
 from ssvm_dsl.errors import OutOfTime, TooLargeError
-from ssvm_dsl.ir import Caps, Group, Guarantee, Limits, Need, Program, Question, Task, Theta, Topology
-from ssvm_dsl.ir.analysis.properties import table_properties
+from ssvm_dsl.ir import Caps, Group, Guarantee, Limits, Program, Question, Task, Theta, Topology
+from ssvm_dsl.needs.program_needs import program_need
+from ssvm_dsl.needs.properties import table_properties
 from ssvm_dsl.plugin_api import Backend
 from ssvm_dsl.testing.contract import opened
 from ssvm_dsl.testing.report import Complaint
@@ -110,7 +111,7 @@ def _accepted(backend: Backend, caps: Caps) -> Iterator[Large]:
     for n in SIZES:
         large = Large.of(caps, n)
         known = table_properties(large.program, large.theta)
-        need = Need.of(large.program, frozenset({Task.MAP}), Guarantee.HEURISTIC, properties=known)
+        need = program_need(large.program, frozenset({Task.MAP}), Guarantee.HEURISTIC, properties=known)
         if caps.refusals(need) or not backend.check(need).ok:
             return
         yield large

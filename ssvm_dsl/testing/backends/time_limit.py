@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.ir import Caps, Guarantee, Limits, Need, Question, Solution, Stop, Task, Theta
-from ssvm_dsl.ir.analysis.properties import table_properties
+from ssvm_dsl.ir import Caps, Guarantee, Limits, Question, Solution, Stop, Task, Theta
+from ssvm_dsl.needs.program_needs import program_need
+from ssvm_dsl.needs.properties import table_properties
 from ssvm_dsl.plugin_api import Backend
 from ssvm_dsl.testing.contract import opened
 from ssvm_dsl.testing.problems import Problem, Recipe, random_problem
@@ -89,7 +90,7 @@ class _Batch:
         """Return a batch that the capabilities cover, or ``None`` if the backend refuses it."""
         problem = _repeated(_examples(caps), copies)
         known = table_properties(problem.program, problem.theta)
-        need = Need.of(problem.program, frozenset({task}), Guarantee.HEURISTIC, properties=known)
+        need = program_need(problem.program, frozenset({task}), Guarantee.HEURISTIC, properties=known)
         if caps.refusals(need) or not backend.check(need).ok:
             return None
         return cls(backend, problem, options, task)

@@ -16,7 +16,8 @@ from ssvm_dsl.inference.rules.constraint_rules import ContainedRules, row_mistak
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.starting.labelling import starting_labelling
 from ssvm_dsl.inference.starting.repair import scores_of
-from ssvm_dsl.ir import ConstraintGroup, LinearRows, Need, Program, Question
+from ssvm_dsl.ir import ConstraintGroup, LinearRows, Program, Question
+from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.plugin_api import ExplainingKind, StartingKind
 from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.problems import Problem
@@ -137,7 +138,7 @@ def answers(problem: Problem) -> None:
     """Compare the answers of integer programming, which goes by the rows, with the best of all labellings."""
     program, question = problem.program, Question(problem.theta)
     best = BruteForceSession(program).solve(question)
-    found = open_plan(plan(Need.of(program), BY_ROWS), program).solve(question)
+    found = open_plan(plan(program_need(program), BY_ROWS), program).solve(question)
     if not problem.agree(found.score, best.score):
         text = f"backend '{BY_ROWS}' finds scores {found.score.tolist()} by rows"
         raise Complaint(f"{text}, the best labellings have {best.score.tolist()}")

@@ -16,7 +16,6 @@ from ssvm_dsl.array_types import F64
 from ssvm_dsl.compiler import ground
 from ssvm_dsl.errors import NoBackendError, SsvmError
 from ssvm_dsl.inference.planning.planner import AUTO
-from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.inputs import Input
@@ -29,6 +28,7 @@ from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.risks.kinds import Problem, Risk, risks
 from ssvm_dsl.plugin_api import StopRule, TrainerNeeds, TrainerSpec
 from ssvm_dsl.registry import registry
+from ssvm_dsl.scores.parameter_map import ParameterMap
 from ssvm_dsl.testing.training import problem_of
 
 #: Whose answers are taken for right.

@@ -22,7 +22,7 @@ from ssvm_dsl import Cost, Dim, Factor, Hamming, Input, Label, Model, Structured
 from ssvm_dsl.datasets import make_chains
 from ssvm_dsl.errors import DataError, OptionError, PluginError, TrainingError
 from ssvm_dsl.inference import batch
-from ssvm_dsl.learning.risks import answers
+from ssvm_dsl.learning import answers
 
 
 class Sequence(Model):

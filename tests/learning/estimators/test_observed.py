@@ -32,8 +32,8 @@ from ssvm_dsl.cli.main import main
 from ssvm_dsl.errors import DataError, FileFormatError, OptionError, TrainingError
 from ssvm_dsl.io.arrays_file import read_arrays, write_arrays
 from ssvm_dsl.ir.features import ObservedPairs
-from ssvm_dsl.ir.parameters.flatten import pair_bits
-from ssvm_dsl.learning.risks.margin import MarginProblem
+from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
+from ssvm_dsl.scores.flatten import pair_bits
 
 SEEN = Case(small.Seen, n=7, C=2.0).make(3)
 STEPS = Case(small.SeenSteps, n=7, ignore=9).make(1)

@@ -19,11 +19,10 @@ from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.ir import Question, Task
-from ssvm_dsl.ir.need import Need
 from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.learning.risks.gradients.smooth import SmoothProblem
 from ssvm_dsl.learning.risks.kinds import find_risk
-from ssvm_dsl.learning.risks.smooth import SmoothProblem
-from ssvm_dsl.plugin_api import StopRule
+from ssvm_dsl.plugin_api import StopRule, program_need
 from ssvm_trainers.gradient.lbfgs import LBFGS
 
 RISKS = ("log", "softmax-margin")
@@ -42,7 +41,7 @@ def problem_of(data: Data, risk: str, power: float = 1.0, executor=None, backend
     lower = grounded.parameters.lower_bound
     objective = RegularizedRisk(1.0 / (case.C * n), n, weight, scale, lower, power)
     tasks, abilities = find_risk(risk).asks(grounded.loss)
-    need = Need.of(grounded.program, tasks=tasks, abilities=abilities)
+    need = program_need(grounded.program, tasks=tasks, abilities=abilities)
     session = open_plan(plan(need, backend), grounded.program)
     made = find_risk(risk).problem(grounded.parameters, grounded.loss, objective, session, executor or OneThread())
     assert isinstance(made, SmoothProblem)

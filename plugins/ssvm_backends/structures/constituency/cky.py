@@ -10,24 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_backends.graphs.deadline import chunks_until
+from ssvm_backends.graphs.batch_session import BatchCall, BatchSession, SummedAnswers
 from ssvm_backends.structures.constituency.parsed_program import ParsedProgram
 from ssvm_backends.structures.ranking import k_best
 from ssvm_backends.structures.session import places_of
-from ssvm_dsl.ir import (
-    F64,
-    I32,
-    Marginals,
-    Need,
-    Primal,
-    Program,
-    Question,
-    Solution,
-    Stop,
-    Task,
-    pointers,
-    score_labels,
-)  # fmt: skip
+from ssvm_dsl.ir import F64, I32, I64, Need, Program, Question, Solution, Task
 from ssvm_dsl.plugin_api import Verdict, pause
 
 #: Operations for each rule and division of a span; operations of a call besides.
@@ -61,7 +48,7 @@ class Cky:
         return CkySession(program)
 
 
-class CkySession:
+class CkySession(BatchSession):
     """Parse trees of one program.
 
     Parameters
@@ -75,26 +62,24 @@ class CkySession:
     """
 
     def __init__(self, program: Program) -> None:
-        self.program, self.parsed, self.places = program, ParsedProgram.of(program), places_of(program)
-        self.seconds = SECONDS * self.parsed.work + DIVISION * self.parsed.divisions
+        super().__init__(program)
+        self.parsed, self.places = ParsedProgram.of(program), places_of(program)
+        self._seconds = SECONDS * self.parsed.work + DIVISION * self.parsed.divisions
 
-    def solve(self, question: Question) -> Solution:
-        """Answer ``map``, ``map_clamped``, ``kbest`` or ``marginals``; see :class:`~ssvm_dsl.plugin_api.Session`."""
-        if question.task is Task.MARGINALS:
-            return self._marginals(question)
-        return k_best(_Ranking(self, question), question) if question.task is Task.KBEST else self._best(question)
+    def seconds(self, ids: I64, task: Task) -> F64:
+        """Return what each example is expected to take."""
+        return (4.0 if task is Task.MARGINALS else 1.0) * self._seconds[ids]
 
-    def _best(self, question: Question) -> Solution:
-        program, theta = self.program, question.theta
-        ids, node, ptr = question.ids(program), question.masked_node(program), question.label_ptr(program)
-        labels, feasible, reached = np.zeros(int(ptr[-1]), dtype=np.int32), np.zeros(len(ids), dtype=bool), 0
-        for lo, hi in chunks_until(len(ids), question.limits, self.seconds[ids]):
-            for k in range(lo, hi):
-                feasible[k] = self.best_labels(int(ids[k]), node, theta.pool, labels[ptr[k] : ptr[k + 1]])
-            reached = hi
-        score = np.where(feasible, score_labels(program, theta, labels, ids), -np.inf)
-        score[reached:] = np.nan  # not reached in time
-        return Solution.exact(labels, score)
+    def ranked(self, question: Question) -> Solution:
+        """Answer the task ``kbest``."""
+        return k_best(_Ranking(self, question), question)
+
+    def best(self, call: BatchCall, lo: int, hi: int) -> int:
+        """Write the best trees; see :class:`~ssvm_backends.graphs.batch_session.BatchSession`."""
+        ids, ptr, pool = call.ids, call.ptr, call.question.theta.pool
+        for k in range(lo, hi):
+            call.feasible[k] = self.best_labels(int(ids[k]), call.node, pool, call.labels[ptr[k] : ptr[k + 1]])
+        return hi
 
     def best_labels(self, example: int, node: F64, pool: F64, labels: I32) -> bool:
         """Write the best labels of an example; return whether there are any."""
@@ -113,28 +98,14 @@ class CkySession:
         labels[variables] = mine
         return bool(found)
 
-    def _marginals(self, question: Question) -> Solution:
-        program, ids = self.program, question.ids(self.program)
-        starts, n, reached = program.state_ptr[program.var_ptr], len(ids), 0
-        start = pointers(starts[ids + 1] - starts[ids])
-        out, log_z = np.zeros(int(start[-1])), np.full(n, np.nan)
-        rows = [pointers(group.shapes.counts[ids]) for group in program.groups]
-        tables = [np.zeros((int(ptr[-1]), g.n_configs)) for ptr, g in zip(rows, program.groups, strict=True)]
-        node = question.masked_node(program)
-        for lo, hi in chunks_until(n, question.limits, 4 * self.seconds[ids]):
-            for k in range(lo, hi):
-                mine = [table[ptr[k] : ptr[k + 1]] for table, ptr in zip(tables, rows, strict=True)]
-                log_z[k] = self._shares(int(ids[k]), node, question.theta.pool, out[start[k] : start[k + 1]], mine)
-            reached = hi
-        primal = np.where(log_z == -np.inf, Primal.INFEASIBLE, Primal.NONE).astype(np.int8)
-        stop = np.full(n, Stop.FINISHED, dtype=np.int8)
-        log_z += np.where(log_z > -np.inf, question.theta.const[ids], 0.0)
-        stop[reached:] = Stop.TIME
-        unknown = np.full(n, np.nan)
-        return Solution(
-            np.zeros(0, np.int32), unknown, unknown.copy(), stop, primal,
-            marginals=Marginals(out, tuple(tables)), log_partition=log_z,
-        )  # fmt: skip
+    def total(self, call: BatchCall, sums: SummedAnswers, lo: int, hi: int) -> int:
+        """Sum over trees; see :class:`~ssvm_backends.graphs.batch_session.BatchSession`."""
+        start, pool = sums.start, call.question.theta.pool
+        for k in range(lo, hi):
+            mine = [table[ptr[k] : ptr[k + 1]] for table, ptr in zip(sums.tables, sums.rows, strict=True)]
+            out = sums.node[start[k] : start[k + 1]]
+            sums.log_z[k] = self._shares(int(call.ids[k]), call.node, pool, out, mine)
+        return hi
 
     def expect(self, question: Question, coef: F64, node: F64, tables: Sequence[F64]) -> F64:
         """Add weighted marginals and return log partitions; see :class:`~ssvm_dsl.plugin_api.SumSession`."""
@@ -142,7 +113,7 @@ class CkySession:
         starts, own = program.state_ptr[program.var_ptr], question.masked_node(program)
         log_z = np.empty(len(ids))
         for k, example in enumerate(ids.tolist()):
-            pause(4 * float(self.seconds[example]))
+            pause(4 * float(self._seconds[example]))
             first, last = starts[example : example + 2]
             out, rows = np.zeros(int(last - first)), [one.factors(example)[1] for one in program.groups]
             mine = [np.zeros((len(row), one.n_configs)) for row, one in zip(rows, program.groups, strict=True)]

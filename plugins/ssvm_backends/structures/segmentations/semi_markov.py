@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ssvm_backends.graphs.batch_session import BatchCall, BatchSession, SummedAnswers
 from ssvm_backends.graphs.deadline import chunks_until
 from ssvm_backends.structures.packing import CALL
 from ssvm_backends.structures.segmentations.segment_scores import Segmented, SpanScores, work_space
@@ -24,24 +25,20 @@ from ssvm_dsl.ir import (
     I64,
     Ability,
     CountTables,
-    Marginals,
     Need,
-    Primal,
     Program,
     Question,
     SegmentVariables,
     Solution,
-    Stop,
     Task,
     owners,
     pointers,
     positions,
-    score_labels,
     segment_links,
     segment_variables,
 )
 from ssvm_dsl.kernels import pack
-from ssvm_dsl.plugin_api import Clock, CompiledOracle, Verdict, pause
+from ssvm_dsl.plugin_api import Clock, CompiledOracle, Verdict, pause, score_labels
 
 if TYPE_CHECKING:
     from ssvm_backends.structures.segmentations.sum_segments import SegmentSums
@@ -77,7 +74,7 @@ class SemiMarkov:
         return SemiMarkovSession(program)
 
 
-class SemiMarkovSession:
+class SemiMarkovSession(BatchSession):
     """Segmentations of one program.
 
     Parameters
@@ -91,43 +88,30 @@ class SemiMarkovSession:
     """
 
     def __init__(self, program: Program) -> None:
-        self.program = program
+        super().__init__(program)
         self.free, self.places = variables_without_literals(program), places_of(program)
         self.segmented = seg = _segmented(program)
         steps = seg.n * seg.n_classes * (seg.longest + seg.n_classes)
         self._steps = np.asarray(np.bincount(owners(seg.ptr), steps, program.n_examples), dtype=np.float64)
 
-    def solve(self, question: Question) -> Solution:
-        """Answer ``map``, ``map_clamped``, ``kbest`` or ``marginals``; see :class:`~ssvm_dsl.plugin_api.Session`."""
-        if question.task is Task.MARGINALS:
-            return self._marginals(question)
-        return self._kbest(question) if question.task is Task.KBEST else self._best(question)
-
-    def _best(self, question: Question) -> Solution:
+    def best(self, call: BatchCall, lo: int, hi: int) -> int:
+        """Write the best segmentations; see :class:`~ssvm_backends.graphs.batch_session.BatchSession`."""
         from ssvm_backends.structures.literals import best_states
         from ssvm_backends.structures.segmentations.best_segments import best_segmentations
 
-        program, theta = self.program, question.theta
-        ids, node, ptr = question.ids(program), question.masked_node(program), question.label_ptr(program)
-        labels, reached = np.zeros(int(ptr[-1]), dtype=np.int32), 0
-        feasible, clock = np.zeros(len(ids), dtype=bool), Clock.start(question.limits)
-        scores = SpanScores(self.segmented, theta.pool, node)
-        for lo, hi in chunks_until(len(ids), question.limits):
-            part, worth = ids[lo:hi], np.zeros(hi - lo)
-            best_states(self.places, self.free, node, part, ptr[lo:], labels, feasible[lo:hi])
-            if not self._long(part):
-                best_segmentations(self.segmented, theta.pool, node, part, ptr[lo:], labels, feasible[lo:hi], worth)
-                reached = hi
-                continue
-            for e in range(lo, hi):
-                best = self._by_ends(scores, int(ids[e]), labels[ptr[e] :], clock)
-                if best is None:
-                    break
-                feasible[e] &= best > -np.inf
-                reached = e + 1
-        score = np.where(feasible, score_labels(program, theta, labels, ids), -np.inf)
-        score[reached:] = np.nan  # not reached in time
-        return Solution.exact(labels, score)
+        part, ptr, node, labels, feasible = call.ids[lo:hi], call.ptr[lo:], call.node, call.labels, call.feasible[lo:hi]
+        pool = call.question.theta.pool
+        best_states(self.places, self.free, node, part, ptr, labels, feasible)
+        if not self._long(part):
+            best_segmentations(self.segmented, pool, node, part, ptr, labels, feasible, np.zeros(hi - lo))
+            return hi
+        scores = SpanScores(self.segmented, pool, node)
+        for e in range(lo, hi):
+            best = self._by_ends(scores, int(call.ids[e]), labels[call.ptr[e] :], call.clock)
+            if best is None:
+                return e
+            call.feasible[e] &= best > -np.inf
+        return hi
 
     def _long(self, examples: I64) -> bool:
         """Return whether some examples are gone over in parts, with looks at the clock between them."""
@@ -167,7 +151,8 @@ class SemiMarkovSession:
         work = CALL + SPAN * float(self._steps.mean()) if len(self._steps) else CALL
         return CompiledOracle(segment_oracle, *pack(self.free, *self.segmented), 0, work)
 
-    def _kbest(self, question: Question) -> Solution:
+    def ranked(self, question: Question) -> Solution:
+        """Answer the task ``kbest``."""
         from ssvm_backends.structures.segmentations.kbest_segments import kbest_segmentations
 
         program, theta = self.program, question.theta
@@ -221,53 +206,25 @@ class SemiMarkovSession:
         )  # fmt: skip
         return Solution.exact(labels, worth)
 
-    def _marginals(self, question: Question) -> Solution:
+    def total(self, call: BatchCall, sums: SummedAnswers, lo: int, hi: int) -> int:
+        """Sum over segmentations; see :class:`~ssvm_backends.graphs.batch_session.BatchSession`."""
         from ssvm_backends.structures.literals import add_free_marginals
         from ssvm_backends.structures.segmentations.sum_segments import SegmentSums, sum_segmentations
 
-        program, ids, node = self.program, question.ids(self.program), question.masked_node(self.program)
-        starts, n, reached = program.state_ptr[program.var_ptr], len(ids), 0
-        clock = Clock.start(question.limits)
-        start = pointers(starts[ids + 1] - starts[ids])
-        counts = [pointers(group.answer_rows(ids)) for group in program.groups]
-        sizes = [int(ptr[-1]) * group.n_configs for ptr, group in zip(counts, program.groups, strict=True)]
-        offset = pointers(np.array(sizes, dtype=np.int64))
-        table_start = np.zeros((len(counts), n + 1), dtype=np.int64)
-        for g, (ptr, group) in enumerate(zip(counts, program.groups, strict=True)):
-            table_start[g] = offset[g] + ptr * group.n_configs
-        out, pool, log_z = np.zeros(int(start[-1])), np.zeros(int(offset[-1])), np.zeros(n)
-        for lo, hi in chunks_until(n, question.limits):
-            add_free_marginals(self.places, self.free, node, ids[lo:hi], start[lo:], out, log_z[lo:hi])
-            answer = SegmentSums(out, start[lo:], pool, np.ascontiguousarray(table_start[:, lo:]), np.ones(hi - lo))
-            if not self._long(ids[lo:hi]):
-                sum_segmentations(self.segmented, question.theta.pool, node, ids[lo:hi], answer, log_z[lo:hi])
-                reached = hi
-                continue
-            scores = SpanScores(self.segmented, question.theta.pool, node)
-            for e in range(lo, hi):
-                total = self._summed(scores, int(ids[e]), e - lo, answer, clock)
-                if total is None:
-                    break
-                log_z[e] += total
-                reached = e + 1
-        log_z[np.isnan(log_z)] = -np.inf  # of a variable without states
-        tables = tuple(
-            pool[lo:hi].reshape(-1, group.n_configs)
-            for lo, hi, group in zip(offset[:-1], offset[1:], program.groups, strict=True)
-        )
-        for i in np.flatnonzero(log_z == -np.inf):
-            out[start[i] : start[i + 1]] = 0.0
-            for table, ptr in zip(tables, counts, strict=True):
-                table[ptr[i] : ptr[i + 1]] = 0.0
-        primal = np.where(log_z == -np.inf, Primal.INFEASIBLE, Primal.NONE).astype(np.int8)
-        stop = np.full(n, Stop.FINISHED, dtype=np.int8)
-        log_z += np.where(log_z > -np.inf, question.theta.const[ids], 0.0)
-        log_z[reached:], stop[reached:], primal[reached:] = np.nan, Stop.TIME, Primal.NONE
-        unknown = np.full(n, np.nan)
-        return Solution(
-            np.zeros(0, np.int32), unknown, unknown.copy(), stop, primal,
-            marginals=Marginals(out, tables), log_partition=log_z,
-        )  # fmt: skip
+        part, log_z, pool = call.ids[lo:hi], sums.log_z, call.question.theta.pool
+        add_free_marginals(self.places, self.free, call.node, part, sums.start[lo:], sums.node, log_z[lo:hi])
+        table_start = np.ascontiguousarray(sums.table_start[:, lo:])
+        answer = SegmentSums(sums.node, sums.start[lo:], sums.pool, table_start, np.ones(hi - lo))
+        if not self._long(part):
+            sum_segmentations(self.segmented, pool, call.node, part, answer, log_z[lo:hi])
+            return hi
+        scores = SpanScores(self.segmented, pool, call.node)
+        for e in range(lo, hi):
+            total = self._summed(scores, int(call.ids[e]), e - lo, answer, call.clock)
+            if total is None:
+                return e
+            log_z[e] += total
+        return hi
 
     def expect(self, question: Question, coef: F64, node: F64, tables: Sequence[F64]) -> F64 | None:
         """Add weighted marginals and return log partitions; see :class:`~ssvm_dsl.plugin_api.SumSession`."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ssvm_backends.graphs.deadline import chunks_until
+from ssvm_backends.graphs.batch_session import BatchCall, SummedAnswers
 from ssvm_backends.structures.packing import CALL, structure_oracle
 from ssvm_backends.structures.session import StructureSession
 from ssvm_backends.structures.spanning_trees.tree_batches import Trees
-from ssvm_dsl.ir import F64, I32, I64, Bools, Marginals, Primal, Program, Question, Solution, Stop, Task, pointers
+from ssvm_dsl.ir import F64, I32, I64, Bools, Program, Task
 from ssvm_dsl.plugin_api import CompiledOracle
 
 #: Operations of the best arborescence for each arc.
@@ -46,8 +46,10 @@ class TreesSession(StructureSession):
         best = best_projective_trees if self.projective else best_trees
         best(self.literals[group], self.trees[group], node, ids, ptr, labels, feasible)
 
-    def seconds(self, ids: I64) -> F64:
-        """Return what the best trees of each example are expected to take."""
+    def seconds(self, ids: I64, task: Task) -> F64:
+        """Return what the trees of each example are expected to take."""
+        if task is Task.MARGINALS:
+            return self._sizes(3, ids) * (SUM_PROJECTIVE if self.projective else SUM_ARBORESCENCES)
         return self._sizes(3, ids) * BEST_PROJECTIVE if self.projective else self._sizes(2, ids) * BEST_ARBORESCENCE
 
     def _sizes(self, power: int, ids: I64) -> F64:
@@ -56,10 +58,6 @@ class TreesSession(StructureSession):
         for group, trees in zip(self.groups, self.trees, strict=True):
             np.add.at(total, group.example_of, trees.n.astype(np.float64) ** power)
         return total[ids]
-
-    def solve(self, question: Question) -> Solution:
-        """Answer ``map``, ``map_clamped``, ``kbest`` or ``marginals``; see :class:`~ssvm_dsl.plugin_api.Session`."""
-        return self._marginals(question) if question.task is Task.MARGINALS else super().solve(question)
 
     def compiled(self) -> CompiledOracle:
         """Return the oracle for trainers that call it inside their own kernels."""
@@ -73,29 +71,13 @@ class TreesSession(StructureSession):
 
         return structure_oracle(arborescence_oracle, self, self.trees, CALL + ARC * float((n**2).sum()) * share)
 
-    def _marginals(self, question: Question) -> Solution:
+    def total(self, call: BatchCall, sums: SummedAnswers, lo: int, hi: int) -> int:
+        """Sum over trees; see :class:`~ssvm_backends.graphs.batch_session.BatchSession`."""
         from ssvm_backends.structures.literals import add_free_marginals
         from ssvm_backends.structures.spanning_trees.tree_batches import sum_trees
 
-        program, ids, node = self.program, question.ids(self.program), question.masked_node(self.program)
-        starts, n, reached = program.state_ptr[program.var_ptr], len(ids), 0
-        out_ptr = pointers(starts[ids + 1] - starts[ids])
-        out, log_z = np.zeros(int(out_ptr[-1])), np.zeros(n)
-        seconds = self._sizes(3, ids) * (SUM_PROJECTIVE if self.projective else SUM_ARBORESCENCES)
-        for lo, hi in chunks_until(n, question.limits, seconds):
-            add_free_marginals(self.places, self.free, node, ids[lo:hi], out_ptr[lo:], out, log_z[lo:hi])
-            for literals, trees in zip(self.literals, self.trees, strict=True):
-                sum_trees(literals, trees, self.projective, node, ids[lo:hi], out_ptr[lo:], out, log_z[lo:hi])
-            reached = hi
-        log_z[np.isnan(log_z)] = -np.inf  # of a variable without states
-        for i in np.flatnonzero(log_z == -np.inf):
-            out[out_ptr[i] : out_ptr[i + 1]] = 0.0
-        primal = np.where(log_z == -np.inf, Primal.INFEASIBLE, Primal.NONE).astype(np.int8)
-        stop = np.full(n, Stop.FINISHED, dtype=np.int8)
-        log_z += np.where(log_z > -np.inf, question.theta.const[ids], 0.0)
-        log_z[reached:], stop[reached:], primal[reached:] = np.nan, Stop.TIME, Primal.NONE
-        unknown, tables = np.full(n, np.nan), tuple(np.zeros((0, group.n_configs)) for group in program.groups)
-        return Solution(
-            np.zeros(0, np.int32), unknown, unknown.copy(), stop, primal,
-            marginals=Marginals(out, tables), log_partition=log_z,
-        )  # fmt: skip
+        node, ids, start, out, log_z = call.node, call.ids[lo:hi], sums.start[lo:], sums.node, sums.log_z[lo:hi]
+        add_free_marginals(self.places, self.free, node, ids, start, out, log_z)
+        for literals, trees in zip(self.literals, self.trees, strict=True):
+            sum_trees(literals, trees, self.projective, node, ids, start, out, log_z)
+        return hi

@@ -23,7 +23,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import F64, I64, Bools, Program, owners, pointers, runs
-from ssvm_trainers.dual.junction_trees import JunctionTrees
+from ssvm_trainers.dual.junction.junction_trees import JunctionTrees
 from ssvm_trainers.dual.projection.layout import PolytopeLayout
 from ssvm_trainers.dual.projection.projection_kernels import MOST_STEPS, project_all
 from ssvm_trainers.shared.resumable import Stateful

@@ -21,19 +21,8 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.ir import (
-    F64,
-    I64,
-    Marginals,
-    Program,
-    Theta,
-    add_labels,
-    add_marginals,
-    consistent,
-    labelling_marginals,
-    pointers,
-)
-from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
+from ssvm_dsl.ir import F64, I64, Marginals, Program, Theta, labelling_marginals, pointers
+from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem, add_labels, add_marginals, consistent
 from ssvm_trainers.planes.factors.bounds import message_bounds
 from ssvm_trainers.planes.factors.factor_kernels import sweep
 from ssvm_trainers.planes.factors.lists import (

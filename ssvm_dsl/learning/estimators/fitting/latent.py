@@ -10,7 +10,7 @@ fits the convex problem in which these are true, from the weights at hand (Yuill
 than the tolerance.  The certificate holds for the last convex problem, not for the whole.
 
 Online trainers (``TrainerSpec.completes``) complete an example whenever they visit it, without rounds: with the risk
-``perceptron`` that is the latent structured perceptron (:mod:`ssvm_dsl.learning.risks.completing`).
+``perceptron`` that is the latent structured perceptron (:mod:`ssvm_dsl.learning.risks.hinges.completing`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from ssvm_dsl.inference.planning.planner import accepted_guarantee
 from ssvm_dsl.ir.features import FeatureMap
 from ssvm_dsl.ir.loss import ADDITIVE, JOINT, LossTerm
 from ssvm_dsl.ir.need import Guarantee, Task
-from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.lang.outputs.labels import Latent
 from ssvm_dsl.learning.driver.progress import Progress
 from ssvm_dsl.learning.risks.kinds import Problem, Risk
@@ -40,6 +39,7 @@ from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.hosting.loading import loading
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import TrainerSpec
+from ssvm_dsl.scores.parameter_map import ParameterMap
 
 #: How latent states begin, by name.
 K_MEANS, RANDOM = "k-means", "random"

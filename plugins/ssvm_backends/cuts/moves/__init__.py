@@ -1,0 +1,1 @@
+"""Moves of many variables at once: the session and its kernels."""

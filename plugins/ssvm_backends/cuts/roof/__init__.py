@@ -1,0 +1,1 @@
+"""Roof duality: bounds and partial labellings of binary pairwise problems, and half-integral optima."""

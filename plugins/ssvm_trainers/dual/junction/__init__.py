@@ -1,0 +1,1 @@
+"""Marginals of the cliques of triangulated graphs."""

@@ -1,0 +1,1 @@
+"""Structural sequential minimal optimisation: the trainer, its state, its compiled steps."""

@@ -1,0 +1,127 @@
+"""Stochastic meta-descent in the Hilbert space: stochastic gradient descent that adapts its own step size.
+
+The source text (Gaertner and Vembu 2009, section 3.3) leaves the factor p of the step size ``eta_t = p / (lam (t +
+delay))`` to be tuned, and names these updates as the better way (Schraudolph 1999; in the Hilbert space Vishwanathan,
+Schraudolph and Smola, JMLR 7, 2006).  Step t looks at ``J_t(h) = lam/2 |h|^2 + weight_t risk_t(h(x_t))``, whose
+gradient and Hessian in the space are
+
+    g_t = lam h + weight_t risk_t'(h(x_t)) k(x_t, .) ,        H_t v = lam v + weight_t risk_t'' v(x_t) k(x_t, .) ,
+
+the latter exact, as risks are quadratic.  With v, the derivative of h by ln p with a memory that fades by ``fade``,
+
+    ln p <- ln p - mu <g_t, v> ,      h <- h - eta_t g_t ,      v <- fade v - eta_t (g_t + fade H_t v) ,
+
+where ``exp(x)`` is taken as ``1 + x``, within 1/2 and 2.  With ``fade = 1`` and p left alone v is that derivative.
+Both h and v are combinations of kernels at the examples met, and ``<h, v>`` and ``<h, h>`` follow from step to step,
+so that a step costs as much as two of plain descent.  Coefficients that are dropped (tau) stay in these two numbers.
+
+The schedule 1/t remains, so that steps become short enough to end at the optimum.  No step is longer than 1 over the
+largest curvature where the delay is automatic.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.learning.counting.kernels import InputKernel
+from ssvm_dsl.learning.counting.methods.stochastic import BLOCK
+from ssvm_dsl.learning.counting.objective import CountingRisk
+
+#: How much of v is left after a step.
+FADE = 0.99
+
+#: A step changes p by a factor of at least and at most as much.
+LEAST, MOST = 0.5, 2.0
+
+
+class MetaWindow(NamedTuple):
+    """The latest coefficients, oldest first, and what the last step size was.
+
+    Parameters
+    ----------
+    ids : ndarray of int64, shape (w,)
+        The examples that they belong to.
+    coef, trace : ndarray of float64, shape (w, d)
+        Coefficients of h and of v.
+    n_steps : int
+        Steps so far.
+    factor : float
+        p.
+    """
+
+    ids: I64
+    coef: F64
+    trace: F64
+    n_steps: int
+    factor: float
+
+
+def meta_descent(
+    kernel: InputKernel,
+    X: F64,
+    risk: CountingRisk,
+    lam: float,
+    *,
+    step: float,
+    delay: float,
+    longest: float,
+    meta_step: float,
+    tau: int,
+    order: I64,
+    n_steps: int,
+    max_seconds: float,
+    fade: float = FADE,
+) -> MetaWindow:
+    """Go through the examples, in the same order in each pass; return the latest coefficients.
+
+    Parameters
+    ----------
+    kernel, X, risk, lam, tau, order, n_steps, max_seconds
+        As for :func:`~ssvm_dsl.learning.counting.methods.stochastic.stochastic`, of n examples, from no coefficients.
+    step, delay : float
+        The first p, and the delay.
+    longest : float
+        No step size is larger.
+    meta_step : float
+        mu.
+    fade : float
+    """
+    n, d = risk.truth.shape
+    ids, coef, trace = np.zeros(0, dtype=np.int64), np.zeros((0, d)), np.zeros((0, d))
+    diagonal, end, done, factor, square, cross = kernel.diagonal(X), perf_counter() + max_seconds, 0, step, 0.0, 0.0
+    while done < n_steps and perf_counter() < end:
+        size, w = min(BLOCK, n_steps - done), len(ids)
+        new = order[np.arange(done, done + size) % n]
+        ids, more = np.concatenate([ids, new]), np.zeros((size, d))
+        coef, trace = np.concatenate([coef, more]), np.concatenate([trace, more])
+        rows = kernel(X[new], X[ids])
+        for j, i in enumerate(new.tolist(), w):
+            lo, row = max(j - tau, 0), rows[j - w]
+            h, v = row[lo:j] @ coef[lo:j], row[lo:j] @ trace[lo:j]
+            slope = risk.weight[i] * risk.gradient(i, h)
+            bend = slope + fade * risk.weight[i] * risk.hessian_product(i, v)
+            factor *= min(max(1.0 - meta_step * (lam * cross + float(slope @ v)), LEAST), MOST)
+            room = lam * (done + j - w + 1 + delay)
+            factor = min(factor, longest * room)
+            eta = factor / room
+            keep, fading, mixed = 1.0 - lam * eta, fade * (1.0 - lam * eta), lam * eta
+            cross = (
+                keep * (fading * cross - mixed * square - eta * float(bend @ h)) - eta * fading * float(slope @ v)
+                + eta * mixed * float(slope @ h) + eta**2 * diagonal[i] * float(slope @ bend)
+            )  # fmt: skip
+            square = (
+                keep**2 * square - 2.0 * keep * eta * float(slope @ h) + eta**2 * diagonal[i] * float(slope @ slope)
+            )
+            trace[lo:j] = fading * trace[lo:j] - mixed * coef[lo:j]
+            coef[lo:j] *= keep
+            coef[j], trace[j] = -eta * slope, -eta * bend
+            if n_steps > n and tau == n and j >= n:  # the same example, a pass ago
+                coef[j] += coef[j - n]
+                trace[j] += trace[j - n]
+        ids, coef, trace = ids[-tau:], coef[-tau:], trace[-tau:]
+        done += size
+    return MetaWindow(ids, coef, trace, done, factor)

@@ -1,0 +1,242 @@
+"""``SlackProblem``: slack rescaling, where a large loss scales the margin's violation instead of widening the margin.
+
+    risk_i(w) = max_y Delta(y) (1 + w . Phi(x_i, y) - w . Phi(x_i, y_i))
+
+(Tsochantaridis et al. 2005).  The product does not come apart over variables, so that one call of a decoder does
+not answer it.  Two exact ways are used:
+
+* by *count*, where the loss is a function of counts (a multiple of a unit for each example, or declared so) and the
+  backend finds best labellings by counts (dynamic programming on chains and trees);
+* by *envelope* otherwise (:mod:`ssvm_dsl.learning.risks.hinges.envelope`), with the k best answers where that is stuck
+  and the backend has them.  Where neither proves the maximum, the risk has a certified upper bound above its value, and
+  so has the objective: the gap of the report does not close, and says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64, I32, I64
+from ssvm_dsl.errors import OptionError, TooLargeError
+from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.ir.counts import CountTables
+from ssvm_dsl.ir.loss import ADDITIVE, COUNT, ZERO_ONE, LossTerm
+from ssvm_dsl.ir.need import Ability, Guarantee, Task
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.question import Question
+from ssvm_dsl.ir.ragged import owners, positions, runs
+from ssvm_dsl.ir.solution import label_ptr
+from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.learning.risks.ceilings import spreads
+from ssvm_dsl.learning.risks.hinges.envelope import Envelope
+from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
+from ssvm_dsl.plugin_api.kinds.compiled import CompiledOracle
+from ssvm_dsl.plugin_api.training import Planes
+from ssvm_dsl.scores.labellings import score_labels
+
+#: Largest count that tables are made for.
+MAX_COUNT = 2000
+
+#: Most labellings of one example that are looked at when its envelope is stuck.
+MAX_K = 1024
+
+#: The unit of losses is the smallest one, divided by at most this.
+MAX_PARTS = 12
+
+
+class SlackProblem(MarginProblem):
+    """Slack-rescaling risk over a data set; parameters are those of ``MarginProblem``.
+
+    Raises
+    ------
+    OptionError
+        The backend gives neither proved answers nor bounds, or the loss is of a kind that is not covered.
+    """
+
+    exact_with_backend = False
+
+    def _prepare(self) -> None:
+        loss = self.loss
+        if loss.kind == COUNT and (loss.node.any() or loss.const.any() or loss.factors):
+            raise OptionError("risk 'slack' takes a CountLoss alone, not in a sum; risk 'margin' takes both")
+        if self.session.guarantee is Guarantee.HEURISTIC:
+            raise OptionError("risk 'slack' needs a backend that is exact or gives bounds; risk 'margin' does not")
+        super()._prepare()
+        self.largest = loss.largest(self.program)
+        self._unit_margin: MarginProblem | None = None
+        if loss.kind == ZERO_ONE:
+            one = replace(loss, weight=1.0)
+            self._unit_margin = MarginProblem(self.parameters, one, self.objective, self.session, self.executor)
+            self._unit_margin._theta = self._theta
+        self.counts, self.unit = (np.zeros(0, np.int64), np.zeros(self.n))
+        if loss.kind == ADDITIVE:
+            self.counts, self.unit = loss_counts(loss, self.program)
+        self.tables = loss.tables if loss.kind == COUNT else one_count_tables(self.counts, self.unit, self.largest)
+        self.by_count = Ability.COUNTS in self.session.abilities and self.tables is not None
+
+    def within(self, deadline: Deadline) -> None:
+        """Take the deadline that calls end with from now on."""
+        super().within(deadline)
+        if self._unit_margin is not None:
+            self._unit_margin.within(deadline)
+
+    def _reach(self) -> F64:
+        return 2.0 * self.largest
+
+    def risks_at_zero(self) -> F64 | None:
+        """Return the most that each risk is at weights of 0: the largest loss, times 1 and scores without weights."""
+        constants = self.parameters.constants
+        apart = 0.0 if constants is None else spreads(constants, self.program)
+        return self.largest * (1.0 + apart)
+
+    def compiled(self, tables: bool = False) -> CompiledOracle | None:
+        """Return ``None``: no single decoding answers."""
+        return None
+
+    def _part(self, w: F64, ids: I64) -> Planes:
+        """Return the planes of one part of a batch."""
+        if self.loss.kind == ZERO_ONE:
+            return self._all_or_nothing(w, ids)
+        theta, program = self._theta, self.program
+        self.parameters.fill_examples(w, theta, ids)
+        truth = self.truth[positions(program.var_ptr, ids)]
+        of_truth = score_labels(program, theta, truth, ids)
+        find = self._by_count if self.by_count else self._by_envelope
+        labels, value, bound = find(theta, ids, truth, of_truth)
+        loss = self.loss.value(program, labels, ids)
+        offset = loss * (1.0 + self._without_weights(ids, truth, labels))
+        return Planes(ids, label_ptr(program, ids), labels, offset, value, np.fmax(bound, value), loss)
+
+    def _all_or_nothing(self, w: F64, ids: I64) -> Planes:
+        """Return the planes for the zero-one loss: those of a margin of 1, scaled."""
+        assert self._unit_margin is not None
+        weight, planes = self.loss.weight, self._unit_margin._part(w, ids)
+        loss, value, bound = weight * planes.loss, weight * planes.value, weight * planes.bound
+        return replace(planes, loss=loss, value=value, bound=bound, scale=np.full(len(ids), weight))
+
+    def _by_count(self, theta: Theta, ids: I64, truth: I32, of_truth: F64) -> tuple[I32, F64, F64]:
+        """Return (labels, value, bound) of the best product: worth ``loss (1 - s(y_i)) + loss s(y)``."""
+        assert self.tables is not None
+        prices = self.tables.select(ids).own()
+        wanted = prices.offset > -np.inf
+        scale = np.where(wanted, prices.offset, 0.0)
+        offset = np.where(wanted, scale * (1.0 - np.repeat(of_truth, prices.n_cells)), -np.inf)
+        tables, of_zero = replace(prices, offset=offset, scale=scale), np.zeros(len(ids))
+        solution = self.ask_by_count(theta, tables, ids, of_zero)  # the truth is worth nothing
+        value = np.maximum(solution.score, 0.0)
+        owner = owners(label_ptr(self.program, ids))
+        labels = np.where((value > 0.0)[owner], solution.labels, truth).astype(np.int32)
+        return labels, value, np.fmax(solution.bound, value)
+
+    # -- by envelope -----------------------------------------------------------------------------------
+
+    def _by_envelope(self, theta: Theta, ids: I64, truth: I32, of_truth: F64) -> tuple[I32, F64, F64]:
+        """Return (labels, value, bound) from margin-rescaled questions, a round of them at a time."""
+        ptr = label_ptr(self.program, ids)
+        envelopes = [
+            Envelope(truth[ptr[k] : ptr[k + 1]], float(self.largest[i]), float(self.unit[i])) for k, i in enumerate(ids)
+        ]
+        plain = theta.node[self._states(ids)].copy()
+        open_ = np.flatnonzero(self.largest[ids] > 0.0)
+        stuck: list[int] = []
+        while len(open_):
+            slopes = [envelopes[k].question() for k in open_]
+            stuck += [k for k, slope in zip(open_.tolist(), slopes, strict=True) if slope is None]
+            asked = np.array([slope is not None for slope in slopes])
+            open_ = open_[asked]
+            if len(open_):
+                self._ask(theta, ids, of_truth, plain, open_, np.array([s for s in slopes if s is not None]), envelopes)
+        bounds = np.array([e.bound() if self.largest[i] > 0 else 0.0 for e, i in zip(envelopes, ids, strict=True)])
+        if Task.KBEST in self.session.tasks and self.session.guarantee is Guarantee.EXACT:
+            for k in stuck:
+                if not envelopes[k].settled(bounds[k]):
+                    bounds[k] = self._k_best(theta, ids, of_truth, plain, k, envelopes[k])
+        self._augment(theta, ids, plain, open_, np.zeros(0))
+        labels = np.concatenate([*(e.labels for e in envelopes), np.zeros(0, np.int32)]).astype(np.int32)
+        value = np.array([e.value for e in envelopes])
+        settled = np.array([e.settled(b) for e, b in zip(envelopes, bounds, strict=True)])
+        return labels, value, np.where(settled, value, bounds)
+
+    def _states(self, ids: I64) -> slice | I64:
+        return positions(self.program.state_ptr[self.program.var_ptr], ids)
+
+    def _augment(self, theta: Theta, ids: I64, plain: F64, which: I64, slopes: F64) -> None:
+        """Set the scores of some examples to ``s + slope Delta``, those of all others to ``s``."""
+        slope = np.zeros(len(ids))
+        slope[which] = slopes
+        theta.node[self._states(ids)] = plain
+        self.loss.augment(self.program, theta, ids, slope)
+
+    def _ask(
+        self, theta: Theta, ids: I64, of_truth: F64, plain: F64, which: I64, slopes: F64, envelopes: list[Envelope]
+    ) -> None:
+        """Ask one question for each of some examples."""
+        self._augment(theta, ids, plain, which, slopes)
+        known = of_truth[which] - slopes * self.loss.const[ids[which]]
+        solution = self.ask(Question(theta, ids[which]), known)
+        self._augment(theta, ids, plain, which, np.zeros(len(which)))
+        ptr = label_ptr(self.program, ids[which])
+        labels = solution.labels_or(self.truth[positions(self.program.var_ptr, ids[which])])
+        loss = self.loss.value(self.program, labels, ids[which])
+        height = 1.0 + score_labels(self.program, theta, labels, ids[which]) - of_truth[which]
+        top = solution.bound + 1.0 - of_truth[which] + slopes * self.loss.const[ids[which]]
+        for k, envelope in enumerate(envelopes[i] for i in which):
+            envelope.tell(float(slopes[k]), float(top[k]))
+            if solution.score[k] > -np.inf:
+                envelope.found(float(loss[k]), float(height[k]), labels[ptr[k] : ptr[k + 1]])
+
+    def _k_best(self, theta: Theta, ids: I64, of_truth: F64, plain: F64, k: int, envelope: Envelope) -> float:
+        """Search the best labellings of one question, more and more of them; return the remaining bound."""
+        only, slope = ids[k : k + 1], envelope.steepest()
+        self._augment(theta, ids, plain, np.array([k]), np.array([slope]))
+        n_best, bound = 16, envelope.bound()
+        known = of_truth[k : k + 1] - slope * self.loss.const[only]
+        while n_best <= MAX_K:
+            try:
+                solution = self.ask_all(Question(theta, only, Task.KBEST, k=n_best), known)
+            except TooLargeError:  # the bound so far holds
+                break
+            for labels, score in zip(solution.labels, solution.score[:, 0], strict=True):
+                if score > -np.inf:
+                    loss = float(self.loss.value(self.program, labels, only)[0])
+                    shift = 1.0 - of_truth[k] + slope * float(self.loss.const[only[0]])
+                    envelope.found(loss, float(score) + shift - slope * loss, labels)
+            last = float(solution.score[-1, 0])
+            if last == -np.inf:
+                return envelope.value
+            bound = envelope.bound(slope, last + shift)
+            if envelope.settled(bound):
+                break
+            n_best *= 4
+        return bound
+
+
+def one_count_tables(counts: I64, unit: F64, largest: F64) -> CountTables | None:
+    """Return the tables of losses that are ``unit`` times one count; ``None`` without counts, or for large ones."""
+    n_columns = 1 + np.rint(largest / np.where(unit > 0, unit, np.inf)).astype(np.int64)
+    if not len(counts) or int(n_columns.max(initial=1)) > 1 + MAX_COUNT:
+        return None
+    start = np.cumsum(n_columns) - n_columns
+    price = np.repeat(unit, n_columns) * runs(np.zeros(len(start), dtype=np.int64), n_columns)
+    shape = np.column_stack([np.ones_like(n_columns), n_columns])
+    return CountTables.of_prices(np.column_stack([np.zeros_like(counts), counts]), shape, start, price)
+
+
+def loss_counts(loss: LossTerm, program: Program) -> tuple[I64, F64]:
+    """Return (count of each state, unit of each example) with ``node = unit count``; empty counts if there are none.
+
+    The unit is the smallest price of the example, divided by a number of at most ``MAX_PARTS``.
+    """
+    example = np.repeat(owners(program.var_ptr), program.card)
+    unit = np.full(program.n_examples, np.inf)
+    priced = loss.node > 0.0
+    np.minimum.at(unit, example[priced], loss.node[priced])
+    unit = np.where(np.isfinite(unit), unit, 1.0)
+    ratio = loss.node / unit[example]
+    for parts in range(1, MAX_PARTS + 1):
+        counts = np.rint(parts * ratio)
+        if (np.abs(parts * ratio - counts) <= 1e-9 * np.maximum(counts, 1.0)).all() and not loss.const.any():
+            return counts.astype(np.int64), unit / parts
+    return np.zeros(0, dtype=np.int64), np.zeros(program.n_examples)

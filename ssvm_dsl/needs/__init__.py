@@ -1,0 +1,1 @@
+"""What a program asks of a backend: its sizes, elimination orders, properties of its tables."""

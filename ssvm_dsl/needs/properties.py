@@ -1,0 +1,209 @@
+"""Properties of score tables that cuts rely on: ``binary``, ``submodular``, ``metric``, ``semimetric``.
+
+In the convention of this package, where scores t are maximised (energies are ``-t``):
+
+``binary``
+    No variable has more than two states.
+``submodular``
+    ``t(a, b) + t(a + 1, b + 1) >= t(a, b + 1) + t(a + 1, b)`` for all neighbouring states of any two variables of a
+    factor, whatever the states of its others.  On binary variables that is the condition of Kolmogorov and Zabih
+    (PAMI 2004) under which one minimum cut finds the best labelling.
+``metric``
+    ``t(a, b) + t(c, c) >= t(a, c) + t(c, b)`` for all states, in every factor of two variables: what alpha-expansion
+    needs.  With ``d(a, b) = -t(a, b)`` and ``d(c, c) = 0`` it is the triangle inequality; symmetry is not needed.
+``semimetric``
+    ``t(a, a) + t(b, b) >= t(a, b) + t(b, a)``: what alpha-beta swaps need (Boykov, Veksler and Zabih, PAMI 2001).
+
+States are identified by their number, also between variables that have different numbers of states: c runs over
+the states both variables have.  The last two say nothing about factors of three or more variables and do not hold
+when there are some.  All three are closed under sums and non-negative multiples, so they can be guaranteed before the
+weights are known: see :func:`guaranteed_properties`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations, pairwise
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64
+from ssvm_dsl.ir.analysis.tolerance import ROUNDING
+from ssvm_dsl.ir.features import NODE, FeatureMap, SparseRows
+from ssvm_dsl.ir.loss import LossFactors
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.scores.parameter_map import ParameterMap
+
+BINARY, SUBMODULAR, METRIC, SEMIMETRIC = "binary", "submodular", "metric", "semimetric"
+
+
+def table_properties(program: Program, theta: Theta) -> frozenset[str]:
+    """Return which properties the tables of all factors have.
+
+    Tables with ``-inf`` have none of them, but for one case: a table of two binary variables is submodular also with
+    ``-inf`` where the inequality holds in extended arithmetic.  Masks and clamps are ignored; they cannot
+    destroy a property.
+    """
+    found = _of_structure(program)
+    for group, tables in zip(program.groups, theta.tables, strict=True):
+        if group.n_factors and found - {BINARY}:
+            used = tables if group.n_tables <= group.n_factors else tables[group.table_uses() > 0]
+            found -= _lacking(used, group.cards, found)
+    return found
+
+
+def guaranteed_properties(parameters: ParameterMap) -> frozenset[str]:
+    """Return which properties the tables have for all weights within their bounds: those without :func:`doubts`."""
+    return _of_structure(parameters.program) - frozenset(doubts(parameters))
+
+
+def doubts(parameters: ParameterMap, first: int = 0, priced: Sequence[LossFactors] = ()) -> dict[str, str]:
+    """Return for each of ``submodular``, ``metric`` and ``semimetric`` that is not guaranteed why it is not, in words.
+
+    A table is a sum of basis tables times feature times weight.  Where no weight and no feature can be negative it has
+    every property that all basis tables have; otherwise only those that their negatives have too.  Without factors of
+    two or more variables all properties hold.
+
+    All factor templates of the model count, whether the examples at hand have such factors or not, so that the
+    answer does not depend on them; of data only the signs of features (and joint features) matter.
+
+    Parameters
+    ----------
+    parameters : ParameterMap
+    first : int
+        Number of the first example, for texts about a part of a longer list.
+    priced : sequence of LossFactors
+        Prices that are added to the tables, whatever the true joint states.
+    """
+    found: dict[str, str] = {}
+    for fmap in parameters.maps:
+        left = frozenset({SUBMODULAR, METRIC, SEMIMETRIC}) - frozenset(found)
+        if fmap.group == NODE or not left:
+            continue
+        if parameters.program.groups[fmap.group].of_spans:
+            found |= dict.fromkeys(left, f"factor '{fmap.name}' scores whole segments")
+            continue
+        if len(fmap.cards) > 2:
+            large = f"factor '{fmap.name}' joins {len(fmap.cards)} variables"
+            found |= dict.fromkeys(left & {METRIC, SEMIMETRIC}, large)
+        found |= _doubts_of_form(fmap, left - frozenset(found), first)
+        left -= frozenset(found)
+        if left and (text := _may_be_negative(fmap, first)):
+            found |= dict.fromkeys(_lacking(-_parts(fmap), fmap.cards, left), text)
+    constants = parameters.constants
+    without = [(parameters.program.groups[g], table) for g, table in (constants.tables if constants else {}).items()]
+    for group, table in (*without, *((one.group, one.prices) for one in priced)):
+        left = frozenset({SUBMODULAR, METRIC, SEMIMETRIC}) - frozenset(found)
+        pairwise_only = left & {METRIC, SEMIMETRIC} if len(group.cards) > 2 else frozenset()
+        lacking = pairwise_only | _lacking(table, group.cards, left - pairwise_only)
+        found |= {name: f"the tables of '{group.name}' are not {name}" for name in lacking}
+    return found
+
+
+def _of_structure(program: Program) -> frozenset[str]:
+    """Return the properties that numbers of states and variables do not rule out."""
+    found = set() if any(group.of_spans for group in program.groups) else {SUBMODULAR, METRIC, SEMIMETRIC}
+    if program.card.max(initial=1) <= 2:
+        found.add(BINARY)
+    if program.max_arity > 2:
+        found -= {METRIC, SEMIMETRIC}
+    return frozenset(found)
+
+
+def _doubts_of_form(fmap: FeatureMap, wanted: frozenset[str], first: int) -> dict[str, str]:
+    """Return which of the wanted properties the basis tables lack, and why."""
+    if fmap.basis is None and not fmap.joint and sum(card > 1 for card in fmap.cards) > 1:
+        lacking = wanted  # a table with a single one has none of them
+    else:
+        lacking = _lacking(_parts(fmap), fmap.cards, wanted)
+    if not fmap.joint:
+        return {name: f"the form of factor '{fmap.name}' is not {name}" for name in lacking}
+    what = f"the joint features of factor '{fmap.name}' are not"
+    return {name: f"{what} {name} in example {first + _first_lacking(fmap, name)}" for name in lacking}
+
+
+def _first_lacking(fmap: FeatureMap, name: str) -> int:
+    """Return the first example of which a joint feature lacks a property."""
+    ends, parts = fmap.row_ptr // fmap.n_configs * fmap.width, _parts(fmap)
+    of = (parts[lo:hi] for lo, hi in pairwise(ends.tolist()))
+    return next(i for i, mine in enumerate(of) if _lacking(mine, fmap.cards, frozenset({name})))
+
+
+def _parts(fmap: FeatureMap) -> F64:
+    """Return the tables that weights and features multiply; ``shape (m, prod(cards))``."""
+    if fmap.joint:
+        assert isinstance(fmap.features, np.ndarray)
+        stacked = fmap.features.reshape(-1, fmap.n_configs, fmap.width)
+        return np.ascontiguousarray(np.moveaxis(stacked, 2, 1)).reshape(-1, fmap.n_configs)
+    return np.eye(fmap.n_configs) if fmap.basis is None else fmap.basis
+
+
+def _may_be_negative(fmap: FeatureMap, first: int) -> str:
+    """Return why some weight times feature may be negative (with joint features: some weight); empty when none can."""
+    if fmap.block.lower_bound < 0.0:
+        return f"weights of factor '{fmap.name}' may be negative (nonneg=True keeps them from it)"
+    if fmap.features is None or fmap.joint:
+        return ""
+    values = fmap.features.data if isinstance(fmap.features, SparseRows) else fmap.features.ravel()
+    if values.min(initial=0.0) >= 0.0:
+        return ""
+    at = int(np.argmax(values < 0.0))
+    if isinstance(fmap.features, SparseRows):
+        row = int(np.searchsorted(fmap.features.ptr, at, side="right")) - 1
+    else:
+        row = at // fmap.width
+    example = first + int(np.searchsorted(fmap.row_ptr, row, side="right")) - 1
+    return f"{fmap.source} of factor '{fmap.name}' is negative in example {example} ({float(values[at]):.4g})"
+
+
+def _lacking(tables: F64, cards: tuple[int, ...], wanted: frozenset[str]) -> frozenset[str]:
+    """Return which of the wanted properties some table lacks."""
+    if cards != (2, 2) and tables.min(initial=0.0) == -np.inf:
+        return wanted - {BINARY}
+    shaped = tables.reshape(len(tables), *cards)
+    tests: dict[str, Callable[[F64], bool]] = {
+        SUBMODULAR: _submodular,
+        METRIC: _metric,
+        SEMIMETRIC: _semimetric,
+    }
+    return frozenset(name for name, test in tests.items() if name in wanted and not test(shaped))
+
+
+def _holds(*terms: F64) -> bool:
+    """Whether ``terms[0] + terms[1] >= terms[2] + terms[3]``, entry by entry; up to rounding, integers exactly."""
+    left, right = terms[0] + terms[1], terms[2] + terms[3]
+    low = left < right
+    if not low.any():
+        return True
+    terms = tuple(np.broadcast_to(term, low.shape)[low] for term in terms)
+    size = sum(np.where(np.isfinite(term), np.abs(term), 0.0) for term in terms)
+    integers = np.logical_and.reduce([np.rint(term) == term for term in terms])
+    return bool((left[low] >= right[low] - np.where(integers, 0.0, ROUNDING * size)).all())
+
+
+def _submodular(tables: F64) -> bool:
+    """Whether tables of any number of variables have non-negative second differences in every two of them."""
+    for i, j in combinations(range(1, tables.ndim), 2):
+        moved = np.moveaxis(tables, (i, j), (0, 1))
+        if not _holds(moved[:-1, :-1], moved[1:, 1:], moved[:-1, 1:], moved[1:, :-1]):
+            return False
+    return True
+
+
+def _metric(tables: F64) -> bool:
+    """Whether tables of two variables are finite and satisfy the triangle inequality."""
+    return bool(np.isfinite(tables).all()) and all(
+        _holds(tables, tables[:, c, c, None, None], tables[:, :, c, None], tables[:, c, None, :])
+        for c in range(min(tables.shape[1:]))
+    )
+
+
+def _semimetric(tables: F64) -> bool:
+    """Whether tables of two variables are finite and going to another state and back costs something."""
+    if not np.isfinite(tables).all():
+        return False
+    c = min(tables.shape[1:])
+    square = tables[:, :c, :c]
+    diagonal = np.einsum("kaa->ka", square)
+    return _holds(diagonal[:, :, None], diagonal[:, None, :], square, np.swapaxes(square, 1, 2))
