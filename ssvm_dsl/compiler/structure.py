@@ -32,7 +32,7 @@ from ssvm_dsl.ir.features import NODE, FeatureMap
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.parameters.constants import Constants
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.lang.inputs import Edges, Input
+from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.outputs.labels import Target
 from ssvm_dsl.memory import SMALL
 
@@ -313,15 +313,9 @@ def structure_key(declaration: Declaration, examples: Examples, judged: bool) ->
         Whether labels, and inputs that only the loss reads, are there as well.
     """
     sizes = tuple([one.tobytes() for one in examples.sizes.values()])
-    named = _structural(declaration)
+    named = declaration.structural_inputs
     content = tuple([_content(examples.raw[name]) for name in named if name in examples.raw]) if named else ()
     return judged, examples.n, sizes, content
-
-
-def _structural(declaration: Declaration) -> list[str]:
-    """Return the inputs whose content decides the structure: edges, and numbers of hard constraints."""
-    names = [one.name for one in declaration.inputs if isinstance(one, Edges)]
-    return names + [one.name for constraint in declaration.constraints for one in constraint.inputs]
 
 
 def _content(arrays: Sequence[Any]) -> tuple[tuple[str, bytes], ...]:

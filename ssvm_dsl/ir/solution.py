@@ -211,7 +211,7 @@ def select(program: Program, examples: I64 | None) -> I64:
 
 def label_ptr(program: Program, examples: I64 | None) -> I64:
     """Return where each selected example's labels start in a packed labelling; ``shape (n + 1,)``."""
-    if examples is None:
+    if examples is None or examples is program.every_example:
         return program.var_ptr
     return pointers(program.var_ptr[1:][examples] - program.var_ptr[examples])
 

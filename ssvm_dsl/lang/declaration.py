@@ -86,6 +86,18 @@ class Declaration:
         return frozenset(id(dim) for given in self.inputs for dim in given.sized_axes)
 
     @cached_property
+    def derived_axes(self) -> tuple[tuple[str, str], ...]:
+        """Names of the axes of labels that are as long as another one, each with the name of that."""
+        axes = {dim.name: dim.origin.name for label in self.labels for dim in label.dims}
+        return tuple((name, origin) for name, origin in axes.items() if name != origin)
+
+    @cached_property
+    def structural_inputs(self) -> tuple[str, ...]:
+        """Names of the inputs whose content decides the structure: edges, and numbers of hard constraints."""
+        edges = (one.name for one in self.inputs if isinstance(one, Edges))
+        return (*edges, *(one.name for constraint in self.constraints for one in constraint.inputs))
+
+    @cached_property
     def pointer_axes(self) -> frozenset[tuple[int, ...]]:
         """Identities of the axes of each label, or part of one, over pairs of positions."""
         return frozenset(tuple(map(id, label.dims)) for label in self.own_labels if len(label.dims) > 1)

@@ -193,10 +193,10 @@ class Factor(ScoredTarget):
     @property
     def agreements(self) -> tuple[Agreement, ...]:
         """The auxiliary variables in place of a table: those of associative factors over many variables."""
-        if not _by_agreement(self.target, self.form, self.nonneg):
-            return ()
         if "_agreements" not in self.__dict__:
-            object.__setattr__(self, "_agreements", agreements_of(self.target, self.name))
+            by_agreement = _by_agreement(self.target, self.form, self.nonneg)
+            made_now = agreements_of(self.target, self.name) if by_agreement else ()
+            object.__setattr__(self, "_agreements", made_now)
         made: tuple[Agreement, ...] = self.__dict__["_agreements"]
         return made
 

@@ -307,8 +307,8 @@ class Predictor(Estimator):
         self._check_fitted()
         announce_compiling()
         examples = self._examples(X)
-        labels = _as_many(self._labels(Y), "Y", len(examples))
-        clamp = _as_many(self._labels(given), "given", len(examples))
+        labels = None if Y is None else _as_many(self._labels(Y), "Y", len(examples))
+        clamp = None if given is None else _as_many(self._labels(given), "given", len(examples))
 
         def grounder(lo: int, hi: int) -> Grounded:
             part = None if labels is None else labels[lo:hi]
