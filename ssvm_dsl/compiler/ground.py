@@ -255,16 +255,16 @@ def _parameters(
     ``truth`` is negative where it is not known; with ``whole`` it may be one that rules forbid.
     """
     factors = ground_factors(declaration, layout, examples, encoder, ignored, truth)
-    laid = ground_constants(
+    grounded = ground_constants(
         declaration, layout, examples, encoder, ignored, partial(ground_scopes, layout=layout, examples=examples),
         list(factors.groups), dict(factors.shared), None if whole else truth, clamp,
     )  # fmt: skip
-    constants = laid.constants(len(factors.groups))
+    constants = grounded.constants(len(factors.groups))
     constraints = lower_constraints(declaration, layout, examples)
     resting = ignored if ignored is None or not constraints else ignored & ~free_variables(constraints, layout)
     program = Program(
-        layout.var_ptr, layout.card, tuple(laid.groups), constraints, blocks=factors.blocks,
-        allowed=_allowed(layout, resting, laid.allowed), role=roles(layout),
+        layout.var_ptr, layout.card, tuple(grounded.groups), constraints, blocks=factors.blocks,
+        allowed=_allowed(layout, resting, grounded.allowed), role=roles(layout),
     )  # fmt: skip
     parameters = ParameterMap.build(program, factors.maps, factors.blocks, constants)
     words = declared_words(declaration), joined_words(declaration)

@@ -145,13 +145,13 @@ class Structure:
                 self._scopes[target] = ground_scopes(target, self.layout, examples)
             return self._scopes[target]
 
-        laid = ground_constants(
+        grounded = ground_constants(
             self._declaration, self.layout, examples, encoder, None, scopes_of, list(self._groups), dict(self._shared),
             truth, clamp,
         )  # fmt: skip
-        constants = laid.constants(len(self._groups))
+        constants = grounded.constants(len(self._groups))
         first = self._first.parameters
-        program = replace(first.program, groups=tuple(laid.groups), allowed=laid.allowed)
+        program = replace(first.program, groups=tuple(grounded.groups), allowed=grounded.allowed)
         kept = self.program_of(replace(first, program=program, constants=constants))
         if free and self._same_constants:
             self._constants, self._unmasked = constants, kept

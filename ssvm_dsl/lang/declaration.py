@@ -117,9 +117,9 @@ class Declaration:
         read |= {edges.name for one in self.constraints for edges in one.edge_lists}
         judging: tuple[ExampleInput, ...] = (*self.loss.inputs, *self.loss.edge_lists)
         spare = [given for given in judging if given.name not in read]
-        told = {id(dim) for given in self.inputs if given not in spare for dim in given.sized_axes}
+        sized = {id(dim) for given in self.inputs if given not in spare for dim in given.sized_axes}
         axes = (*(one.dims for one in self.labels), *(one.axes for one in self.constraints))
-        asked_for = {id(dim) for dims in axes for dim in dims} - told
+        asked_for = {id(dim) for dims in axes for dim in dims} - sized
         needless = [one for one in spare if not any(dim.ragged and id(dim) in asked_for for dim in one.sized_axes)]
         return tuple(given for given in self.inputs if given not in needless)
 
@@ -252,18 +252,18 @@ def declare(name: str, symbols: tuple[Symbol, ...], strays: tuple[tuple[str, Tar
     # A symbol with mistakes of its own holds stand-ins; what they would cause is not reported.
     sound = [symbol for symbol in symbols if not any(node.mistakes for node in symbol.made_of)]
     strange = list(_reference_mistakes(declaration, sound))
-    found += [*strange, *_told(symbols, lambda one: one.clashes(declaration))]
+    found += [*strange, *_mistakes_of(symbols, lambda one: one.clashes(declaration))]
     own = [symbol for symbol in sound if not _refers_to_strangers(declaration, symbol)]
-    found += _told(own, lambda one: one.misfits(declaration))
+    found += _mistakes_of(own, lambda one: one.misfits(declaration))
     if all_sound and not strange:
-        found += _told(symbols, lambda one: one.gaps(declaration))
+        found += _mistakes_of(symbols, lambda one: one.gaps(declaration))
     found += _stray_mistakes(declaration, strays)
     if found:
         raise ModelError(name, found)
     return declaration
 
 
-def _told(symbols: Sequence[Symbol], ask: Callable[[Symbol], Iterator[str]]) -> Iterator[tuple[str, str]]:
+def _mistakes_of(symbols: Sequence[Symbol], ask: Callable[[Symbol], Iterator[str]]) -> Iterator[tuple[str, str]]:
     """Yield the mistakes of symbols, with their lines and names."""
     yield from ((symbol.where, f"{symbol.name}: {text}") for symbol in symbols for text in ask(symbol))
 

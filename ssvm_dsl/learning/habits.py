@@ -50,6 +50,6 @@ def plug_in_option(name: str) -> str:
     for spec_kind, parameter in ((TrainerSpec, "trainer"), (BackendSpec, "backend")):
         owners = [spec.name for spec in registry().specs(spec_kind) if name in [one.name for one in spec.options]]
         if owners:
-            whose = f"{', '.join(owners[:3])}{', ...' if len(owners) > 3 else ''}"
-            return f"it is an option of a {parameter} ({whose}): {parameter}_options={{{name!r}: ...}}"
+            named = f"{', '.join(owners[:3])}{', ...' if len(owners) > 3 else ''}"
+            return f"it is an option of a {parameter} ({named}): {parameter}_options={{{name!r}: ...}}"
     return ""

@@ -220,12 +220,12 @@ class ExampleSession(ABC):
         TypeError, ValueError
             Say what was expected of ``answer``.
         """
-        whose = f"{type(self).__name__}.answer()"
+        method = f"{type(self).__name__}.answer()"
         if not isinstance(found, ExampleAnswer):
             expected = "expected an ExampleAnswer, such as ExampleAnswer.exact(labels, score)"
-            raise TypeError(f"{whose} returned {type(found).__name__}, {expected}")
+            raise TypeError(f"{method} returned {type(found).__name__}, {expected}")
         if found.labels is not None and len(found.labels) != n_variables:
-            raise ValueError(f"{whose} returned {len(found.labels)} labels for an example of {n_variables} variables")
+            raise ValueError(f"{method} returned {len(found.labels)} labels for an example of {n_variables} variables")
         return found
 
     def _packed(self, question: Question, answers: list[ExampleAnswer]) -> Solution:

@@ -53,12 +53,12 @@ class Spec:
         """Return the required modules that are not installed."""
         return [name for name in self.requires if not _importable(name)]
 
-    def load(self, whose: str = "") -> Any:
+    def load(self, owner_name: str = "") -> Any:
         """Return what ``factory`` names.
 
         Parameters
         ----------
-        whose : str
+        owner_name : str
             What errors call the plug-in; its kind and name by default.
 
         Raises
@@ -66,15 +66,15 @@ class Spec:
         PluginError
             It cannot be imported; says why and what to install.
         """
-        whose = whose or f"{type(self).__name__.removesuffix('Spec').lower()} '{self.name}'"
+        owner_name = owner_name or f"{type(self).__name__.removesuffix('Spec').lower()} '{self.name}'"
         hint = f"\n  hint: {self.install_hint}" if self.install_hint else ""
 
         def error(text: str) -> PluginError:
             why = text.removeprefix("it failed with ")
-            return PluginError(f"{whose} cannot be loaded from {self.factory}: {why}{hint}")
+            return PluginError(f"{owner_name} cannot be loaded from {self.factory}: {why}{hint}")
 
         module, _, attribute = self.factory.partition(":")
-        with nullcontext() if module in sys.modules else loading(), contained(f"the import of {whose}", error):
+        with nullcontext() if module in sys.modules else loading(), contained(f"the import of {owner_name}", error):
             found: Any = importlib.import_module(module)
             for part in attribute.split("."):
                 found = getattr(found, part)

@@ -16,7 +16,7 @@ from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.ir.solution import Solution, add_labels, add_marginals
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.scoring.batch import Pouring, Sizes
-from ssvm_dsl.scoring.laid import Laid
+from ssvm_dsl.scoring.grounded_batch import GroundedBatch
 from ssvm_dsl.scoring.questions import Truth
 
 
@@ -37,7 +37,7 @@ class ScoredAnswers:
 
     def __init__(
         self,
-        laid: Laid,
+        grounded: GroundedBatch,
         pourings: Mapping[str, Pouring],
         sizes: Sizes,
         plan: Plan,
@@ -47,10 +47,10 @@ class ScoredAnswers:
         truth_score: F64 | None,
         coef: F64,
     ) -> None:
-        self._laid, self._pourings, self._sizes = laid, pourings, sizes
+        self._grounded, self._pourings, self._sizes = grounded, pourings, sizes
         self._solution, self._sums, self._truth, self._truth_score = solution, sums, truth, truth_score
         self._coef = coef
-        none = np.full(laid.layout.n, np.nan)
+        none = np.full(grounded.layout.n, np.nan)
         self.plan, self.score, self.bound = plan, solution.score, solution.bound
         self.log_z = none if solution.log_partition is None else solution.log_partition
 
@@ -76,7 +76,7 @@ class ScoredAnswers:
         OptionError
             Marginals were asked for.
         """
-        states, layout = self.states, self._laid.layout
+        states, layout = self.states, self._grounded.layout
         if states.ndim == 1:
             return layout.decode(states)
         ranked = [layout.decode(np.maximum(one, 0)) for one in states]
@@ -102,11 +102,11 @@ class ScoredAnswers:
         OptionError
             There is no such label, or marginals were asked for.
         """
-        layout, sizes, states = self._laid.layout, self._sizes, self.states
+        layout, sizes, states = self._grounded.layout, self._sizes, self.states
         known = {one.name: one for one in layout.declaration.own_labels}
         if label not in known:
             raise OptionError(f"no label '{label}'; the labels are {', '.join(known)}")
-        template = self._laid.label_template(known[label])
+        template = self._grounded.label_template(known[label])
         if width is None:
             masked = [sizes.kept.get(axis.name) for axis in template.axes]
             own = template.sizes(sizes.known, sizes.n).max(axis=0, initial=0).tolist()
@@ -132,10 +132,10 @@ class ScoredAnswers:
             They were not asked for.
         """
         if self._solution.marginals is not None:
-            return self._laid.layout.decode_states(self._solution.marginals.node)
+            return self._grounded.layout.decode_states(self._solution.marginals.node)
         if self._sums is None or (self._coef != 1.0).any():
             raise OptionError("marginals are not there: ask for task='marginals'")
-        return self._laid.layout.decode_states(self._sums.node)
+        return self._grounded.layout.decode_states(self._sums.node)
 
     def counts(self, weights: NDArray[np.float64] | None = None, *, less_truth: bool = False) -> dict[str, Any]:
         """Return how often each score counts, in the shape of the scores: the gradient of the answer's value.
@@ -157,7 +157,7 @@ class ScoredAnswers:
         """
         if self._sums is not None and weights is not None:
             raise OptionError("these counts are sums already: give answer(...) the weights")
-        coef, program = self._coef if weights is None else self._coefficients(weights), self._laid.program
+        coef, program = self._coef if weights is None else self._coefficients(weights), self._grounded.program
         out = self._counted(coef)
         if less_truth:
             add_labels(program, self._needed_truth().states, -coef, program.every_example, out.node, out.tables)
@@ -167,13 +167,13 @@ class ScoredAnswers:
         """Return the counts of all examples laid out as a Theta of its own."""
         if self._sums is not None:
             return self._sums.copy()
-        out, ids = Theta.zeros(self._laid.program), self._laid.program.every_example
+        out, ids = Theta.zeros(self._grounded.program), self._grounded.program.every_example
         if self._solution.marginals is not None:
-            add_marginals(self._laid.program, self._solution.marginals, coef, ids, out.node, out.tables)
+            add_marginals(self._grounded.program, self._solution.marginals, coef, ids, out.node, out.tables)
         else:
             labels = self._solution.labels
             add_labels(
-                self._laid.program, labels if labels.ndim == 1 else labels[0], coef, ids, out.node, out.tables
+                self._grounded.program, labels if labels.ndim == 1 else labels[0], coef, ids, out.node, out.tables
             )  # fmt: skip
         return out
 
@@ -185,9 +185,9 @@ class ScoredAnswers:
         OptionError
             No truth was given.
         """
-        out, ids = Theta.zeros(self._laid.program), self._laid.program.every_example
+        out, ids = Theta.zeros(self._grounded.program), self._grounded.program.every_example
         truth = self._needed_truth().states
-        add_labels(self._laid.program, truth, self._coefficients(weights), ids, out.node, out.tables)
+        add_labels(self._grounded.program, truth, self._coefficients(weights), ids, out.node, out.tables)
         return self._by_template(out)
 
     @property
@@ -216,7 +216,7 @@ class ScoredAnswers:
         if truth.loss is None:
             raise OptionError("the model has no loss")
         states = self.states
-        return truth.loss.value(self._laid.program, states if states.ndim == 1 else states[0])
+        return truth.loss.value(self._grounded.program, states if states.ndim == 1 else states[0])
 
     def _needed_truth(self) -> Truth:
         if self._truth is None:
@@ -224,12 +224,12 @@ class ScoredAnswers:
         return self._truth
 
     def _coefficients(self, weights: NDArray[np.float64] | None) -> F64:
-        n = self._laid.layout.n
+        n = self._grounded.layout.n
         return np.ones(n) if weights is None else np.ascontiguousarray(weights, dtype=np.float64).reshape(n)
 
     def _by_template(self, sums: Theta) -> dict[str, Any]:
         """Return numbers laid out as a Theta, which are not needed any more, in the shape of the scores."""
         shapes = {name: (one.n_factors, one.template.width) for name, one in self._pourings.items()}
-        found = self._laid.gathered(sums.node, sums.tables, shapes)
+        found = self._grounded.gathered(sums.node, sums.tables, shapes)
         return {name: one.restored(found[name]) for name, one in self._pourings.items()}
 

@@ -79,9 +79,9 @@ def test_programs_are_kept_by_shape():
     first = scorer.answer(batch(seed=1))
     again = scorer.answer(batch(seed=2))
     longer = scorer.answer(batch(size=6))
-    assert first._laid is again._laid
-    assert longer._laid is not first._laid
-    assert first._laid.opened
+    assert first._grounded is again._grounded
+    assert longer._grounded is not first._grounded
+    assert first._grounded.opened
     assert np.array_equal(again.score, Scorer(Chain).answer(batch(seed=2)).score)
 
 

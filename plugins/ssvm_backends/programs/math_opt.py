@@ -145,7 +145,7 @@ def interrupter_for(polytope: LocalPolytope) -> Any:
 
 
 def _details(model: Any, start: SolverStart | None) -> Any:
-    """Return parameters with the start, if there is one; values of zero and reduced costs are left out of the answer."""
+    """Return parameters with the start, if there is one; answers omit reduced costs, and values that are zero."""
     from ortools.math_opt.python import mathopt
 
     out = mathopt.ModelSolveParameters(

@@ -209,8 +209,8 @@ def _answer(question: str, need: Need, program: Program) -> BackendAnswer:
         chosen = plan_program(program, need)
     except NoBackendError as err:
         names = {one.name for one in candidates}
-        told = [Candidate(name, False, inf, why) for name, why in err.refusals if name not in names]  # bridges
-        candidates += told
+        refused = [Candidate(name, False, inf, why) for name, why in err.refusals if name not in names]  # bridges
+        candidates += refused
         return BackendAnswer(question, need, candidates, outsiders, None, None)
     candidates += [one for one in chosen.candidates if one.bridges]
     return BackendAnswer(question, need, candidates, outsiders, chosen.backend, chosen.reason)

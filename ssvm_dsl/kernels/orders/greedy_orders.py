@@ -261,11 +261,11 @@ def take_next(g: int, words: int, s: Structures, r: OrderRule, p: Space, f: Orde
             u = 64 * k + first_bit(left)
             left &= left - 1
             p.changes[u] += 1
-            around = 0
+            n_near = 0
             for j in range(words):
-                around += count_bits(p.near[u * words + j])
+                n_near += count_bits(p.near[u * words + j])
             cost += words
-            if p.changes[u] * PATIENCE > around:
+            if p.changes[u] * PATIENCE > n_near:
                 cost += set_priority(u, words, r, s.first[g], p)
                 sift(p.heap, p.place, p.priority, p.second, p.place[u], n)
     return cost

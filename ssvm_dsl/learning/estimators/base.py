@@ -204,7 +204,7 @@ class Learner(Predictor):
     ) -> str:
         """Complete the report of a fit, end the caller's loop where Ctrl-C asks for that; return what to warn of."""
         self._stream: Stream | None = None
-        self.report_ = fit.times.told(self.report_, fit.deadline)
+        self.report_ = fit.times.with_times(self.report_, fit.deadline)
         if progress.reason == "interrupt" and (ends_the_caller(followed) or progress.interrupted_twice):
             raise KeyboardInterrupt
         return convergence_warning(self.report_, self.tol, fit.spec, target.risk, problem, progress)
@@ -363,7 +363,7 @@ class Learner(Predictor):
             self._take(grounded, progress, problem, options)
             times = Times()
             times.add(problem.oracle_seconds, progress)
-            self.report_ = times.told(self.report_, deadline)
+            self.report_ = times.with_times(self.report_, deadline)
             self._stream = stream
 
     @property
@@ -408,7 +408,7 @@ class Learner(Predictor):
         risk, loss, estimates = target.risk, target.loss, list[CostEstimate]()
         found: tuple[Need | None, Plan | None] = None, None
 
-        def look(need: Need, chosen: Plan) -> None:
+        def note_plan(need: Need, chosen: Plan) -> None:
             nonlocal found
             found = need, chosen
             require_fit_memory(parameters, chosen, risk, spec, self.model.declaration.name)
@@ -423,7 +423,7 @@ class Learner(Predictor):
                 guarantee = accepted_guarantee(self.backend, asked, weakest_oracle(spec, risk, tasks)[0])
                 kept = grounded.kept if parameters.program is grounded.program else None
                 opened = OpenedPlan.of(
-                    parameters, kept, tasks, guarantee, self.backend, self.backend_options, announce=look,
+                    parameters, kept, tasks, guarantee, self.backend, self.backend_options, announce=note_plan,
                     abilities=abilities, priced=risk.loss(loss).factors,
                 )  # fmt: skip
                 return opened.session, estimates[0]
@@ -475,8 +475,8 @@ class Learner(Predictor):
         self.plan_ = problem.session.plan
         self._fitted = grounded.fitted
         self._blocks = grounded.parameters.blocks
-        spec, told = registry().find(TrainerSpec, self.trainer), convention(self.C, self.lam, l1=self.l1)
-        self.report_ = report_of(progress, problem, spec, options, told, self._unit(problem))
+        spec, convention_text = registry().find(TrainerSpec, self.trainer), convention(self.C, self.lam, l1=self.l1)
+        self.report_ = report_of(progress, problem, spec, options, convention_text, self._unit(problem))
 
     def certified_gap(self, C: float) -> float:
         """Return the relative gap that the last fit certifies for its weights at another C; ``nan`` if it cannot.

@@ -144,23 +144,23 @@ class LoadingElsewhere:
 
     Parameters
     ----------
-    told : callable
+    read_seconds : callable
         Returns the seconds of loading so far by worker, from its :func:`loading_seconds`.
     """
 
-    def __init__(self, told: Callable[[], Mapping[Any, float]]) -> None:
-        self._told = told
+    def __init__(self, read_seconds: Callable[[], Mapping[Any, float]]) -> None:
+        self._read_seconds = read_seconds
         self._last: dict[Any, float] = {}
         self._since: dict[Any, float] = {}
         self._counted = 0.0
 
     def begin(self) -> None:
         """Leave out what has been loaded until now: a call begins."""
-        self._last, self._since, self._counted = dict(self._told()), {}, 0.0
+        self._last, self._since, self._counted = dict(self._read_seconds()), {}, 0.0
 
     def count(self) -> bool:
         """Count what has been loaded since; return whether there was anything new."""
-        for worker, seconds in self._told().items():
+        for worker, seconds in self._read_seconds().items():
             last = self._last.get(worker, 0.0)  # less than before: another process in its place
             self._since[worker] = self._since.get(worker, 0.0) + seconds - (last if seconds >= last else 0.0)
             self._last[worker] = seconds

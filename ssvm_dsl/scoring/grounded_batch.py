@@ -94,7 +94,7 @@ class Place:
 
 
 @dataclass(eq=False)
-class Laid:
+class GroundedBatch:
     """A model laid over examples of some sizes; keeps what inference prepares for it.
 
     Parameters
@@ -161,7 +161,9 @@ class Laid:
         return out
 
 
-def lay(declaration: Declaration, examples: Examples, templates: Mapping[str, Template], tied: frozenset[str]) -> Laid:
+def ground_batch(
+    declaration: Declaration, examples: Examples, templates: Mapping[str, Template], tied: frozenset[str]
+) -> GroundedBatch:
     """Return a model laid over examples.
 
     Parameters
@@ -190,7 +192,7 @@ def lay(declaration: Declaration, examples: Examples, templates: Mapping[str, Te
     )  # fmt: skip
     parameters = ParameterMap.build(program, work.maps, work.blocks, given.constants(n_weighted))
     words = declared_words(declaration), joined_words(declaration)
-    return Laid(layout, examples, replace(parameters, declared=words[0], joined=words[1]), places)
+    return GroundedBatch(layout, examples, replace(parameters, declared=words[0], joined=words[1]), places)
 
 
 class _Laying:
