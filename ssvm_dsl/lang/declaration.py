@@ -1,6 +1,6 @@
 """A model as plain data: named symbols in the order they were written, checked against each other.
 
-What is checked of a symbol, and how it reads, is the symbol's own (:class:`~ssvm_dsl.lang.symbols.Symbol`): a new kind
+Each symbol checks and prints itself (:class:`~ssvm_dsl.lang.symbols.Symbol`): a new kind
 of constraint, feature or target needs no line here.
 """
 
@@ -67,12 +67,12 @@ class Declaration:
 
     @cached_property
     def inputs(self) -> tuple[ExampleInput, ...]:
-        """What an example holds: arrays, attributes and edge lists."""
+        """The inputs of an example: arrays, attributes and edge lists."""
         return tuple(symbol for symbol in self.symbols if isinstance(symbol, ExampleInput))
 
     @cached_property
     def input_names(self) -> frozenset[str]:
-        """Names of what an example holds."""
+        """Names of the inputs."""
         return frozenset(symbol.name for symbol in self.inputs)
 
     @cached_property
@@ -269,7 +269,7 @@ def _mistakes_of(symbols: Sequence[Symbol], ask: Callable[[Symbol], Iterator[str
 
 
 def _own_mistakes(declaration: Declaration) -> Iterator[tuple[str, str]]:
-    """Yield what the constructors noticed, each once."""
+    """Yield the mistakes that constructors recorded, each once."""
     seen: set[int] = set()
     for symbol in declaration.symbols:
         for node in symbol.made_of:

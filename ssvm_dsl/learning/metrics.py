@@ -207,7 +207,7 @@ SCORERS: dict[str, Callable[[Sequence[Any], Sequence[Any]], float]] = {
 
 
 class PredictionScorer:
-    """A scorer ``(estimator, X, Y) -> float`` of what an estimator predicts, by the name of a measure."""
+    """A scorer ``(estimator, X, Y) -> float`` of an estimator's predictions, by the name of a measure."""
 
     def __init__(self, name: str) -> None:
         self.name = name

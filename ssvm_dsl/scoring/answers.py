@@ -1,4 +1,4 @@
-"""What a scorer answers: labels, scores, marginals, log Z, and counts of states in the shape of the scores."""
+"""Answers of a scorer: labels, scores, marginals, log Z, and counts of states in the shape of the scores."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ssvm_dsl.scoring.questions import Truth
 
 
 class ScoredAnswers:
-    """The answers to one question about a batch of B examples; what is not asked for is not computed.
+    """The answers to one question about a batch of B examples, each computed on first access.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class ScoredAnswers:
     score : ndarray of float64, shape (B,) or (k, B)
         Of the best labellings, with the loss where it was added; ``nan`` for marginals.
     bound : ndarray of float64, shape (B,)
-        What no labelling scores more than; ``nan`` where nothing is proved.
+        Upper bound on the score of any labelling; ``nan`` where no bound is proved.
     log_z : ndarray of float64, shape (B,)
         The log partition, for the tasks ``marginals`` and ``log_z``; ``nan`` for others.
     """
@@ -94,7 +94,7 @@ class ScoredAnswers:
         ----------
         label : str
         width : tuple of int, optional
-            The size of each axis; those of the largest example by default.
+            The size of each axis; by default the sizes of the largest example.
         fill : int
 
         Raises
@@ -146,9 +146,9 @@ class ScoredAnswers:
         Parameters
         ----------
         weights : ndarray of float64, shape (B,), optional
-            What the counts of each example are multiplied by; those of the question without them.
+            The factor of the counts of each example; by default the weights of the question.
         less_truth : bool
-            Take off those of the truth, weighed alike: the gradient of the difference of both scores.
+            Subtract the counts of the truth with the same weights: the gradient of the difference of both scores.
 
         Raises
         ------
@@ -164,7 +164,7 @@ class ScoredAnswers:
         return self._by_template(out)
 
     def _counted(self, coef: F64) -> Theta:
-        """Return the counts of all examples laid out as a Theta of its own."""
+        """Return the counts of all examples as a new Theta."""
         if self._sums is not None:
             return self._sums.copy()
         out, ids = Theta.zeros(self._grounded.program), self._grounded.program.every_example
@@ -178,7 +178,7 @@ class ScoredAnswers:
         return out
 
     def truth_counts(self, weights: NDArray[np.float64] | None = None) -> dict[str, Any]:
-        """Return how often the truth has what each score is of, in the shape of the scores; see :meth:`counts`.
+        """Return the counts of the truth in the shape of the scores; see :meth:`counts`.
 
         Raises
         ------

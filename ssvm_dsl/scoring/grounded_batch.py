@@ -78,7 +78,7 @@ class Place:
             table[:, self.columns] = scores[self.at]
 
     def read(self, node: F64, tables: tuple[F64, ...], out: F64) -> None:
-        """Add what is known of the entries of a Theta to the scores of the template, ``shape (n, width)``."""
+        """Add entries of a Theta to the scores of the template, ``shape (n, width)``."""
         if self.group == NODE:
             found = node.reshape(out.shape) if isinstance(self.at, slice) else node[self.at]
         else:
@@ -95,7 +95,7 @@ class Place:
 
 @dataclass(eq=False)
 class GroundedBatch:
-    """A model laid over examples of some sizes; keeps what inference prepares for it.
+    """A model grounded on examples of some sizes, with the plans and sessions that inference opened for it.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ class _Laying:
         return ground_scopes(target, self.layout, self.examples)
 
     def template(self, template: Template, tied: bool) -> tuple[Place, ...]:
-        """Lay a template; return the places of its parts."""
+        """Ground a template; return the places of its parts."""
         start = self.blocks[-1].stop if self.blocks else 0
         self.blocks.append(Block(template.name, start, template.shape, 0.0 if template.nonneg else -np.inf))
         return tuple(self._part(template, part, tied) for part in template.parts)

@@ -55,7 +55,7 @@ class BatchLayout(NamedTuple):
 
 
 def signature(scores: object, lengths: object, mask: object) -> Any:
-    """Return what the layout of a batch of arrays follows from; ``None`` for others, which are looked at each time."""
+    """Return the key of the layout of a batch of arrays; ``None`` for lists, whose layout is not cached."""
     if type(scores) is not dict:
         return None
     parts: list[Any] = []

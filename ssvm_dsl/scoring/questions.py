@@ -1,4 +1,4 @@
-"""What a scorer may be asked, and the truth it may be held against."""
+"""Questions to a scorer, and the truth that its answers are compared with."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Truth:
 
     @cached_property
     def loss(self) -> LossTerm | None:
-        """The model's loss of other labels, if it has one; computed when it is first asked for."""
+        """The model's loss, if it has one; computed on first access."""
         loss, grounded = self.declaration.loss, self.grounded
         if loss is None:
             return None
@@ -146,7 +146,7 @@ def require_additive(declaration: Declaration, truth: Truth) -> LossTerm:
 
 
 def _custom(kind: str) -> LossFunction:
-    """Return the function of a plug-in's loss; what it raises names the plug-in."""
+    """Return the function of a plug-in's loss; its exceptions name the plug-in."""
     known = registry()
     spec = known.find(LossSpec, kind)
     function = known.load(spec)

@@ -53,7 +53,7 @@ MOST_GROUNDED = 256
 class Scorer:
     """A declared model that answers questions about scores that come from elsewhere, such as a network.
 
-    Its factors are declared as ever; their weights and features are not used, nor do features have to be there.
+    Factors are declared as usual.  Their weights and features are not used, and features may be missing.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class Scorer:
             Sizes of the axes in each example, by the name of the axis; a sequence where only one is ragged.  Without it
             padded arrays are full.
         mask : mapping, or array of bool, shape (B, width), optional
-            Instead of lengths: which positions there are; those in the middle may be left out.
+            An alternative to lengths: the existing positions, which may have gaps in the middle.
         data : mapping, optional
             By the name of the input: edges, masks of labels and numbers of constraints, one for each example.
         truth : list of labels, or ndarray of ints, optional
@@ -158,7 +158,7 @@ class Scorer:
         Raises
         ------
         DataError
-            Scores, lengths, masks or truth are not what they should be: names the factor and the example.
+            Scores, lengths, masks or truth are malformed; the message names the factor and the example.
         InfeasibleError
             An example has no labelling: names it.
         NoBackendError
@@ -209,7 +209,7 @@ class Scorer:
     def _batch(
         self, scores: Mapping[Any, Any], lengths: Any, mask: Any, data: Any
     ) -> tuple[BatchLayout, Mapping[str, Any]]:
-        """Return the model laid over a batch, how its scores lie, and these; kept for arrays of the same shapes."""
+        """Return the grounded batch, the layout of its scores, and the scores; cached for arrays of the same shapes."""
         key = None if data else signature(scores, lengths, mask)
         known = None if key is None else self._batches.get(key)
         if known is not None:
@@ -312,7 +312,7 @@ class Scorer:
 
 
 def _opened_again(model: Any, backend: str, options: dict[str, Any]) -> Scorer:
-    """Return a scorer that a pickle or copy is of; it has met no examples."""
+    """Return a copy of a pickled scorer, without its cached structures."""
     return Scorer(model, backend=backend, **options)
 
 

@@ -107,7 +107,10 @@ def test_lists_of_rows_agree_with_their_definition(each):
     sources = RowSources(n, width, 9 if each else 1, -3 if each else 1, each, 2, 3)
     scores, value = rng.normal(size=20), rng.normal(size=15)
     terms = np.array(
-        [[value[sources.of + k * sources.of_step + j * each] + scores[2 + 3 * k + j] for k in range(n)] for j in range(width)]
+        [
+            [value[sources.of + k * sources.of_step + j * each] + scores[2 + 3 * k + j] for k in range(n)]
+            for j in range(width)
+        ]
     )
     lists = no_lists(15, 3)
     lists.value[:out, 0] = value[:out]

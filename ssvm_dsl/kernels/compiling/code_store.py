@@ -82,7 +82,7 @@ class Lock:
 
 
 class CodeStore(_Cache):  # type: ignore[misc]
-    """What one function has been compiled to, for all types of arguments; numba's protocol of a cache.
+    """The compiled code of one function, for all types of arguments, by numba's protocol of a cache.
 
     Parameters
     ----------
@@ -201,10 +201,10 @@ def packed(value: Any) -> bytes:
 
 
 def unpacked(data: bytes) -> Any:
-    """Return what was packed."""
+    """Return the unpacked object."""
     return pickle.loads(zlib.decompress(data))
 
 
 def reduced(result: Any) -> tuple[Any, ...]:
-    """Return what is kept of a result of compiling, without the notes on types, which nobody reads again."""
+    """Return the cached part of a compile result, without its type annotations, which are not needed again."""
     return tuple(result._replace(type_annotation="")._reduce())

@@ -121,7 +121,7 @@ class LabelLoss(Loss):
 
 
 def structure_mistakes(name: str, label: Label, **options: object) -> Iterator[Mistake]:
-    """Yield what a loss of a pointer label, or of segments, does not have."""
+    """Yield options that losses of pointer labels, or of segments, do not have."""
     if not label.pointer and label.segments is None:
         return
     what, loss = "a pointer label", "Hamming(y), the number of wrong pointers"

@@ -118,7 +118,7 @@ class Learner(Predictor):
         weights : mapping of Factor (or its name) to array
             In the shapes that ``print(model)`` shows.
         fitted_on : list of examples, optional
-            What a model with fitted features (``PLiF`` with ``Quantiles``, ``Whitened`` ...) learns them from.
+            The examples on which features of the model are fitted (``PLiF`` with ``Quantiles``, ``Whitened`` ...).
         **parameters
             Of the estimator.
 
@@ -154,7 +154,7 @@ class Learner(Predictor):
         check_parameters(self)
 
     def _remark(self, grounded: Grounded) -> None:
-        """Warn of labels that nothing can be learnt from, where labels are what is learnt."""
+        """Warn of labels that carry no information, if the estimator learns labels."""
 
     @memory_for("fit", "give it fewer examples, or a model with fewer states, factors or features")
     def _learn(
@@ -202,7 +202,7 @@ class Learner(Predictor):
     def _concluded(
         self, progress: Progress, problem: Problem, target: TrainingTarget, fit: FitRequest, followed: bool
     ) -> str:
-        """Complete the report of a fit, end the caller's loop where Ctrl-C asks for that; return what to warn of."""
+        """Complete the report of a fit; raise if Ctrl-C is to end the caller's loop; return the text of a warning."""
         self._stream: Stream | None = None
         self.report_ = fit.times.with_times(self.report_, fit.deadline)
         if progress.reason == "interrupt" and (ends_the_caller(followed) or progress.interrupted_twice):
@@ -469,7 +469,7 @@ class Learner(Predictor):
     def _take(
         self, grounded: Grounded | ShardedData, progress: Progress, problem: Problem, options: dict[str, Any]
     ) -> None:
-        """Take what was learnt: weights, features, certificate, plan and report."""
+        """Store the result of a fit: weights, features, certificate, plan and report."""
         self.coef_ = progress.w
         self._certificate = Certificate.of(progress, problem.objective)
         self.plan_ = problem.session.plan

@@ -32,7 +32,7 @@ _ORDER = 0x62445371
 
 @dataclass(frozen=True, eq=False)
 class CrfsuiteModel:
-    """What a file of CRFsuite holds.
+    """The content of a CRFsuite file.
 
     Parameters
     ----------

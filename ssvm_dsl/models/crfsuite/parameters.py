@@ -33,7 +33,7 @@ _PASSES = {"lbfgs": 10_000, "l2sgd": 1000, "ap": 100, "pa": 100, "arow": 100}
 
 
 def svm_options(crf: Mapping[str, Any], n: int) -> dict[str, Any]:
-    """Return the options of the structured SVM that learns from n sequences what a CRF of these parameters would.
+    """Return the options of the structured SVM that corresponds to a CRF of these parameters on n sequences.
 
     CRFsuite minimises ``c1 |w|_1 + c2 |w|^2 - sum_i log p(y_i | x_i)``: that is risk ``log`` with ``C = 1 / (2 c2)``
     and ``l1 = c1 C``, and its objective is ours divided by C.  With ``c2 = 0`` it is ``lam = 0`` and ``l1 = c1 / n``,
@@ -42,7 +42,7 @@ def svm_options(crf: Mapping[str, Any], n: int) -> dict[str, Any]:
     Raises
     ------
     OptionError
-        A parameter that nothing here corresponds to, with what to do.
+        A parameter has no counterpart here; the message says what to do.
     """
     algorithm = "lbfgs" if crf["algorithm"] is None else crf["algorithm"]
     if algorithm not in _PASSES:

@@ -22,7 +22,7 @@ COMPILING = "numba:compiler_lock"
 
 
 class LoadingTime:
-    """Seconds during which at least one thread was loading; what loads while something else does counts once."""
+    """Seconds during which at least one thread was loading; overlapping loads count once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -91,7 +91,7 @@ def loading() -> Generator[None, None, None]:
 
 @cache
 def loading_time() -> LoadingTime:
-    """Return the loading time of this process; what numba compiles is counted from the first call on."""
+    """Return the loading time of this process; compilation by numba is counted from the first call on."""
     from numba.core.event import Listener, register
 
     class Compiling(Listener):  # type: ignore[misc]
@@ -110,7 +110,7 @@ def loading_time() -> LoadingTime:
 
 
 def loading_seconds() -> float:
-    """Return the seconds of loading in this process so far: what an executor asks its workers for."""
+    """Return the seconds of loading in this process so far, for executors that ask their workers."""
     return loading_time().seconds
 
 
@@ -155,11 +155,11 @@ class LoadingElsewhere:
         self._counted = 0.0
 
     def begin(self) -> None:
-        """Leave out what has been loaded until now: a call begins."""
+        """Start counting at zero for a new call."""
         self._last, self._since, self._counted = dict(self._read_seconds()), {}, 0.0
 
     def count(self) -> bool:
-        """Count what has been loaded since; return whether there was anything new."""
+        """Count the seconds of loading since the last look; return whether there were any."""
         for worker, seconds in self._read_seconds().items():
             last = self._last.get(worker, 0.0)  # less than before: another process in its place
             self._since[worker] = self._since.get(worker, 0.0) + seconds - (last if seconds >= last else 0.0)

@@ -287,7 +287,7 @@ def objective_in_time(problem: Problem, w: F64, deadline: Deadline) -> float:
 
 
 def check_latent(risk: Risk, declared: LossTerm, checkpoint: str | None) -> None:
-    """Refuse what does not go with latent variables.
+    """Refuse risks, losses and options that do not support latent variables.
 
     Raises
     ------
