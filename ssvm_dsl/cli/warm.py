@@ -185,4 +185,4 @@ def _workers(jobs: list[Job], n: int) -> Iterator[Iterator[dict[str, Any]]]:
         yield messages()
 
 
-COMMAND = Subcommand("warm", "compile ahead what a model needs, on all processors", run, arguments)
+COMMAND = Subcommand("warm", "compile the kernels that a model needs, on all processors", run, arguments)

@@ -169,7 +169,7 @@ class Solution:
         """
         if self.terms is None:
             if not np.isnan(self.bound).all():
-                raise ValueError("not known what scores are sums of: set terms=Terms.of(program, theta, examples)")
+                raise ValueError("the terms of the scores are unknown: set terms=Terms.of(program, theta, examples)")
             return np.zeros(len(self.bound), dtype=bool)
         return self.terms.closed(self.best, self.bound) & (self.primal == Primal.FEASIBLE)
 

@@ -279,7 +279,7 @@ class Pouring:
         if not selects:
             wrong |= packed == -np.inf
         if wrong.any():
-            expected = "numbers, or -inf for what is ruled out" if selects else "finite numbers (of a form)"
+            expected = "numbers, or -inf for forbidden states" if selects else "finite numbers (of a form)"
             raise self._wrong(packed, wrong, expected)
         if template.nonneg and packed.min(initial=0.0) < 0.0:
             raise self._wrong(packed, packed < 0.0, "scores of at least 0 (nonneg=True)")

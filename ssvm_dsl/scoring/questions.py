@@ -93,7 +93,7 @@ def read_truth(declaration: Declaration, grounded: GroundedBatch, sizes: Sizes, 
     """
     if declaration.latents:
         names = ", ".join(one.name for one in declaration.latents)
-        text = f"model {declaration.name} has latent variables ({names}), whose states no truth says"
+        text = f"model {declaration.name} has latent variables ({names}), which no truth covers"
         raise OptionError(f"{text}: scores are answered without truth= and augmented=")
     if isinstance(Y, np.ndarray) and Y.dtype.kind in "iu" and Y.ndim:
         states = _padded_states(declaration, grounded, sizes, Y)

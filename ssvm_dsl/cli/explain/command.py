@@ -281,4 +281,4 @@ def _show_answer(screen: Console, answer: BackendAnswer) -> None:
         screen.print(f"[bold]auto[/bold]: {answer.reason}\n")
 
 
-COMMAND = Subcommand("explain", "show a model, its size, and what every backend says to it", run, arguments)
+COMMAND = Subcommand("explain", "show a model, its size, and which backends can handle it, and why", run, arguments)

@@ -126,7 +126,7 @@ class ForeignSession(SessionLayer):
         rows += [table.sum(axis=1) for table in tables]
         whole = all(((one == 0.0) | (one == 1.0)).all() for one in (node, *tables))
         if not whole or not all((row == 1.0).all() for row in rows):
-            raise self._fault("slope returned something else than one state for each variable and each factor")
+            raise self._fault("slope must return one state for each variable and each factor, and does not")
         return Marginals(node, tables)
 
     def expect(

@@ -168,7 +168,7 @@ def _check_estimator(svm: Learner, values: Any) -> None:
     if svm.lam is not None:
         raise OptionError("the path is over C; leave lam out")
     if svm.l1:
-        raise OptionError("certificates beside an L1 penalty hold for one C: use grid_scores, or set l1=0 for the path")
+        raise OptionError("with an L1 penalty certificates hold for one C: use grid_scores, or set l1=0 for the path")
     if svm.checkpoint is not None:
         raise OptionError("a path keeps no checkpoints: its fits are of different C; leave checkpoint out")
     if not registry().find(TrainerSpec, svm.trainer).certifies:

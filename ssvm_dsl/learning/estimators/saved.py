@@ -148,7 +148,7 @@ def _model(saved: SavedModel, path: str | Path, trusted: bool | Iterable[str]) -
         model = Model.from_json(saved.declaration, trusted=trusted)
     except (FileFormatError, ModelError) as err:
         raise FileFormatError(f"{path}: {err}") from err
-    with _of_file(path, "what features learnt does not fit the model"):
+    with _of_file(path, "the state of fitted features does not fit the model"):
         widths = LearntWidths(model.declaration, saved.fitted)
         expected = weight_blocks(model.declaration, widths)
     if saved.blocks != expected:

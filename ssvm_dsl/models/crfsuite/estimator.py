@@ -253,7 +253,7 @@ def _transitions(y: Iterable[list[str]], labels: list[str]) -> F64:
     seen = sorted({(number[a], number[b]) for one in y for a, b in pairwise(one)})
     if len(seen) * len(labels) ** 2 > MOST_ENTRIES:
         text = f"{len(seen)} observed transitions of {len(labels)} labels"
-        raise TooLargeError(f"{text} take too much room; set all_possible_transitions=True")
+        raise TooLargeError(f"{text} take too much memory; set all_possible_transitions=True")
     out = np.zeros((len(seen), len(labels), len(labels)))
     for k, (a, b) in enumerate(seen):
         out[k, a, b] = 1.0

@@ -62,7 +62,7 @@ def _of_likelihood(crf: Mapping[str, Any], algorithm: str, n: int) -> dict[str, 
     if not (isinstance(c1, int | float) and c1 >= 0):
         raise OptionError(f"c1 is a non-negative number, got {c1!r}")
     if not (isinstance(c2, int | float) and c2 >= 0 and c1 + c2 > 0):
-        text = f"c2 is a number above 0 (or 0 beside c1), got {c2!r}"
+        text = f"c2 is a number above 0 (or 0 if c1 is above 0), got {c2!r}"
         raise OptionError(f"{text}: without it there may be no best weights")
     given = [crf[name] for name in ("epsilon", "delta") if crf[name] is not None]
     out: dict[str, Any] = {"risk": "log", "tol": min(given, default=1e-5)}

@@ -294,7 +294,7 @@ def check_latent(risk: Risk, declared: LossTerm, checkpoint: str | None) -> None
     TrainingError
         The loss compares whole labellings, or the risk does; the risk is relaxed; a checkpoint is asked for.
     """
-    reason = "the states of latent ones are no part of what is right"
+    reason = "the states of latent variables are not part of the truth"
     if risk.loss(declared).kind not in (ADDITIVE, JOINT):
         if declared.kind not in (ADDITIVE, JOINT):
             text = f"latent variables need a loss that adds up over variables, not {declared.called}"
