@@ -115,7 +115,7 @@ def _refuse(
     how = f"\n  call: {call_form(form, shown)}"
     if len(args) > len(places) and not any(one.kind is Parameter.VAR_POSITIONAL for one in parameters):
         most = f"{len(places)} argument{'s' * (len(places) != 1)}" if places else "no arguments"
-        more = "; write the others as name=value" if len(known) > len(places) else ""
+        more = "; pass the other arguments as name=value" if len(known) > len(places) else ""
         raise KeywordError(f"{shown} takes {most} without a name, got {len(args)}{more}{how}")
     for name in places[: len(args)]:
         if name in named:

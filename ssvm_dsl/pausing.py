@@ -23,22 +23,6 @@ class Ending(Protocol):
         """Seconds left, at least 0; ``inf`` without an end."""
 
 
-class _Scope:
-    """The end of a call, and of the calls around it."""
-
-    def __init__(self, end: Ending, outer: _Scope | None) -> None:
-        self._end, self._outer = end, outer
-        self.sure = 0.0  # until then on the wall nothing is over: clocks of limits do not run faster
-
-    @property
-    def left(self) -> float:
-        """Seconds until the first of the ends."""
-        return min(self._end.left, inf if self._outer is None else self._outer.left)
-
-
-_SCOPE: ContextVar[_Scope | None] = ContextVar("ssvm_dsl_end", default=None)
-
-
 class within:
     """Let :func:`pause` look at this end inside a ``with`` statement, and at what holds outside as well.
 
@@ -48,16 +32,26 @@ class within:
         A :class:`~ssvm_dsl.inference.deadline.Deadline`, a :class:`~ssvm_dsl.plugin_api.Clock`.
     """
 
-    __slots__ = ("_end", "_token")
+    __slots__ = ("_end", "_outer", "_token", "sure")
 
     def __init__(self, end: Ending) -> None:
         self._end = end
+        self.sure = 0.0  # until then on the wall nothing is over: clocks of limits do not run faster
 
     def __enter__(self) -> None:
-        self._token = _SCOPE.set(_Scope(self._end, _SCOPE.get()))
+        self._outer = _SCOPE.get()
+        self._token = _SCOPE.set(self)
 
     def __exit__(self, *error: object) -> None:
         _SCOPE.reset(self._token)
+
+    @property
+    def left(self) -> float:
+        """Seconds until the first of the ends."""
+        return min(self._end.left, inf if self._outer is None else self._outer.left)
+
+
+_SCOPE: ContextVar[within | None] = ContextVar("ssvm_dsl_end", default=None)
 
 
 def time_left() -> float:

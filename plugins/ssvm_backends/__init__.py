@@ -47,7 +47,7 @@ _DYNAMIC_PROGRAMMING = (
         "exact variable elimination on graphs of bounded treewidth (best, k best, marginals, log Z)",
         options=(
             Option("max_entries", 2**26, "numbers of 8 bytes that all tables together may take", int, least=1),
-            Option("marginals", "all", "what the task marginals computes: none is log Z alone", ("all", "none")),
+            Option("marginals", "all", "answers of the task marginals: 'none' computes log Z alone", ("all", "none")),
         ),
         caps=Caps(
             tasks=_ALL_EXACT,
@@ -142,7 +142,7 @@ _DUAL = (
         "sequential reweighted message passing, factors of any size: fast certified bounds and good labellings",
         options=(
             *_DUAL_OPTIONS,
-            Option("smooth", True, "go on with soft maxima when plain ones have come to rest", bool),
+            Option("smooth", True, "continue with soft maxima after plain maxima have converged", bool),
         ),
         caps=_DUAL_CAPS,
     ),
@@ -388,7 +388,7 @@ _STRUCTURES = (
         "shortest-path",
         "ssvm_backends.structures.routes.shortest_path:ShortestPath",
         "paths from a source to a target in acyclic graphs, or without cycles of positive score",
-        options=(Option("cycles", "refuse", "what to do about graphs with cycles", ("refuse", "improve")),),
+        options=(Option("cycles", "refuse", "treatment of graphs with cycles", ("refuse", "improve")),),
         caps=replace(_RANKED, constraint_kinds=frozenset({"path"})),
     ),
     BackendSpec(

@@ -42,8 +42,8 @@ class SmallProblem:
         card = np.full(int(var_ptr[-1]), 2, np.int32) if rng.random() < 0.5 else rng.integers(2, 4, var_ptr[-1])
         program = Program(var_ptr, card.astype(np.int32), _links(var_ptr, card.astype(np.int32)))
         ptr = pointers(rng.integers(0, rng.integers(2, 4), 3))
-        room = lengths[owners(ptr)]
-        return cls(rng, program, ptr, rng.integers(0, room + 1).astype(np.int64))
+        most = lengths[owners(ptr)]
+        return cls(rng, program, ptr, rng.integers(0, most + 1).astype(np.int64))
 
     def closed(
         self, kind: str, meta: Mapping[str, NDArray[Any]], literal_meta: Mapping[str, NDArray[Any]] | None = None

@@ -18,7 +18,7 @@ def ssvm_executors() -> Iterable[ExecutorSpec]:
         ExecutorSpec(
             "processes",
             "ssvm_executors.processes:WorkerProcesses",
-            "processes of this machine, each with shards of its own",
+            "processes of this machine, with different shards for each",
             options=(
                 Option("workers", None, "number of processes; None: the processors this one may use", int, least=1,
                        optional=True),

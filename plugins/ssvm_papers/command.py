@@ -13,7 +13,7 @@ from ssvm_dsl.errors import OptionError
 from ssvm_dsl.plugin_api import Screen
 from ssvm_papers.experiments.catalogue import chosen
 from ssvm_papers.results.experiment import Experiment
-from ssvm_papers.results.page import HEAD, authors, cells, heading, remarks, write_page
+from ssvm_papers.results.page import HEAD, authors, cells, heading, notes, write_page
 from ssvm_papers.results.quotes import fill_quotes
 from ssvm_papers.results.running import (
     Result,
@@ -214,7 +214,7 @@ def _show(experiment: Experiment, result: Result, screen: Screen) -> None:
     for table in result.findings.tables:
         screen.text("")
         screen.table(table.title, table.columns, table.rows)
-    for note in remarks(experiment, result):
+    for note in notes(experiment, result):
         screen.text(note)
     screen.text("")
 

@@ -93,7 +93,7 @@ def _dual_ascent() -> list[TrainerSpec]:
                 Option("max_cached_passes", 100, "most cached passes after an exact one", int, least=0),
                 Option("keep", 2, "exact visits a plane may stay without dual weight", int, least=0),
                 Option("averaging", True, "also follow a moving average of the weights", bool),
-                Option("blocks", "auto", "for risk relaxed: what a step changes", ("auto", "examples", "factors")),
+                Option("blocks", "auto", "for risk relaxed: unit of a step", ("auto", "examples", "factors")),
             ),
         ),
         TrainerSpec(
@@ -223,7 +223,7 @@ def _polytopes() -> list[TrainerSpec]:
             resumable=True,
             options=(
                 Option("method", "extragradient", "'dual' takes averages instead", ("extragradient", "dual")),
-                Option("geometry", "euclidean", "what steps of marginals are short in", ("euclidean", "entropic")),
+                Option("geometry", "euclidean", "distance that limits steps of marginals", ("euclidean", "entropic")),
                 Option("balance", None, _BALANCE, float, above=0, optional=True),
                 Option("evaluate_every", 20, "steps between two certificates", int, least=1),
             ),
@@ -318,7 +318,7 @@ def _online() -> list[TrainerSpec]:
                 Option("best_iterate", True, "return the evaluated iterate with the lowest objective", bool),
                 Option("evaluate_every", 5, "passes between two evaluations of the objective", int, least=1),
                 Option("metric", "identity", "metric in which steps are measured", ("identity", "newton")),
-                Option("ridge", 1.0, "what newton adds to the diagonal of its matrix", float, above=0),
+                Option("ridge", 1.0, "number that newton adds to the diagonal of its matrix", float, above=0),
             ),
         ),
     ]

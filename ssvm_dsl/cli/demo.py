@@ -162,7 +162,7 @@ def _show_words(screen: Console, split: Split, outcome: DemoOutcome) -> None:
     for i in shown[:2]:
         screen.print(draw_word(split.X_test[i]), style="cyan")
         screen.print(mark_mistakes(outcome.predicted[i], outcome.truth[i], spread=4), "\n", sep="")
-    screen.print("The right word (without its first letter, which was a capital), and what was read:")
+    screen.print("The true word (without its first letter, which was a capital), and the prediction:")
     pairs = [
         Text(f"{outcome.truth[i]} ").append_text(mark_mistakes(outcome.predicted[i], outcome.truth[i])) for i in shown
     ]

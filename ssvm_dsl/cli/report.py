@@ -18,7 +18,7 @@ def arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``ssvm report``."""
     parser.add_argument("model", metavar="MODEL", help="a model that ssvm train or svm.save wrote")
     parser.add_argument(
-        "-o", "--out", "--output", metavar="PAGE", help="the page to write (default: beside MODEL, ending in .html)"
+        "-o", "--out", "--output", metavar="PAGE", help="the page to write (default: MODEL with the ending .html)"
     )
     parser.add_argument("--data", metavar="FILE", help="examples with labels: the page shows where the model errs")
     add_model_arguments(parser)

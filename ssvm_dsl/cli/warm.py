@@ -173,7 +173,7 @@ def _workers(jobs: list[Job], n: int) -> Iterator[Iterator[dict[str, Any]]]:
             stack.callback(process.terminate)
             threading.Thread(target=read, args=(process,), daemon=True).start()
 
-        def told() -> Iterator[dict[str, Any]]:
+        def messages() -> Iterator[dict[str, Any]]:
             ended = 0
             while ended < n:
                 line = lines.get()
@@ -182,7 +182,7 @@ def _workers(jobs: list[Job], n: int) -> Iterator[Iterator[dict[str, Any]]]:
                 else:
                     yield line
 
-        yield told()
+        yield messages()
 
 
-COMMAND = Subcommand("warm", "compile ahead what a model needs, on all processors", run, arguments)
+COMMAND = Subcommand("warm", "compile the kernels that a model needs, on all processors", run, arguments)

@@ -97,8 +97,8 @@ def ground_constants(
     InfeasibleError
         A variable has no state left.
     """
-    laid = GroundedConstants(groups, shared)
-    work = _Work(layout, laid, encoder.first, ignored, truth)
+    grounded = GroundedConstants(groups, shared)
+    work = _Work(layout, grounded, encoder.first, ignored, truth)
     for label in declaration.labels:
         if label.allowed is not None:
             work.restrict(label, encoder.rows(label.allowed))
@@ -112,7 +112,7 @@ def ground_constants(
     if clamp is not None:
         work.clamp(clamp)
     work.require_states()
-    return laid
+    return grounded
 
 
 def _score_rows(given: Given, examples: Examples, encoder: Encoder) -> Rows:
@@ -128,9 +128,9 @@ class _Work:
     """Lays one rule after the other over a batch."""
 
     def __init__(
-        self, layout: Layout, laid: GroundedConstants, first: int, ignored: Bools | None, truth: I32 | None
+        self, layout: Layout, grounded: GroundedConstants, first: int, ignored: Bools | None, truth: I32 | None
     ) -> None:
-        self.layout, self.laid, self.first, self.ignored, self.truth = layout, laid, first, ignored, truth
+        self.layout, self.grounded, self.first, self.ignored, self.truth = layout, grounded, first, ignored, truth
         self.state_ptr: I64 = pointers(layout.card)
 
     def _known(self, scopes: Scopes) -> Scopes:
@@ -138,9 +138,9 @@ class _Work:
         return scopes if self.ignored is None else scopes.without(self.ignored, self.layout.var_ptr)
 
     def _forbid_states(self, states: NDArray[np.int64]) -> None:
-        if self.laid.allowed is None:
-            self.laid.allowed = np.ones(int(self.state_ptr[-1]), dtype=bool)
-        self.laid.allowed[states] = False
+        if self.grounded.allowed is None:
+            self.grounded.allowed = np.ones(int(self.state_ptr[-1]), dtype=bool)
+        self.grounded.allowed[states] = False
 
     def restrict(self, label: Label, rows: Rows) -> None:
         """Rule out the states that a mask has zeros for."""
@@ -221,9 +221,9 @@ class _Work:
         variables = shapes.variables()[:, 0].astype(np.int64)
         at = self.state_ptr[variables][:, None] + states
         out = values == -np.inf
-        if self.laid.node is None:
-            self.laid.node = np.zeros(int(self.state_ptr[-1]))
-        self.laid.node[at] += np.where(out, 0.0, values)  # each variable once: a target has one factor for each
+        if self.grounded.node is None:
+            self.grounded.node = np.zeros(int(self.state_ptr[-1]))
+        self.grounded.node[at] += np.where(out, 0.0, values)  # each variable once: a target has one factor for each
         if out.any():
             self._forbid_states(at[out])
             if self.truth is not None:
@@ -243,17 +243,17 @@ class _Work:
 
     def _add_shared(self, name: str, target: Target, scopes: Scopes, table: F64) -> None:
         """Add a table that all factors share: to that of a group, where there is one of the same factors."""
-        g = self.laid.shared.setdefault(target, len(self.laid.groups))
-        if g == len(self.laid.groups):
+        g = self.grounded.shared.setdefault(target, len(self.grounded.groups))
+        if g == len(self.grounded.groups):
             self._add_group(name, target, scopes.shapes, _one_row(scopes), table)
         else:
-            self.laid.tables[g] = table + self.laid.tables.get(g, 0.0)
+            self.grounded.tables[g] = table + self.grounded.tables.get(g, 0.0)
 
     def _add_group(self, name: str, target: Target, shapes: Shapes, index: tuple[I32, I64], table: F64) -> None:
         rows, base = index
-        self.laid.tables[len(self.laid.groups)] = table
+        self.grounded.tables[len(self.grounded.groups)] = table
         kind = kind_of_group(target)
-        self.laid.groups.append(Group(name, target.table_cards, shapes, rows, base, len(table), kind))
+        self.grounded.groups.append(Group(name, target.table_cards, shapes, rows, base, len(table), kind))
 
     def require_states(self) -> None:
         """Refuse variables without a state that is left.
@@ -263,9 +263,9 @@ class _Work:
         InfeasibleError
             Names the example and the label.
         """
-        if self.laid.allowed is None or not len(self.layout.card):
+        if self.grounded.allowed is None or not len(self.layout.card):
             return
-        left = np.logical_or.reduceat(self.laid.allowed, self.state_ptr[:-1])
+        left = np.logical_or.reduceat(self.grounded.allowed, self.state_ptr[:-1])
         if self.ignored is not None:
             left |= self.ignored
         if left.all():

@@ -121,8 +121,8 @@ class Estimate:
         for one in self.constraints:
             counts = f"{one.n_constraints} constraints of {one.n_literals} literals"
             lines.append(f"  {one.name:{width}}  {one.text}: {counts}, {bytes_text(one.n_bytes)}")
-        laid = f"  laid out: {bytes_text(self.ground_bytes)} (on the way {bytes_text(self.peak_bytes)})"
-        lines.append(f"{laid}, scores {bytes_text(self.score_bytes)}")
+        text = f"  laid out: {bytes_text(self.ground_bytes)} (on the way {bytes_text(self.peak_bytes)})"
+        lines.append(f"{text}, scores {bytes_text(self.score_bytes)}")
         return "\n".join([*lines, f"  total: {bytes_text(self.total_bytes)}"])
 
     __repr__ = __str__

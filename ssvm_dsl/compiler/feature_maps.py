@@ -113,7 +113,7 @@ def _observed_pairs(
     def learn() -> dict[str, Any]:
         if truth is None:
             what = f"labels: factor '{factor.name}' has weights for pairs observed with them only"
-            raise DataError("Y", expected=what, found="none", hint="pass Y, or what was learnt before")
+            raise DataError("Y", expected=what, found="none", hint="pass Y, or the fitted= of an earlier call")
         index, shapes = row_index(factor, scopes, rows), scopes.shapes
         row = None if index is None else shapes.spread(*index)
         return as_learnt(observe_pairs(values, row, truth[shapes.variables()], factor.target.cards))

@@ -55,7 +55,7 @@ class Grounded:
     n_computed : int, optional
         Number of examples, from the first, with all features; those of the others are 0; all by default.
     kept : KeptProgram, optional
-        What is kept for batches of these shapes, where they were met before.
+        Cached data for batches of these shapes, if there are any.
     """
 
     declaration: Declaration
@@ -109,7 +109,7 @@ def ground(
     Y : list of labels, optional
         Each a dict by label name, or the bare labels when the model has one label.
     fitted : Fitted, optional
-        What fitted features learnt in training; without it they learn from ``X`` now.
+        State of fitted features from training; without it they are fitted on ``X`` now.
     custom_losses : callable, optional
         Finds the function of a custom loss by name.
     first : int
@@ -120,7 +120,7 @@ def ground(
     given : list of labels, optional
         Labels that every labelling must have, like ``Y`` with entries that are not known.
     in_time : bool
-        Leave out features when the call at hand has no time left (:mod:`ssvm_dsl.compiler.features.computed`): those
+        Leave out features when the current call has no time left (:mod:`ssvm_dsl.compiler.features.computed`): those
         of the last examples are 0 then.
     structures : StructureCache, optional
         Those met before with this model and what its features learnt.
@@ -141,7 +141,7 @@ def ground(
 
 
 class _Options(NamedTuple):
-    """What :func:`ground` is asked for besides, under the same names."""
+    """The other arguments of :func:`ground`, under the same names."""
 
     custom_losses: Callable[[str], LossFunction] | None
     first: int
@@ -218,7 +218,7 @@ def _require_memory(
     declaration: Declaration, examples: Examples, layout: Layout, judged: bool, structures: StructureCache | None,
     known: Structure | None,
 ) -> float:  # fmt: skip
-    """Refuse what will not fit, before it is allocated; return the bytes that grounding takes, or a small upper bound.
+    """Refuse data that will not fit into memory; return the bytes that grounding takes, or a small upper bound.
 
     Attributes are in memory already, and not counted again.
     """
@@ -255,16 +255,16 @@ def _parameters(
     ``truth`` is negative where it is not known; with ``whole`` it may be one that rules forbid.
     """
     factors = ground_factors(declaration, layout, examples, encoder, ignored, truth)
-    laid = ground_constants(
+    grounded = ground_constants(
         declaration, layout, examples, encoder, ignored, partial(ground_scopes, layout=layout, examples=examples),
         list(factors.groups), dict(factors.shared), None if whole else truth, clamp,
     )  # fmt: skip
-    constants = laid.constants(len(factors.groups))
+    constants = grounded.constants(len(factors.groups))
     constraints = lower_constraints(declaration, layout, examples)
     resting = ignored if ignored is None or not constraints else ignored & ~free_variables(constraints, layout)
     program = Program(
-        layout.var_ptr, layout.card, tuple(laid.groups), constraints, blocks=factors.blocks,
-        allowed=_allowed(layout, resting, laid.allowed), role=roles(layout),
+        layout.var_ptr, layout.card, tuple(grounded.groups), constraints, blocks=factors.blocks,
+        allowed=_allowed(layout, resting, grounded.allowed), role=roles(layout),
     )  # fmt: skip
     parameters = ParameterMap.build(program, factors.maps, factors.blocks, constants)
     words = declared_words(declaration), joined_words(declaration)

@@ -92,7 +92,7 @@ class Scopes:
 
 
 @dataclass(frozen=True, eq=False)
-class _Laid:
+class _ListedFactors:
     """The factors of one template in some examples, listed example by example.
 
     Parameters
@@ -121,52 +121,52 @@ def ground_scopes(target: Target, layout: Layout, examples: Examples) -> Scopes:
     lists: Lists = () if target.edges is None else examples.raw[target.edges.name]
     sizes = {name: size[chosen] for name, size in layout.sizes.items()}
     few = Layout(layout.declaration, len(chosen), sizes)
-    laid = _LAYERS.get(target.kind, _brought)(target, few, [lists[i] for i in chosen] if lists else ())
-    number = runs(np.zeros(len(chosen), np.int64), laid.counts) if laid.number is None else laid.number
-    place = laid.place if laid.place is not None else number if laid.axes else np.zeros_like(number)
-    scope = laid.variables - np.repeat(few.var_ptr[:-1], laid.counts)[:, None]
-    shapes = Shapes(of, pointers(laid.counts), np.ascontiguousarray(scope, dtype=np.int32), layout.var_ptr[:-1])
-    return Scopes(shapes, laid.axes, sizes, place, number)
+    listed = _LAYERS.get(target.kind, _brought)(target, few, [lists[i] for i in chosen] if lists else ())
+    number = runs(np.zeros(len(chosen), np.int64), listed.counts) if listed.number is None else listed.number
+    place = listed.place if listed.place is not None else number if listed.axes else np.zeros_like(number)
+    scope = listed.variables - np.repeat(few.var_ptr[:-1], listed.counts)[:, None]
+    shapes = Shapes(of, pointers(listed.counts), np.ascontiguousarray(scope, dtype=np.int32), layout.var_ptr[:-1])
+    return Scopes(shapes, listed.axes, sizes, place, number)
 
 
-def _each(target: Target, layout: Layout, lists: Lists) -> _Laid:
+def _each(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
     counts = layout.count(target.label)
     variables = runs(layout.start(target.label), counts)
-    return _Laid(variables[:, None], counts, target.label.dims)
+    return _ListedFactors(variables[:, None], counts, target.label.dims)
 
 
-def _at(target: Target, layout: Layout, lists: Lists) -> _Laid:
+def _at(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
     counts, place = np.asarray(target.count(layout.sizes), dtype=np.int64), target.position
     first = layout.start(target.label) + (layout.count(target.label) if place < 0 else 0)
-    return _Laid((first + place)[counts > 0, None], counts, ())
+    return _ListedFactors((first + place)[counts > 0, None], counts, ())
 
 
-def _chain(target: Target, layout: Layout, lists: Lists) -> _Laid:
+def _chain(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
     counts = np.maximum(layout.count(target.label) - target.order, 0)
     first = runs(layout.start(target.label), counts)
     last = runs(np.full(layout.n, target.order, dtype=np.int64), counts)
     variables = first[:, None] + np.arange(target.order + 1)
     if target.of_segments:
         variables = np.column_stack([variables, runs(layout.start(target.label.begins) + 1, counts)])
-    return _Laid(variables, counts, target.label.dims, last)
+    return _ListedFactors(variables, counts, target.label.dims, last)
 
 
-def _starts(target: Target, layout: Layout, lists: Lists) -> _Laid:
+def _starts(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
     counts = layout.count(target.label)
     both = [runs(layout.start(one), counts) for one in (target.label, target.label.begins)]
-    return _Laid(np.stack(both, axis=1), counts, target.label.dims)
+    return _ListedFactors(np.stack(both, axis=1), counts, target.label.dims)
 
 
-def _spans(target: Target, layout: Layout, lists: Lists) -> _Laid:
+def _spans(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
     """Lay spans that end within the axis: of each start the shorter ones first."""
     longest = target.label.segments or 1
     start, end, ptr = span_ends(layout.count(target.label), longest)
     counts = np.diff(ptr)
     first = np.repeat(layout.start(target.label.spans), counts)
-    return _Laid((first + start * longest + end - start - 1)[:, None], counts, ())
+    return _ListedFactors((first + start * longest + end - start - 1)[:, None], counts, ())
 
 
-def _span(target: Target, layout: Layout, lists: Lists) -> _Laid:
+def _span(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
     """Lay spans that end within the axis and are no variables (:class:`ssvm_dsl.ir.Group`), in the order of these."""
     sizes = layout.count(target.label)
     start, end, ptr = span_ends(sizes, target.label.segments or 1)
@@ -174,23 +174,23 @@ def _span(target: Target, layout: Layout, lists: Lists) -> _Laid:
     firsts = layout.start(target.label), layout.start(target.label.begins), sizes
     label, begin, n = (np.repeat(one, counts) for one in firsts)
     columns = label + start, begin + start, begin + end - 1, begin + np.where(end < n, end, start)
-    return _Laid(np.stack(columns, axis=1), counts, ())
+    return _ListedFactors(np.stack(columns, axis=1), counts, ())
 
 
-def _lengths(target: Target, layout: Layout, lists: Lists) -> _Laid:
+def _lengths(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
     """Lay segments by class and length, one for each position that may begin one (:class:`ssvm_dsl.ir.Group`)."""
     counts = layout.count(target.label)
     label, begin = (runs(layout.start(one), counts) for one in (target.label, target.label.begins))
     last = np.zeros(len(begin), dtype=np.int64)
     last[np.cumsum(counts)[counts > 0] - 1] = 1
-    return _Laid(np.stack([label, begin, begin + 1 - last], axis=1), counts, ())
+    return _ListedFactors(np.stack([label, begin, begin + 1 - last], axis=1), counts, ())
 
 
-def _pairs(target: Target, layout: Layout, lists: Lists) -> _Laid:
+def _pairs(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
     return _neighbours(target.label, target.axes, layout)
 
 
-def _neighbours(label: Label, axes: tuple[Dim, ...], layout: Layout) -> _Laid:
+def _neighbours(label: Label, axes: tuple[Dim, ...], layout: Layout) -> _ListedFactors:
     """Join each variable with the one that is a step along all of the axes after it."""
     along = [any(dim is axis for axis in axes) for dim in label.dims]
     before, after = (tuple(step if one else slice(None) for one in along) for step in (slice(-1), slice(1, None)))
@@ -200,33 +200,33 @@ def _neighbours(label: Label, axes: tuple[Dim, ...], layout: Layout) -> _Laid:
         return np.stack([place[before].ravel(), place[after].ravel()], axis=1)
 
     sizes, start = np.stack([layout.sizes[dim.name] for dim in label.dims], axis=1), layout.start(label)
-    laid = _patterned(sizes, start[:, None], pattern, label.dims)
-    return replace(laid, place=laid.variables[:, 1] - np.repeat(start, laid.counts))
+    listed = _patterned(sizes, start[:, None], pattern, label.dims)
+    return replace(listed, place=listed.variables[:, 1] - np.repeat(start, listed.counts))
 
 
-def _grid(target: Target, layout: Layout, lists: Lists) -> _Laid:
+def _grid(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
     parts = [_neighbours(target.label, (dim,), layout) for dim in target.label.dims]
     owner = np.concatenate([np.repeat(np.arange(layout.n), part.counts) for part in parts])
     order = np.argsort(owner, kind="stable")
     variables = np.concatenate([part.variables for part in parts])[order]
     place = np.concatenate([part.place for part in parts if part.place is not None])[order]
     counts = np.sum([part.counts for part in parts], axis=0)
-    return _Laid(variables, counts, target.label.dims, place)
+    return _ListedFactors(variables, counts, target.label.dims, place)
 
 
-def _complete(target: Target, layout: Layout, lists: Lists) -> _Laid:
+def _complete(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
     counts = layout.count(target.label)
     return _patterned(
         counts[:, None], layout.start(target.label)[:, None], lambda key: np.stack(np.triu_indices(key[0], 1), axis=1)
     )
 
 
-def _cliques(target: Target, layout: Layout, lists: Lists) -> _Laid:
+def _cliques(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
     sets = np.array(target.sets, dtype=np.int64)
     return _patterned(np.zeros((layout.n, 1), np.int64), layout.start(target.label)[:, None], lambda key: sets)
 
 
-def _cross(target: Target, layout: Layout, lists: Lists) -> _Laid:
+def _cross(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
     axes = union_axes(*(label.dims for label in target.labels))
     shapes = np.stack([layout.sizes[dim.name] for dim in axes] or [np.ones(layout.n, np.int64)], axis=1)
     starts = np.stack([layout.start(label) for label in target.labels], axis=1)
@@ -244,7 +244,7 @@ def _cross(target: Target, layout: Layout, lists: Lists) -> _Laid:
     return _patterned(shapes, starts, pattern, axes)
 
 
-def _brought(target: Target, layout: Layout, lists: Lists) -> _Laid:
+def _brought(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
     """Lay a kind of target from another package, which lists the scopes of an example itself."""
     sizes = np.stack([layout.sizes[dim.name] for dim in target.label.dims] or [np.ones(layout.n, np.int64)], axis=1)
     return _patterned(sizes, layout.start(target.label)[:, None], target.scopes)
@@ -252,7 +252,7 @@ def _brought(target: Target, layout: Layout, lists: Lists) -> _Laid:
 
 def _patterned(
     keys: I64, starts: I64, pattern: Callable[[tuple[int, ...]], NDArray[Any]], axes: tuple[Dim, ...] = ()
-) -> _Laid:
+) -> _ListedFactors:
     """Lay a local pattern over each example; examples with equal keys share it."""
     kinds, kind_of = np.unique(keys, axis=0, return_inverse=True)
     kind_of = kind_of.ravel()
@@ -262,26 +262,26 @@ def _patterned(
     variables = np.empty((int(ptr[-1]), locals_[0].shape[1]), dtype=np.int32)
     for k, local in enumerate(locals_):
         mine = np.flatnonzero(kind_of == k)
-        laid = local[None] + starts[mine][:, None, :]
-        variables[members(ptr, mine)] = laid.reshape(-1, local.shape[1])
-    return _Laid(variables, counts, axes)
+        listed = local[None] + starts[mine][:, None, :]
+        variables[members(ptr, mine)] = listed.reshape(-1, local.shape[1])
+    return _ListedFactors(variables, counts, axes)
 
 
-def _along(target: Target, layout: Layout, lists: Lists) -> _Laid:
+def _along(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
     assert target.edges is not None
     counts = np.array([len(edges) for edges in lists], dtype=np.int64)
     first = [np.repeat(layout.start(label), counts) for label in target.members]
-    return _Laid(np.concatenate(lists) + np.stack(first, axis=1), counts, (target.edges.dim,))
+    return _ListedFactors(np.concatenate(lists) + np.stack(first, axis=1), counts, (target.edges.dim,))
 
 
-def _agreement(target: Target, layout: Layout, lists: Lists) -> _Laid:
+def _agreement(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
     """Lay the auxiliary variables of other factors, where these have their positions."""
     inner = _LAYERS[target.inner.kind](target.inner, layout, lists)
     variables = runs(layout.start(target.label), inner.counts)
-    return _Laid(variables[:, None], inner.counts, inner.axes, inner.place)
+    return _ListedFactors(variables[:, None], inner.counts, inner.axes, inner.place)
 
 
-def _members(target: Target, layout: Layout, lists: Lists) -> _Laid:
+def _members(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
     """Join the auxiliary variable of each factor with each variable of that."""
     inner = _LAYERS[target.inner.kind](target.inner, layout, lists)
     r = target.inner.arity
@@ -289,10 +289,10 @@ def _members(target: Target, layout: Layout, lists: Lists) -> _Laid:
     variables = np.stack([owner, inner.variables.ravel()], axis=1)
     number = runs(np.zeros(layout.n, np.int64), inner.counts)
     place = inner.place if inner.place is not None else number if inner.axes else np.zeros_like(number)
-    return _Laid(variables, inner.counts * r, inner.axes, np.repeat(place, r), np.repeat(number, r))
+    return _ListedFactors(variables, inner.counts * r, inner.axes, np.repeat(place, r), np.repeat(number, r))
 
 
-_LAYERS: dict[str, Callable[[Target, Layout, Lists], _Laid]] = {
+_LAYERS: dict[str, Callable[[Target, Layout, Lists], _ListedFactors]] = {
     "each": _each,
     "indicator": _each,
     "at": _at,

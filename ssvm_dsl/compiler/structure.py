@@ -30,7 +30,7 @@ from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
 from ssvm_dsl.ir.bounded_cache import BoundedCache
 from ssvm_dsl.ir.features import NODE, FeatureMap
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.lang.inputs import Edges, Input
+from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.outputs.labels import Target
 from ssvm_dsl.memory import SMALL
 from ssvm_dsl.scores.constants import Constants
@@ -145,13 +145,13 @@ class Structure:
                 self._scopes[target] = ground_scopes(target, self.layout, examples)
             return self._scopes[target]
 
-        laid = ground_constants(
+        grounded = ground_constants(
             self._declaration, self.layout, examples, encoder, None, scopes_of, list(self._groups), dict(self._shared),
             truth, clamp,
         )  # fmt: skip
-        constants = laid.constants(len(self._groups))
+        constants = grounded.constants(len(self._groups))
         first = self._first.parameters
-        program = replace(first.program, groups=tuple(laid.groups), allowed=laid.allowed)
+        program = replace(first.program, groups=tuple(grounded.groups), allowed=grounded.allowed)
         kept = self.program_of(replace(first, program=program, constants=constants))
         if free and self._same_constants:
             self._constants, self._unmasked = constants, kept
@@ -313,15 +313,9 @@ def structure_key(declaration: Declaration, examples: Examples, judged: bool) ->
         Whether labels, and inputs that only the loss reads, are there as well.
     """
     sizes = tuple([one.tobytes() for one in examples.sizes.values()])
-    named = _structural(declaration)
+    named = declaration.structural_inputs
     content = tuple([_content(examples.raw[name]) for name in named if name in examples.raw]) if named else ()
     return judged, examples.n, sizes, content
-
-
-def _structural(declaration: Declaration) -> list[str]:
-    """Return the inputs whose content decides the structure: edges, and numbers of hard constraints."""
-    names = [one.name for one in declaration.inputs if isinstance(one, Edges)]
-    return names + [one.name for constraint in declaration.constraints for one in constraint.inputs]
 
 
 def _content(arrays: Sequence[Any]) -> tuple[tuple[str, bytes], ...]:

@@ -131,8 +131,8 @@ class HeadingPlanner:
         gradient = np.stack([*np.gradient(self.heights)], axis=-1).reshape(-1, 2)
         aside = STEPS[(self.heading + 2) % 8] / length[:, None]
         across = np.abs((gradient[self.head] * aside).sum(axis=1))
-        around = np.pad(self.heights, 1, mode="edge")
-        near = np.lib.stride_tricks.sliding_window_view(around, (3, 3)).reshape(len(height), 9)
+        padded = np.pad(self.heights, 1, mode="edge")
+        near = np.lib.stride_tricks.sliding_window_view(padded, (3, 3)).reshape(len(height), 9)
         rough = np.abs(near.mean(axis=1) - height)[self.head]
         columns = (np.ones_like(length), np.maximum(slope, 0.0), np.maximum(-slope, 0.0), across, rough)
         return np.asarray(length[:, None] * np.stack(columns, axis=1))

@@ -55,8 +55,9 @@ class Deadline:
     def __init__(self, seconds: float = np.inf) -> None:
         self._meter = loading_time()
         self._meter.forget_open()
-        self._loaded, self._begin = self._meter.seconds, work_seconds()
-        self.limit, self.reserve, self._wall = seconds, 0.0, perf_counter()
+        self._wall, self._loaded = perf_counter(), self._meter.seconds
+        self._begin = self._wall - self._loaded  # on the clock of work_seconds
+        self.limit, self.reserve = seconds, 0.0
 
     @property
     def loaded(self) -> float:

@@ -69,7 +69,7 @@ def read_source(path: Path, limits: FileLimits) -> bytes:
     if len(data) > most:
         hint = "FileLimits.n_bytes raises this"
         if most < limits.n_bytes:
-            hint = f"{_RATIO} times the packed size; unpack it with gunzip to read it all the same"
+            hint = f"{_RATIO} times the packed size; unpack it with gunzip first"
         raise FileFormatError(f"{path}: expected at most {bytes_text(most)} of text, found more ({hint})")
     return data
 

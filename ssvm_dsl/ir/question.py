@@ -11,7 +11,7 @@ from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.ir.need import Limits, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import pointers, positions
-from ssvm_dsl.ir.solution import label_ptr, select
+from ssvm_dsl.ir.solution import label_ptr
 from ssvm_dsl.ir.theta import Theta
 
 NO_LIMITS = Limits()
@@ -47,11 +47,11 @@ class Question:
 
     def ids(self, program: Program) -> I64:
         """Return the numbers of the examples asked for."""
-        return select(program, self.examples)
+        return program.every_example if self.examples is None else self.examples
 
     def label_ptr(self, program: Program) -> I64:
         """Return where the labels of each example asked for start in the answer; ``shape (n + 1,)``."""
-        return label_ptr(program, self.examples)
+        return program.var_ptr if self.examples is None else label_ptr(program, self.examples)
 
     def masked_node(self, program: Program) -> F64:
         """Return the unary scores of all states, ``-inf`` where a mask or a clamp rules a state out.

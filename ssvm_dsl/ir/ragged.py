@@ -13,7 +13,7 @@ from ssvm_dsl.array_types import F64, I64
 Ints = NDArray[np.integer[Any]]
 
 #: Numbers in a stretch of a long vector, which fits into the processor's cache.
-STRETCH = 2**15
+SLICE = 2**15
 
 #: Parts beyond which it pays to see whether all are as long as each other.
 MANY = 1000
@@ -136,4 +136,4 @@ def slices(size: int) -> Iterator[slice]:
     >>> for part in slices(len(w)):
     ...     w[part] += step * (v[part] - w[part])
     """
-    return (slice(lo, lo + STRETCH) for lo in range(0, size, STRETCH))
+    return (slice(lo, lo + SLICE) for lo in range(0, size, SLICE))

@@ -168,7 +168,7 @@ class Solution:
         """
         if self.terms is None:
             if not np.isnan(self.bound).all():
-                raise ValueError("not known what scores are sums of: set terms=Terms.of(program, theta, examples)")
+                raise ValueError("the terms of the scores are unknown: set terms=Terms.of(program, theta, examples)")
             return np.zeros(len(self.bound), dtype=bool)
         return self.terms.closed(self.best, self.bound) & (self.primal == Primal.FEASIBLE)
 
@@ -210,7 +210,7 @@ def select(program: Program, examples: I64 | None) -> I64:
 
 def label_ptr(program: Program, examples: I64 | None) -> I64:
     """Return where each selected example's labels start in a packed labelling; ``shape (n + 1,)``."""
-    if examples is None:
+    if examples is None or examples is program.every_example:
         return program.var_ptr
     return pointers(program.var_ptr[1:][examples] - program.var_ptr[examples])
 

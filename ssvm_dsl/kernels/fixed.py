@@ -24,7 +24,7 @@ def fill_tables(tables: FixedTables, i: int, pool: F64) -> None:
 
 @njit(cache=True, nogil=True, borrowed=True)
 def tables_score(tables: FixedTables, first: int, last: int, labels: I32) -> float:
-    """Return what factors ``first:last`` score; ``labels`` are those of their example."""
+    """Return the score of factors ``first:last`` under the ``labels`` of their example."""
     factors, slots, total = tables.factors, tables.slots, 0.0
     for f in range(first, last):
         at = factors[f, OFFSET]

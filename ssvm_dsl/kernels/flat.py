@@ -101,14 +101,14 @@ class FlatMaps(NamedTuple):
 
 
 class StateScores(NamedTuple):
-    """The states of all variables, and what they score besides weights.
+    """The states of all variables, and their scores without weights.
 
     Parameters
     ----------
     var_ptr, state_ptr : ndarray of int64, shape (n + 1,) and (V + 1,)
         Variables of each example, and states of each variable.
     bonus : ndarray of float64, shape (S,)
-        What states score besides; -inf where masks rule them out.
+        Scores of states without weights; -inf where masks rule them out.
     """
 
     var_ptr: I64
@@ -179,13 +179,13 @@ class FixedTables(NamedTuple):
         (``SIZE``; 0 where it is there for good); where its row is in ``values`` (``OFFSET``); its first entry in
         ``slots`` and how many it has (``SLOT``, ``MEMBERS``; -4 of a span, whose variables they are).
     scale : ndarray of float64, shape (F,)
-        What the row is multiplied by.
+        Factor of the row.
     slots : ndarray of int64, shape (m, 2)
         A variable, counted from the first one of the example, and what its state is multiplied by in a joint state.
     values : ndarray of float64
         Rows with an entry for each joint state; factors may share them.
     truth : ndarray of float64, shape (n,)
-        What the true joint states of all factors of an example score.
+        Score of the true joint states of all factors of an example.
     """
 
     ptr: I64

@@ -107,7 +107,7 @@ def take_states(lists: FactorLists, score: F64, pool: F64, alive: Bools, labels:
 
 @njit(cache=True, nogil=True)
 def _drop(lists: FactorLists, pool: F64, state: SearchState, n_queued: int, size: int, first: bool) -> int:
-    """Drop states that factors in the queue leave without a joint state, and go on with the factors next to them.
+    """Drop states that factors in the queue leave without a joint state, then continue with neighbouring factors.
 
     Returns the size of the trail; where a variable has no state left ``-size - 1``, unless ``first``: it is then
     marked as dead, and its states stay.

@@ -63,7 +63,7 @@ def round_marginals(lists: FactorLists, node: F64, tables: F64, labels: I32) -> 
 
 @njit(cache=True, nogil=True)
 def _given_states(card: I32, scope: I32, table: F64, v: int, labels: I32, out: F64) -> bool:
-    """Write a factor's sums by the state of v, over what agrees with the labels taken; return whether any label is."""
+    """Write a factor's sums by the state of v over joint states that agree with labels taken; return whether any is."""
     size, taken = 1, False
     for u in scope:
         size *= card[u]

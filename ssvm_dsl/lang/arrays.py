@@ -19,12 +19,12 @@ MOST = 2**31 - 1
 
 
 class NotNumbers(ValueError):
-    """A value that is not what it should be: an array of numbers, or a sparse matrix.
+    """A value that should be an array of numbers or a sparse matrix, and is not.
 
     Parameters
     ----------
     expected, found, hint : str
-        As for :class:`~ssvm_dsl.errors.DataError`, which whoever knows the input and the example makes of it.
+        As for :class:`~ssvm_dsl.errors.DataError`, which callers raise with the input and the example.
     """
 
     def __init__(self, expected: str, found: str, hint: str = "") -> None:
@@ -72,7 +72,7 @@ def _holds_mask(value: Any, module: Any) -> bool:
 
 
 def plain_array(value: Any) -> NDArray[Any]:
-    """Return a value as an array of whatever kind, but not of Python objects.
+    """Return a value as an array of any dtype except ``object``.
 
     Raises
     ------

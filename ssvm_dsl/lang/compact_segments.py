@@ -60,7 +60,7 @@ def _allows(symbol: Symbol) -> bool:
 
 
 def _plain(factor: Factor) -> bool:
-    """Whether a factor of spans has weights of its own."""
+    """Whether a factor of spans owns weights."""
     return factor.target.kind != "spans" or factor.tie is None
 
 

@@ -1,6 +1,6 @@
 """A model as plain data: named symbols in the order they were written, checked against each other.
 
-What is checked of a symbol, and how it reads, is the symbol's own (:class:`~ssvm_dsl.lang.symbols.Symbol`): a new kind
+Each symbol checks and prints itself (:class:`~ssvm_dsl.lang.symbols.Symbol`): a new kind
 of constraint, feature or target needs no line here.
 """
 
@@ -67,12 +67,12 @@ class Declaration:
 
     @cached_property
     def inputs(self) -> tuple[ExampleInput, ...]:
-        """What an example holds: arrays, attributes and edge lists."""
+        """The inputs of an example: arrays, attributes and edge lists."""
         return tuple(symbol for symbol in self.symbols if isinstance(symbol, ExampleInput))
 
     @cached_property
     def input_names(self) -> frozenset[str]:
-        """Names of what an example holds."""
+        """Names of the inputs."""
         return frozenset(symbol.name for symbol in self.inputs)
 
     @cached_property
@@ -84,6 +84,18 @@ class Declaration:
     def sized_axes(self) -> frozenset[int]:
         """Identities of the axes whose sizes are read from inputs."""
         return frozenset(id(dim) for given in self.inputs for dim in given.sized_axes)
+
+    @cached_property
+    def derived_axes(self) -> tuple[tuple[str, str], ...]:
+        """Names of the axes of labels that are as long as another one, each with the name of that."""
+        axes = {dim.name: dim.origin.name for label in self.labels for dim in label.dims}
+        return tuple((name, origin) for name, origin in axes.items() if name != origin)
+
+    @cached_property
+    def structural_inputs(self) -> tuple[str, ...]:
+        """Names of the inputs whose content decides the structure: edges, and numbers of hard constraints."""
+        edges = (one.name for one in self.inputs if isinstance(one, Edges))
+        return (*edges, *(one.name for constraint in self.constraints for one in constraint.inputs))
 
     @cached_property
     def pointer_axes(self) -> frozenset[tuple[int, ...]]:
@@ -105,9 +117,9 @@ class Declaration:
         read |= {edges.name for one in self.constraints for edges in one.edge_lists}
         judging: tuple[ExampleInput, ...] = (*self.loss.inputs, *self.loss.edge_lists)
         spare = [given for given in judging if given.name not in read]
-        told = {id(dim) for given in self.inputs if given not in spare for dim in given.sized_axes}
+        sized = {id(dim) for given in self.inputs if given not in spare for dim in given.sized_axes}
         axes = (*(one.dims for one in self.labels), *(one.axes for one in self.constraints))
-        asked_for = {id(dim) for dims in axes for dim in dims} - told
+        asked_for = {id(dim) for dims in axes for dim in dims} - sized
         needless = [one for one in spare if not any(dim.ragged and id(dim) in asked_for for dim in one.sized_axes)]
         return tuple(given for given in self.inputs if given not in needless)
 
@@ -240,24 +252,24 @@ def declare(name: str, symbols: tuple[Symbol, ...], strays: tuple[tuple[str, Tar
     # A symbol with mistakes of its own holds stand-ins; what they would cause is not reported.
     sound = [symbol for symbol in symbols if not any(node.mistakes for node in symbol.made_of)]
     strange = list(_reference_mistakes(declaration, sound))
-    found += [*strange, *_told(symbols, lambda one: one.clashes(declaration))]
+    found += [*strange, *_mistakes_of(symbols, lambda one: one.clashes(declaration))]
     own = [symbol for symbol in sound if not _refers_to_strangers(declaration, symbol)]
-    found += _told(own, lambda one: one.misfits(declaration))
+    found += _mistakes_of(own, lambda one: one.misfits(declaration))
     if all_sound and not strange:
-        found += _told(symbols, lambda one: one.gaps(declaration))
+        found += _mistakes_of(symbols, lambda one: one.gaps(declaration))
     found += _stray_mistakes(declaration, strays)
     if found:
         raise ModelError(name, found)
     return declaration
 
 
-def _told(symbols: Sequence[Symbol], ask: Callable[[Symbol], Iterator[str]]) -> Iterator[tuple[str, str]]:
+def _mistakes_of(symbols: Sequence[Symbol], ask: Callable[[Symbol], Iterator[str]]) -> Iterator[tuple[str, str]]:
     """Yield the mistakes of symbols, with their lines and names."""
     yield from ((symbol.where, f"{symbol.name}: {text}") for symbol in symbols for text in ask(symbol))
 
 
 def _own_mistakes(declaration: Declaration) -> Iterator[tuple[str, str]]:
-    """Yield what the constructors noticed, each once."""
+    """Yield the mistakes that constructors recorded, each once."""
     seen: set[int] = set()
     for symbol in declaration.symbols:
         for node in symbol.made_of:

@@ -59,7 +59,7 @@ class Dim(Symbol):
 
     @property
     def paired(self) -> PairedDim:
-        """The same axis once more, for what has a number for each pair of its positions."""
+        """The second copy of this axis, for arrays over pairs of its positions."""
         if "_paired" not in self.__dict__:
             object.__setattr__(self, "_paired", PairedDim(self))
         made: PairedDim = self.__dict__["_paired"]

@@ -133,7 +133,7 @@ class Factor(ScoredTarget):
         return (self.target.label if whole else self.target,), options
 
     def references(self) -> Iterator[tuple[str, Symbol]]:
-        """Yield what the target and the features refer to, and the factor whose weights it shares."""
+        """Yield the symbols of the target and the features, and the factor whose weights are shared."""
         yield from super().references()
         if self.tie is not None:
             yield "the factor", self.tie
@@ -193,16 +193,16 @@ class Factor(ScoredTarget):
     @property
     def agreements(self) -> tuple[Agreement, ...]:
         """The auxiliary variables in place of a table: those of associative factors over many variables."""
-        if not _by_agreement(self.target, self.form, self.nonneg):
-            return ()
         if "_agreements" not in self.__dict__:
-            object.__setattr__(self, "_agreements", agreements_of(self.target, self.name))
+            by_agreement = _by_agreement(self.target, self.form, self.nonneg)
+            made_now = agreements_of(self.target, self.name) if by_agreement else ()
+            object.__setattr__(self, "_agreements", made_now)
         made: tuple[Agreement, ...] = self.__dict__["_agreements"]
         return made
 
     @property
     def parts(self) -> tuple[FactorTerm, ...]:
-        """What the compiler lays over data: the factors themselves, or those of their auxiliary variables."""
+        """The factors that the compiler grounds: these factors, or those of their auxiliary variables."""
         if self.agreements:
             return factor_terms(self.agreements)
         basis = None if self.joint else self.form.matrix(self.target.cards)
@@ -274,7 +274,7 @@ def _as_units(per: object, target: Target, mistakes: list[Mistake]) -> tuple[Dim
 
 
 def _pointer_mistakes(features: Source | None, form: Form, per: object, weights: object) -> Iterator[Mistake]:
-    """Yield what a factor of a pointer label does not have."""
+    """Yield options that factors of pointer labels do not have."""
     if form != FULL or per is not None or not _is_all(weights) or isinstance(features, JointFeature):
         yield "a factor of a pointer label takes features of pairs of positions; no form, per, weights or JointFeature"
 

@@ -46,7 +46,7 @@ class FunctionRef:
             return False
 
     def _find(self) -> Any:
-        """Import what the path names."""
+        """Import the function of the path."""
         module, _, name = self.path.partition(":")
         found: Any = importlib.import_module(module)
         for part in name.split("."):

@@ -1,4 +1,4 @@
-"""What an example holds: dense and sparse arrays, CRFsuite-style attributes, and edge lists."""
+"""Inputs of an example: dense and sparse arrays, CRFsuite-style attributes, and edge lists."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Source(Symbol):
         return (self, *(one for part in self.sources for one in part.made_of))
 
     def references_of_factor(self) -> Iterator[tuple[str, Symbol]]:
-        """Yield (role, symbol) of what a factor with these features refers to through them."""
+        """Yield (role, symbol) for symbols that a factor refers to through these features."""
         yield from (("the axis", dim.origin) for dim in self.dims)
 
     def name_mistakes(self, inputs: frozenset[str]) -> Iterator[str]:

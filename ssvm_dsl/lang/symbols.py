@@ -63,7 +63,7 @@ class Node(CheckedCalls):
 
     @classmethod
     def _habits(cls) -> Mapping[str, str]:
-        """Return what to write in place of names that are usual elsewhere."""
+        """Return our names for names of other libraries."""
         return HABITS
 
     def _fill(self, mistakes: Sequence[Mistake], /, **fields: Any) -> None:
@@ -123,15 +123,15 @@ class Symbol(Node):
         return ()
 
     def clashes(self, model: ModelView) -> Iterator[str]:
-        """Yield what does not go together with other symbols; asked of every symbol."""
+        """Yield conflicts with other symbols.  Called for every symbol."""
         yield from ()
 
     def misfits(self, model: ModelView) -> Iterator[str]:
-        """Yield what does not fit what it refers to; asked where that and the symbol are right by themselves."""
+        """Yield mismatches with symbols that it refers to.  Called if none of these has another mistake."""
         yield from ()
 
     def gaps(self, model: ModelView) -> Iterator[str]:
-        """Yield what the model lacks for it; asked where all symbols are right by themselves."""
+        """Yield things that the model lacks for it.  Called if all symbols have no other mistake."""
         yield from ()
 
     @property
@@ -141,7 +141,7 @@ class Symbol(Node):
 
     @property
     def note(self) -> str:
-        """What is printed behind it."""
+        """The comment that is printed after it."""
         return ""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -163,7 +163,7 @@ class ModelView(Protocol):
 
     @property
     def input_names(self) -> frozenset[str]:
-        """Names of what an example holds."""
+        """Names of the inputs."""
 
     @property
     def output_names(self) -> tuple[str, ...]:

@@ -8,12 +8,12 @@ from ssvm_dsl.registry import registry
 _PASSES = "it is called max_passes (passes over the data)"
 _THREADS = "it is called n_threads"
 _LAM = "regularisation is C, or lam (lam = 1 / (C n)); regularization={factor: strength} weighs factors"
-_L1 = "it is called l1 (l1 |w|_1 beside the square, whose strength is C or lam; lam=0 leaves it out)"
-_PENALTY = "the square is always there, with strength C or lam; l1= is the strength of an L1 penalty beside it"
+_L1 = "it is called l1 (a penalty l1 |w|_1 in addition to the square of strength C or lam; lam=0 drops the square)"
+_PENALTY = "the square always has strength C or lam; l1= is the strength of an additional L1 penalty"
 _SECONDS = "it is called max_seconds for fit, time_limit for predict"
 _TRAINER = "it is called trainer (ssvm plugins list)"
 _BACKEND = "it is called backend (ssvm plugins list)"
-_LOSS = "the loss is declared in the model: loss = Hamming(y); risk= is what is minimised of it"
+_LOSS = "the loss is declared in the model: loss = Hamming(y); risk= is the bound of it that is minimised"
 _KERNEL = "features of the model replace kernels: RandomFourier(x, ...), Nystroem(x, ...), Polynomial(x, 2)"
 _STEP = "steps are options of the trainer: trainer_options={...} (ssvm plugins show TRAINER)"
 _WEIGHTS = "weights of classes are those of the loss: loss = Hamming(y, weights=[...])"
@@ -50,6 +50,6 @@ def plug_in_option(name: str) -> str:
     for spec_kind, parameter in ((TrainerSpec, "trainer"), (BackendSpec, "backend")):
         owners = [spec.name for spec in registry().specs(spec_kind) if name in [one.name for one in spec.options]]
         if owners:
-            whose = f"{', '.join(owners[:3])}{', ...' if len(owners) > 3 else ''}"
-            return f"it is an option of a {parameter} ({whose}): {parameter}_options={{{name!r}: ...}}"
+            named = f"{', '.join(owners[:3])}{', ...' if len(owners) > 3 else ''}"
+            return f"it is an option of a {parameter} ({named}): {parameter}_options={{{name!r}: ...}}"
     return ""

@@ -126,7 +126,7 @@ class MaximumLikelihoodHMM(BaseEstimator):  # type: ignore[misc]
 
 
 def chain_roles(declaration: Declaration) -> dict[str, Factor]:
-    """Return the factors of a chain by what they are to a hidden Markov model.
+    """Return the factors of a chain by their role in a hidden Markov model.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def chain_roles(declaration: Declaration) -> dict[str, Factor]:
 
 
 def _role(factor: Factor) -> str | None:
-    """Return what a factor is to a hidden Markov model."""
+    """Return the role of a factor in a hidden Markov model."""
     target, features = factor.target, factor.features
     if factor.form != FULL or factor.n_units != 1 or factor.tie is not None or factor.nonneg:
         return None

@@ -33,7 +33,7 @@ def _explained(measure: Callable[P, float]) -> Callable[P, float]:
         except DataError:
             raise
         except (TypeError, ValueError, LookupError, AttributeError) as err:
-            expected = "labels of all examples, as in Y, and what predict returns"
+            expected = "labels of all examples, as in Y, and the output of predict"
             raise DataError("truth, predicted", expected=expected, found=f"{type(err).__name__}: {err}") from err
 
     return call
@@ -207,7 +207,7 @@ SCORERS: dict[str, Callable[[Sequence[Any], Sequence[Any]], float]] = {
 
 
 class PredictionScorer:
-    """A scorer ``(estimator, X, Y) -> float`` of what an estimator predicts, by the name of a measure."""
+    """A scorer ``(estimator, X, Y) -> float`` of an estimator's predictions, by the name of a measure."""
 
     def __init__(self, name: str) -> None:
         self.name = name

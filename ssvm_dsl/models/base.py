@@ -32,7 +32,7 @@ class Declare:
 
 
 class ReadyModel(StructuredSVM):
-    """Base of the ready models: their own parameters are class attributes, beside the options of ``StructuredSVM``.
+    """Base of the ready models: their parameters are class attributes and the options of ``StructuredSVM``.
 
     A subclass defines ``_declaration(X, Y)``, and where users may write examples and labels in more ways than a
     declaration takes them, ``_read_examples`` and ``_read_labels``; what these return they leave as it is.
@@ -150,7 +150,7 @@ class ReadyModel(StructuredSVM):
         return super()._examples(self._read_examples(X))
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn is to know: examples are no rows of a matrix; they are checked here."""
+        """Return scikit-learn's tags: examples are not rows of a matrix, and are checked here."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = tags.no_validation = True
         tags.input_tags.two_d_array = False

@@ -1,4 +1,4 @@
-"""What the declarations of ready models read from labels and features: classes, sizes, kinds of input."""
+"""Classes, sizes and kinds of input that ready models read from labels and features."""
 
 from __future__ import annotations
 

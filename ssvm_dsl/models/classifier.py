@@ -151,7 +151,7 @@ class Classifier(ReadyModel):
         return super().score(self._checked(X), Y, sample_weight, time_limit=time_limit, y=y)
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn is to know."""
+        """Return scikit-learn's tags."""
         from sklearn.utils import ClassifierTags
 
         tags = super().__sklearn_tags__()

@@ -32,7 +32,7 @@ class ChainTagger(ReadyModel):
     order : int
         How many tags before a tag it depends on; 0 for none.
     bias : bool
-        Whether each tag has a weight of its own.
+        Whether each tag has a separate weight.
     bio : bool
         Whether tags are BIO tags, of which only legal successions are predicted (``I-PER`` after ``B-PER`` only).
     **options

@@ -80,7 +80,7 @@ class Clock:
         return self if n <= 1 or self.end == np.inf else Clock(perf_counter() + self.left / n, self.limits)
 
     def tell(self, score: float, bound: float) -> None:
-        """Report progress on the example at hand."""
+        """Report progress on the current example."""
         if self.limits.progress is not None:
             self.limits.progress(score, bound)
 
@@ -132,7 +132,7 @@ class PlainExample:
 
 @dataclass(frozen=True, eq=False)
 class ExampleAnswer:
-    """What is known about the best labelling of one example.
+    """A labelling of one example, with its score and an upper bound.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class ExampleAnswer:
     stop : Stop
         Why the search ended.
     warm : object
-        What to start from next time.
+State from which a later call can start.
     stats : dict
         Counters of the backend's own.
     """
@@ -182,7 +182,7 @@ class ExampleSession(ABC):
         ----------
         example : PlainExample
         clock : Clock
-            When to end, with what is found by then; ``clock.limits.iterations`` may limit the search as well.
+            When the search must return its best labelling so far; ``clock.limits.iterations`` may also limit it.
         warm : object
             The ``warm`` of an earlier answer for this example, ``None`` without one.
 
@@ -193,7 +193,7 @@ class ExampleSession(ABC):
         """
 
     def solve(self, question: Question) -> Solution:
-        """Answer a question; see :class:`~ssvm_dsl.plugin_api.Session`."""
+        """Answer a question as :class:`~ssvm_dsl.plugin_api.Session` specifies."""
         program, clock = self.program, Clock.start(question.limits)
         ids, node = question.ids(program), question.masked_node(program)
         warm_of = question.warm if isinstance(question.warm, dict) else {}
@@ -218,14 +218,14 @@ class ExampleSession(ABC):
         Raises
         ------
         TypeError, ValueError
-            Say what was expected of ``answer``.
+The message says what ``answer`` must return.
         """
-        whose = f"{type(self).__name__}.answer()"
+        method = f"{type(self).__name__}.answer()"
         if not isinstance(found, ExampleAnswer):
             expected = "expected an ExampleAnswer, such as ExampleAnswer.exact(labels, score)"
-            raise TypeError(f"{whose} returned {type(found).__name__}, {expected}")
+            raise TypeError(f"{method} returned {type(found).__name__}, {expected}")
         if found.labels is not None and len(found.labels) != n_variables:
-            raise ValueError(f"{whose} returned {len(found.labels)} labels for an example of {n_variables} variables")
+            raise ValueError(f"{method} returned {len(found.labels)} labels for an example of {n_variables} variables")
         return found
 
     def _packed(self, question: Question, answers: list[ExampleAnswer]) -> Solution:

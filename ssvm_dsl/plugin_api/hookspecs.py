@@ -1,4 +1,4 @@
-"""The hooks.  They register plug-ins; the hot loop uses plain method calls.
+"""The hooks.  Hooks register plug-ins, and inner loops use plain method calls.
 
 A plug-in is a module (or object) named by an entry point of the group ``ssvm``.  It implements any of these
 hooks with :data:`hookimpl`::

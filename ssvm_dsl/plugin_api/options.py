@@ -51,13 +51,13 @@ class Option:
     optional: bool = False
 
     def expected(self, value: Any) -> str:
-        """Return a description of allowed values if a value is not allowed; empty if it is."""
+        """Return ``""`` if a value is allowed, else a description of the allowed values."""
         plain = _plain(value)
         fits = (plain is None and self.optional) or any(self._is(one, plain) for one in self.alternatives)
         return "" if fits else self.words
 
     def converted(self, value: Any) -> Any:
-        """Return what the plug-in gets for a value that fits: a number of Python, of the kind."""
+        """Return an allowed value as the plug-in receives it: a Python number of the option's kind."""
         plain = _plain(value)
         if isinstance(plain, Real) and not isinstance(plain, bool | float):
             kind = next(one for one in self.alternatives if self._is(one, plain))

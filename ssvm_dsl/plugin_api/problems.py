@@ -41,7 +41,7 @@ class MixtureProblem(TrainProblem, Protocol):
 
 
 class PredictingProblem(TrainProblem, Protocol):
-    """A problem whose risk is a maximum over labellings, for trainers that also ask what is predicted."""
+    """A problem whose risk is a maximum over labellings, for trainers that also need predictions."""
 
     def predicted(self, w: F64, examples: I64 | None = None) -> Planes:
         """Return the planes of the labellings of the highest score, without the loss.

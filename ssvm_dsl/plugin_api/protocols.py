@@ -35,7 +35,7 @@ class Verdict(Value):
         Rough number of elementary operations for one pass over the batch.  The planner takes the least expected
         time: ``cost / BackendSpec.speed``.
     reasons : tuple of str
-        Why not (or what to know).
+        Reasons for a refusal, or remarks.
     n_bytes : float
         About how much memory a session takes at its peak, besides program and scores; the planner refuses what does
         not fit.
@@ -49,13 +49,13 @@ class Verdict(Value):
 
 @runtime_checkable
 class Session(Protocol):
-    """A backend opened on one program; keeps whatever it prepared, knows no scores."""
+    """A backend opened on one program.  The session keeps its preparation, and gets scores with each question."""
 
     def solve(self, question: Question) -> Solution:
-        """Answer a question; the answer is packed over the examples asked for, in that order.
+        """Answer a question.  The answer is packed over the requested examples, in their order.
 
-        The clock of ``question.limits.time`` starts with the call, and what is prepared in it looks at it, too.  Where
-        time is up the answer is what is known by then, ``Primal.NONE`` for examples without a labelling.
+        The clock of ``question.limits.time`` starts with the call and includes preparation.  Where
+        time is up the session returns its best answer so far, ``Primal.NONE`` for examples without a labelling.
 
         Raises
         ------
@@ -93,7 +93,7 @@ class SumSession(Session, Protocol):
 
 @runtime_checkable
 class CountingSession(Session, Protocol):
-    """A session that also finds best labellings by counts; losses that do not add up need it.
+    """A session that also finds best labellings for given counts, which losses of counts need.
 
     What ``Ability.COUNTS`` announces; ``CountLoss`` and slack rescaling ask for it.
     """
@@ -179,7 +179,7 @@ class Backend(Protocol):
     """An inference method."""
 
     def check(self, need: Need) -> Verdict:
-        """Say whether it takes a problem, and at what cost; ``Caps`` are checked before.
+        """Return whether the backend takes a problem, and at what cost.  The host has checked ``Caps`` before.
 
         ``need.options`` are all options that ``open`` would get, for backends whose options decide what they take.
         """
@@ -189,7 +189,7 @@ class Backend(Protocol):
 
 
 class Executor(Protocol):
-    """Runs independent calls; results come back in order whatever ran when."""
+    """Runs independent calls and returns their results in the order of the calls."""
 
     def map(self, function: Callable[[Any], T], parts: Sequence[Any]) -> list[T]:
         """Return ``[function(part) for part in parts]``."""

@@ -37,7 +37,7 @@ class Spec:
     api_version : int
         Version of the contract the plug-in was made for.
     requires : tuple of str
-        Modules that must be importable, other than those of the plug-in.
+        Modules outside of the plug-in that must be importable.
     install_hint : str
         The command that installs missing requirements.
     """
@@ -53,28 +53,28 @@ class Spec:
         """Return the required modules that are not installed."""
         return [name for name in self.requires if not _importable(name)]
 
-    def load(self, whose: str = "") -> Any:
+    def load(self, owner_name: str = "") -> Any:
         """Return what ``factory`` names.
 
         Parameters
         ----------
-        whose : str
-            What errors call the plug-in; its kind and name by default.
+        owner_name : str
+            Name of the plug-in in error messages; by default its kind and name.
 
         Raises
         ------
         PluginError
-            It cannot be imported; says why and what to install.
+            The plug-in cannot be imported; the message says why and what to install.
         """
-        whose = whose or f"{type(self).__name__.removesuffix('Spec').lower()} '{self.name}'"
+        owner_name = owner_name or f"{type(self).__name__.removesuffix('Spec').lower()} '{self.name}'"
         hint = f"\n  hint: {self.install_hint}" if self.install_hint else ""
 
         def error(text: str) -> PluginError:
             why = text.removeprefix("it failed with ")
-            return PluginError(f"{whose} cannot be loaded from {self.factory}: {why}{hint}")
+            return PluginError(f"{owner_name} cannot be loaded from {self.factory}: {why}{hint}")
 
         module, _, attribute = self.factory.partition(":")
-        with nullcontext() if module in sys.modules else loading(), contained(f"the import of {whose}", error):
+        with nullcontext() if module in sys.modules else loading(), contained(f"the import of {owner_name}", error):
             found: Any = importlib.import_module(module)
             for part in attribute.split("."):
                 found = getattr(found, part)
@@ -113,7 +113,7 @@ def _in_folders(module: str) -> bool:
 
 @dataclass(frozen=True)
 class Alias:
-    """A name that the literature or other packages use, and what to write for it.
+    """A name from the literature or another package, with its name here.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ class NamedSpec(Spec):
     Parameters
     ----------
     aliases : tuple of Alias
-        Other names: errors that meet one say what to write.
+        Names from elsewhere.  Error messages about one of these give the name to use.
     """
 
     aliases: tuple[Alias, ...] = ()
@@ -157,7 +157,7 @@ class OptionedSpec(NamedSpec):
         Raises
         ------
         OptionError
-            An unknown option, or a value of another kind or out of range; says what is allowed.
+            The option is unknown, or its value is of another kind or out of range; the message says what is allowed.
         """
         known = {option.name: option for option in self.options}
         for name, value in (given or {}).items():
@@ -177,7 +177,7 @@ class BackendSpec(OptionedSpec):
     Parameters
     ----------
     caps : Caps
-        What it can do.
+        Capabilities.
     speed : float
         About how many of the operations that ``check`` counts as cost it does in a second.  Expected times
         (``cost / speed``) are what ``auto`` chooses by.
@@ -263,7 +263,7 @@ class RiskSpec(NamedSpec):
 
 @dataclass(frozen=True)
 class TrainerNeeds:
-    """What a trainer asks for.
+    """Requirements of a trainer.
 
     Parameters
     ----------
@@ -274,7 +274,7 @@ class TrainerNeeds:
     guarantee : Guarantee
         The weakest oracle it works with.
     tasks : frozenset of Task
-        Questions it asks of the backend; with ``marginals`` it works on distributions over labellings
+        Tasks that the backend must answer; with ``marginals`` it works on distributions over labellings
         (:class:`~ssvm_dsl.plugin_api.MixtureProblem` for the margin risk).
     strongly_convex : bool
         Whether every weight must be regularised.
@@ -387,9 +387,9 @@ class ConstraintSpec(Spec):
     Parameters
     ----------
     parameters : tuple of str
-        What it needs to know of each constraint: the keys of ``ConstraintGroup.meta``.
+        Required keys of ``ConstraintGroup.meta``, data about each constraint.
     literal_parameters : tuple of str
-        What it needs to know of each literal: the keys of ``ConstraintGroup.literal_meta``.
+        Required keys of ``ConstraintGroup.literal_meta``, data about each literal.
     """
 
     parameters: tuple[str, ...] = ()

@@ -135,7 +135,7 @@ class Objective(Protocol):
 
     @property
     def power(self) -> float:
-        """Each risk is raised to this power; 1 unless the user asked for another."""
+        """The power to which each risk is raised; 1 by default."""
 
     def regularizer(self, w: F64) -> float:
         """Return ``sum_j scale_j (lam/2 w_j^2 + l1 |w_j|)``."""
@@ -156,7 +156,7 @@ class Objective(Protocol):
         """Return the lower bound of the plane or, with an L1 penalty, the best one of ``t (b - v . w)``, t <= 1."""
 
     def weights(self, v: F64) -> F64:
-        """Return the weights that attain ``dual``; 0 where ``lam`` is."""
+        """Return the weights that attain ``dual``; 0 if ``lam`` is 0."""
 
 
 #: What a trainer does with the examples of one shard: ``step(problem, memory, *given)``.  A function that can be
@@ -182,7 +182,7 @@ class ShardSteps(Protocol):
 
 
 class TrainProblem(Protocol):
-    """A trainer's whole world: ``dim`` weights, ``n`` examples, oracles, and counters of what they cost.
+    """The interface of a training problem to a trainer: ``dim`` weights, ``n`` examples, oracles and cost counters.
 
     Every risk gives ``value`` and ``gradient``.  Risks that are a maximum over labellings (``smooth`` is False) also
     give their planes: ``oracle``, ``accumulate``, ``evaluate``, ``compiled``; where ``relaxed``, planes hold marginals.
@@ -285,12 +285,12 @@ class StopRule:
 
 @dataclass(frozen=True, eq=False)
 class Iterate:
-    """What a trainer yields after each outer iteration; the driver stops, reports and keeps the best.
+    """The state that a trainer yields after each outer iteration; the driver reports it and decides when to stop.
 
     Parameters
     ----------
     w : ndarray of float64, shape (dim,)
-        Current weights (the driver copies what it keeps).
+        Current weights; the driver copies the weights that it keeps.
     n_passes : float
         Passes over the data with the exact oracle so far.
     primal, upper : float
@@ -322,7 +322,7 @@ class Iterate:
 class Trainer(Protocol):
     """A learning method: a generator of iterates, driven and stopped from outside.
 
-    Whatever else it can do is announced in its :class:`~ssvm_dsl.plugin_api.TrainerSpec`; nothing is looked for.
+    All other abilities are declared in its :class:`~ssvm_dsl.plugin_api.TrainerSpec`; methods are not probed for.
     """
 
     def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
@@ -332,7 +332,7 @@ class Trainer(Protocol):
         ----------
         problem : TrainProblem
         stop : StopRule
-            To know when it pays to compute a certificate; stopping itself is the driver's.
+            Stopping rule of the driver, from which a trainer can tell when a certificate is worth computing.
         start : ndarray of float64, shape (dim,), optional
             Weights to start from.
         """
@@ -342,7 +342,7 @@ class ConcludingTrainer(Trainer, Protocol):
     """A trainer whose iterates do not all come with their certificate (``TrainerSpec(concluding=True)``)."""
 
     def certified(self) -> Iterate | None:
-        """Return the newest iterate with its plane; ``None`` where it came with all that is known.
+        """Return the newest iterate with its plane; ``None`` if the iterate already came with its plane.
 
         Asked when a fit ends by a limit, a callback or Ctrl-C, inside an iteration, too.  There may be no time left: an
         iterate whose objective was not computed is evaluated by the driver, as far as there is time for it.
@@ -353,14 +353,14 @@ class AnytimeTrainer(Trainer, Protocol):
     """A trainer whose weights improve within an iteration (``TrainerSpec(anytime=True)``)."""
 
     def newest(self) -> F64 | None:
-        """Return the weights at hand; ``None`` where those of the last iterate are the newest.
+        """Return the current weights; ``None`` if they are those of the last iterate.
 
         Asked when a limit or Ctrl-C ends the fit inside the first iteration, so that nothing is known of any weights.
         """
 
 
 class ResumableTrainer(Trainer, Protocol):
-    """A trainer that can resume after an iterate as if it had not stopped (``TrainerSpec(resumable=True)``)."""
+    """A trainer that can resume after an iterate with the same results (``TrainerSpec(resumable=True)``)."""
 
     def state(self) -> dict[str, Any]:
         """Return everything the next iterate depends on: arrays, and values that JSON can hold."""
@@ -409,7 +409,7 @@ class TrainingEvent(Value):
     dual : float
         Lower bound of the iterate's plane; ``-inf`` without one.
     gap, relative_gap : float
-        Of the best so far; ``nan`` where not known.
+        Relative gap of the best weights so far; ``nan`` if unknown.
     best_primal, best_dual : float
         Best so far.
     n_oracle_calls : int

@@ -109,8 +109,8 @@ def _guessed(report: FitReport, over: str, k: int) -> tuple[F64, F64]:
         points.append((getattr(event, over), *(estimated(event)[k], known[k])))
     if not any(np.isfinite(guess) for _, guess, _ in points):
         return _columns([])
-    told = [(x, guess if np.isfinite(guess) else value) for x, guess, value in points]
-    return _columns([(x, y) for x, y in told if np.isfinite(y)])
+    drawn = [(x, guess if np.isfinite(guess) else value) for x, guess, value in points]
+    return _columns([(x, y) for x, y in drawn if np.isfinite(y)])
 
 
 def _columns(points: Sequence[tuple[float, float]]) -> tuple[F64, F64]:

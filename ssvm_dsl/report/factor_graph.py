@@ -138,8 +138,8 @@ def _places(graph: Any, variables: list[Any], factors: list[Any]) -> dict[Any, A
 
     place = _positions(graph, variables, factors)
     if place is None:
-        lay = networkx.kamada_kawai_layout if len(graph) <= SOME else networkx.spring_layout
-        places: dict[Any, Any] = lay(graph) if len(graph) <= SOME else lay(graph, seed=0)
+        arrange = networkx.kamada_kawai_layout if len(graph) <= SOME else networkx.spring_layout
+        places: dict[Any, Any] = arrange(graph) if len(graph) <= SOME else arrange(graph, seed=0)
         return places
     beside: dict[Any, int] = {}
     for factor in factors:

@@ -154,11 +154,11 @@ def _set_limits(ax: Any, fits: Sequence[Sequence[Curve]], what: str) -> None:
 def _frame(ax: Any, lowest: float, highest: float, above: float, below: float = 0.04) -> None:
     """Set the limits of y with margins, as shares of the axis, above and below."""
     if ax.get_yscale() == "log":
-        room = (highest / lowest) ** (1.0 / (1.0 - above - below))
-        ax.set_ylim(lowest / room**below, highest * room**above)
+        space = (highest / lowest) ** (1.0 / (1.0 - above - below))
+        ax.set_ylim(lowest / space**below, highest * space**above)
     else:
-        room = ((highest - lowest) or 1.0) / (1.0 - above - below)
-        ax.set_ylim(lowest - below * room, highest + above * room)
+        space = ((highest - lowest) or 1.0) / (1.0 - above - below)
+        ax.set_ylim(lowest - below * space, highest + above * space)
 
 
 def _logarithmic(ax: Any, axis: str, span: float) -> None:
@@ -185,9 +185,9 @@ def _legend(ax: Any) -> None:
         return
     width, height = _points(ax)
     columns = int(np.clip(width // ENTRY, 1, 3))
-    room = min((-(-len(handles) // columns) + 1) * LINE / height, 0.5)
+    space = min((-(-len(handles) // columns) + 1) * LINE / height, 0.5)
     bottom, top = ax.get_ylim()
-    _frame(ax, bottom, top, room, 0.0)
+    _frame(ax, bottom, top, space, 0.0)
     ax.legend(handles=handles, fontsize="small", ncols=columns, loc="upper right")
 
 
@@ -391,6 +391,6 @@ def name_rows_and_columns(ax: Any, rows: Sequence[str], columns: Sequence[str]) 
         ax.set_xticks(range(0, len(columns), step), columns[::step], rotation=90 if upright else 0)
 
 
-def _step(n: int, room: float) -> int:
+def _step(n: int, space: float) -> int:
     """Return which of n names to show, every k-th, if a given number of lines fits."""
-    return next((step for step in STEPS if n <= step * room), max(-(-n // max(int(room), 1)), 1))
+    return next((step for step in STEPS if n <= step * space), max(-(-n // max(int(space), 1)), 1))

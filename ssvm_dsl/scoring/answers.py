@@ -1,4 +1,4 @@
-"""What a scorer answers: labels, scores, marginals, log Z, and counts of states in the shape of the scores."""
+"""Answers of a scorer: labels, scores, marginals, log Z, and counts of states in the shape of the scores."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.scores.labellings import add_labels
 from ssvm_dsl.scores.marginals import add_marginals
 from ssvm_dsl.scoring.batch import Pouring, Sizes
-from ssvm_dsl.scoring.laid import Laid
+from ssvm_dsl.scoring.grounded_batch import GroundedBatch
 from ssvm_dsl.scoring.questions import Truth
 
 
 class ScoredAnswers:
-    """The answers to one question about a batch of B examples; what is not asked for is not computed.
+    """The answers to one question about a batch of B examples, each computed on first access.
 
     Attributes
     ----------
@@ -32,14 +32,14 @@ class ScoredAnswers:
     score : ndarray of float64, shape (B,) or (k, B)
         Of the best labellings, with the loss where it was added; ``nan`` for marginals.
     bound : ndarray of float64, shape (B,)
-        What no labelling scores more than; ``nan`` where nothing is proved.
+        Upper bound on the score of any labelling; ``nan`` where no bound is proved.
     log_z : ndarray of float64, shape (B,)
         The log partition, for the tasks ``marginals`` and ``log_z``; ``nan`` for others.
     """
 
     def __init__(
         self,
-        laid: Laid,
+        grounded: GroundedBatch,
         pourings: Mapping[str, Pouring],
         sizes: Sizes,
         plan: Plan,
@@ -49,10 +49,10 @@ class ScoredAnswers:
         truth_score: F64 | None,
         coef: F64,
     ) -> None:
-        self._laid, self._pourings, self._sizes = laid, pourings, sizes
+        self._grounded, self._pourings, self._sizes = grounded, pourings, sizes
         self._solution, self._sums, self._truth, self._truth_score = solution, sums, truth, truth_score
         self._coef = coef
-        none = np.full(laid.layout.n, np.nan)
+        none = np.full(grounded.layout.n, np.nan)
         self.plan, self.score, self.bound = plan, solution.score, solution.bound
         self.log_z = none if solution.log_partition is None else solution.log_partition
 
@@ -78,7 +78,7 @@ class ScoredAnswers:
         OptionError
             Marginals were asked for.
         """
-        states, layout = self.states, self._laid.layout
+        states, layout = self.states, self._grounded.layout
         if states.ndim == 1:
             return layout.decode(states)
         ranked = [layout.decode(np.maximum(one, 0)) for one in states]
@@ -96,7 +96,7 @@ class ScoredAnswers:
         ----------
         label : str
         width : tuple of int, optional
-            The size of each axis; those of the largest example by default.
+            The size of each axis; by default the sizes of the largest example.
         fill : int
 
         Raises
@@ -104,11 +104,11 @@ class ScoredAnswers:
         OptionError
             There is no such label, or marginals were asked for.
         """
-        layout, sizes, states = self._laid.layout, self._sizes, self.states
+        layout, sizes, states = self._grounded.layout, self._sizes, self.states
         known = {one.name: one for one in layout.declaration.own_labels}
         if label not in known:
             raise OptionError(f"no label '{label}'; the labels are {', '.join(known)}")
-        template = self._laid.label_template(known[label])
+        template = self._grounded.label_template(known[label])
         if width is None:
             masked = [sizes.kept.get(axis.name) for axis in template.axes]
             own = template.sizes(sizes.known, sizes.n).max(axis=0, initial=0).tolist()
@@ -134,10 +134,10 @@ class ScoredAnswers:
             They were not asked for.
         """
         if self._solution.marginals is not None:
-            return self._laid.layout.decode_states(self._solution.marginals.node)
+            return self._grounded.layout.decode_states(self._solution.marginals.node)
         if self._sums is None or (self._coef != 1.0).any():
             raise OptionError("marginals are not there: ask for task='marginals'")
-        return self._laid.layout.decode_states(self._sums.node)
+        return self._grounded.layout.decode_states(self._sums.node)
 
     def counts(self, weights: NDArray[np.float64] | None = None, *, less_truth: bool = False) -> dict[str, Any]:
         """Return how often each score counts, in the shape of the scores: the gradient of the answer's value.
@@ -148,9 +148,9 @@ class ScoredAnswers:
         Parameters
         ----------
         weights : ndarray of float64, shape (B,), optional
-            What the counts of each example are multiplied by; those of the question without them.
+            The factor of the counts of each example; by default the weights of the question.
         less_truth : bool
-            Take off those of the truth, weighed alike: the gradient of the difference of both scores.
+            Subtract the counts of the truth with the same weights: the gradient of the difference of both scores.
 
         Raises
         ------
@@ -159,37 +159,37 @@ class ScoredAnswers:
         """
         if self._sums is not None and weights is not None:
             raise OptionError("these counts are sums already: give answer(...) the weights")
-        coef, program = self._coef if weights is None else self._coefficients(weights), self._laid.program
+        coef, program = self._coef if weights is None else self._coefficients(weights), self._grounded.program
         out = self._counted(coef)
         if less_truth:
             add_labels(program, self._needed_truth().states, -coef, program.every_example, out.node, out.tables)
         return self._by_template(out)
 
     def _counted(self, coef: F64) -> Theta:
-        """Return the counts of all examples laid out as a Theta of its own."""
+        """Return the counts of all examples as a new Theta."""
         if self._sums is not None:
             return self._sums.copy()
-        out, ids = Theta.zeros(self._laid.program), self._laid.program.every_example
+        out, ids = Theta.zeros(self._grounded.program), self._grounded.program.every_example
         if self._solution.marginals is not None:
-            add_marginals(self._laid.program, self._solution.marginals, coef, ids, out.node, out.tables)
+            add_marginals(self._grounded.program, self._solution.marginals, coef, ids, out.node, out.tables)
         else:
             labels = self._solution.labels
             add_labels(
-                self._laid.program, labels if labels.ndim == 1 else labels[0], coef, ids, out.node, out.tables
+                self._grounded.program, labels if labels.ndim == 1 else labels[0], coef, ids, out.node, out.tables
             )  # fmt: skip
         return out
 
     def truth_counts(self, weights: NDArray[np.float64] | None = None) -> dict[str, Any]:
-        """Return how often the truth has what each score is of, in the shape of the scores; see :meth:`counts`.
+        """Return the counts of the truth in the shape of the scores; see :meth:`counts`.
 
         Raises
         ------
         OptionError
             No truth was given.
         """
-        out, ids = Theta.zeros(self._laid.program), self._laid.program.every_example
+        out, ids = Theta.zeros(self._grounded.program), self._grounded.program.every_example
         truth = self._needed_truth().states
-        add_labels(self._laid.program, truth, self._coefficients(weights), ids, out.node, out.tables)
+        add_labels(self._grounded.program, truth, self._coefficients(weights), ids, out.node, out.tables)
         return self._by_template(out)
 
     @property
@@ -218,7 +218,7 @@ class ScoredAnswers:
         if truth.loss is None:
             raise OptionError("the model has no loss")
         states = self.states
-        return truth.loss.value(self._laid.program, states if states.ndim == 1 else states[0])
+        return truth.loss.value(self._grounded.program, states if states.ndim == 1 else states[0])
 
     def _needed_truth(self) -> Truth:
         if self._truth is None:
@@ -226,12 +226,12 @@ class ScoredAnswers:
         return self._truth
 
     def _coefficients(self, weights: NDArray[np.float64] | None) -> F64:
-        n = self._laid.layout.n
+        n = self._grounded.layout.n
         return np.ones(n) if weights is None else np.ascontiguousarray(weights, dtype=np.float64).reshape(n)
 
     def _by_template(self, sums: Theta) -> dict[str, Any]:
         """Return numbers laid out as a Theta, which are not needed any more, in the shape of the scores."""
         shapes = {name: (one.n_factors, one.template.width) for name, one in self._pourings.items()}
-        found = self._laid.gathered(sums.node, sums.tables, shapes)
+        found = self._grounded.gathered(sums.node, sums.tables, shapes)
         return {name: one.restored(found[name]) for name, one in self._pourings.items()}
 

@@ -49,7 +49,7 @@ class Poured:
 
     @classmethod
     def read(cls, template: Template, value: Any) -> Poured:
-        """Return scores whose form is known; sizes are not compared yet.
+        """Return scores with their form; sizes are compared later.
 
         Raises
         ------
@@ -241,7 +241,7 @@ class Pouring:
                 raise DataError(scores_of(template), example=i, expected=f"shape {shape}", found=describe(one))
 
     def packed(self, values: Any) -> F64:
-        """Return scores factor by factor, ``shape (n, width)``; what they are is looked at by :meth:`check`.
+        """Return scores factor by factor, ``shape (n, width)``, unchecked (:meth:`check`).
 
         Parameters
         ----------
@@ -279,7 +279,7 @@ class Pouring:
         if not selects:
             wrong |= packed == -np.inf
         if wrong.any():
-            expected = "numbers, or -inf for what is ruled out" if selects else "finite numbers (of a form)"
+            expected = "numbers, or -inf for forbidden states" if selects else "finite numbers (of a form)"
             raise self._wrong(packed, wrong, expected)
         if template.nonneg and packed.min(initial=0.0) < 0.0:
             raise self._wrong(packed, packed < 0.0, "scores of at least 0 (nonneg=True)")
@@ -314,7 +314,7 @@ class Pouring:
 
 
 def told_sizes(poured: Mapping[str, Poured], known: Mapping[str, I64]) -> dict[str, I64]:
-    """Return the sizes of axes that are known, and those that shapes of scores tell of others."""
+    """Return the known sizes of axes, and the sizes that follow from the shapes of scores."""
     found = dict(known)
     ends = [(axis.less, k, axis, one) for one in poured.values() for k, axis in enumerate(one.template.axes)]
     for less, k, axis, one in sorted(ends, key=lambda end: end[0]):

@@ -10,7 +10,7 @@ import numpy as np
 
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.scoring.batch import Pouring, Sizes
-from ssvm_dsl.scoring.laid import Laid
+from ssvm_dsl.scoring.grounded_batch import GroundedBatch
 
 #: Types of arrays that are taken as they are.
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
@@ -23,14 +23,14 @@ class BatchLayout(NamedTuple):
 
     Parameters
     ----------
-    laid : Laid
+    grounded : Laid
         The model, laid over the batch.
     sizes : Sizes
     pourings : dict of str to Pouring
         By template.
     """
 
-    laid: Laid
+    grounded: GroundedBatch
     sizes: Sizes
     pourings: dict[str, Pouring]
 
@@ -46,7 +46,7 @@ class BatchLayout(NamedTuple):
         """
         packed = {name: one.packed(arrays[name]) for name, one in self.pourings.items()}
         with np.errstate(invalid="ignore", over="ignore"):
-            theta = self.laid.theta(packed)
+            theta = self.grounded.theta(packed)
             sound = isfinite(_SUM(theta.node) + _SUM(theta.pool))
         for name, one in self.pourings.items():
             if not sound or one.template.nonneg:
@@ -55,7 +55,7 @@ class BatchLayout(NamedTuple):
 
 
 def signature(scores: object, lengths: object, mask: object) -> Any:
-    """Return what the layout of a batch of arrays follows from; ``None`` for others, which are looked at each time."""
+    """Return the key of the layout of a batch of arrays; ``None`` for lists, whose layout is not cached."""
     if type(scores) is not dict:
         return None
     parts: list[Any] = []

@@ -1,4 +1,4 @@
-"""What a scorer may be asked, and the truth it may be held against."""
+"""Questions to a scorer, and the truth that its answers are compared with."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.specs import LossSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.scoring.batch import Sizes
-from ssvm_dsl.scoring.laid import Laid
+from ssvm_dsl.scoring.grounded_batch import GroundedBatch
 
 #: The tasks by the words that users write.
 TASKS = {
@@ -55,31 +55,31 @@ class Truth:
     Parameters
     ----------
     declaration : Declaration
-    laid : Laid
+    grounded : Laid
     states : ndarray of int32, shape (V,)
     """
 
     declaration: Declaration
-    laid: Laid
+    grounded: GroundedBatch
     states: I32
 
     @cached_property
     def loss(self) -> LossTerm | None:
-        """The model's loss of other labels, if it has one; computed when it is first asked for."""
-        loss, laid = self.declaration.loss, self.laid
+        """The model's loss, if it has one; computed on first access."""
+        loss, grounded = self.declaration.loss, self.grounded
         if loss is None:
             return None
-        weights = node_weights(loss, laid.examples)
-        return build_loss(loss, laid.layout, laid.examples, self.states, None, _custom, weights)
+        weights = node_weights(loss, grounded.examples)
+        return build_loss(loss, grounded.layout, grounded.examples, self.states, None, _custom, weights)
 
 
-def read_truth(declaration: Declaration, laid: Laid, sizes: Sizes, Y: Any) -> Truth:
+def read_truth(declaration: Declaration, grounded: GroundedBatch, sizes: Sizes, Y: Any) -> Truth:
     """Return the states of labels, and the loss of other ones.
 
     Parameters
     ----------
     declaration : Declaration
-    laid : Laid
+    grounded : Laid
     sizes : Sizes
     Y : list of labels, or ndarray of ints
         As for ``fit``; an array ``(B, *positions)`` holds numbers of states, padded as scores are.
@@ -93,28 +93,28 @@ def read_truth(declaration: Declaration, laid: Laid, sizes: Sizes, Y: Any) -> Tr
     """
     if declaration.latents:
         names = ", ".join(one.name for one in declaration.latents)
-        text = f"model {declaration.name} has latent variables ({names}), whose states no truth says"
+        text = f"model {declaration.name} has latent variables ({names}), which no truth covers"
         raise OptionError(f"{text}: scores are answered without truth= and augmented=")
     if isinstance(Y, np.ndarray) and Y.dtype.kind in "iu" and Y.ndim:
-        states = _padded_states(declaration, laid, sizes, Y)
+        states = _padded_states(declaration, grounded, sizes, Y)
     else:
-        found = laid.layout.encode(Y)
+        found = grounded.layout.encode(Y)
         states, unknown = found.states, found.unknown
-        if laid.layout.agreements:
-            unknown = set_auxiliary(laid.layout, laid.examples, states, unknown)
+        if grounded.layout.agreements:
+            unknown = set_auxiliary(grounded.layout, grounded.examples, states, unknown)
         if unknown is not None and unknown.any():
-            example = int(np.searchsorted(laid.layout.var_ptr, int(np.argmax(unknown)), side="right")) - 1
+            example = int(np.searchsorted(grounded.layout.var_ptr, int(np.argmax(unknown)), side="right")) - 1
             raise DataError("truth", example=example, expected="labels that are all known", found="one that is not")
-    return Truth(declaration, laid, states)
+    return Truth(declaration, grounded, states)
 
 
-def _padded_states(declaration: Declaration, laid: Laid, sizes: Sizes, Y: NDArray[Any]) -> I32:
+def _padded_states(declaration: Declaration, grounded: GroundedBatch, sizes: Sizes, Y: NDArray[Any]) -> I32:
     """Return the states of the only label, given as numbers in a padded array."""
     label = declaration.own_labels[0]
     if len(declaration.labels) != 1:
         expected = "a list of labels: numbers of states in an array are for models of a single plain label"
         raise DataError("truth", expected=expected, found=describe(Y))
-    template = laid.label_template(label)
+    template = grounded.label_template(label)
     if len(Y) != sizes.n or Y.ndim != 1 + len(template.axes):
         raise DataError("truth", expected=f"{template.words(tied=False)}, padded", found=describe(Y))
     at = sizes.places(template, Y.shape[1:])
@@ -122,7 +122,7 @@ def _padded_states(declaration: Declaration, laid: Laid, sizes: Sizes, Y: NDArra
     wrong = (states < 0) | (states >= label.n_states)
     if wrong.any():
         k = int(np.argmax(wrong))
-        example = int(np.searchsorted(laid.layout.var_ptr, k, side="right")) - 1
+        example = int(np.searchsorted(grounded.layout.var_ptr, k, side="right")) - 1
         expected = f"numbers of states from 0 to {label.n_states - 1} where there are positions"
         raise DataError("truth", example=example, expected=expected, found=str(states[k]))
     return np.ascontiguousarray(states, dtype=np.int32)
@@ -146,7 +146,7 @@ def require_additive(declaration: Declaration, truth: Truth) -> LossTerm:
 
 
 def _custom(kind: str) -> LossFunction:
-    """Return the function of a plug-in's loss; what it raises names the plug-in."""
+    """Return the function of a plug-in's loss; its exceptions name the plug-in."""
     known = registry()
     spec = known.find(LossSpec, kind)
     function = known.load(spec)

@@ -35,7 +35,7 @@ from ssvm_dsl.lang.symbols import Symbol
 from ssvm_dsl.scores.labellings import score_labels
 from ssvm_dsl.scoring.answers import ScoredAnswers
 from ssvm_dsl.scoring.batch import TIED, Poured, Pouring, Sizes, told_sizes
-from ssvm_dsl.scoring.laid import Laid, lay
+from ssvm_dsl.scoring.grounded_batch import GroundedBatch, ground_batch
 from ssvm_dsl.scoring.layouts import BatchLayout, signature
 from ssvm_dsl.scoring.questions import read_truth, require_additive, task_of
 from ssvm_dsl.scoring.templates import templates_of
@@ -47,14 +47,14 @@ SIZE = "size of "
 MOST_BATCHES = 64
 
 #: Batches of different lengths whose programs are kept.
-MOST_LAID = 256
+MOST_GROUNDED = 256
 
 
 @checked_class
 class Scorer:
     """A declared model that answers questions about scores that come from elsewhere, such as a network.
 
-    Its factors are declared as ever; their weights and features are not used, nor do features have to be there.
+    Factors are declared as usual.  Their weights and features are not used, and features may be missing.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class Scorer:
             what = "no Label; there is nothing to answer" if self.templates else "no Factor that scores could be of"
             raise ModelError(self.declaration.name, [("", f"it has {what}")])
         self._bare, self._asked = _without_scores(self.declaration)
-        self._laid: OrderedDict[Any, Laid] = OrderedDict()
+        self._grounded: OrderedDict[Any, GroundedBatch] = OrderedDict()
         self._batches: dict[Any, BatchLayout] = {}
         self._lock = Lock()
 
@@ -144,7 +144,7 @@ class Scorer:
             Sizes of the axes in each example, by the name of the axis; a sequence where only one is ragged.  Without it
             padded arrays are full.
         mask : mapping, or array of bool, shape (B, width), optional
-            Instead of lengths: which positions there are; those in the middle may be left out.
+            An alternative to lengths: the existing positions, which may have gaps in the middle.
         data : mapping, optional
             By the name of the input: edges, masks of labels and numbers of constraints, one for each example.
         truth : list of labels, or ndarray of ints, optional
@@ -159,7 +159,7 @@ class Scorer:
         Raises
         ------
         DataError
-            Scores, lengths, masks or truth are not what they should be: names the factor and the example.
+            Scores, lengths, masks or truth are malformed; the message names the factor and the example.
         InfeasibleError
             An example has no labelling: names it.
         NoBackendError
@@ -168,14 +168,15 @@ class Scorer:
         asked = task_of(task, k)
         deadline = Deadline(np.inf if time_limit is None else float(time_limit))
         layout, arrays = self._batch(scores, lengths, mask, data)
-        (laid, sizes, pourings), theta = layout, layout.theta(arrays)
-        held = None if truth is None else read_truth(self._bare, laid, sizes, truth)
-        known = None if held is None else score_labels(laid.program, theta, held.states)
+        (grounded, sizes, pourings), theta = layout, layout.theta(arrays)
+        known_truth = None if truth is None else read_truth(self._bare, grounded, sizes, truth)
+        known = None if known_truth is None else score_labels(grounded.program, theta, known_truth.states)
         if augmented:
-            if held is None:
+            if known_truth is None:
                 raise OptionError("augmented=True needs the truth")
-            require_additive(self.declaration, held).augment(laid.program, theta, laid.program.every_example)
-        opened = self._opened(laid, asked)
+            program = grounded.program
+            require_additive(self.declaration, known_truth).augment(program, theta, program.every_example)
+        opened = self._opened(grounded, asked)
         coef = np.ones(sizes.n) if weights is None else np.array(weights, dtype=np.float64)
         if coef.shape != (sizes.n,):
             raise DataError("weights", expected=f"{sizes.n} numbers", found=describe(coef))
@@ -184,7 +185,7 @@ class Scorer:
         session = opened.session
         noted.add(session.plan, session.guarantee, solution, 0, partial(conflict, session.program, theta))
         noted.check()
-        return ScoredAnswers(laid, pourings, sizes, session.plan, solution, sums, held, known, coef)
+        return ScoredAnswers(grounded, pourings, sizes, session.plan, solution, sums, known_truth, known, coef)
 
     # -- what is read --------------------------------------------------------------------------------------
 
@@ -209,17 +210,17 @@ class Scorer:
     def _batch(
         self, scores: Mapping[Any, Any], lengths: Any, mask: Any, data: Any
     ) -> tuple[BatchLayout, Mapping[str, Any]]:
-        """Return the model laid over a batch, how its scores lie, and these; kept for arrays of the same shapes."""
+        """Return the grounded batch, the layout of its scores, and the scores; cached for arrays of the same shapes."""
         key = None if data else signature(scores, lengths, mask)
         known = None if key is None else self._batches.get(key)
         if known is not None:
             return known, scores
         poured = self._poured(scores)
         sizes, rows = self._sizes(poured, lengths, mask, data)
-        laid = self._laid_for(poured, sizes, rows, data)
-        sizes = Sizes(sizes.n, laid.examples.sizes, sizes.kept)
+        grounded = self._grounded_for(poured, sizes, rows, data)
+        sizes = Sizes(sizes.n, grounded.examples.sizes, sizes.kept)
         pourings = {name: Pouring(one, sizes) for name, one in poured.items()}
-        made = BatchLayout(laid, sizes, pourings)
+        made = BatchLayout(grounded, sizes, pourings)
         if key is not None:
             if len(self._batches) >= MOST_BATCHES:
                 self._batches.clear()
@@ -267,24 +268,24 @@ class Scorer:
             raise DataError(what, expected=expected, found=describe(value))
         return {ragged[0]: value}
 
-    def _laid_for(
+    def _grounded_for(
         self, poured: Mapping[str, Poured], sizes: Sizes, rows: list[dict[str, Any]], data: Any
-    ) -> Laid:
+    ) -> GroundedBatch:
         """Return the model laid over examples of these sizes, kept or made now."""
         tied = frozenset(name for name, one in poured.items() if one.form == TIED)
         content = None if not data else tuple((name, _content(values)) for name, values in sorted(data.items()))
         key = (tied, tuple((name, size.tobytes()) for name, size in sorted(sizes.known.items())), sizes.n, content)
         with self._lock:
-            found = self._laid.get(key)
+            found = self._grounded.get(key)
             if found is not None:
-                self._laid.move_to_end(key)
+                self._grounded.move_to_end(key)
                 return found
         examples = self._examples(sizes, rows)
-        made = lay(self._bare, examples, self.templates, tied)
+        made = ground_batch(self._bare, examples, self.templates, tied)
         with self._lock:
-            self._laid[key] = made
-            while len(self._laid) > MOST_LAID:
-                self._laid.popitem(last=False)
+            self._grounded[key] = made
+            while len(self._grounded) > MOST_GROUNDED:
+                self._grounded.popitem(last=False)
         return made
 
     def _examples(self, sizes: Sizes, rows: list[dict[str, Any]]) -> Examples:
@@ -292,9 +293,9 @@ class Scorer:
         sized = {one.name: one for one in self._bare.inputs if one.name.startswith(SIZE)}
         known = {name for name in sized if name.removeprefix(SIZE) in sizes.known}
         inputs = tuple(one for one in self._bare.inputs if one.name not in sized or one.name in known)
-        told = {id(dim) for one in inputs for dim in one.sized_axes}
+        axes = {id(dim) for one in inputs for dim in one.sized_axes}
         for name, one in sized.items():
-            if not {id(dim) for dim in one.sized_axes} <= told:
+            if not {id(dim) for dim in one.sized_axes} <= axes:
                 expected = f"the size of axis {name.removeprefix(SIZE)} in each example"
                 hint = "the scores do not define it: pass lengths=, or mask="
                 raise DataError("lengths", expected=expected, found="none", hint=hint)
@@ -305,13 +306,14 @@ class Scorer:
         symbols = tuple(one for one in self._bare.symbols if one not in sized.values() or one in inputs)
         return read_inputs(Declaration(self._bare.name, symbols), rows, inputs, judged=True)
 
-    def _opened(self, laid: Laid, task: Task) -> OpenedPlan:
+    def _opened(self, grounded: GroundedBatch, task: Task) -> OpenedPlan:
         guarantee = accepted_guarantee(self.backend, self.guarantee)
-        return OpenedPlan.of(laid.parameters, laid, frozenset({task}), guarantee, self.backend, self.backend_options)
+        asked = frozenset({task}), guarantee, self.backend, self.backend_options
+        return OpenedPlan.of(grounded.parameters, grounded, *asked)
 
 
 def _opened_again(model: Any, backend: str, options: dict[str, Any]) -> Scorer:
-    """Return a scorer that a pickle or copy is of; it has met no examples."""
+    """Return a copy of a pickled scorer, without its cached structures."""
     return Scorer(model, backend=backend, **options)
 
 

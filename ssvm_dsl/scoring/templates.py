@@ -48,7 +48,7 @@ class Axis:
     Parameters
     ----------
     dim : Dim, optional
-        The model's axis; ``None`` for numbers of factors.
+        The model's axis; ``None`` for an axis that counts factors.
     less : int
         How many positions fewer than the model's axis it has.
     """
@@ -118,7 +118,7 @@ class Template:
 
     @cached_property
     def inputs(self) -> tuple[Input, ...] | None:
-        """The dense inputs that its features are, side by side; ``None`` where they are something else."""
+        """The dense inputs whose concatenation is the features; ``None`` for all other features."""
         source = self.symbol.features
         parts = () if source is None else source.parts if isinstance(source, Concat) else (source,)
         if not all(isinstance(one, Input) and not one.sparse for one in parts):

@@ -25,3 +25,26 @@ def test_class_names_are_unique():
 
 def test_there_are_classes_to_check():
     assert len(classes()) > 700
+
+
+#: Words that say nothing to a newcomer: definitions, parameters and attributes have the field's names instead.
+RIDDLES = frozenset(
+    {"ways", "whose", "told", "room", "held", "living", "laid", "lay", "look_around", "arm", "subject", "aim", "blur"}
+    | {"remarks", "shortfall", "stretches", "stretch", "outlook", "runaway", "gaveup", "riskworld", "oneeach", "but"}
+    | {"ownstructure", "twin", "settle", "parts_within", "open_node", "tells_apart", "axes_told"}
+)
+
+#: Where such a word is what it says: a limit of memory, an argument of a plot.
+ALLOWED = {("terrains.py", "blur"), ("custom.py", "whose"), ("cases.py", "but"), ("checks.py", "told")}
+
+
+def test_names_are_those_of_the_field():
+    found = set()
+    for path in product_files():
+        for node in ast.walk(tree_of(path)):
+            names = [getattr(node, "name", None) if isinstance(node, ast.FunctionDef | ast.ClassDef) else None]
+            names += [node.arg] if isinstance(node, ast.arg) else []
+            names += [node.attr] if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) else []
+            names += [node.id] if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else []
+            found |= {(path.name, name) for name in names if name and name.strip("_").lower() in RIDDLES}
+    assert not found - ALLOWED

@@ -91,6 +91,13 @@ def test_an_ortools_that_has_changed_is_asked_through_its_public_interface(anew,
     assert type(math_opt("glop")) is MathOpt
 
 
+def test_an_ortools_that_was_not_tested_is_asked_through_its_public_interface(anew, monkeypatch):
+    monkeypatch.delenv("SSVM_ORTOOLS", raising=False)
+    monkeypatch.setattr(math_opt_core, "TESTED", ("9.1",))
+    assert "is what was tested" in objection()
+    assert type(math_opt("glop")) is MathOpt
+
+
 def test_the_environment_asks_for_the_public_interface(monkeypatch):
     monkeypatch.setenv("SSVM_ORTOOLS", "public")
     assert type(math_opt("pdlp")) is MathOpt

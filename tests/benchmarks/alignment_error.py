@@ -193,7 +193,7 @@ def main() -> None:
                 name, f"{text} above a threshold", f"{rate(counted):.1%}", interval(counted), f"{least:.1%}"
             )
     best_baseline = min(baselines, key=lambda one: one[0])[1]
-    remarks = []
+    notes = []
     for name, diagonals in (("matching", False), ("matching, diagonals", True)):
         begin = time.process_time()
         chosen, counted = structured(X, Y, sure, possible, diagonals)
@@ -201,9 +201,9 @@ def main() -> None:
         table.add_row(name, chosen, f"{rate(counted):.1%}", interval(counted))
         n_fits = N_FOLDS * len(TRIED_WITH_DIAGONALS if diagonals else TRIED) + 1
         below = f"{rate(best_baseline) - rate(counted):.1%} ({interval(counted, best_baseline)})"
-        remarks.append(f"{name}: {below} below the best baseline of all; {n_fits} fits in {spent:.1f} CPU s")
+        notes.append(f"{name}: {below} below the best baseline of all; {n_fits} fits in {spent:.1f} CPU s")
     console.print(table)
-    console.print("\n".join(remarks))
+    console.print("\n".join(notes))
 
 
 if __name__ == "__main__":

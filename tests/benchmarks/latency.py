@@ -46,7 +46,7 @@ TAGS = [f"tag{k}" for k in range(23)]
 
 #: Steps of a prediction by the functions they consist of: (end of the file name, function).
 STEPS = {
-    "validation": (("compiler/validate.py", "read_examples"),),
+    "validation": (("inputs/validate.py", "read_examples"),),
     "features": (("features/encode.py", "rows"),),
     "scores": (("parameters/parameter_map.py", "fill_shared"), ("parameters/parameter_map.py", "fill_examples")),
     "backend": (),

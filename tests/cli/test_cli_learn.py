@@ -238,7 +238,7 @@ def test_names_that_are_not_there(here, capsys):
     )
     assert "--scoring" in refused(capsys, "train", "chain-tagger", *base, "--scoring", "span-f1")
     (here / "data.xyz").write_text("a b\n")
-    assert "the name does not tell the format" in refused(
+    assert "the format does not follow from the name" in refused(
         capsys, "train", "chain-tagger", "--data", "data.xyz", "--out", "m.ssvm"
     )
     (here / "no.ssvm").write_text("nothing")

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import catalogue
+from counted_calls import calls_of
 from ssvm_dsl import (
     POTTS,
     AtMost,
@@ -192,6 +193,17 @@ def test_a_known_shape_is_not_laid_out_planned_or_opened_again(monkeypatch):
     svm.predict([word(rng, 4)])
     with pytest.raises(AssertionError, match="asked for again"):
         svm.predict([word(rng, 5)])
+
+
+@pytest.mark.parametrize(("model", "example"), [(catalogue.Word, np.ones((8, 4))), (catalogue.Scene, np.ones(5))])
+def test_a_prediction_of_a_known_shape_is_few_python_calls(model, example):
+    """The benchmark's models take 204 and 235 calls; these have a few factors more."""
+    shapes = {block.name: block.shape for block in ground(model, [example], whole=True).parameters.blocks}
+    svm = StructuredSVM.from_weights(model, {name: np.ones(shape) for name, shape in shapes.items()}, n_threads=1)
+    for _ in range(3):  # what is imported and compiled for it is there then
+        svm.predict([example])
+    _, n = calls_of(lambda: svm.predict([example]), ("call",))
+    assert n <= 290
 
 
 def test_mixtures_of_known_shapes_of_about_one_size_share_a_plan(monkeypatch):

@@ -74,6 +74,6 @@ def test_masks_and_scores_are_told_apart_from_constraints():
     group = group_of("count", [[[(0, 1)]]], lower=[0], upper=[1])
     program = with_rules(unlinked([[2, 2]], group), registry())
     theta = Theta.of(program, [-np.inf, -np.inf, 0.0, 0.0])
-    assert conflict(program, theta, 0) == "masks and scores leave none, whatever the constraints"
+    assert conflict(program, theta, 0) == "masks and scores of -inf leave no labelling, even without the constraints"
     never = with_rules(unlinked([[2, 2]], group_of("count", [[[(0, 1)]]], lower=[2], upper=[3])), registry())
     assert conflict(never, Theta.zeros(never), 0) == "nothing keeps the constraint 'c'"

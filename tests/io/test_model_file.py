@@ -446,7 +446,7 @@ def test_what_features_learnt_is_checked(feature, path):
         changed = [array[:1], array[None], array[..., None], array.astype(np.float32), np.full_like(array, np.nan)]
         for change in [one for one in changed if one.shape != array.shape or not np.array_equal(one, array)]:
             path.write_bytes(packed(content, arrays | {name: change}))
-            with pytest.raises(FileFormatError, match=f"{path}: what features learnt does not fit the model"):
+            with pytest.raises(FileFormatError, match=f"{path}: the state of fitted features does not fit the model"):
                 StructuredSVM.load(path, trusted=True)
     for key in content["fitted"]:
         less = {k: v for k, v in content["fitted"].items() if k != key}

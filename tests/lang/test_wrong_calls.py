@@ -191,7 +191,7 @@ def test_messages_say_what_to_write():
         "missing": (StructuredSVM, r"StructuredSVM: 'model' is missing\n  call: StructuredSVM\(model, C=1.0, lam="),
         "two": (lambda: StructuredSVM.from_weights(), r"StructuredSVM.from_weights: 'model' and 'weights' are missing"),
         "nearest": (lambda: chain(y, ordr=1), r"chain has no parameter 'ordr'; did you mean order=\?"),
-        "by name": (lambda: Edges(M, T), "Edges takes 1 argument without a name, got 2; write the others as name="),
+        "by name": (lambda: Edges(M, T), "Edges takes 1 argument without a name, got 2; pass the other arguments as"),
         "twice": (lambda: chain(y, y=y), "chain: 'y' is given twice, by its position and as y="),
         "constructor": (
             lambda: StructuredSVM(Row).fit(DATA, DATA, tol=1),

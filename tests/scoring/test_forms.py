@@ -79,9 +79,9 @@ def test_programs_are_kept_by_shape():
     first = scorer.answer(batch(seed=1))
     again = scorer.answer(batch(seed=2))
     longer = scorer.answer(batch(size=6))
-    assert first._laid is again._laid
-    assert longer._laid is not first._laid
-    assert first._laid.opened
+    assert first._grounded is again._grounded
+    assert longer._grounded is not first._grounded
+    assert first._grounded.opened
     assert np.array_equal(again.score, Scorer(Chain).answer(batch(seed=2)).score)
 
 
@@ -119,7 +119,7 @@ def test_scores_of_known_shapes_are_looked_at():
 def test_refusals():
     nan, out = batch()["emit"], batch()["emit"]
     nan[1, 2, 0], out[1, 3] = np.nan, -np.inf
-    wrong("scores of 'emit', example 1: expected numbers, or -inf for what is ruled out, found nan in factor 2",
+    wrong("scores of 'emit', example 1: expected numbers, or -inf for forbidden states, found nan in factor 2",
           scores={"emit": nan})  # fmt: skip
     wrong("found inf", scores={"emit": -nan * np.inf})
     wrong("example 1 has no labelling", InfeasibleError, scores={"emit": out})
@@ -207,7 +207,7 @@ def test_losses_that_do_not_add_up_are_refused_by_name():
 
     scores = {"emit": np.zeros((1, 2)), "both": np.arange(6.0).reshape(1, 2, 3)}
     assert Scorer(Hidden).answer(scores).labels == [2]
-    with pytest.raises(OptionError, match=r"latent variables \(h\), whose states no truth says"):
+    with pytest.raises(OptionError, match=r"latent variables \(h\), which no truth covers"):
         Scorer(Hidden).answer(scores, truth=[0])
 
     class Nothing(Model):

@@ -13,14 +13,14 @@ from ssvm_backends.graphs.recursions import (
     SUM,
     TRACE,
     Items,
-    Ways,
+    RowSources,
     begin,
     extend,
     join,
     list_rows,
     no_lists,
+    step_at,
     take,
-    turn,
 )
 from ssvm_dsl.kernels import exp_all, njit
 
@@ -38,11 +38,11 @@ def rule(task, n, w, items, item):
 @njit
 def sweep(task, n, w, items):
     for place in range(n - 1):
-        width = 1 + turn(task, place, n - 1)
+        width = 1 + step_at(task, place, n - 1)
         for i in range(n - width):
             at = i * n + i + width
             for number in range(2):
-                rule(task, n, w, items, at if turn(task, number, 2) else n * n + at)
+                rule(task, n, w, items, at if step_at(task, number, 2) else n * n + at)
 
 
 @njit
@@ -104,15 +104,18 @@ def test_trees_of_a_new_structure_are_those_of_brute_force(n, scale):
 def test_lists_of_rows_agree_with_their_definition(each):
     """The best of ``value[of + k of_step + j of_each] + scores[at + k at_step + j]`` over ways and entries of lists."""
     rng, n, width, out = np.random.default_rng(each), 4, 3, 12
-    ways = Ways(n, width, 9 if each else 1, -3 if each else 1, each, 2, 3)
+    sources = RowSources(n, width, 9 if each else 1, -3 if each else 1, each, 2, 3)
     scores, value = rng.normal(size=20), rng.normal(size=15)
     terms = np.array(
-        [[value[ways.of + k * ways.of_step + j * each] + scores[2 + 3 * k + j] for k in range(n)] for j in range(width)]
+        [
+            [value[sources.of + k * sources.of_step + j * each] + scores[2 + 3 * k + j] for k in range(n)]
+            for j in range(width)
+        ]
     )
     lists = no_lists(15, 3)
     lists.value[:out, 0] = value[:out]
     lists.value[:out, 1] = value[:out] - 0.3
-    list_rows(lists, out, ways, scores)
+    list_rows(lists, out, sources, scores)
     both = np.concatenate([terms, terms - 0.3], axis=1)
     np.testing.assert_allclose(lists.value[out:], -np.sort(-both, axis=1)[:, :3])
 

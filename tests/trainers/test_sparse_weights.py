@@ -310,7 +310,7 @@ def test_other_refusals(rows):
     X, Y = rows
     with pytest.raises(OptionError, match="lam is a positive number"):
         fit(Row, X, Y, lam=0.0)
-    with pytest.raises(OptionError, match="beside an L1 penalty hold for one C"):
+    with pytest.raises(OptionError, match="with an L1 penalty certificates hold for one C"):
         regularization_path(StructuredSVM(Row, l1=0.1), X, Y, 0.1, 1.0)
 
 

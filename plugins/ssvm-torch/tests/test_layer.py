@@ -253,7 +253,7 @@ def test_latent_variables_and_losses_that_do_not_add_up_are_refused_by_name():
 
     x = draw(2, 4, 3)
     for risk in ("margin", "log", "softmax-margin"):
-        with pytest.raises(OptionError, match=r"model Hidden has latent variables \(h\), whose states no truth says"):
+        with pytest.raises(OptionError, match=r"model Hidden has latent variables \(h\), which no truth covers"):
             StructuredLayer(Hidden, risk, dtype=torch.float64)(x, torch.tensor([0, 1]))
     for risk in ("margin", "softmax-margin"):
         with pytest.raises(OptionError, match=r"loss of model Whole \(ZeroOne\) does not add up over variables"):

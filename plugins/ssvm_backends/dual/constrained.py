@@ -200,13 +200,13 @@ class ConstrainedSession:
                 for part, (_, _, work) in zip(run.parts, chunks, strict=True):
                     while not part.progress.done.all() and part.reached < min(until, most):
                         if run.clock.over or run.clock.left < longest:
-                            self._look(run, best)
+                            self._improve(run, best)
                             return Stop.TIME
                         n, begin = min(max(int(CALL / work), 1), min(until, most) - part.reached), perf_counter()
                         self._iterate(run, part, n)
                         longest = max(longest, perf_counter() - begin)
                 at, until = min(until, most), 2 * until
-                self._look(run, best)
+                self._improve(run, best)
         except KeyboardInterrupt:
             return Stop.INTERRUPTED
         if best is not None:
@@ -223,7 +223,7 @@ class ConstrainedSession:
         )  # fmt: skip
         constrained_ad3(task, part.state, n, float(self.options["tol"]), part.task is not Task.RELAXED)
 
-    def _look(self, run: ConstrainedRun, best: Incumbents | None) -> None:
+    def _improve(self, run: ConstrainedRun, best: Incumbents | None) -> None:
         """Make labellings of the fractional solutions that have moved, and see which bounds they meet."""
         progress = run.progress
         if best is not None:

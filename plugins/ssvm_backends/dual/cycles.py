@@ -171,5 +171,5 @@ class CycleSession(ExampleSession):
 
     def _tighten(self, dual: ClusterDual, least: float, clock: Clock) -> bool:
         """Add the clusters that lower the bound most; return whether there are any."""
-        room = int(self.options["max_clusters"]) - len(dual.clusters)
-        return room > 0 and dual.add(min(room, int(self.options["clusters"])), least, clock)
+        capacity = int(self.options["max_clusters"]) - len(dual.clusters)
+        return capacity > 0 and dual.add(min(capacity, int(self.options["clusters"])), least, clock)

@@ -258,7 +258,7 @@ def drive(t: MessageTask) -> bool:
             best.iterations[d.example] += 1
             d.met = 1 if has_met(best, d.example, d.bound) else 0
             if d.met > 0 or best.iterations[d.example] % PHASE == 0:
-                look(t, JUDGE)
+                publish_bound(t, JUDGE)
             else:
                 d.stage = NEXT
         elif d.stage == JUDGE:
@@ -269,14 +269,14 @@ def drive(t: MessageTask) -> bool:
             else:
                 d.stage, d.fresh, d.bound = SWEEP, 0, np.inf
         elif d.stage == LAST:
-            look(t, LEAVE)
+            publish_bound(t, LEAVE)
         else:
             _leave(t)
     return False
 
 
 @njit(cache=True, nogil=True)
-def look(t: MessageTask, after: int) -> None:
+def publish_bound(t: MessageTask, after: int) -> None:
     """Publish the bound of the current messages next, unless that has been done, and then go to a stage."""
     d = t.state[0]
     d.after_bound = after
@@ -465,7 +465,7 @@ def finish(t: MessageTask) -> None:
     if t.progress.score[d.example] == -np.inf:
         decode(site_of(t), t.labels, t.value, g.var_ptr[e], g.var_ptr[e + 1])
         take(t)
-    look(t, LEAVE)
+    publish_bound(t, LEAVE)
     while d.stage != LEAVE:
         _bound(t)
 

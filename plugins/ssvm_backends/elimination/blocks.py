@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_backends.elimination.plan import EliminationPlan
+from ssvm_backends.elimination.plan import Compiled, EliminationPlan
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.kernels import borrow, njit
 
@@ -47,11 +47,11 @@ class Walk(NamedTuple):
     position: I64
 
 
-def make_walk(plan: EliminationPlan, scratch: int) -> Walk:
+def make_walk(compiled: Compiled) -> Walk:
     """Return the work space for a plan."""
-    widest = int(plan.n_outer_axes.max(initial=1))
-    most = int(np.diff(plan.part_ptr).max(initial=1))
-    return Walk(np.empty(scratch), np.empty(scratch), np.zeros(widest + 1, np.int64), np.zeros(most + 1, np.int64))
+    digit = np.zeros(compiled.most_outer_axes + 1, np.int64)
+    position = np.zeros(compiled.most_parts + 1, np.int64)
+    return Walk(np.empty(compiled.scratch), np.empty(compiled.scratch), digit, position)
 
 
 @njit(cache=True, nogil=True)

@@ -21,9 +21,9 @@ import numpy as np
 from ssvm_backends.elimination.plan_cache import MAX_ENTRIES, PlanCache, too_large
 from ssvm_backends.graphs.graph import graph_bytes
 from ssvm_backends.graphs.reduce import Reduced, reduce_problem
-from ssvm_backends.graphs.session import pack_arrays
+from ssvm_backends.graphs.session import FINISHED, INTERRUPTED, TIME, pack_arrays
 from ssvm_dsl.errors import OutOfTime, TooLargeError
-from ssvm_dsl.ir import I64, Need, Program, Question, Solution, Stop, Task, Theta
+from ssvm_dsl.ir import I64, Need, Program, Question, Solution, Task, Theta, score_labels
 from ssvm_dsl.plugin_api import Clock, CompiledOracle, Verdict
 
 #: Operations for each variable of a shape that is laid out; a third of what it takes, for that is done once.
@@ -127,20 +127,23 @@ class JunctionTreeSession:
 
         ptr = reduced.label_ptr
         labels, score = np.zeros(int(ptr[-1]), dtype=np.int32), np.full(len(ids), np.nan)
-        stop = np.full(len(ids), Stop.TIME, dtype=np.int8)
+        stop = np.full(len(ids), TIME, dtype=np.int8)
         try:
             for key, positions in self.plans.by_structure(reduced):
                 plan, examples = self.plans.plan(key, False), reduced.ids[positions]
                 done = maximise(plan, reduced.instance, examples, ptr[positions], labels, score, positions, clock)
-                stop[positions[:done]] = Stop.FINISHED
+                stop[positions[:done]] = FINISHED
                 if done < len(positions):
                     break
         except OutOfTime:  # while a graph was planned: those that are answered stay so
             pass
         except KeyboardInterrupt:
-            stop[stop == Stop.TIME] = Stop.INTERRUPTED
-        finished = stop == Stop.FINISHED
+            stop[stop == TIME] = INTERRUPTED
+        finished = stop == FINISHED
         there = finished & reduced.feasible & (score > -np.inf)
+        if np.logical_and.reduce(there):
+            full = reduced.lift(labels)
+            return Solution.exact(full, score_labels(self.program, theta, full, ids))
         # the score of a best labelling is its bound; -inf leaves it to the score that is computed anew
         bound = np.where(finished, -np.inf, np.nan)
         return pack_arrays(self.program, theta, ids, reduced, labels, there, bound, stop)

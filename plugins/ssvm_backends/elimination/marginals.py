@@ -76,7 +76,7 @@ def _one(
 ) -> float | None:
     """Write one example's marginals and return its log Z without the constant; ``None`` when time is up."""
     plan, instance, example = compiled.plan, reduced.instance, int(reduced.ids[position])
-    work, walk = np.empty(compiled.work), make_walk(plan, compiled.scratch)
+    work, walk = np.empty(compiled.work), make_walk(compiled)
     scales, cursor = make_scales(len(plan.variable)), np.zeros(2, dtype=np.int64)
     scores = instance.graph, instance.node, instance.pool
     while cursor[0] < len(plan.variable):

@@ -179,7 +179,7 @@ def maximise(
     """
     plan = compiled.plan
     work, best = np.empty(compiled.work), np.empty(int(plan.arg[-1]), dtype=np.uint8)
-    walk, mine, cursor = make_walk(plan, compiled.scratch), np.zeros(len(ids)), np.zeros(3, dtype=np.int64)
+    walk, mine, cursor = make_walk(compiled), np.zeros(len(ids)), np.zeros(3, dtype=np.int64)
     while cursor[0] < len(ids) and not clock.over:
         max_steps(
             plan, instance.graph, instance.node, instance.pool, ids, label_ptr, labels, mine, work, best, walk,

@@ -30,7 +30,7 @@ def elimination_parts(graph: Graph, plans: Mapping[bytes, Compiled], keys: list[
     first, most = dict[bytes, int](), 1
     arrays = [np.zeros(0, np.int64), graph.var_ptr, graph.state_ptr, graph.factor_ptr, graph.table_ptr]
     for key, compiled in plans.items():
-        plan, walk = compiled.plan, make_walk(compiled.plan, compiled.scratch)
+        plan, walk = compiled.plan, make_walk(compiled)
         n_best = -(-int(plan.arg[-1]) // 8)
         most = max(most, compiled.work + 2 * compiled.scratch + n_best)
         sizes = [compiled.work, compiled.scratch, n_best, len(walk.digit), len(walk.position)]

@@ -22,7 +22,10 @@ same variables are multiplied together at once.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
+
+import numpy as np
 
 from ssvm_dsl.ir import I64
 
@@ -127,6 +130,16 @@ class Compiled:
     def entries(self, with_states: bool) -> float:
         """Return the memory in units of 8 bytes, with the best states that maximisation remembers or without."""
         return self.work + (float(self.plan.arg[-1]) / 8 if with_states else 0.0)
+
+    @cached_property
+    def most_outer_axes(self) -> int:
+        """The largest number of outer axes of a step."""
+        return int(self.plan.n_outer_axes.max(initial=1))
+
+    @cached_property
+    def most_parts(self) -> int:
+        """The largest number of parts of a step."""
+        return int(np.diff(self.plan.part_ptr).max(initial=1))
 
     @property
     def n_bytes(self) -> int:

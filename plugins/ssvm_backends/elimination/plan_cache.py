@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from ssvm_backends.elimination.plan import Compiled
@@ -32,16 +30,22 @@ class PlanCache:
         self.program, self.max_entries = program, max_entries
         self.graph = build_graph(program)
         self._keys: list[bytes] | None = None
+        self._all: list[tuple[bytes, I64]] | None = None
         self._last: tuple[bytes, bool, Compiled] | None = None
 
-    def by_structure(self, reduced: Reduced) -> Iterator[tuple[bytes, I64]]:
-        """Yield (structure, positions among the examples asked for) of identical graphs."""
+    def by_structure(self, reduced: Reduced) -> list[tuple[bytes, I64]]:
+        """Return (structure, positions among the examples asked for) of identical graphs."""
+        whole = reduced.kept is None and reduced.ids is self.program.every_example
+        if whole and self._all is not None:
+            return self._all
         found: dict[bytes, list[int]] = {}
         keys = self._structures(reduced)
         for position, here in enumerate(reduced.ids.tolist()):
             found.setdefault(keys[here], []).append(position)
-        for key, positions in found.items():
-            yield key, np.array(positions, dtype=np.int64)
+        made = [(key, np.array(positions, dtype=np.int64)) for key, positions in found.items()]
+        if whole:
+            self._all = made
+        return made
 
     def plan(self, key: bytes, keep: bool) -> Compiled:
         """Return the plan for a structure.

@@ -115,10 +115,10 @@ def write_steps(w: PlanWriter, budget: int) -> None:
             size *= w.terms.card[w.terms.pool[k]]
         if hi > lo and not w.keep and size >= BLOCK:
             n_terms = find_twins(w, lo, hi, n_terms, n_bound)
-        room = n_terms * (hi - lo + 2)
-        enough = c[OUTER] + room <= len(p.outer_stride) and c[RUNS] + room <= len(p.run_size)
-        if not (enough and c[AXES] + room <= len(p.axis_size)):
-            c[LACKING] = room
+        needed = n_terms * (hi - lo + 2)
+        enough = c[OUTER] + needed <= len(p.outer_stride) and c[RUNS] + needed <= len(p.run_size)
+        if not (enough and c[AXES] + needed <= len(p.axis_size)):
+            c[LACKING] = needed
             return
         c[LACKING], c[POOL] = 0, hi
         if n_terms > n_own:
@@ -128,7 +128,7 @@ def write_steps(w: PlanWriter, budget: int) -> None:
             w.terms.first[n_bound + t], w.terms.last[n_bound + t] = lo + 1, hi
             append_term(w.buckets, goal, n_bound + t)
         c[STEP] = t + 1
-        budget -= room + c[GAPS] + 1
+        budget -= needed + c[GAPS] + 1
 
 
 @njit(cache=True, nogil=True, borrowed=True)

@@ -64,7 +64,7 @@ def compile_plan(card: I32, slot_ptr: I64, scope: I32, order: I32, keep: bool) -
         pause()
         write_steps(writer, BUDGET)
         if counts[LACKING]:
-            writer = _with_room(writer, int(counts[LACKING]))
+            writer = _with_capacity(writer, int(counts[LACKING]))
     ends = dict.fromkeys(STEPS, len(order)) | dict.fromkeys(STEP_POINTERS, len(order) + 1)
     ends |= dict.fromkeys(OF_PARTS, int(counts[PARTS])) | dict.fromkeys(PART_POINTERS, int(counts[PARTS]) + 1)
     ends |= {name: int(counts[k]) for name, k in GROWING.items()}
@@ -108,18 +108,18 @@ def _split(lengths: list[int]) -> list[I64]:
     return out
 
 
-def _with_room(writer: PlanWriter, room: int) -> PlanWriter:
+def _with_capacity(writer: PlanWriter, needed: int) -> PlanWriter:
     """Return a writer with room for so many more entries in each of the arrays that grow."""
     counts, plan = writer.counts, writer.plan
-    grown = {name: _grown(getattr(plan, name), int(counts[k]), room) for name, k in GROWING.items()}
-    pool = _grown(writer.terms.pool, int(counts[POOL]), room)
+    grown = {name: _grown(getattr(plan, name), int(counts[k]), needed) for name, k in GROWING.items()}
+    pool = _grown(writer.terms.pool, int(counts[POOL]), needed)
     return writer._replace(plan=plan._replace(**grown), terms=writer.terms._replace(pool=pool))
 
 
-def _grown(array: I64, used: int, room: int) -> I64:
+def _grown(array: I64, used: int, needed: int) -> I64:
     """Return an array with room for more entries after those that are used, at least twice as long if it grows."""
-    if used + room <= len(array):
+    if used + needed <= len(array):
         return array
-    out = np.empty(max(2 * len(array), used + room), dtype=np.int64)
+    out = np.empty(max(2 * len(array), used + needed), dtype=np.int64)
     out[:used] = array[:used]
     return out

@@ -52,7 +52,7 @@ class Items(NamedTuple):
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def turn(task: int, place: int, n: int) -> int:
+def step_at(task: int, place: int, n: int) -> int:
     """Return which of n steps comes at a place: the first one first upwards, the last one first downwards."""
     return n - 1 - place if task == SHARE else place
 
@@ -179,15 +179,15 @@ def share_ways(items: Items, out: int, left: int, left_step: int, right: int, ri
         items.outer[right + k * right_step] += scale * terms[k]
 
 
-class Ways(NamedTuple):
-    """The ways of a row of items, each made of one other item and a score::
+class RowSources(NamedTuple):
+    """What the items of a row are made of: each source is one other item and a score::
 
         value[out + j] = plus over k:  value[of + k of_step + j of_each] + scores[at + k at_step + j]
 
     Parameters
     ----------
     n : int
-        Ways of each item.
+        Sources of each item.
     width : int
         Items of the row.
     of, of_step, of_each : int
@@ -211,12 +211,12 @@ class Lists(NamedTuple):
     Parameters
     ----------
     value : ndarray of float64, shape (items, r)
-    way, rank : ndarray of int32, shape (items, r)
-        By which way each comes, and from which entry of the list of the item that it is made of.
+    source, rank : ndarray of int32, shape (items, r)
+        The source of each, and the entry of the source's list that it comes from.
     """
 
     value: F64
-    way: I32
+    source: I32
     rank: I32
 
 
@@ -227,38 +227,38 @@ def no_lists(n: int, r: int) -> Lists:
 
 
 @njit(cache=True, nogil=True)
-def list_rows(lists: Lists, out: int, ways: Ways, scores: F64) -> None:
+def list_rows(lists: Lists, out: int, sources: RowSources, scores: F64) -> None:
     """Write the lists of a row of items; see :class:`Ways`."""
     value = lists.value
-    for j in range(ways.width):
-        list_item(value, ways, scores, j, value[out + j], lists.way[out + j], lists.rank[out + j])
+    for j in range(sources.width):
+        list_item(value, sources, scores, j, value[out + j], lists.source[out + j], lists.rank[out + j])
 
 
 @njit(cache=True, nogil=True)
-def list_item(value: F64, ways: Ways, scores: F64, j: int, best: F64, way: I32, rank: I32) -> None:
+def list_item(value: F64, sources: RowSources, scores: F64, j: int, best: F64, source: I32, rank: I32) -> None:
     """Write the list of item j of a row: always the best one of the heads of the lists of what it is made of.
 
     Parameters
     ----------
     value : ndarray of float64, shape (items, r)
         Lists of items, best first.
-    ways : Ways
+    sources : Ways
     scores : ndarray of float64
     j : int
     best : ndarray of float64, shape (r,)
         Written, best first; ``-inf`` where there are fewer.
-    way, rank : ndarray of int32, shape (r,)
-        Written: by which way each comes, and from which entry of a list.
+    source, rank : ndarray of int32, shape (r,)
+        Written: the source of each, and the entry of its list.
     """
-    r, heads = len(best), np.zeros(ways.n, dtype=np.int32)
+    r, heads = len(best), np.zeros(sources.n, dtype=np.int32)
     for entry in range(r):
         found, top = -1, -np.inf
-        for k in range(ways.n):
+        for k in range(sources.n):
             if heads[k] < r:
-                of, at = ways.of + k * ways.of_step + j * ways.of_each, ways.at + k * ways.at_step + j
+                of, at = sources.of + k * sources.of_step + j * sources.of_each, sources.at + k * sources.at_step + j
                 score = value[of, heads[k]] + scores[at]
                 if score > top:
                     found, top = k, score
-        best[entry], way[entry], rank[entry] = top, max(found, 0), heads[max(found, 0)]
+        best[entry], source[entry], rank[entry] = top, max(found, 0), heads[max(found, 0)]
         if found >= 0:
             heads[found] += 1

@@ -135,11 +135,11 @@ def condition(instance: Instance, ids: I64, alive: Bools) -> Reduced:
     lengths = graph.var_ptr[1:][ids] - graph.var_ptr[ids]
     ok = np.repeat(feasible, lengths)
     ends = pointers(graph.card[variables])  # of the examples asked for, which may be few of many
-    living = alive[runs(graph.state_ptr[variables], graph.card[variables])]
-    before = pointers(living.astype(np.int8))
+    open_states = alive[runs(graph.state_ptr[variables], graph.card[variables])]
+    before = pointers(open_states.astype(np.int8))
     count, first_alive = np.zeros((2, graph.n_variables), dtype=np.int64)
     count[variables] = before[ends[1:]] - before[ends[:-1]]
-    rows = np.flatnonzero(living)[::-1]
+    rows = np.flatnonzero(open_states)[::-1]
     owner = np.repeat(np.arange(len(variables)), graph.card[variables])[rows]
     first_alive[variables[owner]] = rows - ends[owner]
     free = np.zeros(graph.n_variables, dtype=bool)

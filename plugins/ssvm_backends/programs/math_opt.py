@@ -145,10 +145,14 @@ def interrupter_for(polytope: LocalPolytope) -> Any:
 
 
 def _details(model: Any, start: SolverStart | None) -> Any:
-    """Return parameters with what to start from; nobody reads the reduced costs."""
+    """Return parameters with the start, if there is one; answers omit reduced costs, and values that are zero."""
     from ortools.math_opt.python import mathopt
 
-    out = mathopt.ModelSolveParameters(reduced_costs_filter=mathopt.VariableFilter(filtered_items=()))
+    out = mathopt.ModelSolveParameters(
+        variable_values_filter=mathopt.VariableFilter(skip_zero_values=True),
+        dual_values_filter=mathopt.LinearConstraintFilter(skip_zero_values=True),
+        reduced_costs_filter=mathopt.VariableFilter(filtered_items=()),
+    )
     if start is None:
         return out
     columns = dict(zip(model.variables(), start.columns, strict=True))

@@ -28,12 +28,12 @@ def import_ortools(*modules: str) -> None:
     except Exception as err:  # a library that is missing, a name that has moved, another version of protobuf
         why = " ".join(str(err).split())[:300]
         raise PluginError(
-            f"OR-Tools {_version()} cannot be used: {type(err).__name__}: {why}\n"
+            f"OR-Tools {ortools_version()} cannot be used: {type(err).__name__}: {why}\n"
             "  hint: pip install --force-reinstall 'ortools>=9.15', or name another backend"
         ) from err
 
 
-def _version() -> str:
+def ortools_version() -> str:
     """Return the version that is installed."""
     try:
         return metadata.version("ortools")

@@ -144,8 +144,8 @@ class Neighbourhoods:
             inside[v] = True
             for slot in g.touch_slot[g.touch_ptr[v] : g.touch_ptr[v + 1]]:
                 f = g.slot_factor[slot]
-                around = g.scope[g.slot_ptr[f] : g.slot_ptr[f + 1]].tolist()
-                fresh = [w for w in around if w not in known]
+                scope = g.scope[g.slot_ptr[f] : g.slot_ptr[f + 1]].tolist()
+                fresh = [w for w in scope if w not in known]
                 known.update(fresh)
                 fringe.extend(fresh)
         return inside

@@ -130,14 +130,14 @@ def eliminate(
         sizes = {v: _size(model, v) for v in pending}
         pending = set()
         for v in sorted(sizes, key=lambda v: (sizes[v], v)):
-            around = _neighbours(model, v)
+            neighbours = _neighbours(model, v)
             if over():
                 return _left(model, gone, steps)
-            if gone[v] or not _small(model, v, around, most_entries, most_arity):
+            if gone[v] or not _small(model, v, neighbours, most_entries, most_arity):
                 continue
             gone[v] = True
-            steps.append((v, around, _maximise(model, v, around)))
-            pending.update(around)
+            steps.append((v, neighbours, _maximise(model, v, neighbours)))
+            pending.update(neighbours)
         pending = {v for v in pending if not gone[v]}
     model.absorb()
     return _left(model, gone, steps)
@@ -164,26 +164,26 @@ def _size(model: _Model, v: int) -> int:
     return _entries(model, _neighbours(model, v))
 
 
-def _small(model: _Model, v: int, around: Scope, most_entries: int, most_arity: int) -> bool:
+def _small(model: _Model, v: int, neighbours: Scope, most_entries: int, most_arity: int) -> bool:
     """Whether a variable may go."""
-    if len(around) <= 1:
+    if len(neighbours) <= 1:
         return True
     largest = max(model.tables[scope].size for scope in model.of[v])
-    entries = _entries(model, around)
-    return entries <= largest or (len(around) <= most_arity and entries <= most_entries)
+    entries = _entries(model, neighbours)
+    return entries <= largest or (len(neighbours) <= most_arity and entries <= most_entries)
 
 
-def _maximise(model: _Model, v: int, around: Scope) -> NDArray[np.int32]:
+def _maximise(model: _Model, v: int, neighbours: Scope) -> NDArray[np.int32]:
     """Take v out; return its best state for each labelling of its neighbours."""
-    whole = (*around, v)
+    whole = (*neighbours, v)
     order = {w: k for k, w in enumerate(whole)}
-    joint = np.zeros([model.card[w] for w in around] + [model.card[v]]) + model.node[v]
+    joint = np.zeros([model.card[w] for w in neighbours] + [model.card[v]]) + model.node[v]
     for scope in sorted(model.of[v]):
         table = model.take(scope)
         axes = sorted(range(len(scope)), key=lambda k: order[scope[k]])
         joint += _spread(table.transpose(axes), tuple(scope[k] for k in axes), whole)
     choice = joint.argmax(axis=-1).astype(np.int32)
-    model.add(around, joint.max(axis=-1))
+    model.add(neighbours, joint.max(axis=-1))
     return choice
 
 

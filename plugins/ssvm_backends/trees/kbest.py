@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_backends.graphs.recursions import Ways, list_item
+from ssvm_backends.graphs.recursions import RowSources, list_item
 from ssvm_backends.trees.forest import Forest
 from ssvm_backends.trees.max_product import edge_table
 from ssvm_dsl.ir import F64, I32, I64
@@ -148,9 +148,9 @@ def k_best(forest: Forest, pool: F64, node: F64, examples: I64, label_ptr: I64, 
             c_p = 1 if parent < 0 else forest.card[parent]
             scratch[: c_v * c_p] = 0.0
             edge_table(forest, pool, v, c_v, c_p, scratch)
-            ways = Ways(c_v, c_p, at, 1, 0, 0, c_p)
+            sources = RowSources(c_v, c_p, at, 1, 0, 0, c_p)
             for t in range(c_p):
-                list_item(lists, ways, scratch, t, message, origins.state[v - lo, t], origins.rank[v - lo, t])
+                list_item(lists, sources, scratch, t, message, origins.state[v - lo, t], origins.rank[v - lo, t])
                 above = root[0] if parent < 0 else lists[forest.state_ptr[parent] - first + t]
                 merge_lists(above, message, origins.left[v - lo, t], origins.right[v - lo, t])
         for r in range(k):

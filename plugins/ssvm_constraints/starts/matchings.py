@@ -148,8 +148,8 @@ def _by_flow(places: Places) -> Bools | None:
     short, over = np.flatnonzero(excess < 0), np.flatnonzero(excess > 0)
     tail = np.concatenate([tail, np.full(len(over), supply), short])
     head = np.concatenate([head, over, np.full(len(short), demand)])
-    room = np.concatenate([upper - lower, excess[over], -excess[short]])
-    graph = csr_array((room, (tail, head)), shape=(n + 4, n + 4)).astype(np.int32)  # parallel arcs add up
+    capacity = np.concatenate([upper - lower, excess[over], -excess[short]])
+    graph = csr_array((capacity, (tail, head)), shape=(n + 4, n + 4)).astype(np.int32)  # parallel arcs add up
     result = maximum_flow(graph, supply, demand)
     if result.flow_value < int(excess[over].sum()):
         return None

@@ -60,14 +60,14 @@ def _greedy(scores: ConstraintScores, value: F64, states: I32, lower: float, upp
             return np.asarray(now - first, dtype=np.int32)
         sign = -1.0 if total > upper else 1.0
         far = (total - upper) if total > upper else (lower - total)
-        room = upper - lower + far  # a change beyond that misses the bounds on the other side
+        slack = upper - lower + far  # a change beyond that misses the bounds on the other side
         step, cost = sign * (value - value[now][owner]), scores.score[now][owner] - scores.score
-        able = np.flatnonzero((step > 0.0) & (step <= room) & (cost < np.inf))
+        able = np.flatnonzero((step > 0.0) & (step <= slack) & (cost < np.inf))
         able = able[np.lexsort((-step[able], np.maximum(cost[able], 0.0) / step[able]))]
         _, once = np.unique(owner[able], return_index=True)
         chosen = able[np.sort(once)]
         ends = np.cumsum(step[chosen])
-        fitting = chosen[: int(np.searchsorted(ends, room, side="right"))]
+        fitting = chosen[: int(np.searchsorted(ends, slack, side="right"))]
         if not len(fitting):
             return None
         enough = int(np.searchsorted(ends[: len(fitting)], far)) + 1  # the fewest that reach the nearer bound

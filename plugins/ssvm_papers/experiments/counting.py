@@ -256,8 +256,8 @@ def dicycle_answers(sizes: Sequence[int], curves: F64, work: F64) -> Answers:
         answers.numbers(
             "same-work", *total, text=f"{total[0]:.1f} (SGD, n = {n}), {total[1]:.1f} (NCG, n = {sizes[last]})"
         )
-        told = f"{online[2, -1]:.4f} (SGD, n = {n}), {risk[last]:.4f} (NCG, n = {sizes[last]})"
-        answers.text("same-work-risk", told, online[2, -1], risk[last])
+        shown = f"{online[2, -1]:.4f} (SGD, n = {n}), {risk[last]:.4f} (NCG, n = {sizes[last]})"
+        answers.text("same-work-risk", shown, online[2, -1], risk[last])
     else:
         answers.numbers("same-work", text="NCG takes more for any number of people")
     answers.text("times", ", ".join(f"{r:.1f} at n = {m}" for m, r in zip(sizes, slower, strict=True)), *slower[::-1])

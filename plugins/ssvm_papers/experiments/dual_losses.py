@@ -168,7 +168,7 @@ QP = (
     "quadratic program over all of them is then solved to its end.  Its operations are not counted; the code that the "
     "paper took adds planes to its working set one after the other, and its time has both."
 )
-REMARKS: dict[str, tuple[str, ...]] = {"yeast": (QP,), "scene": (QP,)}
+CAUSES: dict[str, tuple[str, ...]] = {"yeast": (QP,), "scene": (QP,)}
 
 
 def answer_optima(
@@ -263,8 +263,8 @@ def by_default(answers: Answers, data: Data) -> None:
     spent = time.process_time() - begin
     wrong, report = 100.0 * (1.0 - svm.score(*data.test)), svm.report_
     rare = 100.0 * float(np.mean([y != np.bincount(y).argmax() for y in np.array(data.train[1]).T]))
-    told = f"{spent:.1f} s to a gap of {report.relative_gap:.2%}, {report.tightness:.0%} of the relaxations whole"
-    answers.text("default", told, spent)
+    shown = f"{spent:.1f} s to a gap of {report.relative_gap:.2%}, {report.tightness:.0%} of the relaxations whole"
+    answers.text("default", shown, spent)
     answers.text("wrong", f"{wrong:.2f} % (the most frequent states: {rare:.2f} %)", wrong, rare)
 
 
@@ -289,7 +289,7 @@ EXPERIMENTS = tuple(
         f"relaxed training on {name}, by operations", partial(run_set, name), statements(name), draw, (11.0, 4.5),
         (f"multilabel/{FILES[name]}",) if name in FILES else (),
         ("RCV1, subset 1, its 30 most frequent labels, for the paper's Reuters set",) if name == "reuters" else (),
-        REMARKS.get(name, ()),
+        CAUSES.get(name, ()),
     )
     for panel, name in zip("abcd", SIZES, strict=True)
 )  # fmt: skip

@@ -223,7 +223,7 @@ def accuracies(svm: StructuredSVM, hmm: GaussianHMM, parts: Sequence[list[Any]],
     }
 
 
-HMM_REMARKS = (
+HMM_NOTES = (
     "The start and the stop state of Figure 4.1 are the first and the last position of a sequence; the text does not "
     "say so.  The author's implementation does it: states_to_labels of TwoStateModel in the Shogun toolbox makes both "
     "negative.  About half of the true ends are positive, so that nearly one position of a sequence is wrong whatever "
@@ -427,7 +427,7 @@ PAPER = "Iglesias Garcia: Structured Prediction of Network Data (thesis, 2013)"
 EXPERIMENTS = (
     Experiment(
         "hmm", "hmm", PAPER, "Tables 4.1, 4.2", "Gaussian HMM: true model, counted one, structured SVM", run_hmm,
-        HMM_STATEMENTS, remarks=HMM_REMARKS,
+        HMM_STATEMENTS, notes=HMM_NOTES,
     ),
     Experiment(
         "blocks", "blocks", PAPER, "Tables 4.3, 4.4, 4.5, Figure 4.3", "blocks of +1 with distorted features",

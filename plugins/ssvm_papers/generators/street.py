@@ -87,7 +87,7 @@ def _scan(rng: np.random.Generator, n_points: int, neighbours: int, noise: float
     near = tree.query(points, neighbours + 1)[1][:, 1:]
     pairs = np.stack([np.repeat(np.arange(len(points)), near.shape[1]), near.ravel()], axis=1)
     edges = np.unique(np.sort(pairs, axis=1), axis=0).astype(np.int32)
-    features = np.stack([_shape(points, i, around) for i, around in enumerate(tree.query_ball_point(points, REACH))])
+    features = np.stack([_shape(points, i, close) for i, close in enumerate(tree.query_ball_point(points, REACH))])
     return StreetScan(points, features, edges, labels)
 
 
@@ -127,16 +127,16 @@ def _shrubs(rng: np.random.Generator, n: int) -> F64:
     return np.concatenate([flat, (size[which] * rng.beta(1.5, 1.5, n))[:, None]], axis=1)
 
 
-def _shape(points: F64, i: int, around: list[int]) -> F64:
+def _shape(points: F64, i: int, near: list[int]) -> F64:
     """Return the features of a point: its spin image, heights, and the spread of its neighbourhood."""
-    apart = points[around] - points[i]
+    apart = points[near] - points[i]
     ring = np.minimum((np.hypot(apart[:, 0], apart[:, 1]) / REACH * RINGS).astype(int), RINGS - 1)
     layer = np.clip(((apart[:, 2] / REACH + 1.0) / 2.0 * LAYERS).astype(int), 0, LAYERS - 1)
-    image = np.bincount(ring * LAYERS + layer, minlength=RINGS * LAYERS) / len(around)
-    spread, axes = np.linalg.eigh(apart.T @ apart / len(around))
+    image = np.bincount(ring * LAYERS + layer, minlength=RINGS * LAYERS) / len(near)
+    spread, axes = np.linalg.eigh(apart.T @ apart / len(near))
     # few points, or points on a line, have many smallest axes: the steepest of all counts, whatever basis LAPACK takes
     smallest = spread <= spread[0] + 1e-9 * spread[2]
     upright = float(np.sqrt((axes[2, smallest] ** 2).sum()))
-    heights = points[around, 2]
-    more = [points[i, 2], len(around) / 100.0, *spread, upright, heights.mean(), heights.std(), np.ptp(heights)]
+    heights = points[near, 2]
+    more = [points[i, 2], len(near) / 100.0, *spread, upright, heights.mean(), heights.std(), np.ptp(heights)]
     return np.concatenate([image, more])

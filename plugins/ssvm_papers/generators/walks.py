@@ -51,8 +51,8 @@ def make_walks(
     X, Y = [], []
     for _ in range(n):
         f = rng.random((len(steps), n_features))
-        told = f @ costs
-        paid = told + noise * told.std() * rng.normal(size=len(steps))
+        exact = f @ costs
+        paid = exact + noise * exact.std() * rng.normal(size=len(steps))
         X.append({
             "place": np.zeros((side * side, 1)), "e": steps, "f": -f / longest,
             "start": np.array([0.0]), "goal": np.array([side * side - 1.0]),

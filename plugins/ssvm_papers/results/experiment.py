@@ -110,7 +110,7 @@ class Experiment:
         Files that it reads in the folder ``SSVM_DATA``; none for embedded data and generators.
     substitutes : tuple of str
         What stands for data or programs that cannot be had.
-    remarks : tuple of str
+    notes : tuple of str
         Why something misses, written after a run; a paragraph each.
     """
 
@@ -125,7 +125,7 @@ class Experiment:
     size: tuple[float, float] = (10.0, 4.0)
     data: tuple[str, ...] = ()
     substitutes: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def under_its_rules(self, findings: Findings) -> Findings:
         """Return stored findings, without verdicts on statements that are declared in another way now."""

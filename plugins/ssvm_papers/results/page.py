@@ -44,11 +44,11 @@ def reasons(result: Result) -> list[str]:
     return texts
 
 
-def remarks(experiment: Experiment, result: Result) -> list[str]:
+def notes(experiment: Experiment, result: Result) -> list[str]:
     """Return all that stands below the tables: reasons, what is missing, notes, when it was found."""
     missing = [] if result.quick else experiment.unanswered(result.findings)
     left_out = [f"Not in the stored run: {'; '.join(one.what for one in missing)}."] if missing else []
-    judged = () if result.quick else experiment.remarks
+    judged = () if result.quick else experiment.notes
     return [*reasons(result), *left_out, *judged, *result.findings.notes, closing(result)]
 
 
@@ -124,7 +124,7 @@ def _section(path: Path, experiment: Experiment, result: Result) -> list[str]:
     lines += [*_table(HEAD, map(cells, result.findings.rows)), ""]
     for table in result.findings.tables:
         lines += [f"{table.title}:", "", *_table(table.columns, table.rows), ""]
-    for note in remarks(experiment, result):
+    for note in notes(experiment, result):
         lines += [note, ""]
     return lines[:-1]
 

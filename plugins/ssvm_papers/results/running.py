@@ -116,14 +116,14 @@ def _commit() -> str:
         ("ls-files", "--error-unmatch", here.name),
         ("describe", "--always", "--dirty", "--exclude", "*"),
     )
-    told = ""
+    output = ""
     for arguments in (tracked, described):
         try:
             asked = ("git", "-C", str(here.parent), *arguments)
-            told = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+            output = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
         except (OSError, subprocess.SubprocessError):
             return ""
-    return told
+    return output
 
 
 def result_path(folder: Path, name: str, quick: bool) -> Path:

@@ -126,17 +126,17 @@ class AggregatedModel(Stateful):
         """
         short = False
         for _ in range(MAX_STEPS):
-            slope, gap = self._look()
+            slope, gap = self._evaluate()
             if gap <= max(enough, ACCURACY * abs(self.dual)):
                 break
             before = self.dual
             short = self._step(slope, short, enough)
             if len(self._bounded) == 0 or (self.dual <= before and not short):
                 break
-        self._look()
+        self._evaluate()
         self._drop()
 
-    def _look(self) -> tuple[F64, float]:
+    def _evaluate(self) -> tuple[F64, float]:
         """Set w and the dual value of the current shares; return (slope of every plane, gap of the model)."""
         v, b = self.plane
         self.w = self.objective.weights(v)
@@ -167,10 +167,10 @@ class AggregatedModel(Stateful):
             share = best_share(self.objective, v, target @ self._planes, float(walk @ self._offsets))
         previous, before = self._share, self.dual
         self._share = (1.0 - share) * self._share + share * target
-        self._look()
+        self._evaluate()
         if self.dual < before:  # by rounding errors only
             self._share = previous
-            self._look()
+            self._evaluate()
         return share < SHORT and not whole
 
     def _moves(self, which: I64) -> Bools:

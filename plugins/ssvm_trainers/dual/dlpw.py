@@ -78,7 +78,7 @@ class DLPWRun(Run):
     w: Annotated[F64, NUMBERS]  #: the newest weights
     average: Annotated[F64, NUMBERS]  #: of the iterates
     t: Annotated[int, COUNTS]  #: steps so far
-    turn: Annotated[int, COUNTS]  #: passes so far
+    n_passes: Annotated[int, COUNTS]  #: passes so far
     spent: Annotated[float, COUNTS]  #: passes, those of evaluations too
     shuffled: Annotated[I64, StateRule(least=0, below="n", shape=("n",), dtype="int64")]  #: batch after batch
     random: Annotated[np.random.Generator, PART]
@@ -89,7 +89,7 @@ class DLPWRun(Run):
         self.random, self.hull = np.random.default_rng(options.random_state), PlaneHull(problem.objective)
         self.radius = safe_radius(problem)
         self.w = np.zeros(problem.dim) if start is None else start.copy()
-        self.average, self.t, self.turn, self.spent = np.zeros(problem.dim), 0, 0, 0.0
+        self.average, self.t, self.n_passes, self.spent = np.zeros(problem.dim), 0, 0, 0.0
         self.shuffled = self.random.permutation(problem.n)
         self.messages: dict[int, Messages] = {}
         self.compiled = self._compiled_pass()
@@ -121,9 +121,9 @@ class DLPWRun(Run):
                 self._step(b, batches[b])
                 if averaged:
                     self.average += 2.0 / (self.t + 1.0) * (self.w - self.average)
-        self.turn, self.spent = self.turn + 1, self.spent + 1.0
+        self.n_passes, self.spent = self.n_passes + 1, self.spent + 1.0
         shown = self.average if averaged else self.w
-        if self.turn % self.options.evaluate_every == 0 or self.spent + 1.0 >= stop.max_passes:
+        if self.n_passes % self.options.evaluate_every == 0 or self.spent + 1.0 >= stop.max_passes:
             self.spent += 1.0
             return evaluated(self.problem, self.hull, shown, self.spent)
         return Iterate(shown, self.spent)

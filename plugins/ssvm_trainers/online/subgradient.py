@@ -104,7 +104,7 @@ class Subgradient(Resumable):
         project: Callable[[dict[str, F64]], object] | None = None,
     ) -> None:
         if project is not None and (radius is not None or metric != "identity"):
-            raise OptionError("project= is a projection of its own, by Euclidean distance: leave out radius and metric")
+            raise OptionError("project= already projects, by Euclidean distance: leave out radius and metric")
         self.order, self.batch_size, self.project = order, batch_size, project
         self.schedule, self.step_size = schedule, step_size
         self.averaging, self.radius = averaging, radius

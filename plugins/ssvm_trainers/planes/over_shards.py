@@ -51,7 +51,7 @@ KEPT = "bcfw"
 NEVER = 2**30
 
 
-class Asked(NamedTuple):
+class RoundRequest(NamedTuple):
     """What a shard is asked to do in a round.
 
     Parameters
@@ -106,19 +106,21 @@ class Moved(NamedTuple):
     n_asked: int
 
 
-def local_round(problem: TrainProblem, memory: dict[str, Any], options: ShardOptions, asked: Asked) -> Moved | None:
+def local_round(
+    problem: TrainProblem, memory: dict[str, Any], options: ShardOptions, request: RoundRequest
+) -> Moved | None:
     """Move the dual variables of a shard; ``None`` where they are lost."""
-    if asked.round == 0:
+    if request.round == 0:
         own = copy(options)
-        own.random_state = int(np.random.SeedSequence([options.random_state or 0, asked.number]).generate_state(1)[0])
+        own.random_state = int(np.random.SeedSequence([options.random_state or 0, request.number]).generate_state(1)[0])
         own.averaging, own.keep = False, NEVER
         memory[KEPT] = KeptDual(own.here(problem, None), 0, np.zeros(0))
     kept: KeptDual | None = memory.pop(KEPT, None)  # what time or an error cuts short is not gone on with
-    if kept is None or kept.round != asked.round:
+    if kept is None or kept.round != request.round:
         return None
-    before = _prepare(kept, asked.step, options.keep)
-    found = _pass(kept.run, problem.objective.weight / asked.n, asked)
-    memory[KEPT] = KeptDual(kept.run, asked.round + 1, before)
+    before = _prepare(kept, request.step, options.keep)
+    found = _pass(kept.run, problem.objective.weight / request.n, request)
+    memory[KEPT] = KeptDual(kept.run, request.round + 1, before)
     return found
 
 
@@ -138,13 +140,13 @@ def _prepare(kept: KeptDual, step: float, keep: int) -> F64:
     return np.array(planes.cache.alpha)
 
 
-def _pass(run: Any, share: F64, asked: Asked) -> Moved:
+def _pass(run: Any, share: F64, request: RoundRequest) -> Moved:
     """Make an exact pass and cached ones around the weights of all shards."""
     planes, objective = run.planes, run.problem.objective
-    planes.fixed = planes.fixed._replace(share=share * asked.share)
-    planes.w[:] = objective.weights(asked.v)
+    planes.fixed = planes.fixed._replace(share=share * request.share)
+    planes.w[:] = objective.weights(request.v)
     if planes.free is not planes.w:
-        planes.free[:] = asked.v / (objective.lam * objective.scale)
+        planes.free[:] = request.v / (objective.lam * objective.scale)
     run.now += 1
     ids = run._choose()
     operations = planes.work.counter[0]
@@ -208,7 +210,7 @@ class ShardedBCFWRun(Run):
         """Ask all shards; those whose dual variables are lost begin anew, all they had reached being their anchor."""
         v = self._total()[0]
         self._forget(np.flatnonzero(self.rounds == 0))
-        found = self.shards.each(local_round, [(self.options, one) for one in self._asked(v)])
+        found = self.shards.each(local_round, [(self.options, one) for one in self._requests(v)])
         lost = np.array([number for number, one in enumerate(found) if one is None], dtype=np.int64)
         self.losses[lost] += 1
         if len(lost):
@@ -216,22 +218,22 @@ class ShardedBCFWRun(Run):
                 text = f"shard {int(self.losses.argmax())} did not keep its dual variables for {MOST_LOSSES} rounds"
                 raise TrainingError(f"{text}: more shards are opened on a worker than it keeps; use fewer shards")
             self._forget(lost)
-            again = self.shards.each(local_round, [(self.options, one) for one in self._asked(v)], lost)
+            again = self.shards.each(local_round, [(self.options, one) for one in self._requests(v)], lost)
             for number, one in zip(lost.tolist(), again, strict=True):
                 found[number] = one
         self.losses[[number for number in range(len(found)) if number not in set(lost.tolist())]] = 0
         self.rounds += 1
         return found
 
-    def _asked(self, v: F64) -> list[Asked]:
+    def _requests(self, v: F64) -> list[RoundRequest]:
         """Return what each shard is asked; one that begins anew as if it had not been there, and alone."""
-        asked = []
+        requests = []
         for number, made in enumerate(self.rounds.tolist()):
             anew = made == 0
             others = v - self.anchors[number, :-1] if anew else v
             share = 1.0 if anew else float(self.share[number])
-            asked.append(Asked(number, self.problem.n, made, others, float(self.step[number]), share))
-        return asked
+            requests.append(RoundRequest(number, self.problem.n, made, others, float(self.step[number]), share))
+        return requests
 
     def _forget(self, which: I64) -> None:
         """Take what shards had reached as their anchors: their dual variables are gone."""

@@ -102,7 +102,7 @@ class Stateful:
         try:
             self.restore(state, {})
         except FileFormatError as err:
-            raise TrainingError(f"the state to go on from is of another model, or damaged: {err}") from err
+            raise TrainingError(f"the saved state is of another model, or damaged: {err}") from err
 
     def _part(self, name: str) -> Any:
         return getattr(self, name, None)

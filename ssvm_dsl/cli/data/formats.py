@@ -85,4 +85,4 @@ def format_of(source: str, given: str | None, option: str = "--format") -> DataF
         if Path(source).suffix.lower() in one.suffixes:
             return one
     listed = ", ".join(f"{one.name} ({one.summary})" for one in FORMATS.values())
-    raise OptionError(f"{source}: the name does not tell the format; set {option} to one of: {listed}")
+    raise OptionError(f"{source}: the format does not follow from the name; set {option} to one of: {listed}")

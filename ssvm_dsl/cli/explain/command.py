@@ -209,8 +209,8 @@ def _answer(question: str, need: Need, program: Program) -> BackendAnswer:
         chosen = plan_program(program, need)
     except NoBackendError as err:
         names = {one.name for one in candidates}
-        told = [Candidate(name, False, inf, why) for name, why in err.refusals if name not in names]  # bridges
-        candidates += told
+        refused = [Candidate(name, False, inf, why) for name, why in err.refusals if name not in names]  # bridges
+        candidates += refused
         return BackendAnswer(question, need, candidates, outsiders, None, None)
     candidates += [one for one in chosen.candidates if one.bridges]
     return BackendAnswer(question, need, candidates, outsiders, chosen.backend, chosen.reason)
@@ -281,4 +281,4 @@ def _show_answer(screen: Console, answer: BackendAnswer) -> None:
         screen.print(f"[bold]auto[/bold]: {answer.reason}\n")
 
 
-COMMAND = Subcommand("explain", "show a model, its size, and what every backend says to it", run, arguments)
+COMMAND = Subcommand("explain", "show a model, its size, and which backends can handle it, and why", run, arguments)

@@ -33,8 +33,8 @@ def run(args: Namespace) -> int:
     target = format_of(args.out, args.to, "--to")
     data = read_data(args.source, settings_of(args, args.source))
     target.load().write_data(args.out, data)
-    told = f"{source_name(args.source)}: {data.n_examples} examples written to {args.out} as {target.name}"
-    aside().print(told, markup=False, soft_wrap=True)
+    text = f"{source_name(args.source)}: {data.n_examples} examples written to {args.out} as {target.name}"
+    aside().print(text, markup=False, soft_wrap=True)
     return 0
 
 
@@ -58,8 +58,8 @@ def _convert_model(args: Namespace) -> int:
     if args.out == STANDARD_STREAM or args.to is not None:
         raise OptionError("a model of CRFsuite becomes a model file: name one, without --to")
     save_model(args.out, "", CRF(model_filename=args.source).svm_, DataSettings("crfsuite", learnt=True))
-    told = f"{args.source}: a model of CRFsuite, written to {args.out}"
-    aside().print(told, markup=False, soft_wrap=True)
+    text = f"{args.source}: a model of CRFsuite, written to {args.out}"
+    aside().print(text, markup=False, soft_wrap=True)
     return 0
 
 

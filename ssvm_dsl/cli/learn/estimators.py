@@ -57,7 +57,7 @@ def add_training_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--guarantee", choices=("exact", "bound", "heuristic"), help="of answers (default: exact)")
     parser.add_argument("--tol", type=positive, metavar="T", help="relative gap at which it stops (default: 0.001)")
     parser.add_argument("--max-passes", type=positive, metavar="N", help="most passes over the data (default: 500)")
-    parser.add_argument("--max-seconds", type=positive, metavar="S", help="time limit; what was learnt by then is kept")
+    parser.add_argument("--max-seconds", type=positive, metavar="S", help="time limit; the fit keeps its best weights")
     parser.add_argument("--threads", type=positive_int, metavar="N", help="number of threads (default: all processors)")
     parser.add_argument("--executor", metavar="NAME", help="where it runs: threads (default), processes, stream, ...")
     parser.add_argument("--checkpoint", metavar="FILE", help="keep the state of training; the same command resumes")

@@ -18,7 +18,7 @@ def arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``ssvm evaluate``."""
     parser.add_argument("model", metavar="MODEL", nargs="?", help="a file that ssvm train wrote")
     parser.add_argument("--data", metavar="FILE", required=True, help="examples with labels; - is standard input")
-    parser.add_argument("--predicted", metavar="FILE", help="what ssvm predict wrote of them")
+    parser.add_argument("--predicted", metavar="FILE", help="the file of predictions that ssvm predict wrote")
     add_model_arguments(parser)
     add_json(parser)
 

@@ -94,4 +94,4 @@ def _of_data(args: Namespace) -> dict[str, Any]:
     return facts | {"classes": dict(counts.most_common(MOST_CLASSES))}
 
 
-COMMAND = Subcommand("info", "show what a model file or a file of data holds", run, arguments)
+COMMAND = Subcommand("info", "show the content of a model file or a file of data", run, arguments)

@@ -77,10 +77,10 @@ def predictions(loaded: LoadedModel, data: LabelledData, args: Namespace) -> Any
     from ssvm_dsl.report.confusion import by_position
 
     loaded.estimator.set_params(n_threads=args.threads)
-    with warnings.catch_warnings(record=True) as told, data.naming_lines():
+    with warnings.catch_warnings(record=True) as caught, data.naming_lines():
         warnings.simplefilter("always", UserWarning)
         found = loaded.estimator.predict(data.X, time_limit=args.time_limit)
-    for one in told:
+    for one in caught:
         complain(f"warning: {one.message}")
     return found if data.settings.format == "jsonl" else list(map(by_position, found))
 

@@ -60,9 +60,9 @@ def run(args: Namespace) -> int:
     seconds = perf_counter() - begin
     side = aside()
     side.quiet = args.json
-    told = f"{source_name(args.data[0])}: {data.n_examples} examples, read in {seconds:.1f} s"
-    told += f"; {len(args.data) - 1} more files" if args.data[1:] else ""
-    side.print(told, markup=False, soft_wrap=True)
+    text = f"{source_name(args.data[0])}: {data.n_examples} examples, read in {seconds:.1f} s"
+    text += f"; {len(args.data) - 1} more files" if args.data[1:] else ""
+    side.print(text, markup=False, soft_wrap=True)
     interrupted = _fit(made.estimator, data, args.data, held_out, quiet=args.json)
     save_model(args.out, made.name, made.estimator, data.settings)
     if args.json:
@@ -107,7 +107,7 @@ def _fit(estimator: Any, data: LabelledData, files: Sequence[str], held_out: Lab
 
     validation = None if held_out is None else (held_out.X, held_out.require_labels())
     estimator.set_params(verbose=not quiet)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         with data.naming_lines():
             if len(files) > 1:
@@ -116,7 +116,7 @@ def _fit(estimator: Any, data: LabelledData, files: Sequence[str], held_out: Lab
             else:
                 estimator.fit(data.X, data.require_labels(), validation=validation)
     estimator.set_params(verbose=False)
-    for one in told:
+    for one in caught:
         complain(f"warning: {one.message}")
     return bool(estimator.report_.reason == "interrupt")
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``ssvm plugins check``."""
-    text = "what to check: see `ssvm plugins list`; or as plans name it, A through B"
+    text = "name of the plug-in (see `ssvm plugins list`), or A through B as in plans"
     parser.add_argument("name", nargs="+", metavar="NAME", help=text)
     text = "random problems, for backends, constraints and bridges (default: 40)"
     parser.add_argument("--problems", type=positive_int, default=40, metavar="N", help=text)

@@ -39,7 +39,7 @@ def run(args: Namespace) -> int:
     _show_tables(screen, facts)
     _show_problems(screen, known.problems)
     screen.print("[dim]ssvm plugins show NAME: everything about one of them[/dim]")
-    screen.print("[dim]ssvm plugins pairs: which trainer does what with which risk and which answers[/dim]")
+    screen.print("[dim]ssvm plugins pairs: which trainers support which risks and backends[/dim]")
     return 0
 
 
@@ -110,4 +110,4 @@ def _show_problems(screen: Console, problems: list[PluginProblem]) -> None:
         screen.print()
 
 
-COMMAND = Subcommand("list", "list all plug-ins: what they can do, and what is wrong with broken ones", run, add_json)
+COMMAND = Subcommand("list", "list all plug-ins with their abilities, and the errors of broken ones", run, add_json)

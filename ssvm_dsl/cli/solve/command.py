@@ -29,14 +29,14 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a .uai, .wcsp or .fg file, possibly with .gz behind")
     parser.add_argument("--format", help="the format, if the name of the file does not show it")
     parser.add_argument("--evidence", metavar="FILE", help="observed states: a UAI .evid file")
-    parser.add_argument("--task", choices=("map", "marginals"), default="map", help="what to ask (default: map)")
+    parser.add_argument("--task", choices=("map", "marginals"), default="map", help="the task (default: map)")
     parser.add_argument("--backend", default="auto", metavar="NAME", help="the backend (default: auto, exact ones)")
     parser.add_argument(
         "--option", type=_option, action="append", default=[], metavar="K=V",
         help="an option of the named backend (may be repeated)",
     )  # fmt: skip
     parser.add_argument("--time-limit", type=positive, metavar="S", help="seconds for each backend")
-    parser.add_argument("--all", action="store_true", help="ask every backend that fits, one after the other")
+    parser.add_argument("--all", action="store_true", help="solve with every applicable backend in turn")
     parser.add_argument("--labels", action="store_true", help="show the labelling (or the marginals)")
     add_json(parser)
 

@@ -51,7 +51,7 @@ def arguments(parser: ArgumentParser) -> None:
         "(default: the estimator's score)",
     )  # fmt: skip
     parser.add_argument(
-        "--nested", action="store_true", help="estimate what the whole procedure is worth (K times as many fits again)"
+        "--nested", action="store_true", help="estimate the score of the whole procedure on new data (K times the fits)"
     )
     parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="of fits and of --shuffle (default: 0)")
     parser.add_argument("--jobs", type=positive_int, metavar="N", help="number of processes (default: all processors)")

@@ -150,8 +150,9 @@ def read_inputs(
     for symbol in inputs:
         if isinstance(symbol, Edges):
             raw[symbol.name] = _read_edges(symbol, raw[symbol.name], sizes, declaration.apart(symbol), judged)
-    for dim in (dim for label in declaration.labels for dim in label.dims if dim.origin.name in sizes.known):
-        sizes.known[dim.name] = sizes.known[dim.origin.name]
+    for name, origin in declaration.derived_axes:
+        if origin in sizes.known:
+            sizes.known[name] = sizes.known[origin]
     return Examples(len(examples), sizes.known, raw)
 
 

@@ -79,7 +79,7 @@ def bridge_chains_of(program: Program, bridges: Sequence[BridgeSpec], plugins: R
     ends: list[tuple[BridgeSpec, ...]] = [()]
     for _ in range(LONGEST):
         further = [(*chain, spec) for chain in ends for spec in bridges if spec not in chain]
-        ends = [chain for chain in further if _look(program, chain, plugins, out)]
+        ends = [chain for chain in further if _extends(program, chain, plugins, out)]
         out.found += [_known[program][chain] for chain in ends]
     return out
 
@@ -95,13 +95,13 @@ def bridge_chain_through(program: Program, bridges: Sequence[str], plugins: Regi
     specs = tuple(plugins.find(BridgeSpec, name) for name in bridges)
     for n in range(1, len(specs) + 1):
         out = BridgeChains([], [])
-        if not _look(program, specs[:n], plugins, out):
+        if not _extends(program, specs[:n], plugins, out):
             why = "; ".join(text for _, reasons in out.refusals for text in reasons)
             raise PluginError(f"bridge '{specs[n - 1].name}' does not take the constraints{why and f': {why}'}")
     return _known[program][specs]
 
 
-def _look(program: Program, chain: tuple[BridgeSpec, ...], plugins: Registry, out: BridgeChains) -> bool:
+def _extends(program: Program, chain: tuple[BridgeSpec, ...], plugins: Registry, out: BridgeChains) -> bool:
     """Go one bridge further than a known chain; return whether that leads anywhere."""
     found = _known.setdefault(program, {})
     if chain in found:

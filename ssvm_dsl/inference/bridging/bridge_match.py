@@ -47,7 +47,7 @@ class BridgeMatch:
         There where it takes a group.
     alike : mapping of int to (of, examples)
         For each group, what examples are alike.
-    whose : str
+    owner_name : str
         What errors call the bridge.
     """
 
@@ -58,7 +58,7 @@ class BridgeMatch:
     cost: float
     bridge: Bridge | None = None
     alike: Mapping[int, Alike] = field(default_factory=dict)
-    whose: str = ""
+    owner_name: str = ""
 
     @classmethod
     def of(cls, spec: BridgeSpec, program: Program, plugins: Registry) -> BridgeMatch:
@@ -69,7 +69,7 @@ class BridgeMatch:
         program : Program
             Rules are filled in.
         """
-        program, whose = with_rules(program, plugins), plugins.describe_owner(spec)
+        program, owner_name = with_rules(program, plugins), plugins.describe_owner(spec)
         groups = [g for g, group in enumerate(program.constraints) if group.n_constraints]
         fitting = [g for g in groups if spec.every_constraint or program.constraints[g].kind in spec.kinds]
         names = ", ".join(sorted({program.constraints[g].kind for g in set(groups) - set(fitting)}))
@@ -81,13 +81,13 @@ class BridgeMatch:
             return cls(spec, program, (), tuple(reasons), 0.0)
         taken, cost, alike = [], 0.0, {}
         try:
-            with contained(whose):
+            with contained(owner_name):
                 bridge = plugins.load(spec)()
             if not isinstance(bridge, Bridge):
-                raise PluginError(f"{whose}: {spec.factory} makes no bridge: it lacks check() or lower()")
+                raise PluginError(f"{owner_name}: {spec.factory} makes no bridge: it lacks check() or lower()")
             for g in fitting:
                 alike[g] = _alike(program, g)
-                verdict = _verdict(bridge, alike[g], whose)
+                verdict = _verdict(bridge, alike[g], owner_name)
                 if verdict.ok and cost + verdict.cost <= MOST_ENTRIES:
                     taken.append(g)
                     cost += verdict.cost
@@ -98,7 +98,7 @@ class BridgeMatch:
             raise
         except SsvmError as err:  # a plug-in must not take the host down while others are considered
             return cls(spec, program, (), (" ".join(str(err).split()),), 0.0)
-        return cls(spec, program, tuple(taken), tuple(reasons), cost, bridge, alike, whose)
+        return cls(spec, program, tuple(taken), tuple(reasons), cost, bridge, alike, owner_name)
 
     def lowered(self) -> Lowering:
         """Return the program with rewritings in place of the groups that are taken.
@@ -117,7 +117,7 @@ class BridgeMatch:
         made = []
         for example in examples:
             pause()
-            with contained(self.whose):
+            with contained(self.owner_name):
                 found = bridge.lower(example)
             group = example.constraints[0]
             wrong = f"lower() returns a Rewrite, got a {type(found).__name__}"
@@ -125,20 +125,20 @@ class BridgeMatch:
                 own = found.n_own == example.n_variables and found.cards[: found.n_own] == example.card.tolist()
                 wrong = found.mistakes() if own else "a Rewrite begins with the variables of the example"
             if wrong:
-                raise PluginError(f"{self.whose} broke its contract: lower() of '{group.name}': {wrong}")
+                raise PluginError(f"{self.owner_name} broke its contract: lower() of '{group.name}': {wrong}")
             made.append(found)
         return of, made
 
 
-def _verdict(bridge: Bridge, alike: Alike, whose: str) -> Verdict:
+def _verdict(bridge: Bridge, alike: Alike, owner_name: str) -> Verdict:
     """Return what a bridge says to one group: no where it says so of an example; the cost of all kinds of examples."""
     (of, examples), cost = alike, 0.0
     for k, example in enumerate(examples):
         pause()
-        with contained(whose):
+        with contained(owner_name):
             verdict = bridge.check(example)
         if not isinstance(verdict, Verdict) or not (verdict.cost >= 0.0):
-            raise PluginError(f"{whose} broke its contract: check() returns a Verdict, got {verdict!r:.60}")
+            raise PluginError(f"{owner_name} broke its contract: check() returns a Verdict, got {verdict!r:.60}")
         if not verdict.ok:
             number = int(np.flatnonzero(of == k)[0])
             reasons = tuple(f"{' '.join(str(why).split())} (example {number})" for why in verdict.reasons)

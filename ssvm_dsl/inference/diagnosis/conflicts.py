@@ -51,7 +51,7 @@ def conflict(program: Program, theta: Theta, example: int, until: Deadline | Non
     if not every or not search.infeasible(every):
         return ""
     if search.going and search.infeasible([]):
-        return "masks and scores leave none, whatever the constraints"
+        return "masks and scores of -inf leave no labelling, even without the constraints"
     core = _irreducible(search, every)
     listed = " and ".join(search.named(item) for item in core[:5]) + (", ..." if len(core) > 5 else "")
     rest = "" if search.going else " (there may be fewer; the search was ended)"

@@ -102,7 +102,7 @@ class MissingAnswers:
         assert self._plan is not None
         what = "marginals" if self.task is Task.MARGINALS else "labelling"
         whole = f"{len(self.without)} of {self.n_examples} examples ({_listed(self.without)})"
-        cause = "its search ended before it found one"
+        cause = "its search ended before it found a labelling"
         if self._late:
             cause = "time was up"
             if what == "labelling":
@@ -126,7 +126,7 @@ class MissingAnswers:
             advice.append("ask for guarantee='exact'")
         elif not advice:
             advice.append("name another backend (ssvm explain lists them)")
-        return f"{', or '.join(advice)}; the answers of the others are in .found of this error"
+        return f"{', or '.join(advice)}; .found of this error holds the answers for the other examples"
 
 
 def without_answer(solution: Solution, task: Task) -> Bools:

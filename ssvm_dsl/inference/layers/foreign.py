@@ -35,15 +35,15 @@ def _shown(question: Question) -> Question:
 
 
 def open_foreign(
-    make: Callable[[], Backend], program: Program, caps: Caps, options: Mapping[str, Any], fault: Fault, whose: str
+    make: Callable[[], Backend], program: Program, caps: Caps, options: Mapping[str, Any], fault: Fault, owner_name: str
 ) -> ForeignSession:
     """Open a foreign backend, and refuse a session that lacks what its ``Caps`` announce."""
-    told = set[str]()
-    with kept_surroundings(whose, told, thorough=True):
+    reported = set[str]()
+    with kept_surroundings(owner_name, reported, thorough=True):
         opened = make().open(read_only(program), dict(options))
     if lacking := missing_methods(opened, caps):
         raise fault(lacking)
-    return ForeignSession(opened, program, fault, whose, told)
+    return ForeignSession(opened, program, fault, owner_name, reported)
 
 
 class ForeignSession(SessionLayer):
@@ -56,20 +56,20 @@ class ForeignSession(SessionLayer):
         The host's.
     fault : callable
         Makes the error from a text.
-    whose : str
+    owner_name : str
         The owner of the session, as text.
-    told : set of str
+    reported : set of str
         What users were told of that it changes in its process.
     """
 
-    def __init__(self, inner: Session, program: Program, fault: Fault, whose: str, told: set[str]) -> None:
+    def __init__(self, inner: Session, program: Program, fault: Fault, owner_name: str, reported: set[str]) -> None:
         self.inner, self._program, self._fault = inner, program, fault
-        self._whose, self._told = whose, told
+        self._owner_name, self._reported = owner_name, reported
 
     def pass_on(self, ability: str, *given: Any) -> Any:
         """Call it with a read-only question, and restore the process state that the call changes."""
         shown = [_shown(one) if isinstance(one, Question) else one for one in given]
-        with kept_surroundings(self._whose, self._told):
+        with kept_surroundings(self._owner_name, self._reported):
             return getattr(self.inner, ability)(*shown)
 
     def solve(self, question: Question, known: F64 | None = None) -> Solution:
@@ -126,7 +126,7 @@ class ForeignSession(SessionLayer):
         rows += [table.sum(axis=1) for table in tables]
         whole = all(((one == 0.0) | (one == 1.0)).all() for one in (node, *tables))
         if not whole or not all((row == 1.0).all() for row in rows):
-            raise self._fault("slope returned something else than one state for each variable and each factor")
+            raise self._fault("slope must return one state for each variable and each factor, and does not")
         return Marginals(node, tables)
 
     def expect(

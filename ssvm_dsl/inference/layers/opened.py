@@ -73,7 +73,7 @@ class OpenedBackend:
         plugins : Registry
         """
         spec, chain, asked = plugins.find(BackendSpec, plan.backend), None, program
-        owner, whose = plugins.owner(spec), plugins.describe_owner(spec)
+        owner, owner_name = plugins.owner(spec), plugins.describe_owner(spec)
         if plan.bridges:
             chain = bridge_chain_through(given, plan.bridges, plugins)
             asked = with_rules(chain.program, plugins)
@@ -83,14 +83,14 @@ class OpenedBackend:
         origin = ", ".join(str(one) for one in dict.fromkeys(owners) if not one.bundled)
         rounded = "none" not in plan.options.values()
         verify = Verifier(program, plan.title, spec.caps, foreign=origin, completes=rounded)
-        guard = contained(whose, verify.fault)
+        guard = contained(owner_name, verify.fault)
         call_lock = nullcontext() if spec.caps.thread_safe else plugins.call_lock(spec)
         with guard, call_lock, one_blas_thread():
             make = plugins.load(spec)
             if owner.bundled:
                 session = open_session(make(), asked, plan.options)
             else:
-                session = open_foreign(make, asked, spec.caps, plan.options, verify.fault, whose)
+                session = open_foreign(make, asked, spec.caps, plan.options, verify.fault, owner_name)
         tasks, abilities = spec.caps.tasks, spec.caps.abilities
         if asked.constraints:
             tasks, abilities = _answered(asked, spec, plan.options)

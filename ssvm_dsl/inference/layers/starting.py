@@ -37,7 +37,7 @@ class StartingSession(PlannedSession):
     ) -> None:
         self._outwards = outwards
         self.program = with_rules(program, registry() if plugins is None else plugins)
-        reason = "time was up before a backend was opened: labellings are those that a search begins with"
+        reason = "time was up before a backend was opened: the answers are the starting labellings of a search"
         self._plan = Plan(backend, "", reason)
         self._verify = Verifier(self.program, backend, Caps(tasks=self.tasks, guarantee=self.guarantee))
 

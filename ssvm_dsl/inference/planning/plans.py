@@ -185,8 +185,8 @@ def _stored_candidate(title: str, text: str) -> Candidate:
     first, _, rest = text.partition("; ")
     ok = first == "fits"
     reasons = (rest if ok else text,)
-    told = tuple(filter(None, reasons))
-    return Candidate(name, ok, np.nan, told, bridges=tuple(bridges.split(AND)) if bridges else ())
+    texts = tuple(filter(None, reasons))
+    return Candidate(name, ok, np.nan, texts, bridges=tuple(bridges.split(AND)) if bridges else ())
 
 
 def _answers(candidate: Candidate, task: Task | None, ability: Ability | None, plugins: Registry) -> bool:

@@ -51,13 +51,13 @@ def _ruled(group: ConstraintGroup, plugins: Registry) -> ConstraintGroup:
             found = ", ".join(sorted(given)) or "none"
             what = f"constraint '{group.name}' of the kind '{spec.name}'"
             raise OptionError(f"{what}: its parameters for {of} are {listed}, got {found}")
-    whose = plugins.describe_owner(spec)
-    with contained(whose):
+    owner_name = plugins.describe_owner(spec)
+    with contained(owner_name):
         rules = plugins.load(spec)()
     if not isinstance(rules, ConstraintKind):
         lacking = " and ".join(f"{name}()" for name in METHODS if not hasattr(rules, name))
-        raise PluginError(f"{whose}: {spec.factory} makes no constraint kind: it lacks {lacking}")
-    return replace(group, rules=rules if plugins.owner(spec).bundled else ContainedRules(rules, whose))
+        raise PluginError(f"{owner_name}: {spec.factory} makes no constraint kind: it lacks {lacking}")
+    return replace(group, rules=rules if plugins.owner(spec).bundled else ContainedRules(rules, owner_name))
 
 
 class ContainedRules:
@@ -66,49 +66,49 @@ class ContainedRules:
     Parameters
     ----------
     kind : ConstraintKind
-    whose : str
+    owner_name : str
         What errors call it.
     """
 
-    def __init__(self, kind: ConstraintKind, whose: str) -> None:
-        self._kind, self._whose = kind, whose
+    def __init__(self, kind: ConstraintKind, owner_name: str) -> None:
+        self._kind, self._owner_name = kind, owner_name
 
     def violated(self, group: ConstraintGroup, true: Bools) -> Bools:
         """Return which constraints are broken."""
-        with contained(self._whose):
+        with contained(self._owner_name):
             found = self._kind.violated(group, read_only(true))
         if not isinstance(found, np.ndarray) or found.dtype != bool or found.shape != (group.n_constraints,):
             text = f"violated() returns an array of {group.n_constraints} bools, got {found!r:.60}"
-            raise PluginError(f"{self._whose} broke its contract: {text}")
+            raise PluginError(f"{self._owner_name} broke its contract: {text}")
         return found
 
     def rows(self, group: ConstraintGroup, k: int) -> LinearRows:
         """Return the linear description of constraint k."""
-        with contained(self._whose):
+        with contained(self._owner_name):
             found = self._kind.rows(group, k)
         wrong = row_mistakes(found, int(group.literal_ptr[k + 1] - group.literal_ptr[k]))
         if wrong:
-            raise PluginError(f"{self._whose} broke its contract: rows() of '{group.name}': {wrong}")
+            raise PluginError(f"{self._owner_name} broke its contract: rows() of '{group.name}': {wrong}")
         return found
 
     def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
         """Return what the kind proposes for constraint k; ``None`` from one that proposes nothing."""
         if not isinstance(self._kind, StartingKind):
             return None
-        with contained(self._whose):
+        with contained(self._owner_name):
             found = self._kind.start(group, k, scores)
         if found is not None and (wrong := state_mistakes(found, scores)):
-            raise PluginError(f"{self._whose} broke its contract: start() of '{group.name}': {wrong}")
+            raise PluginError(f"{self._owner_name} broke its contract: start() of '{group.name}': {wrong}")
         return found
 
     def explain(self, group: ConstraintGroup, k: int, true: Bools) -> str:
         """Return the kind's explanation; empty if it gives none."""
         if not isinstance(self._kind, ExplainingKind):
             return ""
-        with contained(self._whose):
+        with contained(self._owner_name):
             found = self._kind.explain(group, k, read_only(true))
         if not isinstance(found, str):
-            raise PluginError(f"{self._whose} broke its contract: explain() returns a string, got {found!r:.60}")
+            raise PluginError(f"{self._owner_name} broke its contract: explain() returns a string, got {found!r:.60}")
         return found
 
     def n_row_entries(self, group: ConstraintGroup, k: int) -> float:
@@ -116,15 +116,16 @@ class ContainedRules:
         n_literals = float(group.literal_ptr[k + 1] - group.literal_ptr[k])
         if not isinstance(self._kind, SizedKind):
             return n_literals
-        with contained(self._whose):
+        with contained(self._owner_name):
             found = self._kind.n_row_entries(group, k)
         if not isinstance(found, (int, float)) or not found >= 0:
-            raise PluginError(f"{self._whose} broke its contract: n_row_entries() is at least 0, got {found!r:.60}")
+            text = f"n_row_entries() is at least 0, got {found!r:.60}"
+            raise PluginError(f"{self._owner_name} broke its contract: {text}")
         return max(float(found), n_literals)
 
     def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
         """Return a small random problem."""
-        with contained(self._whose):
+        with contained(self._owner_name):
             return self._kind.problem(rng)
 
 

@@ -44,8 +44,8 @@ class CustomRules:
     """
 
     def __init__(self, given: CustomOracle) -> None:
-        self._whose, self._n_states = f"oracle {given.path}", given.n_states
-        with contained(self._whose):
+        self._owner_name, self._n_states = f"oracle {given.path}", given.n_states
+        with contained(self._owner_name):
             self._oracle = given.factory(**dict(given.options))
         key = (given, given.sizes, given.n_states)
         if given.exact and key not in _passed:
@@ -63,7 +63,7 @@ class CustomRules:
 
     def rows(self, group: ConstraintGroup, k: int) -> LinearRows:
         """Raise: a user's class has no linear description."""
-        raise PluginError(f"constraint '{group.name}': {self._whose} has no linear rows")
+        raise PluginError(f"constraint '{group.name}': {self._owner_name} has no linear rows")
 
     def best(self, group: ConstraintGroup, k: int, scores: F64) -> I32 | None:
         """Return what the class finds for constraint k, checked; see :class:`~ssvm_dsl.plugin_api.StructureRules`."""
@@ -87,7 +87,7 @@ class CustomRules:
 
     def find(self, scores: F64) -> I32 | None:
         """Return what the class finds for scores of ``shape (*axes, n_states)``, checked."""
-        with contained(self._whose):
+        with contained(self._owner_name):
             given = self._oracle.best(read_only(scores))
         if given is None:
             return None
@@ -104,14 +104,14 @@ class CustomRules:
         return labels
 
     def _feasible(self, labels: I32) -> bool:
-        with contained(self._whose):
+        with contained(self._owner_name):
             answer = self._oracle.feasible(read_only(labels))
         if not isinstance(answer, bool | np.bool_):
             raise self._broken(f"feasible() returns True or False, got {answer!r:.60}")
         return bool(answer)
 
     def _broken(self, text: str) -> PluginError:
-        return PluginError(f"{self._whose} broke its contract: {text}")
+        return PluginError(f"{self._owner_name} broke its contract: {text}")
 
 
 def check_exact(given: CustomOracle, trials: int = TRIALS, seed: int = 0) -> int:
@@ -128,9 +128,9 @@ def check_exact(given: CustomOracle, trials: int = TRIALS, seed: int = 0) -> int
         It is not exact, or no small problem can tell: names the problem and both answers.
     """
     rng, rules, judged = np.random.default_rng(seed), CustomRules(_untried(given)), False
-    whose = f"oracle {given.path} says exact = True"
+    owner_name = f"oracle {given.path} says exact = True"
     for trial in range(trials):
-        shape = _draw(given, rng, trial / trials, whose)
+        shape = _draw(given, rng, trial / trials, owner_name)
         scores = _scores(rng, (*shape, given.n_states))
         every = np.array(list(product(range(given.n_states), repeat=int(np.prod(shape)))), dtype=np.int32)
         every = every.reshape(-1, *shape)
@@ -140,13 +140,14 @@ def check_exact(given: CustomOracle, trials: int = TRIALS, seed: int = 0) -> int
         judged |= bool(ours.any())
         if found is None and ours.any():
             right = every[ours][total[ours].argmax()].tolist()
-            raise PluginError(f"{whose}, but finds nothing where {right} scores {best:g} (scores {_text(scores)})")
+            raise PluginError(f"{owner_name}, but finds nothing where {right} scores {best:g} (scores {_text(scores)})")
         score = -np.inf if found is None else _total(scores, found)
         if found is not None and score < best - ATOL:
             text = f"but {found.tolist()} scores {score:g} where {best:g} is possible (scores {_text(scores)})"
-            raise PluginError(f"{whose}, {text}; correct it, or leave exact out")
+            raise PluginError(f"{owner_name}, {text}; correct it, or leave exact out")
     if not judged:
-        raise PluginError(f"{whose}, but feasible() calls no labelling of small problems a structure; leave exact out")
+        text = "feasible() calls no labelling of small problems a structure"
+        raise PluginError(f"{owner_name}, but {text}; leave exact out")
     return trials
 
 
@@ -154,13 +155,13 @@ def _untried(given: CustomOracle) -> CustomOracle:
     return CustomOracle(given.path, given.factory, given.options, given.sizes, given.n_states, exact=False)
 
 
-def _draw(given: CustomOracle, rng: np.random.Generator, size: float, whose: str) -> tuple[int, ...]:
+def _draw(given: CustomOracle, rng: np.random.Generator, size: float, owner_name: str) -> tuple[int, ...]:
     """Return sizes of the axes of a small problem, up to the largest that can be tried."""
     most = max(1, int(np.log(MOST_LABELLINGS) / np.log(max(given.n_states, 2))))
     fixed = int(np.prod([size for size in given.sizes if size], dtype=np.int64))
     if fixed > most:
         text = f"the label's {fixed} variables of {given.n_states} states have too many labellings to try them all"
-        raise PluginError(f"{whose}, which cannot be checked: {text}; leave exact out")
+        raise PluginError(f"{owner_name}, which cannot be checked: {text}; leave exact out")
     shape, left = [], most // max(fixed, 1)
     for one in given.sizes:
         shape.append(one or int(rng.integers(1, max(1, min(left, 1 + round(4 * size))) + 1)))

@@ -20,6 +20,7 @@ from ssvm_dsl.scores.labellings import score_packed
 #: Tasks that one labelling answers.
 ONE_LABELLING = (Task.MAP, Task.MAP_CLAMPED)
 
+_DTYPES = tuple(map(np.dtype, (np.int32, np.float64, np.float64, np.int8, np.int8)))
 _ALL, _ANY = np.logical_and.reduce, np.logical_or.reduce
 
 
@@ -42,11 +43,8 @@ def recognised(program: Program, question: Question, solution: Solution, caps: C
         return None
     ids, ptr = question.ids(program), question.label_ptr(program)
     n, labels, claimed, bound = len(ids), solution.labels, solution.score, solution.bound
-    formed = (
-        _is(labels, np.int32, int(ptr[-1])) and _is(claimed, np.float64, n) and _is(bound, np.float64, n)
-        and _is(solution.stop, np.int8, n) and _is(solution.primal, np.int8, n)
-    )  # fmt: skip
-    if not formed or _ANY(solution.stop) or _ANY(solution.primal):  # finished, and feasible
+    given = (labels, claimed, bound, solution.stop, solution.primal)
+    if not _formed(given, int(ptr[-1]), n) or _ANY(solution.stop) or _ANY(solution.primal):  # finished, and feasible
         return None
     variables, alike = positions(program.var_ptr, question.examples), program.uniform_card
     if not _ALL(labels.view(np.uint32) < (alike or program.card[variables])):  # negative ones are large
@@ -71,5 +69,9 @@ def recognised(program: Program, question: Question, solution: Solution, caps: C
     return score if _ALL(right) else None
 
 
-def _is(array: object, dtype: type, size: int) -> bool:
-    return type(array) is np.ndarray and array.dtype == dtype and array.shape == (size,)
+def _formed(given: tuple[object, ...], n_labels: int, n: int) -> bool:
+    """Whether labels, scores, bounds, stops and primals are arrays of the right kinds and lengths."""
+    for array, dtype, size in zip(given, _DTYPES, (n_labels, n, n, n, n), strict=True):
+        if type(array) is not np.ndarray or array.dtype != dtype or array.shape != (size,):
+            return False
+    return True

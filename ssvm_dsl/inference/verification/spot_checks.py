@@ -67,7 +67,7 @@ def check_messages(offer: CompiledMessages, program: Program, solve: Solve, faul
         sizes = program.card[slice(*program.var_ptr[example : example + 2])]
         joint = [np.full(int(np.diff(group.ptr)[example]), group.n_configs) for group in program.groups]
         if ((choices < 0) | (choices >= np.concatenate([sizes, *joint]))).any():
-            raise fault("its compiled messages choose what is no state")
+            raise fault("its compiled messages choose a number that is not a state")
         if not np.isfinite(messages).all() or not bound >= best - 1e-6 * (1.0 + abs(best)):
             raise fault(f"its compiled messages give the bound {bound}, a labelling has score {best}")
 

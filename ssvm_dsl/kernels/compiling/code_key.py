@@ -1,4 +1,4 @@
-"""What a compiled function is made of, as one digest: its code, all that it calls, the constants it reads.
+"""The digest of a compiled function: of its code, all functions that it calls, and the constants that it reads.
 
 Compiled code is kept under this digest, so that another text of a function, of one that it calls or of a constant is
 another entry, wherever the files lie and whenever they were written: two environments with the same versions share
@@ -33,7 +33,7 @@ _digests: WeakKeyDictionary[Callable[..., Any], str] = WeakKeyDictionary()
 
 
 class NoKey(Exception):
-    """A function reads something that cannot be described: what is compiled of it cannot be kept."""
+    """A function reads an object that has no digest, so that its compiled code cannot be cached."""
 
 
 def digest(function: Callable[..., Any]) -> str:
@@ -56,7 +56,7 @@ def digest(function: Callable[..., Any]) -> str:
 
 
 def entry(function: Callable[..., Any], options: str, signature: Any, machine: tuple[str, ...]) -> str:
-    """Return the digest of what a function is compiled to.
+    """Return the digest of a function's compiled code.
 
     Parameters
     ----------

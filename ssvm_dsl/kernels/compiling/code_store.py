@@ -45,7 +45,7 @@ class Lock:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path, self._held = path, -1
+        self.path, self._descriptor = path, -1
 
     def take(self) -> bool:
         """Take the lock and return ``True``, or return ``False`` as another process has it.
@@ -55,34 +55,34 @@ class Lock:
         if not LOCKS:
             return True
         try:
-            held = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError:
             return True
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(held).st_nlink == 0:  # released, and removed, in between
-                os.close(held)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(descriptor).st_nlink == 0:  # released, and removed, in between
+                os.close(descriptor)
                 return False
         except BlockingIOError:
-            os.close(held)
+            os.close(descriptor)
             return False
         except OSError:
-            os.close(held)
+            os.close(descriptor)
             return True
-        self._held = held
+        self._descriptor = descriptor
         return True
 
     def release(self) -> None:
         """Give the lock back."""
-        if self._held >= 0:
+        if self._descriptor >= 0:
             with suppress(OSError):
                 self.path.unlink()
-            os.close(self._held)
-            self._held = -1
+            os.close(self._descriptor)
+            self._descriptor = -1
 
 
 class CodeStore(_Cache):  # type: ignore[misc]
-    """What one function has been compiled to, for all types of arguments; numba's protocol of a cache.
+    """The compiled code of one function, for all types of arguments, by numba's protocol of a cache.
 
     Parameters
     ----------
@@ -201,10 +201,10 @@ def packed(value: Any) -> bytes:
 
 
 def unpacked(data: bytes) -> Any:
-    """Return what was packed."""
+    """Return the unpacked object."""
     return pickle.loads(zlib.decompress(data))
 
 
 def reduced(result: Any) -> tuple[Any, ...]:
-    """Return what is kept of a result of compiling, without the notes on types, which nobody reads again."""
+    """Return the cached part of a compile result, without its type annotations, which are not needed again."""
     return tuple(result._replace(type_annotation="")._reduce())

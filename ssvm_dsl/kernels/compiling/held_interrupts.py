@@ -44,7 +44,7 @@ class HeldInterrupts(local):
         self._depth += 1
 
     def __exit__(self, *error: object) -> None:
-        """End; raise what the handler raises if an interrupt came meanwhile."""
+        """End.  If an interrupt came meanwhile, call its handler, which may raise."""
         self._depth -= 1
         if self._depth == 0:
             handler = self._handler
@@ -95,7 +95,7 @@ def _note(number: int, frame: Any) -> None:
 
 
 def _deliver(handler: Handler) -> None:
-    """Do what an interrupt does: call the handler of the main thread, or raise."""
+    """Call the main thread's interrupt handler, or raise, as an interrupt does."""
     if handler is None:
         raise KeyboardInterrupt
     handler(signal.SIGINT, None)

@@ -1,4 +1,4 @@
-"""Compilation in two stages: what a kernel calls becomes machine code once, within the kernel.
+"""Compilation in two stages: functions that a kernel calls become machine code once, within the kernel.
 
 Numba makes machine code of every function that it compiles: a function that is called by a kernel is optimised and
 translated by itself, with a wrapper for calls from Python, and then again in each of its callers, and in each of
@@ -68,7 +68,7 @@ class FixedFlags(Flags):  # type: ignore[misc]
         return self is other or (isinstance(other, FixedFlags) and self.text == other.text)
 
     def get_mangle_string(self) -> str:
-        """Return what the options add to names of functions."""
+        """Return the suffix of function names for the options."""
         return sha256(self.text.encode()).hexdigest()[:12]
 
 
@@ -139,7 +139,7 @@ class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
                 self._codegen.set_env(variable.name, environment)
 
     def serialize_using_object_code(self) -> tuple[str, str, tuple[bytes, bytes]]:
-        """Return what is kept on disk: machine code, and names in place of code that callers could take in."""
+        """Return the entry for the disk: machine code, with names in place of code that could be inlined."""
         self._ensure_finalized()
         external = [one.name for one in self._final_module.functions if one.linkage == binding.Linkage.external]
         module = binding.parse_assembly("\n".join(f'define void @"{name}"() {{ ret void }}' for name in external))
@@ -220,10 +220,10 @@ _FEW_COLLECTIONS = FewCollections()
 
 
 class Substitute(Protocol):
-    """What is done in place of compiling, such as a rehearsal in Python."""
+    """A replacement for compiling, such as a rehearsal in Python."""
 
     def kernel(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callable[..., Any]:
-        """Return what is called in place of a kernel for the types of some arguments."""
+        """Return the replacement that is called for some argument types."""
 
     def callback(self, callback: Callback) -> None:
         """Hear of a function that would be compiled now, to be called by its address."""
@@ -269,7 +269,7 @@ class Kernel(KeptLibrary):
         self.part = Part(py_func, targetoptions=targetoptions, pipeline_class=PartCompiler)
 
     def compile(self, sig: Any) -> Any:
-        """Compile for the types of some arguments, or do what is done in place of it."""
+        """Compile for some argument types, or use the replacement."""
         return substitutes[-1].kernel(self.py_func, tuple(sig)) if substitutes else super().compile(sig)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
@@ -317,7 +317,7 @@ class Callback(CFunc):
         self._cache: Any = CodeStore(function, "callback as kernels", kept_kernel)
 
     def compile(self) -> None:
-        """Compile, unless the disk has the code, or do what is done in place of it."""
+        """Compile unless the disk has the code, or use the replacement."""
         if substitutes:
             substitutes[-1].callback(self)
             return

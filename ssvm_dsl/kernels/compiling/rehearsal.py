@@ -96,7 +96,7 @@ class Rehearsal:
 
     @property
     def jobs(self) -> list[Job]:
-        """What is to be compiled, the longest first."""
+        """The list of functions to compile, the longest first."""
         return sorted((job for job in self._jobs if not job.part), key=lambda job: -job.extent)
 
     @property
@@ -118,7 +118,7 @@ class Rehearsal:
         self._errors.__exit__(kind, error, trace)
 
     def kernel(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callable[..., Any]:
-        """Note a kernel; return what calls its Python function."""
+        """Record a kernel; return a function that calls its Python version."""
         self._note(function, arguments, part=self._depth > 0)
         return lambda *args: self._call(function, args)
 
@@ -128,7 +128,7 @@ class Rehearsal:
         self._callbacks.append(callback)
 
     def catch_up(self) -> None:
-        """Compile, or load, what the process has imported meanwhile and will not import again."""
+        """Compile or load kernels of modules that the process has imported meanwhile."""
         while self._callbacks:
             self._callbacks.pop().compile()
 

@@ -53,12 +53,12 @@ def _pass_once() -> None:
 
 
 def run() -> None:
-    """Compile a kernel that calls a part, and a callback, and compare what they compute.
+    """Compile a kernel that calls another function, and a callback, and compare their results with Python's.
 
     Raises
     ------
     Exception
-        Of whatever kind, if something is not as expected.
+        Of any type, if a result is not as expected.
     """
     import numpy as np
     from numba import types

@@ -1,4 +1,4 @@
-"""What is otherwise in this process while something is compiled, so that it takes less time."""
+"""Settings of this process that change while something is compiled, so that compiling takes less time."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from ssvm_dsl.kernels.flat import ScoreSpace
 
 
 class MessageData(NamedTuple):
-    """What compiled message passing reads besides scores.
+    """Arguments of compiled message passing other than scores.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def call_oracle(
     ----------
     function : numba cfunc
     ints, longs : ndarray of int32 and of int64
-        What it reads besides scores.
+        Arguments of the oracle other than scores.
     example : int
     pool, node : ndarray of float64
         Scores, as in :class:`~ssvm_dsl.ir.Theta`; read only.

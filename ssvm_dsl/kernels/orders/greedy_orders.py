@@ -79,7 +79,7 @@ class Space(NamedTuple):
     bits : ndarray of float64, shape (n,)
         Base-2 logarithm of the states of each variable.
     priority, second : ndarray of float64, shape (n,)
-        What is compared first, and what decides between equal ones.
+        The first criterion, and the one that breaks ties.
     heap, place : ndarray of int64, shape (n,)
         See :func:`~ssvm_dsl.kernels.orders.min_weight.sift`.
     changes : ndarray of int64, shape (n,)
@@ -130,7 +130,7 @@ def order_graphs(
     rule : Rule
         Read only.
     space : Space
-        What a graph that is not finished has there must be left alone between calls.
+        Entries of unfinished graphs must not be changed between calls.
     found : Orders
         Written.
     cursor : ndarray of int64, shape (3,)
@@ -261,11 +261,11 @@ def take_next(g: int, words: int, s: Structures, r: OrderRule, p: Space, f: Orde
             u = 64 * k + first_bit(left)
             left &= left - 1
             p.changes[u] += 1
-            around = 0
+            n_near = 0
             for j in range(words):
-                around += count_bits(p.near[u * words + j])
+                n_near += count_bits(p.near[u * words + j])
             cost += words
-            if p.changes[u] * PATIENCE > around:
+            if p.changes[u] * PATIENCE > n_near:
                 cost += set_priority(u, words, r, s.first[g], p)
                 sift(p.heap, p.place, p.priority, p.second, p.place[u], n)
     return cost

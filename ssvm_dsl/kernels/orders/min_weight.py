@@ -31,7 +31,7 @@ def sift(heap: I64, place: I64, weight: F64, second: F64, at: int, n: int) -> No
     place : ndarray of int64, shape (V,)
         Where each variable is; changed.
     weight, second : ndarray of float64, shape (V,)
-        What is compared first, and what decides between equal weights.
+        The first criterion, and the one that breaks ties.
     at : int
         Place of the variable whose weight has changed.
     n : int
@@ -119,14 +119,14 @@ class LightestHeap(NamedTuple):
 
 
 class EliminatedSoFar(NamedTuple):
-    """What was eliminated so far.
+    """Mask of the eliminated variables.
 
     Parameters
     ----------
     order : ndarray of int32, shape (V,)
         Variables, as they are eliminated.
     counts : ndarray of int64, shape (5,)
-        Variables left, variables eliminated, the width so far, the end of what is used of the pool, and the last mark.
+        Variables left, variables eliminated, the width so far, the end of the used part of the pool, and the last mark.
     sizes : ndarray of float64, shape (2,)
         Base-2 logarithm of the largest table so far, and the entries of all of them.
     """
@@ -149,7 +149,7 @@ def eliminate_lightest(
     pool : ndarray of int32
         Neighbours; changed.
     give_up : float
-        The largest table at which the search goes on; ``counts[LEFT]`` is 0 afterwards.
+        The largest table with which the search continues; ``counts[LEFT]`` is 0 afterwards.
     n_looked_at : int
         What one variable takes may be beyond: a hub of a star is looked at whole for each of its neighbours.
     """

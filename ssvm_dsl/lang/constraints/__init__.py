@@ -1,1 +1,1 @@
-"""What is known of outputs: rules over states, logic and counts, structures, pointers."""
+"""Hard knowledge about outputs: rules over states, logic and counts, structures, pointers."""

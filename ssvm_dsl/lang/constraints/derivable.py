@@ -1,4 +1,4 @@
-"""What the parts of a label of trees are together: a tree that its grammar derives."""
+"""The constraint of a tree label: its parts form a tree that the grammar derives."""
 
 from __future__ import annotations
 

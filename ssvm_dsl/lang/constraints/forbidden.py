@@ -112,7 +112,7 @@ class Forbid(AboutTarget):
 class Allow(Forbid):
     """Rule out all states of single variables, or joint states of several, but those listed.
 
-    Parameters are those of :class:`Forbid`; ``states`` are what is left (True in an array).
+    Parameters are those of :class:`Forbid`; ``states`` are the allowed states (True in an array).
 
     Examples
     --------
@@ -220,7 +220,7 @@ class TagScheme:
 
 @checked_call
 def BIO(classes: Label | Sequence[ClassName]) -> TagScheme:
-    """Return what the tags ``O``, ``B-kind`` and ``I-kind`` rule out: ``I-kind`` only follows those of its kind.
+    """Forbid invalid sequences of the tags ``O``, ``B-kind`` and ``I-kind``: ``I-kind`` only follows a tag of its kind.
 
     For ``Forbid(chain(y), BIO(y))`` and ``Forbid(y.at(0), BIO(y))``.
 
@@ -234,7 +234,7 @@ def BIO(classes: Label | Sequence[ClassName]) -> TagScheme:
 
 @checked_call
 def BIOES(classes: Label | Sequence[ClassName]) -> TagScheme:
-    """Return what the tags ``O``, ``B-``, ``I-``, ``E-`` and ``S-kind`` rule out (``L-`` and ``U-`` are E and S).
+    """Forbid invalid sequences of tags ``O``, ``B-``, ``I-``, ``E-`` and ``S-kind`` (``L-`` and ``U-`` are E and S).
 
     Segments begin with B, continue with I and end with E; S is a segment of one.  For ``Forbid(chain(y), BIOES(y))``,
     ``Forbid(y.at(0), BIOES(y))`` and ``Forbid(y.at(-1), BIOES(y))``.

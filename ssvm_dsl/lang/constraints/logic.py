@@ -1,4 +1,4 @@
-"""Hard constraints: what every labelling must keep, whatever the weights.
+"""Hard constraints, which every labelling satisfies, independently of the weights.
 
 A constraint is about literals, "this variable has class s" (``y.is_(s)``) or has not (``Not(y.is_(s))``).  The literals
 of a label with axes are those of all its positions; with ``along=T`` there is a constraint for each position of T, and
@@ -61,7 +61,7 @@ class Literal:
         return self.target.label
 
     def written(self) -> Target | Not:
-        """Return what the user wrote."""
+        """Return the constraint as the user wrote it."""
         return Not(self.target) if self.negated else self.target
 
 
@@ -79,7 +79,7 @@ class Constraint(Symbol):
     along : Dim or sequence of Dim, optional
         One constraint for each position of these axes; a single one otherwise.
     **parameters : number, bool, Input or Dim
-        What the kind needs to know.  A number is for each constraint.  So is an ``Input(1)``, which comes with each
+        Data of the kind.  A number applies to each constraint, and so does an ``Input(1)``, which comes with each
         example, or an input whose axes are among ``along``; one with other axes of the label is for each literal.  A
         ``Dim`` gives each literal its position on that axis.
 

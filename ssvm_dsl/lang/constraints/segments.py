@@ -1,4 +1,4 @@
-"""What the parts of a label of segments are together: a division of its axis."""
+"""The constraint of a segment label: its segments divide the axis."""
 
 from __future__ import annotations
 

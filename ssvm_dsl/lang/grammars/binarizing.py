@@ -1,4 +1,4 @@
-"""Trees of at most two children, whose symbols remember some of what is beside and above them."""
+"""Binary trees, whose symbols remember some of their siblings and parents."""
 
 from __future__ import annotations
 

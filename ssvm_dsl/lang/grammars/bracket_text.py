@@ -20,7 +20,7 @@ def nested_lists(text: str, where: str) -> Iterator[list[Any]]:
     Raises
     ------
     DataError
-        Brackets that do not match, symbols without children, words beside phrases; says where.
+        Brackets do not match, a symbol has no children, or words and phrases are siblings; the message says where.
     """
     stack: list[list[Any]] = []
     opened = False  # a bracket whose symbol, if any, comes next
@@ -52,7 +52,7 @@ def nested_lists(text: str, where: str) -> Iterator[list[Any]]:
 
 
 def _mistake(tree: list[Any]) -> str:
-    """Return what a finished tree should be; empty where it is."""
+    """Return the rule that a finished tree breaks, ``""`` if it breaks none."""
     label, *children = tree
     if not children or (not label and (len(children) > 1 or isinstance(children[0], str))):
         return "a symbol and its children in each pair of brackets"

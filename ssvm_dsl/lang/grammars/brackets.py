@@ -65,7 +65,7 @@ def read_brackets(
     Raises
     ------
     DataError
-        Brackets that do not match, symbols without children, words beside phrases; says where.
+        Brackets do not match, a symbol has no children, or words and phrases are siblings; the message says where.
     """
     if not isinstance(text, str) or not isinstance(where, str):
         raise DataError("read_brackets", expected="text", found=describe(text))

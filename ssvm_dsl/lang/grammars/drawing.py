@@ -11,7 +11,7 @@ LETTER, GAP, LEVEL = 8.0, 14.0, 40.0
 
 
 class DrawnTree(Protocol):
-    """What is drawn: a :class:`~ssvm_dsl.ParseTree`."""
+    """The :class:`~ssvm_dsl.ParseTree` to draw."""
 
     @property
     def label(self) -> str:
@@ -35,7 +35,7 @@ class DrawnTree(Protocol):
 
 
 def text_of(tree: DrawnTree) -> str:
-    """Return a tree as lines: each symbol below the one above it, words beside their parts of speech."""
+    """Return a tree as lines: each symbol below its parent, words after their parts of speech."""
     return "\n".join(_lines(tree))
 
 

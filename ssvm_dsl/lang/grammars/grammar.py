@@ -95,7 +95,7 @@ class Grammar:
         for chain in found:
             steps = all(pair in self.unary for pair in pairwise(chain))
             if not chain or not set(chain) <= set(self.symbols) or not steps or any(map(is_part, chain)):
-                text = "is none: each symbol derives the next by a rule of one child"
+                text = "is not a chain: each symbol derives the next by a rule with one child"
                 raise OptionError(f"Grammar: the chain {' > '.join(chain)!r} {text}")
         object.__setattr__(self, "chains", tuple(sorted(found)))
 

@@ -85,8 +85,8 @@ class Cost(WeighedLoss):
             mistakes.append("Cost: of single variables it takes the label: Cost(y, matrix)")
         stored = WRONG if of_spans else _read_table(goal, table, mistakes)
         joint = goal.kind not in ("each", "indicator")
-        axes, whose = (goal.feature_axes, f"features of {goal.kind}") if joint else (goal.label.dims, "the label")
-        nodes = self._weights_of(axes, node_weights, "Cost", mistakes, whose)
+        axes, axes_owner = (goal.feature_axes, f"features of {goal.kind}") if joint else (goal.label.dims, "the label")
+        nodes = self._weights_of(axes, node_weights, "Cost", mistakes, axes_owner)
         divide = as_flag(normalize, "Cost: normalize", mistakes)
         self._fill(mistakes, label=goal.label, target=goal, table=stored, normalize=divide, node_weights=nodes)
 

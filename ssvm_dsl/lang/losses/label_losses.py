@@ -121,7 +121,7 @@ class LabelLoss(Loss):
 
 
 def structure_mistakes(name: str, label: Label, **options: object) -> Iterator[Mistake]:
-    """Yield what a loss of a pointer label, or of segments, does not have."""
+    """Yield options that losses of pointer labels, or of segments, do not have."""
     if not label.pointer and label.segments is None:
         return
     what, loss = "a pointer label", "Hamming(y), the number of wrong pointers"
@@ -149,13 +149,14 @@ class WeighedLoss(LabelLoss):
 
     @staticmethod
     def _weights_of(
-        axes: tuple[Dim, ...], given: object, name: str, mistakes: list[Mistake], whose: str = "the label"
+        axes: tuple[Dim, ...], given: object, name: str, mistakes: list[Mistake], axes_owner: str = "the label"
     ) -> Input | None:
         """Return the input with the weights of the variables; note when it cannot be one."""
         if given is None:
             return None
         if not isinstance(given, Input) or given.shape or tuple(map(id, given.dims)) != tuple(map(id, axes)):
-            mistakes.append(got(f"{name}: node_weights is an Input with the axes of {whose} and nothing else", given))
+            expected = f"an Input with the axes of {axes_owner} and nothing else"
+            mistakes.append(got(f"{name}: node_weights is {expected}", given))
             return None
         return given
 

@@ -1,1 +1,1 @@
-"""What is predicted, and which of it factors join."""
+"""Outputs, and the targets of factors over them."""

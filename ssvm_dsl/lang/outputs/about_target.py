@@ -47,7 +47,7 @@ class ScoredTarget(AboutTarget):
         return (self, *walk_sources(self.features))
 
     def references(self) -> Iterator[tuple[str, Symbol]]:
-        """Yield what the target and the features refer to."""
+        """Yield the symbols that the target and the features refer to."""
         yield from super().references()
         for source in walk_sources(self.features):
             yield from source.references_of_factor()

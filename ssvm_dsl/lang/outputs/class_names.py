@@ -56,11 +56,11 @@ def read_unknown(
     Parameters
     ----------
     unknown : object
-        What the user wrote; ``None`` for no such value.
+        The value that the user wrote; ``None`` for no such value.
     n_states : int
     classes : tuple of class names, optional
     segments : int, optional
-        Of a label of segments, which says what is not known in another way.
+        Whether the label is one of segments, which mark unknown labels differently.
     mistakes : list
         List to which mistakes are added.
     """

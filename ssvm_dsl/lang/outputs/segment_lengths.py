@@ -17,7 +17,7 @@ def read_longest(segments: object, dims: tuple[Dim, ...], n_states: int, mistake
     Parameters
     ----------
     segments : object
-        What the user gave.
+        The user's value.
     dims : tuple of Dim
         The axes of the label.
     n_states : int

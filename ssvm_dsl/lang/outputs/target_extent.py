@@ -15,7 +15,7 @@ from ssvm_dsl.lang.symbols import Node
 
 @dataclass(frozen=True, init=False, repr=False)
 class TargetExtent(Node):
-    """What follows from the kind of a :class:`~ssvm_dsl.Target` and its axes; its fields are described there."""
+    """The extent of a :class:`~ssvm_dsl.Target`, by its kind and axes; that class describes the fields."""
 
     kind: str
     labels: tuple[Any, ...]

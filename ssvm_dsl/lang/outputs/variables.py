@@ -1,4 +1,4 @@
-"""``Variables``: what a label declares, how it reads, and how it is checked within a model."""
+"""``Variables``: the declaration of a label, how it prints, and how a model checks it."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.ir.features import FeatureMap, ObservedPairs, SparseRows
-from ssvm_dsl.ir.ragged import STRETCH, owners
+from ssvm_dsl.ir.ragged import SLICE, owners
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.scores.parameter_map import ParameterMap
 
@@ -262,7 +262,7 @@ def _absolute_dot(fmap: FeatureMap, mass: F64, w: F64) -> float:
         return sum(float(np.dot(np.abs(w[pairs]), part)) for pairs, part in _by_pair(fmap.observed, mass))
     by_column = isinstance(fmap.features, np.ndarray)
     rows = w.reshape(-1, fmap.width if by_column else fmap.n_basis)
-    step = max(1, STRETCH // max(rows.shape[1], 1))
+    step = max(1, SLICE // max(rows.shape[1], 1))
     parts = [slice(lo, lo + step) for lo in range(0, len(rows), step)]
     if by_column:
         return sum(float((np.abs(rows[part]) @ mass).sum()) for part in parts)
@@ -283,7 +283,7 @@ def _by_weight(fmap: FeatureMap, mass: F64) -> F64:
 
 def _by_pair(pairs: ObservedPairs, mass: F64) -> Iterator[tuple[slice, F64]]:
     """Yield the weights of runs of features that have them for some states only, and the mass of each."""
-    step = max(1, STRETCH * pairs.n_features // max(pairs.n_pairs, 1))
+    step = max(1, SLICE * pairs.n_features // max(pairs.n_pairs, 1))
     for lo in range(0, pairs.n_features, step):
         ptr = pairs.ptr[lo : lo + step + 1]
         yield slice(int(ptr[0]), int(ptr[-1])), np.repeat(mass[lo : lo + step], np.diff(ptr))

@@ -307,8 +307,8 @@ class FitReport:
         ]
         if self.earlier_seconds:
             parts.append(("earlier runs", self.earlier_seconds))
-        told = ", ".join(f"{name} {seconds_text(seconds)}" for name, seconds in parts)
-        return f"{seconds_text(self.wall_seconds)}: {told}"
+        text = ", ".join(f"{name} {seconds_text(seconds)}" for name, seconds in parts)
+        return f"{seconds_text(self.wall_seconds)}: {text}"
 
     def _latent(self) -> str:
         """Return what was reached in the rounds of latent variables."""

@@ -55,7 +55,7 @@ class Checkpoint:
         self.path, self.every = path, every
         self.fingerprint = json.loads(json.dumps(fingerprint, default=repr))
         self._written = perf_counter()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def read(self, problem: TrainProblem) -> tuple[Progress, dict[str, Any]] | None:
         """Return (progress, trainer's state) of the file, ``None`` when there is no file.
@@ -133,8 +133,8 @@ class Checkpoint:
 
     def _tell(self, what: str) -> None:
         """Warn, once for each trouble."""
-        if what not in self._told:
-            self._told.add(what)
+        if what not in self._reported:
+            self._reported.add(what)
             warn_caller(f"checkpoint {self.path} {what}")
 
 

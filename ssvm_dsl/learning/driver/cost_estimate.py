@@ -43,7 +43,7 @@ FASTER = 3.0
 
 #: What becomes of the certificate of a fit where something weaker is set.
 CERTIFICATES = {
-    "guarantee='bound'": "its gap keeps what the bounds leave open",
+    "guarantee='bound'": "its gap includes the gap of the bounds",
     "guarantee='heuristic'": "without a gap",
     "risk='relaxed'": "an upper bound of this risk, whose gap closes",
 }

@@ -177,7 +177,7 @@ class FitLoop:
         self.claims = Claims(problem, self.spec.name)
         self.earlier, self.took, self.last = 0.0, 0.0, self.deadline.spent
         self.owed, self.newest = self.spec.anytime, _Measure()
-        self.looked, self.stretch = self.deadline.spent, 0.0
+        self.looked, self.longest_gap = self.deadline.spent, 0.0
         problem.within(self.deadline)
         if self.deadline.limit < np.inf:
             problem.keeps_back = self._kept_back
@@ -252,12 +252,12 @@ class FitLoop:
         Whoever works looks at the clock now and then: the end is noticed late by the longest stretch in between.
         """
         problem, limit, spent = self.problem, self.deadline.limit, self.deadline.spent
-        self.looked, self.stretch = spent, max(self.stretch, spent - self.looked)
+        self.looked, self.longest_gap = spent, max(self.longest_gap, spent - self.looked)
         measured = problem.n_oracle_calls >= MEASURED * problem.n or problem.oracle_seconds >= MEASURED * limit
         if not (self.owed and measured):
             return 0.0
         passes = EVALUATION + (PLANE if self.spec.concluding else 0.0)
-        wanted = passes * self._pass_seconds() + min(self.stretch, MOST_LATE * limit)
+        wanted = passes * self._pass_seconds() + min(self.longest_gap, MOST_LATE * limit)
         return wanted if wanted <= MOST_KEPT * limit else 0.0
 
     def _fits(self) -> bool:
@@ -347,9 +347,9 @@ def _steps(
     checkpoint: Checkpoint | None,
 ) -> Generator[Any, None, None]:
     """Yield what a trainer yields; whatever goes wrong in it becomes an error that names it."""
-    whose, kept = contained(f"trainer '{spec.name}'"), _kept(spec)
+    guard, kept = contained(f"trainer '{spec.name}'"), _kept(spec)
     try:
-        with whose, kept:
+        with guard, kept:
             resumed = cast(ResumableTrainer, trainer)
             found: Any = trainer.steps(problem, stop, start) if state is None else resumed.resume(problem, stop, state)
     except FileFormatError as err:
@@ -359,7 +359,7 @@ def _steps(
         raise PluginError(f"trainer '{spec.name}' broke its contract: {text}")
     try:
         while True:
-            with whose, kept:
+            with guard, kept:
                 iterate = next(found, _END)
             if iterate is _END:
                 return
@@ -367,7 +367,7 @@ def _steps(
             del iterate  # its vectors are not to wait for those of the next one
     finally:
         if isinstance(found, Generator):
-            with whose, kept:
+            with guard, kept:
                 found.close()
 
 

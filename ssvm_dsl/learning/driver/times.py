@@ -32,7 +32,7 @@ class Times:
         self.evaluation += progress.evaluation_seconds
         self.earlier += progress.earlier_seconds
 
-    def told(self, report: FitReport, deadline: Deadline) -> FitReport:
+    def with_times(self, report: FitReport, deadline: Deadline) -> FitReport:
         """Return the report of a call that began with a deadline and ends now, with its times."""
         spent = deadline.spent
         return replace(

@@ -118,7 +118,7 @@ class Learner(Predictor):
         weights : mapping of Factor (or its name) to array
             In the shapes that ``print(model)`` shows.
         fitted_on : list of examples, optional
-            What a model with fitted features (``PLiF`` with ``Quantiles``, ``Whitened`` ...) learns them from.
+            The examples on which features of the model are fitted (``PLiF`` with ``Quantiles``, ``Whitened`` ...).
         **parameters
             Of the estimator.
 
@@ -154,7 +154,7 @@ class Learner(Predictor):
         check_parameters(self)
 
     def _remark(self, grounded: Grounded) -> None:
-        """Warn of labels that nothing can be learnt from, where labels are what is learnt."""
+        """Warn of labels that carry no information, if the estimator learns labels."""
 
     @memory_for("fit", "give it fewer examples, or a model with fewer states, factors or features")
     def _learn(
@@ -202,9 +202,9 @@ class Learner(Predictor):
     def _concluded(
         self, progress: Progress, problem: Problem, target: TrainingTarget, fit: FitRequest, followed: bool
     ) -> str:
-        """Complete the report of a fit, end the caller's loop where Ctrl-C asks for that; return what to warn of."""
+        """Complete the report of a fit; raise if Ctrl-C is to end the caller's loop; return the text of a warning."""
         self._stream: Stream | None = None
-        self.report_ = fit.times.told(self.report_, fit.deadline)
+        self.report_ = fit.times.with_times(self.report_, fit.deadline)
         if progress.reason == "interrupt" and (ends_the_caller(followed) or progress.interrupted_twice):
             raise KeyboardInterrupt
         return convergence_warning(self.report_, self.tol, fit.spec, target.risk, problem, progress)
@@ -363,7 +363,7 @@ class Learner(Predictor):
             self._take(grounded, progress, problem, options)
             times = Times()
             times.add(problem.oracle_seconds, progress)
-            self.report_ = times.told(self.report_, deadline)
+            self.report_ = times.with_times(self.report_, deadline)
             self._stream = stream
 
     @property
@@ -408,7 +408,7 @@ class Learner(Predictor):
         risk, loss, estimates = target.risk, target.loss, list[CostEstimate]()
         found: tuple[Need | None, Plan | None] = None, None
 
-        def look(need: Need, chosen: Plan) -> None:
+        def note_plan(need: Need, chosen: Plan) -> None:
             nonlocal found
             found = need, chosen
             require_fit_memory(parameters, chosen, risk, spec, self.model.declaration.name)
@@ -423,7 +423,7 @@ class Learner(Predictor):
                 guarantee = accepted_guarantee(self.backend, asked, weakest_oracle(spec, risk, tasks)[0])
                 kept = grounded.kept if parameters.program is grounded.program else None
                 opened = OpenedPlan.of(
-                    parameters, kept, tasks, guarantee, self.backend, self.backend_options, announce=look,
+                    parameters, kept, tasks, guarantee, self.backend, self.backend_options, announce=note_plan,
                     abilities=abilities, priced=risk.loss(loss).factors,
                 )  # fmt: skip
                 return opened.session, estimates[0]
@@ -469,14 +469,14 @@ class Learner(Predictor):
     def _take(
         self, grounded: Grounded | ShardedData, progress: Progress, problem: Problem, options: dict[str, Any]
     ) -> None:
-        """Take what was learnt: weights, features, certificate, plan and report."""
+        """Store the result of a fit: weights, features, certificate, plan and report."""
         self.coef_ = progress.w
         self._certificate = Certificate.of(progress, problem.objective)
         self.plan_ = problem.session.plan
         self._fitted = grounded.fitted
         self._blocks = grounded.parameters.blocks
-        spec, told = registry().find(TrainerSpec, self.trainer), convention(self.C, self.lam, l1=self.l1)
-        self.report_ = report_of(progress, problem, spec, options, told, self._unit(problem))
+        spec, convention_text = registry().find(TrainerSpec, self.trainer), convention(self.C, self.lam, l1=self.l1)
+        self.report_ = report_of(progress, problem, spec, options, convention_text, self._unit(problem))
 
     def certified_gap(self, C: float) -> float:
         """Return the relative gap that the last fit certifies for its weights at another C; ``nan`` if it cannot.

@@ -1,4 +1,4 @@
-"""What the parameters of estimators must be."""
+"""Checks of the parameters of estimators."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def check_parameters(svm: Any) -> None:
 
 
 def check_strength(C: Any, lam: Any, l1: Any = 0.0) -> None:
-    """Refuse a strength of regularisation that is none, or that is given twice; lam may be 0 beside l1.
+    """Refuse an invalid strength of regularisation, and both C and lam; lam may be 0 if l1 is given.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def check_strength(C: Any, lam: Any, l1: Any = 0.0) -> None:
 
 
 def check_time_limit(seconds: Any) -> float:
-    """Return a time limit in seconds, ``inf`` for none; refuse what is not one."""
+    """Return a time limit in seconds, ``inf`` for ``None``; refuse all other values."""
     if seconds is None:
         return np.inf
     if not (is_number(seconds) and seconds > 0):
@@ -165,7 +165,7 @@ def check_labels(Y: Sequence[Any] | None, expected: str, hint: str) -> Sequence[
     Raises
     ------
     DataError
-        They do not exist; says what to do.
+        They do not exist; the message says what to do.
     """
     if Y is None:
         raise DataError("Y", expected=expected, found="None", hint=hint)

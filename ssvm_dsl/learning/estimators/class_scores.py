@@ -101,7 +101,7 @@ class ClassScores(Learner):
             return np.concatenate(alone)
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn is to know: this is a classifier where the output is a single class."""
+        """Return scikit-learn's tags: this is a classifier if the output is a single class."""
         tags = super().__sklearn_tags__()
         if self._single_label() is not None:
             from sklearn.utils import ClassifierTags

@@ -52,7 +52,7 @@ class PathPoint:
     relative_gap : float
         Certified at ``C``.
     n_passes, seconds : float
-        What the fit cost.
+        Cost of the fit.
     validation_score : float
         Their score on the examples of ``validation``; ``nan`` without them.
     """
@@ -101,7 +101,7 @@ def regularization_path(
     sample_weight : array_like, shape (n,), optional
         As for ``fit``.
     validation : tuple (X, Y), or (X, values) for a regressor, optional
-        Held-out examples: each point is told the score of its weights on them, by ``scoring`` of the estimator.  No
+        Held-out examples: each point gets the score of its weights on them, by ``scoring`` of the estimator.  No
         fit ends early for it.
 
     Raises
@@ -134,7 +134,7 @@ def regularization_path(
 def _points(
     svm: Learner, data: tuple[Any, ...], C: float, C_max: float, epsilon: float, held_out: Any
 ) -> Iterator[tuple[PathPoint, Learner]]:
-    """Yield (point, fitted estimator); ``data`` is what ``fit`` takes."""
+    """Yield (point, fitted estimator); ``data`` are the arguments of ``fit``."""
     fitted = clone(svm).set_params(tol=0.25 * epsilon, warm_start=True)
     while True:
         fitted.set_params(C=C, scoring=None).fit(*data)  # the score is looked at after the fit
@@ -168,7 +168,7 @@ def _check_estimator(svm: Learner, values: Any) -> None:
     if svm.lam is not None:
         raise OptionError("the path is over C; leave lam out")
     if svm.l1:
-        raise OptionError("certificates beside an L1 penalty hold for one C: use grid_scores, or set l1=0 for the path")
+        raise OptionError("with an L1 penalty certificates hold for one C: use grid_scores, or set l1=0 for the path")
     if svm.checkpoint is not None:
         raise OptionError("a path keeps no checkpoints: its fits are of different C; leave checkpoint out")
     if not registry().find(TrainerSpec, svm.trainer).certifies:

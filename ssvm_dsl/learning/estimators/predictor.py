@@ -59,7 +59,7 @@ ON_MISSING = ("raise", "none")
 
 
 class Predictor(Estimator):
-    """What every fitted estimator can do; :class:`~ssvm_dsl.learning.estimators.base.Learner` adds how it is fitted."""
+    """Base of fitted estimators; :class:`~ssvm_dsl.learning.estimators.base.Learner` adds fitting."""
 
     model: type[Model]
     backend: str
@@ -129,7 +129,7 @@ class Predictor(Estimator):
     def _distinct(
         self, X: Any, k: int, time_limit: float | None, given: Any, on_missing: str
     ) -> list[list[tuple[Any, float]]]:
-        """Return the k best labellings of each example, whatever the latent variables are."""
+        """Return the k best labellings of each example, maximised over latent variables."""
         examples, deadline = self._examples(X), Deadline(check_time_limit(time_limit))
         known = _as_many(given, "given", len(examples))
 
@@ -207,7 +207,7 @@ class Predictor(Estimator):
         return list(chain.from_iterable(found))
 
     def explain(self, x: Any, y: Any = None, *, time_limit: float | None = None) -> Explanation:
-        """Return what the score of the predicted labelling of one example is made of, term by term.
+        """Return the terms that the score of the predicted labelling of one example consists of.
 
         Parameters
         ----------
@@ -277,7 +277,7 @@ class Predictor(Estimator):
         return total if constants is None else total + constants.value(grounded.program, grounded.truth)
 
     def _best(self, X: Any, given: Any, time_limit: float | None) -> F64:
-        """Return the score of the best labelling of each example, among those with what is given."""
+        """Return the score of the best labelling of each example that agrees with the given labels."""
         found = self._answers(X, lambda _, solution: solution.score, given=given, time_limit=time_limit)
         return np.concatenate(found)
 
@@ -307,8 +307,8 @@ class Predictor(Estimator):
         self._check_fitted()
         announce_compiling()
         examples = self._examples(X)
-        labels = _as_many(self._labels(Y), "Y", len(examples))
-        clamp = _as_many(self._labels(given), "given", len(examples))
+        labels = None if Y is None else _as_many(self._labels(Y), "Y", len(examples))
+        clamp = None if given is None else _as_many(self._labels(given), "given", len(examples))
 
         def grounder(lo: int, hi: int) -> Grounded:
             part = None if labels is None else labels[lo:hi]
@@ -391,14 +391,14 @@ class Predictor(Estimator):
         write_model(check_path(path, "save"), to_saved(self))
 
     def to_html(self, path: str | Path, X: Any = None, Y: Any = None) -> None:
-        """Write a page about the model: what it is, its certificate and weights, and where it errs.
+        """Write a page about the model: its declaration, certificate, weights and errors.
 
         Parameters
         ----------
         path : str or Path
             One file of HTML, which needs no other.
         X, Y : lists of examples and of their labels, optional
-            The page shows what is confused, and explains the examples that cost most.
+            The page shows confusions, and explains the examples of highest loss.
 
         Raises
         ------
@@ -449,13 +449,13 @@ class Predictor(Estimator):
 
 @cache
 def _load_sparse() -> None:
-    """Load what sparse features are kept in: no limit counts that."""
+    """Load scipy.sparse, which holds sparse features; time limits do not include that."""
     with loading():
         import scipy.sparse  # noqa: F401
 
 
 def _readable(read: Callable[[Grounded, Solution], T], grounded: Grounded, solution: Solution, missing: Bools) -> T:
-    """Return what is read from an answer; ``None`` in lists, and ``nan`` in arrays, where there is none."""
+    """Return ``read`` of an answer, with ``None`` in lists and ``nan`` in arrays for examples without one."""
     if not missing.any():
         return read(grounded, solution)
     if solution.log_partition is not None and solution.marginals is None:
@@ -470,7 +470,7 @@ def _readable(read: Callable[[Grounded, Solution], T], grounded: Grounded, solut
 
 
 def _joined(parts: Sequence[Any]) -> Sequence[Any]:
-    """Return what was found in all chunks, an entry for each example."""
+    """Return the results of all chunks as one sequence, with an entry for each example."""
     if parts and all(isinstance(one, np.ndarray) for one in parts):
         found: Sequence[Any] = np.concatenate(parts).tolist()
         return found
@@ -488,7 +488,7 @@ def _as_many(labels: Any, what: str, n: int) -> Sequence[Any] | None:
 
 
 def _custom_loss(kind: str) -> Callable[..., Any]:
-    """Return the function of a plug-in's loss; what it raises names the plug-in."""
+    """Return the function of a plug-in's loss; its exceptions name the plug-in."""
     known = registry()
     spec = known.find(LossSpec, kind)
     function = known.load(spec)

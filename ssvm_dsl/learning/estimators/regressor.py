@@ -169,7 +169,7 @@ checkpoint_seconds
         return self._labellings(X, time_limit, return_bounds)
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn is to know: this is a regressor."""
+        """Return scikit-learn's tags: this is a regressor."""
         from sklearn.utils import RegressorTags
 
         tags = super().__sklearn_tags__()

@@ -1,4 +1,4 @@
-"""Turn a fitted estimator into what a model file holds, and back."""
+"""Convert a fitted estimator to the content of a model file, and back."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOT_SAVED = ("model", "callbacks", "regularization")
 
 
 def to_saved(svm: Any) -> SavedModel:
-    """Return what a file holds of an estimator that was fitted, or given its weights.
+    """Return the file content of an estimator that was fitted or given its weights.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def from_saved(kind: type[Kind], saved: SavedModel, path: str | Path, trusted: b
 
 
 def _check_report(report: FitReport) -> None:
-    """Check the types of what a report holds; everything that prints it relies on them.
+    """Check the types of a report's fields, which all printing relies on.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def _check_report(report: FitReport) -> None:
 
 
 def read_weights(path: str | Path, trusted: bool | Iterable[str] = False) -> Weights:
-    """Return the weights that a file holds, of whatever estimator saved it.
+    """Return the weights of a file, saved by any estimator.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def read_weights(path: str | Path, trusted: bool | Iterable[str] = False) -> Wei
 
 
 def read_fit(path: str | Path, trusted: bool | Iterable[str] = False) -> tuple[type[Model], Weights, FitReport | None]:
-    """Return the model, the weights and the report (``None`` of given weights) of a file, whatever estimator saved it.
+    """Return the model, the weights and the report (``None`` for given weights) of a file, saved by any estimator.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def _model(saved: SavedModel, path: str | Path, trusted: bool | Iterable[str]) -
         model = Model.from_json(saved.declaration, trusted=trusted)
     except (FileFormatError, ModelError) as err:
         raise FileFormatError(f"{path}: {err}") from err
-    with _of_file(path, "what features learnt does not fit the model"):
+    with _of_file(path, "the state of fitted features does not fit the model"):
         widths = LearntWidths(model.declaration, saved.fitted)
         expected = weight_blocks(model.declaration, widths)
     if saved.blocks != expected:
@@ -158,7 +158,7 @@ def _model(saved: SavedModel, path: str | Path, trusted: bool | Iterable[str]) -
 
 @contextmanager
 def _of_file(path: str | Path, what: str) -> Iterator[None]:
-    """Turn whatever goes wrong with the content of a file into the one error that names it."""
+    """Convert all errors about the content of a file to one error that names the file."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as err:

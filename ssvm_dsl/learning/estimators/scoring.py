@@ -22,7 +22,7 @@ class NamedScorer:
     Parameters
     ----------
     scoring : str, callable or None
-        What the user asked for.
+        The user's value.
     scorer : callable
         The scorer, ``(estimator, X, Y) -> float``.
     """

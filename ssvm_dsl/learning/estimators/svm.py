@@ -44,7 +44,7 @@ class StructuredSVM(ShardedFit, ClassScores):
     C : float
         Weight of the risks; leave it out when ``lam`` is given (giving both is refused).
     lam : float, optional
-        Regularisation strength; ``lam = 1 / (C n)``.  0 beside ``l1``: the L1 penalty alone.
+        Regularisation strength; ``lam = 1 / (C n)``.  With ``l1``, 0 leaves the L1 penalty alone.
     l1 : float
         Strength of an L1 penalty, ``+ l1 |w|_1`` in either objective: most weights become exactly 0.  For trainers
         that take it, as the default does (errors list them).  ``regularization`` multiplies it as it does the square.

@@ -186,4 +186,4 @@ def _without(method: str, unread: list[int], missing: list[tuple[int, str]], n: 
         return f"{method}: part {number} of {n}: {why}"
     text = f"{method}: time was up before {len(unread)} of {n} parts were read (the first is number {unread[0]})"
     hint = "raise time_limit, or call predict_parts(..., on_missing='none'), which has None in their places"
-    return f"{text}\n  hint: {hint}; what was found is in .found of this error, part by part"
+    return f"{text}\n  hint: {hint}; .found of this error holds the answers found, part by part"

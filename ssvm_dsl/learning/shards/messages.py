@@ -126,7 +126,7 @@ class ShardMessages:
     def __init__(self, executor: ShardExecutor, parts: Sequence[DataPart] = ()) -> None:
         self.executor, self.parts = executor, parts
         self.workers: dict[int, tuple[str, float]] = {}
-        self._told: set[str] = set()
+        self._shown: set[str] = set()
 
     def run(self, function: ShardFunction, calls: Sequence[tuple[int, tuple[Any, ...]]]) -> list[Any]:
         """Return what a function finds on shards, in order; as ``executor.run``."""
@@ -148,10 +148,10 @@ class ShardMessages:
             if one.worker:
                 self.workers[number] = one.worker, one.seconds
             for warned in one.warned:
-                if warned.text not in self._told:
+                if warned.text not in self._shown:
                     new.setdefault(warned, []).append(number)
         for warned, numbers in new.items():
-            self._told.add(warned.text)
+            self._shown.add(warned.text)
             others = f" (and {len(numbers) - 1} other parts)" if len(numbers) > 1 else ""
             warn_caller(f"{self._name(numbers[0])}{others}: {warned.text}", warned.category)
         return [None if one is None else one.found for one in said]

@@ -165,7 +165,7 @@ def parts_of(X: Any, Y: Any, sample_weight: Any, n_parts: int) -> list[DataPart]
     """Return lists of examples cut into parts of nearly equal length, in order."""
     if isinstance(X, PartitionedDataset):
         if Y is not None or sample_weight is not None:
-            raise DataError("Y", expected="nothing beside a PartitionedDataset, whose parts hold the labels", found="Y")
+            raise DataError("Y", expected="no Y: the parts of a PartitionedDataset hold the labels", found="Y")
         return [X.part(number) for number in range(len(X))]
     parts = []
     for number, (lo, hi) in enumerate(_ranges(len(X), n_parts)):

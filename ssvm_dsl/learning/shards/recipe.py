@@ -87,14 +87,14 @@ class LearningShard:
         """Read the examples, check them, and let fitted features learn."""
         deadline = Deadline(min(self.seconds, time_left()))
         with opening() as noted, one_blas_thread():
-            grounded, weight = _laid(self.learner, self.part, None, deadline)
+            grounded, weight = _grounded(self.learner, self.part, None, deadline)
         learnt = Learnt(grounded.fitted, grounded.n_examples, not grounded.n_uncomputed)
         if deadline.limit == np.inf:
             return LearntShard(learnt, **noted)
         return LearntShard(learnt, OpenShard(self, grounded, weight), **noted)
 
 
-def _laid(learner: ShardLearner, part: DataPart, fitted: Any, deadline: Deadline) -> tuple[Grounded, Any]:
+def _grounded(learner: ShardLearner, part: DataPart, fitted: Any, deadline: Deadline) -> tuple[Grounded, Any]:
     """Return the model laid over the examples of a part, and their weights; errors say which part."""
     data = part.read()
     try:
@@ -114,7 +114,7 @@ def facts_with_its_own(shard: LearntShard) -> tuple[ShardFacts, Mapping[str, Map
     opened = shard.opened
     assert opened is not None, "shards of fits with a limit keep their examples"
     with one_blas_thread():
-        opened.lay(Deadline(0.0))
+        opened.open_problem(Deadline(0.0))
     return facts_of(opened), shard.learnt.fitted
 
 
@@ -143,9 +143,9 @@ class TrainingShard:
         """Read the examples and lay the model over them."""
         deadline = Deadline(min(self.seconds, time_left()))
         with opening() as noted, one_blas_thread():
-            grounded, weight = _laid(self.learner, self.part, self.fitted, deadline)
+            grounded, weight = _grounded(self.learner, self.part, self.fitted, deadline)
             made = OpenShard(self, grounded, weight)
-            made.lay(deadline)
+            made.open_problem(deadline)
         made.warned, made.seconds = noted["warned"], noted["seconds"]
         return made
 
@@ -168,16 +168,16 @@ class OpenShard(Opened):
     grounded: Grounded
     weight: Any
     memory: dict[str, Any] = field(default_factory=dict)
-    laid: Problem | None = None
+    opened_problem: Problem | None = None
 
-    def lay(self, deadline: Deadline) -> None:
+    def open_problem(self, deadline: Deadline) -> None:
         """Make the training problem; without a backend where time is up before there is one."""
-        self.laid = self.recipe.learner._shard_problem(self.grounded, self.weight, deadline)
+        self.opened_problem = self.recipe.learner._shard_problem(self.grounded, self.weight, deadline)
 
     @property
     def complete(self) -> bool:
         """Whether time sufficed to compute all features and to open a backend."""
-        planned = self.laid is not None and not isinstance(self.laid.session, UnplannedSession)
+        planned = self.opened_problem is not None and not isinstance(self.opened_problem.session, UnplannedSession)
         return planned and not self.grounded.n_uncomputed
 
     @property
@@ -192,11 +192,11 @@ class OpenShard(Opened):
         if not self.complete:
             again = self.recipe.open()
             assert isinstance(again, OpenShard), "shards that only learn are asked for nothing else"
-            self.grounded, self.weight, self.laid = again.grounded, again.weight, again.laid
+            self.grounded, self.weight, self.opened_problem = again.grounded, again.weight, again.opened_problem
             if not self.complete:
                 raise OutOfTime("the time limit came before a shard was open")
-        assert self.laid is not None
-        return self.laid
+        assert self.opened_problem is not None
+        return self.opened_problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,7 +245,7 @@ class ShardFacts:
 
 def facts_of(shard: OpenShard) -> ShardFacts:
     """Return what the driver is to know of a shard."""
-    problem = shard.laid
+    problem = shard.opened_problem
     assert problem is not None
     with one_blas_thread():
         objective, at_zero = problem.objective, problem.risks_at_zero()

@@ -34,7 +34,7 @@ def cross_val_predict(
     random_state : int, optional
         Shuffles the examples; by default a fold is a run of examples in the given order.
     method : str
-        What is asked of the fitted models: ``"predict"``, ``"predict_marginals"``, ``"best_score"`` or another method
+        Method of the fitted models to call: ``"predict"``, ``"predict_marginals"``, ``"best_score"`` or another method
         that returns something for each example.
 
     Returns

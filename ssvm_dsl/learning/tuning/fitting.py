@@ -68,7 +68,7 @@ class Trials:
     estimator : estimator
         Cloned for each fit.
     data : tuple of lists
-        What ``fit`` takes, (X, Y) as a rule; ``score`` takes the first two.
+        Arguments of ``fit``, usually (X, Y); ``score`` takes the first two.
     scorer : callable
     """
 

@@ -45,7 +45,7 @@ class GridScores:
     converged : ndarray of bool, shape (n_parameters, n_folds)
         ``False`` if the fit's report says that it ended before reaching its tolerance.
     relative_gaps : ndarray, shape (n_parameters, n_folds)
-        What the reports certify; ``nan`` where nothing is certified.
+        Certified gaps of the reports; ``nan`` for reports without a certificate.
     """
 
     grid: list[dict[str, Any]]
@@ -258,7 +258,7 @@ def _grid_scores(
 
 
 def _data(estimator: Any, X: Sequence[Any], Y: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Return the lists; refuse those that are not of one length, and what is no estimator."""
+    """Return the lists; refuse lists of different lengths, and objects that are not estimators."""
     if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
         hint = f"; write {estimator.__name__}(...)" if isinstance(estimator, type) else ""
         raise OptionError(f"estimator: expected one such as StructuredSVM(Model), got {estimator!r}{hint}")

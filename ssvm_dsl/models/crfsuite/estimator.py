@@ -43,12 +43,12 @@ pa_type, c, averaging, verbose, model_filename
         As in ``sklearn_crfsuite``; ``model_filename`` is a file of CRFsuite whose weights are read.
     min_freq, period, linesearch, max_linesearch, calibration_eta, calibration_rate, calibration_samples, \
 calibration_candidates, calibration_max_trials, error_sensitive, variance, gamma, keep_tempfiles, trainer_cls
-        Taken where they say what is done here anyway (``None``, 0); refused otherwise, with what to do.
+        Accepted with values that change nothing here (``None``, 0); other values raise an error with advice.
 
     Attributes
     ----------
     svm_ : StructuredSVM
-        What has learnt: its ``report_``, ``weights_``, ``save`` ...
+        The fitted estimator, with ``report_``, ``weights_``, ``save`` ...
     classes_ : list of str
         The labels, in the order in which they were first met.
     state_features_, transition_features_ : dict of (str, str) to float
@@ -102,7 +102,7 @@ calibration_candidates, calibration_max_trials, error_sensitive, variance, gamma
 
     @property
     def svm_(self) -> StructuredSVM:
-        """What has learnt, or has the weights of the file of CRFsuite."""
+        """The fitted estimator, or one with the weights of a CRFsuite file."""
         if "_svm" not in vars(self):
             if self.model_filename is None:
                 raise not_fitted("this CRF is not fitted yet; call fit first, or name a model_filename")
@@ -253,7 +253,7 @@ def _transitions(y: Iterable[list[str]], labels: list[str]) -> F64:
     seen = sorted({(number[a], number[b]) for one in y for a, b in pairwise(one)})
     if len(seen) * len(labels) ** 2 > MOST_ENTRIES:
         text = f"{len(seen)} observed transitions of {len(labels)} labels"
-        raise TooLargeError(f"{text} take too much room; set all_possible_transitions=True")
+        raise TooLargeError(f"{text} take too much memory; set all_possible_transitions=True")
     out = np.zeros((len(seen), len(labels), len(labels)))
     for k, (a, b) in enumerate(seen):
         out[k, a, b] = 1.0

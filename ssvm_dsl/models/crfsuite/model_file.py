@@ -32,7 +32,7 @@ _ORDER = 0x62445371
 
 @dataclass(frozen=True, eq=False)
 class CrfsuiteModel:
-    """What a file of CRFsuite holds.
+    """The content of a CRFsuite file.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def _strings(data: bytes, start: int, n: int) -> Iterator[str]:
     """Yield the strings of a table by number."""
     magic, _, _, order, n_strings, offsets = _TABLE.unpack_from(data, start)
     if magic != b"CQDB" or order != _ORDER or n_strings < n:
-        raise ValueError("a table of strings is not what it should be")
+        raise ValueError("a table of strings is malformed")
     for offset in np.frombuffer(data, dtype="<u4", count=n, offset=start + offsets).tolist():
         place = start + offset
         _, length = _STRING.unpack_from(data, place)

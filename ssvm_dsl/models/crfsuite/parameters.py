@@ -33,7 +33,7 @@ _PASSES = {"lbfgs": 10_000, "l2sgd": 1000, "ap": 100, "pa": 100, "arow": 100}
 
 
 def svm_options(crf: Mapping[str, Any], n: int) -> dict[str, Any]:
-    """Return the options of the structured SVM that learns from n sequences what a CRF of these parameters would.
+    """Return the options of the structured SVM that corresponds to a CRF of these parameters on n sequences.
 
     CRFsuite minimises ``c1 |w|_1 + c2 |w|^2 - sum_i log p(y_i | x_i)``: that is risk ``log`` with ``C = 1 / (2 c2)``
     and ``l1 = c1 C``, and its objective is ours divided by C.  With ``c2 = 0`` it is ``lam = 0`` and ``l1 = c1 / n``,
@@ -42,7 +42,7 @@ def svm_options(crf: Mapping[str, Any], n: int) -> dict[str, Any]:
     Raises
     ------
     OptionError
-        A parameter that nothing here corresponds to, with what to do.
+        A parameter has no counterpart here; the message says what to do.
     """
     algorithm = "lbfgs" if crf["algorithm"] is None else crf["algorithm"]
     if algorithm not in _PASSES:
@@ -62,7 +62,7 @@ def _of_likelihood(crf: Mapping[str, Any], algorithm: str, n: int) -> dict[str, 
     if not (isinstance(c1, int | float) and c1 >= 0):
         raise OptionError(f"c1 is a non-negative number, got {c1!r}")
     if not (isinstance(c2, int | float) and c2 >= 0 and c1 + c2 > 0):
-        text = f"c2 is a number above 0 (or 0 beside c1), got {c2!r}"
+        text = f"c2 is a number above 0 (or 0 if c1 is above 0), got {c2!r}"
         raise OptionError(f"{text}: without it there may be no best weights")
     given = [crf[name] for name in ("epsilon", "delta") if crf[name] is not None]
     out: dict[str, Any] = {"risk": "log", "tol": min(given, default=1e-5)}

@@ -29,7 +29,7 @@ class contained:
     Raises
     ------
     PluginError
-        The code raised something else than an error of this package; that is its ``__cause__``.
+        The code raised an exception that is not one of this package's errors.  ``__cause__`` holds the exception.
     TooLargeError
         It ran out of memory.
     """

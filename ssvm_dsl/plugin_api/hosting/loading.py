@@ -22,7 +22,7 @@ COMPILING = "numba:compiler_lock"
 
 
 class LoadingTime:
-    """Seconds during which at least one thread was loading; what loads while something else does counts once."""
+    """Seconds during which at least one thread was loading; overlapping loads count once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -91,7 +91,7 @@ def loading() -> Generator[None, None, None]:
 
 @cache
 def loading_time() -> LoadingTime:
-    """Return the loading time of this process; what numba compiles is counted from the first call on."""
+    """Return the loading time of this process; compilation by numba is counted from the first call on."""
     from numba.core.event import Listener, register
 
     class Compiling(Listener):  # type: ignore[misc]
@@ -110,7 +110,7 @@ def loading_time() -> LoadingTime:
 
 
 def loading_seconds() -> float:
-    """Return the seconds of loading in this process so far: what an executor asks its workers for."""
+    """Return the seconds of loading in this process so far, for executors that ask their workers."""
     return loading_time().seconds
 
 
@@ -144,23 +144,23 @@ class LoadingElsewhere:
 
     Parameters
     ----------
-    told : callable
+    read_seconds : callable
         Returns the seconds of loading so far by worker, from its :func:`loading_seconds`.
     """
 
-    def __init__(self, told: Callable[[], Mapping[Any, float]]) -> None:
-        self._told = told
+    def __init__(self, read_seconds: Callable[[], Mapping[Any, float]]) -> None:
+        self._read_seconds = read_seconds
         self._last: dict[Any, float] = {}
         self._since: dict[Any, float] = {}
         self._counted = 0.0
 
     def begin(self) -> None:
-        """Leave out what has been loaded until now: a call begins."""
-        self._last, self._since, self._counted = dict(self._told()), {}, 0.0
+        """Start counting at zero for a new call."""
+        self._last, self._since, self._counted = dict(self._read_seconds()), {}, 0.0
 
     def count(self) -> bool:
-        """Count what has been loaded since; return whether there was anything new."""
-        for worker, seconds in self._told().items():
+        """Count the seconds of loading since the last look; return whether there were any."""
+        for worker, seconds in self._read_seconds().items():
             last = self._last.get(worker, 0.0)  # less than before: another process in its place
             self._since[worker] = self._since.get(worker, 0.0) + seconds - (last if seconds >= last else 0.0)
             self._last[worker] = seconds

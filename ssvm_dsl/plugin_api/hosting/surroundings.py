@@ -33,13 +33,13 @@ ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGALRM"
 class kept_surroundings:
     """Run code of a plug-in and put back what it changes in its process, as a context manager.
 
-    Takes some 20 to 40 microseconds; for code of strangers, not for what is bundled.
+    Takes about 20 to 40 microseconds, so that only third-party code runs inside it.
 
     Parameters
     ----------
-    whose : str
+    owner_name : str
         The owner of the code, e.g. ``"backend 'x' (plug-in 'y' of z 1.0)"``.
-    told : set of str
+    reported : set of str
         Changes that users were warned of already: each is named once.
     thorough : bool
         Whether environment variables are compared, too, which takes longer.
@@ -47,13 +47,13 @@ class kept_surroundings:
     Warns
     -----
     PluginWarning
-        The code changed something; it is as before.
+        The code changed its process; the change has been undone.
     """
 
-    __slots__ = ("before", "thorough", "told", "whose")
+    __slots__ = ("before", "owner_name", "reported", "thorough")
 
-    def __init__(self, whose: str, told: set[str], thorough: bool = False) -> None:
-        self.whose, self.told, self.thorough = whose, told, thorough
+    def __init__(self, owner_name: str, reported: set[str], thorough: bool = False) -> None:
+        self.owner_name, self.reported, self.thorough = owner_name, reported, thorough
 
     def __enter__(self) -> None:
         self.before = _Surroundings.now(self.thorough)
@@ -62,10 +62,10 @@ class kept_surroundings:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         changed = self.before.put_back()
-        new = [what for what in changed if what not in self.told]
-        self.told.update(new)
+        new = [what for what in changed if what not in self.reported]
+        self.reported.update(new)
         if new:
-            text = f"{self.whose} changed {', '.join(new)} of this process: put back"
+            text = f"{self.owner_name} changed {', '.join(new)} of this process: put back"
             warnings.warn(text, PluginWarning, stacklevel=3)
 
 

@@ -33,7 +33,7 @@ class Rewrite:
     Parameters
     ----------
     cards : list of int
-        Number of states of each variable of the example; auxiliary variables are added to it.
+        Number of states of each variable of the example.  Append the auxiliary variables.
     tables : list of (scope, allowed)
         Variables, and which of their joint states are allowed: ``ndarray of bool, shape (cards of the scope)``.
     constraints : list of ConstraintGroup
@@ -61,7 +61,7 @@ class Rewrite:
         return len(self.cards) - 1
 
     def table(self, scope: Sequence[int], allowed: NDArray[np.bool_]) -> None:
-        """Allow some joint states of variables, and no others; nothing is added where all are allowed."""
+        """Allow only some joint states of variables; no factor is added if all are allowed."""
         if not allowed.all():
             self.tables.append((tuple(map(int, scope)), allowed))
 
@@ -70,7 +70,7 @@ class Rewrite:
         self.table((self.variable(1),), np.zeros(1, dtype=bool))
 
     def mistakes(self) -> str:
-        """Return the mistakes as text; empty if there are none."""
+        """Return the mistakes as text, ``""`` if there are none."""
         if any(not isinstance(one, int | np.integer) or one < 1 for one in self.cards):
             return f"variables have one state or more, got {self.cards!r:.60}"
         for scope, allowed in self.tables:
@@ -91,7 +91,7 @@ class Rewrite:
 
 @runtime_checkable
 class Bridge(Protocol):
-    """Rewrites constraints; the factory of a ``BridgeSpec`` makes one.
+    """A rewriter of constraints, made by the factory of a ``BridgeSpec``.
 
     Both methods get one example as a separate program, without masks and with one group of constraints,
     ``example.constraints[0]``, whose kind the spec lists.  They must not depend on anything else: examples that are
@@ -99,7 +99,7 @@ class Bridge(Protocol):
     """
 
     def check(self, example: Program) -> Verdict:
-        """Say whether it rewrites the constraints of an example; the cost is about the entries of its tables.
+        """Return whether the bridge takes an example's constraints; the cost is about the number of table entries.
 
         It is to be quick: it is asked before anything is built.
         """

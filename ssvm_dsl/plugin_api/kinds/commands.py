@@ -1,6 +1,6 @@
 """What commands implement (``CommandSpec``): subcommands of ``ssvm`` that a plug-in brings.
 
-Standard output belongs to the answer of a command; whatever is printed otherwise goes to standard error.  So a command
+Standard output holds the answer of a command; all other output goes to standard error.  So a command
 writes through the :class:`Screen` that it is given.
 """
 
@@ -13,15 +13,15 @@ from typing import Any, Protocol, runtime_checkable
 
 
 class Screen(Protocol):
-    """Where a command writes; the host gives one to ``Command.run``."""
+    """The output of a command.  The host passes it to ``Command.run``."""
 
     def text(self, text: str, style: str = "") -> None:
-        """Write a line of the answer; ``style`` is one of rich, such as ``"bold"``."""
+        """Write a line of the answer in a style of rich, such as ``"bold"``."""
 
     def table(
         self, title: str, columns: Iterable[str], rows: Iterable[Iterable[str]], unbroken: Iterable[str] = ()
     ) -> None:
-        """Write a table; cells of the columns named in ``unbroken`` are never split over lines."""
+        """Write a table, in which cells of the columns named in ``unbroken`` are never split over lines."""
 
     def json(self, value: Any) -> None:
         """Write plain data as JSON: the whole answer of a command that was asked for JSON."""

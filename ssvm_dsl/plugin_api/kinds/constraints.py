@@ -14,7 +14,7 @@ from ssvm_dsl.ir.theta import Theta
 
 @runtime_checkable
 class ConstraintKind(ConstraintRules, Protocol):
-    """One kind of constraint; the factory of a ``ConstraintSpec`` makes one."""
+    """A kind of constraint, made by the factory of a ``ConstraintSpec``."""
 
     def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
         """Return a small random problem with constraints of this kind, for the conformance kit.
@@ -47,7 +47,7 @@ class SizedKind(Protocol):
     """Optional methods of a kind of constraints: the size of its linear description, before it is built."""
 
     def n_row_entries(self, group: ConstraintGroup, k: int) -> float:
-        """Return about how many entries the rows of constraint k have; for kinds with more than a few for each literal.
+        """Return about how many entries the rows of constraint k have, for kinds with more than a few per literal.
 
         Backends that work on rows ask it first: what does not fit, or would take longer than a time limit leaves, is
         not made.

@@ -20,14 +20,14 @@ from ssvm_dsl.plugin_api.hosting.loading import loading_time
 
 
 class Shard(Protocol):
-    """A recipe for the training problem of some examples; it can be pickled."""
+    """A picklable recipe for the training problem of some examples."""
 
     @property
     def key(self) -> str:
         """A name that no other shard has, in any fit."""
 
     def open(self) -> Any:
-        """Read the examples and return what calls are made on."""
+        """Read the examples and return the object that calls are made on."""
 
 
 #: A function of an opened shard and of what travels to it; importable, so that it can be pickled.
@@ -36,7 +36,7 @@ ShardFunction = Callable[..., Any]
 
 @runtime_checkable
 class ShardExecutor(Protocol):
-    """Runs calls on shards; the factory of an ``ExecutorSpec`` makes one for each fit, with its options."""
+    """Runs calls on shards.  The factory of an ``ExecutorSpec`` makes one for each fit, with its options."""
 
     @property
     def n_shards(self) -> int:
@@ -48,7 +48,7 @@ class ShardExecutor(Protocol):
         Raises
         ------
         OptionError
-            There is nobody to run them; says what to do.
+            No worker is available; the message says what to do.
         """
 
     def run(self, function: ShardFunction, calls: Sequence[tuple[int, tuple[Any, ...]]]) -> list[Any]:
@@ -65,7 +65,7 @@ class ShardExecutor(Protocol):
         """
 
     def close(self) -> None:
-        """Give up what was opened: processes, connections."""
+        """Close processes and connections."""
 
 
 class NotOpen:
@@ -78,7 +78,7 @@ class OpenShards:
     Parameters
     ----------
     most : int
-        So many stay open; those of a finished fit make room for those of the next.
+        Number of shards that stay open.  Shards of a new fit replace those of a finished one.
     """
 
     def __init__(self, most: int) -> None:
@@ -87,7 +87,7 @@ class OpenShards:
         self._lock = Lock()
 
     def find(self, key: str) -> Any:
-        """Return an opened shard; :class:`NotOpen` where it is not."""
+        """Return an opened shard, :class:`NotOpen` if it is not open."""
         with self._lock:
             if key not in self._open:
                 return NotOpen()
@@ -126,7 +126,7 @@ _HERE = OpenShards(MOST_OPEN)
 
 
 def ready(most: int | None = None) -> str:
-    """Import what shards need in this process, a new worker; return the version of ssvm-dsl that it has.
+    """Import the modules that shards need into this process, a new worker; return its version of ssvm-dsl.
 
     Parameters
     ----------
@@ -142,14 +142,14 @@ def ready(most: int | None = None) -> str:
 
 
 class _Begun:
-    """What is unpickled before a recipe; it becomes nothing."""
+    """A mark that is unpickled before a recipe and becomes ``None``."""
 
     def __reduce__(self) -> Any:
         return _begin_loading, ()
 
 
 class _Travelling:
-    """A recipe on its way; it arrives as the recipe itself."""
+    """A recipe being sent, which is unpickled as the recipe itself."""
 
     def __init__(self, shard: Shard) -> None:
         self.shard = shard
@@ -173,12 +173,12 @@ def travelling(shard: Shard) -> Any:
 
 
 def answer(shard: Shard, function: ShardFunction, given: tuple[Any, ...]) -> Any:
-    """Return what a function finds on a shard, which is opened in this process if it is not yet."""
+    """Return the result of a function on a shard; open the shard in this process if necessary."""
     return function(_HERE.get(shard), *given)
 
 
 def answer_if_open(key: str, function: ShardFunction, given: tuple[Any, ...]) -> Any:
-    """Return what a function finds on a shard that is open in this process; :class:`NotOpen` where it is not.
+    """Return the result of a function on a shard that is open in this process, else :class:`NotOpen`.
 
     So the recipe, which may hold the examples themselves, travels once, and after a worker was lost.
     """

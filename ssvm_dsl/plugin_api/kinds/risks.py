@@ -35,7 +35,7 @@ class RiskContext(Protocol):
         """Return the backend's answer, which ends with the time of the fit."""
 
     def pause(self) -> None:
-        """Raise :class:`~ssvm_dsl.errors.OutOfTime` when the fit's time is up; :meth:`ask` does so itself."""
+        """Raise :class:`~ssvm_dsl.errors.OutOfTime` when the fit's time is up, as :meth:`ask` also does."""
 
 
 class GradientRisk(Protocol):

@@ -19,7 +19,7 @@ from ssvm_dsl.ir.ragged import first_largest, owners, reduced
 
 @dataclass(frozen=True, eq=False)
 class ConstraintScores:
-    """What the variables of one constraint score, each for itself.
+    """The unary scores of the variables of one constraint.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class ConstraintScores:
         return np.where(self.score[self.entry] == best[self.place], second[self.place], best[self.place])
 
     def labels(self, true: Bools) -> I32 | None:
-        """Return the best states that make the literals exactly so true; ``None`` where no states do.
+        """Return the best states that give the literals these truth values; ``None`` if no states do.
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ class StartingKind(Protocol):
     """Optional methods of a kind of constraints: a labelling that satisfies one constraint, found immediately."""
 
     def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
-        """Return states of the variables of constraint k that keep it, of a high score; ``None`` where none is found.
+        """Return high-scoring states of the variables that satisfy constraint k; ``None`` if none are found.
 
         It is asked when time is up, so that it takes milliseconds: a greedy choice is right, the best one is not asked
         for.  The result is checked.

@@ -1,4 +1,4 @@
-"""What the classes of ``Custom(y, oracle=...)`` implement, and how backends reach them."""
+"""The protocol for classes of ``Custom(y, oracle=...)``, and how backends call them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ssvm_dsl.ir.constraints import ConstraintGroup, ConstraintRules
 
 
 class StructureOracle(Protocol):
-    """A user's own structure over the variables of one label; made with the options of ``Custom``.
+    """A user-defined structure over the variables of one label, constructed with the options of ``Custom``.
 
     A class attribute ``exact = True`` says that :meth:`best` returns the best structure, or ``None`` where there is
     none.  It is believed once answers to small random problems are the same as by trying every labelling.
@@ -25,12 +25,12 @@ class StructureOracle(Protocol):
         """
 
     def best(self, scores: F64) -> I32 | None:
-        """Return the structure of the highest total score, or a good one; ``None`` where none is found.
+        """Return the structure of the highest total score, or a good one; ``None`` if none is found.
 
         Parameters
         ----------
         scores : ndarray of float64, shape (*axes, n_states)
-            What each state of each variable scores, the loss included while training; ``-inf`` where it is ruled out.
+            Score of each state of each variable, including the loss in training; ``-inf`` for forbidden states.
             Read only.
 
         Returns
@@ -43,7 +43,7 @@ class StructureRules(ConstraintRules, Protocol):
     """The rules of the kinds ``custom`` and ``custom-exact``, which a backend asks for structures."""
 
     def best(self, group: ConstraintGroup, k: int, scores: F64) -> I32 | None:
-        """Return what the oracle finds for constraint k, checked: allowed states that are a structure.
+        """Return the oracle's answer for constraint k, after checking that its states are allowed and form a structure.
 
         Parameters
         ----------

@@ -100,16 +100,19 @@ def test_libraries_loaded_after_the_first_call_keep_to_one_thread_as_well(monkey
     blas_threads._libraries.cache_clear()
 
 
-def test_a_number_of_threads_that_another_thread_holds_on_to_is_left_alone():
-    with ThreadPoolExecutor(1) as other:
+def test_a_number_of_threads_that_another_thread_sets_within_a_call_is_left_alone():
+    let_go = getattr(OpenBLASController, "clear_controlling_thread", lambda: None)
+    with threadpool_limits(limits=3, user_api="blas"), ThreadPoolExecutor(1) as other:
+        let_go()  # as if the numbers had always been these
         limits = other.submit(threadpool_limits, limits=2, user_api="blas").result()
         held, within = blas(), one_blas_thread()
         within.__enter__()
+        assert {n for _, n in blas()} == {1}
         other.submit(limits.restore_original_limits).result()
         before = blas()
         within.__exit__(None, None, None)
         assert blas() == before
-        assert {n for _, n in held} == {2}
+        assert ({n for _, n in held}, {n for _, n in before}) == ({2}, {3})
 
 
 def test_fits_in_threads_are_those_made_one_after_the_other():

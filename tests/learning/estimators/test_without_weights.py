@@ -330,5 +330,5 @@ def test_given_scores_are_features_learnt_in_training(kind, tmp_path):
         StructuredSVM.from_weights(Learnt, svm.weights_)
     svm._fitted = {}
     svm.save(path)
-    with pytest.raises(FileFormatError, match="what features learnt does not fit the model"):
+    with pytest.raises(FileFormatError, match="the state of fitted features does not fit the model"):
         StructuredSVM.load(path)

@@ -37,10 +37,10 @@ from ssvm_dsl.plugin_api import (
 )
 
 #: Seconds between two looks at the workers while waiting.
-LOOK = 0.5
+POLL_SECONDS = 0.5
 
 #: Seconds between two looks while there are no workers.
-LOOK_FOR_WORKERS = 0.05
+WORKER_POLL_SECONDS = 0.05
 
 #: Seconds after the end of a call in which workers, which know of it too, may still answer.
 GRACE = 0.05
@@ -94,7 +94,7 @@ class DaskExecutor:
         with loading():  # the start of a cluster, like that of processes, is counted by no limit
             self._client, self._closes = _client(address, workers, patience)
         self._patience, self._known = patience, set[str]()
-        self._loading = LoadingElsewhere(self._told)
+        self._loading = LoadingElsewhere(self._loading_seconds)
         try:
             self._names = self._checked_workers()
         except BaseException:
@@ -202,7 +202,7 @@ class DaskExecutor:
         fetching = self._fetching(future)
         while True:
             try:
-                return fetching.result(LOOK)
+                return fetching.result(POLL_SECONDS)
             except CancelledError:  # the scheduler has given the result up, as its worker does not send it
                 return _LOST
             except TimeoutError:
@@ -216,17 +216,17 @@ class DaskExecutor:
         coroutine = self._client.gather(future, direct=True, asynchronous=True)
         return asyncio.run_coroutine_threadsafe(coroutine, self._client.loop.asyncio_loop)
 
-    def _told(self) -> Mapping[str, float]:
+    def _loading_seconds(self) -> Mapping[str, float]:
         """Return the seconds of loading by worker; nothing where they do not answer."""
-        told: dict[str, float] = {}
+        seconds: dict[str, float] = {}
 
         def ask() -> None:
-            told.update(self._client.run(loading_seconds, on_error="ignore"))
+            seconds.update(self._client.run(loading_seconds, on_error="ignore"))
 
         asking = Thread(target=ask, daemon=True)
         asking.start()
         asking.join(TELL)
-        return dict(told)
+        return dict(seconds)
 
     def _is_there(self, worker: str) -> bool:
         """Whether the scheduler has a worker."""
@@ -251,7 +251,7 @@ class DaskExecutor:
 
         while True:
             try:
-                error = future.exception(timeout=min(LOOK, time_left() + GRACE))
+                error = future.exception(timeout=min(POLL_SECONDS, time_left() + GRACE))
             except TimeoutError:
                 if time_left() > 0.0 or not self._loading.count():
                     pause()
@@ -304,7 +304,7 @@ def _workers(client: Any, patience: float) -> list[str]:
             text = f"the cluster has no workers after {patience:g} s; start one: dask worker SCHEDULER"
             raise OptionError(f"dask: {text} (executor_options={{'patience': ...}} waits longer)")
         pause()
-        sleep(LOOK_FOR_WORKERS)
+        sleep(WORKER_POLL_SECONDS)
     return names
 
 

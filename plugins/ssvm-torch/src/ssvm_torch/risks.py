@@ -125,21 +125,22 @@ class Expected(torch.autograd.Function):
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
         names, scores = ctx.question.names, ctx.saved_tensors
         arrays = to_arrays(dict(zip(names, scores, strict=True)))
-        way = {name: one.detach().cpu().numpy().astype(np.float64) for name, one in zip(names, grads, strict=True)}
-        largest = max(float(np.abs(one).max(initial=0.0)) for one in way.values())
+        arrived = zip(names, grads, strict=True)
+        direction = {name: one.detach().cpu().numpy().astype(np.float64) for name, one in arrived}
+        largest = max(float(np.abs(one).max(initial=0.0)) for one in direction.values())
         if largest == 0.0:
             return None, *(torch.zeros_like(one) for one in scores)
-        found = _slope(ctx.question, arrays, way, STEP / largest)
+        found = _slope(ctx.question, arrays, direction, STEP / largest)
         return None, *_gradients(scores, names, found)
 
 
 def _slope(
-    question: BatchQuestion, scores: dict[str, NDArray[Any]], way: dict[str, NDArray[Any]], step: float
+    question: BatchQuestion, scores: dict[str, NDArray[Any]], direction: dict[str, NDArray[Any]], step: float
 ) -> dict[str, NDArray[Any]]:
     """Return the derivative of expected counts along a direction."""
 
     def at(times: float) -> dict[str, NDArray[Any]]:
-        moved = {name: one.astype(np.float64) + times * step * way[name] for name, one in scores.items()}
+        moved = {name: one.astype(np.float64) + times * step * direction[name] for name, one in scores.items()}
         return dict(question.answer(moved, task="log_z").counts())
 
     near, far = (at(1.0), at(-1.0)), (at(2.0), at(-2.0))

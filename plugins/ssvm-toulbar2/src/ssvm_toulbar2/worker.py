@@ -37,7 +37,7 @@ def main() -> None:
     send(replies, {"ready": True})
     while line := sys.stdin.buffer.readline():
         problem = json.loads(line)
-        arrays = [read_array(sys.stdin.buffer, *told) for told in problem["arrays"]]
+        arrays = [read_array(sys.stdin.buffer, *header) for header in problem["arrays"]]
         send(replies, solve(pytoulbar2.CFN, problem, arrays))
 
 

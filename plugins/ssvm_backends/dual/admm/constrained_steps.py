@@ -29,10 +29,10 @@ from ssvm_backends.dual.admm.steps import (
     SMALLEST,
     START,
     AdmmSpace,
-    Look,
+    ExampleState,
     PrimalSide,
     PrimalSite,
-    end_look,
+    end_check,
     root_means,
     solve_factors,
     value_of,
@@ -158,8 +158,8 @@ def constrained_ad3(task: RowTask, split: PrimalSide, n_iterations: int, tol: fl
                     size = max(publish_rows(t, i, first), x.spread[e])
                     # averages are not quite distributions, and are made ones in the end
                     primal, dual = root_means(residuals)
-                    found = Look(value_of(at), size, primal, dual, 4.0 * residuals[3])
-                    end_look(best, s, i, found, tol, until_met)
+                    found = ExampleState(value_of(at), size, primal, dual, 4.0 * residuals[3])
+                    end_check(best, s, i, found, tol, until_met)
                     best.done[i] |= best.bound[i] == -np.inf
                 if best.done[i]:
                     break

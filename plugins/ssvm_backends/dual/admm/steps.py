@@ -35,7 +35,7 @@ from ssvm_backends.dual.driver import (
     MessageTask,
     decode_next,
     drive,
-    look,
+    publish_bound,
     site_of,
     slice_above,
     slice_of_factors,
@@ -62,7 +62,7 @@ SMALLEST = 1e-290
 AGREEMENT = 5e-6
 
 #: Work between two looks at labels and bound on large examples, in table entries.
-LOOK = 1e8
+CHECK_COST = 1e8
 
 
 class PrimalSide(NamedTuple):
@@ -171,7 +171,7 @@ def ad3(task: MessageTask, space: AdmmSpace, until_met: bool, budget: float) -> 
         if d.stage == PREPARE:
             d.stage = NEXT
             if best.iterations[i] == 0:
-                look(t, FOURTH)
+                publish_bound(t, FOURTH)
         elif d.stage == FOURTH:
             first_split(at)
             d.stage, d.fresh = NEXT, 0
@@ -197,11 +197,11 @@ def ad3(task: MessageTask, space: AdmmSpace, until_met: bool, budget: float) -> 
                     argmax_p(at, t.labels)
                     d.stage, d.after_labels = OFFER, FIFTH
         elif d.stage == FIFTH:
-            look(t, SIXTH)
+            publish_bound(t, SIXTH)
         else:
             primal, dual = root_means(space.residuals)
-            found = Look(value_of(at), d.magnitude, primal, dual, space.residuals[3])
-            end_look(best, space.split, i, found, t.tol, until_met)
+            found = ExampleState(value_of(at), d.magnitude, primal, dual, space.residuals[3])
+            end_check(best, space.split, i, found, t.tol, until_met)
             d.stage = NEXT
             if t.anytime and best.iterations[i] % PHASE == 0:
                 d.stage, d.after_search = POLISH, NEXT
@@ -213,7 +213,7 @@ def is_looked_at(t: MessageTask) -> bool:
     """Whether labels and bound are looked at after an iteration: after a phase, on large examples every few."""
     d, n, every = t.state[0], t.progress.iterations[t.state[0].example], PHASE
     if t.anytime:
-        every = int(min(max(LOOK / (t.price * d.work), 1.0), PHASE))
+        every = int(min(max(CHECK_COST / (t.price * d.work), 1.0), PHASE))
     return bool(n == t.most or n % every == 0 or n % PHASE == 0)
 
 
@@ -329,8 +329,8 @@ def root_means(residuals: F64) -> tuple[float, float]:
     return np.sqrt(residuals[0] / n), np.sqrt(residuals[1] / n)
 
 
-class Look(NamedTuple):
-    """What is seen of an example whose bound is published.
+class ExampleState(NamedTuple):
+    """The state of an example whose bound is published.
 
     Parameters
     ----------
@@ -352,7 +352,7 @@ class Look(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def end_look(best: SolverProgress, s: PrimalSide, i: int, found: Look, tol: float, until_met: bool) -> None:
+def end_check(best: SolverProgress, s: PrimalSide, i: int, found: ExampleState, tol: float, until_met: bool) -> None:
     """Decide whether an example is done, and adapt its penalty (see :func:`balance`).
 
     Parameters
@@ -363,7 +363,7 @@ def end_look(best: SolverProgress, s: PrimalSide, i: int, found: Look, tol: floa
         ``penalty`` is adapted.
     i : int
         Place of the example in both.
-    found : Look
+    found : ExampleState
     tol, until_met
         As for :func:`ad3`.
     """

@@ -49,8 +49,8 @@ from ssvm_backends.dual.driver import (
     decode_next,
     drive,
     factor_work,
-    look,
     looks_after,
+    publish_bound,
     site_of,
 )
 from ssvm_backends.dual.kernels import VISIT, Site, extent
@@ -132,7 +132,7 @@ def descend_trees(task: MessageTask, space: TreeSpace, budget: float) -> bool:
             if hi == d.listed:
                 d.uncovered, d.number, d.stage = d.uncovered - d.n_new, d.number + 1, SECOND
         elif d.stage == FIFTH:
-            look(t, SIXTH)
+            publish_bound(t, SIXTH)
         else:
             d.bound, d.stage = d.total, END
     return d.example == len(t.ids)

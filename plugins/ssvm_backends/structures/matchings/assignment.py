@@ -44,12 +44,12 @@ def matchings_of(program: Program, group: ConstraintGroup) -> Matchings:
     """Return the constraints as a record, with who solves each."""
     row, col = (np.asarray(group.literal_meta[name], dtype=np.int32) for name in ("row", "col"))
     numbers = {name: np.asarray(group.meta[name], dtype=np.int64) for name in NUMBERS}
-    way = np.full(len(numbers["n_rows"]), FLOW, dtype=np.int8)
-    way[(numbers["col_least"] <= 0) & (numbers["col_most"] >= np.diff(group.literal_ptr))] = ROWS_ALONE
+    method = np.full(len(numbers["n_rows"]), FLOW, dtype=np.int8)
+    method[(numbers["col_least"] <= 0) & (numbers["col_most"] >= np.diff(group.literal_ptr))] = ROWS_ALONE
     single = (numbers["row_most"] == 1) & (numbers["col_most"] == 1)
     single &= (numbers["row_least"] <= 1) & (numbers["col_least"] <= 1)
-    way[single] = ASSIGNMENT
-    return Matchings(row, col, **numbers, way=way, grid=grids(program, group, row, col, numbers["n_cols"]))
+    method[single] = ASSIGNMENT
+    return Matchings(row, col, **numbers, method=method, grid=grids(program, group, row, col, numbers["n_cols"]))
 
 
 def grids(program: Program, group: ConstraintGroup, row: I32, col: I32, n_cols: I64) -> Bools:
@@ -78,19 +78,19 @@ class AssignmentSession(StructureSession):
 
         literals, matchings = self.literals[group], self.matchings[group]
         constraints = members(literals.ptr, ids)
-        ways = matchings.way[constraints]
-        if (ways == ASSIGNMENT).any():
+        methods = matchings.method[constraints]
+        if (methods == ASSIGNMENT).any():
             assign_all(literals, matchings, node, ids, ptr, labels, feasible)
-        if (ways == ROWS_ALONE).any():
+        if (methods == ROWS_ALONE).any():
             take_rows_alone(literals, matchings, node, ids, ptr, labels, feasible)
-        if (ways == FLOW).any():
+        if (methods == FLOW).any():
             self._flow(group, node, ids, ptr, labels, feasible, excess)
 
     def compiled(self) -> CompiledOracle | None:
         """Return the oracle for trainers that call it inside their own kernels, where no constraint is a flow."""
-        if any((matchings.way == FLOW).any() for matchings in self.matchings):
+        if any((matchings.method == FLOW).any() for matchings in self.matchings):
             return None
-        if any((matchings.way == ROWS_ALONE).any() for matchings in self.matchings):
+        if any((matchings.method == ROWS_ALONE).any() for matchings in self.matchings):
             from ssvm_backends.structures.matchings.rows_oracle import rows_oracle as oracle
         else:
             from ssvm_backends.structures.matchings.assignment_oracle import assignment_oracle as oracle
@@ -105,7 +105,7 @@ class AssignmentSession(StructureSession):
         for place, i in enumerate(ids.tolist()):
             lo = literals.var_ptr[i]
             for k in range(literals.ptr[i], literals.ptr[i + 1]):
-                if of.way[k] != FLOW:
+                if of.method[k] != FLOW:
                     continue
                 mine = slice(*literals.literal_ptr[k : k + 2])
                 gain = np.empty(mine.stop - mine.start)

@@ -42,7 +42,7 @@ def assign_all(
     c = 0
     for e in range(len(ids)):
         for k in range(literals.ptr[ids[e]], literals.ptr[ids[e] + 1]):
-            if matchings.way[k] == ASSIGNMENT:
+            if matchings.method[k] == ASSIGNMENT:
                 rows[c], cols[c] = matchings.n_rows[k], matchings.n_cols[k]
                 fits[c] = matchings.row_least[k] <= 0 or rows[c] <= cols[c]
                 fits[c] = fits[c] and (matchings.col_least[k] <= 0 or cols[c] <= rows[c])

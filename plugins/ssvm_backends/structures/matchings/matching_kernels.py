@@ -120,7 +120,7 @@ class Matchings(NamedTuple):
         Where each literal stands.
     n_rows, n_cols, row_least, row_most, col_least, col_most : ndarray of int64, shape (m,)
         Size of each constraint's matrix, and how many literals of a row and of a column hold.
-    way : ndarray of int8, shape (m,)
+    method : ndarray of int8, shape (m,)
         Who solves it: :data:`ASSIGNMENT`, :data:`ROWS_ALONE` or :data:`FLOW`.
     grid : ndarray of bool, shape (m,)
         Whether its literals are "has state 1" of consecutive binary variables, one for each place, row by row.
@@ -134,7 +134,7 @@ class Matchings(NamedTuple):
     row_most: I64
     col_least: I64
     col_most: I64
-    way: I8
+    method: I8
     grid: Bools
 
 
@@ -195,7 +195,7 @@ def fill_matrices(
     c = 0
     for i in ids:
         for k in range(literals.ptr[i], literals.ptr[i + 1]):
-            if matchings.way[k] == ASSIGNMENT:
+            if matchings.method[k] == ASSIGNMENT:
                 first, stop = literals.literal_ptr[k], literals.literal_ptr[k + 1]
                 lo, n_cols = literals.var_ptr[i], matchings.n_cols[k]
                 optional = matchings.row_least[k] == 0 and matchings.col_least[k] == 0
@@ -246,7 +246,7 @@ def take_matches(
     for e in range(len(ids)):
         lo = literals.var_ptr[ids[e]]
         for k in range(literals.ptr[ids[e]], literals.ptr[ids[e] + 1]):
-            if matchings.way[k] == ASSIGNMENT:
+            if matchings.method[k] == ASSIGNMENT:
                 first, stop = literals.literal_ptr[k], literals.literal_ptr[k + 1]
                 if matchings.grid[k] and not forced[c]:
                     mine = labels[label_ptr[e] + literals.variable[first] :]
@@ -287,7 +287,7 @@ def take_rows_alone(
     for e in range(len(ids)):
         lo = literals.var_ptr[ids[e]]
         for k in range(literals.ptr[ids[e]], literals.ptr[ids[e] + 1]):
-            if matchings.way[k] != ROWS_ALONE:
+            if matchings.method[k] != ROWS_ALONE:
                 continue
             first, stop = literals.literal_ptr[k], literals.literal_ptr[k + 1]
             gain, count = np.empty(stop - first), np.zeros(matchings.n_rows[k], dtype=np.int64)

@@ -110,8 +110,8 @@ class CircuitSession(ExampleSession):
             return Found(np.zeros(0, dtype=bool), 0.0)
         gain = np.where((tail == head) & (gain < np.inf), -np.inf, gain)
         forced, open_ = gain == np.inf, gain > -np.inf
-        ways = [set(one[open_ & (tail != head)].tolist()) for one in (tail, head)]
-        if (forced & (tail == head)).any() or (group.meta["all_nodes"][k] and min(map(len, ways)) < n_nodes):
+        ends = [set(one[open_ & (tail != head)].tolist()) for one in (tail, head)]
+        if (forced & (tail == head)).any() or (group.meta["all_nodes"][k] and min(map(len, ends)) < n_nodes):
             return Found(None, -np.inf)
         whole, unit, excess = whole_gains(np.where(forced | ~open_, 0.0, gain))
         model = cp_model.CpModel()

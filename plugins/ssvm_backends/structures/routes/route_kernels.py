@@ -188,7 +188,7 @@ def best_path(
     last[:] = -1
     best[source] = 0.0
     order = np.argsort(rank[tail], kind="mergesort") if acyclic else np.arange(len(tail))
-    for turn in range(1 if acyclic else n):
+    for number in range(1 if acyclic else n):
         changed = False
         for l in order:
             score = best[tail[l]] + gain[l]
@@ -197,7 +197,7 @@ def best_path(
                 best[head[l]], last[head[l]], changed = score, l, True
         if not changed:
             break
-        if not acyclic and turn == n - 1:
+        if not acyclic and number == n - 1:
             return POSITIVE_CYCLE
     if best[target] == -np.inf:
         return NO_PATH

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ssvm_backends.graphs.recursions import Ways
+from ssvm_backends.graphs.recursions import RowSources
 from ssvm_backends.structures.segmentations.segment_scores import (
     Segmented,
     SpanScores,
@@ -39,7 +39,7 @@ from ssvm_dsl.kernels import borrow, njit
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def segment_ways(n: int, k: int, longest: int, row: int) -> Ways:
+def segment_sources(n: int, k: int, longest: int, row: int) -> RowSources:
     """Return the ways of a row of items other than the first; their scores stand at the start of a row of scores.
 
     Parameters
@@ -52,10 +52,10 @@ def segment_ways(n: int, k: int, longest: int, row: int) -> Ways:
     before = (row - 1) * k
     if row % 2 == 1:
         t = (row + 1) // 2
-        return Ways(min(longest, t), k, before, -2 * k, 1, 0, k)
+        return RowSources(min(longest, t), k, before, -2 * k, 1, 0, k)
     if row < 2 * n:
-        return Ways(k, k, before, 1, 0, 0, k)
-    return Ways(k, 1, before, 1, 0, 0, k)  # transitions to the first position score 0
+        return RowSources(k, k, before, 1, 0, 0, k)
+    return RowSources(k, 1, before, 1, 0, 0, k)  # transitions to the first position score 0
 
 
 @njit(cache=True, nogil=True, borrowed=True)

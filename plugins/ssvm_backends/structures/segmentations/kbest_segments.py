@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ssvm_backends.graphs.recursions import Lists, list_rows, no_lists
-from ssvm_backends.structures.segmentations.best_segments import segment_ways
+from ssvm_backends.structures.segmentations.best_segments import segment_sources
 from ssvm_backends.structures.segmentations.segment_scores import (
     Segmented,
     SpanScores,
@@ -88,7 +88,7 @@ def rank(
         return
     for row in range(max(rows[0], 1), min(rows[1], 2 * n + 1)):
         fill_row(scores, i, c, work, row)
-        list_rows(lists, row * k, segment_ways(n, k, seg.longest[c], row), work.row)
+        list_rows(lists, row * k, segment_sources(n, k, seg.longest[c], row), work.row)
     if rows[1] <= 2 * n:
         return
     for one in range(len(score)):
@@ -103,9 +103,9 @@ def trace_list(seg: Segmented, c: int, lists: Lists, entry: int, labels: I32) ->
     n, k, longest = seg.n[c], seg.n_classes[c], seg.longest[c]
     row, b = 2 * n, 0
     while row > 0:
-        ways, at = segment_ways(n, k, longest, row), row * k + b
-        way, entry = lists.way[at, entry], lists.rank[at, entry]
-        item = ways.of + way * ways.of_step + b * ways.of_each
+        sources, at = segment_sources(n, k, longest, row), row * k + b
+        source, entry = lists.source[at, entry], lists.rank[at, entry]
+        item = sources.of + source * sources.of_step + b * sources.of_each
         row, b = item // k, item % k
         if row % 2 == 0:
-            write_segment(seg, c, row // 2, way, b, labels)
+            write_segment(seg, c, row // 2, source, b, labels)

@@ -65,7 +65,7 @@ class SemiMarkov:
         if counts not in need.abilities:
             return Verdict(True, cost, n_bytes=40.0 * need.n_variables)
         if not single:
-            return Verdict(False, reasons=("counts in a single label of segments, with no other label beside it",))
+            return Verdict(False, reasons=("counts in a model whose only label is one label of segments",))
         text = "by counts the time grows with T K (K + L) A B: T positions, K classes, segments of up to L positions, "
         return Verdict(True, cost * need.max_variables, (text + "counts up to A and B",), 40.0 * need.n_variables)
 

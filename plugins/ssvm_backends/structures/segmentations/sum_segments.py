@@ -241,7 +241,7 @@ def share_segments(k: int, t: int, most: int, longest: int, work: SpanWork, near
     near : SpanWindow
         Added to.
     """
-    share, run, around = work.share, work.run, (longest + 1) * k
+    share, run, end = work.share, work.run, (longest + 1) * k
     slot = (t - most) % (longest + 1) * k
     run[:k] = 0.0
     for l in range(most - 1, -1, -1):  # of a position inside, all longer segments
@@ -254,7 +254,7 @@ def share_segments(k: int, t: int, most: int, longest: int, work: SpanWork, near
             near.inside[slot + b] += run[b]
             run[b] += p
         slot += k
-        slot = 0 if slot == around else slot
+        slot = 0 if slot == end else slot
 
 
 @njit(cache=True, nogil=True)

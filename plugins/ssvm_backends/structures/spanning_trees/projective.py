@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ssvm_backends.graphs.recursions import BEST, SHARE, SUM, TRACE, Items, begin, extend, join, take, turn
+from ssvm_backends.graphs.recursions import BEST, SHARE, SUM, TRACE, Items, begin, extend, join, step_at, take
 from ssvm_dsl.ir import F64, I32
 from ssvm_dsl.kernels import borrow, njit
 
@@ -59,8 +59,8 @@ def tree_rule(task: int, m: int, single: bool, w: F64, items: Items, table: int,
     elif table == ARC:
         extend(task, items, arc + at, inner + (at if h < x else x * m + h), w[at])
     elif h < x:
-        ways = 0 if single and h == 0 and x < m - 1 else x - h
-        join(task, items, at, arc + h * m + h + 1, 1, at + m, m, ways)
+        n_splits = 0 if single and h == 0 and x < m - 1 else x - h
+        join(task, items, at, arc + h * m + h + 1, 1, at + m, m, n_splits)
     else:
         join(task, items, at, arc + at, 1, x * m + x, m, h - x)
 
@@ -69,10 +69,10 @@ def tree_rule(task: int, m: int, single: bool, w: F64, items: Items, table: int,
 def sweep_trees(task: int, m: int, single: bool, w: F64, items: Items) -> None:
     """Do a task for all items, narrow ones first (downwards: wide ones); arguments as of :func:`tree_rule`."""
     for place in range(m - 1):
-        width = 1 + turn(task, place, m - 1)
+        width = 1 + step_at(task, place, m - 1)
         for i in range(m - width):
             for number in range(3):
-                kind = turn(task, number, 3)
+                kind = step_at(task, number, 3)
                 if kind == 0:
                     tree_rule(task, m, single, w, items, INNER, i, i + width)
                 elif kind == 1:

@@ -219,17 +219,17 @@ def maximal_cliques(card: list[int], scopes: list[list[int]], order: list[int]) 
     parents : list of int
     """
     place = {v: k for k, v in enumerate(order)}
-    around: list[set[int]] = [set() for _ in card]
+    adjacent: list[set[int]] = [set() for _ in card]
     for scope in scopes:
         free = {v for v in scope if card[v] > 1}
         for v in free:
-            around[v] |= free - {v}
+            adjacent[v] |= free - {v}
     later: list[set[int]] = [set() for _ in card]
     for v in order:
         pause()
-        later[v] = {u for u in around[v] if place[u] > place[v]}
+        later[v] = {u for u in adjacent[v] if place[u] > place[v]}
         for u in later[v]:
-            around[u] |= later[v] - {u}
+            adjacent[u] |= later[v] - {u}
     cliques: list[set[int]] = []
     parents: list[int] = []
     of: dict[int, int] = {}

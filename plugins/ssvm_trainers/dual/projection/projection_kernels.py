@@ -114,7 +114,7 @@ def project_all(
     moved, off : float
         ``sum_k share_k (x_k - out_k)^2`` of those that were done now, and how far rows of the others are off, else 0.
     """
-    workspace = _room(layout)
+    workspace = _workspace(layout)
     matrix = np.empty(1024)
     moved, farthest = 0.0, 0.0
     for i in range(len(share)):
@@ -153,7 +153,7 @@ def project_all(
 
 
 @njit(cache=True, nogil=True)
-def _room(layout: Any) -> Any:
+def _workspace(layout: Any) -> Any:
     columns, rows, entries = 0, 0, 0
     for i in range(len(layout.row_ptr) - 1):
         lo, hi = layout.state_ptr[i], layout.state_ptr[i + 1]

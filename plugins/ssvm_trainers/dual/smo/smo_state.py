@@ -106,7 +106,7 @@ class CliqueState(SMOState):
         trees, theta = self.polytope.trees, Theta.zeros(problem.parameters.program)
         cells, rows, cliques = np.zeros(trees.n_cells), np.zeros(trees.n_rows), np.zeros(len(trees.parent), np.int64)
         scores, loss = ScoreSpace(theta.node, theta.pool, basis_space(problem)), self.polytope.score_loss()
-        self.room = CliqueWorkspace(
+        self.workspace = CliqueWorkspace(
             scores, np.zeros_like(theta.node), loss, cells, cells.copy(), rows, rows.copy(),
             np.zeros(trees.n_rows, np.int64), np.zeros(trees.n_rows, np.int64), cliques, cliques.copy(),
         )  # fmt: skip
@@ -120,14 +120,15 @@ class CliqueState(SMOState):
         return self._visit(ids, NO_LABELS)
 
     def _visit(self, ids: I64, given: GivenLabels) -> float:
-        return clique_pass(self.fixed, self.polytope.trees, self.room, self.space, self.work, self.point, ids, given)
+        trees, workspace = self.polytope.trees, self.workspace
+        return clique_pass(self.fixed, trees, workspace, self.space, self.work, self.point, ids, given)
 
     def plane(self) -> tuple[F64, float]:
         """Return the plane of the marginals, summed afresh."""
         polytope, share = self.polytope, self.fixed.share
         weighed = polytope.full(share[polytope.owner] * self.mu[polytope.kept])
         v = polytope.truth_features(share) - polytope.score_features(weighed)
-        return v, float(np.dot(weighed, self.room.loss) + np.dot(share, polytope.const))
+        return v, float(np.dot(weighed, self.workspace.loss) + np.dot(share, polytope.const))
 
     def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
         """Refuse marginals that do not add up to 1, or of cliques that do not agree with each other."""

@@ -135,7 +135,7 @@ def factor_step(
     g = factors.group[f]
     n, arity, place = factors.n_configs[g], factors.arity[g], factors.place_at[g]
     mu, value, pull = dual.mu, space.value, space.pull
-    for turn in range(n_steps):
+    for number in range(n_steps):
         high, low = 0, -1
         for c in range(n):
             if value[c] > value[high]:
@@ -157,7 +157,7 @@ def factor_step(
             margin[down] -= step
             pull[up] += penalty * step
             pull[down] -= penalty * step
-        if turn + 1 < n_steps:  # the gradient after the last step is not asked for
+        if number + 1 < n_steps:  # the gradient after the last step is not asked for
             table_values(factors, f, scores, table, pull, value)
             for c in range(n):
                 value[c] -= curvature * (mu[at + c] - space.before[c])

@@ -105,9 +105,9 @@ def meta_descent(
             slope = risk.weight[i] * risk.gradient(i, h)
             bend = slope + fade * risk.weight[i] * risk.hessian_product(i, v)
             factor *= min(max(1.0 - meta_step * (lam * cross + float(slope @ v)), LEAST), MOST)
-            room = lam * (done + j - w + 1 + delay)
-            factor = min(factor, longest * room)
-            eta = factor / room
+            slack = lam * (done + j - w + 1 + delay)
+            factor = min(factor, longest * slack)
+            eta = factor / slack
             keep, fading, mixed = 1.0 - lam * eta, fade * (1.0 - lam * eta), lam * eta
             cross = (
                 keep * (fading * cross - mixed * square - eta * float(bend @ h)) - eta * fading * float(slope @ v)

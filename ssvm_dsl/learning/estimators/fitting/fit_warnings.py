@@ -58,7 +58,7 @@ def convergence_warning(
 
 
 def uncomputed_warning(missing: int, n: int, warm: bool) -> str:
-    """Return what to say of a fit whose time was up before the features of some examples were computed."""
+    """Return the warning for a fit that ran out of time before the features of some examples were computed."""
     weights = "the weights are those of the last fit, whose objective is not known" if warm else "the weights are 0"
     text = f"time was up before the features of {missing} of {n} examples were computed: {weights}"
     return f"{text}; raise max_seconds, or give it fewer examples or features that take less time"
@@ -80,7 +80,7 @@ def warn_of(text: str) -> None:
 
 
 def _limit(report: FitReport, tol: float, spec: TrainerSpec, risk: Risk, problem: Problem) -> str:
-    """Return what to say of a fit that a limit ended before the tolerance was reached."""
+    """Return the warning for a fit that a limit ended before the tolerance was reached."""
     limit = f"max_{report.reason}"
     backend = f"backend '{report.plan.backend}'"
     if not report.bounded and problem.session.guarantee is Guarantee.HEURISTIC:
@@ -110,14 +110,14 @@ def _suits(spec: TrainerSpec, problem: Problem) -> bool:
 
 
 def _early_end(report: FitReport, tol: float, spec: TrainerSpec, risk: Risk, problem: Problem) -> str:
-    """Return what to say of a trainer that had no more iterates before the tolerance was reached."""
+    """Return the warning for a trainer that ended before the tolerance was reached."""
     text = f"trainer '{spec.name}' ended at relative gap {report.relative_gap:.2g} > tol={tol:g}"
     loose = _loose_bounds(report, spec, risk, problem)
     return text + (loose or ": it found nothing left to improve; set a larger tol, or another trainer")
 
 
 def _loose_bounds(report: FitReport, spec: TrainerSpec, risk: Risk, problem: Problem) -> str:
-    """Return what to say of a gap that is mostly that of inference; empty where it is not."""
+    """Return the warning for a gap that is mostly due to inference, ``""`` for other gaps."""
     if not report.inference_gap > 0.5 * report.gap:
         return ""
     share = f"{report.inference_gap / report.gap:.0%}"
@@ -130,7 +130,7 @@ def _loose_bounds(report: FitReport, spec: TrainerSpec, risk: Risk, problem: Pro
 
 
 def _scale_advice(problem: Problem) -> str:
-    """Return what to do about large features, in words; empty where there are none."""
+    """Return advice about large features, ``""`` if there are none."""
     most = problem.accuracy.largest()
     if most is None or abs(most.value) < LARGE:
         return ""

@@ -16,7 +16,7 @@ from ssvm_dsl.plugin_api.specs import TrainerSpec
 
 
 def report_of(
-    progress: Progress, problem: Problem, spec: TrainerSpec, options: dict[str, Any], told: str, unit: float
+    progress: Progress, problem: Problem, spec: TrainerSpec, options: dict[str, Any], convention_text: str, unit: float
 ) -> FitReport:
     """Return the report of a fit.
 
@@ -27,7 +27,7 @@ def report_of(
     spec : TrainerSpec
     options : dict
         Of the trainer.
-    told : str
+    convention_text : str
         The user's convention, in words.
     unit : float
         What turns values of the objective into it.
@@ -49,7 +49,7 @@ def report_of(
         plan=problem.session.plan,
         trainer=spec.name,
         options=options,
-        convention=told,
+        convention=convention_text,
         n_examples=problem.n,
         n_weights=problem.dim,
         n_nonzero=int(np.count_nonzero(progress.w)),

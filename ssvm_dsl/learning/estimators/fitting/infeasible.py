@@ -1,4 +1,4 @@
-"""What is done about labels that the model rules out: they are refused, left out, or replaced by the nearest ones."""
+"""Treatment of labels that the model rules out: refused, left out, or replaced by the nearest allowed labels."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class Trainable:
 
 
 def check_infeasible(value: object) -> None:
-    """Refuse what is no way to treat labels that are ruled out.
+    """Refuse an unknown value of ``infeasible``.
 
     Raises
     ------
     OptionError
-        Lists what there is.
+        The message lists the allowed values.
     """
     check_choice(value, (RAISE, DROP, NEAREST), "infeasible")
 
@@ -69,7 +69,7 @@ def trainable(
 
     Notes
     -----
-    Searches end with the call at hand (:mod:`ssvm_dsl.pausing`).
+    Searches end with the current call (:mod:`ssvm_dsl.pausing`).
     """
     grounded = ground()
     n, examples = grounded.n_examples, infeasible_examples(grounded)

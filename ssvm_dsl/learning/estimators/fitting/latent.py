@@ -287,20 +287,20 @@ def objective_in_time(problem: Problem, w: F64, deadline: Deadline) -> float:
 
 
 def check_latent(risk: Risk, declared: LossTerm, checkpoint: str | None) -> None:
-    """Refuse what does not go with latent variables.
+    """Refuse risks, losses and options that do not support latent variables.
 
     Raises
     ------
     TrainingError
         The loss compares whole labellings, or the risk does; the risk is relaxed; a checkpoint is asked for.
     """
-    whose = "the states of latent ones are no part of what is right"
+    reason = "the states of latent variables are not part of the truth"
     if risk.loss(declared).kind not in (ADDITIVE, JOINT):
         if declared.kind not in (ADDITIVE, JOINT):
             text = f"latent variables need a loss that adds up over variables, not {declared.called}"
-            raise TrainingError(f"{text}: {whose}; use Hamming or Cost")
-        text = f"risk '{risk.name}' compares whole labellings, which models with latent variables do not allow: {whose}"
-        raise TrainingError(f"{text}; risk='margin' takes them")
+            raise TrainingError(f"{text}: {reason}; use Hamming or Cost")
+        text = f"risk '{risk.name}' compares whole labellings, which models with latent variables do not allow"
+        raise TrainingError(f"{text}: {reason}; risk='margin' takes them")
     if risk.relaxed:
         raise TrainingError("risk 'relaxed' is not for models with latent variables; risk='margin' takes them")
     if checkpoint is not None:

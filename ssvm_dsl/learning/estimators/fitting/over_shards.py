@@ -96,7 +96,7 @@ class ShardedFit(Base):
         warn_of(text if problem.complete else self._unread(data, last))
 
     def _unread(self, data: ShardedData, last: tuple[Any, Any, Any] | None) -> str:
-        """Complete the report of a fit whose time was up before its data were read; return what to warn of."""
+        """Complete the report of a fit that ran out of time before its data were read; return the text of a warning."""
         what, weights = f"{data.n_read} of {data.n_parts} parts", "the weights are 0"
         if data.n_read < data.n_parts:
             self.report_ = replace(self.report_, unread=f"{what} of the data were read: all numbers are of these alone")
@@ -158,7 +158,7 @@ class ShardedFit(Base):
     def _ask_parts(
         self, method: str, data: Any, function: ShardFunction, *given: Any, time_limit: float | None
     ) -> list[PartAnswer | None]:
-        """Return what a function finds on each part of the data, in order."""
+        """Return the results of a function on each part of the data, in order."""
         deadline = Deadline(check_time_limit(time_limit))
         self._check_fitted()
         if not isinstance(data, PartitionedDataset):

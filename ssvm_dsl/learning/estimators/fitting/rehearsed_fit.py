@@ -22,7 +22,7 @@ from ssvm_dsl.learning.estimators.svm import StructuredSVM
 
 
 def rehearse(trainer: str, risk: str, backend: str) -> list[Job]:
-    """Return what a fit compiles: parts, those first that it calls last, then kernels, the longest first.
+    """Return the functions that a fit compiles: called functions, innermost first, then kernels, the longest first.
 
     The fit itself compiles parts in the order in which it calls them, for its first and longest kernel: so the two
     processes meet in the middle, and the kernels that remain are compiled while the fit waits for LLVM.
@@ -41,7 +41,7 @@ def rehearse(trainer: str, risk: str, backend: str) -> list[Job]:
 def _problems() -> Iterator[tuple[type[Model], list[Any], list[Any]]]:
     """Yield small models with examples: chains, then loops.
 
-    They have as many weights as keep trainers from what they do for a few weights only.
+    They have enough weights that trainers do not use their methods for few weights.
     """
 
     class RehearsedChain(Model):
@@ -63,7 +63,7 @@ def _problems() -> Iterator[tuple[type[Model], list[Any], list[Any]]]:
 
 
 def main(trainer: str, risk: str, backend: str) -> None:
-    """Compile what a fit with these needs, but for what the fit compiles at this moment."""
+    """Compile the functions that a fit with these needs, except those that the fit is compiling now."""
     warnings.simplefilter("ignore")
     for job in rehearse(trainer, risk, backend):
         with suppress(Exception):  # a kernel of the user's, who will hear of it when it is called

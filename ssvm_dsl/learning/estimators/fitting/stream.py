@@ -30,7 +30,7 @@ class Stream:
     Parameters
     ----------
     fingerprint : dict
-        What has to stay the same while it lasts: trainer, options, risk, power.
+        Settings that must not change during the stream: trainer, options, risk, power.
     n_seen : int
         Examples so far.
     values : dict

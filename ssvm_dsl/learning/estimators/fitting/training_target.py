@@ -16,7 +16,7 @@ from ssvm_dsl.plugin_api.specs import TrainerSpec
 
 @dataclass(frozen=True, eq=False)
 class TrainingTarget:
-    """What is to be minimised on a grounded data set.
+    """The objective on a grounded data set.
 
     Parameters
     ----------

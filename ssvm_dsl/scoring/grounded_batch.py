@@ -78,7 +78,7 @@ class Place:
             table[:, self.columns] = scores[self.at]
 
     def read(self, node: F64, tables: tuple[F64, ...], out: F64) -> None:
-        """Add what is known of the entries of a Theta to the scores of the template, ``shape (n, width)``."""
+        """Add entries of a Theta to the scores of the template, ``shape (n, width)``."""
         if self.group == NODE:
             found = node.reshape(out.shape) if isinstance(self.at, slice) else node[self.at]
         else:
@@ -94,8 +94,8 @@ class Place:
 
 
 @dataclass(eq=False)
-class Laid:
-    """A model laid over examples of some sizes; keeps what inference prepares for it.
+class GroundedBatch:
+    """A model grounded on examples of some sizes, with the plans and sessions that inference opened for it.
 
     Parameters
     ----------
@@ -161,7 +161,9 @@ class Laid:
         return out
 
 
-def lay(declaration: Declaration, examples: Examples, templates: Mapping[str, Template], tied: frozenset[str]) -> Laid:
+def ground_batch(
+    declaration: Declaration, examples: Examples, templates: Mapping[str, Template], tied: frozenset[str]
+) -> GroundedBatch:
     """Return a model laid over examples.
 
     Parameters
@@ -190,7 +192,7 @@ def lay(declaration: Declaration, examples: Examples, templates: Mapping[str, Te
     )  # fmt: skip
     parameters = ParameterMap.build(program, work.maps, work.blocks, given.constants(n_weighted))
     words = declared_words(declaration), joined_words(declaration)
-    return Laid(layout, examples, replace(parameters, declared=words[0], joined=words[1]), places)
+    return GroundedBatch(layout, examples, replace(parameters, declared=words[0], joined=words[1]), places)
 
 
 class _Laying:
@@ -208,7 +210,7 @@ class _Laying:
         return ground_scopes(target, self.layout, self.examples)
 
     def template(self, template: Template, tied: bool) -> tuple[Place, ...]:
-        """Lay a template; return the places of its parts."""
+        """Ground a template; return the places of its parts."""
         start = self.blocks[-1].stop if self.blocks else 0
         self.blocks.append(Block(template.name, start, template.shape, 0.0 if template.nonneg else -np.inf))
         return tuple(self._part(template, part, tied) for part in template.parts)
