@@ -40,6 +40,7 @@ _HOMES = {
     "ssvm_dsl.lang.grammars.bracket_scores": ("bracket_scores",),
     "ssvm_dsl.lang.grammars.grammar": ("Grammar",),
     "ssvm_dsl.lang.grammars.parse_tree": ("ParseTree",),
+    "ssvm_dsl.lang.grammars.partial_tree": ("PartialTree",),
     "ssvm_dsl.lang.model": ("Model", "ModelBuilder"),
     "ssvm_dsl.compiler.estimate": ("estimate",),
     "ssvm_dsl.compiler.ground": ("ground",),
@@ -134,6 +135,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.grammars.brackets import read_trees as read_trees
     from ssvm_dsl.lang.grammars.grammar import Grammar as Grammar
     from ssvm_dsl.lang.grammars.parse_tree import ParseTree as ParseTree
+    from ssvm_dsl.lang.grammars.partial_tree import PartialTree as PartialTree
     from ssvm_dsl.lang.inputs import Attributes as Attributes
     from ssvm_dsl.lang.inputs import Edges as Edges
     from ssvm_dsl.lang.inputs import Input as Input

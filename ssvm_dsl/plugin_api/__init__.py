@@ -154,6 +154,7 @@ __all__ = [
     "TrainerNeeds",
     "TrainerSpec",
     "TrainingEvent",
+    "UnmetKind",
     "Value",
     "Verdict",
     "answer",

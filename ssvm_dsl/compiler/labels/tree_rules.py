@@ -108,8 +108,9 @@ class TreeRules:
         if labels is not None:
             tag &= np.arange(tag.shape[1]) == labels[:n, None]
         span = scores.score[first[n : n + n * n, None] + np.arange(len(self.grammar.chain_top) + 1)] > -np.inf
+        span = without_crossing(span.reshape(n, n, -1))
         these = "" if labels is None else "with these tags "
-        there = derived_spans(self.grammar, tag, span.reshape(n, n, -1))
+        there = derived_spans(self.grammar, tag, span)
         if there[0, n - 1, self.grammar.is_start].any():
             return ""
         start, last, symbol = furthest(there, self.grammar.is_part)
@@ -120,6 +121,21 @@ class TreeRules:
             return f"{these}the grammar derives all of its words as {name} only, with which no tree begins"
         part = "the beginning of " if self.grammar.is_part[symbol] else ""
         return f"the longest span that the grammar derives {these}is words {start}:{last + 1} of {n} ({part}{name})"
+
+
+def without_crossing(span: Bools) -> Bools:
+    """Return which chains spans may be, none where they cross a span that has to be a phrase.
+
+    Parameters
+    ----------
+    span : ndarray of bool, shape (T, T, K + 1)
+        As of :func:`~ssvm_dsl.kernels.derivable.derived_spans`.
+    """
+    out, (first, last) = span.copy(), np.indices(span.shape[:2])
+    for i, j in np.argwhere(~span[:, :, 0] & (first <= last)).tolist():
+        before, after = (first < i) & (i <= last) & (last < j), (i < first) & (first <= j) & (j < last)
+        out[before | after] = False
+    return out
 
 
 def furthest(there: Bools, is_part: Bools) -> tuple[int, int, int]:

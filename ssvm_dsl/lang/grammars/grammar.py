@@ -9,6 +9,9 @@ from itertools import pairwise
 from math import isqrt
 from typing import Any
 
+import numpy as np
+
+from ssvm_dsl.array_types import Bools
 from ssvm_dsl.calls import checked_class
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.lang.grammars.binarizing import LEFT, RIGHT, binarized, part_name
@@ -226,6 +229,10 @@ class Grammar:
         if not self.lexicon:
             return [self.tags for _ in words]
         return [self.tags_of_words.get(word, ()) for word in words]
+
+    def tag_mask(self, words: Sequence[str]) -> Bools:
+        """Return which tags each word may have, for ``Label(T, grammar=G, allowed=mask)``; ``shape (T, tags)``."""
+        return np.array([[tag in may for tag in self.tags] for may in self.allowed_tags(words)]).reshape(len(words), -1)
 
     def n_parses(self, words: Sequence[str], tags: Sequence[str] | None = None) -> int:
         """Return how many trees a sentence has: a whole number, of any size, counted exactly.
