@@ -61,6 +61,7 @@ _HOMES = {
         *("mean_iou", "named_scorer", "span_f1"),
     ),
     "ssvm_dsl.learning.hmm": ("MaximumLikelihoodHMM",),
+    "ssvm_dsl.learning.pcfg": ("MaximumLikelihoodPCFG",),
     "ssvm_dsl.learning.estimators.path": ("regularization_path",),
     "ssvm_dsl.learning.shards.parts": ("PartitionedDataset",),
     "ssvm_dsl.cli.data.parts": ("partitioned_files",),
@@ -176,6 +177,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.learning.metrics import mean_iou as mean_iou
     from ssvm_dsl.learning.metrics import named_scorer as named_scorer
     from ssvm_dsl.learning.metrics import span_f1 as span_f1
+    from ssvm_dsl.learning.pcfg import MaximumLikelihoodPCFG as MaximumLikelihoodPCFG
     from ssvm_dsl.learning.shards.parts import PartitionedDataset as PartitionedDataset
     from ssvm_dsl.learning.tuning.cross_validation import cross_val_predict as cross_val_predict
     from ssvm_dsl.learning.tuning.grid import grid_scores as grid_scores

@@ -118,7 +118,7 @@ def _barred(known: PartialTree, grammar: Grammar, n: int, word: int, pair: int) 
     """Yield the states that variables of an example do not have; its words and pairs of words begin there."""
     for t, tag in known.tags_of(grammar.tags, n):
         yield 0, word + t, np.delete(np.arange(len(grammar.tags)), tag)
-    for i, j, chains in known.chains_of(grammar.chains, n):
+    for i, j, chains in known.chains_of(grammar.phrase_chains, n):
         yield 1, pair + i * n + j, np.delete(np.arange(len(grammar.chains) + 1), np.array(chains) + 1)
 
 
@@ -133,7 +133,8 @@ def _write(tree: ParseTree, start: int, places: GrammarPlaces, phrases: I32, cod
         end = _write(other, middle, places, phrases, codes)
         codes[middle] = places.rule.get((bottom.label, one.label, other.label), 0)
     if chain and not is_part(chain[0]):
-        phrases[start, end - 1] = places.chain.get(chain, 0)
+        longer = (*chain, bottom.label) if bottom.is_tag else chain
+        phrases[start, end - 1] = places.chain.get(longer, 0) or places.chain.get(chain, 0)
     return end
 
 
@@ -168,8 +169,9 @@ def _tree(grammar: Grammar, tags: I32, cells: I32) -> ParseTree:
             end, tree = level.pop(at)
             children.append(tree)
             at = end
-        tree = ParseTree(grammar.chains[cells[start, last] - 1][-1], tuple(children))
-        for symbol in reversed(grammar.chains[cells[start, last] - 1][:-1]):
+        chain = grammar.phrase_chains[cells[start, last] - 1]
+        tree = ParseTree(chain[-1], tuple(children))
+        for symbol in reversed(chain[:-1]):
             tree = ParseTree(symbol, (tree,))
         level[int(start)] = (int(last) + 1, tree)
     return level[0][1].un_binarized()

@@ -127,8 +127,7 @@ class Label(Variables):
     ) -> None:
         """Declare a label of parse trees: its own variables are the tags of words."""
         if len(axes) != 1 or not isinstance(axes[0], Dim) or others:
-            text = "Label: a label of trees has one axis, a grammar and maybe allowed=, and nothing else"
-            mistakes.append(f"{text}: Label(T, grammar=G)")
+            mistakes.append("Label: a label of trees has one axis, a grammar and maybe allowed=: Label(T, grammar=G)")
             axes = (Dim(1),)
         if not isinstance(grammar, Grammar):
             mistakes.append(got("Label: grammar is a Grammar, such as Grammar.from_trees(trees)", grammar))
