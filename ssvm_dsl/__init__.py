@@ -40,6 +40,7 @@ _HOMES = {
     "ssvm_dsl.lang.grammars.bracket_scores": ("bracket_scores",),
     "ssvm_dsl.lang.grammars.grammar": ("Grammar",),
     "ssvm_dsl.lang.grammars.parse_tree": ("ParseTree",),
+    "ssvm_dsl.lang.grammars.partial_tree": ("PartialTree",),
     "ssvm_dsl.lang.model": ("Model", "ModelBuilder"),
     "ssvm_dsl.compiler.estimate": ("estimate",),
     "ssvm_dsl.compiler.ground": ("ground",),
@@ -60,6 +61,7 @@ _HOMES = {
         *("mean_iou", "named_scorer", "span_f1"),
     ),
     "ssvm_dsl.learning.hmm": ("MaximumLikelihoodHMM",),
+    "ssvm_dsl.learning.pcfg": ("MaximumLikelihoodPCFG",),
     "ssvm_dsl.learning.estimators.path": ("regularization_path",),
     "ssvm_dsl.learning.shards.parts": ("PartitionedDataset",),
     "ssvm_dsl.cli.data.parts": ("partitioned_files",),
@@ -134,6 +136,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.grammars.brackets import read_trees as read_trees
     from ssvm_dsl.lang.grammars.grammar import Grammar as Grammar
     from ssvm_dsl.lang.grammars.parse_tree import ParseTree as ParseTree
+    from ssvm_dsl.lang.grammars.partial_tree import PartialTree as PartialTree
     from ssvm_dsl.lang.inputs import Attributes as Attributes
     from ssvm_dsl.lang.inputs import Edges as Edges
     from ssvm_dsl.lang.inputs import Input as Input
@@ -174,6 +177,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.learning.metrics import mean_iou as mean_iou
     from ssvm_dsl.learning.metrics import named_scorer as named_scorer
     from ssvm_dsl.learning.metrics import span_f1 as span_f1
+    from ssvm_dsl.learning.pcfg import MaximumLikelihoodPCFG as MaximumLikelihoodPCFG
     from ssvm_dsl.learning.shards.parts import PartitionedDataset as PartitionedDataset
     from ssvm_dsl.learning.tuning.cross_validation import cross_val_predict as cross_val_predict
     from ssvm_dsl.learning.tuning.grid import grid_scores as grid_scores

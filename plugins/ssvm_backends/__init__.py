@@ -380,8 +380,8 @@ _STRUCTURES = (
             tasks=_ALL_EXACT,
             max_arity=2,
             constraint_kinds=frozenset({"derivable"}),
-            abilities=frozenset({Ability.SUMMED_MARGINALS}),
-            constrained_abilities=frozenset({Ability.SUMMED_MARGINALS}),
+            abilities=frozenset({Ability.SUMMED_MARGINALS}) | _COMPILED,
+            constrained_abilities=frozenset({Ability.SUMMED_MARGINALS}) | _COMPILED,
         ),
     ),
     BackendSpec(

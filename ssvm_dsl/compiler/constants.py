@@ -71,7 +71,7 @@ def ground_constants(
     groups: list[Group],
     shared: dict[Target, int],
     truth: I32 | None = None,
-    clamp: I32 | None = None,
+    clamp: I64 | None = None,
 ) -> GroundedConstants:
     """Return what the rules and given scores of a model become on a batch.
 
@@ -87,8 +87,8 @@ def ground_constants(
         Those of the factors, as :class:`GroundedConstants` has them.
     truth : ndarray of int32, shape (V,), optional
         Labels that are to be learnt from, negative where they are not known: refused where they are ruled out.
-    clamp : ndarray of int32, shape (V,), optional
-        States that variables must have, negative where they are free.
+    clamp : ndarray of int64, optional
+        States, counted over all variables, that given labels rule out.
 
     Raises
     ------
@@ -109,8 +109,8 @@ def ground_constants(
     for given in declaration.given:
         rows = None if given.features is None else _score_rows(given, examples, encoder)
         work.give(given, scopes_of(given.target), rows)
-    if clamp is not None:
-        work.clamp(clamp)
+    if clamp is not None and len(clamp):
+        work.forbid_states(clamp)
     work.require_states()
     return grounded
 
@@ -137,7 +137,8 @@ class _Work:
         """Return the factors all of whose variables take part."""
         return scopes if self.ignored is None else scopes.without(self.ignored, self.layout.var_ptr)
 
-    def _forbid_states(self, states: NDArray[np.int64]) -> None:
+    def forbid_states(self, states: NDArray[np.int64]) -> None:
+        """Rule out states, counted over all variables."""
         if self.grounded.allowed is None:
             self.grounded.allowed = np.ones(int(self.state_ptr[-1]), dtype=bool)
         self.grounded.allowed[states] = False
@@ -155,20 +156,11 @@ class _Work:
             found = f"none at position {int(empty[0] - rows.ptr[example])}"
             raise DataError(what, example=example, expected=expected, found=found)
         at, state = np.nonzero(mask == 0)
-        self._forbid_states(self.state_ptr[variables[at]] + state)
+        self.forbid_states(self.state_ptr[variables[at]] + state)
         if self.truth is not None:
             states = self.truth[variables]
             wrong = (states >= 0) & (mask[np.arange(len(mask)), np.maximum(states, 0)] == 0)
             self._refuse_truth(f"allowed={label.allowed.name} of label '{label.name}'", label, variables, wrong)
-
-    def clamp(self, states: I32) -> None:
-        """Rule out all states of some variables but one."""
-        fixed = np.flatnonzero(states >= 0)
-        if not len(fixed):
-            return
-        other = np.repeat(states >= 0, self.layout.card)
-        other[self.state_ptr[fixed] + states[fixed]] = False
-        self._forbid_states(np.flatnonzero(other))
 
     def rule(self, rule: Forbid, scopes: Scopes) -> None:
         """Rule out the states of a rule."""
@@ -176,7 +168,7 @@ class _Work:
         scopes, left = self._known(scopes), _left(rule)
         if len(rule.target.table_cards) == 1:
             start = self.state_ptr[scopes.shapes.variables()[:, 0]]
-            self._forbid_states((start[:, None] + np.flatnonzero(~left)).ravel())
+            self.forbid_states((start[:, None] + np.flatnonzero(~left)).ravel())
             return
         table = np.where(left, 0.0, -np.inf)[None]
         self._add_shared(rule.name, rule.target, scopes, table)
@@ -225,7 +217,7 @@ class _Work:
             self.grounded.node = np.zeros(int(self.state_ptr[-1]))
         self.grounded.node[at] += np.where(out, 0.0, values)  # each variable once: a target has one factor for each
         if out.any():
-            self._forbid_states(at[out])
+            self.forbid_states(at[out])
             if self.truth is not None:
                 wrong = (out & (self.truth[variables][:, None] == states)).any(axis=1)
                 self._refuse_truth(f"the scores of '{given.name}' (-inf)", label, variables, wrong)

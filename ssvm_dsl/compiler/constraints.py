@@ -178,7 +178,8 @@ def _group(constraint: Constraint, layout: Layout, examples: Examples) -> Constr
     states = np.array([_state(one) for one in constraint.literals], dtype=np.int32)
     negated = np.array([one.negated for one in constraint.literals], dtype=bool)
     values = _Values(constraint, examples, patterns, of, counts, counts * lengths)
-    shared = shared_arrays(constraint.grammar) if isinstance(constraint, Derivable) else {}
+    grammar = constraint.grammar if isinstance(constraint, Derivable) else None
+    shared = {} if grammar is None else shared_arrays(grammar)
     return ConstraintGroup(
         kind=constraint.kind,
         name=constraint.name,
@@ -193,7 +194,7 @@ def _group(constraint: Constraint, layout: Layout, examples: Examples) -> Constr
             for place, one in enumerate(constraint.literal_meta[0] if constraint.literal_meta else ())
         },
         oracle=_custom_oracle(constraint) if isinstance(constraint, Custom) else None,
-        rules=TreeRules(shared) if shared else None,
+        rules=None if grammar is None else TreeRules(shared, grammar.symbols),
         shared=shared,
     )
 

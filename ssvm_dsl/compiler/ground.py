@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_dsl.array_types import I32, Bools
+from ssvm_dsl.array_types import I32, I64, Bools
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.compiler.agreements import roles, set_auxiliary
 from ssvm_dsl.compiler.constants import ground_constants
@@ -165,7 +165,7 @@ def _grounded(
         known = None if met is None else met.find(key)
         layout = Layout.of(declaration, examples) if known is None else known.layout
         needed = _require_memory(declaration, examples, layout, Y is not None, met, known)
-        truth, ignored = (None, None) if Y is None else layout.encode(Y)
+        truth, ignored, _ = (None, None, None) if Y is None else layout.encode(Y)
         if truth is not None and layout.agreements:
             ignored = set_auxiliary(layout, examples, truth, ignored)
         if ignored is not None and declaration.compact and not (whole and _additive(declaration)):
@@ -204,14 +204,18 @@ def _additive(declaration: Declaration) -> bool:
     return declaration.loss is None or kind_of(declaration.loss) == ADDITIVE
 
 
-def _clamp(layout: Layout, given: object) -> I32 | None:
-    """Return the states that variables must have, -1 where they are free."""
+def _clamp(layout: Layout, given: object) -> I64 | None:
+    """Return the states that given labels rule out."""
     if given is None:
         return None
-    states, unknown = layout.encode(given, "given", partial=True)
-    free = layout.latent | layout.auxiliary
-    free = free if unknown is None else free | unknown
-    return np.where(free, np.int32(-1), states)
+    states, unknown, barred = layout.encode(given, "given", partial=True)
+    fixed = ~(layout.latent | layout.auxiliary)
+    if unknown is not None:
+        fixed &= ~unknown
+    other = np.repeat(fixed, layout.card)
+    other[pointers(layout.card)[:-1][fixed] + states[fixed]] = False
+    out = np.flatnonzero(other)
+    return out if barred is None else np.concatenate([out, barred])
 
 
 def _require_memory(
@@ -248,7 +252,7 @@ def _parameters(
     ignored: Bools | None,
     truth: I32 | None,
     whole: bool,
-    clamp: I32 | None,
+    clamp: I64 | None,
 ) -> tuple[GroundedFactors, ParameterMap]:
     """Return the factor templates, and the parameter map of them, rules, given scores and hard constraints.
 

@@ -35,10 +35,13 @@ class EncodedLabels(NamedTuple):
     states : ndarray of int32, shape (V,)
     unknown : ndarray of bool, shape (V,), optional
         Which of them are not known.
+    barred : ndarray of int64, optional
+        States, counted over all variables, that some that are not known do not have.
     """
 
     states: I32
     unknown: Bools | None
+    barred: I64 | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,6 +219,7 @@ class Layout:
         states = np.zeros(int(self.var_ptr[-1]), dtype=np.int32)
         ignored = np.zeros(len(states), dtype=bool)
         known = self.declaration.outputs if labels is None else labels
+        barred: list[I64] = []
         for label, values in self._split(given, what, partial, known):
             if label.pointer:
                 self._encode_pointers(label, values, states, ignored)
@@ -224,13 +228,13 @@ class Layout:
                 self._encode_segments(label, values, states, ignored)
                 continue
             if label.grammar is not None:
-                self._encode_trees(label, values, states, ignored)
+                barred += self._encode_trees(label, values, states, ignored, partial)
                 continue
             flat, skip = read_label(self._shapes(label), label, values, ignore_value(self.declaration, label))
             states[self.variables(label)] = flat
             if skip is not None:
                 ignored[self.variables(label)] = skip
-        return EncodedLabels(states, ignored if ignored.any() else None)
+        return EncodedLabels(states, ignored if ignored.any() else None, np.concatenate(barred) if barred else None)
 
     def _shapes(self, label: Label) -> ShapeOf:
         return partial(self.shape, label)
@@ -251,12 +255,17 @@ class Layout:
         for part, found, unknown in zip(parts, read[:3], read[3:], strict=False):  # spans may be no variables
             states[self.variables(part)], ignored[self.variables(part)] = found, unknown
 
-    def _encode_trees(self, label: Label, values: Sequence[Any], states: I32, ignored: Bools) -> None:
-        """Write tags, phrases and codes of rules, and which trees are not known."""
-        read = read_parse_trees(label, values, self.count(label))
+    def _encode_trees(
+        self, label: Label, values: Sequence[Any], states: I32, ignored: Bools, partial: bool
+    ) -> list[I64]:
+        """Write tags, phrases and codes of rules, and which trees are not known; return states that these lack."""
+        read = read_parse_trees(label, values, self.count(label), partial)
         for part, found in zip((label, *label.parts), read[:4], strict=True):
             states[self.variables(part)] = found
             ignored[self.variables(part)] = np.repeat(read.hidden, self.count(part))
+        numbers, start = np.arange(len(states)), pointers(self.card)
+        places = [numbers[self.variables(part)] for part in (label, label.parts[0])] if read.barred else []
+        return [start[places[part][number]] + lacking for part, number, lacking in read.barred]
 
     def _split(
         self, given: Sequence[Any], what: str, partial: bool, labels: Sequence[Label]

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.array_types import I32
+from ssvm_dsl.array_types import I32, I64
 from ssvm_dsl.compiler.constants import ground_constants
 from ssvm_dsl.compiler.feature_maps import GroundedFactors, feature_rows
 from ssvm_dsl.compiler.features.encode import Encoder, Fitted
@@ -117,7 +117,7 @@ class Structure:
         self.n_bytes = float(OBJECTS) + COPIES * sum(one.nbytes for one in _arrays(parameters))
 
     def parameters(
-        self, examples: Examples, encoder: Encoder, truth: I32 | None, clamp: I32 | None
+        self, examples: Examples, encoder: Encoder, truth: I32 | None, clamp: I64 | None
     ) -> tuple[ParameterMap, KeptProgram] | None:
         """Return the parameter map of other examples of the same shapes, and its program with what is kept of it.
 
@@ -130,8 +130,8 @@ class Structure:
             Of these examples.
         truth : ndarray of int32, shape (V,), optional
             True states that rules are held against.
-        clamp : ndarray of int32, shape (V,), optional
-            States that variables must have, negative where they are free.
+        clamp : ndarray of int64, optional
+            States, counted over all variables, that given labels rule out.
         """
         maps = self._filled(encoder)
         if maps is None:

@@ -1,4 +1,4 @@
-"""Whether labels are a tree that a grammar derives, and some tree of so many words."""
+"""Whether labels are a tree that a grammar derives, some tree of so many words, and which spans have one."""
 
 from __future__ import annotations
 
@@ -88,6 +88,39 @@ def division(span: I32, i: int, j: int, from_left: bool) -> int:
         if span[i, e] > 0:
             return e + 1
     return i + 1
+
+
+@njit(cache=True, nogil=True)
+def derived_spans(grammar, tag: Bools, span: Bools) -> Bools:  # type: ignore[no-untyped-def]
+    """Return which symbols derive the words i..j; ``ndarray of bool, shape (T, T, S)``.
+
+    Parameters
+    ----------
+    grammar : GrammarArrays
+    tag : ndarray of bool, shape (T, L)
+        The tags that each word may have.
+    span : ndarray of bool, shape (T, T, K + 1)
+        The chains that the words i..j may be; the first entry: no phrase.
+    """
+    n, n_symbols = len(tag), len(grammar.is_part)
+    there = np.zeros((n, n, n_symbols), dtype=np.bool_)
+    for t in range(n):
+        for one in range(tag.shape[1]):
+            there[t, t, grammar.tag_symbol[one]] |= tag[t, one] and span[t, t, 0]
+        for p in range(len(grammar.pair_chain)):
+            c = grammar.pair_chain[p]
+            there[t, t, grammar.chain_top[c]] |= tag[t, grammar.pair_tag[p]] and span[t, t, c + 1]
+    for length in range(2, n + 1):
+        for i in range(n - length + 1):
+            j, below = i + length - 1, np.zeros(n_symbols, dtype=np.bool_)
+            for k in range(i + 1, j + 1):
+                for r in range(len(grammar.left)):
+                    below[grammar.left[r]] |= there[i, k - 1, grammar.first[r]] and there[k, j, grammar.second[r]]
+            for s in range(n_symbols):
+                there[i, j, s] = grammar.is_part[s] and below[s] and span[i, j, 0]
+            for c in range(len(grammar.chain_top)):
+                there[i, j, grammar.chain_top[c]] |= below[grammar.chain_bottom[c]] and span[i, j, c + 1]
+    return there
 
 
 class ParseLengths(NamedTuple):

@@ -129,8 +129,7 @@ class Factor(ScoredTarget):
             options["nonneg"] = True
         if self.observed:
             options["weights"] = self.weights
-        whole = self.target.kind == "each" and self.target.label.declared is self.target.label
-        return (self.target.label if whole else self.target,), options
+        return (self.target.written,), options
 
     def references(self) -> Iterator[tuple[str, Symbol]]:
         """Yield the symbols of the target and the features, and the factor whose weights are shared."""

@@ -84,6 +84,6 @@ class Given(ScoredTarget):
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
-        goal = self.target.label if self.target.kind == "each" else self.target
+        goal = self.target.written
         scores = self.features if self.table is None else list(self.table)
         return (goal,), {"scores": scores}

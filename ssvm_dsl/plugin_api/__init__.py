@@ -23,7 +23,7 @@ from ssvm_dsl.plugin_api.hosting.loading import (
 from ssvm_dsl.plugin_api.kinds.bridges import Bridge, Rewrite
 from ssvm_dsl.plugin_api.kinds.commands import Command, Screen
 from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages, CompiledOracle
-from ssvm_dsl.plugin_api.kinds.constraints import ConstraintKind, ExplainingKind, SizedKind
+from ssvm_dsl.plugin_api.kinds.constraints import ConstraintKind, ExplainingKind, SizedKind, UnmetKind
 from ssvm_dsl.plugin_api.kinds.executors import (
     NotOpen,
     OpenShards,
@@ -163,6 +163,7 @@ __all__ = [
     "TrainerNeeds",
     "TrainerSpec",
     "TrainingEvent",
+    "UnmetKind",
     "Value",
     "Verdict",
     "add_labels",

@@ -1,9 +1,10 @@
-"""Best parse trees and sums over all of them beside bare kernels of the same recursion, and NLTK's where installed.
+"""Best parse trees and sums over all of them beside bare kernels of the same recursion, NLTK and torch-struct.
 
 Milliseconds of processor time for one sentence, the best of several turns.  *Bare* is what a page of code does: a dense
 chart, every rule at every division, no chains of symbols, no masks; inside and outside in probabilities, which may
 underflow.
-*Ours* is everything from scores to labels, or to marginals.
+*Ours* is everything from scores to labels, or to marginals; *oracle* is a call of the compiled oracle of trainers.
+NLTK and torch-struct are compared where they are installed, in 64 bits and one thread.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ssvm_backends.structures.constituency.cky import Cky
 from ssvm_dsl import Dim, Factor, Grammar, Input, Label, Model, ground, rules, spans
 from ssvm_dsl.ir import Question, Task
 from ssvm_dsl.kernels import njit
+from ssvm_dsl.kernels.oracles.oracle_call import call_oracle
 
 #: Words, symbols, rules.
 CASES = ((10, 30, 900), (25, 30, 900), (25, 30, 5000), (40, 30, 900))
@@ -84,7 +86,7 @@ def random_grammar(rng: np.random.Generator, n_symbols: int, n_rules: int) -> Gr
 
 
 def measure(n: int, n_symbols: int, n_rules: int) -> list[float]:
-    """Return the milliseconds of bare best, ours, bare sums, ours."""
+    """Return the milliseconds of bare best, ours, the oracle, bare sums, ours."""
     rng = np.random.default_rng(0)
     grammar = random_grammar(rng, n_symbols, n_rules)
 
@@ -120,30 +122,92 @@ def measure(n: int, n_symbols: int, n_rules: int) -> list[float]:
     found = session.solve(questions[1])
     assert np.isclose(log_z, found.log_partition[0])
     assert np.allclose(counts, found.marginals.tables[0].sum(axis=0)[1 : n_rules + 1])
+    oracle, labels = session.compiled(), np.zeros(made.program.n_variables, np.int32)
+    call = (oracle.function, oracle.ints, oracle.longs, 0, theta.pool, theta.node, labels, np.zeros(0))
+    assert np.isclose(call_oracle(*call), best)
     seconds = spent(
-        lambda: bare_best(numbers, score, tag, span), lambda: session.solve(questions[0]),
+        lambda: bare_best(numbers, score, tag, span), lambda: session.solve(questions[0]), lambda: call_oracle(*call),
         lambda: bare_sums(numbers, weight, tag2, span2, counts), lambda: session.solve(questions[1]),
     )  # fmt: skip
     return [1e3 * one for one in seconds]
 
 
-def nltk_time(n: int) -> float:
-    """Return the milliseconds of NLTK's Viterbi parser on a small grammar that ours answers, too."""
+def nltk_times(n: int) -> list[float]:
+    """Return the milliseconds of NLTK's Viterbi parser on a small grammar, and ours; both find the same score."""
     from nltk import PCFG
     from nltk.parse import ViterbiParser
 
-    text = "S -> S S [0.4] | A B [0.2] | 'a' [0.4]\nA -> 'a' [0.5] | A S [0.5]\nB -> 'a' [1.0]"
-    parser = ViterbiParser(PCFG.fromstring(text))
-    return 1e3 * spent(lambda: next(iter(parser.parse(["a"] * n))))[0]
+    rules_of = {("S", "S", "S"): 0.4, ("S", "A", "B"): 0.2, ("A", "A", "S"): 0.5}
+    words = {"S": 0.4, "A": 0.5, "B": 1.0}
+    lines = [f"{left} -> {one} {other} [{p}]" for (left, one, other), p in rules_of.items()]
+    parser = ViterbiParser(PCFG.fromstring("\n".join(lines + [f"{left} -> 'a' [{p}]" for left, p in words.items()])))
+    grammar = Grammar([(left, (one, other)) for left, one, other in rules_of], "S", tags=words)
+
+    class Parser(Model):
+        T = Dim()
+        x = Input(T, 1)
+        y = Label(T, grammar=grammar)
+        leaf = Factor(y, features=x)
+        rule = Factor(rules(y))
+
+    made = ground(Parser, [np.ones((n, 1))])
+    weights = np.zeros(made.parameters.dim)
+    leaf, rule = (block.view(weights) for block in made.parameters.blocks)
+    leaf[:, 0] = np.log([words[tag] for tag in grammar.tags])
+    rule.reshape(-1)[1 : len(rules_of) + 1] = np.log([rules_of[one] for one in grammar.numbered_rules])
+    session, question = Cky().open(made.program, {}), Question(made.parameters.scores(weights))
+    (tree,) = parser.parse(["a"] * n)
+    assert np.isclose(session.solve(question).score[0], tree.logprob() * np.log(2.0))
+    return [1e3 * one for one in spent(lambda: next(iter(parser.parse(["a"] * n))), lambda: session.solve(question))]
+
+
+def torch_struct_times(n: int, n_symbols: int, n_rules: int) -> list[float]:
+    """Return the milliseconds of torch-struct's best tree and its marginals, without scores of phrases."""
+    import torch
+    from torch_struct import SentCFG
+
+    torch.set_num_threads(1)
+    rng = np.random.default_rng(0)
+    chosen = rng.choice(n_symbols**3, n_rules, replace=False)
+    numbers = np.stack(np.unravel_index(chosen, (n_symbols,) * 3), axis=1)
+    score, tag = 0.3 * rng.normal(size=n_rules), 0.3 * rng.normal(size=(n, n_symbols))
+    dense = np.full((n_symbols, 2 * n_symbols, 2 * n_symbols), -1e9)  # children: phrases, then tags
+    for one in (0, n_symbols):
+        for other in (0, n_symbols):
+            dense[numbers[:, 0], numbers[:, 1] + one, numbers[:, 2] + other] = score
+    root = np.where(np.arange(n_symbols) == 0, 0.0, -1e9)
+    given = tuple(torch.tensor(array)[None] for array in (tag, dense, root))
+
+    def asked() -> Any:
+        return SentCFG(given, lengths=torch.tensor([n]))
+
+    none = np.ones((n, n, n_symbols))
+    log_z = bare_sums(numbers, np.exp(score), np.exp(tag), none, np.zeros(n_rules))
+    assert np.isclose(asked().partition.item(), log_z)
+    return [1e3 * one for one in spent(lambda: asked().argmax, lambda: asked().marginals)]
 
 
 def main() -> None:
     """Show the times of all sizes."""
-    table = Table("words", "symbols", "rules", "bare best", "cky", "times", "bare sums", "cky", "times")
+    names = ("bare best", "cky", "times", "oracle", "times", "bare sums", "cky", "times")
+    table = Table("words", "symbols", "rules", *names)
     for case in CASES:
-        best, mine, sums, ours = measure(*case)
-        cells = [f"{best:.2f}", f"{mine:.2f}", f"{mine / best:.2f}", f"{sums:.2f}", f"{ours:.2f}", f"{ours / sums:.2f}"]
-        table.add_row(*map(str, case), *cells)
-    Console().print(table)
-    if find_spec("nltk") is not None:
-        print(f"NLTK's ViterbiParser, 12 words, 5 rules: {nltk_time(12):.1f} ms")
+        best, mine, oracle, sums, ours = measure(*case)
+        shown = [f"{best:.2f}", f"{mine:.2f}", f"{mine / best:.2f}", f"{oracle:.2f}", f"{oracle / best:.2f}"]
+        table.add_row(*map(str, case), *shown, f"{sums:.2f}", f"{ours:.2f}", f"{ours / sums:.2f}")
+    Console(width=120).print(table)
+    if find_spec("nltk") is None:
+        print("NLTK is not installed: not compared (pip install nltk)")
+    else:
+        theirs, mine = nltk_times(12)
+        print(f"12 words, 3 rules, best tree: NLTK's ViterbiParser {theirs:.1f} ms, cky {mine:.2f} ms")
+    if find_spec("torch_struct") is None:
+        print("torch-struct is not installed: not compared (pip install torch torch-struct)")
+        return
+    for n, n_symbols, n_rules in CASES[:2]:
+        best, sums = torch_struct_times(n, n_symbols, n_rules)
+        print(f"{n} words, {n_symbols} symbols: torch-struct's SentCFG best {best:.1f} ms, marginals {sums:.1f} ms")
+
+
+if __name__ == "__main__":
+    main()

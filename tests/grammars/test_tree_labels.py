@@ -12,12 +12,14 @@ from ssvm_dsl import (
     Cost,
     Dim,
     Factor,
+    Given,
     Grammar,
     Hamming,
     Input,
     Label,
     Model,
     ParseTree,
+    PartialTree,
     StructuredSVM,
     ground,
     leaves,
@@ -195,14 +197,108 @@ def test_trees_that_do_not_fit():
         svm.fit(X[:1], [ParseTree.of("(S (Q a) (N b) (N b) (N c))")])
     with pytest.raises(DataError, match="parse tree"):
         svm.fit(X[:1], [7])
-    with pytest.raises(DataError, match="none of the grammar"):
-        svm.fit(X[:1], [ParseTree.of("(S (NP (D the) (A dog)) (VP (V saw) (PP (N cats))))")])
 
 
 def test_sentences_without_a_tree():
     svm = StructuredSVM(Parser, random_state=0).fit(X, TREES)
-    with pytest.raises(InfeasibleError):
+    with pytest.raises(InfeasibleError, match="without words has no tree"):
         svm.predict(inputs([3, 0]))
+    with pytest.raises(InfeasibleError, match="all of its words as A only, with which no tree begins"):
+        svm.predict(inputs([1]))
+    crossing = PartialTree(brackets=[(0, 2, "NP"), (1, 3, "NP")])
+    with pytest.raises(InfeasibleError, match=r"derives is words 0:1 of 4 \(A\)"):
+        svm.predict(X[:1], given=[crossing])
+
+
+def test_trees_that_the_grammar_does_not_derive():
+    wrong = ParseTree.of("(S (NP (D the) (A dog)) (VP (V saw) (PP (N cats))))")
+    longest = r"derives with these tags is words 2:4 of 4 \(VP\)"
+    with pytest.raises(DataError, match=longest):
+        StructuredSVM(Parser).fit(X[:1], [wrong])
+    for remedy in ("drop", "nearest"):
+        with pytest.warns(UserWarning, match="labels that the model rules out"):
+            svm = StructuredSVM(Parser, infeasible=remedy, C=10.0).fit([*X, X[0]], [*TREES, wrong])
+        assert svm.predict(X[1:]) == [with_positions(tree) for tree in TREES[1:]]
+
+
+@pytest.fixture(scope="module")
+def ranked():
+    """All trees of a sentence, the best first."""
+    svm = StructuredSVM(Parser, random_state=0, C=0.1).fit(X, TREES)
+    x = inputs([6], 3)
+    return svm, x, [tree for tree, _ in svm.predict_kbest(x, 500)[0]]
+
+
+def test_known_tags_and_phrases(ranked):
+    svm, x, every = ranked
+    assert len(every) == svm.model.y.grammar.n_parses([""] * 6)
+    rng = np.random.default_rng(0)
+    for _ in range(25):
+        tree = every[rng.integers(len(every))]
+        tags = [tag if rng.random() < 0.3 else None for tag in tree.tags]
+        phrases = [(*one[:2], one.label if rng.random() < 0.6 else None) for one in tree.brackets()]
+        phrases = [one for one in phrases if rng.random() < 0.4]
+
+        def agrees(other, tags=tags, phrases=phrases):
+            mine = other.brackets()
+            named = all(mark in (None, tag) for mark, tag in zip(tags, other.tags, strict=True))
+            return named and all(any(one[:2] == m[:2] and one[2] in (None, m[2]) for m in mine) for one in phrases)
+
+        assert svm.predict(x, given=[PartialTree(tags, phrases)]) == [next(filter(agrees, every))]
+
+
+def test_parts_that_do_not_fit(ranked):
+    svm, x, _ = ranked
+    for part, said in (
+        (PartialTree(["D"]), "6 tags"), (PartialTree(["Q", *[None] * 5]), "'Q'"),
+        (PartialTree(brackets=[(0, 9, None)]), "inside 6 words"), (PartialTree(brackets=[(0, 2, "Q")]), "'Q'"),
+    ):  # fmt: skip
+        with pytest.raises(DataError, match=said):
+            svm.predict(x, given=[part])
+    with pytest.raises(DataError, match="given= of predictions takes a PartialTree"):
+        svm.fit(X, [PartialTree(), *TREES[1:]])
+    for bad in ({"tags": 3}, {"brackets": [(2, 2, "NP")]}, {"brackets": [3]}):
+        with pytest.raises(DataError, match="PartialTree"):
+            PartialTree(**bad)
+
+
+def test_masks_of_a_lexicon_and_of_spans(ranked):
+    _, x, every = ranked
+    wanted = next(tree for tree in reversed(every) if all(one[:2] != (0, 2) for one in tree.brackets()))
+    words = {"D": "the", "A": "old", "P": "in", "N": "fish", "V": "fish"}
+    known = Grammar(*G.arguments()[:3], [*words.items(), ("N", "old")], *G.arguments()[4:])
+    mask = known.tag_mask([words[tag] for tag in wanted.tags])
+    assert mask.sum() > 6
+
+    class Masked(Model):
+        T = Dim()
+        x = Input(T, 3)
+        pair = Input(T, T, 2)
+        may = Input(T, len(G.tags))
+        hidden = Input(T, T, len(G.chains) + 1)
+        y = Label(T, grammar=G, allowed=may)
+        leaf = Factor(leaves(y), features=x)
+        span = Factor(spans(y), features=pair)
+        rule = Factor(rules(y))
+        none = Given(spans(y), hidden)
+        loss = Hamming(y)
+
+    rng = np.random.default_rng(0)
+    svm = StructuredSVM.from_weights(
+        Masked, {block.name: rng.normal(size=block.shape) for block in ground(Parser, X).parameters.blocks}
+    )
+    free = {"may": np.ones((6, len(G.tags))), "hidden": np.zeros((6, 6, len(G.chains) + 1))}
+    every = [tree for tree, _ in svm.predict_kbest([x[0] | free], 500)[0]]
+    hidden = free["hidden"].copy()
+    hidden[0, 1, 1:] = -np.inf  # the first two words are no phrase
+    right = next(
+        tree
+        for tree in every
+        if all(row[G.tags.index(tag)] for row, tag in zip(mask, tree.tags, strict=True))
+        and all(one[:2] != (0, 2) for one in tree.brackets())
+    )
+    assert svm.predict([x[0] | {"may": mask, "hidden": hidden}]) == [right]
+    assert Model.from_json(Masked.to_json()).declaration == Masked.declaration
 
 
 def test_the_kit(backend_conformance):

@@ -11,10 +11,12 @@ from ssvm_dsl import (
     POTTS,
     Arborescence,
     AtMost,
+    Cost,
     Dim,
     Edges,
     Factor,
     Forbid,
+    Grammar,
     Hamming,
     Input,
     Label,
@@ -27,6 +29,8 @@ from ssvm_dsl import (
     complete,
     grid,
     ground,
+    rules,
+    spans,
 )
 from ssvm_dsl.errors import BackendFault, NoBackendError
 from ssvm_dsl.inference.layers.checked import CheckedSession
@@ -38,6 +42,7 @@ from ssvm_dsl.kernels import SIGNATURE, cfunc
 from ssvm_dsl.plugin_api import BackendSpec, ConstraintSpec, program_need, score_labels
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.problems import random_problem, random_recipe
+from ssvm_dsl.testing.tree_problems import tree_problems
 
 
 @cfunc(SIGNATURE)
@@ -49,6 +54,8 @@ KINDS = {
     "matching": "assignment", "arborescence": "arborescence", "projective-tree": "eisner", "path": "shortest-path",
     "count": "cardinality", "segmentation": "semi-markov",
 }  # fmt: skip
+
+SENTENCES = Grammar([("S", "ab"), ("S", "Sb"), ("S", "aS"), ("S", "a"), ("S", "b")], "S", tags="ab")
 
 
 def opened(program, backend):
@@ -87,6 +94,12 @@ def test_answers_of_structures_are_those_of_brute_force(kind):
             offered, impossible = offered + there, impossible + none
     assert offered > 6
     assert impossible or kind in ("count", "segmentation")
+
+
+def test_answers_of_parse_trees_are_those_of_brute_force():
+    found = [check_against_brute_force(one.program, one.theta, "cky") for one in tree_problems(12)]
+    assert all(there for there, _ in found)
+    assert 0 < sum(none for _, none in found) < 30
 
 
 @pytest.mark.parametrize("backend", ["junction-tree", "graph-cut", "tree"])
@@ -212,9 +225,19 @@ def noisy_data(model, n=12):
     return [blurred(x, rng) for x in X], Y
 
 
+class Parses(Model):
+    T = Dim()
+    x = Input(T, 3)
+    y = Label(T, grammar=SENTENCES)
+    own = Factor(y, features=x)
+    phrase = Factor(spans(y))
+    rule = Factor(rules(y))
+    loss = Cost(spans(y), "wrong") + Hamming(y)
+
+
 MODELS = {
     Six: "junction-tree", Masked: "junction-tree", Align: "assignment", Heads: "arborescence", Nested: "eisner",
-    Few: "cardinality", Route: "shortest-path", Segments: "semi-markov", Picture: "graph-cut",
+    Few: "cardinality", Route: "shortest-path", Segments: "semi-markov", Picture: "graph-cut", Parses: "cky",
 }  # fmt: skip
 
 
@@ -243,7 +266,7 @@ def test_compiled_passes_reach_the_optimum_of_cutting_planes(model, calls):
 
 
 @pytest.mark.parametrize("trainer", ["perceptron", "subgradient"])
-@pytest.mark.parametrize("model", [Six, Align])
+@pytest.mark.parametrize("model", [Six, Align, Parses])
 def test_steps_are_those_of_calls_from_python(model, trainer, calls, monkeypatch):
     X, Y = noisy_data(model)
     settings = {"trainer": trainer, "max_passes": 3, "random_state": 0, "backend": MODELS[model], "tol": 1e-9}

@@ -124,13 +124,13 @@ def test_loss_counts_wrong_pointers():
     X, Y = sentences(np.random.default_rng(2), 8)
     grounded = ground(Heads, X, Y)
     other = [(y + 2) % (len(y) + 1) - 1 for y in Y]
-    states, _ = grounded.layout.encode(other)
+    states, *_ = grounded.layout.encode(other)
     lost = grounded.loss.value(grounded.program, states)
     assert lost.tolist() == [float((a != b).sum()) for a, b in zip(Y, other)]
     assert grounded.loss.largest(grounded.program).tolist() == [float(len(y)) for y in Y]
     assert all(np.array_equal(a, b) for a, b in zip(grounded.layout.decode(states), other))
     normal = ground(Order, [np.ones((2, 2, 2)) * [[[1], [2]], [[3], [4]]]], [[1, 0]])
-    states, _ = normal.layout.encode([[0, 0]])
+    states, *_ = normal.layout.encode([[0, 0]])
     assert normal.loss.value(normal.program, states).tolist() == [0.5]
 
 

@@ -100,7 +100,7 @@ def test_a_class_for_each_position_is_read_as_its_runs():
     X = [np.zeros((4, 2))] * 3
     Y = [["O", "PER", "PER", "O"], np.array(["LOC", "O", "LOC", "LOC"]), [(0, 2, "O"), (2, 4, "O")]]
     found = ground(Names, X, Y).layout
-    states, hidden = found.encode(Y)
+    states, hidden, _ = found.encode(Y)
     assert hidden is None
     assert found.decode(states) == [
         [(0, 1, "O"), (1, 3, "PER"), (3, 4, "O")], [(0, 1, "LOC"), (1, 2, "O"), (2, 4, "LOC")], Y[2]
@@ -113,7 +113,7 @@ def test_the_loss_counts_wrong_classes_and_beginnings():
     X, truth = [np.zeros((4, 2))] * 3, [[(0, 2, "O"), (2, 4, "PER")]] * 3
     grounded = ground(Names, X, truth)
     other = [[(0, 2, "O"), (2, 3, "PER"), (3, 4, "PER")], [(0, 1, "LOC"), (1, 4, "PER")], truth[0]]
-    states, _ = grounded.layout.encode(other)
+    states, *_ = grounded.layout.encode(other)
     assert grounded.loss.value(grounded.program, states).tolist() == [1.0, 4.0, 0.0]
 
 
@@ -183,7 +183,7 @@ def test_the_loss_of_spans_counts_segments_missed_and_invented():
     X, truth = [np.zeros((4, 2))] * 3, [[(0, 2, "O"), (2, 4, "PER")]] * 3
     grounded = ground(Whole, X, truth)
     other = [[(0, 2, "O"), (2, 3, "PER"), (3, 4, "PER")], [(0, 2, "PER"), (2, 4, "PER")], truth[0]]
-    states, _ = grounded.layout.encode(other)
+    states, *_ = grounded.layout.encode(other)
     assert grounded.loss.value(grounded.program, states).tolist() == [6.0, 4.0, 0.0]  # of 3, and of 2
     assert StructuredSVM(Whole, tol=0.9, max_passes=9).fit(X, truth).report_.plan.backend == "semi-markov"
     again = Model.from_json(Whole.to_json(), trusted=True)

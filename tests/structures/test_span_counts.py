@@ -233,7 +233,7 @@ def test_segments_that_are_not_known_are_not_counted():
     truth = [[(0, 2, "PER"), (2, 4, None), (4, 5, "LOC")]]
     grounded = ground(Found, X, truth)
     found = [[(0, 2, "PER"), (2, 3, "LOC"), (3, 4, "PER"), (4, 5, "O")]]
-    labels, _ = grounded.layout.encode(found)
+    labels, *_ = grounded.layout.encode(found)
     assert grounded.loss.value(grounded.program, labels)[0] == pytest.approx(1 - 2 * 1 / (2 + 1))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from ssvm_dsl.ir.grammar_arrays import GrammarArrays
 from ssvm_dsl.lang.grammars.binarizing import LEFT
 from ssvm_dsl.lang.grammars.grammar import Grammar
 from ssvm_dsl.lang.grammars.in_numbers import grammar_numbers
+from ssvm_dsl.lang.grammars.parse_tree import PART, plain_label
 
 if TYPE_CHECKING:
     from ssvm_dsl.plugin_api.kinds.starting import ConstraintScores
@@ -36,9 +37,12 @@ class TreeRules:
     ----------
     shared : mapping of str to ndarray
         As of :func:`shared_arrays`.
+    symbols : sequence of str
+        The names of the grammar's symbols.
     """
 
-    def __init__(self, shared: Mapping[str, NDArray[Any]]) -> None:
+    def __init__(self, shared: Mapping[str, NDArray[Any]], symbols: Sequence[str]) -> None:
+        self.symbols = symbols
         self.grammar = GrammarArrays(**{name: shared[name] for name in GrammarArrays._fields})
         self.n_digits, self.from_left = int(shared["n_digits"][0]), bool(shared["from_left"][0])
 
@@ -90,3 +94,65 @@ class TreeRules:
     def explain(self, group: ConstraintGroup, k: int, true: Bools) -> str:
         """Return what is expected (see :class:`~ssvm_dsl.plugin_api.ExplainingKind`)."""
         return "a rule or a chain of symbols of the tree is none of the grammar"
+
+    def why_unmet(
+        self, group: ConstraintGroup, k: int, scores: ConstraintScores, labels: I32 | None = None
+    ) -> str:
+        """Return the longest span that is derived (see :class:`~ssvm_dsl.plugin_api.UnmetKind`)."""
+        from ssvm_dsl.kernels.derivable import derived_spans
+
+        n, first = int(group.meta["n"][k]), scores.ptr[scores.place]
+        if n == 0:
+            return "a sentence without words has no tree"
+        tag = scores.score[first[:n, None] + np.arange(len(self.grammar.tag_symbol))] > -np.inf
+        if labels is not None:
+            tag &= np.arange(tag.shape[1]) == labels[:n, None]
+        span = scores.score[first[n : n + n * n, None] + np.arange(len(self.grammar.chain_top) + 1)] > -np.inf
+        span = without_crossing(span.reshape(n, n, -1))
+        these = "" if labels is None else "with these tags "
+        there = derived_spans(self.grammar, tag, span)
+        if there[0, n - 1, self.grammar.is_start].any():
+            return ""
+        start, last, symbol = furthest(there, self.grammar.is_part)
+        if symbol < 0:
+            return f"{these}no word is derived"
+        name = plain_label(self.symbols[symbol]).partition(PART)[0]
+        if last - start == n - 1:
+            return f"{these}the grammar derives all of its words as {name} only, with which no tree begins"
+        part = "the beginning of " if self.grammar.is_part[symbol] else ""
+        return f"the longest span that the grammar derives {these}is words {start}:{last + 1} of {n} ({part}{name})"
+
+
+def without_crossing(span: Bools) -> Bools:
+    """Return which chains spans may be, none where they cross a span that has to be a phrase.
+
+    Parameters
+    ----------
+    span : ndarray of bool, shape (T, T, K + 1)
+        As of :func:`~ssvm_dsl.kernels.derivable.derived_spans`.
+    """
+    out, (first, last) = span.copy(), np.indices(span.shape[:2])
+    for i, j in np.argwhere(~span[:, :, 0] & (first <= last)).tolist():
+        before, after = (first < i) & (i <= last) & (last < j), (i < first) & (first <= j) & (j < last)
+        out[before | after] = False
+    return out
+
+
+def furthest(there: Bools, is_part: Bools) -> tuple[int, int, int]:
+    """Return (first word, last word, symbol) of the longest span that is derived, the first of several.
+
+    Its symbol is the first that is no part of a phrase, if there is one; -1 where nothing is derived.
+
+    Parameters
+    ----------
+    there : ndarray of bool, shape (T, T, S)
+        As of :func:`~ssvm_dsl.kernels.derivable.derived_spans`.
+    is_part : ndarray of bool, shape (S,)
+    """
+    starts, ends = np.nonzero(there.any(axis=2))
+    if not len(starts):
+        return 0, -1, -1
+    best = int(np.argmax(ends - starts))
+    i, j = int(starts[best]), int(ends[best])
+    symbols = np.flatnonzero(there[i, j])
+    return i, j, int(symbols[np.argmin(is_part[symbols])])

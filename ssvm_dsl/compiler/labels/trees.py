@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.grammars.grammar import Grammar
 from ssvm_dsl.lang.grammars.parse_tree import ParseTree, is_part
+from ssvm_dsl.lang.grammars.partial_tree import PartialTree
 from ssvm_dsl.lang.grammars.reading import chain_down
 from ssvm_dsl.lang.outputs.labels import Label
 
@@ -26,7 +27,10 @@ class TreeStates(NamedTuple):
         Of each word its tag; of each pair of words 0, or 1 and the number of a chain; of each word the digits of a
         rule's code.
     hidden : ndarray of bool, shape (n,)
-        Examples whose tree is not known.
+        Examples whose tree is not known, or not all of it.
+    barred : list of (int, int, ndarray of int64)
+        What is known of such trees: a part (0 for tags, 1 for phrases), the number of one of its variables, and the
+        states that it does not have.
     """
 
     tags: I32
@@ -34,6 +38,7 @@ class TreeStates(NamedTuple):
     first: I32
     second: I32
     hidden: Bools
+    barred: list[tuple[int, int, I64]]
 
 
 class GrammarPlaces:
@@ -51,7 +56,7 @@ class GrammarPlaces:
         self.rule = {one: k + 1 for k, one in enumerate(grammar.numbered_rules)}
 
 
-def read_parse_trees(label: Label, values: Sequence[Any], sizes: I64) -> TreeStates:
+def read_parse_trees(label: Label, values: Sequence[Any], sizes: I64, partial: bool = False) -> TreeStates:
     """Return the states that trees are.  What the grammar lacks has state 0, so that it is no tree of the grammar.
 
     Parameters
@@ -62,6 +67,8 @@ def read_parse_trees(label: Label, values: Sequence[Any], sizes: I64) -> TreeSta
         For each example what :meth:`ParseTree.of` reads, binarised or not; ``None`` where the tree is not known.
     sizes : ndarray of int64, shape (n,)
         Words of each example.
+    partial : bool
+        Whether some may be a :class:`PartialTree`.
 
     Raises
     ------
@@ -71,10 +78,21 @@ def read_parse_trees(label: Label, values: Sequence[Any], sizes: I64) -> TreeSta
     assert label.grammar is not None
     places, what = GrammarPlaces(label.grammar), f"label '{label.name}'"
     parts: list[tuple[I32, I32, I64]] = []
+    barred: list[tuple[int, int, I64]] = []
+    word, pair = pointers(sizes).tolist(), pointers(sizes**2).tolist()
     for i, (value, n) in enumerate(zip(values, sizes.tolist(), strict=True)):
         tags, phrases, codes = np.zeros(n, np.int32), np.zeros((n, n), np.int32), np.zeros(n, np.int64)
         parts.append((tags, phrases, codes))
         if value is None:
+            continue
+        if isinstance(value, PartialTree):
+            if not partial:
+                text = "a whole tree, or None (given= of predictions takes a PartialTree)"
+                raise DataError(what, example=i, expected=text, found="a PartialTree")
+            try:
+                barred += _barred(value, label.grammar, n, word[i], pair[i])
+            except DataError as err:
+                raise DataError(what, example=i, expected="a part of a tree of the grammar", found=str(err)) from err
             continue
         try:
             tree = ParseTree.of(value)
@@ -91,9 +109,17 @@ def read_parse_trees(label: Label, values: Sequence[Any], sizes: I64) -> TreeSta
         _write(label.grammar.fold(tree.un_binarized()), 0, places, phrases, codes)
     packed = [np.concatenate([np.zeros(0, np.int64), *(one[k].ravel() for one in parts)]) for k in range(3)]
     first, second = np.divmod(packed[2], label.grammar.n_digits)
-    hidden = np.array([value is None for value in values], dtype=bool)
+    hidden = np.array([value is None or isinstance(value, PartialTree) for value in values], dtype=bool)
     tags, phrases, first, second = (one.astype(np.int32) for one in (*packed[:2], first, second))
-    return TreeStates(tags, phrases, first, second, hidden)
+    return TreeStates(tags, phrases, first, second, hidden, barred)
+
+
+def _barred(known: PartialTree, grammar: Grammar, n: int, word: int, pair: int) -> Iterator[tuple[int, int, I64]]:
+    """Yield the states that variables of an example do not have; its words and pairs of words begin there."""
+    for t, tag in known.tags_of(grammar.tags, n):
+        yield 0, word + t, np.delete(np.arange(len(grammar.tags)), tag)
+    for i, j, chains in known.chains_of(grammar.phrase_chains, n):
+        yield 1, pair + i * n + j, np.delete(np.arange(len(grammar.chains) + 1), np.array(chains) + 1)
 
 
 def _write(tree: ParseTree, start: int, places: GrammarPlaces, phrases: I32, codes: I64) -> int:
@@ -107,7 +133,8 @@ def _write(tree: ParseTree, start: int, places: GrammarPlaces, phrases: I32, cod
         end = _write(other, middle, places, phrases, codes)
         codes[middle] = places.rule.get((bottom.label, one.label, other.label), 0)
     if chain and not is_part(chain[0]):
-        phrases[start, end - 1] = places.chain.get(chain, 0)
+        longer = (*chain, bottom.label) if bottom.is_tag else chain
+        phrases[start, end - 1] = places.chain.get(longer, 0) or places.chain.get(chain, 0)
     return end
 
 
@@ -142,8 +169,9 @@ def _tree(grammar: Grammar, tags: I32, cells: I32) -> ParseTree:
             end, tree = level.pop(at)
             children.append(tree)
             at = end
-        tree = ParseTree(grammar.chains[cells[start, last] - 1][-1], tuple(children))
-        for symbol in reversed(grammar.chains[cells[start, last] - 1][:-1]):
+        chain = grammar.phrase_chains[cells[start, last] - 1]
+        tree = ParseTree(chain[-1], tuple(children))
+        for symbol in reversed(chain[:-1]):
             tree = ParseTree(symbol, (tree,))
         level[int(start)] = (int(last) + 1, tree)
     return level[0][1].un_binarized()

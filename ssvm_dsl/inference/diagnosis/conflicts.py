@@ -15,12 +15,14 @@ from ssvm_dsl.errors import SsvmError
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.inference.starting.repair import scores_of
 from ssvm_dsl.ir.need import Guarantee, Limits
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Primal
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.needs.program_needs import program_need
+from ssvm_dsl.plugin_api.kinds.constraints import UnmetKind
 
 #: Programs that are solved at most, and seconds for each.
 MOST_TRIALS, TRIAL_SECONDS = 300, 2.0
@@ -56,7 +58,8 @@ def conflict(program: Program, theta: Theta, example: int, until: Deadline | Non
     listed = " and ".join(search.named(item) for item in core[:5]) + (", ..." if len(core) > 5 else "")
     rest = "" if search.going else " (there may be fewer; the search was ended)"
     if len(core) == 1:
-        return f"nothing keeps the constraint {listed}"
+        said = search.why_unmet(core[0])
+        return f"nothing keeps the constraint {listed}" + (f": {said}" if said else "")
     return f"the constraints {listed} cannot be kept together{rest}; loosen one of them"
 
 
@@ -111,6 +114,14 @@ class _Search:
         group = self.alone.constraints[item[0]]
         n = group.n_constraints
         return f"'{group.name}'" + (f" (number {item[1] + 1} of {n})" if n > 1 else "")
+
+    def why_unmet(self, item: Item) -> str:
+        """Return why a constraint cannot be kept, in the words of its kind; empty where it says nothing."""
+        group = self.alone.constraints[item[0]]
+        if not isinstance(group.rules, UnmetKind):
+            return ""
+        node = Question(self.theta).masked_node(self.alone)
+        return group.rules.why_unmet(group, item[1], scores_of(self.alone, node, group, item[1])[1])
 
     @property
     def _groups(self) -> range:

@@ -20,6 +20,7 @@ from ssvm_dsl.inference.layers.starting import StartingSession
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.inference.starting.repair import scores_of
 from ssvm_dsl.ir.constraints import ConstraintGroup
 from ssvm_dsl.ir.need import Limits, Task
 from ssvm_dsl.ir.program import Program
@@ -29,7 +30,7 @@ from ssvm_dsl.ir.solution import Primal, Solution, Stop
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.pausing import pause, time_left
-from ssvm_dsl.plugin_api.kinds.constraints import ExplainingKind
+from ssvm_dsl.plugin_api.kinds.constraints import ExplainingKind, UnmetKind
 from ssvm_dsl.registry import Registry, registry
 
 
@@ -221,12 +222,25 @@ def _words(grounded: Grounded, group: ConstraintGroup, k: int) -> str:
     assert grounded.truth is not None
     true = group.true_literals(grounded.truth, grounded.program.var_ptr)[group.literals(k)]
     said = group.rules.explain(group, k, true) if isinstance(group.rules, ExplainingKind) else ""
+    if isinstance(group.rules, UnmetKind):
+        unmet = _why_unmet(grounded, group, group.rules, k)
+        said = f"{said}; {unmet}" if said and unmet else said or unmet
     along = next((one.along for one in grounded.declaration.constraints if one.name == group.name), ())
     example = int(group.example_of[k])
     shape = tuple(int(grounded.layout.sizes[dim.name][example]) for dim in along)
     where = position_words(along, shape, k - int(group.ptr[example]))
     found = said or f"{int(true.sum())} of its {len(true)} literals true"
     return f"{found} ({where})" if where else found
+
+
+def _why_unmet(grounded: Grounded, group: ConstraintGroup, rules: UnmetKind, k: int) -> str:
+    """Return why no labelling satisfies a constraint, or not these labels where all of them are known."""
+    program, truth, example = grounded.program, grounded.truth, int(group.example_of[k])
+    assert truth is not None
+    free = np.zeros(program.n_states) if program.allowed is None else np.where(program.allowed, 0.0, -np.inf)
+    variables = program.var_ptr[example] + group.variable[group.literals(k)]
+    known = not unknown_variables(grounded)[variables].any()
+    return rules.why_unmet(group, k, scores_of(program, free, group, k)[1], truth[variables] if known else None)
 
 
 def _error(found: list[BrokenTruth], n: int) -> DataError:

@@ -84,7 +84,7 @@ class Forbid(AboutTarget):
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments: the target and the names of the forbidden states."""
-        goal = self.target.label if self.target.kind == "each" else self.target
+        goal = self.target.written
         return (goal, _names(self.target, self.forbidden)), {}
 
     @property
@@ -124,7 +124,7 @@ class Allow(Forbid):
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments: the target and the names of the allowed states."""
-        goal = self.target.label if self.target.kind == "each" else self.target
+        goal = self.target.written
         return (goal, _names(self.target, np.flatnonzero(self.mask()).tolist())), {}
 
 

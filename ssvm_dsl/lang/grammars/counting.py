@@ -1,4 +1,4 @@
-"""The number of trees of a sentence, in whole numbers of any size; and how far a sentence can be derived."""
+"""The number of trees of a sentence, in whole numbers of any size."""
 
 from __future__ import annotations
 
@@ -41,17 +41,6 @@ def count_parses(grammar: Derivation, words: Sequence[str], tags: Sequence[str] 
     chart = chart_of(grammar, words, tags)
     whole = chart.get((0, len(words)), {})
     return sum(whole.get(one, 0) for one in grammar.start)
-
-
-def furthest_span(grammar: Derivation, words: Sequence[str], tags: Sequence[str] | None = None) -> tuple[int, int, str]:
-    """Return the longest span (start, end) that is derived, the first of several, and one of its symbols."""
-    chart = chart_of(grammar, words, tags)
-    found = [(end - start, -start, sorted(cell)) for (start, end), cell in chart.items() if cell]
-    if not found:
-        return 0, 0, ""
-    length, start, symbols = max(found, key=lambda one: one[:2])
-    shown = next((one for one in symbols if not is_part(one)), symbols[0])
-    return -start, length - start, shown
 
 
 def chart_of(

@@ -9,6 +9,9 @@ from itertools import pairwise
 from math import isqrt
 from typing import Any
 
+import numpy as np
+
+from ssvm_dsl.array_types import Bools
 from ssvm_dsl.calls import checked_class
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.lang.grammars.binarizing import LEFT, RIGHT, binarized, part_name
@@ -136,6 +139,7 @@ class Grammar:
         horizontal: int | None = 2,
         vertical: int = 1,
         start: str | Sequence[str] | None = None,
+        above_tags: bool = False,
     ) -> Grammar:
         """Return the grammar of the rules and chains that trees use; words may have any tag.
 
@@ -152,6 +156,9 @@ class Grammar:
             2 where symbols also note the symbol above them.
         start : str or sequence of str, optional
             By default the symbols that whole trees have.
+        above_tags : bool
+            Whether chains go on to the tag of a single word, so that ``NP > N`` and ``NP > D`` are two choices.  By
+            default they end above it.
 
         Raises
         ------
@@ -168,7 +175,14 @@ class Grammar:
         chains = {chain for tree in folded for chain in chains_of(tree)}
         roots = sorted({tree.label for tree in folded}) if start is None else start
         rules = {rule for tree in folded for rule in rules_of(tree)}
-        return cls(rules, roots, tags, (), chains, (binarize, horizontal, vertical))
+        made = cls(rules, roots, tags, (), chains, (binarize, horizontal, vertical))
+        if not above_tags:
+            return made
+        if both := set(made.tags) & {left for left, _ in rules}:
+            raise OptionError(f"Grammar: above_tags=True needs tags that are no phrases; {min(both)!r} is both")
+        divided = {left for left, _, _ in made.binary}
+        longer = [(*chain, tag) for chain, tag in made.chains_above_tags]
+        return cls(*made.arguments()[:4], [*longer, *(one for one in made.chains if one[-1] in divided)], made.folded)
 
     def arguments(self) -> tuple[Any, ...]:
         """Return the constructor's arguments."""
@@ -211,7 +225,17 @@ class Grammar:
         for left, child in sorted(self.unary):
             if child in self.tags:
                 below.setdefault(left, []).append(child)
-        return tuple((one, tag) for one in self.chains for tag in below.get(one[-1], ()) if tag not in one)
+        ends = {left for left, _ in self.rules}
+        own = [(one, one[-1]) for one in self.chains if one[-1] in self.tags and one[-1] not in ends]
+        pairs = [(one, tag) for one in self.chains for tag in below.get(one[-1], ()) if tag not in one]
+        longer = {chain for chain, _ in own}
+        return (*own, *(pair for pair in pairs if (*pair[0], pair[1]) not in longer))
+
+    @cached_property
+    def phrase_chains(self) -> tuple[Chain, ...]:
+        """The chains without the tags that some go on to."""
+        ends = {left for left, _ in self.rules}
+        return tuple(one[:-1] if one[-1] in self.tags and one[-1] not in ends else one for one in self.chains)
 
     @cached_property
     def tags_of_words(self) -> dict[str, tuple[str, ...]]:
@@ -226,6 +250,10 @@ class Grammar:
         if not self.lexicon:
             return [self.tags for _ in words]
         return [self.tags_of_words.get(word, ()) for word in words]
+
+    def tag_mask(self, words: Sequence[str]) -> Bools:
+        """Return which tags each word may have, for ``Label(T, grammar=G, allowed=mask)``; ``shape (T, tags)``."""
+        return np.array([[tag in may for tag in self.tags] for may in self.allowed_tags(words)]).reshape(len(words), -1)
 
     def n_parses(self, words: Sequence[str], tags: Sequence[str] | None = None) -> int:
         """Return how many trees a sentence has: a whole number, of any size, counted exactly.

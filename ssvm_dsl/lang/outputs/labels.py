@@ -53,8 +53,8 @@ class Label(Variables):
         ``y`` (each position).
     grammar : Grammar, optional
         Makes the positions of the (single) axis the words of a sentence, in place of states: Y and predictions are
-        parse trees (:class:`~ssvm_dsl.ParseTree`).  Factors are of ``leaves(y)`` (the tags of words), ``spans(y)``
-        (phrases) and ``rules(y)``.
+        parse trees (:class:`~ssvm_dsl.ParseTree`); ``allowed`` has a number for each tag.  Factors are of
+        ``leaves(y)`` (the tags of words), ``spans(y)`` (phrases) and ``rules(y)``.
     unknown : str or int, optional
         A value in Y that means "not known", such as -1; it is no class.  ``None`` and masked entries always mean it.
 
@@ -82,8 +82,8 @@ class Label(Variables):
     ) -> None:
         mistakes: list[Mistake] = []
         if grammar is not None:
-            others = (allowed, over, segments, unknown) != (None,) * 4 or null is not False
-            self._derive(axes_then_states, grammar, others, mistakes)
+            others = (over, segments, unknown) != (None,) * 3 or null is not False
+            self._derive(axes_then_states, grammar, allowed, others, mistakes)
             return
         if over is not None or null is not False:
             if allowed is not None or segments is not None:
@@ -97,9 +97,7 @@ class Label(Variables):
         n_states, classes = read_states(plain(states), mistakes)
         if prod(dim.size or 1 for dim in dims) > MOST:
             mistakes.append(f"Label: the fixed axes have more than {MOST} positions")
-        if allowed is not None and not isinstance(allowed, Input):
-            mistakes.append(got("Label: allowed is an Input with a number for each class", allowed))
-            allowed = None
+        allowed = _mask(allowed, mistakes)
         longest = None if segments is None else read_longest(segments, dims, n_states, mistakes)
         dims = dims if segments is None else dims[:1] or (Dim(1),)
         n_states, classes = (1, None) if segments is not None and n_states > MOST_CLASSES else (n_states, classes)
@@ -124,18 +122,20 @@ class Label(Variables):
             unknown=marker,
         )  # fmt: skip
 
-    def _derive(self, axes: tuple[Any, ...], grammar: object, others: bool, mistakes: list[Mistake]) -> None:
+    def _derive(
+        self, axes: tuple[Any, ...], grammar: object, allowed: object, others: bool, mistakes: list[Mistake]
+    ) -> None:
         """Declare a label of parse trees: its own variables are the tags of words."""
         if len(axes) != 1 or not isinstance(axes[0], Dim) or others:
-            mistakes.append("Label: a label of trees has one axis and a grammar, and nothing else: Label(T, grammar=G)")
+            mistakes.append("Label: a label of trees has one axis, a grammar and maybe allowed=: Label(T, grammar=G)")
             axes = (Dim(1),)
         if not isinstance(grammar, Grammar):
             mistakes.append(got("Label: grammar is a Grammar, such as Grammar.from_trees(trees)", grammar))
             grammar = Grammar([], "?", tags="?")
         dims = check_axes(axes, "Label", mistakes)
         self._fill(
-            mistakes, dims=dims, n_states=len(grammar.tags), classes=grammar.tags, allowed=None, over=None, null=False,
-            segments=None, unknown=None, grammar=grammar,
+            mistakes, dims=dims, n_states=len(grammar.tags), classes=grammar.tags, allowed=_mask(allowed, mistakes),
+            over=None, null=False, segments=None, unknown=None, grammar=grammar,
         )  # fmt: skip
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -182,7 +182,7 @@ class Label(Variables):
         if self.over is not None:
             return self.dims[:1], {"over": self.over} | ({"null": True} if self.null else {}) | marked
         if self.grammar is not None:
-            return self.dims, {"grammar": self.grammar}
+            return self.dims, {"grammar": self.grammar} | ({} if self.allowed is None else {"allowed": self.allowed})
         options: dict[str, Any] = marked if self.allowed is None else {"allowed": self.allowed} | marked
         if self.segments is not None:
             options["segments"] = self.segments
@@ -221,6 +221,14 @@ class Label(Variables):
         if len(self.dims) != 1:
             mistakes.append(f"at: the label needs exactly one axis, it has {len(self.dims)}")
         return Target("at", (self,), position=place, mistakes=mistakes)
+
+
+def _mask(allowed: object, mistakes: list[Mistake]) -> Input | None:
+    """Return a mask as it was given; ``None``, and a mistake, where it is no input."""
+    if allowed is None or isinstance(allowed, Input):
+        return allowed
+    mistakes.append(got("Label: allowed is an Input with a number for each class", allowed))
+    return None
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -436,6 +444,12 @@ class Target(TargetExtent):
         if self.kind == "lengths":
             return self.label.n_states, self.label.segments or 1
         return tuple(label.n_states for label in self.members)
+
+    @property
+    def written(self) -> Label | Target:
+        """What users write for it: the label itself where it is each variable of one."""
+        whole = self.kind == "each" and self.label.declared is self.label
+        return self.label if whole else self
 
     @property
     def inner(self) -> Target:

@@ -6,10 +6,11 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from ssvm_dsl.array_types import Bools
+from ssvm_dsl.array_types import I32, Bools
 from ssvm_dsl.ir.constraints import ConstraintGroup, ConstraintRules
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.plugin_api.kinds.starting import ConstraintScores
 
 
 @runtime_checkable
@@ -39,6 +40,28 @@ class ExplainingKind(Protocol):
         k : int
         true : ndarray of bool, shape (literals of k,)
             Which of its literals are true.
+        """
+
+
+@runtime_checkable
+class UnmetKind(Protocol):
+    """Optional methods of a kind of constraints: say in words why no labelling satisfies one, or not this one."""
+
+    def why_unmet(
+        self, group: ConstraintGroup, k: int, scores: ConstraintScores, labels: I32 | None = None
+    ) -> str:
+        """Return what is missing for constraint k, such as the part of a structure that there is; empty for nothing.
+
+        Users read it where an example has no labelling, and where labels that they give break the constraint.
+
+        Parameters
+        ----------
+        group : ConstraintGroup
+        k : int
+        scores : ConstraintScores
+            ``-inf`` at states that are ruled out.
+        labels : ndarray of int32, shape (literals of k,), optional
+            The labels that break it, one for the variable of each literal; ``None`` where nothing satisfies it.
         """
 
 

@@ -15,10 +15,11 @@ from ssvm_backends.structures.constituency.parsed_program import ParsedProgram
 from ssvm_backends.structures.ranking import k_best
 from ssvm_backends.structures.session import places_of
 from ssvm_dsl.ir import F64, I32, I64, Need, Program, Question, Solution, Task
-from ssvm_dsl.plugin_api import Verdict, pause
+from ssvm_dsl.kernels import pack
+from ssvm_dsl.plugin_api import CompiledOracle, Verdict, pause
 
-#: Operations for each rule and division of a span; operations of a call besides.
-RULE, CALL = 0.2, 1e5
+#: Operations for each rule and division of a span; operations of a call besides, and of one of the compiled oracle.
+RULE, CALL, COMPILED_CALL = 0.2, 1e5, 2048.0
 
 #: Seconds for each rule and division of a span, and for each division.
 SECONDS, DIVISION = 6e-10, 4e-8
@@ -89,14 +90,20 @@ class CkySession(BatchSession):
         feasible = np.ones(1, dtype=bool)
         here = np.array([example])
         best_states(self.places, self.parsed.free, node, here, np.zeros(1, np.int64), labels, feasible)
-        places = self.parsed.sentence(example)
-        if places is None or not feasible[0]:
+        grammar = self.parsed.grammar(example)
+        if grammar is None or not feasible[0]:
             return bool(feasible[0])
-        grammar, variables = self.parsed.grammar(example), self.parsed.variables(example)
-        mine = np.zeros(len(variables), dtype=np.int32)
-        found = best_labels(grammar, places, node, pool, mine)
-        labels[variables] = mine
-        return bool(found)
+        return bool(best_labels(grammar, self.parsed.arrays, example, node, pool, labels) > -np.inf)
+
+    def compiled(self) -> CompiledOracle:
+        """Return the oracle for trainers that call it inside their own kernels."""
+        from ssvm_backends.structures.constituency.cky_oracle import cky_oracle
+
+        program, parsed = self.program, self.parsed
+        arrays = [program.var_ptr, program.state_ptr, parsed.free, *parsed.arrays]
+        packed = pack(*arrays, *(one for grammar in parsed.grammars for one in grammar))
+        work = RULE * parsed.work.mean() if len(parsed.work) else 0.0
+        return CompiledOracle(cky_oracle, *packed, 0, COMPILED_CALL + float(work))
 
     def total(self, call: BatchCall, sums: SummedAnswers, lo: int, hi: int) -> int:
         """Sum over trees; see :class:`~ssvm_backends.graphs.batch_session.BatchSession`."""
@@ -134,18 +141,19 @@ class CkySession(BatchSession):
 
         log_z, here = np.zeros(1), np.array([example])
         add_free_marginals(self.places, self.parsed.free, node, here, np.zeros(1, np.int64), out, log_z)
-        places, total = self.parsed.sentence(example), float(log_z[0])
-        if places is not None:
-            n, n_tags, n_chains, n_rules, base = places.sizes.tolist()
+        grammar, total = self.parsed.grammar(example), float(log_z[0])
+        if grammar is not None:
+            arrays = self.parsed.arrays
+            n, n_tags, n_chains, n_rules, base, _ = arrays.sizes[example].tolist()
             first = int(self.program.state_ptr[self.program.var_ptr[example]])
-            tag, span, high, low = (int(one) - first for one in places.state)
+            tag, span, high, low = (arrays.state[example] - first).tolist()
             cells = n * n * (n_chains + 1)
             shares = ParseShares(
                 out[tag : tag + n * n_tags].reshape(n, n_tags),
                 out[span : span + cells].reshape(n, n, n_chains + 1),
                 np.zeros((n, n_rules)),
             )
-            total += sum_sentence(self.parsed.grammar(example), places, node, pool, shares)
+            total += sum_sentence(grammar, arrays, example, node, pool, shares)
             codes = np.zeros((n, base * base))
             codes[:, 1 : n_rules + 1] = shares.rule
             codes[:1, 0] = 1.0

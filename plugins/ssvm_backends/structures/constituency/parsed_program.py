@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ssvm_backends.structures.constituency.sentence import SentencePlaces
+from ssvm_backends.structures.constituency.sentence import SentenceArrays
 from ssvm_backends.structures.session import variables_without_literals
 from ssvm_dsl.errors import PluginError
-from ssvm_dsl.ir import F64, I64, Bools, ConstraintGroup, GrammarArrays, Program, pointers
+from ssvm_dsl.ir import F64, I64, Bools, GrammarArrays, Program, pointers
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,10 +19,8 @@ class ParsedProgram:
     Parameters
     ----------
     program : Program
-    group : ndarray of int64, shape (B,)
-        The number of the group with each example's constraint, -1 for none.
-    number : ndarray of int64, shape (B,)
-        The constraint among those of the group.
+    arrays : SentenceArrays
+        Where the scores and labels of each sentence are.
     grammars : list of GrammarArrays
         Of each group.
     free : ndarray of bool, shape (V,)
@@ -31,18 +29,14 @@ class ParsedProgram:
         Rules times divisions of spans of each example.
     divisions : ndarray of float64, shape (B,)
         Divisions of spans of each example.
-    pool_start : ndarray of int64
-        Where in the pool the tables of each group of factors begin.
     """
 
     program: Program
-    group: I64
-    number: I64
+    arrays: SentenceArrays
     grammars: list[GrammarArrays]
     free: Bools
     work: F64
     divisions: F64
-    pool_start: I64
 
     @classmethod
     def of(cls, program: Program) -> ParsedProgram:
@@ -53,71 +47,54 @@ class ParsedProgram:
         PluginError
             There are factors of another form.
         """
-        group, number = np.full(program.n_examples, -1), np.zeros(program.n_examples, np.int64)
-        work, divisions, grammars = np.zeros(program.n_examples), np.zeros(program.n_examples), []
-        for g, one in enumerate(program.constraints):
-            group[one.example_of], number[one.example_of] = g, np.arange(one.n_constraints)
-            grammars.append(GrammarArrays(**{name: one.shared[name] for name in GrammarArrays._fields}))
-            divisions[one.example_of] = one.meta["n"].astype(np.float64) ** 3 / 6
-            work[one.example_of] = divisions[one.example_of] * len(grammars[-1].left)
-        sizes = [one.n_tables * one.n_configs for one in program.groups]
-        start = pointers(np.array(sizes, dtype=np.int64))
-        made = cls(program, group, number, grammars, variables_without_literals(program), work, divisions, start)
-        made._check()
-        return made
+        n_examples = program.n_examples
+        work, divisions, grammars = np.zeros(n_examples), np.zeros(n_examples), []
+        which, sizes = np.full(n_examples, -1), np.zeros((n_examples, 6), np.int64)
+        state, variable = np.zeros((2, n_examples, 4), np.int64)
+        for g, group in enumerate(program.constraints):
+            grammars.append(GrammarArrays(**{name: group.shared[name] for name in GrammarArrays._fields}))
+            n, at, numbers = group.meta["n"].astype(np.int64), group.example_of, grammars[-1]
+            n_digits = int(group.shared["n_digits"][0])
+            which[at], sizes[at, 0] = g, n
+            sizes[at, 1:5] = len(numbers.tag_symbol), len(numbers.chain_top), len(numbers.left), n_digits
+            some = n > 0
+            first = group.literal_ptr[:-1][some, None] + np.outer(n[some], [0, 1, 1, 2])
+            first[:, 2:] += n[some, None] ** 2
+            variable[at[some]] = group.variable[first]
+            state[at[some]] = program.state_ptr[program.var_ptr[at[some], None] + variable[at[some]]]
+            divisions[at] = n.astype(np.float64) ** 3 / 6
+            work[at] = divisions[at] * len(numbers.left)
+        row_ptr, row = _rows(program, sizes, variable)
+        arrays = SentenceArrays(which, sizes, state, variable, row_ptr, row)
+        return cls(program, arrays, grammars, variables_without_literals(program), work, divisions)
 
-    def _check(self) -> None:
-        """Refuse factors that join anything but both digits of the code of a rule."""
-        program = self.program
-        for example in np.unique(program.shape, return_index=True)[1].tolist():
-            digits = self._digits(example)
-            for one in program.groups:
-                scope, _ = one.factors(example)
-                if len(scope) and (digits is None or not np.array_equal(scope, digits)):
-                    text = f"factor '{one.name}' joins other variables than those of rules(y)"
-                    raise PluginError(f"cky cannot open this program: {text}")
+    def grammar(self, example: int) -> GrammarArrays | None:
+        """Return the grammar of an example; ``None`` without a label of trees."""
+        number = int(self.arrays.grammar[example])
+        return None if number < 0 else self.grammars[number]
 
-    def _constraint(self, example: int) -> tuple[ConstraintGroup, int] | None:
-        g = int(self.group[example])
-        return None if g < 0 else (self.program.constraints[g], int(self.number[example]))
 
-    def grammar(self, example: int) -> GrammarArrays:
-        """Return the grammar of an example that has a label of trees."""
-        return self.grammars[int(self.group[example])]
+def _rows(program: Program, sizes: I64, variable: I64) -> tuple[I64, I64]:
+    """Return the rows of tables of each sentence, packed, and write how many groups of factors it has.
 
-    def variables(self, example: int) -> I64:
-        """Return its tags, spans and digits, counted from the first variable of the example."""
-        found = self._constraint(example)
-        assert found is not None
-        return found[0].variable[found[0].literals(found[1])].astype(np.int64)
-
-    def _digits(self, example: int) -> I64 | None:
-        """Return the variables of both digits of each word, ``shape (n, 2)``."""
-        found = self._constraint(example)
-        if found is None:
-            return None
-        n = int(found[0].meta["n"][found[1]])
-        return self.variables(example)[n + n * n :].reshape(2, n).T
-
-    def sentence(self, example: int) -> SentencePlaces | None:
-        """Return where the scores of an example are; ``None`` without a label of trees."""
-        found = self._constraint(example)
-        if found is None:
-            return None
-        group, number = found
-        n, program = int(group.meta["n"][number]), self.program
-        variables = self.variables(example)
-        starts = np.array([0, n, n + n * n, n + n * n + n])
-        state = np.zeros(4, dtype=np.int64)
-        if n:
-            state[:] = program.state_ptr[program.var_ptr[example] + variables[starts]]
-        shared, arrays = group.shared, self.grammar(example)
-        base = int(shared["n_digits"][0])
-        sizes = [n, len(arrays.tag_symbol), len(arrays.chain_top), len(arrays.left), base]
-        rows = [
-            start + one.factors(example)[1] * one.n_configs
-            for start, one in zip(self.pool_start, program.groups, strict=False)
-            if len(one.factors(example)[0])
-        ]
-        row = np.array(rows, dtype=np.int64).reshape(len(rows), n)
-        return SentencePlaces(np.array(sizes, dtype=np.int64), state, row)
+    Raises
+    ------
+    PluginError
+        A factor joins anything but both digits of the code of a rule.
+    """
+    starts = pointers(np.array([one.n_tables * one.n_configs for one in program.groups], dtype=np.int64))
+    rows: list[I64] = [np.zeros(0, np.int64)]
+    row_ptr = np.zeros(len(sizes) + 1, np.int64)
+    for example in range(len(sizes)):
+        n, (_, _, first, second) = int(sizes[example, 0]), variable[example].tolist()
+        for start, group in zip(starts.tolist(), program.groups, strict=False):
+            scope, row = group.factors(example)
+            if not len(scope):
+                continue
+            if not np.array_equal(scope, np.arange(n)[:, None] + (first, second)):
+                text = f"factor '{group.name}' joins other variables than those of rules(y)"
+                raise PluginError(f"cky cannot open this program: {text}")
+            rows.append(start + row.astype(np.int64) * group.n_configs)
+            sizes[example, 5] += 1
+        row_ptr[example + 1] = row_ptr[example] + n * sizes[example, 5]
+    return row_ptr, np.concatenate(rows)

@@ -15,21 +15,55 @@ from ssvm_dsl.kernels import njit
 
 
 class SentencePlaces(NamedTuple):
-    """Where the scores of one sentence of n words are.
+    """Where the scores and labels of one sentence of n words are.
 
     Parameters
     ----------
-    sizes : ndarray of int64, shape (5,)
-        n, tags L, chains K, rules R, digits D of codes of rules.
+    sizes : ndarray of int64, shape (6,)
+        n, tags L, chains K, rules R, digits D of codes of rules, groups f of factors over rules.
     state : ndarray of int64, shape (4,)
         Where in the unary scores those of tags, spans, first and second digits begin.
+    variable : ndarray of int64, shape (4,)
+        Where their labels begin, counted from the first variable of the example.
     row : ndarray of int64, shape (f, n)
-        Where in the pool of tables that of each word begins, for each of f groups of factors over rules.
+        Where in the pool of tables that of each word begins, for each group of factors over rules.
     """
 
     sizes: I64
     state: I64
+    variable: I64
     row: I64
+
+
+class SentenceArrays(NamedTuple):
+    """The places of all B sentences of a program, packed.
+
+    Parameters
+    ----------
+    grammar : ndarray of int64, shape (B,)
+        The number of each sentence's grammar; -1 for an example without a label of trees.
+    sizes : ndarray of int64, shape (B, 6)
+        As of :class:`SentencePlaces`; so of the others.
+    state, variable : ndarray of int64, shape (B, 4)
+    row_ptr : ndarray of int64, shape (B + 1,)
+        Entries ``row_ptr[i]:row_ptr[i + 1]`` of ``row`` are those of sentence i.
+    row : ndarray of int64
+    """
+
+    grammar: I64
+    sizes: I64
+    state: I64
+    variable: I64
+    row_ptr: I64
+    row: I64
+
+
+@njit
+def sentence_at(arrays: SentenceArrays, example: int) -> SentencePlaces:
+    """Return where the scores and labels of a sentence are."""
+    sizes = arrays.sizes[example]
+    row = arrays.row[arrays.row_ptr[example] : arrays.row_ptr[example + 1]]
+    return SentencePlaces(sizes, arrays.state[example], arrays.variable[example], row.reshape((sizes[5], sizes[0])))
 
 
 @njit(cache=True, nogil=True)
@@ -44,7 +78,7 @@ def scores_of(places: SentencePlaces, node: F64, pool: F64) -> tuple[ParseScores
     node, pool : ndarray of float64
         As of :class:`~ssvm_dsl.ir.Theta`; ``-inf`` at states that are ruled out.
     """
-    n, n_tags, n_chains, n_rules, base = places.sizes
+    n, n_tags, n_chains, n_rules, base = places.sizes[:5]
     tags, spans, first, second = places.state
     digits = node[first : first + n * base].reshape((n, base))
     others = node[second : second + n * base].reshape((n, base))
@@ -69,42 +103,54 @@ def scores_of(places: SentencePlaces, node: F64, pool: F64) -> tuple[ParseScores
 
 
 @njit(cache=True, nogil=True)
-def best_labels(grammar: GrammarArrays, places: SentencePlaces, node: F64, pool: F64, labels: I32) -> bool:
-    """Write the labels of the best parse, tags, spans and digits; return whether there is one.
+def best_labels(
+    grammar: GrammarArrays, arrays: SentenceArrays, example: int, node: F64, pool: F64, labels: I32
+) -> float:
+    """Write the labels of the best parse, tags, spans and digits; return its score, ``-inf`` where there is none.
 
     Parameters
     ----------
-    grammar, places, node, pool
+    grammar : GrammarArrays
+    arrays, example : SentenceArrays, int
+        The sentence.
+    node, pool
         As for :func:`scores_of`.
-    labels : ndarray of int32, shape (n + n^2 + 2 n,)
-        Written.
+    labels : ndarray of int32
+        Of the variables of the example; those of the sentence are written.
     """
+    places = sentence_at(arrays, example)
     n, base = places.sizes[0], places.sizes[4]
     if n == 0:
-        return False
+        return -np.inf
     scores, none = scores_of(places, node, pool)
     chart = empty_chart(n, len(grammar.is_part))
-    if none + fill_chart(grammar, scores, False, chart) == -np.inf:
-        return False
-    end = n + n * n
-    parse = Parse(labels[:n], labels[n:end].reshape((n, n)), np.zeros(n, dtype=np.int32))
+    total = none + fill_chart(grammar, scores, False, chart)
+    if total == -np.inf:
+        return total
+    tags, spans, first, second = places.variable
+    parse = Parse(
+        labels[tags : tags + n], labels[spans : spans + n * n].reshape((n, n)), np.zeros(n, dtype=np.int32)
+    )
     trace_parse(grammar, scores, chart, parse)
     for t in range(n):
-        labels[end + t], labels[end + n + t] = parse.rule[t] // base, parse.rule[t] % base
-    return True
+        labels[first + t], labels[second + t] = parse.rule[t] // base, parse.rule[t] % base
+    return total
 
 
 @njit(cache=True, nogil=True)
-def sum_sentence(grammar: GrammarArrays, places: SentencePlaces, node: F64, pool: F64, shares: ParseShares) -> float:
+def sum_sentence(
+    grammar: GrammarArrays, arrays: SentenceArrays, example: int, node: F64, pool: F64, shares: ParseShares
+) -> float:
     """Add how likely the parts of parses are; return log Z, ``-inf`` without a parse.
 
     Parameters
     ----------
-    grammar, places, node, pool
-        As for :func:`scores_of`.
+    grammar, arrays, example, node, pool
+        As for :func:`best_labels`.
     shares : ParseShares
         Zeros; written.
     """
+    places = sentence_at(arrays, example)
     n = places.sizes[0]
     if n == 0:
         return -np.inf

@@ -1,0 +1,78 @@
+"""Best parse trees as a compiled oracle, for trainers that call it inside their kernels.
+
+A module of its own, because numba compiles what is called by its address as soon as it is defined.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ssvm_backends.structures.constituency.sentence import SentenceArrays, best_labels
+from ssvm_backends.structures.literals import Literals, best_states
+from ssvm_dsl.ir import I32, I64, GrammarArrays
+from ssvm_dsl.kernels import SIGNATURE, borrow, cfunc, njit, packed_flags, packed_ints, packed_longs
+
+#: Where the arrays of the sentences, and those of the grammars, begin; how many arrays a grammar is.
+SENTENCES, GRAMMARS, OF_GRAMMAR = 3, 9, 13
+
+
+@njit
+def sentences_in(longs: I64) -> SentenceArrays:
+    """Return the places of all sentences."""
+    return SentenceArrays(
+        packed_longs(longs, SENTENCES),
+        packed_longs(longs, SENTENCES + 1).reshape((-1, 6)),
+        packed_longs(longs, SENTENCES + 2).reshape((-1, 4)),
+        packed_longs(longs, SENTENCES + 3).reshape((-1, 4)),
+        packed_longs(longs, SENTENCES + 4),
+        packed_longs(longs, SENTENCES + 5),
+    )
+
+
+@njit
+def grammar_in(ints: I32, longs: I64, number: int) -> GrammarArrays:
+    """Return a grammar by its number."""
+    first = GRAMMARS + OF_GRAMMAR * number
+    first_ptr = packed_longs(longs, first)
+    n_symbols = len(first_ptr) - 1
+    return GrammarArrays(
+        first_ptr,
+        packed_ints(ints, longs, first + 1),
+        packed_ints(ints, longs, first + 2),
+        packed_ints(ints, longs, first + 3),
+        packed_longs(longs, first + 4),
+        packed_ints(ints, longs, first + 5),
+        packed_ints(ints, longs, first + 6),
+        packed_ints(ints, longs, first + 7),
+        packed_ints(ints, longs, first + 8),
+        packed_ints(ints, longs, first + 9),
+        packed_ints(ints, longs, first + 10),
+        packed_flags(ints, longs, first + 11)[:n_symbols],
+        packed_flags(ints, longs, first + 12)[:n_symbols],
+    )
+
+
+@cfunc(SIGNATURE)
+def cky_oracle(ints, longs, example, pool, node, labels, work):  # type: ignore[no-untyped-def]
+    """Write the best labels of one example; return their score, without the constant.
+
+    Parameters
+    ----------
+    ints, longs, example, pool, node, labels, work
+        As of :class:`~ssvm_dsl.plugin_api.CompiledOracle`.
+    """
+    ints, longs, pool, node, labels = borrow(ints), borrow(longs), borrow(pool), borrow(node), borrow(labels)
+    ids, ptr, feasible = np.full(1, example), np.zeros(1, np.int64), np.ones(1, dtype=np.bool_)
+    var_ptr, state_ptr, free = packed_longs(longs, 0), packed_longs(longs, 1), packed_flags(ints, longs, 2)
+    lo, hi, none, nothing = var_ptr[example], var_ptr[example + 1], longs[:0], ints[:0]
+    labels[: hi - lo] = 0
+    best_states(
+        Literals(var_ptr, state_ptr, none, none, nothing, nothing, free[:0]), free, node, ids, ptr, labels, feasible
+    )
+    total, arrays = 0.0 if feasible[0] else -np.inf, sentences_in(longs)
+    for v in range(lo, hi):
+        if free[v]:
+            total += node[state_ptr[v] + labels[v - lo]]
+    if arrays.grammar[example] >= 0:
+        total += best_labels(grammar_in(ints, longs, arrays.grammar[example]), arrays, example, node, pool, labels)
+    return total

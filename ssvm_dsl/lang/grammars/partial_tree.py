@@ -1,0 +1,88 @@
+"""``PartialTree``: what is known of the tree of a sentence, its other parts being free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ssvm_dsl.calls import checked_class
+from ssvm_dsl.errors import DataError
+from ssvm_dsl.lang.arrays import describe
+from ssvm_dsl.lang.grammars.parse_tree import plain_label
+from ssvm_dsl.lang.grammars.reading import Chain
+
+#: First word, end, and symbol of a phrase; any symbol where it is ``None``.
+Known = tuple[int, int, str | None]
+
+
+@checked_class
+@dataclass(frozen=True, init=False)
+class PartialTree:
+    """Known tags and phrases of a sentence, for ``given=`` of predictions.
+
+    Parameters
+    ----------
+    tags : sequence of str or None, optional
+        The tag of each word, ``None`` where it is not known.
+    brackets : iterable of (start, end, symbol)
+        Phrases that the tree has, over the words ``start:end``; ``None`` as symbol for any.  A phrase of one word
+        stands above its tag.
+
+    Examples
+    --------
+    >>> svm.predict([x], given=[PartialTree(tags=["D", None, "V"], brackets=[(0, 2, "NP")])])
+    """
+
+    tags: tuple[str | None, ...] | None
+    brackets: tuple[Known, ...]
+
+    def __init__(self, tags: Sequence[str | None] | None = None, brackets: Iterable[Any] = ()) -> None:
+        try:
+            names = None if tags is None else tuple(None if one is None else str(one) for one in tags)
+            found = tuple(
+                (int(start), int(end), None if symbol is None else str(symbol)) for start, end, symbol in brackets
+            )
+        except (TypeError, ValueError) as err:
+            expected = "tags as a list of str or None, brackets as (start, end, symbol)"
+            raise DataError("PartialTree", expected=expected, found=str(err)) from err
+        wrong = [one for one in found if not 0 <= one[0] < one[1]]
+        if wrong:
+            raise DataError("PartialTree", expected="brackets with 0 <= start < end", found=describe(wrong[0]))
+        object.__setattr__(self, "tags", names)
+        object.__setattr__(self, "brackets", found)
+
+    def tags_of(self, known: Sequence[str], n: int) -> list[tuple[int, int]]:
+        """Return (word, number of its tag) of the words of n whose tag is known.
+
+        Raises
+        ------
+        DataError
+            There are not n tags, or one is not among those of the grammar.
+        """
+        if self.tags is None:
+            return []
+        if len(self.tags) != n:
+            raise DataError("PartialTree", expected=f"{n} tags, one for each word", found=f"{len(self.tags)}")
+        lacking = [one for one in self.tags if one is not None and one not in known]
+        if lacking:
+            raise DataError("PartialTree", expected="tags of the grammar", found=repr(lacking[0]))
+        return [(t, list(known).index(one)) for t, one in enumerate(self.tags) if one is not None]
+
+    def chains_of(self, known: Sequence[Chain], n: int) -> list[tuple[int, int, list[int]]]:
+        """Return (first word, last word, numbers of the chains that have the symbol) of each bracket.
+
+        Raises
+        ------
+        DataError
+            A bracket is longer than the sentence, or its symbol in no chain of the grammar.
+        """
+        out, names = [], [{*chain, *map(plain_label, chain)} for chain in known] if self.brackets else []
+        for start, end, symbol in self.brackets:
+            if end > n:
+                raise DataError("PartialTree", expected=f"brackets inside {n} words", found=f"({start}, {end})")
+            found = [c for c, mine in enumerate(names) if symbol is None or symbol in mine]
+            if not found:
+                raise DataError("PartialTree", expected="symbols of phrases of the grammar", found=repr(symbol))
+            out.append((start, end - 1, found))
+        return out
