@@ -50,10 +50,10 @@ class ForestSession:
         """Answer a question; see :class:`~ssvm_dsl.plugin_api.Session`."""
         program, theta, task = self.program, question.theta, question.task
         ids, node = question.ids(program), question.masked_node(program)
-        if self._tables is not None:
-            return self._constrained(question, self._tables, node)
         if task is Task.MARGINALS:
             return self._marginals(theta, node, ids, question.limits)
+        if self._tables is not None:
+            return self._constrained(question, self._tables, node)
         n_best = 1
         if task is Task.KBEST:
             n_best = question.k
@@ -125,7 +125,7 @@ class ForestSession:
     def _marginals(self, theta: Theta, node: F64, ids: I64, limits: Limits) -> Solution:
         from ssvm_backends.trees.sum_product import exp_tables, sum_product
 
-        program = self.program
+        program, allowed = self.program, None if self._tables is None else self._tables.select(ids)
         shift, factor = exp_tables(program, theta, ids)
         counts = program.state_ptr[program.var_ptr[ids + 1]] - program.state_ptr[program.var_ptr[ids]]
         state_ptr = pointers(counts)
@@ -135,11 +135,19 @@ class ForestSession:
         widths = np.array([g.n_configs for g in program.groups] or [1], dtype=np.int64)
         reached = 0
         for lo, hi in chunks_until(len(ids), limits):
+            reached = hi
+            if allowed is not None:
+                from ssvm_backends.trees.count_sum import CountedScores, SumOutput, sum_by_count
+
+                within = allowed.shape[lo:hi, 0].copy(), allowed.start[lo:hi], allowed.offset
+                scores = CountedScores(theta.pool, factor, shift, node, allowed.counts, *within)
+                out = SumOutput(state_ptr[lo:], out_node, first[:, lo:].copy(), rows, widths, pool, log_z[lo:hi])
+                sum_by_count(self.forest, scores, ids[lo:hi], out)
+                continue
             sum_product(
                 self.forest, theta.pool, factor, shift, node, ids[lo:hi], state_ptr[lo:], out_node,
                 first[:, lo:], rows, widths, pool, log_z[lo:hi],
             )  # fmt: skip
-            reached = hi
         log_z += np.where(log_z > -np.inf, theta.const[ids], 0.0)
         n = len(ids)
         primal = np.where(log_z == -np.inf, Primal.INFEASIBLE, Primal.NONE).astype(np.int8)
