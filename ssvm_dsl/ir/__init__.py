@@ -27,7 +27,7 @@ from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, SparseRows
 from ssvm_dsl.ir.grammar_arrays import GrammarArrays
 from ssvm_dsl.ir.loss import LossFactors, LossTerm
-from ssvm_dsl.ir.messages import Messages
+from ssvm_dsl.ir.messages import Messages, Prices
 from ssvm_dsl.ir.need import Ability, Caps, Guarantee, Limits, Need, Task, Warm
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.parameters.fixed_tables import fixed_tables
@@ -89,6 +89,7 @@ __all__ = [
     "Need",
     "ObservedPairs",
     "ParameterMap",
+    "Prices",
     "Primal",
     "Program",
     "Question",
