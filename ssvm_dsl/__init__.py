@@ -26,6 +26,7 @@ _HOMES = {
     "ssvm_dsl.lang.outputs.targets": (
         *("along", "chain", "cliques", "complete", "cross", "grid", "leaves", "pairs", "rules", "spans", "starts"),
     ),
+    "ssvm_dsl.lang.outputs.pointer_targets": ("grandparents", "siblings"),
     "ssvm_dsl.lang.features.sources": (
         *("Feature", "Hashed", "JointFeature", "PLiF", "Polynomial"),
         *("Quantiles", "Standardized", "Transform", "Whitened"),
@@ -151,6 +152,8 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.outputs.labels import Label as Label
     from ssvm_dsl.lang.outputs.labels import Latent as Latent
     from ssvm_dsl.lang.outputs.labels import Target as Target
+    from ssvm_dsl.lang.outputs.pointer_targets import grandparents as grandparents
+    from ssvm_dsl.lang.outputs.pointer_targets import siblings as siblings
     from ssvm_dsl.lang.outputs.targets import along as along
     from ssvm_dsl.lang.outputs.targets import chain as chain
     from ssvm_dsl.lang.outputs.targets import cliques as cliques

@@ -240,6 +240,7 @@ _MIXED = (
             max_arity=16,
             every_constraint=True,
             by_rows=True,
+            warm=Warm.STATE,
             score_atol=1e-6,
         ),
     ),

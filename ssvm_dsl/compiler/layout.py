@@ -158,7 +158,7 @@ class Layout:
             return (int(self.count(label)[i]),)
         return tuple(int(self.sizes[dim.name][i]) for dim in label.dims)
 
-    def _pairs(self, label: Label) -> tuple[I64, I64]:
+    def pairs(self, label: Label) -> tuple[I64, I64]:
         """Return (pointers, positions to point to) of a pointer label in each example."""
         first, second = (self.sizes[dim.name] for dim in label.dims)
         return first, second
@@ -241,7 +241,7 @@ class Layout:
 
     def _encode_pointers(self, label: Label, values: Sequence[Any], states: I32, ignored: Bools) -> None:
         """Write whether each position points to each, or nowhere, and which pointers are not known."""
-        n_rows, n_cols = self._pairs(label)
+        n_rows, n_cols = self.pairs(label)
         pairs, none, unknown = read_pointers(label, values, n_rows, n_cols)
         states[self.variables(label)] = pairs
         ignored[self.variables(label)] = np.repeat(unknown, np.repeat(n_cols, n_rows))
@@ -300,7 +300,7 @@ class Layout:
 
     def _decode_label(self, label: Label, states: I32) -> list[Any]:
         if label.pointer:
-            return pointed(states[self.variables(label)], *self._pairs(label))
+            return pointed(states[self.variables(label)], *self.pairs(label))
         flat = states[self.variables(label)]
         named: NDArray[Any] = flat.astype(np.int64) if label.classes is None else class_array(label.classes)[flat]
         if not label.dims:
@@ -326,7 +326,7 @@ class Layout:
             if label.pointer:
                 true = values[start[1:] - 1]  # of the second state, "points there"
                 none = None if label.none is None else true[self.variables(label.none)]
-                parts.append(pair_values(true[self.variables(label)], none, *self._pairs(label)))
+                parts.append(pair_values(true[self.variables(label)], none, *self.pairs(label)))
                 continue
             first, k = start[:-1][self.variables(label)], label.n_states
             rows = values[first[:, None] + np.arange(k)]

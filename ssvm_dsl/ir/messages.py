@@ -38,3 +38,10 @@ class Messages:
             if k is not None:
                 out[ptr[i] : ptr[i + 1]] = self.values[self.ptr[k] : self.ptr[k + 1]]
         return out
+
+
+class Prices(Messages):
+    """Messages that are worth keeping from one oracle call of training to the next: few, and dear to find.
+
+    Problems keep those of each example, give them back with the next question about it, and store them in checkpoints.
+    """

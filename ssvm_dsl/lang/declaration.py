@@ -187,13 +187,18 @@ class Declaration:
         implied = self.constraints[len(self.of(Constraint)) :]
         yield from (target for symbol in (*self.symbols, *implied) for target in symbol.targets)
 
-    def apart(self, edges: Edges) -> list[tuple[int, int]]:
-        """Return the pairs of ends of an edge that are different positions: those of one label, if not all of them."""
-        pairs = list(combinations(range(edges.arity), 2))
-        if not edges.several:
+    def apart(self, edges: Edges) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """Return the pairs of ends of an edge that are different positions: those of one label, if not all of them.
+
+        Of pointers these are pairs of a position and what it points to.
+        """
+        along = [target for target in self.targets if target.edges is not None and target.edges == edges]
+        step = 2 if any(target.label.pointer for target in along) else 1
+        pairs = list(combinations([tuple(range(k, k + step)) for k in range(0, edges.arity, step)], 2))
+        if not edges.several or step > 1:
             return pairs
-        members = [target.members for target in self.targets if target.edges is not None and target.edges == edges]
-        return [(a, b) for a, b in pairs if any(labels[a] is labels[b] for labels in members)]
+        members = [target.members for target in along]
+        return [(a, b) for a, b in pairs if any(labels[a[0]] is labels[b[0]] for labels in members)]
 
     @cached_property
     def loss(self) -> Loss | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.dims import Dim, with_origins, with_paired
 from ssvm_dsl.lang.features.sources import Concat, JointFeature
 from ssvm_dsl.lang.forms import FULL, Form, as_form, indicator_form
 from ssvm_dsl.lang.inputs import Source
@@ -38,7 +38,7 @@ class Factor(ScoredTarget):
     ----------
     target : Label or Target
         ``y``, ``y.is_(k)``, ``chain(y)``, ``pairs(y, W)``, ``grid(y)``, ``complete(y)``, ``along(y, edges)``,
-        ``cliques(y, sets)`` or ``cross(a, b)``; ``spans(y)``, ``chain(y)`` or ``starts(y)`` of a label of segments.
+        ``cliques(y, sets)`` or ``cross(a, b)``; ``siblings(y)`` or ``grandparents(y)`` of pointers; ``spans(y)``, ``chain(y)`` or ``starts(y)`` of a label of segments.
     features : Input, feature, or list of them, optional
         Rows of features; a list is put side by side.
     form : Form or array, optional
@@ -88,8 +88,8 @@ class Factor(ScoredTarget):
                 mistakes.append("form: an indicator y.is_(k) has no other form")
             assert goal.state is not None
             shape = indicator_form(goal.label.index(goal.state) or 0)
-        if goal.kind == "each" and goal.label.pointer and not goal.mistakes:
-            mistakes += _pointer_mistakes(source, shape, per, weights)
+        if goal.label.pointer and not goal.mistakes:
+            mistakes += _pointer_mistakes(source, shape, weights)
             shape = indicator_form(1)
         if goal.of_segments and not goal.mistakes:
             mistakes += _segment_mistakes(source, per, weights)
@@ -122,7 +122,8 @@ class Factor(ScoredTarget):
         if self.form != FULL and self.form.name != "indicator":
             options["form"] = self.form
         if self.per:
-            options["per"] = self.per if isinstance(self.per, str) or len(self.per) > 1 else self.per[0]
+            per = self.per if isinstance(self.per, str) else with_origins(self.per)
+            options["per"] = per if isinstance(per, str) or len(per) > 1 else per[0]
         if self.tie is not None:
             options["tie"] = self.tie
         if self.nonneg:
@@ -256,6 +257,8 @@ def _as_units(per: object, target: Target, mistakes: list[Mistake]) -> tuple[Dim
             return EDGE
         return ()
     dims = tuple(per) if isinstance(per, list | tuple) else (per,)
+    if target.label.pointer and all(isinstance(dim, Dim) for dim in dims):
+        dims = tuple(_as_shared(dim, target) for dim in with_paired(dims))
     for dim in dims:
         if not isinstance(dim, Dim):
             mistakes.append(got("per: a fixed Dim or 'edge'", dim))
@@ -272,10 +275,17 @@ def _as_units(per: object, target: Target, mistakes: list[Mistake]) -> tuple[Dim
     return dims
 
 
-def _pointer_mistakes(features: Source | None, form: Form, per: object, weights: object) -> Iterator[Mistake]:
-    """Yield options that factors of pointer labels do not have."""
-    if form != FULL or per is not None or not _is_all(weights) or isinstance(features, JointFeature):
-        yield "a factor of a pointer label takes features of pairs of positions; no form, per, weights or JointFeature"
+def _as_shared(dim: Dim, target: Target) -> Dim:
+    """Return an axis, or its paired where only that is one of pointers' positions to point to."""
+    shared = target.shared_axes
+    other = not any(dim is axis for axis in shared) and any(dim is axis.origin for axis in shared)
+    return dim.paired if other else dim
+
+
+def _pointer_mistakes(features: Source | None, form: Form, weights: object) -> Iterator[Mistake]:
+    """Yield what a factor of a pointer label does not have."""
+    if form != FULL or not _is_all(weights) or isinstance(features, JointFeature):
+        yield "a factor of a pointer label scores where all its pointers are: no form, weights or JointFeature"
 
 
 def _segment_mistakes(features: Source | None, per: object, weights: object) -> Iterator[Mistake]:

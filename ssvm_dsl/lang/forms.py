@@ -82,9 +82,8 @@ class Form:
             return np.array(self.values).reshape(self.shape[0], -1)
         basis = np.zeros((self.n_weights(cards), *cards))
         if self.name == "indicator":
-            basis[0, int(self.values[0])] = 1.0
-            return basis
-        if self.name == "potts":
+            basis[(0, *[int(self.values[0])] * len(cards))] = 1.0
+        elif self.name == "potts":
             for state in range(cards[0]):
                 basis[(0, *[state] * len(cards))] = 1.0
         elif self.name == "symmetric":
@@ -134,5 +133,5 @@ def _reshaped(form: Form) -> object:
 
 
 def indicator_form(state: int) -> Form:
-    """Return the form that scores one state of one variable."""
+    """Return the form that scores one state of one variable, or of all variables of a factor together."""
     return Form("indicator", (float(state),))

@@ -57,6 +57,8 @@ class Given(ScoredTarget):
         else:
             table = self._read_table(goal, scores, n, mistakes)
         mistakes += [f"Given: {text}" for text in table_mistakes(goal)]
+        if goal.label.pointer and goal.arity > 1 and not goal.mistakes:
+            mistakes.append("Given: of several pointers there are no given scores; use a Factor with them as features")
         self._fill([*goal.mistakes, *mistakes], target=goal, features=source, table=table)
 
     @staticmethod

@@ -38,12 +38,12 @@ def first_of_each(group):
 
 @pytest.mark.parametrize("backend", RECIPES)
 @pytest.mark.parametrize("seed", range(30))
-def test_they_find_the_best_labelling_that_keeps_it(backend, seed):
+def test_best_labellings_and_marginals_are_of_those_that_keep_it(backend, seed):
     made, rng = seeded(RECIPES[backend][seed % 2], seed), np.random.default_rng(seed)
     group = first_of_each(random_constraints(rng, made.program, "count"))
     program = with_rules(replace(made.program, constraints=(group,)).validate(), registry())
     clamp = np.where(rng.random(program.n_variables) < 0.3, rng.integers(0, program.card), -1).astype(np.int32)
-    need = program_need(program, frozenset({Task.MAP, Task.MAP_CLAMPED}))
+    need = program_need(program, frozenset({Task.MAP, Task.MAP_CLAMPED, Task.MARGINALS}))
     session = open_plan(plan(need, backend), program)
     for question in (
         Question(made.theta),
@@ -53,6 +53,12 @@ def test_they_find_the_best_labelling_that_keeps_it(backend, seed):
         best, found = BruteForceSession(program).solve(question), session.solve(question)
         assert found.primal.tolist() == best.primal.tolist()
         np.testing.assert_allclose(found.score, best.score, rtol=1e-12, atol=1e-9)
+        question = question.replace(task=Task.MARGINALS)
+        every, found = BruteForceSession(program).solve(question), session.solve(question)
+        np.testing.assert_allclose(found.log_partition, every.log_partition, rtol=1e-12, atol=1e-9)
+        np.testing.assert_allclose(found.marginals.node, every.marginals.node, atol=1e-9)
+        for mine, right in zip(found.marginals.tables, every.marginals.tables, strict=True):
+            np.testing.assert_allclose(mine, right, atol=1e-9)
 
 
 def budget(n, m, lower=0, upper=3):
@@ -74,6 +80,24 @@ def test_long_chains_with_budgets(lower, upper):
         assert solution.score[i] == pytest.approx(theta.node.reshape(2, 200, 2)[i, :, 0].sum() + best)
 
 
+@pytest.mark.parametrize(("lower", "upper"), [(0, 3), (197, 2**31 - 1), (100, 100), (201, 300)])
+def test_sums_within_a_budget_do_not_lose_what_is_far_below_the_rest(lower, upper):
+    """Log Z of variables without tables by elementary symmetric polynomials, at scores of a thousand."""
+    program = budget(200, 2, lower, upper)
+    theta = Theta.of(program, 1e3 * np.random.default_rng(0).normal(size=800))
+    made = plan(program_need(program, frozenset({Task.MARGINALS})), "tree")
+    solution = open_plan(made, program).solve(Question(theta, task=Task.MARGINALS))
+    for i, (zero, one) in enumerate(np.moveaxis(theta.node.reshape(2, 200, 2), 2, 1)):
+        sums = np.append(0.0, np.full(200, -np.inf))
+        for gain in one - zero:
+            sums[1:] = np.logaddexp(sums[1:], sums[:-1] + gain)
+        log_z = zero.sum() + np.logaddexp.reduce(sums[lower : upper + 1], initial=-np.inf)
+        assert solution.log_partition[i] == pytest.approx(log_z, rel=1e-12)
+        if lower <= 200:
+            within = solution.marginals.node.reshape(2, 200, 2)[i, :, 1].sum()
+            assert lower - 1e-9 <= within <= upper + 1e-9
+
+
 def test_auto_plans_counts_by_dynamic_programming_and_without_pairs_by_sorting():
     program = budget(20, 1)
     assert plan(program_need(program)).backend == "cardinality"
@@ -88,9 +112,8 @@ def test_what_they_do_not_take_is_refused_with_its_reason():
     program = unlinked([[2, 2]], group_of("count", two, lower=[0, 0], upper=[0, 1]))
     with pytest.raises(NoBackendError, match="handles one constraint for each example, this has 2"):
         plan(program_need(program), "chain")
-    for task in (Task.KBEST, Task.MARGINALS):
-        with pytest.raises(NoBackendError, match=f"with constraints it finds best labellings only, asked for {task}"):
-            plan(program_need(budget(2, 1), frozenset({task})), "tree")
+    with pytest.raises(NoBackendError, match="with constraints it lists no k best labellings, asked for kbest"):
+        plan(program_need(budget(2, 1), frozenset({Task.KBEST})), "tree")
     linear = unlinked([[2]], group_of("linear", [[[(0, 1, False, 1.0)]]], literal_meta=["coefficient"],
                                       lower=[0.0], upper=[0.0]))  # fmt: skip
     with pytest.raises(NoBackendError, match="does not handle constraints linear"):

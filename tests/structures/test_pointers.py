@@ -184,14 +184,14 @@ def test_mistakes_are_reported_together():
     for part in (
         "z: Input: the same Dim is used three times",
         "u: Label: a pointer label has one axis, and no states but the positions of over=",
-        "pairs: chain: factors over several pointers are not supported",
+        "pairs: chain: not of a pointer label",
         "one: is_(1): of a pointer label the target is the label itself",
         "nowhere: is_(None): of a pointer label the target is the label itself",
-        "shape: a factor of a pointer label takes features of pairs of positions; no form, per",
+        "shape: per: the axis must be fixed",
         "wrong: features: x has numbers for pairs of positions, which only a pointer label has",
         "tree: Arborescence: heads are positions of the same axis or none",
         "plain: AllDifferent: a pointer label, such as y = Label(T, over=T), got v",
-        "loss: Cost: the loss of a pointer label is Hamming(y)",
+        "loss: Cost: the matrix needs a fixed axis to point to",
     ):
         assert part in text.replace("Input(T, T, 2)", "x"), part
 

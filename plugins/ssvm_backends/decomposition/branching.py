@@ -56,6 +56,13 @@ class Branching:
     theta : Theta
         Scores, with ``-inf`` at the states that are ruled out from the start.
     best : Incumbents
+
+    Attributes
+    ----------
+    roots : ndarray of float64, shape (K, S)
+        Prices of all examples before anything is branched on.
+    steps : ndarray of float64, shape (B,)
+        The lengths of the steps there.
     """
 
     def __init__(self, program: Program, descent: PriceDescent, theta: Theta, best: Incumbents) -> None:
@@ -64,6 +71,7 @@ class Branching:
         self.heaps: dict[int, list[BranchNode]] = {}
         self.leaves = np.full(program.n_examples, -np.inf)  # highest bound of what is not open any more
         self.numbers = count()
+        self.roots, self.steps = descent.bundle.center, descent.step
 
     def run(self, ids: I64, clock: Clock, most: int, n_nodes: int, bound: F64, stop: I8) -> None:
         """Lower bounds, node by node.
@@ -81,7 +89,7 @@ class Branching:
         stop : ndarray of int8, shape (B,)
             Written.
         """
-        whole = self.theta.node > -np.inf
+        whole, first = self.theta.node > -np.inf, True
         for i in ids:
             states = self._states(i)
             self.heaps[i] = [BranchNode(-np.inf, next(self.numbers), whole[states], self._prices(states))]
@@ -103,6 +111,9 @@ class Branching:
                 stop[ids] = Stop.INTERRUPTED
             except OutOfTime:  # raised within an oracle, which was preparing
                 stop[ids] = Stop.TIME
+            if first:
+                self.roots, first = self.descent.bundle.center.copy(), False
+                self.steps = self.descent.step.copy()
             for i, node in zip(ids, parents, strict=True):
                 self._expand(int(i), node, found[i], stop)
                 bound[i] = self._bound(i)

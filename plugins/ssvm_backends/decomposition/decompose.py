@@ -18,7 +18,7 @@ import numpy as np
 
 from ssvm_backends.graphs.graph import Graph, build_graph, graph_bytes
 from ssvm_dsl.errors import OutOfTime
-from ssvm_dsl.ir import F64, I8, Need, Primal, Program, Question, Solution, Stop, Terms, Theta, positions
+from ssvm_dsl.ir import F64, I8, Need, Primal, Prices, Program, Question, Solution, Stop, Terms, Theta, positions
 from ssvm_dsl.plugin_api import Clock, Verdict
 
 if TYPE_CHECKING:
@@ -143,6 +143,7 @@ class DecomposeSession:
         theta = Theta(question.masked_node(program), question.theta.pool, question.theta.tables, question.theta.const)
         bound, stop, stats = np.full(n, np.inf), np.full(n, Stop.TIME, dtype=np.int8), dict[str, int]()
         labels, score = np.zeros(program.n_variables, np.int32), np.full(n, -np.inf)
+        kept: Prices | None = None
         with suppress(OutOfTime):  # what is known by then is the answer
             rules, _ = self.constrained(clock)
             clock.afford(GRAPH_SECONDS * sum(group.n_factors for group in program.groups))
@@ -150,25 +151,28 @@ class DecomposeSession:
             labels, score = best.labels, best.score  # which are written to
             if question.limits.time is not None:
                 best.begin(ids)
-            stats = self._lower(question, theta, best, clock, bound, stop)
+            stats, kept = self._lower(question, theta, best, clock, bound, stop)
         score, labels = score[ids], labels[positions(program.var_ptr, ids)]
         bound = np.maximum(np.where(bound[ids] == np.inf, np.nan, bound[ids]), score)
         primal = np.where(score > -np.inf, Primal.FEASIBLE, np.where(bound == -np.inf, Primal.INFEASIBLE, Primal.NONE))
-        return Solution(labels, score, bound, stop[ids], primal.astype(np.int8), stats=stats)
+        return Solution(labels, score, bound, stop[ids], primal.astype(np.int8), warm=kept, stats=stats)
 
     def _lower(
         self, question: Question, theta: Theta, best: Incumbents, clock: Clock, bound: F64, stop: I8
-    ) -> dict[str, int]:
-        """Lower bounds and improve labellings, in place; return counters."""
+    ) -> tuple[dict[str, int], Prices | None]:
+        """Lower bounds and improve labellings, in place; return counters, and the prices to go on from."""
         from ssvm_backends.decomposition.branching import Branching
         from ssvm_backends.decomposition.bundle import new_bundle
         from ssvm_backends.decomposition.descent import PriceDescent
+        from ssvm_backends.decomposition.prices import PriceStore
 
         program, parts = self.program, self.parts(clock)
         members = np.stack([part.member for part in parts])
         bundle = new_bundle(program.var_ptr, program.state_ptr, members, MOST_PLANES)
         descent = PriceDescent(program, parts, bundle, Terms.of(program, theta), float(self.options["tol"]))
-        best.parts = parts
+        best.parts, prices = parts, PriceStore(program, members)
+        if isinstance(question.warm, Prices):
+            prices.read(question.warm, bundle.center, descent.step)
         most, n_nodes = int(self.options["max_iterations"]), self._n_nodes(len(parts))
         if question.limits.iterations is not None:
             most, n_nodes = min(most, max(question.limits.iterations, 1)), 1
@@ -176,7 +180,7 @@ class DecomposeSession:
         tree.run(question.ids(program), clock, most, n_nodes, bound, stop)
         whole = descent.terms.integers & (stop == Stop.FINISHED) & (best.score > -np.inf)
         bound[whole] = best.score[whole]  # no sum of integers lies between the two
-        return {"oracle_calls": descent.calls}
+        return {"oracle_calls": descent.calls}, prices.written(question.ids(program), tree.roots, tree.steps)
 
     def _n_nodes(self, n_parts: int) -> int:
         """Return how many nodes the search of an example may have: unless said, as many as there is room for."""

@@ -84,7 +84,7 @@ class ViterbiSession(ChainSession):
 
         theta, ids = question.theta, question.ids(self.program)
         groups, c = self.program.groups, self.program.uniform_card
-        if len(groups) > 1:
+        if len(groups) > 1 or self._tables is not None:
             return None
         given = theta.tables[0] if groups else np.zeros((1, c * c))
         factor, shift, shared = np.empty_like(given), np.zeros(len(given)), len(given) == 1

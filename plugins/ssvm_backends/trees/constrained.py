@@ -13,9 +13,6 @@ import numpy as np
 
 from ssvm_dsl.ir import I64, CountTables, Need, Program, Task, owners, pointers
 
-#: Questions that can be answered under a constraint.
-BEST = frozenset({Task.MAP, Task.MAP_CLAMPED})
-
 
 def refusal(need: Need) -> str:
     """Return why the constraints of a need are too much, in words; empty where they are not."""
@@ -23,13 +20,16 @@ def refusal(need: Need) -> str:
         return ""
     if need.max_constraints > 1:
         return f"handles one constraint for each example, this has {need.max_constraints}"
-    if need.tasks - BEST:
-        return f"with constraints it finds best labellings only, asked for {', '.join(sorted(need.tasks - BEST))}"
+    if Task.KBEST in need.tasks:
+        return f"with constraints it lists no k best labellings, asked for {Task.KBEST}"
     return ""
 
 
 #: Operations that a variable takes besides where counts are kept, and times as many that a step takes for each count.
 VARIABLE, STEP = 1400.0, 1.3
+
+#: Times as many that sums take, in logarithms.
+SUMS = 12.0
 
 
 def counting(need: Need) -> tuple[float, float]:
@@ -37,8 +37,9 @@ def counting(need: Need) -> tuple[float, float]:
     steps = need.n_variables * float(need.max_card) ** 2
     if not need.constraint_kinds:
         return steps, 0.0
-    rows = 1.0 + need.max_count
-    return VARIABLE * need.n_variables + STEP * rows * steps, 24.0 * need.max_variables * rows * need.max_card
+    rows, sums = 1.0 + need.max_count, Task.MARGINALS in need.tasks
+    step, each = (SUMS * STEP, 32.0) if sums else (STEP, 24.0)
+    return VARIABLE * need.n_variables + step * rows * steps, each * need.max_variables * rows * need.max_card
 
 
 @dataclass(frozen=True, eq=False)

@@ -47,10 +47,10 @@ class ForestSession:
         """Answer a question; see :class:`~ssvm_dsl.plugin_api.Session`."""
         program, theta, task = self.program, question.theta, question.task
         ids, node = question.ids(program), question.masked_node(program)
-        if self._tables is not None:
-            return self._constrained(question, self._tables, node)
         if task is Task.MARGINALS:
             return self._marginals(theta, node, ids, question.limits)
+        if self._tables is not None:
+            return self._constrained(question, self._tables, node)
         n_best = 1
         if task is Task.KBEST:
             n_best = question.k
@@ -124,7 +124,7 @@ class ForestSession:
     def _marginals(self, theta: Theta, node: F64, ids: I64, limits: Limits) -> Solution:
         from ssvm_backends.trees.sum_product import exp_tables, sum_product
 
-        program = self.program
+        program, allowed = self.program, None if self._tables is None else self._tables.select(ids)
         shift, factor = exp_tables(program, theta, ids)
         sums = SummedAnswers.start_of(program, ids)
         # the rows of an example's factors, less their numbers among those of all
@@ -135,10 +135,21 @@ class ForestSession:
         widths = np.array([g.n_configs for g in program.groups] or [1], dtype=np.int64)
         reached = 0
         for lo, hi in chunks_until(len(ids), limits):
-            sum_product(
-                self.forest, theta.pool, factor, shift, node, ids[lo:hi], sums.start[lo:], sums.node,
-                first[:, lo:], sums.offset, widths, sums.pool, sums.log_z[lo:hi],
-            )  # fmt: skip
+            if allowed is not None:
+                from ssvm_backends.trees.count_sum import CountedScores, SumOutput, sum_by_count
+
+                within = allowed.shape[lo:hi, 0].copy(), allowed.start[lo:hi], allowed.offset
+                scores = CountedScores(theta.pool, factor, shift, node, allowed.counts, *within)
+                mine = sums.log_z[lo:hi]
+                out = SumOutput(
+                    sums.start[lo:], sums.node, first[:, lo:].copy(), sums.offset, widths, sums.pool, mine
+                )
+                sum_by_count(self.forest, scores, ids[lo:hi], out)
+            else:
+                sum_product(
+                    self.forest, theta.pool, factor, shift, node, ids[lo:hi], sums.start[lo:], sums.node,
+                    first[:, lo:], sums.offset, widths, sums.pool, sums.log_z[lo:hi],
+                )  # fmt: skip
             reached = hi
         return sums.solution(theta.const, reached)
 

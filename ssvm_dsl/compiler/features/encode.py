@@ -30,6 +30,7 @@ from ssvm_dsl.lang.features.span_features import SpanLength, SpanMean, SpanSum
 from ssvm_dsl.lang.functions import FunctionRef
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
 from ssvm_dsl.lang.outputs.labels import Target
+from ssvm_dsl.lang.outputs.pointer_targets import POINTER_ENDS, PointerTarget
 
 T = TypeVar("T")
 
@@ -258,7 +259,7 @@ def _feature(encoder: Encoder, source: lang.Feature) -> Rows:
     sizes = encoder.examples.sizes
     parts, counts = [], []
     goal = source.target
-    ends = _span_ends(encoder, goal) if goal is not None and goal.kind == "spans" else None
+    ends = None if goal is None else _ends_of(encoder, goal)
     for i in range(encoder.examples.n):
         if source.target is None:
             shape: tuple[int, ...] = tuple(int(sizes[dim.name][i]) for dim in source.dims)
@@ -267,7 +268,7 @@ def _feature(encoder: Encoder, source: lang.Feature) -> Rows:
         if not encoder.computed.goes_on(source, i):
             counts.append(prod(shape))
             continue
-        value = encoder.call(source.ref, i, "Feature", None if ends is None else _ends_of(ends, i))
+        value = encoder.call(source.ref, i, "Feature", None if ends is None else ends(i))
         if value.shape != (*shape, source.width) and not (source.width == 1 and value.shape == shape):
             expected = f"shape {(*shape, source.width)}"
             what = f"Feature {source.ref.path}"
@@ -285,10 +286,15 @@ def _span_ends(encoder: Encoder, target: Target) -> tuple[I64, I64, I64]:
     return span_ends(encoder.examples.size(target.label.dims), target.label.segments or 1)
 
 
-def _ends_of(ends: tuple[I64, I64, I64], i: int) -> dict[str, I64]:
-    """Return the start and end of each span of an example, as functions receive them: copies."""
-    mine = slice(*ends[-1][i : i + 2].tolist())
-    return {name: values[mine].copy() for name, values in zip(lang.SPAN_ENDS, ends, strict=False)}
+def _ends_of(encoder: Encoder, target: Target) -> Callable[[int], dict[str, I64]] | None:
+    """Return where the factors of an example are, as functions receive it: copies; ``None`` where they do not."""
+    if isinstance(target, PointerTarget):
+        sizes = [encoder.examples.sizes[dim.name] for dim in target.label.dims]
+        return lambda i: dict(zip(POINTER_ENDS, target.ends(tuple(int(one[i]) for one in sizes)), strict=True))
+    if target.kind != "spans":
+        return None
+    *both, ptr = _span_ends(encoder, target)
+    return lambda i: {name: one[ptr[i] : ptr[i + 1]].copy() for name, one in zip(lang.SPAN_ENDS, both, strict=True)}
 
 
 def _span_length(encoder: Encoder, source: SpanLength) -> Rows:

@@ -73,7 +73,8 @@ def _units(factor: Factor, declaration: Declaration) -> tuple[Sequence[Any], ...
     """Return positions on fixed axes, or the positions that each edge joins."""
     if not isinstance(factor.per, str):
         return tuple(range(size) for size in factor.unit_shape)
-    sizes = {dim.name: np.array([dim.size or 0]) for dim in (*declaration.dims, *declaration.fixed_dims)}
+    axes = {dim for label in declaration.labels for dim in label.dims}
+    sizes = {dim.name: np.array([dim.size or 0]) for dim in (*declaration.dims, *declaration.fixed_dims, *axes)}
     layout = Layout(declaration, 1, sizes)
     scopes = ground_scopes(factor.target, layout, Examples(1, sizes, {})).shapes.variables()
     labels = factor.target.labels * (scopes.shape[1] if len(factor.target.labels) == 1 else 1)
@@ -108,7 +109,8 @@ def _states(factor: Factor) -> tuple[tuple[Sequence[Any], ...], tuple[Any, ...]]
     if form == "basis":
         return ([f"basis {k}" for k in range(factor.form.n_weights(target.cards))],), ()
     if target.label.pointer or isinstance(target.label, NoneOf):
-        return (), ("pair" if target.label.pointer else "nowhere",)
+        there = "pair" if target.arity == 1 else "all pairs"
+        return (), (there if target.label.pointer else "nowhere",)
     return (), ("all equal",) if form == "potts" else (target.state,)
 
 

@@ -357,8 +357,12 @@ def _listed(tokens: Any, what: str, i: int, expected: str) -> list[Any]:
     return list(tokens)
 
 
+#: Columns of an edge list, and others that are not to be the same.
+Apart = list[tuple[tuple[int, ...], tuple[int, ...]]]
+
+
 def _read_edges(
-    symbol: Edges, values: Sequence[Any], sizes: _AxisSizes, apart: list[tuple[int, int]], judged: bool
+    symbol: Edges, values: Sequence[Any], sizes: _AxisSizes, apart: Apart, judged: bool
 ) -> list[I64]:
     """Return the edges of each example as int64, ``shape (m, arity)``; ends in ``apart`` are different positions."""
     what, ends = f"input '{symbol.name}'", [dim.name for dim in symbol.ends]
@@ -392,13 +396,17 @@ def _transposed(symbol: Edges) -> str:
     return f"edges are rows, {r} positions each; {r} rows, one for each end of the edges, are passed transposed: e.T"
 
 
-def _ends_words(symbol: Edges, limits: list[int], apart: list[tuple[int, int]]) -> str:
+def _ends_words(symbol: Edges, limits: list[int], apart: Apart) -> str:
     """Return a description of the allowed ends of an edge."""
+    if apart and len(apart[0][0]) > 1:
+        ends = dict(zip(symbol.ends, limits, strict=True))
+        places = (f"0..{n - 1} ({dim.name}={n})" for dim, n in ends.items())
+        return f"different pointers, each a position and what it points to, in {', '.join(places)}"
     if not symbol.several:
         count = "two" if symbol.arity == 2 else str(symbol.arity)
         return f"{count} different positions in 0..{limits[0] - 1} ({symbol.ends[0].name}={limits[0]})"
     places = [f"0..{n - 1} ({dim.name}={n})" for dim, n in zip(symbol.ends, limits, strict=True)]
-    alike = "".join(f", {a} and {b} different" for a, b in apart)
+    alike = "".join(f", {a} and {b} different" for (a,), (b,) in apart)
     return f"an edge from positions in {', '.join(places)}{alike}"
 
 
@@ -416,16 +424,16 @@ def _edge_rows(symbol: Edges, value: Any, what: str, i: int) -> I64:
     return np.where(exact, whole, -1)
 
 
-def _misplaced(edges: I64, limits: I64, apart: list[tuple[int, int]]) -> NDArray[np.bool_]:
+def _misplaced(edges: I64, limits: I64, apart: Apart) -> NDArray[np.bool_]:
     """Return which edges do not join positions below limits, different ones where ends must be."""
     wrong = np.asarray(((edges < 0) | (edges >= limits)).any(axis=1))
     for a, b in apart:
-        wrong |= edges[:, a] == edges[:, b]
+        wrong |= (edges[:, a] == edges[:, b]).all(axis=1)
     return wrong
 
 
 def _mention_reading(
-    values: Sequence[Any], arrays: list[I64], limits: I64, apart: list[tuple[int, int]], what: str
+    values: Sequence[Any], arrays: list[I64], limits: I64, apart: Apart, what: str
 ) -> None:
     """Warn where every example has two edges, as an array that could be read the other way round as well.
 

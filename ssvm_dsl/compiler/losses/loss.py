@@ -17,7 +17,7 @@ from ssvm_dsl.errors import DataError, PluginError
 from ssvm_dsl.ir.loss import ADDITIVE, COUNT, JOINT, ZERO_ONE, LossFactors, LossTerm
 from ssvm_dsl.ir.ragged import owners, pointers
 from ssvm_dsl.lang.arrays import as_floats
-from ssvm_dsl.lang.losses.cost import Cost
+from ssvm_dsl.lang.losses.cost import WRONG, Cost
 from ssvm_dsl.lang.losses.count_loss import CountLoss
 from ssvm_dsl.lang.losses.label_losses import CustomLoss, Hamming, LabelLoss, Loss, NoLoss, WeighedLoss, ZeroOne
 from ssvm_dsl.lang.outputs.labels import Label
@@ -74,6 +74,9 @@ def build_loss(
             continue
         assert isinstance(term, LabelLoss)
         with np.errstate(over="ignore", invalid="ignore"):
+            if isinstance(term, Cost) and term.label.pointer and term.table != WRONG:
+                _price_pointers(term, weight, layout, truth, ignored, node)
+                continue
             for part in _judged(term):
                 _add(node, weight, term, part, layout, truth, ignored, custom, weights or {})
     largest = [node, *(one.largest() for one in factors)]
@@ -92,6 +95,21 @@ def _count_segments(term: Cost, weight: float, layout: Layout, truth: I32, node:
     true = truth[variables]
     node[pointers(layout.card)[variables] + 1 - true] += weight * (1 - 2 * true)
     const += 2 * weight * np.bincount(owners(layout.var_ptr)[variables], true, layout.n)
+
+
+def _price_pointers(
+    term: Cost, weight: float, layout: Layout, truth: I32, ignored: NDArray[np.bool_] | None, node: F64
+) -> None:
+    """Price what each pointer may point to by what it should; all of them have as much to point to."""
+    label, prices = term.label, term.prices()
+    parts = [part for part in (label, label.none) if part is not None]
+    n_pointers, everywhere = layout.pairs(label)[0], np.arange(len(layout.card))
+    owner = np.repeat(np.arange(layout.n), n_pointers)
+    variables = np.hstack([everywhere[layout.variables(part)].reshape(len(owner), -1) for part in parts])
+    live = np.ones(len(owner)) if ignored is None else 1.0 - ignored[variables[:, 0]]
+    total = np.bincount(owner, weights=live, minlength=layout.n) if term.normalize else np.ones(layout.n)
+    scale = weight * live / np.where(total > 0.0, total, 1.0)[owner]
+    node[pointers(layout.card)[variables] + 1] += prices[truth[variables].argmax(axis=1)] * scale[:, None]
 
 
 def node_weights(loss: Loss, examples: Examples, first: int = 0) -> dict[str, F64]:
@@ -195,11 +213,11 @@ def _judged(term: LabelLoss) -> tuple[Label, ...]:
 def _prices(term: LabelLoss, label: Label, states: I32) -> F64:
     """Return the price of each state of some variables of a label, or a part of it; ``shape (n, n_states)``."""
     n_states = label.n_states
-    if isinstance(term, Cost):
+    if isinstance(term, Cost) and not term.label.pointer:
         return term.prices()[states]
-    assert isinstance(term, Hamming)
     if term.label.pointer:  # of the right pairs only: where one of them is left out, the pointer is wrong
         return np.stack([states.astype(np.float64), np.zeros(len(states))], axis=1)
+    assert isinstance(term, Hamming)
     price: Any = 1.0 if term.weights is None else np.array(term.weights)[states]
     out = np.ones((len(states), n_states)) * np.reshape(price, (-1, 1))
     out[np.arange(len(states)), states] = 0.0

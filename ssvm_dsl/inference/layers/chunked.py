@@ -16,7 +16,7 @@ from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.inference.layers.base import SessionLayer
 from ssvm_dsl.inference.starting.fill_in import unanswered
 from ssvm_dsl.ir.analysis.chunks import Chunk, chunk_share, chunks
-from ssvm_dsl.ir.messages import Messages
+from ssvm_dsl.ir.messages import Messages, Prices
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
@@ -117,7 +117,7 @@ def _warm_of(warm: Any, ids: I64) -> Any:
         values = [warm.values[warm.ptr[k] : warm.ptr[k + 1]] for _, k in there]
         ptr = pointers(np.array([len(one) for one in values], dtype=np.int64))
         numbers = np.array([n for n, _ in there], dtype=np.int64)
-        return Messages(numbers, ptr, np.concatenate([np.zeros(0), *values]))
+        return type(warm)(numbers, ptr, np.concatenate([np.zeros(0), *values]))
     if isinstance(warm, dict):
         return {n: warm[int(example)] for n, example in enumerate(ids) if int(example) in warm}
     return None
@@ -125,10 +125,11 @@ def _warm_of(warm: Any, ids: I64) -> Any:
 
 def _joined_warm(found: list[Solution], ids: list[I64]) -> Any:
     kinds = {type(one.warm) for one in found}
-    if kinds == {Messages}:
+    if kinds in ({Messages}, {Prices}):
+        (kind,) = kinds
         lengths = np.concatenate([np.diff(one.warm.ptr) for one in found])
         numbers = np.concatenate([mine[one.warm.ids] for one, mine in zip(found, ids, strict=True)])
-        return Messages(numbers, pointers(lengths), np.concatenate([one.warm.values for one in found]))
+        return kind(numbers, pointers(lengths), np.concatenate([one.warm.values for one in found]))
     if dict in kinds and kinds <= {dict, type(None)}:
         pairs = zip(found, ids, strict=True)
         return {int(mine[n]): state for one, mine in pairs for n, state in (one.warm or {}).items()}

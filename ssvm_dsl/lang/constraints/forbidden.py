@@ -69,6 +69,8 @@ class Forbid(AboutTarget):
 
     def _target(self, target: Label | Target, mistakes: list[Mistake]) -> Target:
         goal, what = as_target(target), type(self).__name__
+        if goal.label.pointer and goal.arity > 1 and not goal.mistakes:
+            mistakes.append(f"{what}: of several pointers nothing is ruled out")
         if goal.kind == "indicator" and not goal.mistakes:
             mistakes.append(got(f"{what}: the label or pattern first, then its states: {what}(y, ['a'])", target))
         if prod(goal.cards) > MOST_STATES:

@@ -20,6 +20,7 @@ from ssvm_dsl.lang.dims import Dim, check_axes
 from ssvm_dsl.lang.functions import FunctionRef, check_function
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
 from ssvm_dsl.lang.outputs.labels import Target
+from ssvm_dsl.lang.outputs.pointer_targets import POINTER_ENDS, PointerTarget
 from ssvm_dsl.lang.symbols import Mistake, as_numbers, got, plain, show
 
 
@@ -53,8 +54,8 @@ class FunctionSource(Source):
     def name_mistakes(self, inputs: frozenset[str]) -> Iterator[str]:
         """Yield parameters of the function that name no input, and inputs that stand in the way of others."""
         for name in sorted(inputs.intersection(self._spare)):
-            text = "is where spans are; give the input of this name another one"
-            yield f"in a function of spans the parameter '{name}' {text}"
+            text = "says where each factor is; give the input of this name another one"
+            yield f"the parameter '{name}' of the function {text}"
         unknown = set(self.asked_inputs or ()) - inputs - set(self._spare)
         if unknown:
             known = ", ".join(sorted(inputs)) or "none"
@@ -85,7 +86,8 @@ class Feature(FunctionSource, OfFactors):
     *axes : Dim or Target
         The axes of the result; or one target such as ``pairs(y, W)``, then the function returns
         ``(n_factors, width)``, one row for each factor in the order of the pattern.  For ``spans(y)`` the function
-        also receives the arrays ``start`` and ``end`` of all spans, ``end`` not included, where it has such parameters.
+        also receives the arrays ``start`` and ``end`` of all spans, ``end`` not included, where it has such parameters;
+        for ``siblings(y)`` and ``grandparents(y)`` the arrays ``first``, ``second`` and ``target``.
     width : int
         Number of features in a row.
 
@@ -111,7 +113,9 @@ class Feature(FunctionSource, OfFactors):
 
     @property
     def _spare(self) -> tuple[str, ...]:
-        """The ends of spans, in a function of spans."""
+        """The ends of spans, in a function of spans; the positions of pointers, in one of several pointers."""
+        if isinstance(self.target, PointerTarget):
+            return POINTER_ENDS
         return SPAN_ENDS if self.target is not None and self.target.kind == "spans" else ()
 
 

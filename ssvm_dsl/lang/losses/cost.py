@@ -15,7 +15,7 @@ from ssvm_dsl.lang.inputs import Edges, Input
 from ssvm_dsl.lang.losses.label_losses import WeighedLoss, structure_mistakes
 from ssvm_dsl.lang.outputs.labels import Label, PhrasesOf, Target
 from ssvm_dsl.lang.outputs.targets import as_target
-from ssvm_dsl.lang.symbols import Mistake, as_flag, got
+from ssvm_dsl.lang.symbols import Mistake, as_flag, got, show
 
 #: Tables by name: 1 where any variable is wrong; 1 where truth or answer, but not both, have unequal states.
 WRONG, BOUNDARY = "wrong", "boundary"
@@ -47,6 +47,10 @@ class Cost(WeighedLoss):
         * ``"boundary"``: 1 where truth or answer, but not both, have a boundary, which is where the variables of a
           factor are not all equal; the same as the array ``1 - eye(K)`` for pairs;
         * ``"wrong"``: 1 where any variable of the factor is wrong.
+
+        Of a pointer label with a fixed axis to point to, the states are the positions on it, "nowhere" last.  Of
+        several pointers, as ``siblings(y)`` joins them, ``"wrong"`` is 1 where truth or answer, but not both, have
+        all of them.
     normalize : bool
         Divide by the number (or the total node weight) of the variables (or factors) of the example that count.
     node_weights : Input, optional
@@ -79,11 +83,13 @@ class Cost(WeighedLoss):
         else:
             mistakes += goal.mistakes
             mistakes += (
-                _span_mistakes(table, normalize, node_weights) if of_spans else structure_mistakes("Cost", goal.label)
+                _span_mistakes(table, normalize, node_weights)
+                if of_spans
+                else structure_mistakes("Cost", goal.label, node_weights=node_weights if goal.kind == "each" else None)
             )
         if goal.kind == "indicator":
             mistakes.append("Cost: of single variables it takes the label: Cost(y, matrix)")
-        stored = WRONG if of_spans else _read_table(goal, table, mistakes)
+        stored = WRONG if of_spans else _read_table(goal, _choices(goal), table, mistakes)
         joint = goal.kind not in ("each", "indicator")
         axes, axes_owner = (goal.feature_axes, f"features of {goal.kind}") if joint else (goal.label.dims, "the label")
         nodes = self._weights_of(axes, node_weights, "Cost", mistakes, axes_owner)
@@ -122,7 +128,10 @@ class Cost(WeighedLoss):
         if self.target.kind == "spans" or isinstance(self.label, PhrasesOf):
             segment = np.arange(self.target.table_cards[0]) > 0
             return (1.0 - np.eye(len(segment))) * (1.0 + np.outer(segment, segment))
-        return _prices(self.target.cards, self.table)
+        table: Any = self.table
+        if table == WRONG and self.label.pointer and self.target.arity > 1:  # whether all of them point there
+            table = np.eye(1, prod(self.target.cards), prod(self.target.cards) - 1).reshape(self.target.cards)
+        return _prices(_choices(self.target) or (2,), table)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
@@ -139,9 +148,26 @@ def _span_mistakes(table: object, normalize: object, node_weights: object) -> It
         yield "Cost: of spans(y) it has no normalize and no node_weights"
 
 
-def _read_table(goal: Target, table: Any, mistakes: list[Mistake]) -> str | tuple[Any, ...]:
+def _choices(goal: Target) -> tuple[int, ...]:
+    """Return how many states the variables of a factor have; of a pointer what it may point to, "nowhere" last.
+
+    ``()`` where that differs from example to example.
+    """
+    if not (goal.label.pointer and goal.kind == "each"):
+        return goal.cards
+    size = goal.label.dims[1].size
+    return () if size is None else (size + goal.label.null,)
+
+
+def _read_table(
+    goal: Target, cards: tuple[int, ...], table: Any, mistakes: list[Mistake]
+) -> str | tuple[Any, ...]:
     """Return a table as plain data; note mistakes in it."""
-    cards, n = goal.cards, prod(goal.cards)
+    n = prod(cards)
+    if not cards and not (isinstance(table, str) and table == WRONG):
+        over = goal.label.over
+        mistakes.append(lambda: f"Cost: the matrix needs a fixed axis to point to, e.g. Dim(6), {show(over)} is ragged")
+        return WRONG
     if n * n > MOST:
         mistakes.append(f"Cost: a table has at most {MOST} prices")
     if isinstance(table, str) and table in (WRONG, BOUNDARY):

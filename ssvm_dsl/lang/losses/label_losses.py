@@ -124,11 +124,11 @@ def structure_mistakes(name: str, label: Label, **options: object) -> Iterator[M
     """Yield options that losses of pointer labels, or of segments, do not have."""
     if not label.pointer and label.segments is None:
         return
-    what, loss = "a pointer label", "Hamming(y), the number of wrong pointers"
+    what, loss = "a pointer label", "Hamming(y), the number of wrong pointers, or Cost(y, matrix)"
     if label.segments is not None:
         what, loss = "segments", "Hamming(y), wrong classes and beginnings, or Cost(spans(y), 'wrong'), wrong segments"
         loss += ", or CountLoss(spans(y), 'f1')"
-    if name != "Hamming":
+    if name != "Hamming" and not (name == "Cost" and label.pointer):
         yield f"{name}: the loss of {what} is {loss}"
     for option, value in options.items():
         if value is not None:

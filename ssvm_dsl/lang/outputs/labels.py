@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.lang.arrays import MOST
-from ssvm_dsl.lang.dims import Dim, check_axes, with_paired
+from ssvm_dsl.lang.dims import Dim, check_axes, with_origins, with_paired
 from ssvm_dsl.lang.grammars.grammar import Grammar
 from ssvm_dsl.lang.inputs import Edges, Input
 from ssvm_dsl.lang.outputs.class_names import ClassName, read_pointer_unknown, read_states, read_unknown
@@ -343,6 +343,9 @@ class SecondDigitOf(FirstDigitOf):
     suffix = ".rules'"
 
 
+#: Kinds of targets that pointer labels have.
+OF_POINTERS = frozenset({"each", "indicator", "pairs", "cliques", "along", "siblings", "grandparents"})
+
 #: Most variables of a factor with a table: it is an array with an axis for each, and two more.
 MAX_ARITY = 30
 
@@ -399,8 +402,8 @@ class Target(TargetExtent):
         if wrong := [label for label in labels if not isinstance(label, Label)]:  # it has no axes to complain of
             found = [got(f"{kind}: expected a Label{_quoted(label)}", label) for label in wrong]
         labels = tuple(label if isinstance(label, Label) else Label(1) for label in labels)
-        if kind not in ("each", "indicator") and any(label.pointer for label in labels):
-            found.append(f"{kind}: factors over several pointers are not supported; a pointer label has Factor(y, ...)")
+        if kind not in OF_POINTERS and any(label.pointer for label in labels):
+            found.append(f"{kind}: not of a pointer label, which has y, pairs, cliques, along, siblings, grandparents")
         if kind == "indicator" and not found and labels[0].index(state) is None:  # type: ignore[arg-type]
             found.append(f"is_({show(state)}): not one of the classes of the label")
         state = state if isinstance(state, str | int) else None  # others may have no hash
@@ -422,7 +425,7 @@ class Target(TargetExtent):
         if self.kind == "chain":
             return self.order + 1
         if self.kind == "along" and self.edges is not None:
-            return self.edges.arity
+            return self.edges.arity // (2 if self.label.pointer else 1)
         return len(self.sets[0]) if self.kind == "cliques" else 2
 
     def scopes(self, sizes: tuple[int, ...]) -> NDArray[np.int64]:
@@ -469,7 +472,7 @@ class Target(TargetExtent):
         if self.kind == "at":
             return (*self.labels, self.position), {}
         if self.kind == "pairs":
-            return (*self.labels, *self.axes), {}
+            return (*self.labels, *with_origins(self.axes)), {}
         if self.kind == "along":
             return (self.labels if len(self.labels) > 1 else self.label, self.edges), {}
         if self.kind == "cliques":

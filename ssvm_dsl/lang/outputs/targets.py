@@ -9,7 +9,7 @@ from typing import Any
 
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.lang.arrays import number_text
-from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.dims import Dim, with_paired
 from ssvm_dsl.lang.inputs import Edges
 from ssvm_dsl.lang.outputs.labels import MAX_ARITY, Label, Target
 from ssvm_dsl.lang.symbols import Mistake, got, plain, show
@@ -53,6 +53,8 @@ def pairs(y: Label, *axes: Dim) -> Target:
     y : Label
     *axes : Dim
         Axes of the label: ``pairs(y, W)`` joins ``(h, w)`` with ``(h, w+1)``, ``pairs(y, H, W)`` with ``(h+1, w+1)``.
+        Of a pointer label ``Label(I, over=J)`` the positions i and i + 1 both point to j in ``pairs(y, I)``; in
+        ``pairs(y, I, J)`` the second one points to j + 1.
 
     Examples
     --------
@@ -61,6 +63,10 @@ def pairs(y: Label, *axes: Dim) -> Target:
     >>> next_ = Factor(pairs(y, I, J), form=both)
     """
     mistakes: list[Mistake] = [] if axes else ["pairs: the axis is missing, as in pairs(y, W)"]
+    if isinstance(y, Label) and y.pointer:
+        axes = with_paired(axes) if all(isinstance(axis, Dim) for axis in axes) else axes
+        if axes and not any(axis is y.dims[0] for axis in axes):
+            mistakes.append(lambda: f"pairs: a pointer points to one position; name its own axis, {show(y.dims[0])}")
     for k, axis in enumerate(axes):
         if not any(dim is axis for dim in _dims(y)):
             mistakes.append(partial(_no_axis, axis, y))
@@ -94,7 +100,8 @@ def along(y: Label | Sequence[Label], edges: Edges) -> Target:
     ----------
     y : Label or sequence of Label
         The label that all ends are positions of, or one for each end: ``along((y, z), e)`` joins ``y[e[m, 0]]`` with
-        ``z[e[m, 1]]``.
+        ``z[e[m, 1]]``.  Of a pointer label each two ends are a position and what it points to: with
+        ``Edges(M, over=T, arity=4)`` a row (a, b, c, d) is scored where a points to b and c to d.
     edges : Edges
         ``Edges(M, over=N)``, ``Edges(M, over=N, arity=3)``, or ``Edges(M, over=(N, K))``.
     """
@@ -106,6 +113,9 @@ def along(y: Label | Sequence[Label], edges: Edges) -> Target:
     if len(labels) not in (1, edges.arity):
         mistakes.append(got(f"along: one label, or one for each of the {edges.arity} ends of an edge", y))
         labels = labels[:1] or (Label(1),)
+    if any(isinstance(label, Label) and label.pointer for label in labels):
+        mistakes += _arc_mistakes(labels, edges)
+        return Target("along", labels[:1], edges=edges, mistakes=mistakes)
     for label, end in zip(labels * (edges.arity if len(labels) == 1 else 1), edges.ends, strict=False):
         if not mistakes and (len(_dims(label)) != 1 or _dims(label)[0] is not end):
             if edges.several or len(labels) > 1:
@@ -116,6 +126,16 @@ def along(y: Label | Sequence[Label], edges: Edges) -> Target:
     return Target("along", labels, edges=edges, mistakes=mistakes)
 
 
+def _arc_mistakes(labels: tuple[Label, ...], edges: Edges) -> list[str]:
+    """Return why edges do not list pointers of a label: positions, and what they point to, in turn."""
+    first, second = labels[0].dims if labels[0].pointer else (None, None)
+    axes = first, None if second is None else second.origin
+    if len(labels) > 1 or edges.arity % 2 or any(end is not axes[k % 2] for k, end in enumerate(edges.ends)):
+        over = "T" if axes[0] is axes[1] else "(I, J, I, J)"
+        return [f"along: two pointers of one label are four ends: Edges(M, over={over}, arity=4)"]
+    return []
+
+
 @checked_call
 def cliques(y: Label, sets: Sequence[Sequence[int]]) -> Target:
     """Join the variables at listed positions (flat positions, C order) of a label of fixed size.
@@ -123,7 +143,7 @@ def cliques(y: Label, sets: Sequence[Sequence[int]]) -> Target:
     Parameters
     ----------
     y : Label
-        A label whose axes are all fixed.
+        A label whose axes are all fixed.  Pointers to m positions have the flat positions ``i * m + j``, i points to j.
     sets : sequence of sequences of int
         All of the same length, e.g. ``[(0, 1, 2), (3, 4, 5)]``.
     """

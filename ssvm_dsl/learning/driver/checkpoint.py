@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from ssvm_dsl.plugin_api.training import ResumableTrainer, TrainingEvent, TrainP
 from ssvm_dsl.version import __version__
 
 FORMAT = "ssvm-dsl checkpoint"
-VERSION = 7
+VERSION = 8
 
 #: Digits of a hash, and most characters of a value, that messages show.
 SHOWN, LONGEST = 16, 60
@@ -37,6 +37,25 @@ _NUMBERS = (
     "primal", "estimate", "rounding", "dual", "offset", "rounding_margin", "n_passes", "own_passes", "seconds",
     "at_start",
 )  # fmt: skip
+
+
+@runtime_checkable
+class KeepingProblem(Protocol):
+    """A problem that keeps something between oracle calls, which later answers depend on."""
+
+    def kept(self) -> dict[str, NDArray[Any]]:
+        """Return it as named arrays."""
+        ...
+
+    def keep(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from what :meth:`kept` returned.
+
+        Raises
+        ------
+        ValueError
+            It cannot have been so.
+        """
+        ...
 
 
 class Checkpoint:
@@ -85,7 +104,9 @@ class Checkpoint:
             progress.withdrawn = content["withdrawn"]
             progress.history = [TrainingEvent(**event) for event in content["history"]]
             n_calls, seconds = content["oracle"]
-            state = dict(content["state"]) | {name.removeprefix("state/"): array for name, array in arrays.items()}
+            if isinstance(problem, KeepingProblem):
+                problem.keep(_below("kept/", arrays))
+            state = dict(content["state"]) | _below("state/", arrays)
             _check_progress(progress, problem.dim)
             _require(type(n_calls) is int and n_calls >= 0 and _is_count(seconds), "counts of oracle calls")
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as err:
@@ -119,7 +140,9 @@ class Checkpoint:
             f"state/{name}": value for name, value in state.items() if isinstance(value, np.ndarray)
         }
         try:
-            write_arrays(self.path, content, arrays | {"progress/w": progress.w})
+            own = problem.kept() if isinstance(problem, KeepingProblem) else {}
+            kept = {f"kept/{name}": value for name, value in own.items()}
+            write_arrays(self.path, content, arrays | kept | {"progress/w": progress.w})
         except OSError as err:
             self._tell(f"could not be written ({err.strerror or err}); training continues without it")
         self._written = perf_counter()
@@ -136,6 +159,11 @@ class Checkpoint:
         if what not in self._reported:
             self._reported.add(what)
             warn_caller(f"checkpoint {self.path} {what}")
+
+
+def _below(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the arrays whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _check_progress(progress: Progress, dim: int) -> None:

@@ -9,15 +9,18 @@ An oracle call is a pure function of (program, features, w, examples): it knows 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.errors import OutOfTime, TooLargeError
 from ssvm_dsl.inference.batch import split_examples
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.loss import ADDITIVE, JOINT, ZERO_ONE
+from ssvm_dsl.ir.messages import Prices
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
@@ -46,6 +49,7 @@ class MarginProblem(BaseProblem):
     def _prepare(self) -> None:
         super()._prepare()
         self.truth: I32 = self.loss.truth
+        self._prices: dict[int, F64] = {}
         if self.loss.tables is not None:
             _check_count_memory(self.loss.tables, self.program)
 
@@ -211,8 +215,39 @@ class MarginProblem(BaseProblem):
         ``known`` are the scores of the truth, whose loss is zero.
         """
         if self.loss.tables is None:
-            return self.ask(Question(theta, ids), known)
+            found = self.ask(Question(theta, ids, warm=self._prices_of(ids)), known)
+            if isinstance(found.warm, Prices):
+                for k, i in enumerate(found.warm.ids.tolist()):
+                    self._prices[i] = found.warm.values[found.warm.ptr[k] : found.warm.ptr[k + 1]].copy()
+            return found
         return self.ask_by_count(theta, self.loss.tables.select(ids), ids, known)
+
+    def _prices_of(self, ids: I64) -> Prices | None:
+        """Return the prices that the last oracle calls for some examples have kept, if any."""
+        there = [i for i in ids.tolist() if i in self._prices] if self._prices else []
+        if not there:
+            return None
+        values = [self._prices[i] for i in there]
+        return Prices(np.array(there, dtype=np.int64), pointers(np.array([*map(len, values)])), np.concatenate(values))
+
+    def kept(self) -> dict[str, NDArray[Any]]:
+        """Return the prices of all examples; see :class:`~ssvm_dsl.learning.driver.checkpoint.KeepingProblem`."""
+        prices = self._prices_of(np.array(sorted(self._prices), dtype=np.int64))
+        return {} if prices is None else {"ids": prices.ids, "ptr": prices.ptr, "values": prices.values}
+
+    def keep(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from prices; see :class:`~ssvm_dsl.learning.driver.checkpoint.KeepingProblem`."""
+        self._prices = {}
+        if not arrays:
+            return
+        ids, ptr, values = arrays["ids"], arrays["ptr"], arrays["values"]
+        sound = ids.dtype == ptr.dtype == np.int64 and values.dtype == np.float64 and ids.ndim == values.ndim == 1
+        if not (sound and ptr.shape == (len(ids) + 1,) and ptr[0] == 0 and ptr[-1] == len(values)):
+            raise ValueError("expected prices of examples")
+        if (np.diff(ptr) < 0).any() or not np.isfinite(values).all() or not np.isin(ids, np.arange(self.n)).all():
+            raise ValueError("expected finite prices of examples")
+        for k, i in enumerate(ids.tolist()):
+            self._prices[i] = values[ptr[k] : ptr[k + 1]].copy()
 
     def _zero_one(self, theta: Theta, ids: I64, truth: I32, of_truth: F64) -> tuple[I32, F64, F64]:
         """Return the most violated labelling for the zero-one loss, from the two best ones."""

@@ -1,0 +1,126 @@
+"""Dependency trees with and without factors over two arcs, on short sentences of the WSJ sample.
+
+The second model adds to each arc's score those of two arcs to the same head and of an arc and the one above it, by tags
+and sides, for triples of tags that the training sentences have.  Both train by ``bcfw`` on the same sentences.
+
+    SSVM_DATA=folder make bench ARGS=second_order
+"""
+
+from __future__ import annotations
+
+import argparse
+from time import process_time
+from zlib import crc32
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from ssvm_dsl import Arborescence, Dim, Edges, Factor, Hamming, Input, Label, Model, StructuredSVM, along
+from ssvm_dsl.datasets import arc_features, load_dependency_treebank
+
+#: Columns that features of two arcs are hashed to.
+WIDTH = 2**16
+
+
+class First(Model):
+    T = Dim()
+    x = Input(T, T, 2**18, sparse=True)
+    r = Input(T, 2**18, sparse=True)
+    head = Label(T, over=T, null=True)
+    arc = Factor(head, features=x)
+    root = Factor(head.is_(None), features=r, tie=arc)
+    tree = Arborescence(head, single_root=True)
+    loss = Hamming(head)
+
+
+class Second(First):
+    M = Dim()
+    e = Edges(M, over=First.T, arity=4)  # rows (a, b, c, d): a points to b, and c to d
+    f = Input(M, WIDTH, sparse=True)
+    both = Factor(along(First.head, e), features=f)
+
+
+def triples(n):
+    """All (a, b, c, d) of two words with the same head on one side of it, and of a word, its head and the next one."""
+    a, c, h = (one.ravel() for one in np.indices((n, n, n)))
+    same = (a < c) & ((a - h) * (c - h) > 0)
+    above = (a != c) & (a != h) & (c != h)  # a points to c, which points to h
+    siblings = np.stack([a, h, c, h], axis=1)[same]
+    chains = np.stack([a, c, c, h], axis=1)[above]
+    return np.concatenate([siblings, chains]), np.repeat([0, 1], [len(siblings), len(chains)])
+
+
+def named(pos, rows, kind):
+    """The names of the features of each row: tags of all three words, and of the two lower ones, with sides."""
+    code = np.array([crc32(tag.encode()) for tag in pos], dtype=np.uint64)
+    a, b, c, d = rows.T
+    third = np.where(kind == 0, c, d)
+    side = (np.sign(a - b) * 3 + np.sign(c - d) + 8 + 16 * kind).astype(np.uint64)
+    near = (np.abs(a - c) == 1).astype(np.uint64)
+    parts = [(code[a], code[b], code[third], side), (code[a], code[third], side + np.uint64(64), near)]
+    out = np.zeros((len(rows), len(parts)), dtype=np.uint64)
+    for k, part in enumerate(parts):
+        for one in part:
+            out[:, k] = (out[:, k] ^ one) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(k)
+    return out
+
+
+def grounded(sentences, train):
+    """Inputs of both models; triples of tags that no training tree has are left out."""
+    seen: set[int] = set()
+    for _, pos, heads in sentences[:train]:
+        rows, kind = triples(len(pos))
+        there = (heads[rows[:, 0]] == rows[:, 1]) & (heads[rows[:, 2]] == rows[:, 3])
+        seen.update(named(pos, rows[there], kind[there])[:, 0].tolist())
+    X = []
+    for words, pos, _ in sentences:
+        rows, kind = triples(len(pos))
+        names = named(pos, rows, kind)
+        kept = np.isin(names[:, 0], np.array(sorted(seen), dtype=np.uint64))
+        rows, columns = rows[kept], (names[kept] >> np.uint64(48)).astype(np.int64)
+        ends = np.arange(len(rows) + 1) * columns.shape[1]
+        features = csr_array((np.ones(columns.size), columns.ravel(), ends), (len(rows), WIDTH))
+        x, r = arc_features(words, pos)
+        X.append({"x": x, "r": r, "e": rows, "f": features})
+    return X, [heads for _, _, heads in sentences]
+
+
+def main() -> None:
+    """Print the share of right heads in new sentences, of both models."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--train", type=int, default=400)
+    parser.add_argument("--test", type=int, default=400)
+    parser.add_argument("--longest", type=int, default=12)
+    parser.add_argument("--passes", type=int, default=10)
+    parser.add_argument("--C", type=float, default=0.1)
+    parser.add_argument("--backend", default="decompose")
+    args = parser.parse_args()
+    trees = [one for one in load_dependency_treebank() if 3 <= len(one.words) <= args.longest]
+    trees = [(one.words, one.pos, one.heads) for one in trees if sum(one.heads < 0) == 1][: args.train + args.test]
+    X, Y = grounded(trees, args.train)
+    n, words = args.train, sum(len(y) for y in Y[args.train :])
+    print(f"{n} sentences to train, {len(X) - n} new ones of {words} words, up to {args.longest} words each", end="; ")
+    print(f"{np.mean([len(x['e']) for x in X]):.0f} pairs of arcs in a sentence")
+    first = None
+    for model, backend in ((First, "auto"), (Second, args.backend)):
+        keys = "xr" if model is First else "xref"
+        data = [{key: x[key] for key in keys} for x in X]
+        begin = process_time()
+        svm = StructuredSVM(model, C=args.C, max_passes=args.passes, tol=0.01, backend=backend, random_state=0)
+        svm.fit(data[:n], Y[:n])
+        trained, report = process_time() - begin, svm.report_
+        begin = process_time()
+        found = svm.predict(data[n:])
+        right = np.concatenate([a == b for a, b in zip(found, Y[n:], strict=True)])
+        print(
+            f"{model.__name__:7} {report.plan.backend:12} gap {report.relative_gap:6.1%}  right heads {right.mean():.2%}"
+            f"  CPU seconds: fit {trained:.1f} ({report.n_passes} passes), predict {process_time() - begin:.1f}"
+        )
+        if first is not None:
+            b, c = int((right & ~first).sum()), int((~right & first).sum())
+            print(f"heads that only the second has right: {b}, only the first: {c}")
+        first = right
+
+
+if __name__ == "__main__":
+    main()
