@@ -16,6 +16,7 @@ from ssvm_trainers.cutting.kept_planes import each
 from ssvm_trainers.planes import state
 from ssvm_trainers.planes.bcfw import BCFW
 from ssvm_trainers.planes.cache import places
+from ssvm_trainers.planes.cache import MOST_WEIGHTS
 from ssvm_trainers.planes.joint_steps import LEAST_CUTS, JointBudget, KeptRows, climb, cut_work
 
 
@@ -122,6 +123,11 @@ class Line(Model):
     loss = Hamming(y, normalize=True)
 
 
+class Wide(Line):
+    x = Input(Line.T, 150)
+    unary = Factor(Line.y, features=x)
+
+
 class Picture(Model):
     H, W = Dim(), Dim()
     x = Input(H, W, 2)
@@ -189,9 +195,15 @@ def test_a_climb_keeps_to_its_budget_and_loses_nothing():
     assert reached == sorted(reached)
 
 
-def test_joint_steps_take_no_more_operations_than_the_rest():
-    X, Y = lines(20, length=6)
-    report = StructuredSVM(Line, C=1.0, tol=1e-4, random_state=0).fit(X, Y).report_
+@pytest.mark.parametrize("model", [Line, Wide])
+def test_joint_steps_take_no_more_operations_than_the_rest(model):
+    """With few weights, and with more where examples are long enough to keep planes as vectors."""
+    X, Y = lines(20, length=20)
+    if model is Wide:
+        X = [np.concatenate([x, np.sin(x @ np.arange(3.0 * 147).reshape(3, 147))], axis=1) for x in X]
+    svm = StructuredSVM(model, C=1.0, tol=1e-2, random_state=0).fit(X, Y)
+    report = svm.report_
+    assert (report.n_weights > MOST_WEIGHTS) == (model is Wide)
     shares = [event.extra["joint_share"] for event in report.history if "joint_share" in event.extra]
     assert report.converged
     assert 0.0 < shares[-1] <= 0.55
@@ -204,8 +216,8 @@ def test_a_climb_that_gains_less_than_visits_waits_longer_for_the_next():
     budget.spend(enough, 1.0)
     budget.earn(enough, 5.0)
     assert not budget.allows(10, 4)
-    budget.earn(enough, 0.0)
-    assert budget.allows(10, 4)
+    budget.earn(2.0 * enough, 0.0)
+    assert budget.allows(10, 4) == enough  # and takes no more than it has to
     budget.spend(enough, 9.0)
     budget.earn(enough, 1.0)
     assert budget.allows(10, 4)

@@ -38,7 +38,7 @@ from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import F64, I32, I64, SparseRows, slices
 from ssvm_dsl.kernels import N_CONFIGS, POOL, WIDTH
 from ssvm_dsl.plugin_api import CompiledOracle, Iterate, Planes, StopRule, TrainProblem, fixed_tables
-from ssvm_trainers.planes.cache import MOST_WEIGHTS, places
+from ssvm_trainers.planes.cache import places
 from ssvm_trainers.planes.joint_steps import KERNEL_WORK, JointBudget, KeptRows, climb
 from ssvm_trainers.planes.state import DualState, start_state
 from ssvm_trainers.shared.arrays import CACHE_LINE, NO_FLOATS, NO_INTS
@@ -315,7 +315,8 @@ class BCFWRun(Run):
         """Climb the dual over the kept planes of all examples, where there are few weights and the budget allows it."""
         planes, dim = self.planes, self.problem.dim
         n_kept = int(planes.kept_planes.n_planes.sum())
-        if self.problem.n == 1 or not n_kept or dim > MOST_WEIGHTS or not self.budget.allows(n_kept, dim):
+        most = self.budget.allows(n_kept, dim)
+        if self.problem.n == 1 or not n_kept or not most:
             return
         counted = planes.work.counter[0]
         psi = planes.rows()
@@ -324,7 +325,7 @@ class BCFWRun(Run):
         rows, before = KeptRows.of(planes.kept_planes, psi), self.dual
         found = climb(
             self.problem.objective, planes.fixed.share, rows, ENOUGH * self._estimate(), self.problem.pause,
-            self._shown() if self.averaged else None, self.budget.earned,
+            self._shown() if self.averaged else None, most,
         )  # fmt: skip
         planes.kept_planes.alpha[places(planes.kept_planes)] = found.alpha
         self.dual, _ = planes.refresh()

@@ -7,7 +7,7 @@ example at some weights, the first one is that of the dual weights so far, and t
 (:mod:`ssvm_trainers.cutting.aggregated_qp`) is a combination of the kept planes, so it is dual weights again.
 
 A climb costs what many visits cost, so it has a budget (:class:`JointBudget`): never more operations than the visits
-and oracle calls before it, and less often where visits gain more for each operation.  Operations are counted, so that
+and oracle calls before it, and less and less often where visits gain more for each operation.  Operations are counted, so that
 results do not depend on the clock.
 """
 
@@ -42,8 +42,8 @@ LONGEST_WAIT = 64.0
 class JointBudget(Stateful):
     """What joint steps may cost: as much as the visits and oracle calls since the last ones.
 
-    Where a climb gains less for each operation than the visits before it did, the next one waits twice as long; else
-    half as long.
+    Where a climb gains less for each operation than the visits before it did, the next one waits twice as long, and is
+    as short as climbs get; else it waits half as long.
     """
 
     earned: Annotated[float, COUNTS]  #: operations of visits and oracle calls that no climb has used up
@@ -67,9 +67,12 @@ class JointBudget(Stateful):
         self.total += operations
         self.gained += max(gain, 0.0)
 
-    def allows(self, n_rows: int, dim: int) -> bool:
-        """Whether there is enough for a climb over so many planes."""
-        return self.earned >= self.wait * LEAST_CUTS * cut_work(n_rows, dim, LEAST_CUTS)
+    def allows(self, n_rows: int, dim: int) -> float:
+        """Return what a climb over so many planes may cost now; 0 where it has to wait."""
+        least = LEAST_CUTS * cut_work(n_rows, dim, LEAST_CUTS)
+        if self.earned < self.wait * least:
+            return 0.0
+        return self.earned if self.wait == 1.0 else least
 
     def spend(self, operations: float, gain: float) -> None:
         """Take note of a climb."""
