@@ -28,7 +28,6 @@ from ocr_speed import CONSOLE, table
 
 from ssvm_backends.structures.segmentations.semi_markov import SemiMarkov
 from ssvm_dsl import (
-    CountLoss,
     Dim,
     Factor,
     Feature,
@@ -220,11 +219,15 @@ def with_features(n: int, longest: int, k: int, compact: bool) -> None:
         emit = Factor(y, features=x)
         trans = Factor(chain(y))
         long = Factor(spans(y), features=Feature(look, spans(y), width=4))
-        loss = Hamming(y) if compact else CountLoss(spans(y), "f1")
+        each = Factor(spans(y))
+        loss = Hamming(y)
+
+    class Shared(Looked):
+        again = Factor(spans(Looked.y), tie=Looked.each)  # shared weights ask for variables
 
     rng = np.random.default_rng(0)
-    w = {"emit": rng.normal(size=(k, WIDTH)), "trans": rng.normal(size=(k, k)), "long": rng.normal(size=(k, 4))}
-    svm, x = StructuredSVM.from_weights(Looked, w), rng.normal(size=(n, WIDTH))
+    w = {"emit": rng.normal(size=(k, WIDTH)), "trans": rng.normal(size=(k, k)), "long": rng.normal(size=(k, 4)), "each": np.ones(k)}
+    svm, x = StructuredSVM.from_weights(Looked if compact else Shared, w), rng.normal(size=(n, WIDTH))
     svm.predict([x[:60]])
     before, begin = peak(), time.process_time()
     svm.predict([x])

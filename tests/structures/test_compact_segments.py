@@ -59,8 +59,12 @@ class Compact(Model):
 
 
 class WithSpans(Compact):
-    """The same scores; its loss asks for spans as variables."""
+    """Shared weights ask for spans as variables."""
 
+    again = Factor(spans(Compact.y), tie=Compact.each)
+
+
+class Counted(Compact):
     loss = CountLoss(spans(Compact.y), "f1", outside="O")
 
 
@@ -81,6 +85,10 @@ class Rows(Model):
     given = Given(spans(y), scores=[0.3, -0.2, 0.7])
     no = Forbid(chain(y), [("PER", "PER")])
     loss = Hamming(y) + 0.5 * Cost(spans(y), "wrong")
+
+
+class CountedRows(Rows):
+    loss = Rows.loss + 2.0 * CountLoss(spans(Rows.y), "iou", outside="O")
 
 
 @contextmanager
@@ -212,6 +220,7 @@ def test_marginals_are_the_slope_of_log_z():
         ("margin", "bcfw", Compact), ("margin", "bcfw", Rows), ("margin", "one-slack", Rows),
         ("margin", "n-slack", Compact), ("slack", "one-slack", Compact), ("log", "lbfgs", Rows),
         ("softmax-margin", "lbfgs", Compact), ("softmax-margin", "lbfgs", Rows), ("perceptron", "perceptron", Rows),
+        ("margin", "bcfw", Counted), ("slack", "one-slack", Counted), ("margin", "bundle", CountedRows),
     ],
 )  # fmt: skip
 def test_fits_are_those_of_spans_as_variables(risk, trainer, model):
@@ -243,7 +252,8 @@ def test_what_needs_spans_has_them():
     assert compact(mean=lambda x, y: Factor(spans(y), features=SpanMean(x, spans(y))))
     assert compact(given=lambda x, y: Given(spans(y), scores=[0.0, 1.0]))
     assert compact(loss=lambda x, y: Cost(spans(y), "wrong"))
-    assert not compact(loss=lambda x, y: CountLoss(spans(y), "f1"))
+    assert compact(loss=lambda x, y: CountLoss(spans(y), "f1"))
+    assert not compact(no=lambda x, y: Forbid(spans(y), [1]))
     assert not compact(other=lambda x, y: Label(2))
 
 

@@ -187,6 +187,7 @@ def fingerprint(problem: TrainProblem, facts: Mapping[str, Any]) -> dict[str, An
     costs: list[NDArray[Any]] = [loss.node, loss.const]
     if loss.tables is not None:
         costs += [loss.tables.counts, loss.tables.shape, loss.tables.start, loss.tables.offset]
+        costs += [one.counts for one in loss.tables.factors]
     for one in loss.factors:
         costs += [one.prices, one.true, one.scale]
     named: dict[str, Any] = {"ssvm-dsl": __version__}

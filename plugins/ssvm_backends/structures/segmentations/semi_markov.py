@@ -210,15 +210,16 @@ class SemiMarkovSession:
 
     def best_by_count(self, question: Question, tables: CountTables) -> Solution:
         """Return the labelling worth most by its counts; see :class:`~ssvm_dsl.plugin_api.CountingSession`."""
-        from ssvm_backends.structures.segmentations.count_segments import best_by_count
+        from ssvm_backends.structures.segmentations.count_segments import Counts, Wanted, best_by_count
 
-        program, theta = self.program, question.theta
+        program, theta, node = self.program, question.theta, question.masked_node(self.program)
         ids, ptr = question.ids(program), question.label_ptr(program)
         labels, worth = np.zeros(int(ptr[-1]), dtype=np.int32), np.full(len(ids), -np.inf)
-        best_by_count(
-            self.segmented, theta.pool, question.masked_node(program), theta.const, tables.counts, tables.shape,
-            tables.start, tables.offset, tables.scale, ids, ptr, labels, worth,
-        )  # fmt: skip
+        own = [np.zeros((0, 2), dtype=np.int64), *(one.counts.reshape(-1, 2) for one in tables.factors)]
+        table = np.ascontiguousarray(np.concatenate(own))
+        counts = Counts(tables.counts, table, len(theta.pool) - len(table))
+        wanted = Wanted(theta.const, tables.shape, tables.start, tables.offset, tables.scale, ptr, labels, worth)
+        best_by_count(self.segmented, theta.pool, node, counts, ids, wanted)
         return Solution.exact(labels, worth)
 
     def _marginals(self, question: Question) -> Solution:
