@@ -58,6 +58,7 @@ class Marginals:
         For each variable its states, one after the other.
     tables : tuple of ndarray, shape (n_factors, prod(cards))
         For each group the joint states of its factors; of spans the expected number of segments, a row an example.
+        Empty where they were not asked for and the backend left them out.
     """
 
     node: F64

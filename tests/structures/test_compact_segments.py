@@ -148,6 +148,11 @@ def test_answers_are_those_of_brute_force(seed):
         np.testing.assert_allclose(mine.marginals.node, yours.marginals.node, atol=1e-9)
         for one, other in zip(mine.marginals.tables, yours.marginals.tables):
             np.testing.assert_allclose(one, other, atol=1e-9)
+        for backend in ("semi-markov", "brute-force"):
+            (alone,) = solved(program, backend, Question(theta, task=Task.MARGINALS, tables=False))
+            np.testing.assert_allclose(alone.marginals.node, yours.marginals.node, atol=1e-9)
+            np.testing.assert_allclose(alone.log_partition, yours.log_partition, atol=1e-9)
+            assert alone.marginals.tables == ()
 
 
 @pytest.mark.parametrize("model", [Compact, Rows])

@@ -230,13 +230,15 @@ class SemiMarkovSession:
         starts, n, reached = program.state_ptr[program.var_ptr], len(ids), 0
         clock = Clock.start(question.limits)
         start = pointers(starts[ids + 1] - starts[ids])
-        counts = [pointers(group.answer_rows(ids)) for group in program.groups]
-        sizes = [int(ptr[-1]) * group.n_configs for ptr, group in zip(counts, program.groups, strict=True)]
+        groups = program.groups if question.tables else ()
+        counts = [pointers(group.answer_rows(ids)) for group in groups]
+        sizes = [int(ptr[-1]) * group.n_configs for ptr, group in zip(counts, groups, strict=True)]
         offset = pointers(np.array(sizes, dtype=np.int64))
-        table_start = np.zeros((len(counts), n + 1), dtype=np.int64)
-        for g, (ptr, group) in enumerate(zip(counts, program.groups, strict=True)):
+        table_start = np.zeros((len(program.groups), n + 1 if question.tables else 0), dtype=np.int64)
+        for g, (ptr, group) in enumerate(zip(counts, groups, strict=True)):
             table_start[g] = offset[g] + ptr * group.n_configs
-        out, pool, log_z = np.zeros(int(start[-1])), np.zeros(int(offset[-1])), np.zeros(n)
+        size = int(offset[-1]) if question.tables else len(question.theta.pool)  # added up, where nobody asks for them
+        out, pool, log_z = np.zeros(int(start[-1])), np.zeros(size), np.zeros(n)
         for lo, hi in chunks_until(n, question.limits):
             add_free_marginals(self.places, self.free, node, ids[lo:hi], start[lo:], out, log_z[lo:hi])
             answer = SegmentSums(out, start[lo:], pool, np.ascontiguousarray(table_start[:, lo:]), np.ones(hi - lo))
@@ -254,7 +256,7 @@ class SemiMarkovSession:
         log_z[np.isnan(log_z)] = -np.inf  # of a variable without states
         tables = tuple(
             pool[lo:hi].reshape(-1, group.n_configs)
-            for lo, hi, group in zip(offset[:-1], offset[1:], program.groups, strict=True)
+            for lo, hi, group in zip(offset[:-1], offset[1:], groups, strict=True)
         )
         for i in np.flatnonzero(log_z == -np.inf):
             out[start[i] : start[i + 1]] = 0.0
