@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.errors import FileFormatError, TrainingError
 from ssvm_dsl.io.arrays_file import read_arrays, write_arrays
-from ssvm_dsl.ir.features import SparseRows
+from ssvm_dsl.ir.features import SlicedRows, SparseRows
 from ssvm_dsl.learning.driver.progress import Progress
 from ssvm_dsl.plugin_api.training import ResumableTrainer, TrainingEvent, TrainProblem
 from ssvm_dsl.version import __version__
@@ -178,6 +178,7 @@ def fingerprint(problem: TrainProblem, facts: Mapping[str, Any]) -> dict[str, An
     features: list[NDArray[Any] | None] = []
     for fmap in parameters.maps:
         rows = fmap.features
+        rows = np.array(rows.shape) if isinstance(rows, SlicedRows) else rows  # they are not made for this
         features += [rows.data, rows.indices, rows.ptr] if isinstance(rows, SparseRows) else [rows]
         shapes = fmap.shapes
         features += [shapes.of, shapes.start, shapes.scope, fmap.rows, fmap.row_base, fmap.units, fmap.basis]
