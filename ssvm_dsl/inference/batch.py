@@ -84,7 +84,8 @@ def solve_batch(
         mine = until
         if ids is not None and len(ids) and until.limit < np.inf:
             mine = until.share(len(ids) / (program.n_examples - int(ids[0])))
-        return refuse_interrupted(answer_within(session, mine, Question(theta, ids, task, k=k, tables=task is not Task.MARGINALS)))
+        question = Question(theta, ids, task, k=k, tables=task is not Task.MARGINALS)
+        return refuse_interrupted(answer_within(session, mine, question))
 
     if program.n_states <= PART_STATES:
         solution = part(None)

@@ -263,7 +263,8 @@ def test_features_in_slices_are_those_that_are_stored(explicit, monkeypatch):
     for one in grounded:
         theta = one.parameters.scores(w, some)
         if mu is None:
-            mu = Theta.of(one.program, rng.normal(size=len(theta.node)), [rng.normal(size=t.shape) for t in theta.tables])
+            tables = [rng.normal(size=table.shape) for table in theta.tables]
+            mu = Theta.of(one.program, rng.normal(size=len(theta.node)), tables)
         truth = one.parameters.accumulate(one.truth, np.arange(5.0), np.zeros(len(w)))
         adjoint = one.parameters.adjoint(mu, examples=some)
         found.append([theta.node, theta.pool, truth, adjoint, one.parameters.dot(w, one.truth)])
