@@ -217,12 +217,12 @@ def label_ptr(program: Program, examples: I64 | None) -> I64:
     return pointers(program.var_ptr[1:][examples] - program.var_ptr[examples])
 
 
-def chosen_states(group: Group, program: Program, labels: I32, ids: I64) -> tuple[I64, I64, I64]:
+def chosen_states(group: Group, program: Program, labels: I32, ids: I64) -> tuple[I64, I32, I64]:
     """Return what packed labellings of some examples choose of the factors of a group, which may not be the program's.
 
     Returns
     -------
-    owner, row, state : ndarray of int64
+    owner, row, state : ndarray of int
         Of each factor its example (its number among ``ids``), its table row and its joint state, -1 of a span that is
         no segment.
     """

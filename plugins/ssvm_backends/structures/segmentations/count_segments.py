@@ -156,7 +156,19 @@ def count_positions(seg: Segmented, counts: Counts, i: int, c: int, work: SpanWo
 
 @njit(cache=True, nogil=True)
 def count_row(seg: Segmented, counts: Counts, i: int, c: int, work: SpanWork, found: CountWork, t: int) -> None:
-    """Write the counts of the segments that end before position t, the shortest first."""
+    """Write the counts of the segments that end before a position, the shortest first.
+
+    Parameters
+    ----------
+    seg : Segmented
+    counts : Counts
+    i, c, t : int
+        The example, which segmentation, and the position.
+    work : SpanWork
+        Prepared; read only.
+    found : CountWork
+        ``begin`` and ``inside`` are read, ``row`` is written.
+    """
     k, longest, row, run = seg.n_classes[c], seg.longest[c], found.row, found.run
     compact = seg.first[c, 2] < 0
     spans = 0 if compact else seg.state_ptr[seg.var_ptr[i] + seg.first[c, 2]]
