@@ -241,7 +241,7 @@ def _factor(factor: Factor | Given | Forbid, target: Target, sizes: _Sizes) -> F
     scopes = (4 * r + 16) * m + 4 * examples.n
     meter.pass_by(max(keys, 4 * examples.n + _lay_bytes(target, few, m, r)))
     feature_bytes = 0
-    if source is not None:
+    if source is not None and not lang.has_sliced(source):
         _source(source, sizes, n_rows, n_configs if factor.joint else 1, work=scopes)
         feature_bytes = 0 if source in sizes.used else int(sizes.rows[source])
         sizes.used.add(source)

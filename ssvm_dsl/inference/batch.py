@@ -54,7 +54,7 @@ def solve_batch(
     deadline: Deadline | None = None,
     missing: MissingAnswers | None = None,
 ) -> Solution:
-    """Return the answers for all examples of a program under weights w.
+    """Return the answers for all examples of a program under weights w; marginals are those of variables.
 
     ``first`` is the number of the first example in messages.  Answers that the deadline cut short are what was found
     by then; each example has its share of the time.  Examples without an answer are noted in ``missing``; where that
@@ -84,7 +84,8 @@ def solve_batch(
         mine = until
         if ids is not None and len(ids) and until.limit < np.inf:
             mine = until.share(len(ids) / (program.n_examples - int(ids[0])))
-        return refuse_interrupted(answer_within(session, mine, Question(theta, ids, task, k=k)))
+        question = Question(theta, ids, task, k=k, tables=task is not Task.MARGINALS)
+        return refuse_interrupted(answer_within(session, mine, question))
 
     if program.n_states <= PART_STATES:
         solution = part(None)

@@ -20,7 +20,7 @@ from ssvm_dsl.ir.analysis.tolerance import RELATIVE, ROUNDING, Terms, block_term
 from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.bounded_cache import BoundedCache
 from ssvm_dsl.ir.constraints import ConstraintGroup, ConstraintRules, CustomOracle, LabelRules, LinearRows
-from ssvm_dsl.ir.counts import CountTables
+from ssvm_dsl.ir.counts import CountFactors, CountTables
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, SparseRows
 from ssvm_dsl.ir.grammar_arrays import GrammarArrays
 from ssvm_dsl.ir.loss import LossFactors, LossTerm
@@ -63,6 +63,7 @@ __all__ = [
     "Caps",
     "ConstraintGroup",
     "ConstraintRules",
+    "CountFactors",
     "CountTables",
     "CustomOracle",
     "FeatureMap",

@@ -1,7 +1,8 @@
 """``CountTables``: scores of labellings by two of their counts, for losses that do not add up over variables.
 
 Each state of each variable has two natural numbers (say: 1 and 0 where it is a true positive, 0 and 1 where it is a
-false one); the counts (a, b) of a labelling are their sums over its variables.  A labelling y is worth
+false one); the counts (a, b) of a labelling are their sums over its variables.  Segments whose spans are no variables
+are counted by factors, too.  A labelling y is worth
 
     offset[a, b] + scale[a, b] score(y)
 
@@ -16,9 +17,25 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.ir.analysis.segments import KINDS, segment_variables
-from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.ragged import owners, positions, runs
-from ssvm_dsl.ir.solution import label_ptr
+from ssvm_dsl.ir.solution import chosen_states, label_ptr, select
+
+
+@dataclass(frozen=True, eq=False)
+class CountFactors:
+    """Counts of the joint states of the factors of a group.
+
+    Parameters
+    ----------
+    group : Group
+        Of starts of segments, or of spans that are no variables.
+    counts : ndarray of int64, shape (n_tables, n_configs, 2)
+        What each joint state adds.  It may be negative, where all counts of a whole segment are not.
+    """
+
+    group: Group
+    counts: I64
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +54,8 @@ class CountTables:
         The tables, row by row; ``-inf`` where no labelling of these counts is wanted.
     scale : ndarray of float64
         Likewise; non-negative and finite.
+    factors : tuple of CountFactors
+        Counts of joint states.  Programs that questions are about end with their groups.
     """
 
     counts: I64
@@ -44,11 +63,14 @@ class CountTables:
     start: I64
     offset: F64
     scale: F64
+    factors: tuple[CountFactors, ...] = ()
 
     @classmethod
-    def of_prices(cls, counts: I64, shape: I64, start: I64, price: F64) -> CountTables:
+    def of_prices(
+        cls, counts: I64, shape: I64, start: I64, price: F64, factors: tuple[CountFactors, ...] = ()
+    ) -> CountTables:
         """Return the tables of labellings that are worth ``price[a, b] + score``."""
-        return cls(counts, shape, start, price, np.ones_like(price))
+        return cls(counts, shape, start, price, np.ones_like(price), factors)
 
     @property
     def n_cells(self) -> I64:
@@ -97,6 +119,11 @@ class CountTables:
         states = program.state_ptr[:-1][positions(program.var_ptr, examples)] + labels
         owner, n = owners(label_ptr(program, examples)), len(self.start)
         a, b = (np.bincount(owner, self.counts[states, k], n).astype(np.int64) for k in (0, 1))
+        for one in self.factors:
+            ids = select(program, examples)
+            owner, rows, found = chosen_states(one.group, program, labels, ids)
+            more = np.where(found[:, None] >= 0, one.counts[rows, found], 0)
+            a, b = (old + np.bincount(owner, more[:, k], n).astype(np.int64) for k, old in enumerate((a, b)))
         inside = (a < self.shape[:, 0]) & (b < self.shape[:, 1])
         at = np.where(inside, self.start + a * self.shape[:, 1] + b, 0)
         if not len(self.offset):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -99,6 +99,26 @@ class SparseRows:
 
 
 @dataclass(frozen=True, eq=False)
+class SlicedRows:
+    """Rows of dense features that are made when they are asked for, some at a time, and not kept.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        (number of rows, number of columns).
+    make : callable
+        Returns the rows of some numbers, ``ndarray of int64``.
+    """
+
+    shape: tuple[int, int]
+    make: Callable[[I64], F64]
+
+    def __getitem__(self, rows: slice | I64) -> F64:
+        """Return some rows."""
+        return self.make(np.arange(*rows.indices(self.shape[0])) if isinstance(rows, slice) else rows)
+
+
+@dataclass(frozen=True, eq=False)
 class ObservedPairs:
     """The pairs of a feature and a joint state that have a weight; all others score zero.
 
@@ -148,7 +168,7 @@ class FeatureMap:
         The weights.
     n_units, n_basis : int
         Untied copies of the weights; basis functions q in each.
-    features : ndarray (R, P), SparseRows or None
+    features : ndarray (R, P), SparseRows, SlicedRows or None
         Feature rows (``None``: one constant feature).  With ``joint`` there is a row for each joint state of
         each factor, ``R = n * prod(cards)``.
     row_ptr : ndarray of int64, shape (B + 1,)
@@ -178,7 +198,7 @@ class FeatureMap:
     block: Block
     n_units: int
     n_basis: int
-    features: F64 | SparseRows | None
+    features: F64 | SparseRows | SlicedRows | None
     row_ptr: I64
     rows: I32 | None = None
     row_base: I64 | None = None
@@ -273,7 +293,7 @@ class FeatureMap:
         """Whether features are CSR rows."""
         return isinstance(self.features, SparseRows)
 
-    def with_features(self, features: F64 | SparseRows | None) -> FeatureMap:
+    def with_features(self, features: F64 | SparseRows | SlicedRows | None) -> FeatureMap:
         """Return the map of other feature rows, as many as these: what follows from the structure is shared."""
         made = object.__new__(FeatureMap)
         made.__dict__.update(self.__dict__, features=features)

@@ -10,7 +10,7 @@ from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.ragged import members, owners, positions
-from ssvm_dsl.ir.solution import label_ptr, select
+from ssvm_dsl.ir.solution import chosen_states, label_ptr, select
 from ssvm_dsl.ir.theta import Theta
 
 ADDITIVE = "additive"
@@ -45,14 +45,11 @@ class LossFactors:
         rows = self.group.table_rows(examples)
         return self.prices[self.true[rows]] * self.scale[rows][:, None]
 
-    def value(self, program: Program, labels: I32, ids: I64, ptr: I64) -> F64:
-        """Return the loss of packed labellings of some examples, which start at ``ptr``; ``shape (n,)``."""
-        counts = self.group.shapes.counts[ids]
-        moved = np.repeat(program.var_ptr[ids] - ptr[:-1], counts)
-        states = self.group.joint_states(self.group.shapes.variables(ids) - moved[:, None], labels)
-        rows = self.group.table_rows(ids)
+    def value(self, program: Program, labels: I32, ids: I64) -> F64:
+        """Return the loss of packed labellings of some examples; ``shape (n,)``."""
+        owner, rows, states = chosen_states(self.group, program, labels, ids)
         price = np.where(states >= 0, self.prices[self.true[rows], states], 0.0) * self.scale[rows]
-        found = np.bincount(np.repeat(np.arange(len(ids)), counts), weights=price, minlength=len(ids))
+        found = np.bincount(owner, weights=price, minlength=len(ids))
         return np.asarray(found, dtype=np.float64)
 
     def largest(self) -> F64:
@@ -88,7 +85,7 @@ class LossTerm:
         The part of ``node`` that is no loss: scores without weights, counted from those of the truth, which
         predictions see as well (:class:`~ssvm_dsl.scores.constants.Constants`).
     factors : tuple of LossFactors
-        Prices of joint states.  Programs of training end with their groups (:meth:`ParameterMap.with_groups`).
+        Prices of joint states.
     """
 
     truth: I32
@@ -106,7 +103,7 @@ class LossTerm:
         Parameters
         ----------
         program : Program
-            Its last groups are those of :attr:`factors`.
+            Its last groups are :attr:`groups`.
         theta : Theta
             Changed in place; tables of the loss hold nothing but it.
         ids : ndarray of int64, shape (n,)
@@ -119,7 +116,7 @@ class LossTerm:
         else:
             starts = program.state_ptr[program.var_ptr]
             theta.node[states] += np.repeat(scale, starts[ids + 1] - starts[ids]) * self.node[states]
-        first = len(program.groups) - len(self.factors)
+        first = len(program.groups) - len(self.groups)
         for g, one in enumerate(self.factors, first):
             assert program.groups[g] is one.group, "programs of training end with the groups of the loss"
             by = 1.0 if scale is None else np.repeat(scale, one.group.shapes.counts[ids])[:, None]
@@ -133,6 +130,12 @@ class LossTerm:
         of_truth = scores[program.state_ptr[:-1] + self.truth]
         given = scores - np.repeat(of_truth, program.card)
         return replace(self, node=self.node + given, given=given)
+
+    @property
+    def groups(self) -> list[Group]:
+        """What programs of training end with (:meth:`ParameterMap.with_groups`): groups of prices, then of counts."""
+        counted = () if self.tables is None else self.tables.factors
+        return [*(one.group for one in self.factors), *(one.group for one in counted)]
 
     @property
     def has_margin(self) -> bool:
@@ -155,7 +158,7 @@ class LossTerm:
             return np.asarray(self.weight * wrong)
         total = self.const[ids] + _sums_of_states(program, self.node, labels, examples)
         for one in self.factors:
-            total += one.value(program, labels, ids, label_ptr(program, examples))
+            total += one.value(program, labels, ids)
         return total if self.tables is None else total + self.tables.select(ids).terms(program, labels, examples)[0]
 
     def largest(self, program: Program) -> F64:

@@ -35,6 +35,8 @@ class Question:
     limits : Limits
     k : int
         How many labellings of each example, for the task ``kbest``.
+    tables : bool
+        Whether marginals of factors are asked for, for the task ``marginals``: otherwise backends may leave them out.
     """
 
     theta: Theta
@@ -44,6 +46,7 @@ class Question:
     warm: Any = None
     limits: Limits = NO_LIMITS
     k: int = 1
+    tables: bool = True
 
     def ids(self, program: Program) -> I64:
         """Return the numbers of the examples asked for."""

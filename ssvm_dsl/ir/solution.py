@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import F64, I8, I32, I64
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir.analysis.tolerance import Terms
-from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.notebook_tables import html_grid
 
@@ -57,6 +57,7 @@ class Marginals:
         For each variable its states, one after the other.
     tables : tuple of ndarray, shape (n_factors, prod(cards))
         For each group the joint states of its factors; of spans the expected number of segments, a row an example.
+        Empty where they were not asked for and the backend left them out.
     """
 
     node: F64
@@ -213,6 +214,21 @@ def label_ptr(program: Program, examples: I64 | None) -> I64:
     if examples is None or examples is program.every_example:
         return program.var_ptr
     return pointers(program.var_ptr[1:][examples] - program.var_ptr[examples])
+
+
+def chosen_states(group: Group, program: Program, labels: I32, ids: I64) -> tuple[I64, I32, I64]:
+    """Return what packed labellings of some examples choose of the factors of a group, which may not be the program's.
+
+    Returns
+    -------
+    owner, row, state : ndarray of int
+        Of each factor its example (its number among ``ids``), its table row and its joint state, -1 of a span that is
+        no segment.
+    """
+    counts, ptr = group.shapes.counts[ids], label_ptr(program, ids)
+    moved = np.repeat(program.var_ptr[ids] - ptr[:-1], counts)
+    state = group.joint_states(group.shapes.variables(ids) - moved[:, None], labels)
+    return np.repeat(np.arange(len(ids)), counts), group.table_rows(ids), state
 
 
 def each_marginals(program: Program, marginals: Marginals, ids: I64) -> Iterator[Marginals]:

@@ -7,7 +7,7 @@ nothing but factors, given scores and losses looks at spans.  What these say of 
 * weights of classes, of lengths and of sums over positions: those of starts and positions, and one table of classes and
   lengths (:class:`ssvm_dsl.ir.Group`, kind ``"spans"``);
 * all other features, and given scores: a row for each span and a score for each of its classes (kind ``"one-span"``);
-* prices of wrong spans: such a row for each true one, and a price of every beginning.
+* prices and counts of wrong spans: such a row for each true one, and a price or count of every beginning.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from ssvm_dsl.lang.features.span_features import SpanLength, SpanSum
 from ssvm_dsl.lang.forms import FULL
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.losses.cost import Cost
+from ssvm_dsl.lang.losses.count_loss import CountLoss
 from ssvm_dsl.lang.losses.label_losses import Hamming, Loss, LossSum, NoLoss, ZeroOne
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.targets import starts
 from ssvm_dsl.lang.symbols import Symbol
 
-S = TypeVar("S", Factor, Given, Cost)
+S = TypeVar("S", Factor, Given, Loss)
 
 #: Targets of the class of a position, of successive segments, and of where segments begin.
 _TARGETS = ("each", "indicator", "at", "chain", "starts", "pairs")
@@ -36,7 +37,7 @@ _TARGETS = ("each", "indicator", "at", "chain", "starts", "pairs")
 def compact_label(symbols: tuple[Symbol, ...]) -> Label | None:
     """Return the label of segments whose spans need no variables; ``None`` where there is none.
 
-    It is the only label, and no constraint, loss of counts or shared weights look at its spans.
+    It is the only label, and no constraint or shared weights look at its spans.
     """
     labels = [one for one in symbols if isinstance(one, Label)]
     if len(labels) != 1 or labels[0].segments is None:
@@ -55,7 +56,7 @@ def _allows(symbol: Symbol) -> bool:
     if isinstance(symbol, Forbid):
         return symbol.target.kind != "spans" and _target_allows(symbol.target)
     if isinstance(symbol, Loss):
-        return all(isinstance(term, Hamming | ZeroOne | NoLoss | Cost) for _, term in symbol.terms)
+        return all(isinstance(term, Hamming | ZeroOne | NoLoss | Cost | CountLoss) for _, term in symbol.terms)
     return True
 
 
@@ -99,15 +100,14 @@ def _without_spans(symbol: Symbol) -> Symbol:
 
 
 def _loss_without_spans(loss: Loss) -> Loss:
-    """Return a loss whose prices of wrong spans are of those that are true."""
-    if not any(isinstance(term, Cost) and term.target.kind == "spans" for _, term in loss.terms):
+    """Return a loss whose prices and counts of wrong spans are of those that are true."""
+
+    def of_spans(term: Loss) -> bool:
+        return isinstance(term, Cost | CountLoss) and term.target.kind == "spans"
+
+    if not any(of_spans(term) for _, term in loss.terms):
         return loss
-    made = LossSum(
-        tuple(
-            (weight, _of_single_spans(term) if isinstance(term, Cost) and term.target.kind == "spans" else term)
-            for weight, term in loss.terms
-        )
-    )
+    made = LossSum(tuple((w, _of_single_spans(term) if of_spans(term) else term) for w, term in loss.terms))
     made.__set_name__(type(made), loss.name)
     return made
 

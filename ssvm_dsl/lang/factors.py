@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.lang.dims import Dim, with_origins, with_paired
-from ssvm_dsl.lang.features.sources import Concat, JointFeature
+from ssvm_dsl.lang.features.sources import Concat, Feature, JointFeature, has_sliced
 from ssvm_dsl.lang.forms import FULL, Form, as_form, indicator_form
 from ssvm_dsl.lang.inputs import Source
 from ssvm_dsl.lang.outputs.about_target import ScoredTarget
@@ -292,6 +292,8 @@ def _segment_mistakes(features: Source | None, per: object, weights: object) -> 
     """Yield the settings that a factor of segments does not allow."""
     if per is not None or not _is_all(weights) or isinstance(features, JointFeature):
         yield "a factor of segments has no per, weights='observed' or JointFeature"
+    if not isinstance(features, Feature) and has_sliced(features):
+        yield "features that are not kept (stored=False) stand alone: write a factor for them"
 
 
 def _is_all(weights: object) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, number_text, real_array
-from ssvm_dsl.lang.features.sources import JointFeature
+from ssvm_dsl.lang.features.sources import JointFeature, has_sliced
 from ssvm_dsl.lang.inputs import Source
 from ssvm_dsl.lang.outputs.about_target import ScoredTarget
 from ssvm_dsl.lang.outputs.labels import Label, Target
@@ -59,6 +59,8 @@ class Given(ScoredTarget):
         mistakes += [f"Given: {text}" for text in table_mistakes(goal)]
         if goal.label.pointer and goal.arity > 1 and not goal.mistakes:
             mistakes.append("Given: of several pointers there are no given scores; use a Factor with them as features")
+        if has_sliced(source):
+            mistakes.append("Given: scores are kept; a Feature of them has no stored=False")
         self._fill([*goal.mistakes, *mistakes], target=goal, features=source, table=table)
 
     @staticmethod

@@ -29,7 +29,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.ir.analysis.tolerance import ROUNDING
-from ssvm_dsl.ir.features import NODE, FeatureMap, SparseRows
+from ssvm_dsl.ir.features import NODE, FeatureMap, SlicedRows, SparseRows
 from ssvm_dsl.ir.loss import LossFactors
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.theta import Theta
@@ -145,6 +145,8 @@ def _may_be_negative(fmap: FeatureMap, first: int) -> str:
         return f"weights of factor '{fmap.name}' may be negative (nonneg=True keeps them from it)"
     if fmap.features is None or fmap.joint:
         return ""
+    if isinstance(fmap.features, SlicedRows):
+        return f"{fmap.source} of factor '{fmap.name}' are not kept, so that their signs are not known"
     values = fmap.features.data if isinstance(fmap.features, SparseRows) else fmap.features.ravel()
     if values.min(initial=0.0) >= 0.0:
         return ""

@@ -106,7 +106,8 @@ class CountingSession(Session, Protocol):
         question : Question
             Scores and examples; no clamp.
         tables : CountTables
-            Those of the examples asked for, in that order.
+            Those of the examples asked for, in that order.  Only backends that take factors of spans are asked with
+            ``factors``.
 
         Returns
         -------

@@ -59,7 +59,7 @@ def fixed_tables(parameters: ParameterMap, loss: LossTerm, predicted: bool = Fal
         rows = group.table_rows().astype(np.int64)
         place, size = starts[g] + rows * group.n_configs, 0 if shared else group.n_configs
         parts.append(_Part(group, not weighted, place, size, table, rows, np.ones(len(rows))))
-    for g, one in enumerate(loss.factors, len(program.groups) - len(loss.factors)):
+    for g, one in enumerate(loss.factors, len(program.groups) - len(loss.groups)):
         rows, n_configs = one.group.table_rows().astype(np.int64), one.group.n_configs
         place, true = starts[g] + rows * n_configs, one.true[rows]
         pooled = np.zeros(len(rows)) if predicted else one.scale[rows]

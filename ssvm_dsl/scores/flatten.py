@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64
-from ssvm_dsl.ir.features import FeatureMap, ObservedPairs, SparseRows
+from ssvm_dsl.ir.features import FeatureMap, ObservedPairs, SlicedRows, SparseRows
 from ssvm_dsl.ir.program import ONE_SPAN, SPANS, Group
 from ssvm_dsl.ir.ragged import owners, pointers
 from ssvm_dsl.kernels.flat import COLUMNS, CSR_INDICES, DENSE, NO_FEATURES, OBSERVED, SPARSE, WORD, FlatMaps
@@ -40,7 +40,10 @@ class _Pool:
 
 
 def flatten(maps: Sequence[FeatureMap], groups: Sequence[Group], constants: Constants | None = None) -> FlatMaps:
-    """Return the flat form of feature maps of these groups; dense features are not copied when they are one array."""
+    """Return the flat form of feature maps of these groups; dense features are not copied when they are one array.
+
+    Features that are not kept are left out.
+    """
     shared = {} if constants is None else constants.tables
     ints, longs = _Pool(np.int32), _Pool(np.int64)
     features, values = _Pool(np.float64), _Pool(np.float64)
@@ -125,6 +128,9 @@ def _describe(fmap: FeatureMap, basis: tuple[I32, I32, F64], pools: tuple[_Pool,
         assert base is not None
         kind = DENSE
         offset = (fmap.features.__array_interface__["data"][0] - base.__array_interface__["data"][0]) // 8
+    start = fmap.shapes.start
+    if isinstance(fmap.features, SlicedRows):
+        start = np.zeros_like(start)  # kernels see no factors of it
     strides = np.array([int(np.prod(fmap.cards[k + 1 :])) for k in range(len(fmap.cards))], dtype=np.int64)
     q, p, pairs = fmap.n_basis, fmap.width, fmap.observed
     unit, function, feature = q * p, 1 if sparse is not None else p, q if sparse is not None else 1
@@ -132,7 +138,7 @@ def _describe(fmap: FeatureMap, basis: tuple[I32, I32, F64], pools: tuple[_Pool,
         unit = function = feature = 0
     return [
         *(len(fmap.cards), kind, p, int(fmap.joint), fmap.n_configs),
-        *(ints.add(fmap.shapes.scope), longs.add(fmap.shapes.start), ints.add(fmap.local_rows), ints.add(fmap.units)),
+        *(ints.add(fmap.shapes.scope), longs.add(start), ints.add(fmap.local_rows), ints.add(fmap.units)),
         offset,
         *(longs.add(None if sparse is None else sparse.ptr), ints.add(None if sparse is None else sparse.indices)),
         longs.add(None if pairs is None else pair_bits(pairs, fmap.n_configs)),

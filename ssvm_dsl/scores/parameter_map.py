@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
-from ssvm_dsl.errors import DataError
-from ssvm_dsl.ir.features import NODE, Block, FeatureMap, pool_features
+from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.ir.features import NODE, Block, FeatureMap, SlicedRows, pool_features, table_rows
 from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.ragged import members, positions
 from ssvm_dsl.ir.theta import Theta
@@ -116,9 +116,28 @@ class ParameterMap:
             bound[block.offset : block.stop] = block.lower_bound
         return bound
 
-    @cached_property
+    @property
     def flat(self) -> FlatMaps:
-        """All maps as flat arrays, for the compiled kernels."""
+        """All maps as flat arrays, for the compiled kernels.
+
+        Raises
+        ------
+        OptionError
+            There are features that are not kept.
+        """
+        for fmap in self.sliced:
+            text = f"features of factor '{fmap.name}' are not kept (stored=False), and this trainer needs them at hand"
+            raise OptionError(f"{text}; take 'one-slack' or 'subgradient', for smooth risks 'lbfgs'")
+        return self._kept_flat
+
+    @cached_property
+    def sliced(self) -> tuple[FeatureMap, ...]:
+        """The maps of features that are made in slices and not kept."""
+        return tuple(fmap for fmap in self.maps if isinstance(fmap.features, SlicedRows))
+
+    @cached_property
+    def _kept_flat(self) -> FlatMaps:
+        """All maps as flat arrays; those of features that are not kept without factors."""
         from ssvm_dsl.scores.flatten import flatten
 
         return flatten(self.maps, self.program.groups, self.constants)
@@ -275,7 +294,7 @@ class ParameterMap:
             from ssvm_dsl.kernels.scoring import rows_of_factors
 
             ids = np.arange(self.program.n_examples, dtype=np.int64) if examples is None else examples
-            rows_of_factors(self.flat, self.maps.index(fmap), ids, w, np.empty(fmap.n_basis), values.ravel())
+            rows_of_factors(self._kept_flat, self.maps.index(fmap), ids, w, np.empty(fmap.n_basis), values.ravel())
             return values
         row = fmap.rows_of(examples)
         for u in np.unique(unit).tolist():
@@ -340,7 +359,7 @@ class ParameterMap:
             from ssvm_dsl.kernels.scoring import add_rows_of_factors
 
             ids = np.arange(self.program.n_examples, dtype=np.int64) if examples is None else examples
-            add_rows_of_factors(self.flat, self.maps.index(fmap), ids, np.ravel(values), grad)
+            add_rows_of_factors(self._kept_flat, self.maps.index(fmap), ids, np.ravel(values), grad)
             return
         projected = to_basis(fmap, values)
         rows = positions(fmap.ptr, examples) if fmap.rows is None else fmap.rows_of(examples)
@@ -366,8 +385,22 @@ class ParameterMap:
         from ssvm_dsl.kernels.scoring import add_joint_features
 
         ids, ptr = select(self.program, examples), label_ptr(self.program, examples)
-        add_joint_features(self.flat, ids, ptr, labels, coef, out)
+        add_joint_features(self._kept_flat, ids, ptr, labels, coef, out)
+        for fmap in self.sliced:
+            owner, row, tables = self._chosen(fmap, labels, ids)
+            scatter_rows(fmap, to_basis(fmap, tables * coef[owner, None]), row, fmap.weights(out)[0])
         return out
+
+    def _chosen(self, fmap: FeatureMap, labels: I32, ids: I64) -> tuple[I64, I64, F64]:
+        """Return (example, feature row, indicator of the joint state) of the factors that labellings choose."""
+        from ssvm_dsl.ir.solution import chosen_states
+
+        group = Group(fmap.name, fmap.cards, fmap.shapes, *table_rows(fmap))
+        if fmap.group != NODE:
+            group = self.program.groups[fmap.group]
+        owner, _, state = chosen_states(group, self.program, labels, ids)
+        there = np.flatnonzero(state >= 0)
+        return owner[there], fmap.rows_of(ids)[there], np.eye(fmap.n_configs)[state[there]]
 
     def dot(self, w: F64, labels: I32, examples: I64 | None = None) -> F64:
         """Return ``w . Phi(x_i, y_i)`` of each selected example, without forming scores; ``shape (n,)``."""
@@ -376,7 +409,10 @@ class ParameterMap:
 
         ids, ptr = select(self.program, examples), label_ptr(self.program, examples)
         values = np.empty(len(ids))
-        dot_joint_features(self.flat, ids, ptr, labels, w, values)
+        dot_joint_features(self._kept_flat, ids, ptr, labels, w, values)
+        for fmap in self.sliced:
+            owner, row, tables = self._chosen(fmap, labels, ids)
+            values += np.bincount(owner, (plain_rows(fmap, w, row) * tables).sum(axis=1), len(ids))
         if not np.isfinite(values).all():
             raise self._overflow(w, ids[~np.isfinite(values)])
         return values

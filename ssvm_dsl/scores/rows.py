@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
-from ssvm_dsl.ir.features import FeatureMap, SparseRows
+from ssvm_dsl.ir.features import FeatureMap, SlicedRows, SparseRows
 from ssvm_dsl.ir.ragged import positions
 
 #: So many factors of each unit with its own weights, and more, are worth a matrix product.
@@ -70,6 +70,9 @@ def plain_rows(fmap: FeatureMap, w: F64, rows: slice | I64, unit: int = 0) -> F6
             sparse_rows_times(*csr, ids, weights, values)
         else:
             observed_rows_times(*csr, ids, pairs.ptr, pairs.state, weights, values)
+    elif isinstance(fmap.features, SlicedRows):
+        parts = [fmap.features[some] @ weights.T for some in split_rows(rows, fmap.width)]
+        values = np.concatenate([np.zeros((0, fmap.n_basis)), *parts])
     else:
         assert fmap.features is not None
         values = fmap.features[rows] @ weights.T
@@ -103,6 +106,11 @@ def scatter_rows(fmap: FeatureMap, projected: F64, rows: slice | I64, target: F6
             add_sparse_outer(*csr, numbers(rows), values, target)
         else:
             add_observed_outer(*csr, numbers(rows), pairs.ptr, pairs.state, values, target)
+    elif isinstance(fmap.features, SlicedRows):
+        there = projected.any(axis=1)
+        chosen, values = numbers(rows)[there], projected[there]
+        for some in split_rows(np.arange(len(chosen)), fmap.width):
+            target += values[some].T @ fmap.features[chosen[some]]
     else:
         assert fmap.features is not None
         target += projected.T @ fmap.features[rows]

@@ -277,17 +277,25 @@ class Labellings:
         """Return the score of one labelling, ``shape (n_variables,)``."""
         return float(self.scores.ravel()[int(labels @ self.strides)])
 
-    def totals(self, counts: I64) -> I64:
-        """Return the sum of the counts of the states of every labelling, in the order of the flattened scores."""
+    def totals(self, tables: CountTables, k: int) -> I64:
+        """Return one of the two counts of every labelling, in the order of the flattened scores."""
         ptr, total = self.program.state_ptr, np.zeros(1, dtype=np.int64)
         for v in range(self.first, self.stop):
-            total = np.add.outer(total, counts[ptr[v] : ptr[v + 1]]).ravel()
+            total = np.add.outer(total, tables.counts[ptr[v] : ptr[v + 1], k]).ravel()
+        labels = np.arange(self.scores.size)[:, None] // self.strides % self.card
+        for one in tables.factors:
+            scope, rows = one.group.factors(self.example)
+            if one.group.of_spans:
+                states = self.span_states(one.group)
+            else:
+                states = (labels[:, scope] * one.group.strides).sum(axis=2)
+            total += np.where(states >= 0, one.counts[rows, states, k], 0).sum(axis=1)
         return total
 
     def worth(self, tables: CountTables, i: int) -> F64:
         """Return the score of every labelling by the i-th of some tables, in the order of the flattened scores."""
         (rows, columns), start = tables.shape[i], tables.start[i]
-        a, b = self.totals(tables.counts[:, 0]), self.totals(tables.counts[:, 1])
+        a, b = self.totals(tables, 0), self.totals(tables, 1)
         inside = (a < rows) & (b < columns)
         at, scores = start + a[inside] * columns + b[inside], self.scores.ravel()
         value = np.full(len(scores), -np.inf)

@@ -27,7 +27,6 @@ STILL_MORE: dict[str, str] = {
     "ssvm_backends.search.moves": "_plane _scan",
     "ssvm_backends.structures.matchings.matching_kernels": "fill_matrices fill_matrix take_matches",
     "ssvm_backends.structures.routes.route_kernels": "best_path",
-    "ssvm_backends.structures.segmentations.count_segments": "best_by_count count_ends trace_counts",
     "ssvm_backends.trees.count": "best_by_count convolve count_downwards count_upwards lay_out",
     "ssvm_backends.trees.sum_product": "joint_weights sum_product write_marginals",
     "ssvm_backends.trees.viterbi": "viterbi",

@@ -5,7 +5,8 @@ scores as arrays (sums of positions, a table of lengths, transitions, scores at 
 lengths that were best.  100 000 positions, lengths to 1 000 and 24 classes: a fit of one pass in a process of its own,
 and by how much it raises the peak of memory; and its marginals.  2 000 positions, lengths to 50 and 8 classes: log Z
 beside flash-semicrf, where ``SSVM_BENCH_SEMICRF`` names a Python that has it.  Spans with features: the same sequence
-with and without them as variables.  Seconds are CPU seconds of one thread, kernels were compiled before.
+with and without them as variables; and 32 features a span, kept and in slices.  Seconds are CPU seconds of one thread,
+kernels were compiled before.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from ocr_speed import CONSOLE, table
 
 from ssvm_backends.structures.segmentations.semi_markov import SemiMarkov
 from ssvm_dsl import (
-    CountLoss,
     Dim,
     Factor,
     Feature,
@@ -148,7 +148,7 @@ def summed(model: type[Model], x: Any, w: dict[str, Any]) -> tuple[float, float,
     theta.node[:k] += np.log(np.exp(w["trans"]).sum(axis=0))
     session = SemiMarkov().open(grounded.program, {})
     begin = time.process_time()
-    found = session.solve(Question(theta, task=Task.MARGINALS))
+    found = session.solve(Question(theta, task=Task.MARGINALS, tables=False))
     return float(found.log_partition[0]), time.process_time() - begin, found.marginals
 
 
@@ -210,8 +210,15 @@ def look(x: Any, start: Any, end: Any) -> Any:
     return np.c_[x[start, 0], x[end - 1, 0], x[start, 1] * x[end - 1, 1], np.log(end - start)]
 
 
-def with_features(n: int, longest: int, k: int, compact: bool) -> None:
+def wide(x: Any, start: Any, end: Any) -> Any:
+    """Return 32 features of spans."""
+    return np.tile(look(x, start, end), 8)
+
+
+def with_features(n: int, longest: int, k: int, how: str) -> None:
     """Predict a sequence whose spans have features in this process."""
+    many = how in ("32 stored", "32 in slices")
+    width, function = (32, wide) if many else (4, look)
 
     class Looked(Model):
         T = Dim()
@@ -219,17 +226,23 @@ def with_features(n: int, longest: int, k: int, compact: bool) -> None:
         y = Label(T, k, segments=longest)
         emit = Factor(y, features=x)
         trans = Factor(chain(y))
-        long = Factor(spans(y), features=Feature(look, spans(y), width=4))
-        loss = Hamming(y) if compact else CountLoss(spans(y), "f1")
+        long = Factor(spans(y), features=Feature(function, spans(y), width=width, stored=how != "32 in slices"))
+        each = Factor(spans(y))
+        loss = Hamming(y)
+
+    class Shared(Looked):
+        again = Factor(spans(Looked.y), tie=Looked.each)  # shared weights ask for variables
 
     rng = np.random.default_rng(0)
-    w = {"emit": rng.normal(size=(k, WIDTH)), "trans": rng.normal(size=(k, k)), "long": rng.normal(size=(k, 4))}
-    svm, x = StructuredSVM.from_weights(Looked, w), rng.normal(size=(n, WIDTH))
+    w = {"emit": rng.normal(size=(k, WIDTH)), "trans": rng.normal(size=(k, k))}
+    w |= {"long": rng.normal(size=(k, width)), "each": np.ones(k)}
+    made, x = Shared if how == "4, spans are variables" else Looked, rng.normal(size=(n, WIDTH))
+    svm = StructuredSVM.from_weights(made, w)
     svm.predict([x[:60]])
     before, begin = peak(), time.process_time()
     svm.predict([x])
     CONSOLE.print(
-        f"{n} positions, lengths to {longest}, {k} classes, 4 features a span, {'no ' if compact else ''}variables: "
+        f"{n} positions, lengths to {longest}, {k} classes, features of spans: {how}: "
         f"{time.process_time() - begin:.2f} CPU s and {peak() - before:.0f} MB more"
     )
 
@@ -238,8 +251,10 @@ def with_features(n: int, longest: int, k: int, compact: bool) -> None:
 PARTS: dict[str, Callable[[], None]] = {
     "train": train,
     "sums": sums,
-    "features": lambda: with_features(5_000, 50, 8, compact=True),
-    "variables": lambda: with_features(5_000, 50, 8, compact=False),
+    "features": lambda: with_features(5_000, 50, 8, "4"),
+    "variables": lambda: with_features(5_000, 50, 8, "4, spans are variables"),
+    "stored": lambda: with_features(5_000, 50, 8, "32 stored"),
+    "slices": lambda: with_features(5_000, 50, 8, "32 in slices"),
 }
 
 

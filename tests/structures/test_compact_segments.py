@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ from ssvm_dsl import (
     spans,
     starts,
 )
-from ssvm_dsl.errors import DataError
+from ssvm_dsl.errors import DataError, ModelError, OptionError
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import SPANS, ConstraintGroup, Question, Task, Theta
@@ -59,8 +59,12 @@ class Compact(Model):
 
 
 class WithSpans(Compact):
-    """The same scores; its loss asks for spans as variables."""
+    """Shared weights ask for spans as variables."""
 
+    again = Factor(spans(Compact.y), tie=Compact.each)
+
+
+class Counted(Compact):
     loss = CountLoss(spans(Compact.y), "f1", outside="O")
 
 
@@ -81,6 +85,18 @@ class Rows(Model):
     given = Given(spans(y), scores=[0.3, -0.2, 0.7])
     no = Forbid(chain(y), [("PER", "PER")])
     loss = Hamming(y) + 0.5 * Cost(spans(y), "wrong")
+
+
+class CountedRows(Rows):
+    loss = Rows.loss + 2.0 * CountLoss(spans(Rows.y), "iou", outside="O")
+
+
+class Sliced(Compact):
+    look = Factor(spans(Compact.y), features=Feature(ends, spans(Compact.y), width=4, stored=False))
+
+
+class Stored(Compact):
+    look = Factor(spans(Compact.y), features=Feature(ends, spans(Compact.y), width=4))
 
 
 @contextmanager
@@ -140,6 +156,11 @@ def test_answers_are_those_of_brute_force(seed):
         np.testing.assert_allclose(mine.marginals.node, yours.marginals.node, atol=1e-9)
         for one, other in zip(mine.marginals.tables, yours.marginals.tables):
             np.testing.assert_allclose(one, other, atol=1e-9)
+        for backend in ("semi-markov", "brute-force"):
+            (alone,) = solved(program, backend, Question(theta, task=Task.MARGINALS, tables=False))
+            np.testing.assert_allclose(alone.marginals.node, yours.marginals.node, atol=1e-9)
+            np.testing.assert_allclose(alone.log_partition, yours.log_partition, atol=1e-9)
+            assert alone.marginals.tables == ()
 
 
 @pytest.mark.parametrize("model", [Compact, Rows])
@@ -212,6 +233,7 @@ def test_marginals_are_the_slope_of_log_z():
         ("margin", "bcfw", Compact), ("margin", "bcfw", Rows), ("margin", "one-slack", Rows),
         ("margin", "n-slack", Compact), ("slack", "one-slack", Compact), ("log", "lbfgs", Rows),
         ("softmax-margin", "lbfgs", Compact), ("softmax-margin", "lbfgs", Rows), ("perceptron", "perceptron", Rows),
+        ("margin", "bcfw", Counted), ("slack", "one-slack", Counted), ("margin", "bundle", CountedRows),
     ],
 )  # fmt: skip
 def test_fits_are_those_of_spans_as_variables(risk, trainer, model):
@@ -226,6 +248,60 @@ def test_fits_are_those_of_spans_as_variables(risk, trainer, model):
     if np.isfinite(both[1].dual):
         assert both[0].dual <= both[1].primal + 1e-9 * scale
         assert both[1].dual <= both[0].primal + 1e-9 * scale
+
+
+@pytest.mark.parametrize("explicit", [False, True])
+def test_features_in_slices_are_those_that_are_stored(explicit, monkeypatch):
+    monkeypatch.setattr("ssvm_dsl.scores.rows.PART_SCORES", 12)  # three spans at a time
+    X, Y = data(9, n=5)
+    rng, mu, found = np.random.default_rng(2), None, []
+    with spans_as_variables() if explicit else nullcontext():
+        grounded = [ground(model, X, Y) for model in (Sliced, Stored)]
+    sliced = next(one for one in grounded[0].parameters.maps if one.name == "look")
+    assert not isinstance(sliced.features, np.ndarray)
+    w, some = weights(grounded[1]), np.array([3, 0])
+    for one in grounded:
+        theta = one.parameters.scores(w, some)
+        if mu is None:
+            tables = [rng.normal(size=table.shape) for table in theta.tables]
+            mu = Theta.of(one.program, rng.normal(size=len(theta.node)), tables)
+        truth = one.parameters.accumulate(one.truth, np.arange(5.0), np.zeros(len(w)))
+        adjoint = one.parameters.adjoint(mu, examples=some)
+        found.append([theta.node, theta.pool, truth, adjoint, one.parameters.dot(w, one.truth)])
+    for mine, yours in zip(*found):
+        np.testing.assert_allclose(mine, yours, atol=1e-9)
+
+
+@pytest.mark.parametrize(("risk", "trainer"), [("log", "lbfgs"), ("margin", "subgradient"), ("margin", "one-slack")])
+def test_fits_in_slices_are_those_of_stored_features(risk, trainer):
+    X, Y = data(9, n=5)
+    made = {"risk": risk, "trainer": trainer, "max_passes": 5, "random_state": 0}
+    svms = [StructuredSVM(model, **made).fit(X, Y) for model in (Sliced, Stored)]
+    np.testing.assert_allclose(svms[0].coef_, svms[1].coef_, atol=1e-8)
+    assert svms[0].predict(X) == svms[1].predict(X)
+    assert svms[0].explain(X[0]).score == pytest.approx(svms[1].explain(X[0]).score)
+
+
+def test_what_needs_features_at_hand_says_so():
+    X, Y = data(9, n=5)
+    with pytest.raises(OptionError, match="features of factor 'look' are not kept"):
+        StructuredSVM(Sliced, trainer="bcfw").fit(X, Y)
+    look = Feature(ends, spans(Compact.y), width=4, stored=False)
+    assert repr(look).endswith("width=4, stored=False)")
+    bad = {
+        "parameters start and end": Factor(
+            spans(Compact.y), features=Feature(lambda x: x, spans(Compact.y), width=2, stored=False)
+        ),
+        "stand alone": Factor(spans(Compact.y), features=[SpanLength(spans(Compact.y)), look]),
+        "no stored=False": Given(spans(Compact.y), scores=look),
+    }
+    for text, symbol in bad.items():
+        with pytest.raises(ModelError, match=text):
+            type(Compact)("Bad", (Compact,), {"bad": symbol})
+    wrong = Feature(lambda x, start, end: x, spans(Compact.y), width=2, stored=False)
+    model = type(Compact)("Wrong", (Compact,), {"wrong": Factor(spans(Compact.y), features=wrong)})
+    with pytest.raises(DataError, match="a row for each of some spans"):
+        StructuredSVM(model, trainer="subgradient").fit(X, Y)
 
 
 def test_what_needs_spans_has_them():
@@ -243,7 +319,8 @@ def test_what_needs_spans_has_them():
     assert compact(mean=lambda x, y: Factor(spans(y), features=SpanMean(x, spans(y))))
     assert compact(given=lambda x, y: Given(spans(y), scores=[0.0, 1.0]))
     assert compact(loss=lambda x, y: Cost(spans(y), "wrong"))
-    assert not compact(loss=lambda x, y: CountLoss(spans(y), "f1"))
+    assert compact(loss=lambda x, y: CountLoss(spans(y), "f1"))
+    assert not compact(no=lambda x, y: Forbid(spans(y), [1]))
     assert not compact(other=lambda x, y: Label(2))
 
 

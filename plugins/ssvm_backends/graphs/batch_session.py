@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -104,15 +105,15 @@ class SummedAnswers:
     log_z: F64
 
     @classmethod
-    def start_of(cls, program: Program, ids: I64) -> SummedAnswers:
-        """Return space for the answers of some examples."""
-        starts, groups = program.state_ptr[program.var_ptr], program.groups
+    def start_of(cls, program: Program, ids: I64, tables: bool = True) -> SummedAnswers:
+        """Return space for the answers of some examples, with that of joint states or without."""
+        starts, groups = program.state_ptr[program.var_ptr], program.groups if tables else ()
         start, rows = pointers(starts[ids + 1] - starts[ids]), [pointers(group.answer_rows(ids)) for group in groups]
         sizes = [int(ptr[-1]) * group.n_configs for ptr, group in zip(rows, groups, strict=True)]
         offset = pointers(np.array(sizes, dtype=np.int64))
         pool, ends = np.zeros(int(offset[-1])), zip(offset[:-1], offset[1:], groups, strict=True)
-        tables = tuple(pool[lo:hi].reshape(-1, group.n_configs) for lo, hi, group in ends)
-        return cls(program, ids, start, np.zeros(int(start[-1])), rows, offset, pool, tables, np.zeros(len(ids)))
+        views = tuple(pool[lo:hi].reshape(-1, group.n_configs) for lo, hi, group in ends)
+        return cls(program, ids, start, np.zeros(int(start[-1])), rows, offset, pool, views, np.zeros(len(ids)))
 
     @property
     def table_start(self) -> I64:
@@ -153,6 +154,9 @@ class BatchSession(ABC):
     program : Program
     """
 
+    #: Whether marginals of joint states take no memory where nobody asks for them.
+    leaves_tables_out: ClassVar[bool] = False
+
     def __init__(self, program: Program) -> None:
         self.program = program
 
@@ -179,7 +183,7 @@ class BatchSession(ABC):
         call, reached = BatchCall.start(self.program, question), 0
         chunks = chunks_until(len(call.ids), question.limits, self.seconds(call.ids, question.task))
         if question.task is Task.MARGINALS:
-            sums = SummedAnswers.start_of(self.program, call.ids)
+            sums = SummedAnswers.start_of(self.program, call.ids, question.tables or not self.leaves_tables_out)
             for lo, hi in chunks:
                 reached = self.total(call, sums, lo, hi)
                 if reached < hi:

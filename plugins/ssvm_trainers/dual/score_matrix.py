@@ -39,7 +39,7 @@ def n_entries(parameters: ParameterMap) -> int:
         if isinstance(fmap.features, SparseRows):
             per_score *= len(fmap.features.data) / max(len(fmap.features.ptr) - 1, 1)
         elif fmap.features is not None:
-            per_score *= np.count_nonzero(fmap.features) / max(len(fmap.features), 1)
+            per_score *= np.count_nonzero(fmap.features[:]) / max(fmap.features.shape[0], 1)
         total += int(fmap.n_factors * fmap.n_configs * per_score)
     return total
 
@@ -93,5 +93,6 @@ def _feature_entries(fmap: FeatureMap, rows: I64) -> tuple[I64, I64, F64]:
         lengths = features.ptr[rows + 1] - features.ptr[rows]
         at = runs(features.ptr[rows], lengths)
         return np.repeat(np.arange(len(rows)), lengths), features.indices[at].astype(np.int64), features.data[at]
-    of, feature = np.nonzero(features[rows])
-    return of, feature, features[rows[of], feature]
+    values = features[rows]
+    of, feature = np.nonzero(values)
+    return of, feature, values[of, feature]

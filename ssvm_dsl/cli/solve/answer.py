@@ -181,7 +181,8 @@ def _solve(
     theta, clamp = request.problem.theta, request.clamp
     if request.marginals and clamp is not None:
         theta, clamp = request.problem.given(clamp), None
-    question = Question(theta, task=request.task, clamp=clamp, limits=Limits(progress=progress))
+    limits, tables = Limits(progress=progress), not request.marginals
+    question = Question(theta, task=request.task, clamp=clamp, limits=limits, tables=tables)
     return answer_within(session, deadline, question)
 
 

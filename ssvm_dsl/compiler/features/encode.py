@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any, TypeVar
 
@@ -15,11 +16,12 @@ from ssvm_dsl.compiler.features.attributes import Names, hashed_rows, known_rows
 from ssvm_dsl.compiler.features.computed import FEW_ROWS, Computed, first_rows, with_empty_rows
 from ssvm_dsl.compiler.features.hat_functions import hat_functions
 from ssvm_dsl.compiler.features.kernel_features import kernel_rows, learn_kernel
+from ssvm_dsl.compiler.features.sliced import sliced_rows
 from ssvm_dsl.compiler.features.sparse import checked, stack_rows
 from ssvm_dsl.compiler.inputs.validate import Examples, check_finite, example_inputs, position_words, stack_dense
 from ssvm_dsl.compiler.labels.segments import span_ends
 from ssvm_dsl.errors import DataError
-from ssvm_dsl.ir.features import SparseRows
+from ssvm_dsl.ir.features import SlicedRows, SparseRows
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.arrays import as_floats, real_array
 from ssvm_dsl.lang.declaration import Declaration
@@ -47,13 +49,13 @@ class Rows:
     ----------
     dims : tuple of Dim
         Axes of the rows.
-    values : ndarray (R, P) or SparseRows
+    values : ndarray (R, P), SparseRows or SlicedRows
     ptr : ndarray of int64, shape (B + 1,)
         Rows of each example.
     """
 
     dims: tuple[Dim, ...]
-    values: F64 | SparseRows
+    values: F64 | SparseRows | SlicedRows
     ptr: I64
 
 
@@ -259,6 +261,9 @@ def _feature(encoder: Encoder, source: lang.Feature) -> Rows:
     sizes = encoder.examples.sizes
     parts, counts = [], []
     goal = source.target
+    if goal is not None and not source.stored:
+        size, call = encoder.examples.size(goal.label.dims), partial(encoder.call, source.ref, what="Feature")
+        return Rows((), *sliced_rows(source, goal.label.segments or 1, size, lambda i, ends: call(i, more=ends)))
     ends = None if goal is None else _ends_of(encoder, goal)
     for i in range(encoder.examples.n):
         if source.target is None:

@@ -1,28 +1,34 @@
 """``CountLoss`` as tables: each state's counts of true and false positives, and the loss of every pair of sums.
 
-Of segments the states are those of spans: 0, or 1 and the class of the segment that the span is.
+Of segments the states are those of spans: 0, or 1 and the class of the segment that the span is.  Where spans are no
+variables, a beginning of a positive class counts as a false positive, and a true span takes that back.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ssvm_dsl.array_types import F64, I32, I64
+from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.layout import Layout
+from ssvm_dsl.compiler.losses.joint_loss import true_spans
 from ssvm_dsl.errors import DataError, TooLargeError
-from ssvm_dsl.ir.counts import CountTables
+from ssvm_dsl.ir.counts import CountFactors, CountTables
+from ssvm_dsl.ir.program import Group
 from ssvm_dsl.ir.ragged import owners, pointers, runs
 from ssvm_dsl.lang.arrays import as_floats, real_array
 from ssvm_dsl.lang.functions import FunctionRef
 from ssvm_dsl.lang.losses.count_loss import CountLoss
+from ssvm_dsl.lang.outputs.segment_lengths import n_spans
 
 #: Entries of the tables of all examples together.
 MAX_ENTRIES = 2**27
 
+#: What states count; for each example the most of its variables and counts; what factors count.
+_Counted = tuple[I64, I64, tuple[CountFactors, ...]]
+
 
 def count_tables(
-    term: CountLoss, weight: float, layout: Layout, truth: I32, ignored: NDArray[np.bool_] | None
+    term: CountLoss, weight: float, layout: Layout, truth: I32, ignored: Bools | None
 ) -> CountTables:
     """Return the tables of a loss of counts, times a weight; examples of equal numbers share a table.
 
@@ -37,29 +43,8 @@ def count_tables(
     TooLargeError
         The tables would take more than 1 GiB.
     """
-    of_spans, n = term.target.kind == "spans", layout.n
-    label = term.label.spans if of_spans else term.label
-    positive = np.zeros(label.n_states, dtype=bool)  # of a span the first state is "no segment"
-    named = [index for name in term.positive if (index := term.label.index(name)) is not None]
-    positive[np.array(named) + of_spans] = True
-    variables = layout.variables(label)
-    states, example = truth[variables], owners(layout.var_ptr)[variables]
-    live = np.ones(len(states), dtype=bool) if ignored is None else ~ignored[variables]
-    right = np.arange(label.n_states) == states[:, None]
-    counts = np.zeros((int(layout.card.sum(dtype=np.int64)), 2), dtype=np.int64)
-    at = pointers(layout.card)[:-1][variables][:, None] + np.arange(label.n_states)
-    counts[at, 0] = right & positive & live[:, None]
-    counts[at, 1] = ~right & positive & live[:, None]
-
-    def total(which: NDArray[np.bool_]) -> I64:
-        return np.bincount(example, which, n).astype(np.int64)
-
-    sizes = np.column_stack([total(live), total(live & positive[states]), total(live & counts[at, 1].any(axis=1))])
-    if of_spans:  # what reaches beyond the end is no span, and there are at most as many segments as positions
-        length, longest = layout.count(term.label), term.label.segments or 1
-        at = runs(np.zeros(n, dtype=np.int64), length * longest)
-        sizes[:, 0] = total(live & (at // longest + at % longest < length[example]))
-        sizes[:, 2] = np.minimum(sizes[:, 2], length)
+    counted = _of_segments if term.target.kind == "span" else _of_variables
+    counts, sizes, factors = counted(term, layout, truth, ignored)
     kinds, kind = np.unique(sizes, axis=0, return_inverse=True)
     shape = kinds[:, 1:] + 1
     cells = shape[:, 0] * shape[:, 1]
@@ -70,7 +55,63 @@ def count_tables(
         )
     price = [weight * _table(term, *sizes) for sizes in kinds.tolist()]
     start, kind = np.cumsum(cells) - cells, kind.ravel()
-    return CountTables.of_prices(counts, shape[kind], start[kind], np.concatenate([*price, np.zeros(0)]))
+    prices = np.concatenate([*price, np.zeros(0)])
+    return CountTables.of_prices(counts, shape[kind], start[kind], prices, factors)
+
+
+def _positive(term: CountLoss) -> Bools:
+    """Return which classes are positive."""
+    positive = np.zeros(term.label.n_states, dtype=bool)
+    positive[[index for name in term.positive if (index := term.label.index(name)) is not None]] = True
+    return positive
+
+
+def _of_variables(term: CountLoss, layout: Layout, truth: I32, ignored: Bools | None) -> _Counted:
+    """Return what each state counts, and factors do.
+
+    In between, for each example, how many variables count, how many have a positive truth, and how many can be false
+    positives.
+    """
+    of_spans, n = term.target.kind == "spans", layout.n
+    label = term.label.spans if of_spans else term.label
+    positive = np.append(np.zeros(int(of_spans), dtype=bool), _positive(term))  # spans begin with "no segment"
+    variables = layout.variables(label)
+    states, example = truth[variables], owners(layout.var_ptr)[variables]
+    live = np.ones(len(states), dtype=bool) if ignored is None else ~ignored[variables]
+    right = np.arange(label.n_states) == states[:, None]
+    counts = np.zeros((int(layout.card.sum(dtype=np.int64)), 2), dtype=np.int64)
+    at = pointers(layout.card)[:-1][variables][:, None] + np.arange(label.n_states)
+    counts[at, 0] = right & positive & live[:, None]
+    counts[at, 1] = ~right & positive & live[:, None]
+
+    def total(which: Bools) -> I64:
+        return np.bincount(example, which, n).astype(np.int64)
+
+    sizes = np.column_stack([total(live), total(live & positive[states]), total(live & counts[at, 1].any(axis=1))])
+    if of_spans:  # what reaches beyond the end is no span, and there are at most as many segments as positions
+        length, longest = layout.count(term.label), term.label.segments or 1
+        at = runs(np.zeros(n, dtype=np.int64), length * longest)
+        sizes[:, 0] = total(live & (at // longest + at % longest < length[example]))
+        sizes[:, 2] = np.minimum(sizes[:, 2], length)
+    return counts, sizes, ()
+
+
+def _of_segments(term: CountLoss, layout: Layout, truth: I32, ignored: Bools | None) -> _Counted:
+    """Return the same of segments whose spans are no variables; the truth of all is known."""
+    label, length, positive = term.label, layout.count(term.label), _positive(term)
+    spans, true = true_spans(term.target, layout, truth)
+    own = np.zeros((len(true), len(positive), 2), dtype=np.int64)
+    own[np.arange(len(true)), true] = positive[true, None] * np.array([1, -1])
+    scope = np.stack([runs(layout.start(one), length) for one in (label, label.begins)], axis=1).astype(np.int32)
+    cards, rows = (len(positive), 2), np.zeros(len(scope), dtype=np.int32)
+    starts = Group.of(f"starts of {term.target!r}", cards, scope, pointers(length), rows, 1, layout.var_ptr)
+    every = np.zeros((1, 2 * len(positive), 2), dtype=np.int64)
+    every[0, 1::2, 1] = positive
+    n = n_spans(length, label.segments or 1)
+    n_true = np.bincount(owners(spans.ptr), positive[true], layout.n).astype(np.int64)
+    n_false = np.minimum(n - n_true * (len(term.positive) == 1), length)
+    none = np.zeros((int(layout.card.sum(dtype=np.int64)), 2), dtype=np.int64)
+    return none, np.column_stack([n, n_true, n_false]), (CountFactors(starts, every), CountFactors(spans, own))
 
 
 def _table(term: CountLoss, n: int, n_positive: int, n_false: int) -> F64:

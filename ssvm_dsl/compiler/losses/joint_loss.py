@@ -15,6 +15,7 @@ from ssvm_dsl.ir.program import ONE_SPAN, Group
 from ssvm_dsl.ir.ragged import owners, pointers, runs
 from ssvm_dsl.lang.losses.cost import Cost
 from ssvm_dsl.lang.losses.label_losses import Loss
+from ssvm_dsl.lang.outputs.labels import Target
 
 
 def loss_factors(
@@ -79,7 +80,13 @@ def priced_groups(loss: Loss, layout: Layout, examples: Examples) -> tuple[LossF
 
 def _true_spans(term: Cost, weight: float, layout: Layout, truth: I32) -> LossFactors:
     """Return a factor for each segment of the truth."""
-    label, sizes = term.label, layout.count(term.label)
+    group, classes = true_spans(term.target, layout, truth)
+    return LossFactors(group, term.prices(), classes, np.full(len(classes), weight))
+
+
+def true_spans(target: Target, layout: Layout, truth: I32) -> tuple[Group, I32]:
+    """Return a factor for each segment of the truth, whose spans are no variables, and the classes of these."""
+    label, sizes = target.label, layout.count(target.label)
     classes, begins = (runs(layout.start(one), sizes) for one in (label, label.begins))
     first = np.flatnonzero(truth[begins] == 1)
     owner = np.repeat(np.arange(layout.n), sizes)[first]
@@ -89,8 +96,8 @@ def _true_spans(term: Cost, weight: float, layout: Layout, truth: I32) -> LossFa
     columns = classes[first], begins[first], begins[last], begins[np.minimum(after, len(begins) - 1)]
     scope, n = np.stack(columns, axis=1).astype(np.int32), len(first)
     ptr, own = pointers(np.bincount(owner, minlength=layout.n)), np.arange(n, dtype=np.int32)
-    group = Group.of(f"loss of {term.target!r}", term.target.cards, scope, ptr, own, n, layout.var_ptr, ONE_SPAN)
-    return LossFactors(group, term.prices(), truth[classes[first]], np.full(n, weight))
+    group = Group.of(f"loss of {target!r}", target.cards, scope, ptr, own, n, layout.var_ptr, ONE_SPAN)
+    return group, truth[classes[first]]
 
 
 def _group(term: Cost, scopes: Scopes) -> Group:

@@ -130,7 +130,8 @@ class _Joined:
             self.log_z = theta.const[self.ids].copy()
             states = program.state_ptr[program.var_ptr]
             self.node = np.zeros(int((states[self.ids + 1] - states[self.ids]).sum()))
-            self.tables = tuple(np.zeros((g.shapes.count(self.ids), g.n_configs)) for g in program.groups)
+            groups = program.groups if question.tables else ()
+            self.tables = tuple(np.zeros((g.shapes.count(self.ids), g.n_configs)) for g in groups)
 
     def progress(self, limits: Limits, last: bool) -> Any:
         """Return what the last part tells its progress to: the finished parts are added."""
@@ -175,7 +176,7 @@ class _Joined:
         packed[self.ids] = np.cumsum(lengths) - lengths
         first = program.state_ptr[variables] - starts[of_example] + packed[of_example]
         self.node[runs(first, program.card[variables])] = marginals.node
-        for g, group in enumerate(program.groups):
+        for g, group in enumerate(program.groups[: len(self.tables)]):
             counts = group.shapes.counts[self.ids]
             shift = np.zeros(program.n_examples, dtype=np.int64)
             shift[self.ids] = np.cumsum(counts) - counts - group.ptr[self.ids]

@@ -79,6 +79,8 @@ def _check_marginals_form(program: Program, solution: Solution, question: Questi
     starts = program.state_ptr[program.var_ptr]
     states = int((starts[ids + 1] - starts[ids]).sum())
     _array("marginals.node", marginals.node, np.float64, (states,), counted, fault)
+    if not (question.tables or marginals.tables):
+        return
     if len(marginals.tables) != len(program.groups):
         expected = f"one for each of {len(program.groups)} groups"
         raise fault(f"marginals.tables are {len(marginals.tables)}, expected {expected}")

@@ -71,7 +71,7 @@ def _wrong(
         if wrong.any():
             v = int(variables[np.flatnonzero(wrong)[0]])
             return f"the marginals of variable {v} are no probabilities; they sum to {float(total[wrong][0])}"
-    if heuristic:
+    if heuristic or not marginals.tables:
         return ""
     place = np.zeros(program.n_variables, np.int64)
     place[variables] = starts

@@ -25,7 +25,7 @@ from ssvm_dsl.ir.need import Caps, Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import positions
-from ssvm_dsl.ir.solution import NO_STATE, Primal, Solution, Stop
+from ssvm_dsl.ir.solution import NO_STATE, Marginals, Primal, Solution, Stop
 from ssvm_dsl.scores.labellings import score_labels
 from ssvm_dsl.scores.marginals import score_marginals
 
@@ -111,6 +111,8 @@ class Verifier:
         if task in LABELS_OPTIONAL:
             most = np.inf if self.foreign else SPOT
             check_probabilities(self.program, question, solution, self.caps, most, self.fault)
+            if solution.marginals is not None and not question.tables:
+                solution.marginals = Marginals(solution.marginals.node, ())
         if task is Task.RELAXED and not solution.labels.size:
             self._value(question, solution)
         if task not in LABELS_OPTIONAL or solution.labels.size:

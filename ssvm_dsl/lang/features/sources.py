@@ -21,7 +21,7 @@ from ssvm_dsl.lang.functions import FunctionRef, check_function
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
 from ssvm_dsl.lang.outputs.labels import Target
 from ssvm_dsl.lang.outputs.pointer_targets import POINTER_ENDS, PointerTarget
-from ssvm_dsl.lang.symbols import Mistake, as_numbers, got, plain, show
+from ssvm_dsl.lang.symbols import Mistake, as_flag, as_numbers, got, plain, show
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -90,6 +90,10 @@ class Feature(FunctionSource, OfFactors):
         for ``siblings(y)`` and ``grandparents(y)`` the arrays ``first``, ``second`` and ``target``.
     width : int
         Number of features in a row.
+    stored : bool
+        Whether features of spans are kept.  If not, the function is called with some of the spans at a time, whenever
+        scores or gradients are made: they never are all in memory, and are made again and again.  They are then the
+        only features of their factors.
 
     Examples
     --------
@@ -99,17 +103,24 @@ class Feature(FunctionSource, OfFactors):
     >>> Factor(spans(y), features=Feature(ends, spans(y), width=2))
     """
 
-    def __init__(self, function: Callable[..., Any], *axes: Dim | Target, width: int) -> None:
+    stored: bool
+
+    def __init__(self, function: Callable[..., Any], *axes: Dim | Target, width: int, stored: bool = True) -> None:
         mistakes: list[Mistake] = []
         target = axes[0] if len(axes) == 1 and isinstance(axes[0], Target) else None
         dims = check_axes(axes if target is None else (), "Feature", mistakes)
         ref = check_function(function, "Feature", mistakes)
-        width = check_width(width, "Feature", mistakes)
-        self._fill(mistakes, dims=dims, ref=ref, target=target, n_features=width)
+        width, kept = check_width(width, "Feature", mistakes), as_flag(stored, "Feature: stored", mistakes)
+        asked = None if ref is None or ref.function is None else ref.arguments()
+        sliced = target is not None and target.kind == "spans" and (asked is None or set(SPAN_ENDS) <= set(asked))
+        if not (kept or sliced):
+            mistakes.append("Feature: stored=False is for spans(y), and for functions with parameters start and end")
+        self._fill(mistakes, dims=dims, ref=ref, target=target, n_features=width, stored=kept)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
-        return (self.ref, *(self.dims if self.target is None else (self.target,))), {"width": self.n_features}
+        options = {"width": self.n_features} | ({} if self.stored else {"stored": False})
+        return (self.ref, *(self.dims if self.target is None else (self.target,))), options
 
     @property
     def _spare(self) -> tuple[str, ...]:
@@ -431,6 +442,11 @@ def nested_too_deep(sources: Sequence[Source], name: str) -> list[Mistake]:
             return [f"{name}: features inside features, more than {MAX_DEPTH} levels or {MAX_PARTS} of them"]
         level = [part for source in level for part in source.sources]
     return []
+
+
+def has_sliced(source: Source | None) -> bool:
+    """Whether some features that a source is made of are not kept."""
+    return any(isinstance(one, Feature) and not one.stored for one in walk_sources(source))
 
 
 def row_target(source: Source) -> Target | None:

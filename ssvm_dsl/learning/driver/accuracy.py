@@ -27,7 +27,7 @@ from functools import cached_property
 import numpy as np
 
 from ssvm_dsl.array_types import F64
-from ssvm_dsl.ir.features import FeatureMap, ObservedPairs, SparseRows
+from ssvm_dsl.ir.features import FeatureMap, ObservedPairs, SlicedRows, SparseRows
 from ssvm_dsl.ir.ragged import SLICE, owners
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.scores.parameter_map import ParameterMap
@@ -260,7 +260,7 @@ def _absolute_dot(fmap: FeatureMap, mass: F64, w: F64) -> float:
     """Return ``sum_j m_j |w_j|`` over a block of weights; takes little memory."""
     if fmap.observed is not None:
         return sum(float(np.dot(np.abs(w[pairs]), part)) for pairs, part in _by_pair(fmap.observed, mass))
-    by_column = isinstance(fmap.features, np.ndarray)
+    by_column = isinstance(fmap.features, np.ndarray | SlicedRows)
     rows = w.reshape(-1, fmap.width if by_column else fmap.n_basis)
     step = max(1, SLICE // max(rows.shape[1], 1))
     parts = [slice(lo, lo + step) for lo in range(0, len(rows), step)]
@@ -275,7 +275,7 @@ def _by_weight(fmap: FeatureMap, mass: F64) -> F64:
     size = fmap.block.size
     if fmap.observed is not None:
         return np.repeat(mass, np.diff(fmap.observed.ptr))
-    if isinstance(fmap.features, np.ndarray):
+    if isinstance(fmap.features, np.ndarray | SlicedRows):
         return np.tile(mass, size // max(len(mass), 1))
     each = np.tile(mass, size // max(fmap.n_basis * len(mass), 1))
     return np.repeat(each, size // max(len(each), 1))
@@ -293,7 +293,7 @@ def largest_of(fmap: FeatureMap) -> Excess:
     """Return the largest number among the features of a map, and its example."""
     features = fmap.features
     assert features is not None
-    numbers = features.data if isinstance(features, SparseRows) else features
+    numbers = features.data if isinstance(features, SparseRows) else features[:]
     if not numbers.size:
         return Excess(fmap.source, 0, 0.0, False)
     high, low = int(numbers.argmax()), int(numbers.argmin())

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.errors import FileFormatError, TrainingError
 from ssvm_dsl.io.arrays_file import read_arrays, write_arrays
-from ssvm_dsl.ir.features import SparseRows
+from ssvm_dsl.ir.features import SlicedRows, SparseRows
 from ssvm_dsl.learning.driver.progress import Progress
 from ssvm_dsl.plugin_api.training import ResumableTrainer, TrainingEvent, TrainProblem
 from ssvm_dsl.version import __version__
@@ -206,6 +206,7 @@ def fingerprint(problem: TrainProblem, facts: Mapping[str, Any]) -> dict[str, An
     features: list[NDArray[Any] | None] = []
     for fmap in parameters.maps:
         rows = fmap.features
+        rows = np.array(rows.shape) if isinstance(rows, SlicedRows) else rows  # they are not made for this
         features += [rows.data, rows.indices, rows.ptr] if isinstance(rows, SparseRows) else [rows]
         shapes = fmap.shapes
         features += [shapes.of, shapes.start, shapes.scope, fmap.rows, fmap.row_base, fmap.units, fmap.basis]
@@ -215,6 +216,7 @@ def fingerprint(problem: TrainProblem, facts: Mapping[str, Any]) -> dict[str, An
     costs: list[NDArray[Any]] = [loss.node, loss.const]
     if loss.tables is not None:
         costs += [loss.tables.counts, loss.tables.shape, loss.tables.start, loss.tables.offset]
+        costs += [one.counts for one in loss.tables.factors]
     for one in loss.factors:
         costs += [one.prices, one.true, one.scale]
     named: dict[str, Any] = {"ssvm-dsl": __version__}

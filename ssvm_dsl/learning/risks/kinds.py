@@ -98,7 +98,7 @@ class Risk:
         loss : LossTerm
             The declared loss.
         """
-        return parameters.with_groups([one.group for one in self.loss(loss).factors])
+        return parameters.with_groups(self.loss(loss).groups)
 
     @property
     def of_maxima(self) -> bool:

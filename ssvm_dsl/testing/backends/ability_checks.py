@@ -11,7 +11,19 @@ from ssvm_dsl.array_types import I64
 from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.inference.verification.spot_checks import answer_of_oracle
 from ssvm_dsl.inference.verification.verify import Verifier
-from ssvm_dsl.ir import Ability, CountTables, Guarantee, Limits, Marginals, Messages, Program, Question, Task
+from ssvm_dsl.ir import (
+    ONE_SPAN,
+    Ability,
+    CountFactors,
+    CountTables,
+    Guarantee,
+    Limits,
+    Marginals,
+    Messages,
+    Program,
+    Question,
+    Task,
+)
 from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.ir.solution import select
 from ssvm_dsl.needs.program_needs import program_need
@@ -108,7 +120,9 @@ def _random_tables(program: Program, rng: np.random.Generator) -> CountTables:
     cells = shape[:, 0] * shape[:, 1]
     offset, scale = rng.normal(size=cells.sum()), rng.choice([0.0, 0.5, 1.0, 2.0], cells.sum())
     offset[rng.random(len(offset)) < 0.1] = -np.inf
-    return CountTables(counts, shape, np.cumsum(cells) - cells, offset, scale)
+    last = program.groups[-1:]
+    spans = [CountFactors(g, rng.integers(0, 3, (g.n_tables, g.n_configs, 2))) for g in last if g.kind == ONE_SPAN]
+    return CountTables(counts, shape, np.cumsum(cells) - cells, offset, scale, tuple(spans))
 
 
 def messages(trial: BackendTrial) -> None:

@@ -1,9 +1,10 @@
 """Segmentations that are worth most by two counts, such as true and false positives: dynamic programming with counts.
 
-The best scores of :mod:`ssvm_backends.structures.segmentations.best_segments` get two axes more: ``best[t, k, a, b]``
-is that of the divisions of the positions before t whose last segment has class k and whose counts are a and b.  A
-segment moves them by its own counts, which are gathered as its score is; a transition has none.  With largest counts
-A and B that is time O(n K (L + K) A B) and memory O(n K A B); counts grow along the sequence, so a third of it in all.
+The best scores of :mod:`ssvm_backends.structures.segmentations.best_segments` get two axes more: ``enter[t, k, a, b]``
+is that of the divisions of the positions before t whose counts are a and b, with the transition to a segment of class k
+that begins there.  A segment moves them by its own counts, which are found as its score is; a transition has none.
+With largest counts A and B that is time O(n K (L + K) A B) and memory O(n K A B); counts grow along the sequence, so a
+third of it in all.  On the way back, the segments that end at a position are looked at once more.
 
 Losses such as 1 - F1 of segments ask for it: the construction of Joachims (A support vector method for multivariate
 performance measures, ICML 2005) with the dynamic programming of Sarawagi and Cohen (2004) in place of sorting.
@@ -20,68 +21,117 @@ from ssvm_backends.structures.segmentations.segment_scores import (
     SpanScores,
     SpanWork,
     fill_row,
+    fill_segments,
     largest,
     prepare,
     work_space,
     write_segment,
 )
-from ssvm_dsl.ir import F64, I32, I64
+from ssvm_dsl.ir import F64, I32, I64, SPAN, STARTS
 from ssvm_dsl.kernels import assign, borrow, njit
 
 
-class AllScores(NamedTuple):
-    """The scores of all segments and transitions of one segmentation.
+class Counts(NamedTuple):
+    """What states and factors count.
 
     Parameters
     ----------
-    trans : ndarray of float64, shape (at least n K K,)
-        What it scores that a segment of a class (the last axis) begins at t after one of another (the middle axis).
-    score : ndarray of float64, shape (at least n L K,)
-        What each segment scores that ends within the sequence, by its start and its length.
+    state : ndarray of int64, shape (S, 2)
+        Two natural numbers for each state of each variable.
+    table : ndarray of int64, shape (m, 2)
+        Those of joint states: of the last tables of the program.
+    first : int
+        Where they start among all tables.
     """
 
-    trans: F64
-    score: F64
+    state: I64
+    table: I64
+    first: int
+
+
+class Wanted(NamedTuple):
+    """What pairs of counts are worth, and where answers go.
+
+    Parameters
+    ----------
+    const : ndarray of float64, shape (B,)
+        Constants of all examples.
+    shape, start, offset, scale
+        As in :class:`~ssvm_dsl.ir.CountTables`, for m examples.
+    label_ptr : ndarray of int64, shape (m + 1,)
+        Where the labels of each start.
+    labels : ndarray of int32
+        Zeros on entry; written where a labelling is wanted.
+    worth : ndarray of float64, shape (m,)
+        ``-inf`` on entry; raised where a labelling is found.
+    """
+
+    const: F64
+    shape: I64
+    start: I64
+    offset: F64
+    scale: F64
+    label_ptr: I64
+    labels: I32
+    worth: F64
+
+
+class CountWork(NamedTuple):
+    """Work space for one segmentation.
+
+    Parameters
+    ----------
+    begin, inside : ndarray of int64, shape (at least n K, 2)
+        What a position counts that a segment of each class begins at, or goes on at.
+    row : ndarray of int64, shape (at least L K, 2)
+        Counts of the segments that end before a position, the shortest first.
+    run : ndarray of int64, shape (at least K, 2)
+        What the positions of a segment after its first one count.
+    reach : ndarray of int64, shape (at least n + 1, 2)
+        The largest counts of the positions before each one.
+    place : ndarray of int64, shape (at least n + 1,)
+        Where the tables of each start in ``enter``, those of one class after the other.
+    step : ndarray of float64, shape (at least K K,)
+        What transitions to a position score.
+    """
+
+    begin: I64
+    inside: I64
+    row: I64
+    run: I64
+    reach: I64
+    place: I64
+    step: F64
 
 
 @njit(cache=True, nogil=True)
-def gather(scores: SpanScores, i: int, c: int, work: SpanWork, found: AllScores) -> float:
-    """Write the scores of all segments and transitions of segmentation c of example i; return ``base``."""
-    base = prepare(scores, i, c, work)
-    n, k, longest = scores.seg.n[c], scores.seg.n_classes[c], scores.seg.longest[c]
-    for row in range(1, 2 * n):
-        fill_row(scores, i, c, work, row)
-        t = (row + 1) // 2
-        if row % 2 == 0:
-            assign(found.trans[t * k * k : (t + 1) * k * k], work.row[: k * k])
-            continue
-        for l in range(min(longest, t)):
-            at = ((t - l - 1) * longest + l) * k
-            assign(found.score[at : at + k], work.row[l * k : (l + 1) * k])
-    return base
+def count_space(n: int, k: int, longest: int) -> CountWork:
+    """Return work space for so many positions, classes, and positions of a segment."""
+    return CountWork(
+        np.empty((n * k, 2), np.int64), np.empty((n * k, 2), np.int64), np.empty((longest * k, 2), np.int64),
+        np.empty((k, 2), np.int64), np.empty((n + 1, 2), np.int64), np.empty(n + 1, np.int64), np.empty(k * k),
+    )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
-def gather_counts(seg: Segmented, counts: I64, i: int, c: int, begin: I64, inside: I64, whole: I64) -> None:
-    """Write the two counts of whole segments.
+def count_positions(seg: Segmented, counts: Counts, i: int, c: int, work: SpanWork, found: CountWork) -> None:
+    """Write what positions count, and spans that are variables where none of them is a segment.
 
-    They are those of the classes and beginnings of its positions, of its own span, and of all other spans from its
-    positions, which are then none: all counts of a segmentation are those of its segments, and none is negative.
+    All counts of a segmentation are those of its segments, and none of these is negative.
 
     Parameters
     ----------
     seg : Segmented
-    counts : ndarray of int64, shape (S, 2)
-        Two natural numbers for each state of each variable.
+    counts : Counts
     i, c : int
         The example, and which segmentation.
-    begin, inside : ndarray of int64, shape (at least n K, 2)
-        Work space: what a position counts that a segment of each class begins at, or goes on at.
-    whole : ndarray of int64, shape (at least n L K, 2)
-        Written, for spans that end within the sequence.
+    work : SpanWork
+        Prepared; read only.
+    found : CountWork
+        ``begin`` and ``inside`` are written.
     """
     n, k, longest = seg.n[c], seg.n_classes[c], seg.longest[c]
-    lo = seg.var_ptr[i]
+    lo, begin, inside, state = seg.var_ptr[i], found.begin, found.inside, counts.state
     classes, begins = seg.state_ptr[lo + seg.first[c, 0]], seg.state_ptr[lo + seg.first[c, 1]]
     compact = seg.first[c, 2] < 0
     spans = 0 if compact else seg.state_ptr[lo + seg.first[c, 2]]
@@ -89,160 +139,208 @@ def gather_counts(seg: Segmented, counts: I64, i: int, c: int, begin: I64, insid
         for m in range(2):
             none = 0
             for l in range(0 if compact else longest):
-                none += counts[spans + (t * longest + l) * (k + 1), m]
+                none += state[spans + (t * longest + l) * (k + 1), m]
             for b in range(k):
-                inside[t * k + b, m] = counts[classes + t * k + b, m] + counts[begins + 2 * t, m] + none
-                begin[t * k + b, m] = counts[classes + t * k + b, m] + counts[begins + 2 * t + 1, m] + none
-    for s in range(n):
-        for l in range(min(longest, n - s)):
-            at, span = (s * longest + l) * k, spans + (s * longest + l) * (k + 1)
+                inside[t * k + b, m] = state[classes + t * k + b, m] + state[begins + 2 * t, m] + none
+                begin[t * k + b, m] = state[classes + t * k + b, m] + state[begins + 2 * t + 1, m] + none
+        for f in range(work.factor[t], work.factor[t + 1]):
+            at = seg.offset[seg.group[f]] - counts.first
+            if seg.kind[f] != STARTS or at < 0:
+                continue
+            at += (seg.base[seg.group[f], i] + seg.row[f]) * 2 * k
             for b in range(k):
                 for m in range(2):
-                    if l > 0:
-                        begin[s * k + b, m] += inside[(s + l) * k + b, m]
-                    own = 0 if compact else counts[span + 1 + b, m] - counts[span, m]
-                    whole[at + b, m] = begin[s * k + b, m] + own
+                    inside[t * k + b, m] += counts.table[at + 2 * b, m]
+                    begin[t * k + b, m] += counts.table[at + 2 * b + 1, m]
+
+
+@njit(cache=True, nogil=True)
+def count_row(seg: Segmented, counts: Counts, i: int, c: int, work: SpanWork, found: CountWork, t: int) -> None:
+    """Write the counts of the segments that end before a position, the shortest first.
+
+    Parameters
+    ----------
+    seg : Segmented
+    counts : Counts
+    i, c, t : int
+        The example, which segmentation, and the position.
+    work : SpanWork
+        Prepared; read only.
+    found : CountWork
+        ``begin`` and ``inside`` are read, ``row`` is written.
+    """
+    k, longest, row, run = seg.n_classes[c], seg.longest[c], found.row, found.run
+    compact = seg.first[c, 2] < 0
+    spans = 0 if compact else seg.state_ptr[seg.var_ptr[i] + seg.first[c, 2]]
+    run[:k] = 0
+    for l in range(min(longest, t)):
+        s = t - l - 1
+        span = spans + (s * longest + l) * (k + 1)
+        for b in range(k):
+            for m in range(2):
+                own = 0 if compact else counts.state[span + 1 + b, m] - counts.state[span, m]
+                row[l * k + b, m] = found.begin[s * k + b, m] + run[b, m] + own
+                run[b, m] += found.inside[s * k + b, m]
+    for f in range(work.factor[t - 1], work.factor[t]):
+        at = seg.offset[seg.group[f]] - counts.first
+        if seg.kind[f] == SPAN and at >= 0 and seg.size[f] <= longest:
+            at += (seg.base[seg.group[f], i] + seg.row[f]) * k
+            for b in range(k):
+                for m in range(2):
+                    row[(seg.size[f] - 1) * k + b, m] += counts.table[at + b, m]
 
 
 @njit(cache=True, nogil=True)
 def lay_out_counts(
-    n: int, k: int, longest: int, whole: I64, a_most: int, b_most: int, reach: I64, place: I64
+    seg: Segmented, counts: Counts, i: int, c: int, work: SpanWork, found: CountWork, a_most: int, b_most: int
 ) -> tuple[int, int]:
     """Find the largest counts before every position, and where its tables go; return their size, and the largest.
 
     Parameters
     ----------
-    n, k, longest : int
-        Positions, classes, most positions of a segment.
-    whole : ndarray of int64, shape (at least n L K, 2)
-        As :func:`gather_counts` wrote them.
+    seg : Segmented
+    counts : Counts
+    i, c : int
+        The example, and which segmentation.
+    work : SpanWork
+        Prepared; read only.
+    found : CountWork
+        ``reach`` and ``place`` are written.
     a_most, b_most : int
         Largest counts wanted.
-    reach : ndarray of int64, shape (at least n + 1, 2)
-        Written: the largest counts of the positions before each one.
-    place : ndarray of int64, shape (at least n + 1,)
-        Written: where the tables of each start, those of one class after the other.
 
     Returns
     -------
     total, most : int
-        Numbers in all tables, and in those of one position.
+        Numbers in the tables of all positions but the last one, and in those of one position.
     """
+    n, k, longest, reach = seg.n[c], seg.n_classes[c], seg.longest[c], found.reach
     reach[: n + 1] = 0
-    total, most = 0, 0
-    for s in range(n + 1):
-        place[s] = total
-        size = k * (reach[s, 0] + 1) * (reach[s, 1] + 1)
-        total, most = total + size, max(most, size)
-        for l in range(min(longest, n - s)):
+    total, most = k, k
+    found.place[0] = 0
+    for t in range(1, n + 1):
+        count_row(seg, counts, i, c, work, found, t)
+        for l in range(min(longest, t)):
             for b in range(k):
-                at = (s * longest + l) * k + b
-                reach[s + l + 1, 0] = max(reach[s + l + 1, 0], min(reach[s, 0] + whole[at, 0], a_most))
-                reach[s + l + 1, 1] = max(reach[s + l + 1, 1], min(reach[s, 1] + whole[at, 1], b_most))
+                at, s = l * k + b, t - l - 1
+                reach[t, 0] = max(reach[t, 0], min(reach[s, 0] + found.row[at, 0], a_most))
+                reach[t, 1] = max(reach[t, 1], min(reach[s, 1] + found.row[at, 1], b_most))
+        size = k * (reach[t, 0] + 1) * (reach[t, 1] + 1)
+        found.place[t] = total
+        total, most = total + (size if t < n else 0), max(most, size)
     return total, most
 
 
 @njit(cache=True, nogil=True)
-def count_ends(
-    n: int, k: int, longest: int, work: AllScores, whole: I64, reach: I64, place: I64, best: F64, enter: F64
-) -> None:
-    """Write the best score of each class and pair of counts of the positions before each one.
+def raise_all(target: F64, at: int, source: F64, start: int, n: int, more: float) -> None:
+    """Raise n numbers from a place on to others, and a number more, where these are larger."""
+    target, source = target[at : at + n], source[start : start + n]
+    for q in range(n):
+        value = source[q] + more
+        target[q] = value if value > target[q] else target[q]
+
+
+@njit(cache=True, nogil=True)
+def count_end(seg: Segmented, c: int, work: SpanWork, found: CountWork, t: int, enter: F64, end: F64) -> None:
+    """Write to ``end`` the best score of each class and pair of counts of the positions before t, row by row.
 
     Parameters
     ----------
-    n, k, longest : int
-        Positions, classes, most positions of a segment.
-    work : AllScores
-        Read only.
-    whole, reach, place : ndarray of int64
-        The counts of segments and the layout: :func:`gather_counts`, :func:`lay_out_counts`; read only.
-    best : ndarray of float64
-        Written: for each position from 0 to n the tables of each class of the segment that ends before it, row by row.
+    seg : Segmented
+    c, t : int
+        Which segmentation, and the position.
+    work : SpanWork
+        ``row`` has the scores of the segments that end before it; read only.
+    found : CountWork
+        ``row`` has their counts; read only.
     enter : ndarray of float64
-        Work space for the tables of one position: the best scores with which a segment of each class begins there.
+        Tables of the positions before it; read only.
+    end : ndarray of float64
+        Written: for each class of the last segment a table.
     """
-    best[: place[n] + k * (reach[n, 0] + 1) * (reach[n, 1] + 1)] = -np.inf
-    for s in range(n):
+    k, reach, wide = seg.n_classes[c], found.reach, found.reach[t, 1] + 1
+    end[: k * (reach[t, 0] + 1) * wide] = -np.inf
+    for l in range(min(seg.longest[c], t)):
+        s = t - l - 1
         width = reach[s, 1] + 1
-        size = (reach[s, 0] + 1) * width
-        enter[: k * size] = 0.0 if s == 0 else -np.inf
-        for a in range(k if s > 0 else 0):
-            source = best[place[s] + a * size : place[s] + (a + 1) * size]
-            for b in range(k):
-                step = work.trans[(s * k + a) * k + b]
-                if step == -np.inf:
-                    continue
-                target = enter[b * size : (b + 1) * size]
-                for q in range(size):
-                    value = source[q] + step
-                    target[q] = value if value > target[q] else target[q]
-        for l in range(min(longest, n - s)):
-            t = s + l + 1
-            for b in range(k):
-                at = (s * longest + l) * k + b
-                score, wide = work.score[at], reach[t, 1] + 1
-                across = min(width, wide - whole[at, 1])
-                if score == -np.inf or across <= 0:
-                    continue
-                for p in range(min(reach[s, 0], reach[t, 0] - whole[at, 0]) + 1):
-                    source = enter[b * size + p * width : b * size + p * width + across]
-                    to = place[t] + (b * (reach[t, 0] + 1) + p + whole[at, 0]) * wide + whole[at, 1]
-                    target = best[to : to + across]
-                    for q in range(across):
-                        value = source[q] + score
-                        target[q] = value if value > target[q] else target[q]
+        for b in range(k):
+            score, p_own, q_own = work.row[l * k + b], found.row[l * k + b, 0], found.row[l * k + b, 1]
+            across = min(width, wide - q_own)
+            if score == -np.inf or across <= 0:
+                continue
+            for p in range(min(reach[s, 0], reach[t, 0] - p_own) + 1):
+                source = found.place[s] + (b * (reach[s, 0] + 1) + p) * width
+                raise_all(end, (b * (reach[t, 0] + 1) + p + p_own) * wide + q_own, enter, source, across, score)
+
+
+@njit(cache=True, nogil=True)
+def count_enter(k: int, found: CountWork, t: int, enter: F64, end: F64) -> None:
+    """Write the tables of position t: the best scores with which a segment of each class begins there."""
+    size = (found.reach[t, 0] + 1) * (found.reach[t, 1] + 1)
+    at = found.place[t]
+    enter[at : at + k * size] = -np.inf
+    for a in range(k):
+        for b in range(k):
+            if found.step[a * k + b] > -np.inf:
+                raise_all(enter, at + b * size, end, a * size, size, found.step[a * k + b])
+
+
+@njit(cache=True, nogil=True)
+def fill_steps(scores: SpanScores, i: int, c: int, work: SpanWork, found: CountWork, t: int) -> None:
+    """Write what transitions to position t score: nothing after the last one."""
+    k = scores.seg.n_classes[c]
+    fill_row(scores, i, c, work, 2 * t)
+    assign(found.step[: k * k], work.row[: k * k])
 
 
 @njit(cache=True, nogil=True)
 def trace_counts(
-    seg: Segmented, c: int, work: AllScores, whole: I64, reach: I64, place: I64, best: F64, have_a: int, have_b: int,
-    labels: I32,
+    scores: SpanScores, counts: Counts, i: int, c: int, work: tuple[SpanWork, CountWork], enter: F64,
+    have: tuple[int, int], labels: I32,
 ) -> None:  # fmt: skip
     """Write the best segmentation of a pair of counts, its last segment first.
 
     Parameters
     ----------
-    seg : Segmented
-    c : int
-        Which segmentation; it has a position.
-    work, whole, reach, place, best
-        As for :func:`count_ends`, after it; read only.
-    have_a, have_b : int
+    scores : SpanScores
+    counts : Counts
+    i, c : int
+        The example, and which segmentation; it has a position.
+    work : tuple of SpanWork and CountWork
+        Prepared, and laid out.
+    enter : ndarray of float64
+        The tables of all positions but the last; read only.
+    have : tuple of int
         The counts; there must be a segmentation of them.
     labels : ndarray of int32
         Written; zeros before.
     """
-    t, k, longest, b = seg.n[c], seg.n_classes[c], seg.longest[c], -1
+    seg, (plain, found), (p, q) = scores.seg, work, have
+    t, k, longest, following, reach = seg.n[c], seg.n_classes[c], seg.longest[c], -1, found.reach
     while t > 0:
-        top, length, last, before = -np.inf, 0, b, -1
-        for one in range(k):  # the class of the last segment is open; those before it are known
-            if b >= 0 and one != b:
-                continue
-            for l in range(min(longest, t)):
-                s = t - l - 1
-                at = (s * longest + l) * k + one
-                p, q = have_a - whole[at, 0], have_b - whole[at, 1]
-                if p < 0 or q < 0 or p > reach[s, 0] or q > reach[s, 1]:
+        fill_steps(scores, i, c, plain, found, t)
+        fill_segments(scores, i, c, plain, t)
+        count_row(seg, counts, i, c, plain, found, t)
+        top, length, last = -np.inf, 0, 0
+        for l in range(min(longest, t)):
+            s = t - l - 1
+            for b in range(k):
+                at = l * k + b
+                p_old, q_old = p - found.row[at, 0], q - found.row[at, 1]
+                if p_old < 0 or q_old < 0 or p_old > reach[s, 0] or q_old > reach[s, 1]:
                     continue
-                for a in range(k if s > 0 else 1):
-                    value = work.score[at]
-                    if s > 0:
-                        old = place[s] + (a * (reach[s, 0] + 1) + p) * (reach[s, 1] + 1) + q
-                        value += best[old] + work.trans[(s * k + a) * k + one]
-                    if value > top:
-                        top, length, last, before = value, l, one, a
+                value = enter[found.place[s] + (b * (reach[s, 0] + 1) + p_old) * (reach[s, 1] + 1) + q_old]
+                value += plain.row[at] + (found.step[b * k + following] if following >= 0 else 0.0)
+                if value > top:
+                    top, length, last = value, l, b
+        p, q = p - found.row[length * k + last, 0], q - found.row[length * k + last, 1]
         t -= length + 1
-        at = (t * longest + length) * k + last
-        have_a, have_b = have_a - whole[at, 0], have_b - whole[at, 1]
         write_segment(seg, c, t, length, last, labels)
-        b = before
+        following = last
 
 
 @njit(cache=True, nogil=True)
-def best_by_count(
-    seg: Segmented, pool: F64, node: F64, const: F64, counts: I64, shape: I64, start: I64, offset: F64, scale: F64,
-    examples: I64, label_ptr: I64, labels: I32, worth: F64,
-) -> None:  # fmt: skip
+def best_by_count(seg: Segmented, pool: F64, node: F64, counts: Counts, examples: I64, wanted: Wanted) -> None:
     """Write the segmentation that is worth most by its counts, and what it is worth, for each listed example.
 
     The worth of a labelling of counts (a, b) is ``offset[a, b] + scale[a, b] * (score + const)``; as scales are not
@@ -254,54 +352,48 @@ def best_by_count(
         With one segmentation in each example at most, and no other variables.
     pool, node : ndarray of float64
         Tables, and unary scores with ``-inf`` at states that masks rule out.
-    const : ndarray of float64, shape (B,)
-        Constants of all examples.
-    counts, shape, start, offset, scale
-        As in :class:`~ssvm_dsl.ir.CountTables`, for the m listed examples.
+    counts : Counts
     examples : ndarray of int64, shape (m,)
-    label_ptr : ndarray of int64, shape (m + 1,)
-        Where the labels of each listed example start.
-    labels : ndarray of int32
-        Zeros on entry; written where a labelling is wanted.
-    worth : ndarray of float64, shape (m,)
-        ``-inf`` on entry; raised where a labelling is found.
+    wanted : Wanted
+        ``labels`` and ``worth`` are written.
     """
-    scores, labels = SpanScores(borrow(seg), borrow(pool), borrow(node)), borrow(labels)
-    seg = scores.seg
+    scores, wanted = SpanScores(borrow(seg), borrow(pool), borrow(node)), borrow(wanted)
+    counts = Counts(borrow(counts.state), borrow(counts.table), counts.first)
+    seg, shape = scores.seg, wanted.shape
     n_most, widest, far = largest(seg, examples)
-    work = work_space(n_most, widest, far)
-    found = AllScores(np.empty(n_most * widest * widest), np.empty(n_most * far * widest))
-    begin, inside = np.empty((n_most * widest, 2), np.int64), np.empty((n_most * widest, 2), np.int64)
-    whole = np.empty((n_most * far * widest, 2), np.int64)
-    reach, place = np.empty((n_most + 1, 2), np.int64), np.empty(n_most + 1, np.int64)
-    best, enter = np.zeros(1), np.empty(0)
+    work, found = work_space(n_most, widest, far), count_space(n_most, widest, far)
+    enter, end = np.empty(0), np.zeros(1)
     for e in range(len(examples)):
         i, n, k = examples[e], 0, 1
         if shape[e, 0] == 0 or shape[e, 1] == 0:
             continue
-        base, c = const[i], seg.ptr[i]
-        if seg.ptr[i + 1] > c:
+        base, c = wanted.const[i], seg.ptr[i]
+        found.reach[0], end[0] = 0, 0.0  # of an empty labelling
+        if seg.ptr[i + 1] > c and seg.n[c] > 0:
             n, k = seg.n[c], seg.n_classes[c]
-            base += gather(scores, i, c, work, found)
-        if n == 0:  # an empty labelling
-            reach[0], place[0], best[0] = 0, 0, 0.0
-        else:
-            gather_counts(seg, counts, i, c, begin, inside, whole)
-            total, most = lay_out_counts(
-                n, k, seg.longest[c], whole, shape[e, 0] - 1, shape[e, 1] - 1, reach, place
-            )  # fmt: skip
-            best = best if len(best) >= total else np.empty(total)
-            enter = enter if len(enter) >= most else np.empty(most)
-            count_ends(n, k, seg.longest[c], found, whole, reach, place, best, enter)
-        a_best, b_best, width = -1, -1, reach[n, 1] + 1
-        for cell in range((reach[n, 0] + 1) * width):
+            base += prepare(scores, i, c, work)
+            count_positions(seg, counts, i, c, work, found)
+            total, most = lay_out_counts(seg, counts, i, c, work, found, shape[e, 0] - 1, shape[e, 1] - 1)
+            enter = enter if len(enter) >= total else np.empty(total)
+            end = end if len(end) >= most else np.empty(most)
+            enter[:k] = 0.0
+            for t in range(1, n + 1):
+                fill_segments(scores, i, c, work, t)
+                count_row(seg, counts, i, c, work, found, t)
+                count_end(seg, c, work, found, t, enter, end)
+                if t < n:
+                    fill_steps(scores, i, c, work, found, t)
+                    count_enter(k, found, t, enter, end)
+        p_best, q_best, width = -1, -1, found.reach[n, 1] + 1
+        for cell in range((found.reach[n, 0] + 1) * width):
             a, b, score = cell // width, cell % width, -np.inf
-            for last in range(k if n > 0 else 1):
-                score = max(score, best[place[n] + last * (reach[n, 0] + 1) * width + cell])
-            at = start[e] + a * shape[e, 1] + b
-            if score + base > -np.inf and offset[at] > -np.inf:
-                value = offset[at] + scale[at] * (score + base)
-                if value > worth[e]:
-                    worth[e], a_best, b_best = value, a, b
-        if a_best >= 0 and n > 0:
-            trace_counts(seg, c, found, whole, reach, place, best, a_best, b_best, labels[label_ptr[e] :])
+            for last in range(k):
+                score = max(score, end[last * (found.reach[n, 0] + 1) * width + cell])
+            at = wanted.start[e] + a * shape[e, 1] + b
+            if score + base > -np.inf and wanted.offset[at] > -np.inf:
+                value = wanted.offset[at] + wanted.scale[at] * (score + base)
+                if value > wanted.worth[e]:
+                    wanted.worth[e], p_best, q_best = value, a, b
+        if p_best >= 0 and n > 0:
+            mine = wanted.labels[wanted.label_ptr[e] :]
+            trace_counts(scores, counts, i, c, (work, found), enter, (p_best, q_best), mine)

@@ -87,6 +87,8 @@ class SemiMarkovSession(BatchSession):
         It has other constraints or factors (those of a planned program are checked).
     """
 
+    leaves_tables_out = True
+
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self.free, self.places = variables_without_literals(program), places_of(program)
@@ -195,15 +197,16 @@ class SemiMarkovSession(BatchSession):
 
     def best_by_count(self, question: Question, tables: CountTables) -> Solution:
         """Return the labelling worth most by its counts; see :class:`~ssvm_dsl.plugin_api.CountingSession`."""
-        from ssvm_backends.structures.segmentations.count_segments import best_by_count
+        from ssvm_backends.structures.segmentations.count_segments import Counts, Wanted, best_by_count
 
-        program, theta = self.program, question.theta
+        program, theta, node = self.program, question.theta, question.masked_node(self.program)
         ids, ptr = question.ids(program), question.label_ptr(program)
         labels, worth = np.zeros(int(ptr[-1]), dtype=np.int32), np.full(len(ids), -np.inf)
-        best_by_count(
-            self.segmented, theta.pool, question.masked_node(program), theta.const, tables.counts, tables.shape,
-            tables.start, tables.offset, tables.scale, ids, ptr, labels, worth,
-        )  # fmt: skip
+        own = [np.zeros((0, 2), dtype=np.int64), *(one.counts.reshape(-1, 2) for one in tables.factors)]
+        table = np.ascontiguousarray(np.concatenate(own))
+        counts = Counts(tables.counts, table, len(theta.pool) - len(table))
+        wanted = Wanted(theta.const, tables.shape, tables.start, tables.offset, tables.scale, ptr, labels, worth)
+        best_by_count(self.segmented, theta.pool, node, counts, ids, wanted)
         return Solution.exact(labels, worth)
 
     def total(self, call: BatchCall, sums: SummedAnswers, lo: int, hi: int) -> int:
@@ -213,8 +216,10 @@ class SemiMarkovSession(BatchSession):
 
         part, log_z, pool = call.ids[lo:hi], sums.log_z, call.question.theta.pool
         add_free_marginals(self.places, self.free, call.node, part, sums.start[lo:], sums.node, log_z[lo:hi])
-        table_start = np.ascontiguousarray(sums.table_start[:, lo:])
-        answer = SegmentSums(sums.node, sums.start[lo:], sums.pool, table_start, np.ones(hi - lo))
+        table_start, shares = np.ascontiguousarray(sums.table_start[:, lo:]), sums.pool
+        if not call.question.tables:  # added up, where nobody asks for them
+            table_start, shares = np.zeros((len(self.program.groups), 0), dtype=np.int64), np.zeros(len(pool))
+        answer = SegmentSums(sums.node, sums.start[lo:], shares, table_start, np.ones(hi - lo))
         if not self._long(part):
             sum_segmentations(self.segmented, pool, call.node, part, answer, log_z[lo:hi])
             return hi

@@ -173,7 +173,8 @@ def squared_norms(fmap: FeatureMap) -> F64:
         squares = fmap.features.data**2
         rows = np.asarray(np.bincount(owners(fmap.features.ptr), squares, fmap.features.shape[0]), dtype=np.float64)
     elif fmap.features is not None:
-        rows = np.einsum("rp,rp->r", fmap.features, fmap.features)
+        dense = fmap.features[:]
+        rows = np.einsum("rp,rp->r", dense, dense)
     if fmap.joint:
         rows = rows.reshape(-1, fmap.n_configs).sum(axis=1)
     form = 1.0 if fmap.basis is None else float(np.linalg.norm(fmap.basis, 2)) ** 2

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64
-from ssvm_dsl.ir.features import FeatureMap, SparseRows
+from ssvm_dsl.ir.features import FeatureMap, SlicedRows, SparseRows
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.scores.parameter_map import ParameterMap
 
@@ -43,6 +43,9 @@ def _squared(fmap: FeatureMap) -> FeatureMap:
     features = fmap.features
     if isinstance(features, SparseRows):
         features = replace(features, data=features.data**2)
+    elif isinstance(features, SlicedRows):
+        make = features.make
+        features = replace(features, make=lambda rows: make(rows) ** 2)
     elif features is not None:
         features = features**2
     return replace(fmap, features=features, basis=None if fmap.basis is None else fmap.basis**2)

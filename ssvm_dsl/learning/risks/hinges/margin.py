@@ -111,8 +111,8 @@ class MarginProblem(BaseProblem):
         ``tables``: whether the caller's kernel adds what joint states score without weights.
         """
         plain = self.loss.kind == ADDITIVE and not self.parameters.has_varying_constants
-        if not (plain or (tables and self.loss.kind in (ADDITIVE, JOINT))):
-            return None  # other kernels know of losses that add up over variables only
+        if not (plain or (tables and self.loss.kind in (ADDITIVE, JOINT))) or self.parameters.sliced:
+            return None  # other kernels know of losses that add up over variables, and of features at hand, only
         oracle = self.session.compiled()
         return None if oracle is not None and oracle.finite and self._rules_out else oracle
 
