@@ -47,9 +47,6 @@ MOST_LOSSES = 20
 #: Where a shard keeps its dual variables.
 KEPT = "bcfw"
 
-#: So many iterations no plane is dropped, in a round.
-NEVER = 2**30
-
 
 class Asked(NamedTuple):
     """What a shard is asked to do in a round.
@@ -109,6 +106,8 @@ class Moved(NamedTuple):
 def local_round(problem: TrainProblem, memory: dict[str, Any], options: ShardOptions, asked: Asked) -> Moved | None:
     """Move the dual variables of a shard; ``None`` where they are lost."""
     if asked.round == 0:
+        from ssvm_trainers.planes.bcfw_kernels import NEVER
+
         own = copy(options)
         own.random_state = int(np.random.SeedSequence([options.random_state or 0, asked.number]).generate_state(1)[0])
         own.averaging, own.keep = False, NEVER
@@ -127,14 +126,10 @@ def _prepare(kept: KeptDual, step: float, keep: int) -> F64:
 
     Planes without dual weight are dropped here and not in the round, which begins with space for one more.
     """
-    from ssvm_trainers.planes.bcfw_kernels import drop_all_stale
-
     run, planes = kept.run, kept.run.planes
     if kept.round and step < 1.0:
         planes.cache.alpha[:] = (1.0 - step) * kept.before + step * planes.cache.alpha
-    drop_all_stale(planes.fixed, planes.cache, run.now + 1 - keep)
-    if planes.cache.n_planes.max(initial=0) >= planes.capacity:
-        planes.grow()
+    planes.make_room(run.now + 1 - keep)
     return np.array(planes.cache.alpha)
 
 
