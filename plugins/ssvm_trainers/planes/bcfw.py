@@ -328,9 +328,7 @@ class BCFWRun(Run):
         s, calls = self.planes, KERNEL_WORK
         for _ in range(self.options.max_cached_passes):
             before = s.work.counter[0]
-            threshold = 0.1 * float(s.gain.mean())
-            some = chunks(self.problem, self._order(), self.exact_cost)
-            gained = sum(self._visit_cached(chunk, threshold) for chunk in some)
+            gained = self.cached_pass()
             spent = float(s.work.counter[0] - before)
             self.dual += gained
             self._follow()
@@ -339,6 +337,12 @@ class BCFWRun(Run):
             if gained <= 0.0 or not worth:
                 break
         return gain, cost + calls
+
+    def cached_pass(self) -> float:
+        """Visit examples whose last visits gained most, without the oracle; return the gain of the dual."""
+        threshold = 0.1 * float(self.planes.gain.mean())
+        some = chunks(self.problem, self._order(), self.exact_cost)
+        return sum(self._visit_cached(chunk, threshold) for chunk in some)
 
     def _joint(self) -> None:
         """Climb the dual over the kept planes of all examples, where there are few weights and the budget allows it."""
