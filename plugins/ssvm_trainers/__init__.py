@@ -94,6 +94,7 @@ def _dual_ascent() -> list[TrainerSpec]:
                 Option("keep", 2, "exact visits a plane may stay without dual weight", int, least=0),
                 Option("averaging", True, "also follow a moving average of the weights", bool),
                 Option("blocks", "auto", "for risk relaxed: unit of a step", ("auto", "examples", "factors")),
+                Option("parallel", 1, "groups of examples that are visited at the same time, in threads", int, least=1),
             ),
         ),
         TrainerSpec(

@@ -274,7 +274,7 @@ def _along(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
         start, width = (np.repeat(one, counts) for one in (layout.start(target.label), layout.pairs(target.label)[1]))
         arcs = np.concatenate(lists).reshape(len(start), target.arity, 2)
         flat = arcs[:, :, 0] * width[:, None] + arcs[:, :, 1]
-        return _Laid(flat + start[:, None], counts, (target.edges.dim,))
+        return _ListedFactors(flat + start[:, None], counts, (target.edges.dim,))
     first = [np.repeat(layout.start(label), counts) for label in target.members]
     return _ListedFactors(np.concatenate(lists) + np.stack(first, axis=1), counts, (target.edges.dim,))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.kinds.compiled import CompiledOracle
 from ssvm_dsl.scores.parameter_map import ParameterMap
 from ssvm_dsl.values import Value
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,6 +233,12 @@ class TrainProblem(Protocol):
         ahead : float
             Seconds that the next piece is expected to take, where nothing can cut it short: it is not begun unless
             there is so much time.
+        """
+
+    def side_by_side(self, function: Callable[[Any], T], parts: Sequence[Any]) -> list[T]:
+        """Return ``[function(part) for part in parts]``; the threads of the fit share the parts.
+
+        The functions are independent of each other: what a fit comes to depends on the parts, not on the threads.
         """
 
     def compiled(self, tables: bool = False) -> CompiledOracle | None:

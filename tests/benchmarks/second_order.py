@@ -113,8 +113,8 @@ def main() -> None:
         found = svm.predict(data[n:])
         right = np.concatenate([a == b for a, b in zip(found, Y[n:], strict=True)])
         print(
-            f"{model.__name__:7} {report.plan.backend:12} gap {report.relative_gap:6.1%}  right heads {right.mean():.2%}"
-            f"  CPU seconds: fit {trained:.1f} ({report.n_passes} passes), predict {process_time() - begin:.1f}"
+            f"{model.__name__:7} {report.plan.backend:12} gap {report.relative_gap:6.1%}  right heads "
+            f"{right.mean():.2%}  CPU seconds: fit {trained:.1f} ({report.n_passes} passes), predict {process_time() - begin:.1f}"
         )
         if first is not None:
             b, c = int((right & ~first).sum()), int((~right & first).sum())

@@ -40,11 +40,13 @@ from ssvm_dsl.kernels import N_CONFIGS, POOL, WIDTH
 from ssvm_dsl.plugin_api import CompiledOracle, Iterate, Planes, StopRule, TrainProblem, fixed_tables
 from ssvm_trainers.planes.cache import places
 from ssvm_trainers.planes.joint_steps import KERNEL_WORK, JointBudget, KeptRows, climb
+from ssvm_trainers.planes.side_by_side import SideBySide
 from ssvm_trainers.planes.state import DualState, start_state
-from ssvm_trainers.shared.arrays import CACHE_LINE, NO_FLOATS, NO_INTS
+from ssvm_trainers.shared.arrays import CACHE_LINE, NO_FLOATS, NO_INTS, Work
 from ssvm_trainers.shared.certify import CertificationSchedule, count_calls
 from ssvm_trainers.shared.chunks import chunks
-from ssvm_trainers.shared.oracle_call import NO_INPUTS, no_oracle, oracle_inputs
+from ssvm_trainers.shared.lower_bound import is_plain
+from ssvm_trainers.shared.oracle_call import NO_INPUTS, OracleInputs, no_oracle, oracle_inputs
 from ssvm_trainers.shared.resumable import Resumable, Run
 from ssvm_trainers.shared.spaces import free_weights, shrunk_weights
 from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART, StateRule
@@ -94,13 +96,17 @@ class BCFW(Resumable):
     blocks : {"auto", "examples", "factors"}
         For the risk ``relaxed``: what a step changes.  ``auto`` takes factors where those of an example share no
         weights and nothing is ruled out; the other options are for examples.
+    parallel : int
+        So many groups of examples are visited at the same time, in threads, each from the same weights, and what they
+        reach is joined by exact line searches (:mod:`ssvm_trainers.planes.side_by_side`).  Results depend on this
+        number, not on the number of threads.  For weights without lower bounds and L1 penalty, in one process.
     random_state : int or None
         Seed of the order of examples.
 
     Raises
     ------
     OptionError
-        Factors cannot be the blocks of this problem.
+        Factors cannot be the blocks of this problem, or its examples cannot be visited in parallel.
     """
 
     def __init__(
@@ -110,13 +116,16 @@ class BCFW(Resumable):
         keep: int = 2,
         averaging: bool = True,
         blocks: str = "auto",
+        parallel: int = 1,
         random_state: int | None = None,
     ) -> None:
         self.sampling, self.max_cached_passes, self.blocks = sampling, max_cached_passes, blocks
-        self.keep, self.averaging, self.random_state = keep, averaging, random_state
+        self.keep, self.averaging, self.parallel, self.random_state = keep, averaging, parallel, random_state
 
     def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
         """Return a run for the blocks of a problem, here or on the shards of its examples."""
+        if self.parallel > 1:
+            self._check_parallel(problem)
         if problem.shards is not None:
             from ssvm_trainers.planes.over_shards import ShardedBCFWRun
 
@@ -132,6 +141,15 @@ class BCFW(Resumable):
         if self.blocks == "factors" or (self.blocks == "auto" and suits(problem)):
             return FactorRun(problem, self.random_state, start)
         return _RelaxedRun(self, problem, start)
+
+    def _check_parallel(self, problem: TrainProblem) -> None:
+        """Refuse groups of examples where visits are no parabolas of moves of the weights, or elsewhere."""
+        if problem.shards is not None:
+            raise OptionError("parallel= is for one process: shards are visited at the same time anyway; leave it out")
+        if problem.relaxed:
+            raise OptionError("parallel= is not for risk='relaxed'; leave it out")
+        if not is_plain(problem.objective):
+            raise OptionError("parallel= is for weights without lower bounds and without an L1 penalty; leave it out")
 
     def here(self, problem: TrainProblem, start: F64 | None) -> BCFWRun:
         """Return a run with examples of this process as blocks."""
@@ -166,6 +184,7 @@ class BCFWRun(Run):
             self.inputs = oracle_inputs(problem, self.oracle, self.planes.w)
             tables = fixed_tables(problem.parameters, problem.loss)
             self.planes.fixed = self.planes.fixed._replace(tables=tables)
+        self.groups = None if options.parallel == 1 else SideBySide(problem, self.inputs, options.parallel)
 
     def _start(self) -> DualState | FractionalState:
         """Return what to begin with; ``w``, ``gap``, ``gain``, ``work``, ``fixed`` and ``refresh`` of it are used."""
@@ -267,6 +286,8 @@ class BCFWRun(Run):
         from ssvm_trainers.planes.bcfw_kernels import ASKED
 
         total = 0.0
+        if self.groups is not None:
+            self.planes.make_room(self.now - self.options.keep)
         for chunk in chunks(self.problem, ids, self.exact_cost):
             begin = self.problem.seconds()
             gain, off = self._visit(ASKED, chunk)
@@ -281,15 +302,23 @@ class BCFWRun(Run):
 
         Returns (gain of the dual, largest relative error of the scores that the oracle reported).
         """
-        from ssvm_trainers.planes.bcfw_kernels import DualPoint, VisitRule, Visits, visit_examples
+        from ssvm_trainers.planes.bcfw_kernels import GIVEN, NEVER, DualPoint, VisitRule, Visits, visit_examples
 
         oracle = no_oracle if self.oracle is None else self.oracle.function
-        s, rule = self.planes, VisitRule(source, self.now, self.options.keep, threshold)
-        point, visits = DualPoint(s.w, s.free, s.gap, s.gain), Visits(ids, labels, losses)
-        gain, full, off = visit_examples(rule, oracle, self.inputs, s.fixed, s.cache, s.work, visits, point)
-        if full:
-            s.grow()
-        return float(gain), float(off)
+        s = self.planes
+        groups = self.groups if self.groups is not None and source != GIVEN and self.groups.suits(ids) else None
+        rule = VisitRule(source, self.now, self.options.keep if groups is None else NEVER, threshold)
+
+        def visit(some: I64, inputs: OracleInputs, work: Work, w: F64, free: F64) -> tuple[float, float]:
+            point, visits = DualPoint(w, free, s.gap, s.gain), Visits(some, labels, losses)
+            gain, full, off = visit_examples(rule, oracle, inputs, s.fixed, s.cache, work, visits, point)
+            if full:
+                s.grow()
+            return float(gain), float(off)
+
+        if groups is None:
+            return visit(ids, self.inputs, s.work, s.w, s.free)
+        return groups.visit(s, ids, visit)
 
     def _cached(self, gain: float, cost: float, always: bool = False) -> tuple[float, float]:
         """Run cached passes while they gain more per operation than the iteration did so far; return (gain, cost).
@@ -299,9 +328,7 @@ class BCFWRun(Run):
         s, calls = self.planes, KERNEL_WORK
         for _ in range(self.options.max_cached_passes):
             before = s.work.counter[0]
-            threshold = 0.1 * float(s.gain.mean())
-            some = chunks(self.problem, self._order(), self.exact_cost)
-            gained = sum(self._visit_cached(chunk, threshold) for chunk in some)
+            gained = self.cached_pass()
             spent = float(s.work.counter[0] - before)
             self.dual += gained
             self._follow()
@@ -310,6 +337,12 @@ class BCFWRun(Run):
             if gained <= 0.0 or not worth:
                 break
         return gain, cost + calls
+
+    def cached_pass(self) -> float:
+        """Visit examples whose last visits gained most, without the oracle; return the gain of the dual."""
+        threshold = 0.1 * float(self.planes.gain.mean())
+        some = chunks(self.problem, self._order(), self.exact_cost)
+        return sum(self._visit_cached(chunk, threshold) for chunk in some)
 
     def _joint(self) -> None:
         """Climb the dual over the kept planes of all examples, where there are few weights and the budget allows it."""

@@ -47,6 +47,9 @@ LINE = 16
 ASKED, GIVEN, KEPT, SUMMED = range(4)
 
 
+#: So many iterations no plane is dropped.
+NEVER = 2**30
+
 #: Of no parts; of a type, for numba compiles anew what is called with a literal.
 NONE: Any = np.int64(-1)
 
@@ -200,12 +203,14 @@ def drop_stale(cache: Cache, i: int, at: int, size: int, oldest: int) -> None:
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def drop_all_stale(fixed: Fixed, cache: Cache, oldest: int) -> None:
-    """Drop planes of all examples without dual weight since before iteration ``oldest``."""
+def make_room(fixed: Fixed, cache: Cache, oldest: int) -> None:
+    """Drop planes of all examples without dual weight since before iteration ``oldest``; all such of full ones."""
     fixed, cache = borrow(fixed), borrow(cache)
     for i in range(len(cache.n_planes)):
-        size = fixed.var_ptr[i + 1] - fixed.var_ptr[i]
-        drop_stale(cache, i, (cache.alpha.shape[1] + 1) * fixed.var_ptr[i], size, oldest)
+        size, at = fixed.var_ptr[i + 1] - fixed.var_ptr[i], (cache.alpha.shape[1] + 1) * fixed.var_ptr[i]
+        drop_stale(cache, i, at, size, oldest)
+        if cache.n_planes[i] == cache.alpha.shape[1]:
+            drop_stale(cache, i, at, size, NEVER)
 
 
 @njit(cache=True, nogil=True, borrowed=True)

@@ -1,13 +1,15 @@
 """``bcfw`` on shards of the data: dual variables stay where the examples are, and the driver joins directions.
 
-In a round each shard makes an exact pass over its examples and cached passes, all from the same weights (CoCoA: Jaggi
-et al. 2014, Ma et al. 2015), and returns one plane: the sum over its dual weights,
+In a round each shard makes an exact pass over its examples or a cached one, all from the same weights (CoCoA: Jaggi et
+al. 2014, Ma et al. 2015), and returns one plane: the sum over its dual weights,
 
     R_s(w) >= b_s - v_s . w     for the risks R_s of the examples of s.
 
 The driver searches how far each shard is to go from its dual weights before the round to those after it, for all shards
 at once by exact line searches (Lee et al. 2015 search one line for all), so that every round raises the dual, however
-many shards there are and however alike their moves.
+many shards there are and however alike their moves.  Rounds of cached passes follow an exact one as long as they gain
+more per operation than the iteration has on average, as in one process: cached passes that shards make without knowing
+of each other's would end where the moves of one spoil what the others had reached.
 
 The driver knows the plane of every shard, thus a feasible point of the dual at any time.  A shard that was lost and
 opened again begins with dual weights of 0, what it had reached before being its *anchor*: a plane that stands for a
@@ -39,16 +41,13 @@ ANCHOR, BEFORE, NOW = range(3)
 MOST_SWEEPS, LEAST_GAIN = 20, 1e-3
 
 #: Share of the newest weights in the average.
-NEWEST = 0.2
+NEWEST = 0.07
 
 #: So many rounds in a row without the dual variables of some shard end the fit.
 MOST_LOSSES = 20
 
 #: Where a shard keeps its dual variables.
 KEPT = "bcfw"
-
-#: So many iterations no plane is dropped, in a round.
-NEVER = 2**30
 
 
 class RoundRequest(NamedTuple):
@@ -68,6 +67,8 @@ class RoundRequest(NamedTuple):
         How far to go from the dual weights before the last round to those after it.
     share : float
         Share of its risk that its dual weights stand for.
+    exact : bool
+        Whether the oracle is asked; kept planes are visited otherwise.
     """
 
     number: int
@@ -76,6 +77,7 @@ class RoundRequest(NamedTuple):
     v: F64
     step: float
     share: float
+    exact: bool
 
 
 class ShardOptions(Protocol):
@@ -84,6 +86,7 @@ class ShardOptions(Protocol):
     random_state: int | None
     averaging: bool
     keep: int
+    max_cached_passes: int
 
     def here(self, problem: TrainProblem, start: F64 | None) -> Any:
         """Return a run on examples of this process."""
@@ -98,12 +101,13 @@ class KeptDual(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """What a shard has reached: its plane, the gaps of its examples, and how many it asked the oracle about."""
+    """What a shard has reached: its plane, the gaps of its examples, how many it asked about, and operations."""
 
     v: F64
     b: float
     gap: float
     n_asked: int
+    operations: float
 
 
 def local_round(
@@ -111,6 +115,8 @@ def local_round(
 ) -> Moved | None:
     """Move the dual variables of a shard; ``None`` where they are lost."""
     if request.round == 0:
+        from ssvm_trainers.planes.bcfw_kernels import NEVER
+
         own = copy(options)
         own.random_state = int(np.random.SeedSequence([options.random_state or 0, request.number]).generate_state(1)[0])
         own.averaging, own.keep = False, NEVER
@@ -118,43 +124,44 @@ def local_round(
     kept: KeptDual | None = memory.pop(KEPT, None)  # what time or an error cuts short is not gone on with
     if kept is None or kept.round != request.round:
         return None
-    before = _prepare(kept, request.step, options.keep)
+    before = _prepare(kept, request, options.keep)
     found = _pass(kept.run, problem.objective.weight / request.n, request)
     memory[KEPT] = KeptDual(kept.run, request.round + 1, before)
     return found
 
 
-def _prepare(kept: KeptDual, step: float, keep: int) -> F64:
+def _prepare(kept: KeptDual, request: RoundRequest, keep: int) -> F64:
     """Take the dual weights that the driver chose; return a copy of them, for planes that stay where they are.
 
     Planes without dual weight are dropped here and not in the round, which begins with space for one more.
     """
-    from ssvm_trainers.planes.bcfw_kernels import drop_all_stale
-
     run, planes = kept.run, kept.run.planes
-    if kept.round and step < 1.0:
-        planes.cache.alpha[:] = (1.0 - step) * kept.before + step * planes.cache.alpha
-    drop_all_stale(planes.fixed, planes.cache, run.now + 1 - keep)
-    if planes.cache.n_planes.max(initial=0) >= planes.capacity:
-        planes.grow()
+    if kept.round and request.step < 1.0:
+        planes.cache.alpha[:] = (1.0 - request.step) * kept.before + request.step * planes.cache.alpha
+    if request.exact:
+        planes.make_room(run.now + 1 - keep)
     return np.array(planes.cache.alpha)
 
 
 def _pass(run: Any, share: F64, request: RoundRequest) -> Moved:
-    """Make an exact pass and cached ones around the weights of all shards."""
+    """Make a pass around the weights of all shards."""
     planes, objective = run.planes, run.problem.objective
     planes.fixed = planes.fixed._replace(share=share * request.share)
     planes.w[:] = objective.weights(request.v)
     if planes.free is not planes.w:
         planes.free[:] = request.v / (objective.lam * objective.scale)
-    run.now += 1
-    ids = run._choose()
-    operations = planes.work.counter[0]
-    gain = run._exact(ids)
-    run._cached(gain, float(planes.work.counter[0] - operations) + run.exact_cost * len(ids))
+    operations, n_asked = planes.work.counter[0], 0
+    if request.exact:
+        run.now += 1
+        ids = run._choose()
+        n_asked = len(ids)
+        run._exact(ids)
+    else:
+        run.cached_pass()
     planes.fixed = planes.fixed._replace(share=share)
     v, b = planes.aggregate()
-    return Moved(v, b, float(np.dot(share, planes.gap)), len(ids))
+    cost = float(planes.work.counter[0] - operations) + run.exact_cost * n_asked
+    return Moved(v, b, float(np.dot(share, planes.gap)), n_asked, cost)
 
 
 class ShardedBCFWRun(Run):
@@ -179,20 +186,15 @@ class ShardedBCFWRun(Run):
         self.losses, self.start = np.zeros(k, dtype=np.int64), start
 
     def iterate(self, stop: StopRule) -> Iterate:
-        """Run one round on all shards, and join what they found."""
+        """Run an exact round on all shards and cached ones, and join what they find in each."""
         if self.start is not None and not self.passes:
             return Iterate(self.start, 1.0, *self._evaluate(self.start))
-        moved = self._round()
+        moved, gain = self._joined(exact=True)
         self.passes += sum(one.n_asked for one in moved) / self.problem.n
-        planes = np.stack([self.anchors, self.planes, [np.append(one.v, one.b) for one in moved]], axis=1)
-        weight = np.stack([1.0 - self.share, self.share, np.zeros(len(moved))], axis=1)
-        combine(self.problem.objective, planes, weight)
-        self._keep(planes, weight)
-        v, b, dual = self._total()
         gap = sum(one.gap for one in moved)
+        self._cached(gain, sum(one.operations for one in moved))
+        v, b, dual = self._total()
         w = self.problem.objective.weights(v)
-        self.averaged += 1
-        self.average += max(1.0 / self.averaged, NEWEST) * (v - self.average)
         if not self.schedule.asks(stop, dual, gap, self.passes):
             return Iterate(w, self.passes, extra={"gap_estimate": gap, "dual_estimate": dual})
         return self._certify(w, dual, (v, b), gap, stop)
@@ -206,11 +208,35 @@ class ShardedBCFWRun(Run):
         """Return the weights of the dual variables."""
         return self.problem.objective.weights(self._total()[0])
 
-    def _round(self) -> list[Moved]:
+    def _cached(self, gain: float, cost: float) -> None:
+        """Run cached rounds while they gain more per operation than the iteration did so far."""
+        for _ in range(self.options.max_cached_passes):
+            self.problem.pause()
+            moved, gained = self._joined(exact=False)
+            spent = sum(one.operations for one in moved)
+            worth = gained * cost >= gain * spent
+            gain, cost = gain + gained, cost + spent
+            if gained <= 0.0 or not worth:
+                break
+
+    def _joined(self, exact: bool) -> tuple[list[Moved], float]:
+        """Run one round and join what the shards have reached; return that, and the gain of the dual."""
+        before = self._total()[2]
+        moved = self._round(exact)
+        planes = np.stack([self.anchors, self.planes, [np.append(one.v, one.b) for one in moved]], axis=1)
+        weight = np.stack([1.0 - self.share, self.share, np.zeros(len(moved))], axis=1)
+        combine(self.problem.objective, planes, weight)
+        self._keep(planes, weight)
+        v, _, dual = self._total()
+        self.averaged += 1
+        self.average += max(1.0 / self.averaged, NEWEST) * (v - self.average)
+        return moved, dual - before
+
+    def _round(self, exact: bool) -> list[Moved]:
         """Ask all shards; those whose dual variables are lost begin anew, all they had reached being their anchor."""
         v = self._total()[0]
         self._forget(np.flatnonzero(self.rounds == 0))
-        found = self.shards.each(local_round, [(self.options, one) for one in self._requests(v)])
+        found = self.shards.each(local_round, [(self.options, one) for one in self._requests(v, exact)])
         lost = np.array([number for number, one in enumerate(found) if one is None], dtype=np.int64)
         self.losses[lost] += 1
         if len(lost):
@@ -218,21 +244,22 @@ class ShardedBCFWRun(Run):
                 text = f"shard {int(self.losses.argmax())} did not keep its dual variables for {MOST_LOSSES} rounds"
                 raise TrainingError(f"{text}: more shards are opened on a worker than it keeps; use fewer shards")
             self._forget(lost)
-            again = self.shards.each(local_round, [(self.options, one) for one in self._requests(v)], lost)
+            again = self.shards.each(local_round, [(self.options, one) for one in self._requests(v, exact)], lost)
             for number, one in zip(lost.tolist(), again, strict=True):
                 found[number] = one
         self.losses[[number for number in range(len(found)) if number not in set(lost.tolist())]] = 0
         self.rounds += 1
         return found
 
-    def _requests(self, v: F64) -> list[RoundRequest]:
+    def _requests(self, v: F64, exact: bool) -> list[RoundRequest]:
         """Return what each shard is asked; one that begins anew as if it had not been there, and alone."""
         requests = []
         for number, made in enumerate(self.rounds.tolist()):
             anew = made == 0
             others = v - self.anchors[number, :-1] if anew else v
             share = 1.0 if anew else float(self.share[number])
-            requests.append(RoundRequest(number, self.problem.n, made, others, float(self.step[number]), share))
+            step = float(self.step[number])
+            requests.append(RoundRequest(number, self.problem.n, made, others, step, share, exact or anew))
         return requests
 
     def _forget(self, which: I64) -> None:

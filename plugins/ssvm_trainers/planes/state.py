@@ -126,6 +126,14 @@ class DualState(Stateful):
         self.cache = Cache(self.cache.n_planes, wide[0], wide[1], gram, wide[2], labels, dense)
         self.work = self.work._replace(**plane_space(2 * k), parts=parts_space(self.problem, 2 * k))
 
+    def make_room(self, oldest: int) -> None:
+        """Drop planes without dual weight since before iteration ``oldest``: each example has space for one more."""
+        from ssvm_trainers.planes.bcfw_kernels import make_room
+
+        make_room(self.fixed, self.cache, oldest)
+        if self.cache.n_planes.max(initial=0) >= self.capacity:
+            self.grow()
+
     def aggregate(self) -> tuple[F64, float]:
         """Return the aggregated plane (v, b) of the dual weights, summed afresh."""
         weight = self.fixed.share[:, None] * self.cache.alpha

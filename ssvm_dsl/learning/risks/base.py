@@ -9,8 +9,9 @@ the losses where they are not (:mod:`ssvm_dsl.learning.risks.ceilings`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -34,6 +35,8 @@ from ssvm_dsl.learning.risks.gradients.curvature import curvature_of
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.training import ShardSteps
 from ssvm_dsl.scores.parameter_map import ParameterMap
+
+T = TypeVar("T")
 
 #: Scores (of states and joint states) between two looks at the clock, for calls that have no limit of their own.
 PIECE_SCORES = 1 << 23
@@ -233,6 +236,10 @@ class BaseProblem(ABC):
         if self.keeps_back is not None:
             self.deadline.reserve = self.keeps_back()
         self.deadline.check(ahead)
+
+    def side_by_side(self, function: Callable[[Any], T], parts: Sequence[Any]) -> list[T]:
+        """Return ``[function(part) for part in parts]``; the threads of the fit share the parts."""
+        return self.executor.map(function, parts)
 
     def ask(self, question: Question, known: F64 | None = None) -> Solution:
         """Return the session's answer to a question, which ends with the deadline.

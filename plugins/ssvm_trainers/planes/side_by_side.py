@@ -1,0 +1,109 @@
+"""Visits of groups of examples at the same time: ``bcfw`` with ``parallel=``, the same bits for any number of threads.
+
+Each group is visited one example after the other from the same weights, in a copy of them, as it would be alone; the
+moves of all groups are then joined.  A group p that goes the share t_p of its way raises the dual by
+
+    sum_p t_p a_p - 1/2 sum_pq t_p t_q C_pq ,     C_pq = lam d_p . S d_q ,  a_p = gain_p + 1/2 C_pp ,
+
+where d_p is the move of its weights, S the relative regularisation, gain_p what it has gained alone: a parabola, whose
+top in [0, 1]^P is found by searches along one t_p after the other.  Mostly it is at 1.  Else dual weights are mixed
+with those before.  Groups, and how far each goes, depend on the problem and on ``parallel`` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ssvm_dsl.ir import F64, I64
+from ssvm_dsl.plugin_api import TrainProblem
+from ssvm_trainers.planes.state import DualState
+from ssvm_trainers.shared.arrays import Work
+from ssvm_trainers.shared.oracle_call import OracleInputs
+from ssvm_trainers.shared.spaces import work_space
+
+#: Fewer examples than this for each group are visited one after the other.
+LEAST_EXAMPLES = 4
+
+#: Sweeps over the groups in the search for how far each goes.
+SWEEPS = 50
+
+#: Visits some examples from given weights (and free ones), which move; returns (gain, largest error of scores).
+Visit = Callable[[I64, OracleInputs, Work, F64, F64], tuple[float, float]]
+
+
+class SideBySide:
+    """Groups of examples, with work space for each.
+
+    Parameters
+    ----------
+    problem : TrainProblem
+    inputs : OracleInputs
+        What the oracle reads; all groups but the first have their own copies of what it writes.
+    n_groups : int
+    """
+
+    def __init__(self, problem: TrainProblem, inputs: OracleInputs, n_groups: int) -> None:
+        self.problem, self.n_groups = problem, n_groups
+        self.inputs = [inputs, *(_own(inputs) for _ in range(n_groups - 1))]
+        self.w = np.zeros((n_groups, problem.dim))
+        self.work: list[Work] = []
+
+    def suits(self, examples: I64) -> bool:
+        """Return whether there are enough examples to share among the groups."""
+        return len(examples) >= LEAST_EXAMPLES * self.n_groups
+
+    def visit(self, planes: DualState, examples: I64, visit: Visit) -> tuple[float, float]:
+        """Visit distinct examples in groups, no plane being dropped meanwhile; return (gain, largest error of scores).
+
+        ``planes`` is changed: dual weights, weights, and the count of operations.
+        """
+        if not self.work or len(self.work[0].delta) != len(planes.work.delta):
+            self.work = [work_space(self.problem, planes.capacity) for _ in range(self.n_groups)]
+        groups = np.array_split(examples, self.n_groups)
+        before = [planes.cache.alpha[group] for group in groups]
+
+        def one(p: int) -> tuple[float, float]:
+            self.w[p] = planes.w
+            return visit(groups[p], self.inputs[p], self.work[p], self.w[p], self.w[p])
+
+        found = np.array(self.problem.side_by_side(one, range(self.n_groups)))
+        for work in self.work:
+            planes.work.counter[0] += work.counter[0]
+            work.counter[0] = 0
+        self.w -= planes.w
+        objective = self.problem.objective
+        curve = (objective.lam * objective.scale * self.w) @ self.w.T
+        slope = found[:, 0] + 0.5 * np.diag(curve)
+        share = best_shares(slope, curve)
+        planes.w += share @ self.w
+        for p in np.flatnonzero(share < 1.0):
+            alpha = planes.cache.alpha
+            alpha[groups[p]] = (1.0 - share[p]) * before[p] + share[p] * alpha[groups[p]]
+        return float(share @ slope - 0.5 * share @ curve @ share), float(np.max(found[:, 1]))
+
+
+def best_shares(slope: F64, curve: F64) -> F64:
+    """Return the t in ``[0, 1]^P`` that maximises ``slope . t - 1/2 t . curve t``, by ascent along one t at a time.
+
+    Parameters
+    ----------
+    slope : ndarray of float64, shape (P,)
+    curve : ndarray of float64, shape (P, P)
+    """
+    share = np.ones(len(slope))
+    if (slope >= curve.sum(axis=1)).all():
+        return share
+    share[:] = 0.0
+    for _ in range(SWEEPS):
+        for p in range(len(slope)):
+            if curve[p, p] > 0.0:
+                share[p] = np.clip(share[p] + (slope[p] - curve[p] @ share) / curve[p, p], 0.0, 1.0)
+    return share
+
+
+def _own(inputs: OracleInputs) -> OracleInputs:
+    """Return inputs with copies of what visits write besides scores of the states of their own examples."""
+    scores = inputs.scores._replace(pool=inputs.scores.pool.copy(), work=inputs.scores.work.copy())
+    return inputs._replace(work=inputs.work.copy(), scores=scores)
