@@ -23,8 +23,8 @@ from ssvm_backends.graphs.graph import graph_bytes
 from ssvm_backends.graphs.reduce import Reduced, reduce_problem
 from ssvm_backends.graphs.session import FINISHED, INTERRUPTED, TIME, pack_arrays
 from ssvm_dsl.errors import OutOfTime, TooLargeError
-from ssvm_dsl.ir import I64, Need, Program, Question, Solution, Task, Theta, score_labels
-from ssvm_dsl.plugin_api import Clock, CompiledOracle, Verdict
+from ssvm_dsl.ir import I64, Need, Program, Question, Solution, Task, Theta
+from ssvm_dsl.plugin_api import Clock, CompiledOracle, Verdict, score_labels
 
 #: Operations for each variable of a shape that is laid out; a third of what it takes, for that is done once.
 PLANNED = 8e3
