@@ -167,10 +167,6 @@ def naive_score(declaration, blocks, inputs, labels, fitted):
         block = blocks[(factor.tie or factor).name]
         for number, (members, where) in enumerate(scopes(factor.target, sizes, inputs)):
             states = [int(np.asarray(labels[name])[p]) for name, p in members]
-            key = (factor.name, number, *states)
-            if key in known:
-                total += known[key]
-                continue
             part = block[number] if factor.per == "edge" else block[tuple(where[dim.name] for dim in factor.per)]
             x = feature_vector(factor.features, inputs, where, number, fitted, states)
             if factor.features is None:
@@ -247,8 +243,8 @@ def unit_vectors(shapes):
 def joint_features(declaration, inputs, labels, fitted, shapes, ignored=None, known=None):
     """Phi(x, y), by giving every weight of ``naive_score`` a unit vector; factors on ignored variables are left out.
 
-    ``shapes``: dict factor name -> shape users see, in the order of the weights.  ``known``: dict that keeps the part of
-    each factor in each joint state, for other labellings of the same example.
+    ``shapes``: dict factor name -> shape users see, in the order of the weights.  ``known``: dict that keeps the part
+    of each factor in each joint state, for other labellings of the same example.
     """
     known = {} if known is None else known
     unit = unit_vectors(tuple(shapes.items()))
