@@ -16,28 +16,83 @@ going down once: which part of the counts the child had, then which state.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from ssvm_backends.graphs.best_counts import CountArrays, CountedLabels, best_pair
 from ssvm_backends.trees.forest import Forest
 from ssvm_backends.trees.max_product import edge_table
 from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import assign, borrow, njit
 
 
+class CountScores(NamedTuple):
+    """What states score, and the counts that they have.
+
+    Parameters
+    ----------
+    pool, node : ndarray of float64
+        Tables and unary scores, without the constant.
+    counts : ndarray of int64, shape (S, 2)
+        The two counts of each state.
+    """
+
+    pool: F64
+    node: F64
+    counts: I64
+
+
+class CountLayout(NamedTuple):
+    """The largest counts of every subtree of an example of n variables, and where its tables go.
+
+    Parameters
+    ----------
+    reach : ndarray of int64, shape (at least n + 1, 2)
+        The largest counts of each variable's subtree.  Row n is the virtual parent of one state that components end in.
+    kept : ndarray of int64, shape (at least n, 2)
+        The largest counts of the parent's belief before the variable's message comes.
+    place : ndarray of int64, shape (at least n + 1, 3)
+        Where belief, message and the parent's earlier belief start.
+    """
+
+    reach: I64
+    kept: I64
+    place: I64
+
+
+class CountBeliefs(NamedTuple):
+    """Tables of every variable, of what it sends, and of its parent before it takes that in: ndarrays of float64."""
+
+    beliefs: F64
+    messages: F64
+    earlier: F64
+
+
+class CountTable(NamedTuple):
+    """Scores of pairs of counts.
+
+    Parameters
+    ----------
+    score : ndarray of float64
+        Row by row, ``-inf`` where nothing has these counts.
+    a, b : int
+        Largest counts; rows have ``b + 1`` entries.
+    """
+
+    score: F64
+    a: int
+    b: int
+
+
 @njit(cache=True, nogil=True)
-def convolve(
-    first: F64, a1: int, b1: int, second: F64, a2: int, b2: int, out: F64, a_most: int, b_most: int, width: int
-) -> None:
+def convolve(first: CountTable, second: CountTable, out: F64, a_most: int, b_most: int, width: int) -> None:
     """Write ``out(a, b) = max first(a - c, b - d) + second(c, d)`` for a, b up to ``a_most``, ``b_most``.
 
     Parameters
     ----------
-    first, second : ndarray of float64
-        Tables of scores, row by row, of largest counts (a1, b1) and (a2, b2); ``-inf`` where nothing has these counts.
-    a1, b1 : int
-        Largest counts of ``first``; its rows have ``b1 + 1`` entries.
-    a2, b2 : int
-        Likewise of ``second``.  The inner loop runs over its rows, so it should be the larger one.
+    first, second : CountTable
+        The inner loop runs over the rows of ``second``, so it should be the larger one.
     out : ndarray of float64
         Written.  Must not overlap the others.
     a_most, b_most : int
@@ -47,14 +102,14 @@ def convolve(
     """
     for a in range(a_most + 1):
         out[a * width : a * width + b_most + 1] = -np.inf
-    for a in range(min(a1, a_most) + 1):
-        for b in range(min(b1, b_most) + 1):
-            part = first[a * (b1 + 1) + b]
+    for a in range(min(first.a, a_most) + 1):
+        for b in range(min(first.b, b_most) + 1):
+            part = first.score[a * (first.b + 1) + b]
             if part == -np.inf:
                 continue
-            n = min(b2, b_most - b) + 1
-            for c in range(min(a2, a_most - a) + 1):
-                source = second[c * (b2 + 1) : c * (b2 + 1) + n]
+            n = min(second.b, b_most - b) + 1
+            for c in range(min(second.a, a_most - a) + 1):
+                source = second.score[c * (second.b + 1) : c * (second.b + 1) + n]
                 target = out[(a + c) * width + b : (a + c) * width + b + n]
                 for d in range(n):
                     value = part + source[d]
@@ -63,7 +118,7 @@ def convolve(
 
 @njit(cache=True, nogil=True)
 def lay_out(
-    forest: Forest, lo: int, hi: int, counts: I64, a_most: int, b_most: int, reach: I64, kept: I64, place: I64
+    forest: Forest, lo: int, hi: int, counts: I64, a_most: int, b_most: int, layout: CountLayout
 ) -> tuple[int, int, int]:
     """Find the largest counts of every subtree and where its tables go; return what they take (in numbers).
 
@@ -77,20 +132,15 @@ def lay_out(
         The two counts of each state.
     a_most, b_most : int
         Largest counts wanted.
-    reach : ndarray of int64, shape (at least hi - lo + 1, 2)
-        Written: the largest counts of each variable's subtree.  Row ``hi - lo`` is the virtual parent of one state that
-        components end in.
-    kept : ndarray of int64, shape (at least hi - lo, 2)
-        Written: the largest counts of the parent's belief before the variable's message comes.
-    place : ndarray of int64, shape (at least hi - lo + 1, 3)
-        Written: where belief, message and the parent's earlier belief start.
+    layout : CountLayout
+        Written.
 
     Returns
     -------
     beliefs, messages, earlier : int
         Numbers in all tables of each kind.
     """
-    n = hi - lo
+    n, (reach, kept, place) = hi - lo, layout
     reach[: n + 1] = 0
     for v in range(lo, hi):
         for x in range(forest.state_ptr[v], forest.state_ptr[v + 1]):
@@ -144,18 +194,18 @@ def take_in(belief: F64, above: I64, message: F64, below: I64, whole: I64, c_p: 
         mine, target = earlier[t * old : (t + 1) * old], belief[t * capacity : (t + 1) * capacity]
         for a in range(above[0] + 1):
             assign(mine[a * (above[1] + 1) : (a + 1) * (above[1] + 1)], target[a * width :])
-        came = message[t * new : (t + 1) * new]
+        before = CountTable(mine, above[0], above[1])
+        came = CountTable(message[t * new : (t + 1) * new], below[0], below[1])
         if old <= new:  # the larger one second: its rows are the inner loop
-            convolve(mine, above[0], above[1], came, below[0], below[1], target, a_most, b_most, width)
+            convolve(before, came, target, a_most, b_most, width)
         else:
-            convolve(came, below[0], below[1], mine, above[0], above[1], target, a_most, b_most, width)
+            convolve(came, before, target, a_most, b_most, width)
 
 
 @njit(cache=True, nogil=True)
 def count_upwards(
-    forest: Forest, lo: int, hi: int, pool: F64, node: F64, counts: I64,
-    reach: I64, kept: I64, place: I64, beliefs: F64, messages: F64, earlier: F64, scratch: F64,
-) -> None:  # fmt: skip
+    forest: Forest, lo: int, hi: int, scores: CountScores, layout: CountLayout, work: CountBeliefs, scratch: F64
+) -> None:
     """Send all messages; the belief of the virtual parent gets the best score of each pair of counts.
 
     ``message(t, a, b) = max_s belief(s, a, b) + table(s, t)``: an edge has no counts of its own.
@@ -166,18 +216,16 @@ def count_upwards(
         Structure; read only.
     lo, hi : int
         First variable of the example, and the one after its last.
-    pool, node : ndarray of float64
-        Tables and unary scores, without the constant.
-    counts : ndarray of int64, shape (S, 2)
-        The two counts of each state.
-    reach, kept, place : ndarray of int64
-        The layout, see :func:`lay_out`; read only.
-    beliefs, messages, earlier : ndarray of float64
-        Written: tables of every variable, of what it sends, and of its parent before it takes that in.
+    scores : CountScores
+        Read only.
+    layout : CountLayout
+        Read only.
+    work : CountBeliefs
+        Written.
     scratch : ndarray of float64, shape (at least widest ** 2,)
         Work space: the table of an edge.
     """
-    n = hi - lo
+    n, (pool, node, counts), (reach, kept, place), (beliefs, messages, earlier) = hi - lo, scores, layout, work
     beliefs[: place[n, 0] + (reach[n, 0] + 1) * (reach[n, 1] + 1)] = -np.inf
     beliefs[place[n, 0]] = 0.0  # the virtual parent: counts (0, 0) before any component
     for v in range(lo, hi):
@@ -215,9 +263,8 @@ def count_upwards(
 
 @njit(cache=True, nogil=True)
 def count_downwards(
-    forest: Forest, lo: int, hi: int, pool: F64, a: int, b: int,
-    reach: I64, kept: I64, place: I64, beliefs: F64, messages: F64, earlier: F64, left: I64, labels: I32,
-) -> None:  # fmt: skip
+    forest: Forest, lo: int, hi: int, pool: F64, layout: CountLayout, work: CountBeliefs, left: I64, labels: I32
+) -> None:
     """Write the best labelling of counts (a, b), variable by variable from the last root down.
 
     The counts still to be shared out at a parent are split between this variable's message and the parent's belief
@@ -225,17 +272,17 @@ def count_downwards(
 
     Parameters
     ----------
-    forest, lo, hi, pool, reach, kept, place, beliefs, messages, earlier
+    forest, lo, hi, layout, work
         As for :func:`count_upwards`, after it; read only.
-    a, b : int
-        Counts of the labelling; there must be one.
+    pool : ndarray of float64
+        Tables.
     left : ndarray of int64, shape (at least hi - lo + 1, 2)
         Work space: the counts to be shared out in the subtree of each variable, without children already visited.
+        Row ``hi - lo`` has the counts of the labelling on entry; there must be one.
     labels : ndarray of int32, shape (hi - lo,)
         Written.
     """
-    n = hi - lo
-    left[n, 0], left[n, 1] = a, b
+    n, (reach, kept, place), (beliefs, messages, earlier) = hi - lo, layout, work
     for position in range(hi - 1, lo - 1, -1):
         v = forest.order[position]
         i, parent, c_v = v - lo, forest.parent[v], forest.card[v]
@@ -265,13 +312,9 @@ def count_downwards(
 
 @njit(cache=True, nogil=True)
 def best_by_count(
-    forest: Forest, pool: F64, node: F64, const: F64, counts: I64, shape: I64, start: I64, offset: F64, scale: F64,
-    examples: I64, label_ptr: I64, labels: I32, worth: F64,
-) -> None:  # fmt: skip
+    forest: Forest, pool: F64, node: F64, const: F64, tables: CountArrays, found: CountedLabels
+) -> None:
     """Write the labelling that is worth most by its counts, and what it is worth, for each listed example.
-
-    The worth of a labelling of counts (a, b) is ``offset[a, b] + scale[a, b] * (score + const)``; as scales are not
-    negative, only the best score of each pair of counts matters.
 
     Parameters
     ----------
@@ -281,18 +324,12 @@ def best_by_count(
         Tables, and unary scores with ``-inf`` at states that masks rule out.
     const : ndarray of float64, shape (B,)
         Constants of all examples.
-    counts, shape, start, offset, scale
-        As in :class:`~ssvm_dsl.ir.CountTables`, for the n listed examples.
-    examples : ndarray of int64, shape (n,)
-        The examples.
-    label_ptr : ndarray of int64, shape (n + 1,)
-        Where the labels of each listed example start.
-    labels : ndarray of int32
-        Written; left alone where no labelling is wanted.
-    worth : ndarray of float64, shape (n,)
-        ``-inf`` on entry; raised where a labelling is found.
+    tables : CountArrays
+        Read only.
+    found : CountedLabels
+        Written.
     """
-    forest, pool, node, const = borrow(forest), borrow(pool), borrow(node), borrow(const)
+    forest, pool, node, examples, shape = borrow(forest), borrow(pool), borrow(node), found.ids, tables.shape
     longest, widest = 0, 1
     for i in examples:
         longest = max(longest, forest.var_ptr[i + 1] - forest.var_ptr[i])
@@ -300,28 +337,19 @@ def best_by_count(
             widest = max(widest, forest.card[v])
     reach, kept = np.empty((longest + 1, 2), np.int64), np.empty((longest + 1, 2), np.int64)
     place, left = np.empty((longest + 1, 3), np.int64), np.empty((longest + 1, 2), np.int64)
+    layout, scores = CountLayout(reach, kept, place), CountScores(pool, node, tables.counts)
     beliefs, messages, earlier = np.empty(0), np.empty(0), np.empty(0)
     scratch = np.empty(widest * widest)
     for k in range(len(examples)):
         lo, hi = forest.var_ptr[examples[k]], forest.var_ptr[examples[k] + 1]
         if shape[k, 0] == 0 or shape[k, 1] == 0:
             continue
-        sizes = lay_out(forest, lo, hi, counts, shape[k, 0] - 1, shape[k, 1] - 1, reach, kept, place)
+        sizes, n = lay_out(forest, lo, hi, tables.counts, shape[k, 0] - 1, shape[k, 1] - 1, layout), hi - lo
         beliefs = beliefs if len(beliefs) >= sizes[0] else np.empty(sizes[0])
         messages = messages if len(messages) >= sizes[1] else np.empty(sizes[1])
         earlier = earlier if len(earlier) >= sizes[2] else np.empty(sizes[2])
-        count_upwards(forest, lo, hi, pool, node, counts, reach, kept, place, beliefs, messages, earlier, scratch)
-        a_best, b_best, width = -1, -1, reach[hi - lo, 1] + 1
-        for a in range(reach[hi - lo, 0] + 1):
-            for b in range(width):
-                score = beliefs[place[hi - lo, 0] + a * width + b]
-                at = start[k] + a * shape[k, 1] + b
-                if score > -np.inf and offset[at] > -np.inf:
-                    value = offset[at] + scale[at] * (score + const[examples[k]])
-                    if value > worth[k]:
-                        worth[k], a_best, b_best = value, a, b
-        if a_best >= 0:
-            count_downwards(
-                forest, lo, hi, pool, a_best, b_best, reach, kept, place, beliefs, messages, earlier, left,
-                labels[label_ptr[k] : label_ptr[k + 1]],
-            )  # fmt: skip
+        work = CountBeliefs(beliefs, messages, earlier)
+        count_upwards(forest, lo, hi, scores, layout, work, scratch)
+        left[n, 0], left[n, 1] = best_pair(tables, found, k, reach[n], beliefs[place[n, 0] :], const[examples[k]])
+        if left[n, 0] >= 0:
+            count_downwards(forest, lo, hi, pool, layout, work, left, found.labels[found.ptr[k] : found.ptr[k + 1]])

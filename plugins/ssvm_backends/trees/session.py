@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from ssvm_backends.graphs.batch_session import SummedAnswers
+from ssvm_backends.graphs.best_counts import best_counted
 from ssvm_backends.graphs.deadline import chunks_until
 from ssvm_backends.trees.constrained import count_tables
 from ssvm_backends.trees.forest import Forest, build_forest
@@ -46,9 +47,10 @@ class ForestSession:
     def solve(self, question: Question) -> Solution:
         """Answer a question; see :class:`~ssvm_dsl.plugin_api.Session`."""
         program, theta, task = self.program, question.theta, question.task
-        ids, node = question.ids(program), question.masked_node(program)
-        if self._tables is not None:
-            return self._constrained(question, self._tables, node)
+        ids = question.ids(program)
+        if self._tables is not None:  # labellings whose number of true literals is within the bounds of each example
+            return self._counted(question, self._tables.select(ids), chunks_until(len(ids), question.limits))
+        node = question.masked_node(program)
         if task is Task.MARGINALS:
             return self._marginals(theta, node, ids, question.limits)
         n_best = 1
@@ -73,31 +75,15 @@ class ForestSession:
 
     def best_by_count(self, question: Question, tables: CountTables) -> Solution:
         """Return the labelling worth most by its counts; see :class:`~ssvm_dsl.plugin_api.CountingSession`."""
-        node = question.masked_node(self.program)
-        return self._counted(question, tables, node, [(0, len(question.ids(self.program)))])
-
-    def _constrained(self, question: Question, tables: CountTables, node: F64) -> Solution:
-        """Return best labellings whose number of true literals is within the bounds of each example."""
-        ids = question.ids(self.program)
-        return self._counted(question, tables.select(ids), node, chunks_until(len(ids), question.limits))
+        return self._counted(question, tables, [(0, len(question.ids(self.program)))])
 
     def _counted(
-        self, question: Question, tables: CountTables, node: F64, parts: Iterable[tuple[int, int]]
+        self, question: Question, tables: CountTables, chunks: Iterable[tuple[int, int]]
     ) -> Solution:
-        """Return the labellings worth most by their counts, part by part of the examples asked for."""
+        """Return the labellings worth most by their counts, chunk by chunk of the examples asked for."""
         from ssvm_backends.trees.count import best_by_count
 
-        theta, ids, ptr = question.theta, question.ids(self.program), question.label_ptr(self.program)
-        labels, worth = np.zeros(int(ptr[-1]), dtype=np.int32), np.full(len(ids), -np.inf)
-        reached = 0
-        for lo, hi in parts:
-            best_by_count(
-                self.forest, theta.pool, node, theta.const, tables.counts, tables.shape[lo:hi], tables.start[lo:hi],
-                tables.offset, tables.scale, ids[lo:hi], ptr[lo : hi + 1], labels, worth[lo:hi],
-            )  # fmt: skip
-            reached = hi
-        worth[reached:] = np.nan  # not reached in time
-        return Solution.exact(labels, worth)
+        return best_counted(best_by_count, self.forest, self.program, question, tables, chunks)
 
     def compiled(self) -> CompiledOracle:
         """Return the oracle for trainers that call it inside their own kernels."""

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ssvm_backends.graphs.best_counts import CountArrays, CountedLabels, best_pair
 from ssvm_backends.structures.segmentations.segment_scores import (
     Segmented,
     SpanScores,
@@ -42,6 +43,24 @@ class AllScores(NamedTuple):
 
     trans: F64
     score: F64
+
+
+class SegmentCounts(NamedTuple):
+    """The counts of the segments of one segmentation, and where its tables go.
+
+    Parameters
+    ----------
+    whole : ndarray of int64, shape (at least n L K, 2)
+        Those of segments that end within the sequence, by their start, length and class.
+    reach : ndarray of int64, shape (at least n + 1, 2)
+        The largest counts of the positions before each one.
+    place : ndarray of int64, shape (at least n + 1,)
+        Where the tables of each start, those of one class after the other.
+    """
+
+    whole: I64
+    reach: I64
+    place: I64
 
 
 @njit(cache=True, nogil=True)
@@ -106,7 +125,7 @@ def gather_counts(seg: Segmented, counts: I64, i: int, c: int, begin: I64, insid
 
 @njit(cache=True, nogil=True)
 def lay_out_counts(
-    n: int, k: int, longest: int, whole: I64, a_most: int, b_most: int, reach: I64, place: I64
+    n: int, k: int, longest: int, counts: SegmentCounts, a_most: int, b_most: int
 ) -> tuple[int, int]:
     """Find the largest counts before every position, and where its tables go; return their size, and the largest.
 
@@ -114,20 +133,17 @@ def lay_out_counts(
     ----------
     n, k, longest : int
         Positions, classes, most positions of a segment.
-    whole : ndarray of int64, shape (at least n L K, 2)
-        As :func:`gather_counts` wrote them.
+    counts : SegmentCounts
+        ``whole`` as :func:`gather_counts` wrote it; the others are written.
     a_most, b_most : int
         Largest counts wanted.
-    reach : ndarray of int64, shape (at least n + 1, 2)
-        Written: the largest counts of the positions before each one.
-    place : ndarray of int64, shape (at least n + 1,)
-        Written: where the tables of each start, those of one class after the other.
 
     Returns
     -------
     total, most : int
         Numbers in all tables, and in those of one position.
     """
+    whole, reach, place = counts
     reach[: n + 1] = 0
     total, most = 0, 0
     for s in range(n + 1):
@@ -144,7 +160,7 @@ def lay_out_counts(
 
 @njit(cache=True, nogil=True)
 def count_ends(
-    n: int, k: int, longest: int, work: AllScores, whole: I64, reach: I64, place: I64, best: F64, enter: F64
+    n: int, k: int, longest: int, work: AllScores, counts: SegmentCounts, best: F64, enter: F64
 ) -> None:
     """Write the best score of each class and pair of counts of the positions before each one.
 
@@ -154,13 +170,14 @@ def count_ends(
         Positions, classes, most positions of a segment.
     work : AllScores
         Read only.
-    whole, reach, place : ndarray of int64
-        The counts of segments and the layout: :func:`gather_counts`, :func:`lay_out_counts`; read only.
+    counts : SegmentCounts
+        As :func:`gather_counts` and :func:`lay_out_counts` wrote it; read only.
     best : ndarray of float64
         Written: for each position from 0 to n the tables of each class of the segment that ends before it, row by row.
     enter : ndarray of float64
         Work space for the tables of one position: the best scores with which a segment of each class begins there.
     """
+    whole, reach, place = counts
     best[: place[n] + k * (reach[n, 0] + 1) * (reach[n, 1] + 1)] = -np.inf
     for s in range(n):
         width = reach[s, 1] + 1
@@ -195,9 +212,8 @@ def count_ends(
 
 @njit(cache=True, nogil=True)
 def trace_counts(
-    seg: Segmented, c: int, work: AllScores, whole: I64, reach: I64, place: I64, best: F64, have_a: int, have_b: int,
-    labels: I32,
-) -> None:  # fmt: skip
+    seg: Segmented, c: int, work: AllScores, counts: SegmentCounts, best: F64, have_a: int, have_b: int, labels: I32
+) -> None:
     """Write the best segmentation of a pair of counts, its last segment first.
 
     Parameters
@@ -205,14 +221,14 @@ def trace_counts(
     seg : Segmented
     c : int
         Which segmentation; it has a position.
-    work, whole, reach, place, best
+    work, counts, best
         As for :func:`count_ends`, after it; read only.
     have_a, have_b : int
         The counts; there must be a segmentation of them.
     labels : ndarray of int32
         Written; zeros before.
     """
-    t, k, longest, b = seg.n[c], seg.n_classes[c], seg.longest[c], -1
+    t, k, longest, b, (whole, reach, place) = seg.n[c], seg.n_classes[c], seg.longest[c], -1, counts
     while t > 0:
         top, length, last, before = -np.inf, 0, b, -1
         for one in range(k):  # the class of the last segment is open; those before it are known
@@ -240,13 +256,9 @@ def trace_counts(
 
 @njit(cache=True, nogil=True)
 def best_by_count(
-    seg: Segmented, pool: F64, node: F64, const: F64, counts: I64, shape: I64, start: I64, offset: F64, scale: F64,
-    examples: I64, label_ptr: I64, labels: I32, worth: F64,
-) -> None:  # fmt: skip
+    seg: Segmented, pool: F64, node: F64, const: F64, tables: CountArrays, found: CountedLabels
+) -> None:
     """Write the segmentation that is worth most by its counts, and what it is worth, for each listed example.
-
-    The worth of a labelling of counts (a, b) is ``offset[a, b] + scale[a, b] * (score + const)``; as scales are not
-    negative, only the best score of each pair of counts matters.
 
     Parameters
     ----------
@@ -256,25 +268,21 @@ def best_by_count(
         Tables, and unary scores with ``-inf`` at states that masks rule out.
     const : ndarray of float64, shape (B,)
         Constants of all examples.
-    counts, shape, start, offset, scale
-        As in :class:`~ssvm_dsl.ir.CountTables`, for the m listed examples.
-    examples : ndarray of int64, shape (m,)
-    label_ptr : ndarray of int64, shape (m + 1,)
-        Where the labels of each listed example start.
-    labels : ndarray of int32
-        Zeros on entry; written where a labelling is wanted.
-    worth : ndarray of float64, shape (m,)
-        ``-inf`` on entry; raised where a labelling is found.
+    tables : CountArrays
+        Read only.
+    found : CountedLabels
+        Written.
     """
-    scores, labels = SpanScores(borrow(seg), borrow(pool), borrow(node)), borrow(labels)
-    seg = scores.seg
+    scores, labels = SpanScores(borrow(seg), borrow(pool), borrow(node)), borrow(found.labels)
+    seg, examples, shape = scores.seg, found.ids, tables.shape
     n_most, widest, far = largest(seg, examples)
     work = work_space(n_most, widest, far)
-    found = AllScores(np.empty(n_most * widest * widest), np.empty(n_most * far * widest))
+    every = AllScores(np.empty(n_most * widest * widest), np.empty(n_most * far * widest))
     begin, inside = np.empty((n_most * widest, 2), np.int64), np.empty((n_most * widest, 2), np.int64)
     whole = np.empty((n_most * far * widest, 2), np.int64)
     reach, place = np.empty((n_most + 1, 2), np.int64), np.empty(n_most + 1, np.int64)
-    best, enter = np.zeros(1), np.empty(0)
+    counts = SegmentCounts(whole, reach, place)
+    best, enter = np.zeros(1), np.empty(1)
     for e in range(len(examples)):
         i, n, k = examples[e], 0, 1
         if shape[e, 0] == 0 or shape[e, 1] == 0:
@@ -282,26 +290,20 @@ def best_by_count(
         base, c = const[i], seg.ptr[i]
         if seg.ptr[i + 1] > c:
             n, k = seg.n[c], seg.n_classes[c]
-            base += gather(scores, i, c, work, found)
+            base += gather(scores, i, c, work, every)
         if n == 0:  # an empty labelling
             reach[0], place[0], best[0] = 0, 0, 0.0
         else:
-            gather_counts(seg, counts, i, c, begin, inside, whole)
-            total, most = lay_out_counts(
-                n, k, seg.longest[c], whole, shape[e, 0] - 1, shape[e, 1] - 1, reach, place
-            )  # fmt: skip
+            gather_counts(seg, tables.counts, i, c, begin, inside, whole)
+            total, most = lay_out_counts(n, k, seg.longest[c], counts, shape[e, 0] - 1, shape[e, 1] - 1)
             best = best if len(best) >= total else np.empty(total)
             enter = enter if len(enter) >= most else np.empty(most)
-            count_ends(n, k, seg.longest[c], found, whole, reach, place, best, enter)
-        a_best, b_best, width = -1, -1, reach[n, 1] + 1
-        for cell in range((reach[n, 0] + 1) * width):
-            a, b, score = cell // width, cell % width, -np.inf
+            count_ends(n, k, seg.longest[c], every, counts, best, enter)
+        size = (reach[n, 0] + 1) * (reach[n, 1] + 1)
+        for cell in range(size):
+            enter[cell] = -np.inf
             for last in range(k if n > 0 else 1):
-                score = max(score, best[place[n] + last * (reach[n, 0] + 1) * width + cell])
-            at = start[e] + a * shape[e, 1] + b
-            if score + base > -np.inf and offset[at] > -np.inf:
-                value = offset[at] + scale[at] * (score + base)
-                if value > worth[e]:
-                    worth[e], a_best, b_best = value, a, b
+                enter[cell] = max(enter[cell], best[place[n] + last * size + cell])
+        a_best, b_best = best_pair(tables, found, e, reach[n], enter, base)
         if a_best >= 0 and n > 0:
-            trace_counts(seg, c, found, whole, reach, place, best, a_best, b_best, labels[label_ptr[e] :])
+            trace_counts(seg, c, every, counts, best, a_best, b_best, labels[found.ptr[e] :])

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ssvm_backends.graphs.batch_session import BatchCall, BatchSession, SummedAnswers
+from ssvm_backends.graphs.best_counts import best_counted
 from ssvm_backends.graphs.deadline import chunks_until
 from ssvm_backends.structures.packing import CALL
 from ssvm_backends.structures.segmentations.segment_scores import Segmented, SpanScores, work_space
@@ -197,14 +198,8 @@ class SemiMarkovSession(BatchSession):
         """Return the labelling worth most by its counts; see :class:`~ssvm_dsl.plugin_api.CountingSession`."""
         from ssvm_backends.structures.segmentations.count_segments import best_by_count
 
-        program, theta = self.program, question.theta
-        ids, ptr = question.ids(program), question.label_ptr(program)
-        labels, worth = np.zeros(int(ptr[-1]), dtype=np.int32), np.full(len(ids), -np.inf)
-        best_by_count(
-            self.segmented, theta.pool, question.masked_node(program), theta.const, tables.counts, tables.shape,
-            tables.start, tables.offset, tables.scale, ids, ptr, labels, worth,
-        )  # fmt: skip
-        return Solution.exact(labels, worth)
+        chunks = [(0, len(question.ids(self.program)))]
+        return best_counted(best_by_count, self.segmented, self.program, question, tables, chunks)
 
     def total(self, call: BatchCall, sums: SummedAnswers, lo: int, hi: int) -> int:
         """Sum over segmentations; see :class:`~ssvm_backends.graphs.batch_session.BatchSession`."""
