@@ -25,8 +25,6 @@ STILL_MORE: dict[str, str] = {
     "ssvm_backends.elimination.sum": "marginal_steps sum_steps",
     "ssvm_backends.graphs.reduce_kernels": "fill_tables",
     "ssvm_backends.search.moves": "_plane _scan",
-    "ssvm_backends.structures.matchings.matching_kernels": "fill_matrices fill_matrix take_matches",
-    "ssvm_backends.structures.routes.route_kernels": "best_path",
     "ssvm_backends.trees.count": "best_by_count convolve count_downwards count_upwards lay_out",
     "ssvm_backends.trees.sum_product": "joint_weights sum_product write_marginals",
     "ssvm_backends.trees.viterbi": "viterbi",

@@ -6,7 +6,13 @@ import numpy as np
 
 from ssvm_backends.structures.literals import Literals
 from ssvm_backends.structures.matchings.augmenting_paths import match_all
-from ssvm_backends.structures.matchings.matching_kernels import ASSIGNMENT, Matchings, fill_matrices, take_matches
+from ssvm_backends.structures.matchings.matching_kernels import (
+    ASSIGNMENT,
+    CostMatrices,
+    Matchings,
+    fill_matrices,
+    take_matches,
+)
 from ssvm_dsl.ir import F64, I32, I64, Bools
 from ssvm_dsl.kernels import borrow, njit
 
@@ -50,12 +56,13 @@ def assign_all(
             start[c + 1], match_start[c + 1] = start[c] + rows[c] * cols[c], match_start[c] + rows[c]
             c += 1
     cost, literal = np.empty(start[m]), np.empty(start[m], dtype=np.int32)
-    fill_matrices(literals, matchings, node, ids, start, cost, literal, possible, forced)
+    match = np.full(match_start[m], -1, dtype=np.int32)
+    matrices = CostMatrices(start, cost, literal, possible, forced, match_start, match)
+    fill_matrices(literals, matchings, node, ids, matrices)
     for c in range(m):
         possible[c] = possible[c] and fits[c]
-    match = np.full(match_start[m], -1, dtype=np.int32)
     match_all(cost, start, rows, cols, match_start, match, possible)
-    take_matches(literals, matchings, node, ids, start, cost, literal, forced, match_start, match, label_ptr, labels)
+    take_matches(literals, matchings, node, ids, matrices, label_ptr, labels)
     for c in range(m):
         if not possible[c]:
             feasible[owner[c]] = False

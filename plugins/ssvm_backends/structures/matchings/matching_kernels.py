@@ -20,21 +20,75 @@ from ssvm_dsl.kernels import borrow, njit, packed_bytes, packed_flags, packed_in
 ASSIGNMENT, ROWS_ALONE, FLOW = 0, 1, 2
 
 
+class Matchings(NamedTuple):
+    """A group of constraints of kind ``matching``.
+
+    Parameters
+    ----------
+    row, col : ndarray of int32, shape (l,)
+        Where each literal stands.
+    n_rows, n_cols, row_least, row_most, col_least, col_most : ndarray of int64, shape (m,)
+        Size of each constraint's matrix, and how many literals of a row and of a column hold.
+    way : ndarray of int8, shape (m,)
+        Who solves it: :data:`ASSIGNMENT`, :data:`ROWS_ALONE` or :data:`FLOW`.
+    grid : ndarray of bool, shape (m,)
+        Whether its literals are "has state 1" of consecutive binary variables, one for each place, row by row.
+    """
+
+    row: I32
+    col: I32
+    n_rows: I64
+    n_cols: I64
+    row_least: I64
+    row_most: I64
+    col_least: I64
+    col_most: I64
+    way: I8
+    grid: Bools
+
+
+class CostMatrices(NamedTuple):
+    """The assignment problems of some examples, constraint by constraint (those of other kinds are empty).
+
+    Parameters
+    ----------
+    start : ndarray of int64, shape (m + 1,)
+        Where the matrix of each constraint starts.
+    cost : ndarray of float64
+        One matrix after the other, row by row.
+    literal : ndarray of int32
+        The best literal at each place, -1 where none is worth it; grids without forced literals leave it alone.
+    possible : ndarray of bool, shape (m,)
+        Whether literals that have to be true leave room for each other.
+    forced : ndarray of bool, shape (m,)
+        Whether there are such literals.
+    match_start : ndarray of int64, shape (m + 1,)
+        Where the rows of each constraint start in ``match``.
+    match : ndarray of int32
+        The column of each row, -1 for none.
+    """
+
+    start: I64
+    cost: F64
+    literal: I32
+    possible: Bools
+    forced: Bools
+    match_start: I64
+    match: I32
+
+
 @njit(cache=True, nogil=True)
 def fill_matrix(
-    literals: Literals, node: F64, lo: int, k: int, n_cols: int, row: I32, col: I32, optional: bool, cost: F64,
-    literal: I32,
-) -> bool:  # fmt: skip
+    literals: Literals, matchings: Matchings, node: F64, lo: int, k: int, optional: bool, cost: F64, literal: I32
+) -> bool:
     """Write the costs of one constraint; return whether every literal may be true or false.
 
     Parameters
     ----------
     literals, node, lo, k
         As for :func:`~ssvm_backends.structures.literals.write_gains`.
-    n_cols : int
-        Number of columns.
-    row, col : ndarray of int32
-        Where each literal of the constraint stands.
+    matchings : Matchings
+        Where the literals stand; read only.
     optional : bool
         Whether all rows and columns may stay empty.
     cost : ndarray of float64, shape (n_rows * n_cols,)
@@ -44,8 +98,9 @@ def fill_matrix(
     """
     cost[:] = 0.0 if optional else np.inf
     literal[:] = -1
-    start, plain = literals.literal_ptr[k], True
-    for l in range(len(row)):
+    start, plain, n_cols = literals.literal_ptr[k], True, matchings.n_cols[k]
+    row, col = matchings.row[start:], matchings.col[start:]
+    for l in range(literals.literal_ptr[k + 1] - start):
         on, off = on_and_off(literals, node, lo, start + l, False)
         value, at = off - on, row[l] * n_cols + col[l]
         # both are written in any case: a branch would be mispredicted every other time
@@ -85,7 +140,11 @@ def keep_forced(
 
     Parameters
     ----------
-    n_cols, row, col, optional
+    n_cols : int
+        Number of columns.
+    row, col : ndarray of int32
+        Where each literal of the constraint stands.
+    optional : bool
         As for :func:`fill_matrix`.
     gain : ndarray of float64
         See :mod:`ssvm_backends.structures.literals`.
@@ -109,33 +168,6 @@ def keep_forced(
             elif row_taken[r] >= 0 or col_taken[c] >= 0:
                 cost[at], literal[at] = 0.0 if optional else np.inf, -1
     return True
-
-
-class Matchings(NamedTuple):
-    """A group of constraints of kind ``matching``.
-
-    Parameters
-    ----------
-    row, col : ndarray of int32, shape (l,)
-        Where each literal stands.
-    n_rows, n_cols, row_least, row_most, col_least, col_most : ndarray of int64, shape (m,)
-        Size of each constraint's matrix, and how many literals of a row and of a column hold.
-    method : ndarray of int8, shape (m,)
-        Who solves it: :data:`ASSIGNMENT`, :data:`ROWS_ALONE` or :data:`FLOW`.
-    grid : ndarray of bool, shape (m,)
-        Whether its literals are "has state 1" of consecutive binary variables, one for each place, row by row.
-    """
-
-    row: I32
-    col: I32
-    n_rows: I64
-    n_cols: I64
-    row_least: I64
-    row_most: I64
-    col_least: I64
-    col_most: I64
-    method: I8
-    grid: Bools
 
 
 #: Arrays of a :class:`Matchings`.
@@ -166,10 +198,7 @@ def grid_states(literals: Literals, lo: int, k: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def fill_matrices(
-    literals: Literals, matchings: Matchings, node: F64, ids: I64, start: I64, cost: F64, literal: I32, possible: Bools,
-    forced: Bools,
-) -> None:  # fmt: skip
+def fill_matrices(literals: Literals, matchings: Matchings, node: F64, ids: I64, matrices: CostMatrices) -> None:
     """Write the costs of the assignment problems of some examples.
 
     Parameters
@@ -180,18 +209,11 @@ def fill_matrices(
         Unary scores, ``-inf`` at states that are ruled out.
     ids : ndarray of int64, shape (n,)
         The examples.
-    start : ndarray of int64
-        Where the matrix of each of their constraints starts (those of other kinds have none).
-    cost, literal : ndarray
-        As for :func:`fill_matrix`, one matrix after the other.
-    possible : ndarray of bool
-        Written, for each of their assignment problems: whether literals that have to be true leave room for each other.
-    forced : ndarray of bool
-        Written likewise: whether there are such literals.  Grids without them leave ``literal`` alone.
+    matrices : CostMatrices
+        All but the matches are written, at ``start``.
     """
-    literals, matchings, node, cost, literal = (
-        borrow(literals), borrow(matchings), borrow(node), borrow(cost), borrow(literal)
-    )  # fmt: skip
+    literals, matchings, node = borrow(literals), borrow(matchings), borrow(node)
+    start, cost, literal, possible, forced = borrow(matrices)[:5]
     c = 0
     for i in ids:
         for k in range(literals.ptr[i], literals.ptr[i + 1]):
@@ -205,7 +227,7 @@ def fill_matrices(
                 if matchings.grid[k] and fill_grid(node[grid_states(literals, lo, k) :], optional, mine):
                     c += 1
                     continue
-                if not fill_matrix(literals, node, lo, k, n_cols, row, col, optional, mine, which):
+                if not fill_matrix(literals, matchings, node, lo, k, optional, mine, which):
                     gain, forced[c] = np.empty(stop - first), True
                     write_gains(literals, node, lo, k, False, gain)
                     possible[c] = keep_forced(n_cols, row, col, gain, optional, mine, which)
@@ -223,26 +245,23 @@ def take_grid(n_cols: int, match: I32, cost: F64, optional: bool, labels: I32) -
 
 @njit(cache=True, nogil=True)
 def take_matches(
-    literals: Literals, matchings: Matchings, node: F64, ids: I64, start: I64, cost: F64, literal: I32, forced: Bools,
-    match_start: I64, match: I32, label_ptr: I64, labels: I32,
-) -> None:  # fmt: skip
+    literals: Literals, matchings: Matchings, node: F64, ids: I64, matrices: CostMatrices, label_ptr: I64, labels: I32
+) -> None:
     """Write the labels that the solutions of assignment problems mean.
 
     Parameters
     ----------
-    literals, matchings, node, ids, start, cost, literal, forced
+    literals, matchings, node, ids
         As for :func:`fill_matrices`.
-    match_start : ndarray of int64
-        Where the rows of each constraint start in ``match``.
-    match : ndarray of int32
-        The column of each row, -1 for none.
-    label_ptr : ndarray of int64
+    matrices : CostMatrices
+        With the matches; read only.
+    label_ptr : ndarray of int64, shape (at least n,)
         Where the labels of each example start.
     labels : ndarray of int32
         Written.
     """
-    literals, matchings, node, labels = borrow(literals), borrow(matchings), borrow(node), borrow(labels)
-    cost, literal, match, c = borrow(cost), borrow(literal), borrow(match), 0
+    literals, matchings, node, labels, c = borrow(literals), borrow(matchings), borrow(node), borrow(labels), 0
+    start, cost, literal, _, forced, match_start, match = borrow(matrices)
     for e in range(len(ids)):
         lo = literals.var_ptr[ids[e]]
         for k in range(literals.ptr[ids[e]], literals.ptr[ids[e] + 1]):

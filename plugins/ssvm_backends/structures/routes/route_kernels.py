@@ -155,20 +155,19 @@ def rule_out(tail: I32, head: I32, rank: I32, gain: F64) -> int:
 
 
 @njit(cache=True, nogil=True)
-def best_path(
-    tail: I32, head: I32, gain: F64, source: int, target: int, rank: I32, best: F64, last: I32, chosen: Bools
-) -> int:
-    """Write the arcs of the best path; return what becomes of the example.
+def best_path(paths: Paths, k: int, arcs: tuple[int, int], gain: F64, best: F64, last: I32, chosen: Bools) -> int:
+    """Write the arcs of the best path of a constraint; return what becomes of the example.
 
     Parameters
     ----------
-    tail, head : ndarray of int32, shape (l,)
-        The arc of each literal.
+    paths : Paths
+        Read only.
+    k : int
+        The constraint, of n nodes.
+    arcs : (int, int)
+        Its first literal, and the one after its last: l of them.
     gain : ndarray of float64, shape (l,)
         See :mod:`ssvm_backends.structures.literals`; changed.
-    source, target : int
-    rank : ndarray of int32, shape (n,)
-        Topological ranks of the nodes, -1 where there is a cycle.
     best : ndarray of float64, shape (n,)
         Work space: the best score of a path to each node.
     last : ndarray of int32, shape (n,)
@@ -176,6 +175,8 @@ def best_path(
     chosen : ndarray of bool, shape (l,)
         Written.
     """
+    tail, head = paths.tail[arcs[0] : arcs[1]], paths.head[arcs[0] : arcs[1]]
+    rank, source, target = paths.rank[paths.first[k] : paths.first[k + 1]], paths.source[k], paths.target[k]
     n, acyclic = len(rank), rank[source] >= 0
     forced = gain == np.inf
     chosen[:] = False
@@ -239,11 +240,8 @@ def best_paths(
             first, stop, n = literals.literal_ptr[k], literals.literal_ptr[k + 1], paths.n_nodes[k]
             gain, chosen = np.empty(stop - first), np.empty(stop - first, dtype=np.bool_)
             write_gains(literals, node, lo, k, False, gain)
-            rank = paths.rank[paths.first[k] : paths.first[k + 1]]
-            found = best_path(
-                paths.tail[first:stop], paths.head[first:stop], gain, paths.source[k], paths.target[k], rank,
-                np.empty(n), np.empty(n, dtype=np.int32), chosen,
-            )  # fmt: skip
+            last = np.empty(n, dtype=np.int32)
+            found = best_path(paths, k, (first, stop), gain, np.empty(n), last, chosen)
             state[e] = max(state[e], found)
             if found == SOLVED:
                 set_literals(literals, node, lo, k, chosen, labels[label_ptr[e] :])
