@@ -151,7 +151,7 @@ def plan_program(
     ----------
     program : Program
     need : Need
-        What is asked of it: ``Need.of(program, ...)``.
+        The need: ``Need.of(program, ...)``.
     backend, options, plugins
         As for :func:`plan`.
 
@@ -232,7 +232,7 @@ def accepted_guarantee(
     backend : str
         A backend's name, or ``"auto"``.
     asked : Guarantee
-        What the user wants of ``auto``; exact answers by default.
+        The weakest guarantee for ``auto``; exact by default.
     weakest : Guarantee
         What those who use the answers (a trainer, a risk) cannot do without.
     """
