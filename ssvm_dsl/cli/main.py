@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(work: Callable[[], int | None], traceback: bool) -> int:
-    """Do what a command does; what goes wrong becomes a message and an exit status."""
+    """Run a command; convert errors to a message and an exit status."""
     try:
         status = work() or 0
         output().flush()

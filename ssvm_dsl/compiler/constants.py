@@ -73,7 +73,7 @@ def ground_constants(
     truth: I32 | None = None,
     clamp: I64 | None = None,
 ) -> GroundedConstants:
-    """Return what the rules and given scores of a model become on a batch.
+    """Return the masks, scores and tables of the rules and given scores of a model on a batch.
 
     Parameters
     ----------

@@ -331,7 +331,7 @@ def _dtype(parameter: Parameter) -> type:
 
 
 def _check_counts(parameter: Parameter, source: Input, numbers: F64, sizes: I64) -> None:
-    """Refuse what is no number of literals, or no position."""
+    """Refuse values that are not a number of literals, or not a position."""
     wrong = np.flatnonzero((numbers < 0) | (numbers != np.floor(numbers)) | (numbers >= NO_BOUND))
     if len(wrong):
         example = int(np.searchsorted(pointers(sizes), wrong[0], side="right")) - 1

@@ -171,7 +171,7 @@ class Structure:
         return maps
 
     def program_of(self, parameters: ParameterMap) -> KeptProgram:
-        """Return what is kept of a program: of the one that was met first among those with the same mask."""
+        """Return the cached data of a program: of the first one with the same mask."""
         allowed = parameters.program.allowed
         key = None if allowed is None else np.packbits(allowed).tobytes()
         kept = self._programs.get(key)
@@ -303,7 +303,7 @@ class StructureCache:
 
 
 def structure_key(declaration: Declaration, examples: Examples, judged: bool) -> Hashable:
-    """Return what the structure of a batch follows from: equal keys have equal structures.
+    """Return the key of the structure of a batch: equal keys have equal structures.
 
     Parameters
     ----------

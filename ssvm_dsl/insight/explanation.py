@@ -54,7 +54,7 @@ class ScoreTerm(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """What the score of a labelling is made of.  It prints as text, and as a table in notebooks.
+    """The terms of the score of a labelling.  It prints as text, and as a table in notebooks.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ class _NamedSums:
 
 
 def explanation(grounded: Grounded, states: I32, w: F64, score: float, bound: float) -> Explanation:
-    """Return what the score of a labelling of the first example is made of."""
+    """Return the terms of the score of a labelling of the first example."""
     layout = grounded.layout
     latent = layout.decode(states, latent=True)[0] if grounded.declaration.latents else None
     templates = terms_of(grounded, states, w)

@@ -83,7 +83,7 @@ class TemplateTerms:
 
 
 def terms_of(grounded: Grounded, labels: I32, w: F64) -> list[TemplateTerms]:
-    """Return what the score of a labelling of the first example is made of.
+    """Return the terms of the score of a labelling of the first example.
 
     Parameters
     ----------

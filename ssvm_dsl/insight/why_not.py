@@ -66,7 +66,7 @@ class WhyNot:
 
     @property
     def margin_bounds(self) -> tuple[float, float]:
-        """What the margin of the best labellings is at least and at most, where inference is not exact."""
+        """Lower and upper bound of the margin of the best labellings, for inference that is not exact."""
         if self.asked is None:
             return np.inf, np.inf
         return self.best.score - self.asked.bound, self.best.bound - self.asked.score
@@ -132,7 +132,7 @@ class WhyNot:
         return f"{scores} {self.best.score:.6g}: {self.margin:.6g} more{self._unproved()}\nit changes {shown}{rest}"
 
     def _unproved(self) -> str:
-        """Return what is known of the margin where inference is not exact."""
+        """Return the bounds of the margin as text, for inference that is not exact."""
         least, most = self.margin_bounds
         if np.isnan(least) or np.isnan(most):
             return " (not proved: the backend gives no bounds)"

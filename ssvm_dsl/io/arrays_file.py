@@ -81,7 +81,7 @@ def read_arrays(path: Path, called: str = "a file of arrays") -> tuple[dict[str,
     ----------
     path : Path
     called : str
-        What the file should be, for messages.
+        The expected kind of file, for messages.
 
     Raises
     ------

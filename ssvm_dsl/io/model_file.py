@@ -33,7 +33,7 @@ CERTIFICATE = 6
 
 @dataclass(frozen=True, eq=False)
 class SavedModel:
-    """What a model file holds.
+    """The content of a model file.
 
     Parameters
     ----------

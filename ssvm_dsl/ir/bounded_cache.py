@@ -20,7 +20,7 @@ class BoundedCache(Generic[K, V]):
     Parameters
     ----------
     max_bytes : int
-        What all entries together may take; a larger entry is held alone.
+        Bytes of all entries together; a larger entry is kept alone.
     """
 
     def __init__(self, max_bytes: int) -> None:

@@ -154,9 +154,9 @@ class ConstraintGroup:
     negated : ndarray of bool, shape (l,)
         Literals that say "has not".
     meta : mapping of str to ndarray, first axis m
-        What the kind needs to know of each constraint.
+        Data of the kind about each constraint.
     literal_meta : mapping of str to ndarray, first axis l
-        What the kind needs to know of each literal.
+        Data of the kind about each literal.
     rules : ConstraintRules, optional
         The rules of the kind; the host fills them in before a backend is opened.
     oracle : CustomOracle, optional

@@ -145,7 +145,7 @@ class LossTerm:
 
     @property
     def called(self) -> str:
-        """What the kind is called in the language, for messages."""
+        """Name of the kind in the language, for messages."""
         return {ZERO_ONE: "ZeroOne", COUNT: "CountLoss", JOINT: "Cost of joint states"}.get(self.kind, self.kind)
 
     def value(self, program: Program, labels: I32, examples: I64 | None = None) -> F64:

@@ -1,4 +1,4 @@
-"""What a problem needs from a backend (``Need``) and what a backend can do (``Caps``)."""
+"""The requirements of a problem (``Need``) and the capabilities of a backend (``Caps``)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Task(StrEnum):
 
 
 class Guarantee(StrEnum):
-    """What an answer of a backend is worth."""
+    """The guarantee of a backend's answers."""
 
     EXACT = "exact"
     BOUND = "bound"
@@ -42,7 +42,7 @@ class Guarantee(StrEnum):
 
 
 class Warm(StrEnum):
-    """What a backend can start from."""
+    """The kind of warm start of a backend."""
 
     NONE = "none"
     LABELS = "labels"
@@ -50,7 +50,7 @@ class Warm(StrEnum):
 
 
 class Ability(StrEnum):
-    """What sessions of a backend can do beyond ``solve``; each is a protocol of :mod:`ssvm_dsl.plugin_api`.
+    """Optional abilities of sessions beyond ``solve``; each is a protocol of :mod:`ssvm_dsl.plugin_api`.
 
     ``SUMMED_MARGINALS``
         Marginals that are added up as they are found (:class:`~ssvm_dsl.plugin_api.SumSession`).
@@ -69,7 +69,7 @@ class Ability(StrEnum):
 
     @property
     def word(self) -> str:
-        """What a backend does that has it, in words."""
+        """The ability in words."""
         return {
             "summed_marginals": "add up marginals",
             "counts": "find best labellings by counts",
@@ -98,7 +98,7 @@ class Limits:
     progress: Callable[[float, float], None] | None = None
 
     def begin(self) -> Callable[[], bool]:
-        """Return what tells whether the time is over, which begins now: ``over = limits.begin()``, later ``over()``."""
+        """Start the clock; return a function for whether time is up: ``over = limits.begin()``, later ``over()``."""
         if self.time is None:
             return lambda: False
         end = perf_counter() + self.time
@@ -107,7 +107,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Need:
-    """What a question asks of a backend; computed from the IR.
+    """The requirements of a question, computed from the IR.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class Need:
     cyclic : bool
         Whether literals that are arcs of a graph (``tail``, ``head``) can form a cycle.
     abilities : frozenset of Ability
-        What is asked for beyond the tasks: ``counts`` for losses that do not add up over variables, ``messages`` by
+        Required abilities: ``counts`` for losses that do not add up over variables, ``messages`` by
         trainers that work on dual bounds.
     guarantee : Guarantee
         The weakest acceptable guarantee.
@@ -156,7 +156,7 @@ class Need:
         Base-2 logarithm of the largest table that exact elimination of an example needs (an upper bound;
         :mod:`ssvm_dsl.needs.treewidth`).
     properties : frozenset of str
-        What is known of all tables, whatever the weights: ``"submodular"``, ``"metric"``, ``"semimetric"``.
+        Properties of all tables for any weights: ``"submodular"``, ``"metric"``, ``"semimetric"``.
     doubts : tuple of (str, str)
         Properties that are not known, and why, in words.
     share : float
@@ -240,7 +240,7 @@ class Need:
 
     @property
     def structure(self) -> str:
-        """What was declared, in words: segments, pointers, or a graph with the targets that make it one."""
+        """The declaration in words: segments, pointers, or a graph with the targets that make it one."""
         if self.declared:
             return self.declared
         made_by = f" ({self.joined})" if self.joined and self.topology is Topology.LOOPY else ""
@@ -272,7 +272,7 @@ def _rounded_up(size: int) -> int:
 
 @dataclass(frozen=True)
 class Caps:
-    """What a backend can do.
+    """The capabilities of a backend.
 
     Parameters
     ----------
@@ -300,7 +300,7 @@ class Caps:
     requires : frozenset of str
         Properties of the tables it relies on: ``"submodular"``, ``"metric"``, ``"binary"``.
     warm : Warm
-        What it can start from.
+        The kind of warm start.
     deterministic, thread_safe : bool
         Same answer every time; sessions may be used from several threads at once.
     score_atol : float

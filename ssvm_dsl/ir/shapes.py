@@ -98,7 +98,7 @@ class Shapes:
 
     @cached_property
     def numbers(self) -> I64:
-        """What to add to a factor of its shape to get its number in the batch; ``ndarray of int64, shape (B,)``."""
+        """Offset from the number of a factor in its shape to that in the batch; ``ndarray of int64, shape (B,)``."""
         return np.asarray(self.ptr[:-1] - self.start[self.of])
 
     def count(self, examples: I64 | None) -> int:
@@ -137,7 +137,7 @@ class Shapes:
         ----------
         values : ndarray, shape (m,) or (m, r)
         base : ndarray of int64, shape (B,), optional
-            What to add for each example.
+            Offset of each example.
         examples : ndarray of int64, optional
             All by default.
         """

@@ -34,7 +34,7 @@ class Stop(IntEnum):
 
 
 class Primal(IntEnum):
-    """What the labels of an example are."""
+    """The status of the labels of an example."""
 
     FEASIBLE = 0
     FRACTIONAL = 1
@@ -92,7 +92,7 @@ class Solution:
     stats : dict
         Counters of the backend's own.
     terms : Terms, optional
-        What the scores are sums of; filled in by sessions of :func:`~ssvm_dsl.inference.session.open_plan`.
+        The terms of the scores, set by sessions of :func:`~ssvm_dsl.inference.session.open_plan`.
     """
 
     labels: I32

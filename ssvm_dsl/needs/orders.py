@@ -63,7 +63,7 @@ class Elimination:
 
     @property
     def cost(self) -> tuple[bool, float]:
-        """What is compared: time goes with all tables, memory with the largest."""
+        """The criterion: time depends on all tables, memory on the largest."""
         return not self.complete, self.log2_total + self.log2_largest
 
 

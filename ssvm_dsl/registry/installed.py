@@ -49,7 +49,7 @@ def register(plugin: Any, name: str) -> None:
     plugin : object
         A module, or an object with methods, that has hooks: functions marked with ``@hookimpl``.
     name : str
-        What to call it in messages.
+        Its name in messages.
 
     Raises
     ------

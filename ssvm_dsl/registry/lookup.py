@@ -23,11 +23,11 @@ def unknown_name(
     ----------
     kind : class
     name : object
-        What the user wrote.
+        The user's value.
     known : sequence of str
         Names of that kind.
     advice : str
-        What to write instead; may be empty.
+        The name to write instead; may be empty.
     problems : iterable of Problem
     """
     close = difflib.get_close_matches(str(name), known, n=1)
@@ -37,7 +37,7 @@ def unknown_name(
 
 
 def advice_on(name: object, specs: Sequence[NamedSpec]) -> str:
-    """Return what to write for an alias or another spelling: ``"risk='log', trainer='lbfgs'"``; else empty."""
+    """Return the names for an alias or another spelling: ``"risk='log', trainer='lbfgs'"``, else ``""``."""
     for spec in specs:
         settings = {_bare(alias.name): alias.settings for alias in spec.aliases}.get(_bare(name))
         if settings is not None:

@@ -65,7 +65,7 @@ class Registry:
         raise unknown_name(kind, name, [one.name for one in self.specs(kind)], self.advice(name), self.problems)
 
     def advice(self, name: object) -> str:
-        """Return what to write for an alias or another spelling: ``"risk='log', trainer='lbfgs'"``; else empty."""
+        """Return the names for an alias or another spelling: ``"risk='log', trainer='lbfgs'"``, else ``""``."""
         return advice_on(name, [spec for kind in NAMED for spec in self.specs(kind)])
 
     def describe_owner(self, spec: Spec) -> str:
@@ -73,7 +73,7 @@ class Registry:
         return self.owner(spec).describe_owner(spec)
 
     def load(self, spec: Spec) -> Any:
-        """Return what a spec's factory names.
+        """Return the object of a spec's factory.
 
         Raises
         ------
@@ -87,7 +87,7 @@ class Registry:
         return self._locks[spec.name]
 
     def listeners(self) -> list[Callable[[TrainingEvent], bool]]:
-        """Return what to call after each iteration of a fit: one for each plug-in that listens."""
+        """Return the callbacks for each iteration of a fit: one for each listening plug-in."""
         found = self.manager.hook.ssvm_training_event.get_hookimpls()
         infos = {info.key: info for info in self.plugins}
         return [Listener(one.function, one.argnames, str(infos[one.plugin_name])) for one in reversed(found)]
@@ -147,7 +147,7 @@ class Registry:
         self.generation += 1
 
     def _offer(self, plugin: object, info: PluginInfo, instead: bool = False) -> Offer:
-        """Return what a plug-in offers, without changing anything.
+        """Return the specs of a plug-in, without registering them.
 
         Raises
         ------

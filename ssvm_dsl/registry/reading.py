@@ -43,7 +43,7 @@ def new_manager() -> pluggy.PluginManager:
 
 
 def read_offer(plugin: object, info: PluginInfo) -> Offer:
-    """Return what a plug-in offers.
+    """Return the specs of a plug-in.
 
     Raises
     ------

@@ -77,5 +77,5 @@ class PluginProblem:
 
 
 def word(kind: type[Spec]) -> str:
-    """Return what a kind of spec describes, in one word: ``"backend"``, ``"trainer"`` ..."""
+    """Return the name of a kind of spec: ``"backend"``, ``"trainer"`` ..."""
     return kind.__name__.removesuffix("Spec").lower()

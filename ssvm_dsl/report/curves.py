@@ -1,4 +1,4 @@
-"""What is known of a fit while it runs, as curves: certified values, and estimates that no certificate stands behind.
+"""Curves of a running fit: certified values, and estimates without a certificate.
 
 A trainer such as ``bcfw`` knows its own gap only roughly until it asks for a certificate, which costs a pass of the
 oracle: its events carry ``gap_estimate`` and ``dual_estimate`` meanwhile.

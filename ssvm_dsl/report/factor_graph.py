@@ -37,7 +37,7 @@ def plot_factor_graph(model: type[Model] | Grounded | GraphProblem | Graph, exam
     Parameters
     ----------
     model : Model class, Grounded, GraphProblem or networkx.Graph
-        What :func:`~ssvm_dsl.to_networkx` takes, or what it returned.
+        An argument of :func:`~ssvm_dsl.to_networkx`, or its result.
     example : int
         Which example of grounded data.
     ax : matplotlib axes, optional

@@ -361,7 +361,7 @@ def save_for_script(plot: Callable[..., Any], *args: Any, **named: Any) -> None:
     plot : callable
         For example :func:`plot_confusion`.
     *args, **named
-        What it draws.
+        The quantity to draw.
     """
     paths = sys.argv[1:]
     if not paths:

@@ -1,4 +1,4 @@
-"""What a file of data holds: examples, labels, where they stand, and how the file was read."""
+"""The content of a file of data: examples, labels, their places, and how the file was read."""
 
 from __future__ import annotations
 

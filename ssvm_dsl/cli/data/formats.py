@@ -13,7 +13,7 @@ from ssvm_dsl.errors import OptionError
 
 
 class FormatModule(Protocol):
-    """What the module of a format has."""
+    """The functions of a format's module."""
 
     def read(self, source: str, settings: DataSettings) -> LabelledData:
         """Return the data of a file."""

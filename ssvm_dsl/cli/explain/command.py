@@ -29,7 +29,7 @@ WORDS = {"predict": "[bold]To predict[/bold]", "train": "[bold]To train[/bold] (
 
 @dataclass(frozen=True, eq=False)
 class BackendAnswer:
-    """What the backends say to one question.
+    """The verdicts of the backends on one question.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def _grounded(declaration: Declaration, X: Any, made_up: bool) -> tuple[Grounded
 
 
 def _answers(declaration: Declaration, X: Any, grounded: Grounded) -> list[BackendAnswer]:
-    """Return what the backends say to prediction and to training."""
+    """Return the verdicts of the backends on prediction and on training."""
     from ssvm_dsl.compiler.inputs.validate import read_examples
     from ssvm_dsl.compiler.losses.joint_loss import priced_groups
     from ssvm_dsl.compiler.losses.loss import kind_of

@@ -27,7 +27,7 @@ OWN = {"verbose": "it shows progress anyway", "warm_start": "resume with --check
 
 @dataclass(frozen=True, eq=False)
 class TrainingModel:
-    """What is trained.
+    """The estimator to train.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ def _is_model(path: str) -> bool:
 
 
 def _of_model(loaded: LoadedModel) -> dict[str, Any]:
-    """Return what is known of a model."""
+    """Return the facts about a model."""
     estimator, settings = loaded.estimator, loaded.settings
     facts: dict[str, Any] = {"model": loaded.name or type(estimator).__name__}
     if settings is not None:

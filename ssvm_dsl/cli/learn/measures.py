@@ -210,5 +210,5 @@ def _class_counts(truth: list[list[str]], predicted: list[list[str]]) -> dict[st
 
 
 def _order(name: str) -> tuple[float, str]:
-    """Return what classes are sorted by: numbers by value."""
+    """Return the sort key of classes: numbers by value."""
     return (float(name) if name.lstrip("-").isdecimal() else float("inf"), name)

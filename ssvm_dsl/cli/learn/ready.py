@@ -53,7 +53,7 @@ def ready_class(name: str) -> Any:
 
 
 def require_known(place: str) -> None:
-    """Refuse what is neither a ready model nor a Python file.
+    """Refuse names that are neither a ready model nor a Python file.
 
     Raises
     ------

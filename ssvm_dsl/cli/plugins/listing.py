@@ -85,7 +85,7 @@ def _columns() -> dict[str, list[Column]]:
 
 
 def _gives(facts: dict[str, Any]) -> str:
-    """Return what a backend answers, in short words: tasks, messages of its bounds, best labellings by counts."""
+    """Return the abilities of a backend in a few words: tasks, messages of its bounds, best labellings by counts."""
     caps = facts["caps"]
     words = [word for task, word in TASKS.items() if task in caps["tasks"]]
     return ", ".join([*words, *(one for one in ("messages", "counts") if one in caps["abilities"])])

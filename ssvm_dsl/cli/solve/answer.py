@@ -38,7 +38,7 @@ ANSWERED = ("optimal", "feasible", "exact", "approximate")
 
 @dataclass(frozen=True, eq=False)
 class SolveRequest:
-    """What is asked about a problem.
+    """A question about a problem.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class SolveRequest:
 
 @dataclass(frozen=True, eq=False)
 class SolveAnswer:
-    """What a backend answered.
+    """The answer of a backend.
 
     Parameters
     ----------

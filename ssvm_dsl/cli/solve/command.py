@@ -65,7 +65,7 @@ def run(args: Namespace) -> int:
 
 
 def _request(args: Namespace) -> tuple[SolveRequest, float]:
-    """Return what the files ask, and the seconds it took to read them."""
+    """Return the problem of the files, and the seconds it took to read them."""
     from ssvm_dsl.cli.solve.answer import SolveRequest
     from ssvm_dsl.errors import OptionError
     from ssvm_dsl.io.formats.uai import read_evidence

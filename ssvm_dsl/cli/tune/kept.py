@@ -29,7 +29,7 @@ class KeptFits:
     ----------
     path : Path
     trials : Trials
-        What is fitted.
+        The estimator to fit.
 
     Raises
     ------

@@ -41,7 +41,7 @@ class TuningSource:
     settings : DataSettings, optional
         How the data were read, if they are of a file of data.
     declared : Model class, optional
-        What a ready model declares for the data.
+        The declaration of a ready model for the data.
     """
 
     name: str
@@ -83,7 +83,7 @@ def read_source(
     place: str | None, data: str | None, groups: str | None, scoring: str | None, seed: int,
     args: Namespace | None = None,
 ) -> TuningSource:  # fmt: skip
-    """Return what is to be tuned; without a file the model of ``ssvm demo`` and its letters.
+    """Return the estimator and data to tune; without a file the model of ``ssvm demo`` and its letters.
 
     ``args`` are the arguments that say how a file of data is read.
 

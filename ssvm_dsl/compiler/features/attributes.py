@@ -249,7 +249,7 @@ def sparse_rows(columns: I32, values: F64, ptr: I64, width: int) -> SparseRows:
 
 
 def malformed(token: Any) -> str | None:
-    """Return what is wrong with the attributes of one position, ``None`` when nothing is."""
+    """Return the mistake in the attributes of one position, ``None`` if there is none."""
     try:
         token = plain_token(token)
     except TypeError:

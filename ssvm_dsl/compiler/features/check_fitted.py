@@ -72,7 +72,7 @@ class LearntWidths:
         return pairs.n_pairs
 
     def _entry(self, key: str, *names: str) -> Mapping[str, Any]:
-        """Return what was learnt under a key, which has exactly these names."""
+        """Return the fitted state of a key, which must have exactly these names."""
         entry = self._fitted.get(key, {})
         if set(entry) != set(names):
             raise ValueError(f"{key!r}: expected {', '.join(names)}, found {', '.join(entry) or 'nothing'}")

@@ -81,7 +81,7 @@ class Encoder:
     declaration : Declaration
     examples : Examples
     fitted : Fitted, optional
-        What was learnt before; without it, fitted features learn from these examples.
+        Fitted state of an earlier call; without it, fitted features learn from these examples.
     first : int
         Number of the first example, for messages.
     in_time : bool
@@ -124,11 +124,11 @@ class Encoder:
         return Rows(source.dims, with_empty_rows(made, inner.values.shape[0]), inner.ptr)
 
     def learnt(self, source: Source, learn: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return what a source learnt in training, learning it now while fitting."""
+        """Return the fitted state of a source; fit it now in training."""
         return self.kept(fitted_keys(self.declaration)[source], learn)
 
     def kept(self, key: str, learn: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return what is kept under a key, learning it now while fitting."""
+        """Return the fitted state of a key; fit it now in training."""
         if self.fitting:
             self.fitted[key] = learn()
         return self.fitted[key]
@@ -234,7 +234,7 @@ def _attributes_go_on(encoder: Encoder, source: Attributes) -> Callable[[int], b
 
 
 def _checked(encoder: Encoder, source: Attributes, make: Callable[[list[Any]], T]) -> T:
-    """Return what ``make`` makes of the attributes of all positions; malformed ones are named."""
+    """Return ``make`` of the attributes of all positions; errors name malformed ones."""
     try:
         return make(_tokens(encoder, source))
     except (TypeError, ValueError, AttributeError, OverflowError) as err:
@@ -364,7 +364,7 @@ def _dense_of(encoder: Encoder, source: lang.Transform) -> tuple[F64, Rows]:
 def _learn(
     encoder: Encoder, source: lang.Transform, values: F64, learn: Callable[[], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return what a feature learns from its source's rows.
+    """Return the state that a feature learns from its source's rows.
 
     Raises
     ------

@@ -12,7 +12,7 @@ from ssvm_dsl.lang.features.kernel_features import SCALE, KernelMap, Nystroem, R
 
 
 def learn_kernel(source: KernelMap, values: F64) -> dict[str, Any]:
-    """Return what a kernel map learns from rows of features, ``shape (n, P)``.
+    """Return the state that a kernel map learns from rows of features, ``shape (n, P)``.
 
     Raises
     ------

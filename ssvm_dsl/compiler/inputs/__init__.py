@@ -1,1 +1,1 @@
-"""Read what users pass as X: checked arrays, and what to do about those of the wrong shape."""
+"""Read X into checked arrays, with advice about arrays of the wrong shape."""

@@ -1,4 +1,4 @@
-"""What to do about arrays of the wrong shape: one example that is not in a list, and those that are transposed."""
+"""Advice about arrays of the wrong shape: one example that is not in a list, and transposed arrays."""
 
 from __future__ import annotations
 

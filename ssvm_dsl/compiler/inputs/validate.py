@@ -1,4 +1,4 @@
-"""Read what the user passed as X into checked arrays; every complaint names the input and the example."""
+"""Read X into checked arrays; every error names the input and the example."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Examples:
     sizes : dict of str to ndarray of int64, shape (n,)
         Size of each axis in each example, by axis name.
     raw : dict of str to list
-        What the user passed for each input, example by example: arrays where the input is dense, ``SparseRows`` where
+        The values of each input, example by example: arrays where the input is dense, ``SparseRows`` where
         it is sparse, lists of attributes, and edges as int64.
     """
 

@@ -1,4 +1,4 @@
-"""What a bridge makes of the constraints of a program: each kind of example is looked at once."""
+"""Match a bridge with the constraints of a program; examples of one structure are checked once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_ENTRIES = 2.0**27
 
 @dataclass(frozen=True, eq=False)
 class BridgeMatch:
-    """What a bridge says to the groups of constraints of a program.
+    """The verdicts of a bridge on the groups of constraints of a program.
 
     Parameters
     ----------

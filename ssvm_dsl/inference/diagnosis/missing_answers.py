@@ -112,7 +112,7 @@ class MissingAnswers:
         return f"backend '{self._plan.title}' has no {what} for {whole}: {cause}\n  hint: {self._hint()}"
 
     def _hint(self) -> str:
-        """Return what to do; never what is done already."""
+        """Return advice, without settings that are already in use."""
         assert self._plan is not None
         plan = self._plan
         options = [pair for one in (plan, *plan.components) for pair in one.options.items()]

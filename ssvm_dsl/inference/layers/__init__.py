@@ -1,1 +1,1 @@
-"""What stands between whoever asks and a backend: one base, and a small file for each layer on it."""
+"""The layers between callers and a backend: one base, and a small file for each layer."""

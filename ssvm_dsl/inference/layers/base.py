@@ -101,7 +101,7 @@ class SessionLayer:
 
 
 class PlannedSession(SessionLayer, ABC):
-    """What the rest of the package asks questions of: an opened plan, whose answers are verified.
+    """An opened plan with verified answers, the interface of inference for the rest of the package.
 
     Attributes
     ----------

@@ -147,7 +147,7 @@ class CheckedSession(PlannedSession):
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        """What the backend announces, as far as it may be used."""
+        """The announced abilities of the backend that may be used."""
         return self.backend.abilities
 
     def best_by_count(self, question: Question, tables: CountTables, known: F64 | None = None) -> Solution | None:

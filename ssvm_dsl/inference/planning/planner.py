@@ -152,7 +152,7 @@ def plan_program(
     ----------
     program : Program
     need : Need
-        What is asked of it: ``program_need(program, ...)``.
+        The need: ``program_need(program, ...)``.
     backend, options, plugins
         As for :func:`plan`.
 
@@ -233,7 +233,7 @@ def accepted_guarantee(
     backend : str
         A backend's name, or ``"auto"``.
     asked : Guarantee
-        What the user wants of ``auto``; exact answers by default.
+        The weakest guarantee for ``auto``; exact by default.
     weakest : Guarantee
         What those who use the answers (a trainer, a risk) cannot do without.
     """

@@ -137,7 +137,7 @@ class Plan(Value):
         return html_grid(f"{self.title}: {self.reason}", ["backends that fit", "remarks"], fitting, note=note)
 
     def summary(self) -> dict[str, Any]:
-        """Return what is worth storing, as plain data."""
+        """Return the data for files, as plain values."""
         facts: dict[str, Any] = {
             "backend": self.backend,
             "need": self.need,

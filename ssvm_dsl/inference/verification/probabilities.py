@@ -31,7 +31,7 @@ def check_probabilities(
     most: float,
     fault: Fault,
 ) -> None:
-    """Refuse what is no distribution; factors are not compared with variables where the backend is a heuristic.
+    """Refuse marginals that are no distributions; compare factors with variables unless the backend is a heuristic.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""What is computed from structure and scores: topology, treewidth, properties of tables, tolerances, local polytope."""
+"""Properties of structures and scores: topology, treewidth, properties of tables, tolerances, local polytope."""

@@ -1,6 +1,6 @@
 """Large batches of few shapes are worked on in chunks: programs of some examples, whose structure repeats.
 
-What a solver for any graph prepares has an entry for every factor.  For a complete graph of 159 labels and 4880
+Solvers for general graphs prepare an entry for every factor.  For a complete graph of 159 labels and 4880
 examples that would be 61 million of them, all alike.  A chunk is a separate program whose tables are copied side by
 side, so that chunks of examples of the same shapes have exactly the same structure, and what was prepared for one
 serves all.

@@ -74,7 +74,7 @@ class Terms:
 
     @classmethod
     def of(cls, program: Program, theta: Theta, examples: I64 | None = None) -> Terms:
-        """Return what the scores of the selected examples (all by default) are sums of; O(all their terms)."""
+        """Return the terms of the scores of the selected examples (all by default); O(number of terms)."""
         ids = np.arange(program.n_examples, dtype=np.int64) if examples is None else examples
         const = theta.const[ids]
         total = _Sums(len(ids))

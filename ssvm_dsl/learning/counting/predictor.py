@@ -236,7 +236,7 @@ class CountingPredictor(Estimator):
 
     @classmethod
     def load(cls, path: str | Path, *, space: OutputSpace | None = None) -> CountingPredictor:
-        """Return what a file holds.
+        """Return the content of a file.
 
         Parameters
         ----------

@@ -31,7 +31,7 @@ CERTIFICATES = {
 
 @dataclass(frozen=True, eq=False)
 class CountingReport(Value):
-    """What a fit found.
+    """The result of a fit.
 
     Parameters
     ----------

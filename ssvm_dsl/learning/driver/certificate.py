@@ -80,7 +80,7 @@ class Certificate:
 
     @classmethod
     def of(cls, progress: Progress, objective: RegularizedRisk) -> Certificate:
-        """Return what a finished fit certifies."""
+        """Return the certificate of a finished fit."""
         size = objective.regularizer(progress.w)
         risk = progress.primal + progress.rounding - size
         offset = np.nan if objective.l1 else progress.offset
@@ -311,7 +311,7 @@ class FitReport:
         return f"{seconds_text(self.wall_seconds)}: {text}"
 
     def _latent(self) -> str:
-        """Return what was reached in the rounds of latent variables."""
+        """Return the objectives of the rounds of latent variables as text."""
         first, last, n = self.latent_objectives[0], self.latent_objectives[-1], (len(self.latent_objectives) + 1) // 2
         text = f"{n} round{'s' if n > 1 else ''}, objective {first:.6g} to {last:.6g}"
         return f"{text}; the gap is that of the last fit, with latent states fixed"
@@ -333,7 +333,7 @@ class FitReport:
         return "primal", f"{self.primal:.6g}"
 
     def _worth(self) -> str:
-        """Return what the gap certifies."""
+        """Return a text on the meaning of the gap."""
         if self.certified:
             return "certified"
         if self.withdrawn:

@@ -120,7 +120,7 @@ class Checkpoint:
     def keep(self, progress: Progress, trainer: ResumableTrainer, problem: TrainProblem, now: bool = False) -> None:
         """Write the state after an iteration, if the last write is long enough ago (or ``now``).
 
-        What cannot be written (the disk is full, the folder became read-only) is told once; training goes on, and the
+        A failure to write (a full disk, a read-only folder) gives one warning; training continues, and the
         next write is tried when it is due.
         """
         if not now and perf_counter() - self._written < self.every:
@@ -244,7 +244,7 @@ def _hash(arrays: Iterable[NDArray[Any] | None]) -> str:
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return what differs between two fits, with both values; options only where they are of the same plug-in."""
+    """Return the differences between two fits, with both values; options only if they are of the same plug-in."""
     found = []
     for name in dict.fromkeys([*then, *now]):
         old, new = then.get(name), now.get(name)

@@ -35,7 +35,7 @@ class Bound:
     offset : float
         The b of its plane.
     rounding_margin : float
-        What was taken off for rounding.
+        The amount subtracted for rounding.
     """
 
     dual: float = -np.inf
@@ -81,7 +81,7 @@ class Claims:
         self.false = ""  #: what turned out false, in words
 
     def check(self, found: Any) -> Checked:
-        """Return what is known of an iterate.
+        """Return the verified values of an iterate.
 
         Raises
         ------

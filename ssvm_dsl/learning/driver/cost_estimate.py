@@ -66,7 +66,7 @@ class CostEstimate(Value):
         One answer for every example; ``nan`` if the backend gives no cost.
     passes : float
     faster : tuple of (str, str, float)
-        What to set, the backend that ``auto`` would take then, and the seconds that would take.
+        The settings, the backend that ``auto`` would take with them, and its expected seconds.
     dense : bool
         Whether variables are in many factors each.
     """
@@ -136,7 +136,7 @@ def fit_cost_estimate(
     Parameters
     ----------
     need : Need
-        What is asked of the backend.
+        The need.
     chosen : Plan
     risk : Risk
     loss : LossTerm

@@ -1,6 +1,6 @@
 """``Evaluations``: the values of the objective that a training problem computed last, and at which weights.
 
-What a trainer claims of its weights is not believed: its iterates get the values that were computed here, for the
+Claims of a trainer about its weights are not trusted: iterates get the values that were computed here, for the
 very same weights, and claims about any others are computed anew by the driver.
 """
 

@@ -294,7 +294,7 @@ class FitLoop:
         progress.take(checked, self.keep_best, problem)
 
     def _look_at(self, w: F64) -> Evaluation:
-        """Return what can be known of the objective at w; counts the pass, or the part of it that is made."""
+        """Return the computable values of the objective at w; count the pass, or its completed part."""
         progress, problem, before = self.progress, self.problem, self.problem.n_oracle_calls
         found = problem.evaluation_in_time(w)
         share = min(1.0, (problem.n_oracle_calls - before) / problem.n)
@@ -346,7 +346,7 @@ def _steps(
     spec: TrainerSpec,
     checkpoint: Checkpoint | None,
 ) -> Generator[Any, None, None]:
-    """Yield what a trainer yields; whatever goes wrong in it becomes an error that names it."""
+    """Yield the trainer's iterates; convert its exceptions to errors that name it."""
     guard, kept = contained(f"trainer '{spec.name}'"), _kept(spec)
     try:
         with guard, kept:

@@ -35,7 +35,7 @@ class Pairing:
     powers : tuple of float or None
         The powers of the risk that are minimised; ``None`` for any of at least 1.
     certificate : str
-        What the report certifies: ``"gap"`` (objective and lower bound), ``"gap from bounds"`` (an upper bound of the
+        The kind of certificate: ``"gap"`` (objective and lower bound), ``"gap from bounds"`` (an upper bound of the
         objective stands for it: the gap closes as far as answers are proved), or ``"none"``.
     reason : str
         Why they do not go together, or why nothing is certified.

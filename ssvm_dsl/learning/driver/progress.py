@@ -15,7 +15,7 @@ from ssvm_dsl.plugin_api.training import TrainingEvent
 
 @dataclass(eq=False)
 class Progress:
-    """What is known while training; values of the objective in lam convention.
+    """The state of training, with values of the objective in lam convention.
 
     Parameters
     ----------

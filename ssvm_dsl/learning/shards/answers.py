@@ -63,7 +63,7 @@ class PredictionShard:
 
 @dataclass(frozen=True, eq=False)
 class PartAnswer:
-    """What was found on a part.
+    """The results for a part.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def ask_parts(
     executor: ShardExecutor, data: PartitionedDataset, predictor: PartPredictor, function: ShardFunction, *given: Any,
     deadline: Deadline,
 ) -> list[PartAnswer | None]:  # fmt: skip
-    """Return what a function finds on each part, in order; ``None`` for parts that time did not suffice to read."""
+    """Return the results of a function on each part, in order; ``None`` for parts that were not read in time."""
     call, parts = uuid4().hex, [data.part(number) for number in range(len(data))]
     executor.start([PredictionShard(f"{call}/{part.number}", predictor, part) for part in parts])
     rounds = -(-len(parts) // max(getattr(executor, "n_workers", 1), 1))

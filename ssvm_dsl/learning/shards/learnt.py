@@ -1,4 +1,4 @@
-"""What features of different shards learnt, joined to what they would have learnt from all examples at once.
+"""Join the fitted features of shards to those that all examples together would give.
 
 Vocabularies are joined in the order of the shards, so that every name has the column that it has in one process, and
 the pairs of ``weights="observed"`` follow their names.  Whatever else learns (means, quantiles, principal directions,
@@ -40,7 +40,7 @@ def learns(declaration: Declaration) -> bool:
 
 
 def join_learnt(declaration: Declaration, shards: Sequence[Learnt]) -> dict[str, dict[str, Any]]:
-    """Return what the features learn from all shards.
+    """Return the fitted features of all shards.
 
     Raises
     ------

@@ -129,7 +129,7 @@ class ShardMessages:
         self._shown: set[str] = set()
 
     def run(self, function: ShardFunction, calls: Sequence[tuple[int, tuple[Any, ...]]]) -> list[Any]:
-        """Return what a function finds on shards, in order; as ``executor.run``."""
+        """Return the results of a function on shards, in order; as ``executor.run``."""
         asked = [(number, (function, given)) for number, given in calls]
         try:
             said = self.executor.run(saying, asked)
@@ -157,7 +157,7 @@ class ShardMessages:
         return [None if one is None else one.found for one in said]
 
     def _name(self, number: int) -> str:
-        """Return what a part is called."""
+        """Return the name of a part."""
         return self.parts[number].name if number < len(self.parts) else f"part {number}"
 
     def lines(self, sizes: Sequence[int]) -> list[str]:

@@ -105,7 +105,7 @@ def _grounded(learner: ShardLearner, part: DataPart, fitted: Any, deadline: Dead
 
 
 def learnt_of(shard: LearntShard) -> Learnt:
-    """Return what a shard has learnt."""
+    """Return the fitted features of a shard."""
     return shard.learnt
 
 
@@ -128,7 +128,7 @@ class TrainingShard:
     learner : ShardLearner
     part : DataPart
     fitted : mapping
-        What the features of all shards learnt together.
+        The fitted features of all shards.
     seconds : float
         Those that reading it may take.
     """
@@ -201,7 +201,7 @@ class OpenShard(Opened):
 
 @dataclass(frozen=True, eq=False)
 class ShardFacts:
-    """What the driver knows of a shard.
+    """Facts about a shard for the driver.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ class ShardFacts:
 
 
 def facts_of(shard: OpenShard) -> ShardFacts:
-    """Return what the driver is to know of a shard."""
+    """Return the facts about a shard for the driver."""
     problem = shard.opened_problem
     assert problem is not None
     with one_blas_thread():

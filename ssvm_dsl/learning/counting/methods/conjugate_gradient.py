@@ -14,7 +14,7 @@ from ssvm_dsl.learning.counting.objective import CountingObjective
 
 @dataclass(eq=False)
 class Trained:
-    """What a solver found.
+    """The result of a solver.
 
     Parameters
     ----------
