@@ -9,7 +9,7 @@ A chain of symbols has the product of its rules; V words and word classes are kn
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, Self
@@ -245,7 +245,7 @@ def _rule_weights(
     OptionError
         A rule is never seen and nothing is added.
     """
-    counts = {(left, (one, other)): 0.0 for left, one, other in grammar.binary}
+    counts: dict[Rule, float] = {(left, (one, other)): 0.0 for left, one, other in grammar.binary}
     counts |= dict.fromkeys((pair for chain in grammar.chains for pair in _steps(chain)), 0.0)
     for n, chain in zip(chains[1:].tolist(), grammar.chains, strict=True):
         for step in _steps(chain):
@@ -253,7 +253,7 @@ def _rule_weights(
     codes = 1 + np.arange(len(grammar.binary))
     for n, (left, one, other) in zip(rules.ravel()[codes].tolist(), grammar.numbered_rules, strict=True):
         counts[left, (one, other)] += n
-    totals: Counter[str] = Counter()
+    totals: dict[str, float] = defaultdict(float)
     for (left, _), n in counts.items():
         totals[left] += n + smoothing
     if unseen := [rule for rule, n in counts.items() if n + smoothing == 0.0]:

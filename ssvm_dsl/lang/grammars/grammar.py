@@ -182,7 +182,8 @@ class Grammar:
             raise OptionError(f"Grammar: above_tags=True needs tags that are no phrases; {min(both)!r} is both")
         divided = {left for left, _, _ in made.binary}
         longer = [(*chain, tag) for chain, tag in made.chains_above_tags]
-        return cls(*made.arguments()[:4], [*longer, *(one for one in made.chains if one[-1] in divided)], made.folded)
+        kept = [one for one in made.chains if one[-1] in divided]
+        return cls(rules, roots, tags, (), [*longer, *kept], made.folded)
 
     def arguments(self) -> tuple[Any, ...]:
         """Return the constructor's arguments."""
