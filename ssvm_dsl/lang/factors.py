@@ -38,7 +38,8 @@ class Factor(ScoredTarget):
     ----------
     target : Label or Target
         ``y``, ``y.is_(k)``, ``chain(y)``, ``pairs(y, W)``, ``grid(y)``, ``complete(y)``, ``along(y, edges)``,
-        ``cliques(y, sets)`` or ``cross(a, b)``; ``siblings(y)`` or ``grandparents(y)`` of pointers; ``spans(y)``, ``chain(y)`` or ``starts(y)`` of a label of segments.
+        ``cliques(y, sets)`` or ``cross(a, b)``; ``siblings(y)`` or ``grandparents(y)`` of pointers; ``spans(y)``,
+        ``chain(y)`` or ``starts(y)`` of a label of segments.
     features : Input, feature, or list of them, optional
         Rows of features; a list is put side by side.
     form : Form or array, optional

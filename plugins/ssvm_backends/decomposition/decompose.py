@@ -18,7 +18,7 @@ import numpy as np
 
 from ssvm_backends.graphs.graph import Graph, build_graph, graph_bytes
 from ssvm_dsl.errors import OutOfTime
-from ssvm_dsl.ir import F64, I8, Need, Primal, Prices, Program, Question, Solution, Stop, Terms, Theta, positions
+from ssvm_dsl.ir import F64, I8, Need, Prices, Primal, Program, Question, Solution, Stop, Terms, Theta, positions
 from ssvm_dsl.plugin_api import Clock, Verdict
 
 if TYPE_CHECKING:
