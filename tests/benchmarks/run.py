@@ -28,6 +28,7 @@ BENCHMARKS = {
     "treewidth": ("treewidth_speed", "exact elimination: batches of complete graphs, partition functions of UAI 2014"),
     "loopy": ("loopy_speed", "dual bounds on grids and complete graphs: message passing beside HiGHS"),
     "mixed": ("mixed_speed", "matchings, trees and budgets with tables: decompose beside ilp; two best of grids"),
+    "second-order": ("second_order", "dependency trees with and without factors of two arcs: right heads, time"),
     "lp": ("lp_speed", "relaxations and integer programs: solvers side by side, cold and warm"),
     "map": ("map_instances", "MAP of the UAI-2014 instances: combi beside toulbar2, proofs and anytime quality"),
     "latency": ("latency", "one example predicted: processor time, Python functions, and where both go, by step"),

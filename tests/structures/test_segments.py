@@ -244,7 +244,7 @@ def test_mistakes_are_reported_together():
         "length: features: its rows belong to spans(y), not to y",
         "sparse: SpanMean: the source is a dense Input",
         "joint: a factor of segments has no per",
-        "named: in a function of spans the parameter 'end' is where spans are",
+        "named: the parameter 'end' of the function says where each factor is",
         "loss: CountLoss: the loss of segments is Hamming(y), wrong classes and beginnings, or "
         "Cost(spans(y), 'wrong'), wrong segments, or CountLoss(spans(y), 'f1')",
         "more: Cost: of spans(y) the table is 'wrong'",

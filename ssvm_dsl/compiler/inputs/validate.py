@@ -400,8 +400,8 @@ def _ends_words(symbol: Edges, limits: list[int], apart: Apart) -> str:
     """Return a description of the allowed ends of an edge."""
     if apart and len(apart[0][0]) > 1:
         ends = dict(zip(symbol.ends, limits, strict=True))
-        places = (f"0..{n - 1} ({dim.name}={n})" for dim, n in ends.items())
-        return f"different pointers, each a position and what it points to, in {', '.join(places)}"
+        within = ", ".join(f"0..{n - 1} ({dim.name}={n})" for dim, n in ends.items())
+        return f"different pointers, each a position and what it points to, in {within}"
     if not symbol.several:
         count = "two" if symbol.arity == 2 else str(symbol.arity)
         return f"{count} different positions in 0..{limits[0] - 1} ({symbol.ends[0].name}={limits[0]})"

@@ -30,6 +30,10 @@ LOOPY = Case(small.Loopy).make(0)
 BOUNDED = Case(small.Bounded, n=8).make(0)
 COUNTED = Case(small.WordF1, n=8).make(0)
 
+#: Prices that are kept from one oracle call to the next decide what so few calls find.
+FEW_CALLS = {"max_nodes": 1, "max_iterations": 2, "max_entries": 4}
+LOOSE = {"backend": "decompose", "guarantee": "bound", "backend_options": FEW_CALLS}
+
 #: Trainers whose whole work is one solve: there is nothing to go on from.
 ONE_SOLVE = {"lp-dual-qp"}
 
@@ -122,6 +126,9 @@ def test_a_fit_in_pieces_is_the_fit_in_one(trainer, options, tmp_path):
         (BOUNDED, "bundle", {"risk": "hm"}),
         (BOUNDED, "one-slack", {"power": 2.0}),
         (BOUNDED, "lbfgs", {"max_passes": 14}),
+        (BOUNDED, "bcfw", {"backend": "decompose"}),
+        (LOOPY, "bcfw", LOOSE),
+        (LOOPY, "subgradient", LOOSE),
     ],
     ids=lambda value: str(getattr(value, "case", value)),
 )
