@@ -48,8 +48,7 @@ class Rows:
     ----------
     dims : tuple of Dim
         Axes of the rows.
-    values : ndarray (R, P) or SparseRows
-        Or SlicedRows of features that are not kept: of these nothing else is made.
+    values : ndarray (R, P) or SparseRows (or SlicedRows, which nothing else is made of)
     ptr : ndarray of int64, shape (B + 1,)
         Rows of each example.
     """
