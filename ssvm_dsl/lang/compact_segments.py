@@ -13,7 +13,7 @@ nothing but factors, given scores and losses looks at spans.  What these say of 
 from __future__ import annotations
 
 from copy import copy
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ssvm_dsl.lang.constraints.forbidden import Forbid
 from ssvm_dsl.lang.constraints.logic import Constraint
@@ -28,7 +28,7 @@ from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.targets import starts
 from ssvm_dsl.lang.symbols import Symbol
 
-S = TypeVar("S", Factor, Given, Loss)
+S = TypeVar("S", bound=Symbol)
 
 #: Targets of the class of a position, of successive segments, and of where segments begin.
 _TARGETS = ("each", "indicator", "at", "chain", "starts", "pairs")
@@ -101,19 +101,21 @@ def _without_spans(symbol: Symbol) -> Symbol:
 
 def _loss_without_spans(loss: Loss) -> Loss:
     """Return a loss whose prices and counts of wrong spans are of those that are true."""
-
-    def of_spans(term: Loss) -> bool:
-        return isinstance(term, Cost | CountLoss) and term.target.kind == "spans"
-
-    if not any(of_spans(term) for _, term in loss.terms):
+    terms = tuple((weight, _term_without_spans(term)) for weight, term in loss.terms)
+    if all(a is b for (_, a), (_, b) in zip(terms, loss.terms, strict=True)):
         return loss
-    made = LossSum(tuple((w, _of_single_spans(term) if of_spans(term) else term) for w, term in loss.terms))
+    made = LossSum(terms)
     made.__set_name__(type(made), loss.name)
     return made
 
 
+def _term_without_spans(term: Loss) -> Loss:
+    spans = isinstance(term, Cost | CountLoss) and term.target.kind == "spans"
+    return _of_single_spans(term) if spans else term
+
+
 def _of_single_spans(symbol: S) -> S:
-    """Return a factor, given scores or prices of spans that are no variables."""
-    made = copy(symbol)
-    object.__setattr__(made, "target", Target("span", symbol.target.labels))
-    return made
+    """Return a factor, given scores, prices or counts of spans that are no variables."""
+    made: Any = copy(symbol)
+    object.__setattr__(made, "target", Target("span", made.target.labels))
+    return cast(S, made)

@@ -285,10 +285,10 @@ class Labellings:
         labels = np.arange(self.scores.size)[:, None] // self.strides % self.card
         for one in tables.factors:
             scope, rows = one.group.factors(self.example)
-            if one.group.of_spans:
-                states = self.span_states(one.group)
-            else:
-                states = (labels[:, scope] * one.group.strides).sum(axis=2)
+            if not len(scope):
+                continue
+            of_spans = one.group.of_spans
+            states = self.span_states(one.group) if of_spans else (labels[:, scope] * one.group.strides).sum(axis=2)
             total += np.where(states >= 0, one.counts[rows, states, k], 0).sum(axis=1)
         return total
 

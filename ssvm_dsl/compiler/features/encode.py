@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from ssvm_dsl.compiler.features.sparse import checked, stack_rows
 from ssvm_dsl.compiler.inputs.validate import Examples, check_finite, example_inputs, position_words, stack_dense
 from ssvm_dsl.compiler.labels.segments import span_ends
 from ssvm_dsl.errors import DataError
-from ssvm_dsl.ir.features import SlicedRows, SparseRows
+from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.arrays import as_floats, real_array
 from ssvm_dsl.lang.declaration import Declaration
@@ -49,13 +49,13 @@ class Rows:
     ----------
     dims : tuple of Dim
         Axes of the rows.
-    values : ndarray (R, P), SparseRows or SlicedRows
+    values : ndarray (R, P) or SparseRows (or SlicedRows, which nothing else is made of)
     ptr : ndarray of int64, shape (B + 1,)
         Rows of each example.
     """
 
     dims: tuple[Dim, ...]
-    values: F64 | SparseRows | SlicedRows
+    values: F64 | SparseRows
     ptr: I64
 
 
@@ -263,7 +263,8 @@ def _feature(encoder: Encoder, source: lang.Feature) -> Rows:
     goal = source.target
     if goal is not None and not source.stored:
         size, call = encoder.examples.size(goal.label.dims), partial(encoder.call, source.ref, what="Feature")
-        return Rows((), *sliced_rows(source, goal.label.segments or 1, size, lambda i, ends: call(i, more=ends)))
+        made, ptr = sliced_rows(source, goal.label.segments or 1, size, lambda i, ends: call(i, more=ends))
+        return Rows((), cast(Any, made), ptr)
     ends = None if goal is None else _ends_of(encoder, goal)
     for i in range(encoder.examples.n):
         if source.target is None:
