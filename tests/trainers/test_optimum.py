@@ -128,17 +128,17 @@ def test_bcfw_variants_agree(options):
 def test_parallel_visits_do_not_depend_on_the_number_of_threads(compiled, monkeypatch):
     if not compiled:
         monkeypatch.setattr(MarginProblem, "compiled", lambda self, tables=False: None)
-    data = Case(Word, n=30, C=3.0).make(5)
+    data = Case(Word, n=16, C=3.0).make(5)
     joined = []
     visit = SideBySide.visit
     monkeypatch.setattr(SideBySide, "visit", lambda *given: joined.append(given[2]) or visit(*given))
-    found = [fitted(data, tol=1e-4, n_threads=n, trainer_options={"parallel": 3}) for n in (1, 2, 5)]
+    found = [fitted(data, tol=1e-3, n_threads=n, trainer_options={"parallel": 3}) for n in (1, 3)]
     assert joined
     for one in found:
         assert one.report_.certified
         assert np.array_equal(one.coef_, found[0].coef_)
-    sparse, other = (fitted(data, l1=0.01, tol=1e-5, trainer_options={"parallel": n}).report_ for n in (1, 3))
-    assert other.primal == pytest.approx(sparse.primal, rel=1e-5)
+    sparse, other = (fitted(data, l1=0.01, tol=1e-4, trainer_options={"parallel": n}).report_ for n in (1, 3))
+    assert other.primal == pytest.approx(sparse.primal, rel=2e-4)
     with pytest.raises(OptionError, match="parallel= is not for risk='relaxed'"):
         fitted(data, risk="relaxed", trainer_options={"parallel": 2})
 

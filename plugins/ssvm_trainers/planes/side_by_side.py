@@ -87,7 +87,7 @@ class SideBySide:
             for p, group in enumerate(groups):
                 rises[p] = planes.fixed.share[group] @ ((alpha[group] - before[p]) * loss[group]).sum(axis=1)
             share, gain = self._join_bounded(planes, rises)
-        for p in np.flatnonzero(share < 1.0):
+        for p in np.flatnonzero(share < 1.0).tolist():
             alpha[groups[p]] = (1.0 - share[p]) * before[p] + share[p] * alpha[groups[p]]
         return gain, float(np.max(found[:, 1]))
 
