@@ -20,6 +20,7 @@ from ssvm_dsl.learning.estimator import join_scikit_learn
 from ssvm_dsl.learning.estimators.fitting.limited import limited
 from ssvm_dsl.learning.estimators.svm import either
 from ssvm_dsl.learning.objective import check_sample_weight
+from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
 from ssvm_dsl.models.classes import classes_of, input_of
 from ssvm_dsl.plugin_api.hosting.loading import loading
@@ -63,7 +64,9 @@ class Classifier(ReadyModel):
         return ClassOfRow
 
     def _checked(self, X: Any) -> Any:
-        """Return the rows of a matrix or data frame of the features that ``fit`` has seen."""
+        """Return the rows of a matrix or data frame of the features that ``fit`` has seen; parts are read elsewhere."""
+        if isinstance(X, PartitionedDataset):
+            return X
         from sklearn.utils.validation import validate_data
 
         self._check_fitted()
@@ -72,7 +75,14 @@ class Classifier(ReadyModel):
         return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
 
     def fit(self, X: Any, Y: Any = None, sample_weight: Any = None, validation: Any = None, *, y: Any = None) -> Self:
-        """Learn from rows and their classes: strings, whole numbers, or booleans."""
+        """Learn from rows and their classes: strings, whole numbers, or booleans.
+
+        A :class:`~ssvm_dsl.PartitionedDataset` has both in its parts; equal rows are not joined there.
+        """
+        if isinstance(X, PartitionedDataset):
+            super().fit(X, either(Y, y, "fit"), sample_weight, validation)
+            self._kind, self.n_features_in_ = _kind_of(np.asarray(super().classes_)), _width(self.model)
+            return self
         with loading():
             from sklearn.utils.multiclass import check_classification_targets
             from sklearn.utils.validation import validate_data

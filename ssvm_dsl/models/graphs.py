@@ -21,6 +21,7 @@ from ssvm_dsl.lang.outputs.labels import Label, Latent
 from ssvm_dsl.lang.outputs.targets import along, cross
 from ssvm_dsl.lang.symbols import show
 from ssvm_dsl.learning.estimators.fitting.limited import limited
+from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
 from ssvm_dsl.models.classes import classes_of, input_of, n_rows
 
@@ -96,8 +97,13 @@ class GraphModel(ReadyModel):
         return super().score(X, _carried(X, Y if y is None else y), sample_weight, time_limit=time_limit)
 
     def predict(self, X: Any, **options: Any) -> Any:
-        """Return the labels of each graph; of graphs of networkx, copies with the labels as attributes."""
+        """Return the labels of each graph; of graphs of networkx, copies with the labels as attributes.
+
+        Those of a :class:`~ssvm_dsl.PartitionedDataset` are arrays, whatever its graphs are.
+        """
         found = super().predict(X, **options)
+        if isinstance(X, PartitionedDataset):
+            return found
         labels = found[0] if isinstance(found, tuple) else found
         graphs = [self._labelled(*pair) for pair in zip(X, labels, strict=True)]
         return (graphs, *found[1:]) if isinstance(found, tuple) else graphs

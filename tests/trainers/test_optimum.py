@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy import optimize
 
 import naive
 import small
@@ -25,11 +26,13 @@ from ssvm_dsl import (
     ZeroOne,
     chain,
 )
+from ssvm_dsl.errors import OptionError
 from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.online.subgradient import Subgradient
 from ssvm_trainers.planes import state as _planes
 from ssvm_trainers.planes.bcfw import BCFW
+from ssvm_trainers.planes.side_by_side import SideBySide, best_shares
 
 #: What a bound may be off by: the accuracy of the reference.
 TINY = 1e-7
@@ -108,15 +111,53 @@ VARIANTS = [
     {"keep": 1000, "max_cached_passes": 100},
     {"averaging": True},
     {"averaging": True, "sampling": "uniform", "max_cached_passes": 0, "keep": 1},
+    {"parallel": 2},
+    {"parallel": 3, "sampling": "uniform", "keep": 0},
 ]
 
 
 @pytest.mark.parametrize("options", VARIANTS, ids=str)
 def test_bcfw_variants_agree(options):
-    for case in (Case(Word, n=7, C=3.0), Case(small.Ties), Case(small.Tree, ragged=(4,), n=4)):
+    for case in (Case(Word, n=13, C=3.0), Case(small.Ties), Case(small.Tree, ragged=(4,), n=4)):
         data = case.make(5)
         best, w = data.optimum()
         check_optimal(data, fitted(data, tol=1e-7, max_passes=4000, trainer_options=options), best, w)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_parallel_visits_do_not_depend_on_the_number_of_threads(compiled, monkeypatch):
+    if not compiled:
+        monkeypatch.setattr(MarginProblem, "compiled", lambda self, tables=False: None)
+    data = Case(Word, n=16, C=3.0).make(5)
+    joined = []
+    visit = SideBySide.visit
+    monkeypatch.setattr(SideBySide, "visit", lambda *given: joined.append(given[2]) or visit(*given))
+    found = [fitted(data, tol=1e-3, n_threads=n, trainer_options={"parallel": 3}) for n in (1, 3)]
+    assert joined
+    for one in found:
+        assert one.report_.certified
+        assert np.array_equal(one.coef_, found[0].coef_)
+    sparse, other = (fitted(data, l1=0.01, tol=1e-4, trainer_options={"parallel": n}).report_ for n in (1, 3))
+    assert other.primal == pytest.approx(sparse.primal, rel=2e-4)
+    with pytest.raises(OptionError, match="parallel= is not for risk='relaxed'"):
+        fitted(data, risk="relaxed", trainer_options={"parallel": 2})
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 4))
+def test_groups_go_as_far_as_the_parabola_rises(seed, n):
+    random = np.random.default_rng(seed)
+    moves = random.normal(size=(n, 3))
+    curve, gains = moves @ moves.T, random.uniform(size=n)
+    slope = gains + 0.5 * np.diag(curve)
+
+    def value(share):
+        return slope @ share - 0.5 * share @ curve @ share
+
+    found = best_shares(slope, curve)
+    bound = optimize.minimize(lambda t: -value(t), found, jac=lambda t: curve @ t - slope, bounds=[(0.0, 1.0)] * n)
+    assert value(found) >= -bound.fun - 1e-5
+    assert value(found) >= gains.max() - 1e-12
 
 
 @pytest.mark.parametrize("compiled", [True, False])

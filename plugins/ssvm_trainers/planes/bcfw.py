@@ -45,7 +45,6 @@ from ssvm_trainers.planes.state import DualState, start_state
 from ssvm_trainers.shared.arrays import CACHE_LINE, NO_FLOATS, NO_INTS, Work
 from ssvm_trainers.shared.certify import CertificationSchedule, count_calls
 from ssvm_trainers.shared.chunks import chunks
-from ssvm_trainers.shared.lower_bound import is_plain
 from ssvm_trainers.shared.oracle_call import NO_INPUTS, OracleInputs, no_oracle, oracle_inputs
 from ssvm_trainers.shared.resumable import Resumable, Run
 from ssvm_trainers.shared.spaces import free_weights, shrunk_weights
@@ -99,7 +98,7 @@ class BCFW(Resumable):
     parallel : int
         So many groups of examples are visited at the same time, in threads, each from the same weights, and what they
         reach is joined by exact line searches (:mod:`ssvm_trainers.planes.side_by_side`).  Results depend on this
-        number, not on the number of threads.  For weights without lower bounds and L1 penalty, in one process.
+        number, not on the number of threads.
     random_state : int or None
         Seed of the order of examples.
 
@@ -143,13 +142,11 @@ class BCFW(Resumable):
         return _RelaxedRun(self, problem, start)
 
     def _check_parallel(self, problem: TrainProblem) -> None:
-        """Refuse groups of examples where visits are no parabolas of moves of the weights, or elsewhere."""
+        """Refuse groups of examples where visits are others, or elsewhere."""
         if problem.shards is not None:
             raise OptionError("parallel= is for one process: shards are visited at the same time anyway; leave it out")
         if problem.relaxed:
             raise OptionError("parallel= is not for risk='relaxed'; leave it out")
-        if not is_plain(problem.objective):
-            raise OptionError("parallel= is for weights without lower bounds and without an L1 penalty; leave it out")
 
     def here(self, problem: TrainProblem, start: F64 | None) -> BCFWRun:
         """Return a run with examples of this process as blocks."""

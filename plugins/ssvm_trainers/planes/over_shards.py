@@ -7,9 +7,11 @@ al. 2014, Ma et al. 2015), and returns one plane: the sum over its dual weights,
 
 The driver searches how far each shard is to go from its dual weights before the round to those after it, for all shards
 at once by exact line searches (Lee et al. 2015 search one line for all), so that every round raises the dual, however
-many shards there are and however alike their moves.  Rounds of cached passes follow an exact one as long as they gain
-more per operation than the iteration has on average, as in one process: cached passes that shards make without knowing
-of each other's would end where the moves of one spoil what the others had reached.
+many shards there are and however alike their moves.
+
+Rounds of cached passes follow an exact one as long as they gain more per operation than the iteration has on average,
+as in one process.  Each is joined: shards that made several cached passes without knowing of each other would go far
+into moves that spoil each other.
 
 The driver knows the plane of every shard, thus a feasible point of the dual at any time.  A shard that was lost and
 opened again begins with dual weights of 0, what it had reached before being its *anchor*: a plane that stands for a
@@ -21,27 +23,23 @@ What travels for each shard are two vectors of weights, and a few numbers.
 from __future__ import annotations
 
 from copy import copy
-from itertools import combinations
 from typing import Annotated, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import F64, I64
-from ssvm_dsl.plugin_api import Iterate, Objective, ShardSteps, StopRule, TrainProblem
+from ssvm_dsl.plugin_api import Iterate, ShardSteps, StopRule, TrainProblem
+from ssvm_trainers.planes.combination import combine
 from ssvm_trainers.shared.certify import CertificationSchedule
-from ssvm_trainers.shared.lower_bound import is_plain
 from ssvm_trainers.shared.resumable import Run
 from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART, SHARES
 
 #: Planes of a shard: what was reached before, its dual weights a round ago, and those of now.
 ANCHOR, BEFORE, NOW = range(3)
 
-#: Sweeps over the shards in one search for the best combination, at most; it ends when one gains less than this share.
-MOST_SWEEPS, LEAST_GAIN = 20, 1e-3
-
 #: Share of the newest weights in the average.
-NEWEST = 0.07
+NEWEST = 0.2
 
 #: So many rounds in a row without the dual variables of some shard end the fit.
 MOST_LOSSES = 20
@@ -298,61 +296,3 @@ class ShardedBCFWRun(Run):
         found, objective = self.problem.gradient(w), self.problem.objective
         self.passes += 1.0
         return objective.primal(w, found.value), objective.primal(w, found.bound)
-
-
-def combine(objective: Objective, planes: F64, weight: F64) -> None:
-    """Raise the dual value of the combination of planes of all shards, by exact searches between pairs of planes.
-
-    Parameters
-    ----------
-    objective : Objective
-    planes : ndarray of float64, shape (n_shards, m, dim + 1)
-        Vectors, and their offsets last.
-    weight : ndarray of float64, shape (n_shards, m)
-        Shares of the planes of each shard, which add up to 1; changed.
-    """
-    total = np.einsum("sm,smd->d", weight, planes)
-    worth = objective.dual(total[:-1], float(total[-1]))
-    first = np.nan
-    for _ in range(MOST_SWEEPS):
-        before = worth
-        for mine, share in zip(planes, weight, strict=True):
-            for i, j in combinations(range(len(share)), 2):
-                _search(objective, total, mine[j] - mine[i], share, i, j)
-        worth = objective.dual(total[:-1], float(total[-1]))
-        first = worth - before if np.isnan(first) else first
-        if worth - before <= LEAST_GAIN * first:
-            break
-
-
-def _search(objective: Objective, total: F64, direction: F64, share: F64, i: int, j: int) -> None:
-    """Move share from plane i to plane j, or back, to where the dual value is largest; ``total`` follows."""
-    low, high = -float(share[j]), float(share[i])
-    if high - low <= 0.0 or not direction.any():
-        return
-    v, d, rise = total[:-1], direction[:-1], float(direction[-1])
-    t = best_step(objective, v, d, rise, low, high)
-    total += t * direction
-    share[i], share[j] = share[i] - t, share[j] + t
-    if t in (low, high):
-        share[j if t == low else i] = 0.0
-
-
-def best_step(objective: Objective, v: F64, d: F64, rise: float, low: float, high: float) -> float:
-    """Return the t from ``low`` to ``high`` that maximises ``D(v + t d, b + t rise)``, which is concave."""
-
-    def slope(t: float) -> float:
-        return rise - float(np.dot(d, objective.weights(v + t * d)))
-
-    at_low = slope(low)
-    if at_low <= 0.0:
-        return low
-    at_high = slope(high)
-    if at_high >= 0.0:
-        return high
-    if is_plain(objective):  # the slope is linear
-        return low + (high - low) * at_low / (at_low - at_high)
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if slope(middle) > 0.0 else (low, middle)
-    return 0.5 * (low + high)

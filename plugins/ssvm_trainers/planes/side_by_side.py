@@ -7,7 +7,10 @@ moves of all groups are then joined.  A group p that goes the share t_p of its w
 
 where d_p is the move of its weights, S the relative regularisation, gain_p what it has gained alone: a parabola, whose
 top in [0, 1]^P is found by searches along one t_p after the other.  Mostly it is at 1.  Else dual weights are mixed
-with those before.  Groups, and how far each goes, depend on the problem and on ``parallel`` alone.
+with those before.  With lower bounds on weights or an L1 penalty the dual is no parabola, and the searches are those
+of :mod:`ssvm_trainers.planes.combination`.
+
+Groups, and how far each goes, depend on the problem and on ``parallel`` alone.
 """
 
 from __future__ import annotations
@@ -18,8 +21,10 @@ import numpy as np
 
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.plugin_api import TrainProblem
+from ssvm_trainers.planes.combination import combine
 from ssvm_trainers.planes.state import DualState
 from ssvm_trainers.shared.arrays import Work
+from ssvm_trainers.shared.lower_bound import is_plain
 from ssvm_trainers.shared.oracle_call import OracleInputs
 from ssvm_trainers.shared.spaces import work_space
 
@@ -47,7 +52,9 @@ class SideBySide:
     def __init__(self, problem: TrainProblem, inputs: OracleInputs, n_groups: int) -> None:
         self.problem, self.n_groups = problem, n_groups
         self.inputs = [inputs, *(_own(inputs) for _ in range(n_groups - 1))]
-        self.w = np.zeros((n_groups, problem.dim))
+        self.w = self.free = np.zeros((n_groups, problem.dim))
+        if not is_plain(problem.objective):
+            self.free = np.zeros((n_groups, problem.dim))
         self.work: list[Work] = []
 
     def suits(self, examples: I64) -> bool:
@@ -65,23 +72,50 @@ class SideBySide:
         before = [planes.cache.alpha[group] for group in groups]
 
         def one(p: int) -> tuple[float, float]:
-            self.w[p] = planes.w
-            return visit(groups[p], self.inputs[p], self.work[p], self.w[p], self.w[p])
+            self.w[p], self.free[p] = planes.w, planes.free
+            return visit(groups[p], self.inputs[p], self.work[p], self.w[p], self.free[p])
 
         found = np.array(self.problem.side_by_side(one, range(self.n_groups)))
         for work in self.work:
             planes.work.counter[0] += work.counter[0]
             work.counter[0] = 0
-        self.w -= planes.w
+        alpha, loss = planes.cache.alpha, planes.cache.loss
+        if self.free is self.w:
+            share, gain = self._join(planes, found[:, 0])
+        else:
+            rises = np.zeros(self.n_groups)
+            for p, group in enumerate(groups):
+                rises[p] = planes.fixed.share[group] @ ((alpha[group] - before[p]) * loss[group]).sum(axis=1)
+            share, gain = self._join_bounded(planes, rises)
+        for p in np.flatnonzero(share < 1.0).tolist():
+            alpha[groups[p]] = (1.0 - share[p]) * before[p] + share[p] * alpha[groups[p]]
+        return gain, float(np.max(found[:, 1]))
+
+    def _join(self, planes: DualState, gains: F64) -> tuple[F64, float]:
+        """Move the weights as far as the parabola rises; return (how far each group goes, gain)."""
         objective = self.problem.objective
+        self.w -= planes.w
         curve = (objective.lam * objective.scale * self.w) @ self.w.T
-        slope = found[:, 0] + 0.5 * np.diag(curve)
+        slope = gains + 0.5 * np.diag(curve)
         share = best_shares(slope, curve)
         planes.w += share @ self.w
-        for p in np.flatnonzero(share < 1.0):
-            alpha = planes.cache.alpha
-            alpha[groups[p]] = (1.0 - share[p]) * before[p] + share[p] * alpha[groups[p]]
-        return float(share @ slope - 0.5 * share @ curve @ share), float(np.max(found[:, 1]))
+        return share, float(share @ slope - 0.5 * share @ curve @ share)
+
+    def _join_bounded(self, planes: DualState, rises: F64) -> tuple[F64, float]:
+        """Do the same where weights are bounded; ``rises`` is what each group adds to the offset of the plane."""
+        objective = self.problem.objective
+        strength = objective.lam * objective.scale
+        v = strength * planes.free
+        moves = np.zeros((self.n_groups + 1, 2, len(v) + 1))  # each stays or goes; the last one is what there was
+        moves[:-1, 1, :-1], moves[:-1, 1, -1] = strength * (self.free - planes.free), rises
+        moves[-1, :, :-1] = v
+        weight = np.tile([1.0, 0.0], (self.n_groups + 1, 1))
+        combine(objective, moves, weight)
+        share = weight[:-1, 1]
+        after = v + share @ moves[:-1, 1, :-1]
+        gain = objective.dual(after, float(share @ rises)) - objective.dual(v, 0.0)
+        planes.w[:], planes.free[:] = objective.weights(after), after / strength
+        return share, gain
 
 
 def best_shares(slope: F64, curve: F64) -> F64:

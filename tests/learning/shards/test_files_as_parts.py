@@ -20,7 +20,7 @@ from ssvm_dsl.cli.main import main
 from ssvm_dsl.errors import DataError, FileFormatError, OptionError, OutOfTime
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.learning.shards.messages import listening
-from ssvm_dsl.models import ChainTagger
+from ssvm_dsl.models import ChainTagger, Classifier, GraphLabeller, GridSegmenter, MultiLabel
 from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api import LoadingElsewhere, loading, loading_file, tell_loading, told_seconds
 from ssvm_dsl.plugin_api.hosting.loading import loading_time
@@ -188,3 +188,31 @@ def test_limits_do_not_count_what_workers_load(tmp_path):
     assert told_seconds(cells)[1] >= before + 0.01
     loading_time().show(np.zeros(2))
     executor.close()
+
+
+def read_rows(part: tuple) -> tuple:
+    """Return the examples of a part, which are the part."""
+    return part
+
+
+@pytest.mark.parametrize("name", ["classes", "sets of labels", "grid", "graph"])
+def test_ready_models_learn_from_parts_what_they_learn_from_lists(name):
+    random = np.random.default_rng(3)
+    rows = random.normal(size=(24, 3))
+    maps = [random.normal(size=(3, 4, 2)) for _ in range(8)]
+    edges = np.array([[0, 1], [1, 2], [2, 0], [2, 3]])
+    nodes = [random.normal(size=(4, 3)) for _ in range(8)]
+    made, X, Y = {
+        "classes": (Classifier, rows, np.array(["a", "b", "c"])[rows.argmax(axis=1)]),
+        "sets of labels": (MultiLabel, rows, (rows > 0.3).astype(int)),
+        "grid": (GridSegmenter, maps, [(x[..., 0] > x[..., 1]).astype(int) for x in maps]),
+        "graph": (GraphLabeller, [{"x": x, "edges": edges} for x in nodes], [x.argmax(axis=1) for x in nodes]),
+    }[name]
+    asked = {"trainer": "bundle", "lam": 0.1, "tol": 1e-3}
+    half = len(X) // 2
+    data = PartitionedDataset([(X[:half], Y[:half]), (X[half:], Y[half:])], read_rows)
+    one, other = made(**asked).fit(X, Y), made(**asked, executor="stream").fit(data)
+    assert other.report_.primal == pytest.approx(one.report_.primal, rel=2e-3)
+    assert other.score(data) == pytest.approx(other.score(X, Y), abs=1e-12)
+    here, there = (np.concatenate([np.ravel(y) for y in other.predict(asked_of)]) for asked_of in (X, data))
+    assert np.array_equal(here, there)

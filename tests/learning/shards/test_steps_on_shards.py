@@ -14,7 +14,7 @@ from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_executors import processes
 from ssvm_trainers.cutting.aggregated_qp import AggregatedModel
-from ssvm_trainers.planes.over_shards import best_step, combine
+from ssvm_trainers.planes.combination import best_step, combine
 
 
 class Tagger(Model):

@@ -29,7 +29,7 @@ class Matchings(NamedTuple):
         Where each literal stands.
     n_rows, n_cols, row_least, row_most, col_least, col_most : ndarray of int64, shape (m,)
         Size of each constraint's matrix, and how many literals of a row and of a column hold.
-    way : ndarray of int8, shape (m,)
+    method : ndarray of int8, shape (m,)
         Who solves it: :data:`ASSIGNMENT`, :data:`ROWS_ALONE` or :data:`FLOW`.
     grid : ndarray of bool, shape (m,)
         Whether its literals are "has state 1" of consecutive binary variables, one for each place, row by row.
@@ -43,7 +43,7 @@ class Matchings(NamedTuple):
     row_most: I64
     col_least: I64
     col_most: I64
-    way: I8
+    method: I8
     grid: Bools
 
 
