@@ -89,10 +89,10 @@ def grounded(sentences, train):
 def main() -> None:
     """Print the share of right heads in new sentences, of both models."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--train", type=int, default=400)
-    parser.add_argument("--test", type=int, default=400)
+    parser.add_argument("--train", type=int, default=300)
+    parser.add_argument("--test", type=int, default=500)
     parser.add_argument("--longest", type=int, default=12)
-    parser.add_argument("--passes", type=int, default=10)
+    parser.add_argument("--passes", type=int, default=4)
     parser.add_argument("--C", type=float, default=0.1)
     parser.add_argument("--nodes", type=int, default=1, help="of each search of decompose; 1: training on bounds")
     parser.add_argument("--backend", default="decompose")
