@@ -7,8 +7,8 @@ example at some weights, the first one is that of the dual weights so far, and t
 (:mod:`ssvm_trainers.cutting.aggregated_qp`) is a combination of the kept planes, so it is dual weights again.
 
 A climb costs what many visits cost, so it has a budget (:class:`JointBudget`): never more operations than the visits
-and oracle calls before it, and less and less often where visits gain more for each operation.  Operations are counted, so that
-results do not depend on the clock.
+and oracle calls before it, and less and less often where visits gain more for each operation.  Operations are counted,
+so that results do not depend on the clock.
 """
 
 from __future__ import annotations
