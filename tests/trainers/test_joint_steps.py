@@ -15,8 +15,7 @@ from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.cutting.kept_planes import each
 from ssvm_trainers.planes import state
 from ssvm_trainers.planes.bcfw import BCFW
-from ssvm_trainers.planes.cache import places
-from ssvm_trainers.planes.cache import MOST_WEIGHTS
+from ssvm_trainers.planes.cache import MOST_WEIGHTS, places
 from ssvm_trainers.planes.joint_steps import LEAST_CUTS, JointBudget, KeptRows, climb, cut_work
 
 
