@@ -9,13 +9,15 @@ import pytest
 
 from constraints import few_runs
 from constraints.constraint_cases import group_of, random_constraints, unlinked, with_pairs
+from ssvm_backends.dual.admm.factor import FactorTask, solve_two_by_two
 from ssvm_backends.dual.admm.projections import project_row, project_simplex, row_bound
 from ssvm_backends.dual.admm.rows import RowFactors
+from ssvm_backends.graphs.graph import build_graph
 from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Guarantee, Limits, Need, Primal, Question, Task, Terms, Theta
+from ssvm_dsl.ir import Group, Guarantee, Limits, Need, Primal, Program, Question, Task, Terms, Theta
 from ssvm_dsl.plugin_api import ConstraintSpec, program_need
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.brute_force import BruteForceSession
@@ -54,6 +56,28 @@ def random_row(rng):
     lower = rng.choice([-np.inf, inside - scale * rng.random(), inside])
     upper = rng.choice([np.inf, inside + scale * rng.random(), inside])
     return one_row(coefficient, lower, upper, least, most)
+
+
+def test_factors_of_two_by_two_states_are_solved_in_closed_form():
+    """Optimal: a distribution whose joint states of positive weight are those of the largest slope."""
+    rng, states = np.random.default_rng(0), np.array([2, 2], dtype=np.int32)
+    ptr, scope = np.array([0, 2]), np.array([[0, 1]], dtype=np.int32)
+    group = Group.of("pair", (2, 2), scope, np.array([0, 1]), np.zeros(1, np.int32), 1, ptr)
+    graph, sizes = build_graph(Program(ptr, states, (group,), ()).validate()), set()
+    for _ in range(200):
+        table, pull = rng.normal(size=4) * rng.choice([0.1, 1.0, 10.0]), rng.normal(size=4)
+        active, weight, q = np.zeros(4, np.int64), np.zeros(4), np.full(4, np.nan)
+        task = FactorTask(graph, table, 0, 0.5, pull, 0, 0, active, weight, q, np.empty(0), np.empty(0))
+        count = solve_two_by_two.py_func(task)
+        full = np.zeros(4)
+        full[active[:count]] = weight[:count]
+        shown = full.reshape(2, 2)
+        np.testing.assert_allclose(q, np.concatenate([shown.sum(axis=1), shown.sum(axis=0)]), atol=1e-12)
+        slope = (0.5 * table).reshape(2, 2) + (pull - q)[:2, None] + (pull - q)[None, 2:]
+        assert full.sum() == pytest.approx(1.0)
+        np.testing.assert_allclose(slope.ravel()[active[:count]], slope.max(), atol=1e-9)
+        sizes.add(count)
+    assert sizes == {1, 2, 3}
 
 
 @pytest.mark.parametrize("seed", range(4))

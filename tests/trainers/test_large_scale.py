@@ -76,7 +76,8 @@ def test_the_dual_value_kept_on_the_way_is_that_of_the_planes(name):
 
 @pytest.mark.parametrize("tol", [0.2, 1e-3])
 def test_the_certificate_is_that_of_the_moving_average_or_of_better_weights(monkeypatch, tol):
-    monkeypatch.setattr("ssvm_trainers.planes.joint_steps.LEAST_CUTS", np.inf)  # no joint steps
+    # no joint steps: they bring weights of their own
+    monkeypatch.setattr("ssvm_trainers.planes.joint_steps.LEAST_CUTS", np.inf)
     problem, trainer, met = tagged(), BCFW(random_state=0), []
     steps = trainer.steps(problem, StopRule(tol))
     first = next(steps)

@@ -10,6 +10,8 @@ system, whose matrix counts the states that two joint states share.  The set cha
 whose weight would become negative leaves; otherwise the joint state of largest reduced score enters.  If its
 marginals depend on those of the set, it takes the place of another one without changing q.  The objective rises in each
 step, so the method ends; it starts from the last set, which is mostly the right one.
+
+Two variables of two states each have a closed form (:func:`solve_two_by_two`).
 """
 
 from __future__ import annotations
@@ -92,6 +94,10 @@ def solve_factor(task: FactorTask, count: int) -> int:
     g, f, shift, q, work = task.graph, task.f, task.shift, task.q, task.work
     active, weight = task.active, task.weight
     lo, hi = g.slot_ptr[f], g.slot_ptr[f + 1]
+    if hi - lo == 2 and g.card[g.scope[lo]] == 2 and g.card[g.scope[lo + 1]] == 2:
+        at = g.table_ptr[f]
+        if task.pool[at] + task.pool[at + 1] + task.pool[at + 2] + task.pool[at + 3] > -np.inf:
+            return solve_two_by_two(task)
     first, stop = g.message_ptr[lo] + shift, g.message_ptr[hi] + shift
     most = MAX_STEPS if count else FIRST_STEPS
     limit = min(stop - first - (hi - lo) + 1, MAX_ACTIVE)
@@ -126,6 +132,56 @@ def solve_factor(task: FactorTask, count: int) -> int:
             return count
         count = enter(task, joint, count, limit)
     marginals_of(task, count)
+    return count
+
+
+@njit(cache=True, nogil=True)
+def solve_two_by_two(task: FactorTask) -> int:
+    """Solve the subproblem of two variables of two states in closed form; return the number of joint states of weight.
+
+    In the marginals a and b of the second states, and m of both together, the objective is, but for a constant,
+    ``-(a - c)^2 - (b - d)^2 + 2 e m``.  Where ``e >= 0``, ``m = min(a, b)``, and (Martins et al. 2015, section 5.2)
+
+        c > d + e:  a = [c], b = [d + e]        d > c + e:  a = [c + e], b = [d]        else:  a = b = [(c + d + e) / 2]
+
+    with [.] the nearest number of the interval from 0 to 1.  Where ``e < 0`` the states of b change places.
+
+    Parameters
+    ----------
+    task : FactorTask
+        No entry of the table is ``-inf``; ``active``, ``weight`` and ``q`` are written.
+    """
+    g, q, weight = task.graph, task.q, task.weight
+    k, at, first = g.slot_ptr[task.f], g.table_ptr[task.f], task.first
+    one, other = g.message_ptr[k] + task.shift, g.message_ptr[k + 1] + task.shift
+    half = 0.5 * task.inverse
+    low, right, down, both = task.pool[at], task.pool[at + 1], task.pool[at + 2], task.pool[at + 3]
+    c = 0.5 * (task.pull[one + 1] + 1.0 - task.pull[one]) + half * (down - low)
+    d = 0.5 * (task.pull[other + 1] + 1.0 - task.pull[other]) + half * (right - low)
+    e = half * ((both - right) - (down - low))
+    turned = e < 0.0
+    if turned:
+        c, d, e = c + e, 1.0 - d, -e
+    if c > d + e:
+        d += e
+    elif d > c + e:
+        c += e
+    else:
+        c = d = 0.5 * (c + d + e)
+    a, b = min(max(c, 0.0), 1.0), min(max(d, 0.0), 1.0)
+    q[one], q[one + 1] = 1.0 - a, a
+    q[other], q[other + 1] = (b, 1.0 - b) if turned else (1.0 - b, b)
+    count = 0
+    for joint in range(4):
+        x, y = joint // 2, joint % 2
+        if turned:
+            y = 1 - y
+        share = min(a, b) if x + y == 2 else 1.0 - max(a, b)
+        if x + y == 1:
+            share = max(a - b, 0.0) if x == 1 else max(b - a, 0.0)
+        if share > 0.0:
+            task.active[first + count], weight[first + count] = joint, share
+            count += 1
     return count
 
 

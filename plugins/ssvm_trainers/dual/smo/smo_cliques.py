@@ -1,8 +1,11 @@
 """Compiled steps of ``smo`` on graphs with cycles: the marginals are those of the cliques of a junction tree.
 
-Steps are those of :mod:`ssvm_trainers.dual.smo.smo_kernels`: weight moves between two labellings,
-from the worst one all of whose cells have positive marginals to the best one known, and marginals are multiples of the
-same grid.  Marginals of separators are sums of those of cells and are not stored.
+Steps are those of :mod:`ssvm_trainers.dual.smo.smo_kernels`: weight moves between two labellings, from the worst one all of
+whose cells have positive marginals to the best one known, and marginals are multiples of the same grid.  Marginals of
+separators are sums of those of cells and are not stored.
+
+The cells of the support are listed, and lists follow the steps: a visit looks at these, and scores what is in them,
+however many cells a clique has.
 """
 
 from __future__ import annotations
@@ -11,17 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_dsl.ir import F64, I32, I64
-from ssvm_dsl.kernels import ScoreSpace, StateScores, borrow, njit, score_example
+from ssvm_dsl.ir import F64, I32, I64, Bools
+from ssvm_dsl.kernels import N_CONFIGS, POOL, SCOPE, TABLE, TABLE_BASE, ScoreSpace, borrow, factor_dot, factors_of, njit
 from ssvm_trainers.dual.junction.junction_trees import JunctionTrees
 from ssvm_trainers.dual.smo.smo_kernels import GRID, NO_SLOPE, GivenLabels, MarginalPoint
-from ssvm_trainers.dual.smo.smo_pairs import (
-    SMOWorkspace,
-    add_difference,
-    curvature,
-    difference_product,
-    list_differences,
-)
+from ssvm_trainers.dual.smo.smo_pairs import SMOWorkspace, add_difference, curvature, difference_product, list_differences
 from ssvm_trainers.shared.arrays import Fixed, Work
 
 
@@ -31,8 +28,12 @@ class CliqueWorkspace(NamedTuple):
     Parameters
     ----------
     scores : ScoreSpace
-    bonus : ndarray of float64, shape (S,)
-        Zeros.
+    marked : ndarray of bool, shape (S + n_pool,)
+        The scores that are needed, between two passes over the cells; False elsewhere.
+    listed : ndarray of int64, shape (n_cells,)
+        The cells of positive marginals of each clique, ascending, from where its cells begin ...
+    n_listed : ndarray of int64, shape (n_cliques,)
+        ... and how many there are.
     loss : ndarray of float64, shape (n_cells,)
         Loss of each cell, with what it scores without weights; read only.
     high, low : ndarray of float64, shape (n_cells,)
@@ -46,7 +47,9 @@ class CliqueWorkspace(NamedTuple):
     """
 
     scores: ScoreSpace
-    bonus: F64
+    marked: Bools
+    listed: I64
+    n_listed: I64
     loss: F64
     high: F64
     low: F64
@@ -59,69 +62,135 @@ class CliqueWorkspace(NamedTuple):
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def score_support(trees: JunctionTrees, cliques: CliqueWorkspace, mu: F64, i: int) -> tuple[float, bool]:
+def list_cells(trees: JunctionTrees, cliques: CliqueWorkspace, mu: F64) -> None:
+    """List the cells of positive marginals of all cliques."""
+    t, listed, n_listed, mu = borrow(trees), borrow(cliques.listed), borrow(cliques.n_listed), borrow(mu)
+    for k in range(len(n_listed)):
+        first, n = t.cell_ptr[k], 0
+        for c in range(first, t.cell_ptr[k + 1]):
+            if mu[c] > 0.0:
+                listed[first + n] = c
+                n += 1
+        n_listed[k] = n
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def change_cell(cliques: CliqueWorkspace, mu: F64, first: int, k: int, c: int, amount: float) -> None:
+    """Add to the marginal of a cell of clique k, whose cells begin at ``first``; its list stays ascending."""
+    listed, n = borrow(cliques.listed), cliques.n_listed[k]
+    before, mu[c] = mu[c], mu[c] + amount
+    if (before > 0.0) == (mu[c] > 0.0):
+        return
+    e = first
+    while e < first + n and listed[e] < c:
+        e += 1
+    if before > 0.0:
+        for at in range(e, first + n - 1):
+            listed[at] = listed[at + 1]
+        cliques.n_listed[k] = n - 1
+    else:
+        for at in range(first + n, e, -1):
+            listed[at] = listed[at - 1]
+        listed[e], cliques.n_listed[k] = c, n + 1
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def score_marked(fixed: Fixed, cliques: CliqueWorkspace, i: int, w: F64) -> None:
+    """Write the scores of an example that are marked; of tables without features all."""
+    maps, marked, node, pool = borrow(fixed.maps), borrow(cliques.marked), cliques.scores.node, cliques.scores.pool
+    desc, ints, longs, w = maps.desc, maps.ints, maps.longs, borrow(w)
+    lo, hi, n_node = fixed.var_ptr[i], fixed.var_ptr[i + 1], len(node)
+    for s in range(fixed.state_ptr[lo], fixed.state_ptr[hi]):
+        node[s] = 0.0
+    for m in range(len(desc)):
+        n, in_pool = desc[m, N_CONFIGS], desc[m, POOL] >= 0
+        first, last = factors_of(maps, m, i)
+        for f in range(first, last):
+            at = fixed.state_ptr[lo + ints[desc[m, SCOPE] + f]] if not in_pool else np.int64(0)
+            if in_pool:
+                at = desc[m, POOL] + (longs[desc[m, TABLE_BASE] + i] + ints[desc[m, TABLE] + f]) * n
+            for c in range(n):
+                if in_pool:
+                    if marked[n_node + at + c]:
+                        pool[at + c] = factor_dot(maps, m, i, f, c, w)
+                elif marked[at + c]:
+                    node[at + c] += factor_dot(maps, m, i, f, c, w)
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def score_support(
+    fixed: Fixed, trees: JunctionTrees, cliques: CliqueWorkspace, mu: F64, i: int, w: F64
+) -> tuple[float, bool]:
     """Write the scores of the support of an example; return (that of the marginals, whether anything is undecided).
 
     Cliques with one cell in their support are left out: all labellings have it.
     """
     t, s, mu, mean, undecided = borrow(trees), borrow(cliques), borrow(mu), 0.0, False
-    n_node = len(s.scores.node)
-    for k in range(t.clique_ptr[i], t.clique_ptr[i + 1]):
-        n = 0
-        for c in range(t.cell_ptr[k], t.cell_ptr[k + 1]):
-            n += mu[c] > 0.0
+    listed, n_listed, marked, n_node = borrow(s.listed), borrow(s.n_listed), borrow(s.marked), len(s.scores.node)
+    first, last = t.clique_ptr[i], t.clique_ptr[i + 1]
+    for k in range(first, last):
+        begin = t.cell_ptr[k]
+        for c in listed[begin : begin + n_listed[k]]:
             s.high[c] = s.low[c] = 0.0
-        if n < 2:
-            continue
-        undecided = True
-        for c in range(t.cell_ptr[k], t.cell_ptr[k + 1]):
-            if mu[c] > 0.0:
-                score = s.loss[c]
-                for e in range(t.score_ptr[c], t.score_ptr[c + 1]):
-                    at = t.score[e]
-                    score += s.scores.node[at] if at < n_node else s.scores.pool[at - n_node]
-                s.high[c] = s.low[c] = score
-                mean += mu[c] * score
+            for e in range(t.score_ptr[c], t.score_ptr[c + 1] if n_listed[k] > 1 else t.score_ptr[c]):
+                marked[t.score[e]] = True
+        undecided |= n_listed[k] > 1
+    if not undecided:
+        return 0.0, False
+    score_marked(fixed, cliques, i, w)
+    for k in range(first, last):
+        begin = t.cell_ptr[k]
+        for c in listed[begin : begin + (n_listed[k] if n_listed[k] > 1 else 0)]:
+            score = s.loss[c]
+            for e in range(t.score_ptr[c], t.score_ptr[c + 1]):
+                at = t.score[e]
+                score += s.scores.node[at] if at < n_node else s.scores.pool[at - n_node]
+                marked[at] = False
+            s.high[c] = s.low[c] = score
+            mean += mu[c] * score
     return mean, undecided
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def extremes_of_cliques(trees: JunctionTrees, cliques: CliqueWorkspace, mu: F64, i: int) -> tuple[float, float]:
+def extremes_of_cliques(
+    fixed: Fixed, trees: JunctionTrees, cliques: CliqueWorkspace, mu: F64, i: int, w: F64
+) -> tuple[float, float]:
     """Write the cells of the best and the worst labelling of an example's support, by dynamic programming.
 
     Returns (how much their scores differ, how much that of the marginals is above the worst).
 
     Parameters
     ----------
-    trees, mu
-        As for :func:`clique_pass`; read only.
+    fixed, trees, mu, w
+        As for :func:`clique_pass`, and of its point; read only.
     cliques : CliqueWorkspace
-        ``scores`` is read; ``toward`` and ``away`` hold the result.
+        ``toward`` and ``away`` hold the result.
     i : int
         The example.
     """
-    mean, undecided = score_support(trees, cliques, mu, i)
-    t, s, mu, top, bottom = borrow(trees), borrow(cliques), borrow(mu), 0.0, 0.0
+    mean, undecided = score_support(fixed, trees, cliques, mu, i, w)
+    t, s, top, bottom = borrow(trees), borrow(cliques), 0.0, 0.0
+    listed, n_listed = borrow(s.listed), borrow(s.n_listed)
     first, last = t.clique_ptr[i], t.clique_ptr[i + 1]
     for k in range(first, last):
-        for r in range(t.row_ptr[k], t.row_ptr[k + 1]):
-            s.row_high[r], s.row_low[r] = -np.inf, np.inf
-        for c in range(t.cell_ptr[k], t.cell_ptr[k + 1]):
-            if mu[c] > 0.0:
-                r = t.up[c]
-                if s.high[c] > s.row_high[r]:
-                    s.row_high[r], s.pick_high[r] = s.high[c], c
-                if s.low[c] < s.row_low[r]:
-                    s.row_low[r], s.pick_low[r] = s.low[c], c
+        begin = t.cell_ptr[k]
+        support = listed[begin : begin + n_listed[k]]
+        for c in support:
+            s.row_high[t.up[c]], s.row_low[t.up[c]] = -np.inf, np.inf
+        for c in support:
+            r = t.up[c]
+            if s.high[c] > s.row_high[r]:
+                s.row_high[r], s.pick_high[r] = s.high[c], c
+            if s.low[c] < s.row_low[r]:
+                s.row_low[r], s.pick_low[r] = s.low[c], c
         p = t.parent[k]
         if p < 0:
             top, bottom = top + s.row_high[t.row_ptr[k]], bottom + s.row_low[t.row_ptr[k]]
             continue
         begin, at = t.cell_ptr[p], t.down_ptr[k]
-        for c in range(begin, t.cell_ptr[p + 1]):
-            if mu[c] > 0.0:  # cells of the support agree with some of the clique's: marginals do, to the last bit
-                s.high[c] += s.row_high[t.down[at + c - begin]]
-                s.low[c] += s.row_low[t.down[at + c - begin]]
+        for c in listed[begin : begin + n_listed[p]]:  # they agree with some of the clique's: marginals do, exactly
+            s.high[c] += s.row_high[t.down[at + c - begin]]
+            s.low[c] += s.row_low[t.down[at + c - begin]]
     for k in range(last - 1, first - 1, -1):
         p = t.parent[k]
         if p < 0:
@@ -161,8 +230,7 @@ def clique_visit(
     """
     t, s, lo, mu = borrow(trees), borrow(cliques), fixed.var_ptr[i], borrow(point.mu)
     size, share, step = fixed.var_ptr[i + 1] - lo, fixed.share[i], fixed.share[i] / fixed.lam
-    score_example(fixed.maps, StateScores(fixed.var_ptr, fixed.state_ptr, s.bonus), i, point.w, work.ones, s.scores)
-    slope, mean = extremes_of_cliques(trees, cliques, mu, i)
+    slope, mean = extremes_of_cliques(fixed, trees, cliques, mu, i, point.w)
     first, last = t.clique_ptr[i], t.clique_ptr[i + 1]
     write_labels(trees, fixed, i, s.toward, space.pair, 0)
     write_labels(trees, fixed, i, s.away, space.pair, size)
@@ -194,8 +262,8 @@ def clique_visit(
         amount = np.floor(slope / bend / GRID) * GRID  # down: the gain stays positive, and marginals on the grid
     for k in range(first, last):
         if s.toward[k] != s.away[k]:
-            mu[s.toward[k]] += amount
-            mu[s.away[k]] -= amount
+            change_cell(cliques, mu, t.cell_ptr[k], k, s.toward[k], amount)
+            change_cell(cliques, mu, t.cell_ptr[k], k, s.away[k], -amount)
     add_difference(fixed, fixed.bounded, space, n, -step * amount, point.w, point.free)
     return share * (amount * slope - 0.5 * amount * amount * bend)
 

@@ -15,7 +15,7 @@ from ssvm_dsl.ir import F64, I64, Theta, labelling_marginals, pointers
 from ssvm_dsl.kernels import FlatMaps, ScoreSpace
 from ssvm_dsl.plugin_api import CompiledOracle, Planes, TrainProblem
 from ssvm_trainers.dual.polytope import clique_polytope
-from ssvm_trainers.dual.smo.smo_cliques import CliqueWorkspace, clique_pass
+from ssvm_trainers.dual.smo.smo_cliques import CliqueWorkspace, clique_pass, list_cells
 from ssvm_trainers.dual.smo.smo_kernels import GivenLabels, MarginalPoint, aggregate, exact_pass, plain_pass
 from ssvm_trainers.dual.smo.smo_pairs import Rooted, SMOWorkspace
 from ssvm_trainers.shared.arrays import NO_INTS, NO_LONGS
@@ -107,9 +107,16 @@ class CliqueState(SMOState):
         cells, rows, cliques = np.zeros(trees.n_cells), np.zeros(trees.n_rows), np.zeros(len(trees.parent), np.int64)
         scores, loss = ScoreSpace(theta.node, theta.pool, basis_space(problem)), self.polytope.score_loss()
         self.workspace = CliqueWorkspace(
-            scores, np.zeros_like(theta.node), loss, cells, cells.copy(), rows, rows.copy(),
+            scores, np.zeros(len(theta.node) + len(theta.pool), dtype=bool), np.zeros(trees.n_cells, np.int64),
+            np.zeros(len(trees.parent), np.int64), loss, cells, cells.copy(), rows, rows.copy(),
             np.zeros(trees.n_rows, np.int64), np.zeros(trees.n_rows, np.int64), cliques, cliques.copy(),
         )  # fmt: skip
+        list_cells(trees, self.workspace, self.mu)
+
+    def unpack(self, record: SavedMarginals) -> None:
+        """Take over the marginals."""
+        super().unpack(record)
+        list_cells(self.polytope.trees, self.workspace, self.mu)
 
     def take(self, planes: Planes) -> float:
         """Visit the examples of new labellings; return the gain of the dual."""
