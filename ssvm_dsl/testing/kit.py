@@ -1,8 +1,8 @@
 """The skeleton of the conformance kits: a kit makes cases, its rules run on those they fit, a report says what failed.
 
-The kits of backends, trainers, constraints and bridges say how a plug-in is made, on which cases it is tried, and which
-rules there are.  Listing and choosing rules, loading the plug-in, counting cases, catching whatever it raises, and what
-counts as a pass are the same for all of them and stand here.
+The kits of backends, trainers, constraints, bridges and executors say how a plug-in is made, on which cases it is
+tried, and which rules there are.  Listing and choosing rules, loading the plug-in, counting cases, catching whatever it
+raises, and what counts as a pass are the same for all of them and stand here.
 """
 
 from __future__ import annotations

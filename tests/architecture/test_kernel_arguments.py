@@ -16,24 +16,19 @@ MOST_ARGUMENTS = 8
 
 #: Kernels that take more still, by module.
 STILL_MORE: dict[str, str] = {
-    "ssvm_backends.dual.admm.marginals": "_lift_factors",
     "ssvm_backends.dual.clusters.kernels": "dual_bound improve refresh sweep update_edge",
     "ssvm_backends.dual.descent.compiled": "descent",
     "ssvm_backends.elimination.blocks": "spread",
-    "ssvm_backends.elimination.marginals": "lift",
     "ssvm_backends.elimination.max": "max_steps",
     "ssvm_backends.elimination.sum": "marginal_steps sum_steps",
-    "ssvm_backends.graphs.reduce_kernels": "fill_tables",
     "ssvm_backends.search.moves": "_plane _scan",
     "ssvm_backends.trees.count": "best_by_count convolve count_downwards count_upwards lay_out",
     "ssvm_backends.trees.sum_product": "joint_weights sum_product write_marginals",
     "ssvm_backends.trees.viterbi": "viterbi",
-    "ssvm_trainers.cutting.n_slack_kernels": "move_weights sweep visit",
     "ssvm_trainers.dual.projection.projection_kernels": "project_all",
     "ssvm_trainers.planes.factors.bounds": "message_bounds",
     "ssvm_trainers.planes.factors.factor_kernels": "factor_step pull_on step_on sweep visit",
     "ssvm_trainers.planes.factors.pairs": "binary_step pair_run pair_step table_step update_messages",
-    "ssvm_trainers.planes.fractional_kernels": "cached_pass move plane_pass visit",
 }
 
 

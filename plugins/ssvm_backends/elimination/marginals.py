@@ -46,6 +46,31 @@ class MarginalArrays(NamedTuple):
     table_at: I64
 
 
+class MarginalSources(NamedTuple):
+    """Where the marginals of the W variables of the n examples asked for come from, one example after the other.
+
+    Parameters
+    ----------
+    var_at : ndarray of int64, shape (n + 1,)
+        Variables of each example asked for.
+    state_at : ndarray of int64, shape (W + 1,)
+        States of each of these variables.
+    source : ndarray of int64, shape (state_at[-1],)
+        For each state where its marginal is in ``MarginalArrays.node``, -1 where it was taken out, -2 where it is
+        certain.
+    n_left : ndarray of int64, shape (W,)
+        How many states of a variable are left, 0 where the variable was taken out.
+    start : ndarray of int64, shape (W,)
+        Where the marginals of these states start in ``MarginalArrays.node``.
+    """
+
+    var_at: I64
+    state_at: I64
+    source: I64
+    n_left: I64
+    start: I64
+
+
 def marginals(plans: PlanCache, wanted: bool, theta: Theta, ids: I64, reduced: Reduced, clock: Clock) -> Solution:
     """Answer the task ``marginals``; log Z alone unless marginals are ``wanted``."""
     n = len(ids)
@@ -133,8 +158,8 @@ def _lifted(
     count[kept], start[kept] = left.card[chosen], pointers(left.card[chosen])[:-1]
     out_at, pool, tables = _rows(program, graph, ids)
     node = np.zeros(len(source))
-    shape = pointers(lengths), state_at, source, count, start
-    lift(graph, ids, *shape, reduced.feasible, space, out_at, node, pool)
+    origin = MarginalSources(pointers(lengths), state_at, source, count, start)
+    lift(graph, ids, origin, reduced.feasible, space, out_at, node, pool)
     return Marginals(node, tables)
 
 
@@ -157,8 +182,8 @@ def _rows(program: Program, graph: Graph, ids: I64) -> tuple[I64, F64, tuple[F64
 
 @njit(cache=True, nogil=True)
 def lift(
-    graph: Graph, ids: I64, var_at: I64, state_at: I64, source: I64, count: I64, start: I64, feasible: Bools,
-    space: MarginalArrays, out_at: I64, node: F64, out: F64,
+    graph: Graph, ids: I64, origin: MarginalSources, feasible: Bools, space: MarginalArrays, out_at: I64, node: F64,
+    out: F64,
 ) -> None:  # fmt: skip
     """Write the marginals of all variables to ``node`` and those of all factors to ``out``.
 
@@ -167,17 +192,9 @@ def lift(
     graph : Graph
         The program's graph.
     ids : ndarray of int64, shape (n,)
-        The examples asked for; their variables, one example after the other, are the W variables below.
-    var_at : ndarray of int64, shape (n + 1,)
-        Variables of each example asked for.
-    state_at : ndarray of int64, shape (W + 1,)
-        States of each of these variables.
-    source : ndarray of int64, shape (state_at[-1],)
-        For each state where its marginal is in ``space.node``, -1 where it was taken out, -2 where it is certain.
-    count : ndarray of int64, shape (W,)
-        How many states of a variable are left, 0 where the variable was taken out.
-    start : ndarray of int64, shape (W,)
-        Where the marginals of these states start in ``space.node``.
+        The examples asked for.
+    origin : MarginalSources
+        Read only.
     feasible : ndarray of bool, shape (n,)
         Examples that propagation left a labelling; the others have no factors in ``space``.
     space : Space
@@ -189,7 +206,7 @@ def lift(
     out : ndarray of float64
         Written.
     """
-    g, space = borrow(graph), borrow(space)
+    g, space, (var_at, state_at, source, count, start) = borrow(graph), borrow(space), origin
     for i in range(len(source)):
         node[i] = space.node[source[i]] if source[i] >= 0 else (1.0 if source[i] == -2 else 0.0)
     asked, left = 0, 0

@@ -125,7 +125,7 @@ def condition(instance: Instance, ids: I64, alive: Bools) -> Reduced:
     OutOfTime
         The tables are too large for the time that the call at hand has left.
     """
-    from ssvm_backends.graphs.reduce_kernels import fill_tables, propagate
+    from ssvm_backends.graphs.reduce_kernels import Conditioned, fill_tables, propagate
 
     graph = instance.graph
     pause(PROPAGATING * float(graph.table_size[members(graph.factor_ptr, ids)].sum()))
@@ -172,7 +172,8 @@ def condition(instance: Instance, ids: I64, alive: Bools) -> Reduced:
     entries = int(made.table_size.sum())
     pause(CONDITIONING * entries)
     pool = np.empty(entries)
-    fill_tables(graph, instance.pool, factors, owner_of, first_alive, new_var, made.state_ptr, state, pool, node, const)
+    what_is_left = Conditioned(first_alive, new_var, made.state_ptr, state)
+    fill_tables(graph, instance.pool, factors, owner_of, what_is_left, pool, node, const)
     decided = first_alive[variables].astype(np.int32)
     left = Instance(made, node, pool, const)
     return Reduced(left, np.arange(len(ids), dtype=np.int64), feasible, kept, decided, state, open_slots[1][slots])

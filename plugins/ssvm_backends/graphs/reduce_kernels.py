@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ssvm_backends.graphs.graph import Graph
@@ -85,11 +87,31 @@ def _close(g: Graph, pool: F64, f: int, slot: int, alive: Bools, digit: I64) -> 
     return changed
 
 
+class Conditioned(NamedTuple):
+    """Which variables and states of a graph are left.
+
+    Parameters
+    ----------
+    decided : ndarray of int64, shape (V,)
+        The state of each variable of the graph that was taken out; of the others it is not read.
+    new_var : ndarray of int64, shape (V,)
+        The number of each variable in the reduced graph, -1 for those taken out.
+    state_ptr : ndarray of int64, shape (V' + 1,)
+        States of the variables of the reduced graph.
+    state : ndarray of int32, shape (S',)
+        For each state of the reduced graph the state (of its variable) that it was; increasing within a variable.
+    """
+
+    decided: I64
+    new_var: I64
+    state_ptr: I64
+    state: I32
+
+
 @njit(cache=True, nogil=True)
 def fill_tables(
-    graph: Graph, pool: F64, factors: I64, owner: I64, decided: I64, new_var: I64, new_state_ptr: I64, state: I32,
-    out: F64, node: F64, const: F64,
-) -> None:  # fmt: skip
+    graph: Graph, pool: F64, factors: I64, owner: I64, left: Conditioned, out: F64, node: F64, const: F64
+) -> None:
     """Write the tables of conditioned factors to ``out``; those of one or no variable are added to node or const.
 
     With x the open variables of factor f and z the decided ones: ``out[x] = table_f(x, z = decided)``.
@@ -102,14 +124,8 @@ def fill_tables(
         Factors of ``graph`` to condition, those of one example after the other.
     owner : ndarray of int64, shape (n,)
         For each of them, which entry of ``const`` belongs to its example.
-    decided : ndarray of int64, shape (V,)
-        The state of each variable of ``graph`` that was taken out; of the others it is not read.
-    new_var : ndarray of int64, shape (V,)
-        The number of each variable in the reduced graph, -1 for those taken out.
-    new_state_ptr : ndarray of int64, shape (V' + 1,)
-        States of the variables of the reduced graph.
-    state : ndarray of int32, shape (S',)
-        For each state of the reduced graph the state (of its variable) that it was; increasing within a variable.
+    left : Conditioned
+        Read only.
     out : ndarray of float64
         Written: the tables of factors with two or more open variables, one after the other in C order.
     node : ndarray of float64, shape (S',)
@@ -117,7 +133,7 @@ def fill_tables(
     const : ndarray of float64, shape (number of examples,)
         Constants; entries of tables without open variables are added in place.
     """
-    g = borrow(graph)
+    g, (decided, new_var, new_state_ptr, state) = borrow(graph), left
     digit, open_slot = np.zeros(64, np.int64), np.zeros(64, np.int64)
     filled = 0
     for j in range(len(factors)):

@@ -121,21 +121,21 @@ class NSlackRun(Run):
 
     def solve(self, enough: float) -> None:
         """Sweep until the duality gap over the working sets is small."""
-        from ssvm_trainers.cutting.n_slack_kernels import sweep
+        from ssvm_trainers.cutting.n_slack_kernels import MovedWeights, PlaneDuals, PlaneRows, sweep
 
         fresh = len(self.kept) - len(self.alpha)
         self.alpha = np.append(self.alpha, np.zeros(fresh))
         self.idle = np.append(self.idle, np.zeros(fresh, dtype=np.int64))
         planes = np.argsort(self.kept.owner, kind="stable")  # rows stay where they are: they are what takes memory
         block = pointers(np.bincount(self.kept.owner, minlength=self.problem.n))
-        rows, ptr = self.kept.rows, self.kept.rows.indptr.astype(np.int64)
-        slope, work = np.empty(len(planes)), np.zeros(self.problem.dim)
+        matrix, slope, work = self.kept.rows, np.empty(len(planes)), np.zeros(self.problem.dim)
+        rows = PlaneRows(matrix.indptr.astype(np.int64), matrix.indices, matrix.data)
+        kept = PlaneDuals(self.kept.loss, self.alpha, slope, block, planes)
+        weights = MovedWeights(self.metric, self.lower, self.free, self.w, work)
         for _ in range(self.options.max_sweeps):
             self.problem.pause()
-            gap = sweep(
-                self.random.permutation(self.problem.n), block, planes, self.share, self.squared, ptr, rows.indices,
-                rows.data, self.kept.loss, self.alpha, slope, self.metric, self.lower, self.free, self.w, work, STEPS,
-            )  # fmt: skip
+            order = self.random.permutation(self.problem.n)
+            gap = sweep(order, self.share, self.squared, rows, kept, weights, STEPS)
             if gap <= 0.5 * enough:
                 break
         self.refresh()

@@ -12,7 +12,7 @@ maximum of the quadratic without lower bounds on weights, which lies below the d
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,69 @@ Index = NDArray[np.int32] | NDArray[np.int64]
 TRUTH: Any = np.int64(-1)
 
 
+class PlaneRows(NamedTuple):
+    """The rows ``psi`` of all planes, in CSR form; ascending columns in each.
+
+    Parameters
+    ----------
+    ptr : ndarray of int64, shape (n_planes + 1,)
+        Where each row starts in ``columns`` and ``data``.
+    columns : ndarray of int32 or int64, shape (n_entries,)
+    data : ndarray of float64, shape (n_entries,)
+    """
+
+    ptr: I64
+    columns: Index
+    data: F64
+
+
+class PlaneDuals(NamedTuple):
+    """What else is known of all planes.
+
+    Parameters
+    ----------
+    loss : ndarray of float64, shape (n_planes,)
+        Loss of each plane; read only.
+    alpha : ndarray of float64, shape (n_planes,)
+        Dual weights; those of an example add up to at most its ``c`` (slacks).  Changed in place.
+    slope : ndarray of float64, shape (n_planes,)
+        Work space: written with the slopes before a step.
+    block : ndarray of int64, shape (n + 1,)
+    planes : ndarray of int64, shape (n_planes,)
+        Example i has the planes ``planes[block[i] : block[i + 1]]``.
+    """
+
+    loss: F64
+    alpha: F64
+    slope: F64
+    block: I64
+    planes: I64
+
+
+class MovedWeights(NamedTuple):
+    """The weights, and how they follow the dual weights.
+
+    Parameters
+    ----------
+    metric, lower : ndarray of float64, shape (dim,)
+        ``1 / (lam scale_j)``, and the lower bounds of weights (-inf: none); read only.
+    free, w : ndarray of float64, shape (dim,)
+        ``metric sum_k alpha_k psi_k``, and the same raised to ``lower``; changed in place.
+    work : ndarray of float64, shape (dim,)
+        Work space: zeros before and after.
+    """
+
+    metric: F64
+    lower: F64
+    free: F64
+    w: F64
+    work: F64
+
+
 @njit(cache=True, nogil=True)
-def row_dot(ptr: I64, columns: Index, data: F64, k: int, w: F64) -> float:
+def row_dot(rows: PlaneRows, k: int, w: F64) -> float:
     """Return the product of a row with a dense vector."""
+    ptr, columns, data = rows
     total = 0.0
     for e in range(ptr[k], ptr[k + 1]):
         total += data[e] * w[columns[e]]
@@ -36,29 +96,17 @@ def row_dot(ptr: I64, columns: Index, data: F64, k: int, w: F64) -> float:
 
 
 @njit(cache=True, nogil=True)
-def add_row(ptr: I64, columns: Index, data: F64, k: int, factor: float, out: F64) -> None:
+def add_row(rows: PlaneRows, k: int, factor: float, out: F64) -> None:
     """Add a multiple of a row to a dense vector."""
+    ptr, columns, data = rows
     for e in range(ptr[k], ptr[k + 1]):
         out[columns[e]] += factor * data[e]
 
 
 @njit(cache=True, nogil=True)
-def move_weights(
-    ptr: I64, columns: Index, data: F64, k: int, step: float, metric: F64, lower: F64, free: F64, w: F64
-) -> None:
-    """Follow a change of a plane's dual weight: ``free += step metric row``, ``w = max(free, lower)``.
-
-    Parameters
-    ----------
-    ptr, columns, data, k
-        Row k of the matrix of rows ``psi``, in CSR form, as for :func:`visit`; read only.
-    step : float
-        By how much the dual weight of plane k changed.
-    metric, lower : ndarray of float64, shape (dim,)
-        ``1 / (lam scale_j)``, and the lower bounds of weights (-inf: none); read only.
-    free, w : ndarray of float64, shape (dim,)
-        The weights without and with their bounds; changed in place, at the columns of the row only.
-    """
+def move_weights(rows: PlaneRows, k: int, step: float, weights: MovedWeights) -> None:
+    """Follow a change of a plane's dual weight, by ``step``: ``free += step metric row``, ``w = max(free, lower)``."""
+    (ptr, columns, data), (metric, lower, free, w, _) = rows, weights
     for e in range(ptr[k], ptr[k + 1]):
         j = columns[e]
         free[j] += step * metric[j] * data[e]
@@ -66,24 +114,16 @@ def move_weights(
 
 
 @njit(cache=True, nogil=True)
-def curvature(ptr: I64, columns: Index, data: F64, up: int, down: int, metric: F64, work: F64) -> float:
+def curvature(rows: PlaneRows, up: int, down: int, metric: F64, work: F64) -> float:
     """Return ``(psi_up - psi_down)' metric (psi_up - psi_down)``; the truth, plane -1, has a row of zeros.
 
-    Parameters
-    ----------
-    ptr, columns, data
-        The rows ``psi`` of all planes, in CSR form, as for :func:`visit`; read only.
-    up, down : int
-        The two planes; -1 for the truth.
-    metric : ndarray of float64, shape (dim,)
-        ``1 / (lam scale_j)``; read only.
-    work : ndarray of float64, shape (dim,)
-        Work space: zeros before, and zeros again after.
+    ``work`` is zeros, of a number for each weight, before and after.
     """
+    ptr, columns, _ = rows
     if up >= 0:
-        add_row(ptr, columns, data, up, 1.0, work)
+        add_row(rows, up, 1.0, work)
     if down >= 0:
-        add_row(ptr, columns, data, down, -1.0, work)
+        add_row(rows, down, -1.0, work)
     total = 0.0
     for k in (up, down):
         if k >= 0:
@@ -96,9 +136,8 @@ def curvature(ptr: I64, columns: Index, data: F64, up: int, down: int, metric: F
 
 @njit(cache=True, nogil=True)
 def visit(
-    own: I64, c: float, squared: bool, ptr: I64, columns: Index, data: F64, loss: F64, alpha: F64,
-    slope: F64, metric: F64, lower: F64, free: F64, w: F64, work: F64,
-) -> float:  # fmt: skip
+    own: I64, c: float, squared: bool, rows: PlaneRows, kept: PlaneDuals, weights: MovedWeights
+) -> float:
     """Take one step within an example, whose planes are ``own``; return its duality gap before the step.
 
     With slopes ``g_k = loss_k - w . psi_k`` (that of the truth is 0, or ``A / (2 c)`` for squared slacks), weight moves
@@ -117,32 +156,22 @@ def visit(
         ``weight_i / n``, positive: the most dual weight of an example with slacks, their scale with squared ones.
     squared : bool
         Whether slacks are squared.
-    ptr : ndarray of int64, shape (n_planes + 1,)
-        Where each row starts in ``columns`` and ``data``; read only.
-    columns : ndarray of int32 or int64, shape (n_entries,)
-    data : ndarray of float64, shape (n_entries,)
-        The rows ``psi`` of all planes, ascending columns in each; read only.
-    loss : ndarray of float64, shape (n_planes,)
-        Loss of each plane; read only.
-    alpha : ndarray of float64, shape (n_planes,)
-        Dual weights; those of an example add up to at most its ``c`` (slacks).  Changed in place, two at most.
-    slope : ndarray of float64, shape (n_planes,)
-        Work space: written for ``own`` with the slopes before the step.
-    metric, lower : ndarray of float64, shape (dim,)
-        ``1 / (lam scale_j)``, and the lower bounds of weights (-inf: none); read only.
-    free, w : ndarray of float64, shape (dim,)
-        ``metric sum_k alpha_k psi_k``, and the same raised to ``lower``; changed in place.
-    work : ndarray of float64, shape (dim,)
-        Work space: zeros before and after.
+    rows : PlaneRows
+        Read only.
+    kept : PlaneDuals
+        Two dual weights change at most.
+    weights : MovedWeights
+        Changed in place.
 
     Returns
     -------
     float
         ``max_k (primal term - dual term)`` of this example: its share of the duality gap over the planes kept.
     """
+    loss, alpha, slope, _, _ = kept
     total, inner, top, low = 0.0, 0.0, TRUTH, TRUTH
     for k in own:
-        slope[k] = loss[k] - row_dot(ptr, columns, data, k, w)
+        slope[k] = loss[k] - row_dot(rows, k, weights.w)
         total += alpha[k]
         inner += alpha[k] * slope[k]
         if top < 0 or slope[k] > slope[top]:
@@ -160,7 +189,7 @@ def visit(
     if up == down or (down < 0 and not truth_can_give):
         return gap
     rise = (slope[up] if up >= 0 else of_truth) - (slope[down] if down >= 0 else of_truth)
-    bend = curvature(ptr, columns, data, up, down, metric, work)
+    bend = curvature(rows, up, down, weights.metric, weights.work)
     if squared and (up < 0 or down < 0):
         bend += 1.0 / (2.0 * c)
     # what can be given away: the plane's own weight; the truth's is what is left of c, and without end if squared
@@ -170,18 +199,17 @@ def visit(
         return gap
     if up >= 0:
         alpha[up] += step
-        move_weights(ptr, columns, data, up, step, metric, lower, free, w)
+        move_weights(rows, up, step, weights)
     if down >= 0:
         alpha[down] = 0.0 if step == alpha[down] else alpha[down] - step  # exactly 0: the plane may be dropped
-        move_weights(ptr, columns, data, down, -step, metric, lower, free, w)
+        move_weights(rows, down, -step, weights)
     return gap
 
 
 @njit(cache=True, nogil=True)
 def sweep(
-    order: I64, block: I64, planes: I64, share: F64, squared: bool, ptr: I64, columns: Index, data: F64, loss: F64,
-    alpha: F64, slope: F64, metric: F64, lower: F64, free: F64, w: F64, work: F64, steps: int,
-) -> float:  # fmt: skip
+    order: I64, share: F64, squared: bool, rows: PlaneRows, kept: PlaneDuals, weights: MovedWeights, steps: int
+) -> float:
     """Visit the listed examples, some steps each; return the sum of the gaps met first.
 
     Examples without planes, and those of weight zero, are left out: nothing can move there.
@@ -190,29 +218,18 @@ def sweep(
     ----------
     order : ndarray of int64
         The examples, as they are to be visited.
-    block : ndarray of int64, shape (n + 1,)
-    planes : ndarray of int64, shape (n_planes,)
-        Example i has the planes ``planes[block[i] : block[i + 1]]``.
     share : ndarray of float64, shape (n,)
         ``weight_i / n``, the c of each example; read only.
-    squared, ptr, columns, data, loss
-        As for :func:`visit`; read only.
-    alpha, slope : ndarray of float64, shape (n_planes,)
-        As for :func:`visit`; changed in place.
-    metric, lower
-        As for :func:`visit`; read only.
-    free, w, work
-        As for :func:`visit`; changed in place.
+    squared, rows, kept, weights
+        As for :func:`visit`.
     steps : int
         Steps of each visit.
     """
-    gap = 0.0
+    gap, block = 0.0, kept.block
     for i in order:
         if block[i] < block[i + 1] and share[i] > 0.0:
+            own = kept.planes[block[i] : block[i + 1]]
             for repeat in range(steps):
-                found = visit(
-                    planes[block[i] : block[i + 1]], share[i], squared, ptr, columns, data, loss, alpha,
-                    slope, metric, lower, free, w, work,
-                )  # fmt: skip
+                found = visit(own, share[i], squared, rows, kept, weights)
                 gap += found if repeat == 0 else 0.0  # deliberately not that after the steps: w moves on
     return gap

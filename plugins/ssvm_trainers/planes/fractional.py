@@ -14,16 +14,15 @@ import numpy as np
 from ssvm_dsl.ir import F64, I64, pointers, runs
 from ssvm_dsl.plugin_api import Planes, TrainProblem
 from ssvm_trainers.planes.cache import MOST_NUMBERS, MOST_WEIGHTS
-from ssvm_trainers.planes.fractional_kernels import (
+from ssvm_trainers.planes.fractional_kernels import aggregate, cached_pass, fractional_rows, pack, plane_pass
+from ssvm_trainers.planes.fractional_records import (
     Entries,
     FractionalWorkspace,
+    LastVisits,
     Metric,
+    NewPlanes,
+    PlaneWeights,
     Store,
-    aggregate,
-    cached_pass,
-    fractional_rows,
-    pack,
-    plane_pass,
 )
 from ssvm_trainers.shared.resumable import Stateful
 from ssvm_trainers.shared.spaces import bounded_maps, map_scales, threshold
@@ -42,7 +41,7 @@ MOST = 12
 
 
 class SavedFractional(NamedTuple):
-    """The stored planes (:class:`~ssvm_trainers.planes.fractional_kernels.Store`), and what follows from them."""
+    """The stored planes (:class:`~ssvm_trainers.planes.fractional_records.Store`), and what follows from them."""
 
     n_planes: Annotated[I64, COUNTS]
     alpha: Annotated[F64, SHARES]
@@ -109,20 +108,16 @@ class FractionalState(Stateful):
         ids = planes.examples
         ptr = pointers(np.diff(self.entries.ptr)[ids])
         values = pack(self.entries, ids, ptr, self.group_sizes, planes.marginals.node, list(planes.marginals.tables))
-        gain = plane_pass(
-            self.maps, self.entries, self.fixed, self.store, self.work, ids, ptr, values, planes.loss,
-            self.w, self.free, self.gap, self.gain,
-        )  # fmt: skip
+        new, visits = NewPlanes(ids, ptr, values, planes.loss), LastVisits(self.gap, self.gain)
+        weights = PlaneWeights(self.w, self.free)
+        gain = plane_pass(self.maps, self.entries, self.fixed, self.store, self.work, new, weights, visits)
         return float(gain)
 
     def cached(self, order: I64, threshold: float) -> float:
-        """Visit the listed examples without the oracle; return the gain of the dual."""
-        s = self.store
-        return float(
-            cached_pass(
-                self.maps, self.entries, self.fixed, s, self.work, order, self.w, self.free, self.gain, threshold
-            )
-        )
+        """Visit the listed examples whose last visit gained enough, without the oracle; return the gain of the dual."""
+        often, weights = order[self.gain[order] >= threshold], PlaneWeights(self.w, self.free)
+        gain = cached_pass(self.maps, self.entries, self.fixed, self.store, self.work, often, weights, self.gain)
+        return float(gain)
 
     @property
     def kept_planes(self) -> Store:

@@ -7,11 +7,9 @@ mixed: when the cache of an example is full, its two planes of least dual weight
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from ssvm_dsl.ir import F64, I8, I64
+from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.kernels import (
     N_CONFIGS,
     SCOPE,
@@ -25,121 +23,22 @@ from ssvm_dsl.kernels import (
     score_example,
 )
 from ssvm_trainers.planes.bcfw_kernels import pairwise_steps
+from ssvm_trainers.planes.fractional_records import (
+    Entries,
+    FractionalWorkspace,
+    LastVisits,
+    Metric,
+    MoveRule,
+    NewPlanes,
+    PlaneWeights,
+    Store,
+)
 from ssvm_trainers.shared.products import Shrinkage, clear_entries, shrink_entries
-
-
-class Entries(NamedTuple):
-    """Where the numbers of each example's planes belong.
-
-    Parameters
-    ----------
-    ptr : ndarray of int64, shape (n + 1,)
-        Entries of each example.
-    where : ndarray of int64
-        The score of each entry, in ``[theta.node, theta.pool]``.
-    truth_ptr : ndarray of int64, shape (n + 1,)
-    truth : ndarray of int64
-        The entries of the truth, counted within the example.
-    first : ndarray of int64, shape (M, n)
-        Where the entries of each map's factors start within the example; -1 for maps of single variables.
-    var_ptr, state_ptr : ndarray of int64
-    """
-
-    ptr: I64
-    where: I64
-    truth_ptr: I64
-    truth: I64
-    first: I64
-    var_ptr: I64
-    state_ptr: I64
-
-
-class Metric(NamedTuple):
-    """The regulariser, and the weight of each example.
-
-    Parameters
-    ----------
-    metric : ndarray of float64, shape (M,)
-        ``1 / scale`` of each map's weights.
-    bounded : ndarray of int8, shape (M,)
-        Maps whose weights have a lower bound or an L1 penalty.
-    lower : ndarray of float64, shape (M,)
-    threshold : float
-        ``l1 / lam``.
-    share : ndarray of float64, shape (n,)
-        ``weight_i / n``.
-    lam : float
-    """
-
-    metric: F64
-    bounded: I8
-    lower: F64
-    threshold: float
-    share: F64
-    lam: float
-
-
-class Store(NamedTuple):
-    """Planes of every example; K is the capacity.
-
-    Parameters
-    ----------
-    n_planes : ndarray of int64, shape (n,)
-    alpha, loss : ndarray of float64, shape (n, K)
-        Dual weight (the truth's is ``1 - sum``) and loss of each plane.
-    gram : ndarray of float64, shape (n, K, K)
-    values : ndarray of float64
-        Example i's planes one after the other from ``K * ptr[i]``.
-    """
-
-    n_planes: I64
-    alpha: F64
-    loss: F64
-    gram: F64
-    values: F64
-
-
-class FractionalWorkspace(NamedTuple):
-    """Work space; K is the capacity of the cache.
-
-    Parameters
-    ----------
-    flat, node, pool : ndarray of float64
-        Scores, all in one array, and two views of it: those of states, shape (S,), and those of tables.
-    direction : ndarray of float64, shape (dim,)
-        Zero between visits.
-    delta : ndarray of float64
-        By how much the marginals of one example change, entry by entry.
-    slope, before : ndarray of float64, shape (K + 1,)
-        Slope of each plane, and its dual weight before the steps.
-    scores : ndarray of float64
-        Work space of the scoring kernel.
-    nothing : ndarray of float64, shape (S,)
-        Zeros.
-    ones : ndarray of float64, shape (M,)
-    unbounded : ndarray of int8, shape (M,)
-        Zeros.
-    counter : ndarray of int64, shape (1,)
-        What was done, roughly, in multiply-adds.
-    """
-
-    flat: F64
-    node: F64
-    pool: F64
-    direction: F64
-    delta: F64
-    slope: F64
-    before: F64
-    scores: F64
-    nothing: F64
-    ones: F64
-    unbounded: I8
-    counter: I64
 
 
 @njit(cache=True, nogil=True)
 def move(
-    maps: FlatMaps, entries: Entries, fixed: Metric, metric: F64, bounded: I8, i: int, delta: F64, w: F64, free: F64,
+    maps: FlatMaps, entries: Entries, fixed: Metric, rule: MoveRule, i: int, delta: F64, weights: PlaneWeights,
     clear: bool,
 ) -> None:  # fmt: skip
     """Add ``metric_m Phi' delta`` to w, map by map, or set all weights it touches to zero.
@@ -148,22 +47,21 @@ def move(
     ----------
     maps, entries, fixed : FlatMaps, Entries, Metric
         Read only.
-    metric : ndarray of float64, shape (M,)
-        What each map's entries are multiplied by.
-    bounded : ndarray of int8, shape (M,)
-        Maps that move ``free``, and have ``w = shrunk(free)``; zeros where w is no weights.
+    rule : MoveRule
+        Read only.
     i : int
         The example.
     delta : ndarray of float64
         A number for each entry of the example, as in a plane; read only.  Where it is 0, nothing is touched.
-    w, free : ndarray of float64, shape (dim,)
-        Changed in place; may be one array where no map is bounded.
+    weights : PlaneWeights
+        Changed in place.
     clear : bool
         Whether to set ``w = 0`` at the features of ``delta``, which must be those that were added.
     """
     maps = borrow(maps)
     desc, ints = maps.desc, maps.ints
-    state_ptr, delta, w, free = borrow(entries.state_ptr), borrow(delta), borrow(w), borrow(free)
+    state_ptr, delta, w, free = borrow(entries.state_ptr), borrow(delta), borrow(weights.w), borrow(weights.free)
+    metric, bounded = rule
     zero = state_ptr[entries.var_ptr[i]]
     for m in range(len(desc)):
         n, start = desc[m, N_CONFIGS], entries.first[m, i]
@@ -294,23 +192,23 @@ def insert(
     store.alpha[i, k], store.loss[i, k] = 0.0, loss
     space.delta[:size] = 0.0
     add_plane(entries, store, i, k, 1.0, space.delta)
-    direction = space.direction
-    move(maps, entries, fixed, fixed.metric, space.unbounded, i, space.delta, direction, direction, np.bool_(False))
-    products(maps, entries, store, space, i, k + 1, direction, store.gram[i, k])
+    direction, rule = PlaneWeights(space.direction, space.direction), MoveRule(fixed.metric, space.unbounded)
+    move(maps, entries, fixed, rule, i, space.delta, direction, np.bool_(False))
+    products(maps, entries, store, space, i, k + 1, space.direction, store.gram[i, k])
     for j in range(k):
         store.gram[i, j, k] = store.gram[i, k, j]
-    move(maps, entries, fixed, fixed.metric, space.unbounded, i, space.delta, direction, direction, np.bool_(True))
+    move(maps, entries, fixed, rule, i, space.delta, direction, np.bool_(True))
 
 
 @njit(cache=True, nogil=True)
 def visit(
-    maps: FlatMaps, entries: Entries, fixed: Metric, store: Store, space: FractionalWorkspace, i: int, candidate: bool,
-    loss: float, w: F64, free: F64,
+    maps: FlatMaps, entries: Entries, fixed: Metric, store: Store, space: FractionalWorkspace, i: int, loss: float,
+    weights: PlaneWeights,
 ) -> tuple[float, float]:  # fmt: skip
     """Visit example i: slopes at w, pairwise steps, move w; return (gain of the dual, gap of the example before).
 
-    With ``candidate`` the plane behind its planes is new; it is kept if it beats all others at w.  The gap is less the
-    share of the example.
+    The plane behind its planes is a candidate where its ``loss`` is given; it is kept if it beats all others at w.  The
+    gap is less the share of the example.
 
     Parameters
     ----------
@@ -322,14 +220,13 @@ def visit(
         Work space.
     i : int
         The example.
-    candidate : bool
     loss : float
-        Of the candidate; not read without one.
-    w, free : ndarray of float64, shape (dim,)
-        Changed in place: the weights, and, for maps with a lower bound, what they would be without it.
+        Of the candidate; ``nan`` without one.
+    weights : PlaneWeights
+        Changed in place.
     """
-    count, slope, before = store.n_planes[i], space.slope, space.before
-    products(maps, entries, store, space, i, count + candidate, w, slope)
+    count, slope, before, candidate = store.n_planes[i], space.slope, space.before, not np.isnan(loss)
+    products(maps, entries, store, space, i, count + candidate, weights.w, slope)
     best, mean = 0.0, 0.0
     for k in range(count):
         slope[k] = store.loss[i, k] - slope[k]
@@ -354,30 +251,28 @@ def visit(
             add_plane(entries, store, i, k, step * change, space.delta)
             changed = True
     if changed:
-        move(maps, entries, fixed, fixed.metric, fixed.bounded, i, space.delta, w, free, np.bool_(False))
+        rule = MoveRule(fixed.metric, fixed.bounded)
+        move(maps, entries, fixed, rule, i, space.delta, weights, np.bool_(False))
     return fixed.share[i] * gain, max(best, new) - mean
 
 
 @njit(cache=True, nogil=True)
 def plane_pass(
-    maps: FlatMaps, entries: Entries, fixed: Metric, store: Store, space: FractionalWorkspace, examples: I64, ptr: I64,
-    values: F64, losses: F64, w: F64, free: F64, gap: F64, last_gain: F64,
+    maps: FlatMaps, entries: Entries, fixed: Metric, store: Store, space: FractionalWorkspace, new: NewPlanes,
+    weights: PlaneWeights, visits: LastVisits,
 ) -> float:  # fmt: skip
     """Visit the listed examples with a new plane each; return the gain of the dual.
 
     Parameters
     ----------
-    maps, entries, fixed, store, space, w, free
-        As for :func:`visit`; ``store``, ``w`` and ``free`` are changed.
-    examples : ndarray of int64, shape (n_listed,)
-    ptr : ndarray of int64, shape (n_listed + 1,)
-    values : ndarray of float64
-        The new planes, each a vector of marginals, packed by ``ptr``; read only.
-    losses : ndarray of float64, shape (n_listed,)
-        Their losses.
-    gap, last_gain : ndarray of float64, shape (n,)
-        Changed: duality gap before, and gain of, each example's last visit.
+    maps, entries, fixed, store, space, weights
+        As for :func:`visit`; ``store`` and ``weights`` are changed.
+    new : NewPlanes
+        Read only.
+    visits : LastVisits
+        Changed.
     """
+    examples, ptr, values, losses = new
     total, capacity = 0.0, store.alpha.shape[1]
     for j in range(len(examples)):
         i = examples[j]
@@ -387,32 +282,30 @@ def plane_pass(
         at = capacity * entries.ptr[i] + store.n_planes[i] * size
         for e in range(size):
             store.values[at + e] = values[ptr[j] + e]
-        last_gain[i], gap[i] = visit(maps, entries, fixed, store, space, i, np.bool_(True), losses[j], w, free)
-        total += last_gain[i]
+        visits.gain[i], visits.gap[i] = visit(maps, entries, fixed, store, space, i, losses[j], weights)
+        total += visits.gain[i]
     return total
 
 
 @njit(cache=True, nogil=True)
 def cached_pass(
-    maps: FlatMaps, entries: Entries, fixed: Metric, store: Store, space: FractionalWorkspace, examples: I64, w: F64,
-    free: F64, last_gain: F64, threshold: float,
+    maps: FlatMaps, entries: Entries, fixed: Metric, store: Store, space: FractionalWorkspace, examples: I64,
+    weights: PlaneWeights, last_gain: F64,
 ) -> float:  # fmt: skip
     """Visit the listed examples without the oracle; return the gain of the dual.
 
     Parameters
     ----------
-    maps, entries, fixed, store, space, w, free
-        As for :func:`visit`; ``store``, ``w`` and ``free`` are changed.
+    maps, entries, fixed, store, space, weights
+        As for :func:`visit`; ``store`` and ``weights`` are changed.
     examples : ndarray of int64, shape (n_listed,)
     last_gain : ndarray of float64, shape (n,)
         Gain of each example's last visit; changed.
-    threshold : float
-        Examples whose last visit gained less are skipped.
     """
     total = 0.0
     for i in examples:
-        if last_gain[i] >= threshold and store.n_planes[i] > 0:
-            last_gain[i], _ = visit(maps, entries, fixed, store, space, i, np.bool_(False), 0.0, w, free)
+        if store.n_planes[i] > 0:
+            last_gain[i], _ = visit(maps, entries, fixed, store, space, i, np.nan, weights)
             total += last_gain[i]
     return total
 
@@ -426,7 +319,8 @@ def aggregate(
         space.delta[: entries.ptr[i + 1] - entries.ptr[i]] = 0.0
         for k in range(store.n_planes[i]):
             add_plane(entries, store, i, k, fixed.share[i] * store.alpha[i, k], space.delta)
-        move(maps, entries, fixed, space.ones, space.unbounded, i, space.delta, v, v, np.bool_(False))
+        rule = MoveRule(space.ones, space.unbounded)
+        move(maps, entries, fixed, rule, i, space.delta, PlaneWeights(v, v), np.bool_(False))
 
 
 @njit(cache=True, nogil=True)
@@ -440,8 +334,8 @@ def fractional_rows(
             space.counter[0] += entries.ptr[i + 1] - entries.ptr[i]
             space.delta[: entries.ptr[i + 1] - entries.ptr[i]] = 0.0
             add_plane(entries, store, i, k, np.float64(1.0), space.delta)
-            psi = out[row]
-            move(maps, entries, fixed, space.ones, space.unbounded, i, space.delta, psi, psi, np.bool_(False))
+            psi, rule = PlaneWeights(out[row], out[row]), MoveRule(space.ones, space.unbounded)
+            move(maps, entries, fixed, rule, i, space.delta, psi, np.bool_(False))
             row += 1
 
 

@@ -8,7 +8,8 @@ from ssvm_backends.dual.admm.steps import PrimalSide
 from ssvm_backends.dual.session import ExampleRange, message_pointers
 from ssvm_backends.graphs.graph import Graph, factor_origin
 from ssvm_backends.graphs.reduce import Reduced
-from ssvm_dsl.ir import F64, I32, I64, Marginals, Program, members, pointers, runs
+from ssvm_backends.graphs.reduce_kernels import Conditioned
+from ssvm_dsl.ir import F64, I64, Marginals, Program, members, pointers, runs
 from ssvm_dsl.kernels import njit
 
 
@@ -39,10 +40,11 @@ def lift_split(program: Program, graph: Graph, ids: I64, reduced: Reduced, parts
     label, new_var = np.zeros(graph.n_variables, np.int64), np.full(graph.n_variables, -1, np.int64)
     label[variables] = reduced.decided
     new_var[variables[reduced.kept]] = np.arange(len(reduced.kept))
+    conditioned = Conditioned(label, new_var, left.state_ptr, reduced.state)
     offset, start = _places(program, ids)
     flat = np.zeros(int(offset[-1]))
     factors = members(graph.factor_ptr, ids[reduced.feasible])
-    _lift_factors(graph, left, factors, start[factors], label, new_var, reduced.state, split, flat)
+    _lift_factors(graph, left, factors, start[factors], conditioned, split, flat)
     return Marginals(node, _by_group(program, offset, flat))
 
 
@@ -97,15 +99,7 @@ def _places(program: Program, ids: I64) -> tuple[I64, I64]:
 
 @njit(cache=True, nogil=True)
 def _lift_factors(
-    graph: Graph,
-    left: Graph,
-    factors: I64,
-    start: I64,
-    label: I64,
-    new_var: I64,
-    state: I32,
-    split: PrimalSide,
-    out: F64,
+    graph: Graph, left: Graph, factors: I64, start: I64, conditioned: Conditioned, split: PrimalSide, out: F64
 ) -> None:
     """Write the distributions of factors over their joint states, as they were before the reduction.
 
@@ -117,18 +111,14 @@ def _lift_factors(
         Factors of ``graph`` that belong to feasible examples, in the order of the reduction.
     start : ndarray of int64, shape (n,)
         Where the table of each goes in ``out``.
-    label : ndarray of int64, shape (V,)
-        State of each variable of ``graph`` that was taken out; of the others it is not read.
-    new_var : ndarray of int64, shape (V,)
-        Number of each variable in ``left``, -1 for those taken out.
-    state : ndarray of int32
-        For each state of ``left`` the state (of its variable) that it was.
+    conditioned : Conditioned
+        Which variables and states are left; read only.
     split : Split
         The solution on ``left``: p for factors of one variable left, active joint states for larger ones; read only.
     out : ndarray of float64
         Zeros on entry; written.
     """
-    new = 0
+    new, (label, new_var, _, state) = 0, conditioned
     for j in range(len(factors)):
         f = factors[j]
         base, n_open, single = start[j], 0, 0

@@ -35,7 +35,7 @@ from ssvm_trainers.planes.factors.lists import (
 )
 from ssvm_trainers.planes.factors.records import Dual, Factors, SweepWorkspace
 from ssvm_trainers.planes.fractional import first_entries, kinds_of_entries
-from ssvm_trainers.planes.fractional_kernels import Entries, Metric
+from ssvm_trainers.planes.fractional_records import Entries, Metric
 from ssvm_trainers.shared.chunks import chunks, visit_cost
 from ssvm_trainers.shared.resumable import Run
 from ssvm_trainers.shared.spaces import bounded_maps, map_scales, threshold

@@ -31,7 +31,8 @@ from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.kernels import FlatMaps, ScoreSpace, StateScores, borrow, njit, score_example
 from ssvm_trainers.planes.factors.pairs import pair_run, update_messages
 from ssvm_trainers.planes.factors.records import Curvature, Dual, Factors, SweepWorkspace
-from ssvm_trainers.planes.fractional_kernels import Entries, Metric, move
+from ssvm_trainers.planes.fractional_kernels import move
+from ssvm_trainers.planes.fractional_records import Entries, Metric, MoveRule, PlaneWeights
 
 #: Of a type, for numba compiles anew what is called with a literal.
 ZERO: Any = np.int64(0)
@@ -327,7 +328,8 @@ def visit(
             mu[zero + s] = space.belief[s]
             space.totals[1] += factors.degree[v] * change * change  # once for each slot, as residuals of margins
     update_messages(factors, i, first, end, lo, state_ptr, dual, penalty, space)
-    move(maps, entries, fixed, fixed.metric, fixed.bounded, i, delta, dual.w, dual.free, np.bool_(False))
+    rule, weights = MoveRule(fixed.metric, fixed.bounded), PlaneWeights(dual.w, dual.free)
+    move(maps, entries, fixed, rule, i, delta, weights, np.bool_(False))
 
 
 @njit(cache=True, nogil=True)
