@@ -22,7 +22,7 @@ def ssvm_backends():
 LAZY = f"""{HEAD}
 import numpy as np
 from ssvm_dsl.ir import Solution
-from ssvm_dsl.ir.solution import score_labels
+from ssvm_dsl.plugin_api import score_labels
 
 @hookimpl
 def ssvm_backends():

@@ -43,7 +43,7 @@ def runs(monkeypatch):
             figure.subplots().plot(arrays["curve"])
 
         paper = "Somebody, Another: Toys (1999)"
-        known = {"remarks": ("a reason why",), **more}
+        known = {"notes": ("a reason why",), **more}
         return Experiment(name, "toys", paper, "Figure 1", "a toy", run, TOY_STATEMENTS, draw, **known)
 
     toys = (toy("first"), toy("second", data=("no/such.npz",), substitutes=("one for the other",)))

@@ -32,7 +32,7 @@ KEYS = ["score", "bound", "gap", "status", "labels", "backend", "seconds"]
 ODD = """
 import numpy as np
 from ssvm_dsl.ir import *
-from ssvm_dsl.ir.solution import score_labels
+from ssvm_dsl.plugin_api import score_labels
 from ssvm_dsl.plugin_api import *
 
 @hookimpl

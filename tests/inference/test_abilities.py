@@ -61,7 +61,8 @@ def test_a_compiled_oracle_that_lies_is_not_handed_out(opened, choose, lift, tex
 
 
 @pytest.mark.parametrize(
-    ("choice", "bound", "text"), [(9, 1e9, "choose a number that is not a state"), (0, -1e9, "give the bound .* a labelling has")]
+    ("choice", "bound", "text"),
+    [(9, 1e9, "choose a number that is not a state"), (0, -1e9, "give the bound .* a labelling has")],
 )
 def test_compiled_messages_that_lie_are_not_handed_out(opened, choice, bound, text):  # noqa: F811
     offers = {"compiled_messages": messages_of(choice, bound), "slope": lambda question: None}

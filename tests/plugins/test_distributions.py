@@ -71,8 +71,7 @@ class Eager(thirty_lines.Backend):
 DISCOVER = """
 import json
 from ssvm_dsl.inference.planning.planner import plan
-from ssvm_dsl.ir import Need
-from ssvm_dsl.plugin_api import BackendSpec
+from ssvm_dsl.plugin_api import BackendSpec, program_need
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.corner_cases import catalogue
 

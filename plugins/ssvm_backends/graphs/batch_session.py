@@ -119,7 +119,7 @@ class SummedAnswers:
     def table_start(self) -> I64:
         """Where the tables of each group and example start in ``pool``; ``shape (number of groups, n + 1)``."""
         found = np.zeros((len(self.rows), len(self.ids) + 1), dtype=np.int64)
-        for g, (ptr, group) in enumerate(zip(self.rows, self.program.groups, strict=True)):
+        for g, (ptr, group) in enumerate(zip(self.rows, self.program.groups[: len(self.rows)], strict=True)):
             found[g] = self.offset[g] + ptr * group.n_configs
         return found
 

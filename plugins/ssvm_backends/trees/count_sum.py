@@ -264,9 +264,26 @@ def sum_downwards(
                 for t in range(c_p):
                     whole_score = belief[mine + s * size + c] + space.table[s * c_p + t] + space.from_[t]
                     space.joint[s * c_p + t] += np.exp(whole_score - log_z)
-        out.node[at : at + c_v] /= out.node[at : at + c_v].sum()
-        space.joint[: c_v * c_p] /= space.joint[: c_v * c_p].sum()
+        normalise(out.node, at, c_v)
+        normalise(space.joint, 0, c_v * c_p)
         write_marginals(forest, v, c_v, c_p, space.joint, out.first[:, k], out.offset, out.widths, out.tables)
+
+
+@njit(cache=True, nogil=True)
+def normalise(values: F64, at: int, n: int) -> None:
+    """Divide the ``n`` values from ``at`` on by their sum.
+
+    Parameters
+    ----------
+    values : ndarray of float64
+        Written.
+    at, n : int
+    """
+    total = 0.0
+    for k in range(at, at + n):
+        total += values[k]
+    for k in range(at, at + n):
+        values[k] /= total
 
 
 @njit(cache=True, nogil=True)

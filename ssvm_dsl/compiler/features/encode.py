@@ -310,14 +310,6 @@ def _span_length(encoder: Encoder, source: SpanLength) -> Rows:
     return Rows((), rows, ptr)
 
 
-def _span_sum(encoder: Encoder, source: SpanSum) -> Rows:
-    return _span_rows(encoder, source, mean=False)
-
-
-def _span_mean(encoder: Encoder, source: SpanMean) -> Rows:
-    return _span_rows(encoder, source, mean=True)
-
-
 def _span_rows(encoder: Encoder, source: SpanMean, mean: bool) -> Rows:
     """Return sums over spans, or means: each sum is that of the span one shorter and the last position."""
     inner = encoder.rows(source.source)
@@ -493,8 +485,8 @@ _EVALUATORS: dict[type[Source], Callable[[Encoder, Any], Rows]] = {
     Attributes: _attributes,
     lang.Feature: _feature,
     SpanLength: _span_length,
-    SpanMean: _span_mean,
-    SpanSum: _span_sum,
+    SpanMean: partial(_span_rows, mean=True),
+    SpanSum: partial(_span_rows, mean=False),
     lang.PLiF: _plif,
     lang.Polynomial: _polynomial,
     lang.Standardized: _standardized,

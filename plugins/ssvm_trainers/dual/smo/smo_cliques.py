@@ -1,8 +1,8 @@
 """Compiled steps of ``smo`` on graphs with cycles: the marginals are those of the cliques of a junction tree.
 
-Steps are those of :mod:`ssvm_trainers.dual.smo.smo_kernels`: weight moves between two labellings, from the worst one all of
-whose cells have positive marginals to the best one known, and marginals are multiples of the same grid.  Marginals of
-separators are sums of those of cells and are not stored.
+Steps are those of :mod:`ssvm_trainers.dual.smo.smo_kernels`: weight moves between two labellings, from the worst one
+all of whose cells have positive marginals to the best one known, and marginals are multiples of the same grid.
+Marginals of separators are sums of those of cells and are not stored.
 
 The cells of the support are listed, and lists follow the steps: a visit looks at these, and scores what is in them,
 however many cells a clique has.
@@ -18,7 +18,13 @@ from ssvm_dsl.ir import F64, I32, I64, Bools
 from ssvm_dsl.kernels import N_CONFIGS, POOL, SCOPE, TABLE, TABLE_BASE, ScoreSpace, borrow, factor_dot, factors_of, njit
 from ssvm_trainers.dual.junction.junction_trees import JunctionTrees
 from ssvm_trainers.dual.smo.smo_kernels import GRID, NO_SLOPE, GivenLabels, MarginalPoint
-from ssvm_trainers.dual.smo.smo_pairs import SMOWorkspace, add_difference, curvature, difference_product, list_differences
+from ssvm_trainers.dual.smo.smo_pairs import (
+    SMOWorkspace,
+    add_difference,
+    curvature,
+    difference_product,
+    list_differences,
+)
 from ssvm_trainers.shared.arrays import Fixed, Work
 
 
