@@ -208,7 +208,8 @@ def make_inputs(model, rng, ragged=(1, 2, 4)):
     for symbol in declaration.inputs:
         if type(symbol).__name__ == "Edges":
             spots = np.ndindex(*(sizes[dim.name] for dim in symbol.ends))
-            every = [row for row in spots if all(row[a] != row[b] for a, b in declaration.apart(symbol))]
+            apart = declaration.apart(symbol)
+            every = [row for row in spots if all([row[k] for k in a] != [row[k] for k in b] for a, b in apart)]
             m = min(len(every), int(rng.integers(0, 5)))
             picked = rng.permutation(len(every))[:m]
             edges[symbol.name] = np.array([every[k] for k in picked], dtype=int).reshape(-1, symbol.arity)
