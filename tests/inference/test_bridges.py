@@ -120,22 +120,22 @@ def test_native_oracles_come_first():
 
 def test_the_cheapest_bridge_is_taken_where_no_oracle_is_native():
     program, theta = counted([16, 16], [0, 0], [2, 3], np.random.default_rng(0))
-    plan = plan_program(program, program_need(program, frozenset({Task.MARGINALS})))
+    plan = plan_program(program, program_need(program, frozenset({Task.KBEST})))
     assert plan.title.endswith("through counts-to-states") or plan.title.endswith("through logic-to-tables")
     seconds = {one.title: one.seconds for one in plan.candidates if one.ok}
     assert seconds[plan.title] == min(seconds.values())
     stored = Plan.of_summary(json.loads(json.dumps(plan.summary())))
     assert (stored.title, stored.bridges) == (plan.title, plan.bridges)
     assert {one.title for one in stored.candidates} == {one.title for one in plan.candidates}
-    assert np.isfinite(open_plan(plan, program).solve(Question(theta, None, Task.MARGINALS)).log_partition).all()
+    assert np.isfinite(open_plan(plan, program).solve(Question(theta, None, Task.KBEST, k=2)).score).all()
 
 
 def test_refusals_name_bridges_and_cures():
     program, _ = counted([9], [0], [2], np.random.default_rng(0))
     with pytest.raises(NoBackendError) as err:
-        plan_program(program, program_need(program, frozenset({Task.MARGINALS})), "chain")
+        plan_program(program, program_need(program, frozenset({Task.KBEST})), "chain")
     assert "chain through counts-to-states: handles disjoint chains" in str(err.value)
-    assert re.search("these would fit: brute-force, junction-tree through [a-z-]+$", str(err.value))
+    assert re.search("these would fit: .*brute-force, junction-tree through [a-z-]+", str(err.value))
     with pytest.raises(NoBackendError) as err:
         plan_program(program, program_need(program), "assignment")
     assert "this has 2; does not handle constraints count (" in str(err.value)

@@ -152,7 +152,7 @@ def test_losses_by_hand():
     for _ in range(5):
         one, other = ([trees(n)[rng.integers(len(trees(n)))] for n in (3, 4)] for _ in range(2))
         grounded = ground(Trees, X, one)
-        states, _ = grounded.layout.encode(other)
+        states = grounded.layout.encode(other)[0]
         assert grounded.loss.value(grounded.program, states).tolist() == [*map(lost, one, other)]
     table = np.array(Order.loss.prices())
     one, other = [[0, 1, -1, 3]], [[2, 0, 3, -1]]

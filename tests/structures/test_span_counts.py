@@ -223,7 +223,7 @@ def test_two_labels_of_segments_are_not_counted_in():
 
     X, Y = data(0, sizes=(2, 1))
     Y = [{"y": y, "z": [(0, len(x), 1)]} for x, y in zip(X, Y)]
-    with pytest.raises(NoBackendError, match=r"counts in a single label of segments(.|\n)*adds up over variables"):
+    with pytest.raises(NoBackendError, match=r"whose only label is one label of segments(.|\n)*adds up over variables"):
         StructuredSVM(Two, backend="auto").fit(X, Y)
     assert not problem_of(Both, X, Y, backend="semi-markov", risk="slack").by_count
 

@@ -350,10 +350,6 @@ OF_POINTERS = frozenset({"each", "indicator", "pairs", "cliques", "along", "sibl
 MAX_ARITY = 30
 
 
-def _quoted(value: object) -> str:
-    return ", the name without quotes" if isinstance(value, str) else ""
-
-
 @dataclass(frozen=True, init=False, repr=False)
 class Target(TargetExtent):
     """A pattern of scopes over label variables; made by the functions of this module and by labels.
@@ -400,7 +396,8 @@ class Target(TargetExtent):
     ) -> None:
         found: list[Mistake] = list(mistakes)
         if wrong := [label for label in labels if not isinstance(label, Label)]:  # it has no axes to complain of
-            found = [got(f"{kind}: expected a Label{_quoted(label)}", label) for label in wrong]
+            hints = [", the name without quotes" if isinstance(label, str) else "" for label in wrong]
+            found = [got(f"{kind}: expected a Label{hint}", label) for label, hint in zip(wrong, hints, strict=True)]
         labels = tuple(label if isinstance(label, Label) else Label(1) for label in labels)
         if kind not in OF_POINTERS and any(label.pointer for label in labels):
             found.append(f"{kind}: not of a pointer label, which has y, pairs, cliques, along, siblings, grandparents")

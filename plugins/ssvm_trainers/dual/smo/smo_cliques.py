@@ -132,7 +132,7 @@ def score_support(
     Cliques with one cell in their support are left out: all labellings have it.
     """
     t, s, mu, mean, undecided = borrow(trees), borrow(cliques), borrow(mu), 0.0, False
-    listed, n_listed, marked, n_node = borrow(s.listed), borrow(s.n_listed), borrow(s.marked), len(s.scores.node)
+    listed, n_listed, marked, n_node = borrow(cliques.listed), borrow(cliques.n_listed), borrow(cliques.marked), len(s.scores.node)
     first, last = t.clique_ptr[i], t.clique_ptr[i + 1]
     for k in range(first, last):
         begin = t.cell_ptr[k]
@@ -176,7 +176,7 @@ def extremes_of_cliques(
     """
     mean, undecided = score_support(fixed, trees, cliques, mu, i, w)
     t, s, top, bottom = borrow(trees), borrow(cliques), 0.0, 0.0
-    listed, n_listed = borrow(s.listed), borrow(s.n_listed)
+    listed, n_listed = borrow(cliques.listed), borrow(cliques.n_listed)
     first, last = t.clique_ptr[i], t.clique_ptr[i + 1]
     for k in range(first, last):
         begin = t.cell_ptr[k]
