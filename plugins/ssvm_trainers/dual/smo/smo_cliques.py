@@ -132,7 +132,8 @@ def score_support(
     Cliques with one cell in their support are left out: all labellings have it.
     """
     t, s, mu, mean, undecided = borrow(trees), borrow(cliques), borrow(mu), 0.0, False
-    listed, n_listed, marked, n_node = borrow(cliques.listed), borrow(cliques.n_listed), borrow(cliques.marked), len(s.scores.node)
+    listed, n_listed, marked = borrow(cliques.listed), borrow(cliques.n_listed), borrow(cliques.marked)
+    n_node = len(s.scores.node)
     first, last = t.clique_ptr[i], t.clique_ptr[i + 1]
     for k in range(first, last):
         begin = t.cell_ptr[k]
