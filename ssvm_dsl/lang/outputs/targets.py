@@ -128,7 +128,7 @@ def along(y: Label | Sequence[Label], edges: Edges) -> Target:
 
 def _arc_mistakes(labels: tuple[Label, ...], edges: Edges) -> list[str]:
     """Return why edges do not list pointers of a label: positions, and what they point to, in turn."""
-    first, second = labels[0].dims if labels[0].pointer else (None, None)
+    first, second = labels[0].dims if isinstance(labels[0], Label) and labels[0].pointer else (None, None)
     axes = first, None if second is None else second.origin
     if len(labels) > 1 or edges.arity % 2 or any(end is not axes[k % 2] for k, end in enumerate(edges.ends)):
         over = "T" if axes[0] is axes[1] else "(I, J, I, J)"
