@@ -86,6 +86,7 @@ class MaximumLikelihoodPCFG(BaseEstimator):  # type: ignore[misc]
     """
 
     svm_: StructuredSVM
+    weights_: Weights
 
     def __init__(
         self,
@@ -140,6 +141,7 @@ class MaximumLikelihoodPCFG(BaseEstimator):  # type: ignore[misc]
         }
         parameters = {"backend": self.backend, "n_threads": self.n_threads}
         self.svm_ = StructuredSVM.from_weights(self.model, weights, fitted_on=known, **parameters)
+        self.weights_ = self.svm_.weights_
         return self
 
     def known(self, X: Sequence[Sequence[str]]) -> list[list[list[str]]]:
@@ -147,11 +149,6 @@ class MaximumLikelihoodPCFG(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "words_"):
             raise NotFittedError(_UNFITTED)
         return [[[word if word in self.words_ else self.classes(word)] for word in words] for words in _sentences(X)]
-
-    @property
-    def weights_(self) -> Weights:
-        """The logarithms by factor."""
-        return self._fitted_svm().weights_
 
     def predict(self, X: Sequence[Sequence[str]]) -> Any:
         """Return the most probable tree of each sentence."""

@@ -145,7 +145,7 @@ class ExampleAnswer:
     stop : Stop
         Why the search ended.
     warm : object
-State from which a later call can start.
+        State from which a later call can start.
     stats : dict
         Counters of the backend's own.
     """

@@ -247,8 +247,9 @@ class TrainProblem(Protocol):
         Parameters
         ----------
         tables : bool
-            Whether the caller's kernel adds what joint states score that no weight multiplies, prices of a loss and
-            given scores (:func:`ssvm_dsl.ir.fixed_tables`); without, there is no oracle for problems that have such.
+            Whether the caller's kernel adds what joint states score that no weight multiplies: prices of a loss and
+            given scores (:func:`ssvm_dsl.plugin_api.fixed_tables`).  Without it, there is no oracle for problems that
+            have such scores.
         """
 
     def scores(self, w: F64, examples: I64 | None = None) -> Theta:

@@ -3,7 +3,7 @@
 The scores of all labellings of an example are one tensor with an axis for each variable of two or more states
 (variables of one state have nothing to choose).  A table of any arity is added to it by broadcasting, a
 marginal is a sum over axes, and the C order of the tensor is the lexicographic order of the labellings.
-Additions happen in the order of :func:`~ssvm_dsl.ir.solution.score_labels`, so scores agree to the last bit.
+Additions happen in the order of :func:`~ssvm_dsl.plugin_api.score_labels`, so scores agree to the last bit.
 """
 
 from __future__ import annotations

@@ -43,8 +43,14 @@ def fill_buckets(card: I32, slot_ptr: I64, scope: I32, order: I32, w: PlanWriter
 
     Parameters
     ----------
-    card, slot_ptr, scope, order
-        As for :func:`~ssvm_backends.elimination.plan.compile_plan`; read only.
+    card : ndarray of int32, shape (n,)
+        Number of states of each variable; read only.
+    slot_ptr : ndarray of int64, shape (m + 1,)
+        Where the variables of each factor are in ``scope``; read only.
+    scope : ndarray of int32, shape (slots,)
+        The variables of all factors; read only.
+    order : ndarray of int32, shape (n,)
+        The variables as they are eliminated; read only.
     w : PlanWriter
         Written.
     """

@@ -275,8 +275,8 @@ def normalise(values: F64, at: int, n: int) -> None:
 
     Parameters
     ----------
-    values : ndarray of float64
-        Written.
+    values : ndarray of float64, shape (at + n or more,)
+        Those from ``at`` on are written; their sum is not 0.
     at, n : int
     """
     total = 0.0

@@ -1,6 +1,6 @@
 """The map from weights to scores as one sparse matrix, for solvers that need it written out.
 
-:class:`~ssvm_dsl.ir.ParameterMap` keeps it factored; here are its entries.
+:class:`~ssvm_dsl.plugin_api.ParameterMap` keeps it factored; here are its entries.
 """
 
 from __future__ import annotations

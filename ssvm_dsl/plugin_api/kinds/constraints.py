@@ -50,9 +50,9 @@ class UnmetKind(Protocol):
     def why_unmet(
         self, group: ConstraintGroup, k: int, scores: ConstraintScores, labels: I32 | None = None
     ) -> str:
-        """Return what is missing for constraint k, such as the part of a structure that there is; empty for nothing.
+        """Return why no labelling satisfies constraint k, or why these labels do not; an empty text if unknown.
 
-        Users read it where an example has no labelling, and where labels that they give break the constraint.
+        The text is part of two errors: that an example has no labelling, and that given labels break the constraint.
 
         Parameters
         ----------
