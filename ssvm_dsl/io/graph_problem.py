@@ -169,7 +169,7 @@ def as_problem(problem: object, name: str) -> GraphProblem:
     """
     if not isinstance(problem, GraphProblem):
         how = "read_problem and from_networkx return one"
-        raise OptionError(f"{name}: the problem is a GraphProblem ({how}), got {problem!r}")
+        raise OptionError(f"{name}: the problem must be a GraphProblem ({how}), got {problem!r}")
     return problem
 
 

@@ -31,7 +31,7 @@ class Dim(Symbol):
         mistakes: list[Mistake] = []
         size = plain(size)
         if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
-            mistakes.append(got("Dim: the size is a positive int", size))
+            mistakes.append(got("Dim: the size must be a positive int", size))
             size = None
         elif size is not None and size > MOST:
             mistakes.append(got(f"Dim: the size is at most {MOST}", size))

@@ -96,7 +96,7 @@ def check_function(function: object, what: str, mistakes: list[Mistake]) -> Func
     if isinstance(function, FunctionRef):
         return function
     if not callable(function):
-        mistakes.append(got(f"{what}: the first argument is a function", function))
+        mistakes.append(got(f"{what}: the first argument must be a function", function))
         return FunctionRef("?:?")
     try:
         kinds = {parameter.kind for parameter in inspect.signature(function).parameters.values()}

@@ -48,7 +48,7 @@ class Given(ScoredTarget):
         goal = as_target(target)
         n, source, table = 1 if goal.kind == "indicator" else prod(goal.cards), None, None
         if isinstance(scores, Source) and (scores.sparse or isinstance(scores, JointFeature)):
-            mistakes.append(got("Given: scores are a dense Input, another dense feature, or an array", scores))
+            mistakes.append(got("Given: scores must be a dense Input, another dense feature, or an array", scores))
         elif isinstance(scores, Source):
             source, width = scores, scores.width or n
             if width != n and not goal.mistakes:
@@ -70,7 +70,7 @@ class Given(ScoredTarget):
         try:
             found = as_floats(real_array(scores))
         except NotNumbers as err:
-            mistakes.append(f"Given: scores are an Input, a feature or an array of numbers, found {err.found}")
+            mistakes.append(f"Given: scores must be an Input, a feature or an array of numbers, found {err.found}")
             return None
         if found.shape != shape and found.size != n:
             if not goal.mistakes:

@@ -118,7 +118,7 @@ class Input(ExampleSource):
         dims = check_axes(shape[:n_axes], "Input", mistakes, twice=True)
         widths = tuple(size for size in shape[n_axes:] if isinstance(size, int))
         if any(size < 1 for size in widths):
-            mistakes.append(got("Input: feature widths are positive ints", widths))
+            mistakes.append(got("Input: feature widths must be positive ints", widths))
         elif prod(widths) > MOST:
             mistakes.append(got(f"Input: at most {MOST} features at each position", widths))
             widths = (1,)
@@ -232,10 +232,10 @@ class Edges(Symbol):
         given: tuple[object, ...] = tuple(over) if isinstance(over, tuple | list) else (over,)
         size = plain(arity)
         if size is not None and (not isinstance(size, int) or isinstance(size, bool) or not 2 <= size <= MOST_ENDS):
-            mistakes.append(got(f"Edges: arity is an int from 2 to {MOST_ENDS}", arity))
+            mistakes.append(got(f"Edges: arity must be an int from 2 to {MOST_ENDS}", arity))
             size = None
         if several and (len(given) < 2 or size not in (None, len(given))):
-            mistakes.append(got("Edges: over is an axis, or one for each of two ends or more, as many as arity", over))
+            mistakes.append(got("Edges: over must be an axis, or one for each of arity ends", over))
         apart = tuple({id(one): one for one in given}.values())  # without names yet, different ones are equal
         axes = check_axes((axis, *apart), "Edges", mistakes)
         if len(axes) < 1 + len(apart):

@@ -90,7 +90,7 @@ class MaximumLikelihoodHMM(BaseEstimator):  # type: ignore[misc]
             Bad data, or labels that are not known.
         """
         if not (is_number(self.smoothing) and 0 < self.smoothing < np.inf):
-            raise OptionError(f"smoothing is a positive number, got {self.smoothing!r}")
+            raise OptionError(f"smoothing must be a positive number, got {self.smoothing!r}")
         svm = StructuredSVM(self.model, backend=self.backend, n_threads=self.n_threads)
         svm._check()
         roles = chain_roles(self.model.declaration)

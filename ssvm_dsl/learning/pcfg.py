@@ -162,9 +162,10 @@ class MaximumLikelihoodPCFG(BaseEstimator):  # type: ignore[misc]
         for name, least, open_ in (("smoothing", 0.0, True), ("rule_smoothing", 0.0, False), ("rare", 0, False)):
             value = getattr(self, name)
             if not is_number(value) or not least <= value < np.inf or (open_ and value == least):
-                raise OptionError(f"{name} is a number {'above' if open_ else 'of at least'} {least}, got {value!r}")
+                limit = f"{'above' if open_ else 'of at least'} {least}"
+                raise OptionError(f"{name} must be a number {limit}, got {value!r}")
         if not callable(self.classes):
-            raise OptionError(f"classes is a function of a word, got {self.classes!r}")
+            raise OptionError(f"classes must be a function of a word, got {self.classes!r}")
 
     def _fitted_svm(self) -> StructuredSVM:
         if not hasattr(self, "svm_"):

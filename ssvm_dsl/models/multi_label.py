@@ -108,5 +108,5 @@ def check_names(names: Any) -> list[str]:
     """
     listed = list(names) if isinstance(names, list | tuple | np.ndarray) else []
     if not listed or not all(isinstance(name, str) for name in listed) or len(set(listed)) < len(listed):
-        raise OptionError(f"names is a list of different strings, got {names!r}")
+        raise OptionError(f"names must be a list of different strings, got {names!r}")
     return [str(name) for name in listed]

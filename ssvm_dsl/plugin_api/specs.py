@@ -166,7 +166,7 @@ class OptionedSpec(NamedSpec):
                 raise OptionError(f"'{self.name}' has no option '{name}'; its options are: {listed}")
             expected = known[name].expected(value)
             if expected:
-                raise OptionError(f"option '{name}' of '{self.name}' is {expected}, got {value!r}")
+                raise OptionError(f"option '{name}' of '{self.name}' must be {expected}, got {value!r}")
         return {name: option.converted((given or {}).get(name, option.default)) for name, option in known.items()}
 
 

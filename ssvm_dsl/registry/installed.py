@@ -57,7 +57,7 @@ def register(plugin: Any, name: str) -> None:
         The plug-in is not accepted, or one of its specs cannot be taken.
     """
     if not isinstance(name, str) or not name:
-        raise PluginError(f"register: the name of a plug-in is a str, got {name!r}")
+        raise PluginError(f"register: the name of a plug-in must be a str, got {name!r}")
     info = PluginInfo(name, "registered in this process", bundled=False, allowed=False)
     problems = registry().replace(plugin, info)
     if problems:

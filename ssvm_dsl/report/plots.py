@@ -90,7 +90,8 @@ def plot_training(
         There is nothing to draw, or no matplotlib.
     """
     if over not in OVER or what not in WHAT:
-        raise OptionError(f"over is one of {', '.join(OVER)}, what one of {', '.join(WHAT)}; got {over!r}, {what!r}")
+        known = f"over must be one of {', '.join(OVER)}, what one of {', '.join(WHAT)}"
+        raise OptionError(f"{known}; got {over!r}, {what!r}")
     given = reports if isinstance(reports, Mapping) else {"": reports}
     wrong = [one for one in given.values() if not hasattr(one, "history")]
     if wrong:
@@ -215,7 +216,7 @@ def plot_weights(weights: Any, rows: Sequence[Any] = (), columns: Sequence[Any] 
 
     matrix = np.asarray(weights.toarray() if issparse(weights) else weights, dtype=float)
     if matrix.ndim != 2:
-        raise OptionError(f"weights to draw are a matrix, got shape {matrix.shape}")
+        raise OptionError(f"weights to draw must be a matrix, got shape {matrix.shape}")
     for what, names, size in (("rows", rows, matrix.shape[0]), ("columns", columns, matrix.shape[1])):
         if len(names) not in (0, size):
             raise OptionError(f"{what}: expected a name for each of {size}, got {len(names)}")

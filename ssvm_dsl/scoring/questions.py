@@ -42,9 +42,9 @@ def task_of(task: object, k: object) -> Task:
         It is no task, or k is not a positive int.
     """
     if not isinstance(task, str) or task not in TASKS:
-        raise OptionError(f"task is one of {', '.join(TASKS)}, got {task!r}")
+        raise OptionError(f"task must be one of {', '.join(TASKS)}, got {task!r}")
     if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
-        raise OptionError(f"k is a positive int, got {k!r}")
+        raise OptionError(f"k must be a positive int, got {k!r}")
     return TASKS[task]
 
 

@@ -89,7 +89,7 @@ class Scorer:
     ) -> None:
         self.model, self.declaration = model, declaration_of(model, "Scorer")
         if guarantee not in list(Guarantee):
-            raise OptionError(f"guarantee is one of {', '.join(Guarantee)}, got {guarantee!r}")
+            raise OptionError(f"guarantee must be one of {', '.join(Guarantee)}, got {guarantee!r}")
         self.backend, self.guarantee = backend, Guarantee(guarantee)
         self.backend_options = None if backend_options is None else dict(backend_options)
         self.templates = templates_of(self.declaration)

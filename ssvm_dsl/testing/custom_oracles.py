@@ -48,7 +48,7 @@ def check_oracle(
     200
     """
     if not isinstance(oracle, type):
-        raise OptionError(f"the oracle is a class, got {oracle!r}")
+        raise OptionError(f"the oracle must be a class, got {oracle!r}")
     path = f"{oracle.__module__}:{oracle.__qualname__}"
     return check_exact(CustomOracle(path, oracle, tuple(sorted(options.items())), sizes, n_states, True), trials, seed)
 

@@ -238,7 +238,7 @@ def test_regressors_and_counting_are_tuned_too(here, capsys):
         (["nofile.py"], "there is no such file"),
         (["words.py:Nix"], "its estimators are: short, reg, count"),
         (["words.py", "--grid", "c=1,2"], "no such parameter; did you mean 'C'?"),
-        (["words.py", "--grid", "C=-1,2"], "C is a positive number, got -1\n  in --grid, with C=-1"),
+        (["words.py", "--grid", "C=-1,2"], "C must be a positive number, got -1\n  in --grid, with C=-1"),
         (["words.py", "--grid", "C=1", "--grid", "C=2"], "--grid C: given twice"),
         (["words.py", "--grid", "trainer=bcwf"], "did you mean 'bcfw'?"),
         (["words.py", "--grid", "trainer_options.keeep=2,3"], "no option 'keeep'"),

@@ -131,11 +131,11 @@ def test_too_few_rows_or_none_that_differ():
 @pytest.mark.parametrize(
     ("make", "found"),
     [
-        (lambda x: RandomFourier(x, 0), "RandomFourier: width is a positive int, got 0"),
-        (lambda x: RandomFourier(x, 5, gamma=-1), "gamma is a positive number or 'scale', got -1"),
-        (lambda x: RandomFourier(x, 5, seed=0.5), "the seed is an int from 0 to 2^32 - 1, got 0.5"),
-        (lambda x: Nystroem(x, 5, kernel="linear"), "the kernel is one of rbf, laplacian"),
-        (lambda x: Nystroem(x, 5, degree=0), "the degree is an int from 1 to 100"),
+        (lambda x: RandomFourier(x, 0), "RandomFourier: width must be a positive int, got 0"),
+        (lambda x: RandomFourier(x, 5, gamma=-1), "gamma must be a positive number or 'scale', got -1"),
+        (lambda x: RandomFourier(x, 5, seed=0.5), "the seed must be an int from 0 to 2^32 - 1, got 0.5"),
+        (lambda x: Nystroem(x, 5, kernel="linear"), "the kernel must be one of rbf, laplacian"),
+        (lambda x: Nystroem(x, 5, degree=0), "the degree must be an int from 1 to 100"),
     ],
 )
 def test_mistakes_are_named(make, found):

@@ -118,9 +118,9 @@ def test_pointers_tell_nowhere_from_not_known():
     [
         (lambda T: Label(T, 3, unknown=2), "unknown is no class"),
         (lambda T: Label(T, [-1, 1], unknown=-1), "unknown is no class"),
-        (lambda T: Label(T, "ab", unknown=-1), "unknown is a string, as the classes are"),
-        (lambda T: Label(T, 3, unknown="?"), "unknown is an int, as the classes are"),
-        (lambda T: Label(T, 3, unknown=True), "unknown is an int"),
+        (lambda T: Label(T, "ab", unknown=-1), "unknown must be a string, as the classes are"),
+        (lambda T: Label(T, 3, unknown="?"), "unknown must be an int, as the classes are"),
+        (lambda T: Label(T, 3, unknown=True), "unknown must be an int"),
         (lambda T: Label(T, 3, segments=2, unknown=-1), r"\(start, end, None\) in Y"),
         (lambda T: Label(T, over=T, null=True, unknown=-1), "a negative int; -1 points nowhere"),
     ],

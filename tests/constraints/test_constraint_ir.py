@@ -185,7 +185,7 @@ def test_bundled_kinds_are_registered_like_a_strangers():
         ({"column": np.array([0, 2], np.int32)}, "columns are numbers from 0 to 1"),
         ({"coefficient": np.array([np.nan, 1.0])}, "finite"),
         ({"lower": np.array([np.nan])}, "bounds of rows are numbers"),
-        ({"upper": np.array([1])}, "upper is an array of 1 float64"),
+        ({"upper": np.array([1])}, "upper must be an array of 1 float64"),
     ],
 )
 def test_malformed_rows_are_named(changes, text):

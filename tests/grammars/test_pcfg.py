@@ -102,7 +102,7 @@ def test_word_classes():
 
 def test_wrong_calls():
     for settings, said in (
-        ({"smoothing": 0.0}, "smoothing is a number above"), ({"rare": -1}, "rare"), ({"classes": 3}, "classes"),
+        ({"smoothing": 0.0}, "smoothing must be a number above"), ({"rare": -1}, "rare"), ({"classes": 3}, "classes"),
         ({"rule_smoothing": -1.0}, "rule_smoothing"),
     ):  # fmt: skip
         with pytest.raises(OptionError, match=said):

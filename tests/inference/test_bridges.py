@@ -285,7 +285,7 @@ class Nothing:
         (Doubled, "kbest", "a labelling is listed twice among the k best"),
         (Doubled, "marginals", "log partitions are"),
         (Failing, "rewritten", "ZeroDivisionError: at night"),
-        (Shapeless, "rewritten", "is an array of bools of shape"),
+        (Shapeless, "rewritten", "must be an array of bools of shape"),
         (Grown, "rewritten", "a Rewrite begins with the variables of the example"),
         (Undecided, "rewritten", "check() returns a Verdict, got True"),
         (Nothing, "loads", "Nothing has no method check(example)"),

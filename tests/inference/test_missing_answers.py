@@ -73,7 +73,7 @@ def test_one_example_without_a_labelling_does_not_cost_the_others():
     assert scores[1] == -np.inf
     assert labels[2].tolist() == [0, 0, 0]
     assert np.isfinite(bounds).all()
-    with pytest.raises(OptionError, match="on_missing is one of 'raise', 'none'"):
+    with pytest.raises(OptionError, match="on_missing must be one of 'raise', 'none'"):
         svm.predict(X, on_missing="skip")
 
 

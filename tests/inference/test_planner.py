@@ -264,7 +264,7 @@ def test_options_reach_the_backend_with_defaults_filled_in():
     ("given", "message"),
     [
         ({"sped": 1}, "'recorder' has no option 'sped'; its options are: speed, method"),
-        ({"method": "c"}, r"option 'method' of 'recorder' is one of \['a', 'b'\], got 'c'"),
+        ({"method": "c"}, r"option 'method' of 'recorder' must be one of \['a', 'b'\], got 'c'"),
     ],
 )
 def test_bad_options(given, message):

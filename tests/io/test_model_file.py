@@ -95,7 +95,7 @@ def test_the_certificate_comes_back(path):
         for C in (0.1, 1.0, 7.0):
             np.testing.assert_equal(again.certified_gap(C), svm.certified_gap(C))
     for C in (-2.0, 0, np.inf, np.nan, "a", None):
-        with pytest.raises(OptionError, match=f"C is a positive number, got {C!r}"):
+        with pytest.raises(OptionError, match=f"C must be a positive number, got {C!r}"):
             again.certified_gap(C)
 
 

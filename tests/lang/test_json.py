@@ -169,7 +169,7 @@ def test_malformed_files_are_refused(text):
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        (with_symbol(make="Dim", args=["x"]), "the size is a positive int"),
+        (with_symbol(make="Dim", args=["x"]), "the size must be a positive int"),
         (with_symbol(make="Hamming", args=[{"ref": "y"}], options={"weights": "ab"}), "2 non-negative numbers"),
         (with_form("basis", [1.0], [2, 2]), "or a finite array of shape"),
         (with_form("odd", [], []), "is not a form"),

@@ -144,7 +144,7 @@ LOOKUP = Edges(Dim(), over=T)
         (lambda: Forbid(Y, ["a", "b"]), "it rules out every state of y"),
         (lambda: Allow(Y, []), "Allow: it rules out every state of y"),
         (lambda: Forbid(Y.is_("a"), ["a"]), "the label or pattern first, then its states"),
-        (lambda: Forbid(Y.at(1.5), ["a"]), "at: the position is an int, such as 0 or -1, got 1.5"),
+        (lambda: Forbid(Y.at(1.5), ["a"]), "at: the position must be an int, such as 0 or -1, got 1.5"),
         (lambda: Forbid(chain(Y), BIO(Y)), "BIO: tags are O, or begin with B- or I-, got 'a'"),
         (lambda: Forbid(chain(Y), BIO(TAGS)), "BIO: these are not the classes of y"),
         (lambda: Forbid(chain(Y, order=2), BIO(Y)), "BIO: it is about chain(y), y.at(0) and y.at(-1)"),
@@ -154,7 +154,7 @@ LOOKUP = Edges(Dim(), over=T)
         (lambda: Given(Y, scores=[1.0, np.nan]), "scores are numbers or -inf, not nan or +inf"),
         (lambda: Given(Y, scores=[1.0, 2.0, 3.0]), "an array of scores has the shape (2,), got (3,)"),
         (lambda: Given(chain(Y), scores=X), "expected 4 numbers, one for each joint state of the target, 2 are"),
-        (lambda: Given(Y, scores=Input(T, 2, sparse=True)), "scores are a dense Input, another dense feature"),
+        (lambda: Given(Y, scores=Input(T, 2, sparse=True)), "scores must be a dense Input, another dense feature"),
     ],
 )
 def test_mistakes_are_named(make, found):

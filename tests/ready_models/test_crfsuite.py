@@ -198,9 +198,9 @@ def test_a_file_that_is_not_there(tmp_path):
     ("options", "text"),
     [
         ({"algorithm": "svm"}, "'lbfgs', 'l2sgd', 'ap', 'pa', 'arow', got 'svm'"),
-        ({"c1": -0.1}, "c1 is a non-negative number"),
+        ({"c1": -0.1}, "c1 must be a non-negative number"),
         ({"c1": 0.1, "algorithm": "l2sgd"}, "for algorithm='lbfgs'"),
-        ({"c2": 0}, "c2 is a number above 0 .or 0 if c1 is above 0"),
+        ({"c2": 0}, "c2 must be a number above 0 .or 0 if c1 is above 0"),
         ({"min_freq": 2}, "min_freq=2 has no meaning here: leave rare attributes out"),
         ({"linesearch": "Backtracking"}, "line search"),
         ({"calibration_eta": 0.1}, "step size"),

@@ -137,8 +137,8 @@ def test_refusals():
     wrong("mask of T: expected an array of bools, shape (2, width)", mask=np.ones((2, 5)))
     wrong("ragged axes: T, found 'N'", lengths={"N": [1, 2]})
     wrong("the inputs that structures come from: none, found 'x'", data={"x": [1, 2]})
-    wrong("task is one of best, kbest", OptionError, task="map")
-    wrong("k is a positive int", OptionError, task="kbest", k=0)
+    wrong("task must be one of best, kbest", OptionError, task="map")
+    wrong("k must be a positive int", OptionError, task="kbest", k=0)
     wrong("augmented=True needs the truth", OptionError, augmented=True)
     wrong("numbers of states from 0 to 2 where there are positions, found 3", truth=np.full((2, 5), 3))
     wrong("an int in 0..2, found 7", truth=[[0, 1, 2, 0, 7]] * 2)
@@ -172,9 +172,9 @@ def test_what_is_not_there_says_so():
         found.padded("z")
     with pytest.raises(OptionError, match="marginals have no labels"):
         assert Scorer(Chain).answer(batch(), task="log_z").labels
-    with pytest.raises(OptionError, match="guarantee is one of"):
+    with pytest.raises(OptionError, match="guarantee must be one of"):
         Scorer(Chain, guarantee="best")
-    with pytest.raises(OptionError, match="the model is a Model class"):
+    with pytest.raises(OptionError, match="the model must be a Model class"):
         Scorer(3)  # type: ignore[arg-type]
 
 

@@ -133,7 +133,7 @@ def test_files_hold_the_path_and_are_read_when_it_is_trusted():
         Model.from_json(text)
     again = Model.from_json(text, trusted=["custom_classes:Runs"])
     assert again.declaration == Calm.declaration
-    with pytest.raises(SsvmError, match="not a model declaration: TypeError: the oracle of a Custom is a function"):
+    with pytest.raises(SsvmError, match="declaration: TypeError: the oracle of a Custom must be a function"):
         Model.from_json(re.sub(r'\{\s*"function": ("custom_classes:Runs")\s*\}', r"\1", text), trusted=True)
     assert "calm = Custom(y, oracle=Runs, most=1)" in str(Calm)
     hashes = [ground(one, [np.ones((3, 2))]).program.content_hash for one in (Calm, Hasty)]
@@ -143,12 +143,12 @@ def test_files_hold_the_path_and_are_read_when_it_is_trusted():
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda p: Custom(p.T, Runs), "the first argument is a Label with classes, got T"),
-        (lambda p: Custom(Label(p.T, over=p.T), Runs), "the first argument is a Label with classes"),
-        (lambda p: Custom(p.y, 3), "the oracle is a class, or a path 'package.module:Class', got 3"),
+        (lambda p: Custom(p.T, Runs), "the first argument must be a Label with classes, got T"),
+        (lambda p: Custom(Label(p.T, over=p.T), Runs), "the first argument must be a Label with classes"),
+        (lambda p: Custom(p.y, 3), "the oracle must be a class, or a path 'package.module:Class', got 3"),
         (lambda p: Custom(p.y, "no_such.module:Top"), "no_such.module:Top cannot be imported: ModuleNotFoundError"),
         (lambda p: Custom(p.y, dict), "builtins:dict is no StructureOracle: it lacks feasible() and best()"),
-        (lambda p: Custom(p.y, Runs, most=[1]), "the option most is a string, a number or a truth value, got [1]"),
+        (lambda p: Custom(p.y, Runs, most=[1]), "the option most must be a string, a number or a truth value, got [1]"),
     ],
 )
 def test_mistakes_in_declarations(make, text):

@@ -249,7 +249,7 @@ def test_how_it_reads():
     ("make", "text"),
     [
         (lambda y: CountLoss(spans(y), ignore="X"), "segments have no ignore="),
-        (lambda y: CountLoss(chain(y)), "the first argument is a Label or spans.y., got chain.y."),
+        (lambda y: CountLoss(chain(y)), "the first argument must be a Label or spans.y., got chain.y."),
         (lambda y: CountLoss(spans(y), outside="X"), "outside names classes of .*, got 'X'"),
         (lambda y: CountLoss(spans(y), outside=CLASSES), "outside leaves no class to find"),
         (lambda y: CountLoss(Label(2**31 - 1), outside=0), "outside leaves more than 1048576 classes to find"),

@@ -455,3 +455,13 @@ def test_no_warning_of_nan_or_overflow(case):
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         fit(case, max_passes=3)
+
+
+@pytest.mark.parametrize("trainer", ["bcfw", "one-slack", "smo"])
+def test_heuristics_end_where_the_labellings_found_leave_nothing_to_learn(case, trainer):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        report = fit(case, trainer, "icm", "margin", tol=1e-2, max_passes=300).report_
+    assert (report.reason, report.converged, report.certified) == ("estimate", False, False)
+    assert report.estimate - report.dual <= 1e-2 * report.estimate
+    assert "better labellings may exist" in str(report)

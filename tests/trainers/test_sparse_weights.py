@@ -301,13 +301,13 @@ def test_refusals_of_trainers(rows, options, text):
 
 @pytest.mark.parametrize("l1", [-1.0, np.inf, np.nan, "x", None, True])
 def test_refusals_of_strengths(rows, l1):
-    with pytest.raises(OptionError, match="l1 is a non-negative number"):
+    with pytest.raises(OptionError, match="l1 must be a non-negative number"):
         fit(Row, *rows, l1=l1)
 
 
 def test_other_refusals(rows):
     X, Y = rows
-    with pytest.raises(OptionError, match="lam is a positive number"):
+    with pytest.raises(OptionError, match="lam must be a positive number"):
         fit(Row, X, Y, lam=0.0)
     with pytest.raises(OptionError, match="with an L1 penalty certificates hold for one C"):
         regularization_path(StructuredSVM(Row, l1=0.1), X, Y, 0.1, 1.0)

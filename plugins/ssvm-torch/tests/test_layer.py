@@ -270,9 +270,9 @@ def test_refusals():
     case = CASES["chain"]()
     layer = layer_of(case, "log")
     asked = {"truth": case.truth, **case.more}
-    with pytest.raises(OptionError, match="risk is one of"):
+    with pytest.raises(OptionError, match="risk must be one of"):
         StructuredLayer(Chain, "hinge")
-    with pytest.raises(OptionError, match="reduction is one of"):
+    with pytest.raises(OptionError, match="reduction must be one of"):
         layer(case.inputs, **asked, reduction="avg")
     with pytest.raises(OptionError, match="bfloat16, which structured sums are too large for"):
         layer(case.inputs | {"logits": case.inputs["logits"].bfloat16()}, **asked)

@@ -86,13 +86,13 @@ def partitioned_files(
     if not names or len(names) < len(given):
         raise OptionError(f"partitioned_files: expected a list of the paths of files, got {files!r:.80}")
     if format is not None and (not isinstance(format, str) or format not in FORMATS):
-        raise OptionError(f"partitioned_files: format is one of {', '.join(FORMATS)}, got {format!r:.80}")
+        raise OptionError(f"partitioned_files: format must be one of {', '.join(FORMATS)}, got {format!r:.80}")
     for name, value in (("label", label), ("inputs", inputs)):
         if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(one, str) for one in value):
-            raise OptionError(f"partitioned_files: {name} is a list of names, got {value!r:.80}")
+            raise OptionError(f"partitioned_files: {name} must be a list of names, got {value!r:.80}")
     if not isinstance(sequence, str) or not isinstance(template, str | PathLike | None):
         wrong = f"sequence={sequence!r:.60}, template={template!r:.60}"
-        raise OptionError(f"partitioned_files: sequence is a name and template a path, got {wrong}")
+        raise OptionError(f"partitioned_files: sequence must be a name and template a path, got {wrong}")
     chosen = format_of(names[0], format, "format")
     lines = () if template is None else read_template(str(template))
     settings = DataSettings(

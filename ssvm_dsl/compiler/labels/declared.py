@@ -17,7 +17,7 @@ def declaration_of(model: object, name: str) -> Declaration:
     """
     found = model if isinstance(model, Declaration) else getattr(model, "declaration", None)
     if not isinstance(found, Declaration):
-        raise OptionError(f"{name}: the model is a Model class, got {model!r}")
+        raise OptionError(f"{name}: the model must be a Model class, got {model!r}")
     return found
 
 

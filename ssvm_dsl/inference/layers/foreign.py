@@ -151,7 +151,7 @@ class ForeignSession(SessionLayer):
         if not right:
             raise self._fault(f"{name}() returned a {type(found).__name__}, expected a {kind.__name__} or None")
         if found is not None and (not isinstance(found.work_size, int | np.integer) or found.work_size < 0):
-            raise self._fault(f"the work_size of its {name}() is an int of at least 0, got {found.work_size!r}")
+            raise self._fault(f"the work_size of its {name}() must be an int of at least 0, got {found.work_size!r}")
         return found
 
     def _array(self, value: Any, dtype: type) -> Any:

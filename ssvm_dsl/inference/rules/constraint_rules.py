@@ -154,7 +154,7 @@ def row_mistakes(rows: object, n_literals: int) -> str:
     for name, (dtype, size) in shapes.items():
         array = getattr(rows, name)
         if not isinstance(array, np.ndarray) or array.dtype != dtype or array.shape != (size,):
-            return f"{name} is an array of {size} {np.dtype(dtype).name}, got {array!r:.60}"
+            return f"{name} must be an array of {size} {np.dtype(dtype).name}, got {array!r:.60}"
     if rows.ptr[0] != 0 or rows.ptr[-1] != entries or (np.diff(rows.ptr) < 0).any():
         return f"ptr runs from 0 to {entries} and does not decrease"
     if entries and not 0 <= rows.column.min() <= rows.column.max() < n_literals + extra:

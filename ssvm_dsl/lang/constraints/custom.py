@@ -48,7 +48,7 @@ class Custom(Constraint):
     def __init__(self, y: Label, oracle: Any, **options: Any) -> None:
         mistakes: list[Mistake] = []
         if not isinstance(y, Label) or y.pointer or y.segments is not None:
-            mistakes.append(got("Custom: the first argument is a Label with classes", y))
+            mistakes.append(got("Custom: the first argument must be a Label with classes", y))
             y = Label(1)
         ref = _reference(oracle, mistakes)
         lacking = [name for name in METHODS if not callable(getattr(ref.function, name, None))]
@@ -58,7 +58,7 @@ class Custom(Constraint):
         given = {key: plain(value) for key, value in options.items()}
         for key, value in given.items():
             if not isinstance(value, str | int | float) or value != value:
-                mistakes.append(got(f"Custom: the option {key} is a string, a number or a truth value", value))
+                mistakes.append(got(f"Custom: the option {key} must be a string, a number or a truth value", value))
                 given[key] = None
         classes = range(y.n_states) if y.classes is None else y.classes
         literals = tuple(Literal(y.is_(one)) for one in classes)
@@ -85,7 +85,7 @@ def _reference(oracle: Any, mistakes: list[Mistake]) -> FunctionRef:
     if isinstance(oracle, type):
         return FunctionRef.of(oracle)
     if not isinstance(oracle, str) or ":" not in oracle:
-        mistakes.append(got("Custom: the oracle is a class, or a path 'package.module:Class'", oracle))
+        mistakes.append(got("Custom: the oracle must be a class, or a path 'package.module:Class'", oracle))
         return FunctionRef("?:?")
     try:
         return FunctionRef(oracle).load(trusted=True)  # the user's own program says so

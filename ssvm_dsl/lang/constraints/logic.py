@@ -361,7 +361,7 @@ class Linear(Constraint):
         numbers = [_as_parameter("coefficient", value, mistakes).value for _, value in pairs]
         weights = tuple((Parameter("coefficient", value),) for value in numbers)
         if not (isinstance(comparison, str) and comparison in COMPARISONS):
-            mistakes.append(got(f"Linear: the comparison is one of {', '.join(COMPARISONS)}", comparison))
+            mistakes.append(got(f"Linear: the comparison must be one of {', '.join(COMPARISONS)}", comparison))
             comparison = "<="
         limit = _as_parameter("bound", bound, mistakes).value
         axes = as_axes(along, "Linear", mistakes)
@@ -409,7 +409,7 @@ def _as_terms(terms: object, mistakes: list[Mistake]) -> list[tuple[Any, Any]]:
     listed = list(terms.items()) if isinstance(terms, Mapping) else terms
     if isinstance(listed, tuple | list) and listed and all(isinstance(p, tuple | list) and len(p) == 2 for p in listed):
         return [(first, second) for first, second in listed]
-    mistakes.append(got("Linear: the terms are a dict of literals and numbers, as {y.is_(1): 2.0}", terms))
+    mistakes.append(got("Linear: the terms must be a dict of literals and numbers, as {y.is_(1): 2.0}", terms))
     return []
 
 
@@ -425,7 +425,7 @@ def _as_count(k: object, what: str, mistakes: list[Mistake]) -> int | Input:
     if isinstance(k, Input):
         return k
     if not isinstance(k, int) or isinstance(k, bool) or not 0 <= k < NO_BOUND:
-        mistakes.append(got(f"{what}: the number of literals is a whole number of at least 0, or an Input(1)", k))
+        mistakes.append(got(f"{what}: the number of literals must be a whole number of at least 0, or an Input(1)", k))
         return 0
     return k
 
@@ -439,7 +439,7 @@ def _as_parameter(name: str, value: object, mistakes: list[Mistake]) -> Paramete
         return Parameter(name, value, whole=True)
     if isinstance(value, float) and isfinite(value):
         return Parameter(name, value)
-    mistakes.append(got(f"{name} is a finite number or an Input", value))
+    mistakes.append(got(f"{name} must be a finite number or an Input", value))
     return Parameter(name, 0)
 
 

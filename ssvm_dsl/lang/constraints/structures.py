@@ -52,7 +52,7 @@ class Matching(Constraint):
         sides = {"rows": rows, "cols": cols}
         for name, axis in sides.items():
             if not any(axis is dim for dim in found.label.dims) and not mistakes:
-                mistakes.append(got(f"Matching: {name} is an axis of the label", axis))
+                mistakes.append(got(f"Matching: {name} must be an axis of the label", axis))
         if rows is cols:
             mistakes.append("Matching: rows and cols are different axes")
         limits = [_limit(value, name, mistakes) for name, value in (("row", row_limit), ("col", col_limit))]
@@ -87,7 +87,8 @@ class _Route(Constraint):
         what = type(self).__name__
         found = as_literal(literal, what, mistakes)
         if not isinstance(edges, Edges):
-            mistakes.append(got(f"{what}: the second argument is a list of edges, such as e = Edges(M, over=N)", edges))
+            text = f"{what}: the second argument must be a list of edges, such as e = Edges(M, over=N)"
+            mistakes.append(got(text, edges))
         elif edges.several or edges.arity != 2:
             mistakes.append(got(f"{what}: the edges join two positions of one axis, as Edges(M, over=N)", edges))
         elif not mistakes and (len(found.label.dims) != 1 or found.label.dims[0] is not edges.dim):
@@ -176,7 +177,7 @@ def _limit(value: object, side: str, mistakes: list[Mistake]) -> int | Input:
         return NO_BOUND
     if isinstance(value, Input) or (isinstance(value, int) and not isinstance(value, bool) and 1 <= value < NO_BOUND):
         return value
-    mistakes.append(got(f"Matching: {side}_limit is a whole number of at least 1, an Input(1), or None", value))
+    mistakes.append(got(f"Matching: {side}_limit must be a whole number of at least 1, an Input(1), or None", value))
     return 1
 
 

@@ -34,10 +34,10 @@ class KernelMap(Transform):
         width, gamma, seed = check_width(n_features, name, mistakes), plain(gamma), plain(seed)
         number = isinstance(gamma, int | float) and not isinstance(gamma, bool) and 0 < gamma <= LARGEST
         if not number and not (isinstance(gamma, str) and gamma == SCALE):
-            mistakes.append(got(f"{name}: gamma is a positive number or 'scale'", gamma))
+            mistakes.append(got(f"{name}: gamma must be a positive number or 'scale'", gamma))
             gamma = 1.0
         if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**32:
-            mistakes.append(got(f"{name}: the seed is an int from 0 to 2^32 - 1", seed))
+            mistakes.append(got(f"{name}: the seed must be an int from 0 to 2^32 - 1", seed))
             seed = 0
         gamma = gamma if isinstance(gamma, str) else float(gamma)
         return mistakes, {
@@ -132,11 +132,11 @@ class Nystroem(KernelMap):
     ) -> None:
         mistakes, fields = self._read(source, n_features, gamma, seed)
         if not (isinstance(kernel, str) and kernel in KERNELS):
-            mistakes.append(got(f"Nystroem: the kernel is one of {', '.join(KERNELS)}", kernel))
+            mistakes.append(got(f"Nystroem: the kernel must be one of {', '.join(KERNELS)}", kernel))
             kernel = "rbf"
         degree = plain(degree)
         if not isinstance(degree, int) or isinstance(degree, bool) or not 1 <= degree <= 100:
-            mistakes.append(got("Nystroem: the degree is an int from 1 to 100", degree))
+            mistakes.append(got("Nystroem: the degree must be an int from 1 to 100", degree))
             degree = 3
         self._fill(mistakes, **fields, kernel=kernel, degree=degree)
 

@@ -205,7 +205,7 @@ class Transform(Source):
         """Return (source, mistakes); the source must be dense, or (with ``sparse``) a sparse Input."""
         mistakes: list[Mistake] = []
         if not isinstance(source, Source) or isinstance(source, JointFeature):
-            mistakes.append(got(f"{name}: the source is an Input or another feature", source))
+            mistakes.append(got(f"{name}: the source must be an Input or another feature", source))
             source = Input(1)
         elif source.sparse and not (sparse and isinstance(source, Input)):
             wrong = source
@@ -301,7 +301,7 @@ class Polynomial(Transform):
         checked, mistakes = self._start(source, "Polynomial", sparse=True)
         degree = plain(degree)
         if not isinstance(degree, int) or isinstance(degree, bool) or not 1 <= degree <= MAX_DEGREE:
-            mistakes.append(got(f"Polynomial: the degree is a positive int, at most {MAX_DEGREE}", degree))
+            mistakes.append(got(f"Polynomial: the degree must be a positive int, at most {MAX_DEGREE}", degree))
             degree = 1
         self._fill(mistakes, dims=checked.dims, source=checked, degree=degree)
 
@@ -365,7 +365,7 @@ class Hashed(Transform):
     def __init__(self, source: Attributes, width: int = 2**18) -> None:
         mistakes: list[Mistake] = []
         if not isinstance(source, Attributes):
-            mistakes.append(got("Hashed: the source is an Attributes input", source))
+            mistakes.append(got("Hashed: the source must be an Attributes input", source))
             source = Attributes()
         width = check_width(width, "Hashed", mistakes)
         self._fill(mistakes, dims=source.dims, source=source, n_features=width)
@@ -464,5 +464,5 @@ def check_width(width: object, what: str, mistakes: list[Mistake]) -> int:
     if isinstance(width, int) and width > MOST:
         mistakes.append(got(f"{what}: width is at most {MOST}", width))
         return 1
-    mistakes.append(got(f"{what}: width is a positive int", width))
+    mistakes.append(got(f"{what}: width must be a positive int", width))
     return 1

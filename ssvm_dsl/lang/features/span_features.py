@@ -75,7 +75,7 @@ class SpanMean(SpanFeature):
         what = type(self).__name__
         goal = _checked(target, what, mistakes)
         if not isinstance(source, Source) or isinstance(source, JointFeature) or source.sparse:
-            mistakes.append(got(f"{what}: the source is a dense Input or another dense feature", source))
+            mistakes.append(got(f"{what}: the source must be a dense Input or another dense feature", source))
             source = Input(*goal.label.dims, 1)
         elif len(source.dims) != 1 or source.dims[0] is not goal.label.dims[0]:
             mistakes.append(got(f"{what}: the source has a row for each position of the label's axis", source))

@@ -79,7 +79,7 @@ class Cost(WeighedLoss):
         mistakes: list[Mistake] = []
         of_spans = goal.kind == "spans" or isinstance(goal.label, PhrasesOf)
         if not isinstance(target, Label | Target):
-            mistakes.append(got("Cost: the first argument is a Label, or joins labels as chain(y) does", target))
+            mistakes.append(got("Cost: the first argument must be a Label, or joins labels as chain(y) does", target))
         else:
             mistakes += goal.mistakes
             mistakes += (
@@ -179,7 +179,7 @@ def _read_table(
         array = as_floats(real_array(table))
     except NotNumbers:
         names = f", {BOUNDARY!r} or {WRONG!r}" if len(cards) > 1 else f" or {WRONG!r}"
-        mistakes.append(got(f"Cost: the matrix is a table of numbers{names}", table))
+        mistakes.append(got(f"Cost: the matrix must be a table of numbers{names}", table))
         return WRONG
     if mistakes:
         return WRONG
@@ -219,4 +219,4 @@ def _wrong_price(prices: F64) -> str:
     right = (prices >= 0) & ((prices == 0) | ~np.eye(len(prices), dtype=bool))
     row, column = np.argwhere(~right)[0].tolist()
     entry = f"{prices[row, column].item()} in row {row}, column {column}"
-    return f"Cost: the matrix is non-negative and finite with a zero diagonal, got {entry}"
+    return f"Cost: the matrix must be non-negative and finite with a zero diagonal, got {entry}"

@@ -93,15 +93,15 @@ class CountLoss(LabelLoss):
             measure = FunctionRef.of(measure)
         if not isinstance(measure, FunctionRef) and not (isinstance(measure, str) and measure in MEASURES):
             names = ", ".join(map(repr, MEASURES))
-            mistakes.append(got(f"CountLoss: the measure is {names} or a function of counts", measure))
+            mistakes.append(got(f"CountLoss: the measure must be {names} or a function of counts", measure))
             measure, beta = "f1", None
         if measure == "f_beta" and beta is None:
             mistakes.append("CountLoss: the measure 'f_beta' needs a number beta, e.g. beta=2")
         if measure != "f_beta" and beta is not None:
             mistakes.append(f"CountLoss: only the measure 'f_beta' takes beta, got beta={show(beta)}")
-        number = as_numbers([] if beta is None else [beta], got("CountLoss: beta is a number", beta), mistakes)
+        number = as_numbers([] if beta is None else [beta], got("CountLoss: beta must be a number", beta), mistakes)
         if number and not 1e-100 < number[0] < 1e100:  # it is squared
-            mistakes.append(got("CountLoss: beta is positive and finite", beta))
+            mistakes.append(got("CountLoss: beta must be positive and finite", beta))
         classes = _positive_classes(goal, plain(positive), plain(outside), mistakes)
         given = number[0] if number else None
         ignore = ignored_value(label, ignore, "CountLoss", mistakes)
@@ -139,7 +139,7 @@ def _goal(y: object) -> tuple[Target, list[Mistake]]:
     if isinstance(y, Label) or (isinstance(y, Target) and y.kind == "spans"):
         goal = as_target(y)
         return goal, list(goal.mistakes)
-    wrong = got("CountLoss: the first argument is a Label or spans(y)", y)
+    wrong = got("CountLoss: the first argument must be a Label or spans(y)", y)
     return as_target(Label(2)), [wrong]
 
 

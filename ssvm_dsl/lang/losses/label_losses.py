@@ -117,7 +117,7 @@ class LabelLoss(Loss):
     def _start(label: object, name: str) -> tuple[Label, list[Mistake]]:
         if isinstance(label, Label):
             return label, []
-        return Label(1), [got(f"{name}: the first argument is a Label", label)]
+        return Label(1), [got(f"{name}: the first argument must be a Label", label)]
 
 
 def structure_mistakes(name: str, label: Label, **options: object) -> Iterator[Mistake]:
@@ -156,7 +156,7 @@ class WeighedLoss(LabelLoss):
             return None
         if not isinstance(given, Input) or given.shape or tuple(map(id, given.dims)) != tuple(map(id, axes)):
             expected = f"an Input with the axes of {axes_owner} and nothing else"
-            mistakes.append(got(f"{name}: node_weights is {expected}", given))
+            mistakes.append(got(f"{name}: node_weights must be {expected}", given))
             return None
         return given
 
@@ -197,7 +197,7 @@ class Hamming(WeighedLoss):
         node_weights: Input | None = None,
     ) -> None:
         label, mistakes = self._start(y, "Hamming")
-        complaint = got(f"Hamming: weights are {label.n_states} non-negative numbers, one for each state", weights)
+        complaint = got(f"Hamming: weights must be {label.n_states} non-negative numbers, one for each state", weights)
         prices = None if weights is None else as_numbers(weights, complaint, mistakes)
         if prices is not None and (len(prices) != label.n_states or not all(0 <= price < inf for price in prices)):
             mistakes.append(complaint)
@@ -220,7 +220,7 @@ def ignored_value(label: Label, ignore: Any, name: str, mistakes: list[Mistake])
     named = label.classes is not None and isinstance(label.classes[0], str)
     if ignore is not None and (isinstance(ignore, bool) or not isinstance(ignore, str if named else int)):
         kind = "a string" if named else "an int"
-        mistakes.append(got(f"{name}: ignore is {kind}, as the classes are", ignore))
+        mistakes.append(got(f"{name}: ignore must be {kind}, as the classes are", ignore))
         return None
     if isinstance(ignore, str) and ignore.endswith("\0"):
         mistakes.append(got(f"{name}: ignore does not end with the character NUL, which numpy drops", ignore))
@@ -285,7 +285,7 @@ class CustomLoss(LabelLoss):
         given = {key: plain(value) for key, value in options.items()}
         for key, value in given.items():
             if not isinstance(value, str | int | float) or value != value:
-                mistakes.append(got(f"CustomLoss: the option {key} is a string, a number or a truth value", value))
+                mistakes.append(got(f"CustomLoss: the option {key} must be a string, a number or a truth value", value))
                 given[key] = None
         mistakes += structure_mistakes("CustomLoss", label)
         self._fill(mistakes, label=label, kind=kind, options=tuple(sorted(given.items())))
@@ -313,7 +313,7 @@ class LossSum(Loss):
         mistakes += [text for _, loss in parts for text in loss.mistakes]
         wrong = next((weight for weight, _ in parts if not 0 <= weight < inf), None)
         if wrong is not None:
-            mistakes.append(f"the weights of a sum of losses are non-negative and finite, got {wrong:g}")
+            mistakes.append(f"the weights of a sum of losses must be non-negative and finite, got {wrong:g}")
         if len(parts) > 1 and any(isinstance(loss, ZeroOne) for _, loss in parts):
             mistakes.append("ZeroOne cannot be added to another loss")
         if sum(loss.of_counts for _, loss in parts) > 1:

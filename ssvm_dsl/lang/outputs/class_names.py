@@ -73,7 +73,7 @@ def read_unknown(
     kind = str if classes and isinstance(classes[0], str) else int
     if not isinstance(marker, kind) or isinstance(marker, bool):
         words = "a string, as the classes are, such as '?'" if kind is str else "an int, as the classes are, such as -1"
-        mistakes.append(got(f"Label: unknown is {words}", marker))
+        mistakes.append(got(f"Label: unknown must be {words}", marker))
         return None
     if marker in classes if classes else 0 <= int(marker) < n_states:
         mistakes.append(got("Label: unknown is no class, but a value of Y that means 'not known'", marker))
@@ -88,6 +88,6 @@ def read_pointer_unknown(unknown: object, null: bool, mistakes: list[Mistake]) -
         return None
     if not isinstance(marker, int) or isinstance(marker, bool) or marker >= 0 or (null and marker == -1):
         other = "; -1 points nowhere (null=True)" if null else ""
-        mistakes.append(got(f"Label: unknown of a pointer label is a negative int{other}", unknown))
+        mistakes.append(got(f"Label: unknown of a pointer label must be a negative int{other}", unknown))
         return None
     return marker

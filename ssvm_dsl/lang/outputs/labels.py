@@ -130,7 +130,7 @@ class Label(Variables):
             mistakes.append("Label: a label of trees has one axis, a grammar and maybe allowed=: Label(T, grammar=G)")
             axes = (Dim(1),)
         if not isinstance(grammar, Grammar):
-            mistakes.append(got("Label: grammar is a Grammar, such as Grammar.from_trees(trees)", grammar))
+            mistakes.append(got("Label: grammar must be a Grammar, such as Grammar.from_trees(trees)", grammar))
             grammar = Grammar([], "?", tags="?")
         dims = check_axes(axes, "Label", mistakes)
         self._fill(
@@ -216,7 +216,7 @@ class Label(Variables):
         """
         place, mistakes = plain(position), list[Mistake]()
         if not isinstance(place, int) or isinstance(place, bool) or abs(place) > MOST:
-            mistakes.append(got("at: the position is an int, such as 0 or -1", position))
+            mistakes.append(got("at: the position must be an int, such as 0 or -1", position))
             place = 0
         if len(self.dims) != 1:
             mistakes.append(f"at: the label needs exactly one axis, it has {len(self.dims)}")
@@ -227,7 +227,7 @@ def _mask(allowed: object, mistakes: list[Mistake]) -> Input | None:
     """Return a mask as it was given; ``None``, and a mistake, where it is no input."""
     if allowed is None or isinstance(allowed, Input):
         return allowed
-    mistakes.append(got("Label: allowed is an Input with a number for each class", allowed))
+    mistakes.append(got("Label: allowed must be an Input with a number for each class", allowed))
     return None
 
 

@@ -37,7 +37,7 @@ def chain(y: Label, order: int = 1) -> Target:
         mistakes.append(f"chain: the label needs exactly one axis, it has {len(dims)}; use pairs(y, axis)")
     order = plain(order)
     if not isinstance(order, int) or isinstance(order, bool) or not 1 <= order < MAX_ARITY:
-        mistakes.append(got(f"chain: order is a positive int below {MAX_ARITY}", order))
+        mistakes.append(got(f"chain: order must be a positive int below {MAX_ARITY}", order))
         order = 1
     if order > 1 and isinstance(y, Label) and y.segments is not None:
         mistakes.append("chain: of segments the order is 1: two successive ones")
@@ -107,7 +107,7 @@ def along(y: Label | Sequence[Label], edges: Edges) -> Target:
     """
     labels = tuple(y) if isinstance(y, tuple | list) else (y,)
     if not isinstance(edges, Edges):
-        text = got("along: the second argument is an Edges input", edges)
+        text = got("along: the second argument must be an Edges input", edges)
         return Target("along", labels[:1] or (Label(1),), edges=Edges(Dim(), over=Dim()), mistakes=[text])
     mistakes: list[Mistake] = []
     if len(labels) not in (1, edges.arity):
@@ -273,5 +273,5 @@ def as_target(target: object) -> Target:
         return target
     if isinstance(target, Label):
         return Target("each", (target,))
-    text = got("Factor: the target is a Label or a pattern like chain(y), pairs(y, W)", target)
+    text = got("Factor: the target must be a Label or a pattern like chain(y), pairs(y, W)", target)
     return Target("each", (Label(1),), mistakes=[text])

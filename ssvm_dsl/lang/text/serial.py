@@ -61,7 +61,7 @@ CONSTRUCTORS["at"] = lambda label, position: label.at(position)
 def _custom(label: Label, oracle: object, options: dict[str, Any]) -> Custom:
     """Return a structure of a class that was loaded as trusted: a path alone would be imported."""
     if not isinstance(oracle, FunctionRef):
-        raise TypeError("the oracle of a Custom is a function")
+        raise TypeError("the oracle of a Custom must be a function")
     return Custom(label, oracle, **options)
 
 

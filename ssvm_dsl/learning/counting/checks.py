@@ -26,7 +26,7 @@ def check_predictor(predictor: Any) -> None:
         Names the parameter, the expected value and the given one.
     """
     if not isinstance(predictor.space, OutputSpace):
-        raise OptionError(f"space is an OutputSpace such as Subsets(5) or Dicycles(10), got {predictor.space!r}")
+        raise OptionError(f"space must be an OutputSpace such as Subsets(5) or Dicycles(10), got {predictor.space!r}")
     check_strength(predictor.C, predictor.lam)
     chosen_decoder(predictor.space, predictor.decoder)
     choices = (("solver", SOLVERS), ("certificate", ("auto", *CERTIFICATES)), ("step_rule", STEP_RULES))
@@ -35,18 +35,18 @@ def check_predictor(predictor: Any) -> None:
     for name in ("max_iter", "n_passes"):
         value = getattr(predictor, name)
         if not (is_number(value) and isinstance(value, int | np.integer) and value >= 1):
-            raise OptionError(f"{name} is a whole number of at least 1, got {value!r}")
+            raise OptionError(f"{name} must be a whole number of at least 1, got {value!r}")
     for name, optional in (("step", False), ("meta_step", False), ("max_seconds", True), ("truncation", True)):
         value = getattr(predictor, name)
         if not (optional and value is None) and not (is_number(value) and 0 < value < np.inf):
-            raise OptionError(f"{name} is a positive number, got {value!r}")
+            raise OptionError(f"{name} must be a positive number, got {value!r}")
     if isinstance(predictor.truncation, float) and predictor.truncation > 1.0:
-        raise OptionError(f"truncation is a whole number, or a share of at most 1.0; got {predictor.truncation!r}")
+        raise OptionError(f"truncation must be a whole number, or a share of at most 1.0; got {predictor.truncation!r}")
     delay: Any = predictor.delay
     if not (isinstance(delay, str) and delay == "auto") and not (is_number(delay) and 0 <= delay < np.inf):
         raise OptionError(f"delay is 'auto' or a number of at least 0, got {delay!r}")
     if not (is_number(predictor.tol) and predictor.tol >= 0):
-        raise OptionError(f"tol is a non-negative number, got {predictor.tol!r}")
+        raise OptionError(f"tol must be a non-negative number, got {predictor.tol!r}")
 
 
 def inputs_of(X: Any) -> F64:

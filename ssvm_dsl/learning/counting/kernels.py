@@ -58,13 +58,13 @@ class InputKernel:
         """
         if not callable(kernel) and (not isinstance(kernel, str) or kernel not in NAMES):
             names = "linear, rbf, polynomial, or a function of two arrays that returns their Gram matrix"
-            raise OptionError(f"kernel is one of {names}; got {kernel!r}")
+            raise OptionError(f"kernel must be one of {names}; got {kernel!r}")
         scaled = isinstance(gamma, str) and gamma == "scale"
         if not scaled and not (is_number(gamma) and 0 < gamma < np.inf):
             raise OptionError(f"gamma is 'scale' or a positive number, got {gamma!r}")
         for name, value, least in (("degree", degree, 1), ("coef0", coef0, 0)):
             if not (is_number(value) and least <= value < np.inf):
-                raise OptionError(f"{name} is a number of at least {least}, got {value!r}")
+                raise OptionError(f"{name} must be a number of at least {least}, got {value!r}")
         if scaled:
             variance = float(X.var())
             gamma = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0

@@ -125,9 +125,10 @@ class Accuracy:
             total[fmap.block.offset : fmap.block.stop] += _by_weight(fmap, mass)
         return total
 
-    def excess(self) -> Excess | None:
-        """Return the features with which training overflows, ``None`` when there are none."""
-        return None if self._square <= LARGEST else self.largest()
+    @property
+    def overflows(self) -> bool:
+        """Whether training overflows: the features are too large, or the regularisation is too weak."""
+        return not self._square <= LARGEST
 
     def largest(self) -> Excess | None:
         """Return the largest number among the features; ``None`` without features."""

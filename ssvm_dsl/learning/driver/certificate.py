@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 #: Why training ended, by name.
 REASONS = {
     "tolerance": "the relative gap reached the tolerance",
+    "estimate": "the gap to the labellings found reached the tolerance",
     "passes": "the limit of passes was reached",
     "seconds": "the time limit was reached",
     "interrupt": "interrupted; the best model so far is kept",
@@ -346,6 +347,8 @@ class FitReport:
 
     def _why(self) -> str:
         """Return what keeps the gap open."""
+        if self.reason == "estimate":
+            return "better labellings may exist"
         if self.n_late:
             return "not converged"
         if self.inference_gap > 0.5 * self.gap:

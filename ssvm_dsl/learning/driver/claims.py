@@ -106,7 +106,7 @@ class Claims:
         w, dim = found.w, self.problem.dim
         if not (isinstance(w, np.ndarray) and w.dtype == np.float64 and w.shape == (dim,)):
             came = f"shape {w.shape}, {w.dtype}" if isinstance(w, np.ndarray) else type(w).__name__
-            raise self._fault(f"the weights of an iterate are an array of {dim} float64, got {came}")
+            raise self._fault(f"the weights of an iterate must be an array of {dim} float64, got {came}")
         numbers = (found.n_passes, found.primal, found.upper, found.dual)
         if not all(isinstance(number, int | float | np.number) for number in numbers) or not found.n_passes >= 0.0:
             raise self._fault(f"n_passes, primal, upper and dual of an iterate are numbers, got {numbers}")

@@ -50,10 +50,13 @@ UNFINISHED = ("passes", "seconds", "callback", "validation", "interrupt")
 #: Values of the objective among what trainers tell besides, as :class:`TrainingEvent` has it.
 ESTIMATES = ("gap_estimate", "dual_estimate")
 
+#: Reasons to end because an iterate was good enough, by a certificate or by the labellings found.
+REACHED = ("tolerance", "estimate")
+
 #: Reasons after which the weights may be worse than those of the start: what is within the tolerance of the optimum may
 #: be worse than what a fit goes on from, which was nearer to it.
 LIMITS = ("passes", "seconds", "callback")
-WARM_LIMITS = (*LIMITS, "tolerance")
+WARM_LIMITS = (*LIMITS, *REACHED)
 
 #: Seconds that may be taken, after Ctrl-C, to tell what the best weights are worth.
 AFTER_INTERRUPT = 1.0
@@ -141,7 +144,7 @@ def train(
             enough = validation is not None and validation.enough(checked.iterate.w, event)
             asked = [callback(event) for callback in callbacks]
             reason = _reason(progress, stop, any(asked)) or ("validation" if enough else None)
-            if checkpoint is not None and reason not in (None, "tolerance"):
+            if checkpoint is not None and reason not in (None, *REACHED):
                 checkpoint.keep(progress, cast(ResumableTrainer, trainer), problem, now=True)
             del iterate, checked  # its vectors are not to wait for those of the next one
         inside = False
@@ -153,7 +156,7 @@ def train(
         steps.close()
     progress.reason = reason
     fit.finish(inside)
-    if checkpoint is not None and progress.reason in ("tolerance", "ended"):
+    if checkpoint is not None and progress.reason in (*REACHED, "ended"):
         checkpoint.remove()
     return progress
 
@@ -401,6 +404,8 @@ def _reason(progress: Progress, stop: StopRule, asked: bool) -> str | None:
     """Return why training ends now, ``None`` if it continues."""
     if progress.relative_gap <= stop.tol:
         return "tolerance"
+    if progress.relative_estimate <= stop.tol:
+        return "estimate"
     if progress.at_rounding(stop.tol):
         return "rounding"
     if asked:

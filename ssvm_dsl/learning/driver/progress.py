@@ -157,6 +157,17 @@ class Progress:
         """Certified gap over the size of the objective."""
         return relative(self.gap, self.primal)
 
+    @property
+    def relative_estimate(self) -> float:
+        """Relative gap to the objective with the labellings found, of a backend without bounds; else ``nan``.
+
+        It is what is left to learn from such a backend: at a gap of 0 the labellings it finds violate nothing more
+        than the planes do (Finley and Joachims, ICML 2008, section 3.1: undergenerating oracles).
+        """
+        if not np.isnan(self.primal):
+            return np.nan
+        return relative(self.estimate - self.dual + self.rounding, self.estimate)
+
     def at_rounding(self, tol: float) -> bool:
         """Whether rounding alone keeps the gap above the tolerance, and the rest of it is no larger than that."""
         lost, enough = self.rounding + self.rounding_margin, tol * abs(self.primal)

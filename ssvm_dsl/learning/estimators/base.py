@@ -491,7 +491,7 @@ class Learner(Predictor):
         """
         self._check_fitted()
         if not (is_number(C) and 0 < C < np.inf):
-            raise OptionError(f"C is a positive number, got {C!r}")
+            raise OptionError(f"C must be a positive number, got {C!r}")
         if not hasattr(self, "_certificate"):
             raise OptionError("the weights were given (from_weights): nothing is known of the optimum; call fit")
         return self._certificate.relative_gap(C)

@@ -29,12 +29,12 @@ def check_parameters(svm: Any) -> None:
         A parameter has a wrong value; the message names it, the expected and the actual value.
     """
     if not (isinstance(svm.model, type) and issubclass(svm.model, Model)):
-        raise OptionError(f"model is a Model class, got {svm.model!r}")
+        raise OptionError(f"model must be a Model class, got {svm.model!r}")
     check_strength(svm._strength, svm.lam, svm.l1)
     for name in ("max_passes", "max_seconds"):
         value = getattr(svm, name)
         if not (is_number(value) and value > 0) and not (name == "max_seconds" and value is None):
-            raise OptionError(f"{name} is a positive number, got {value!r}")
+            raise OptionError(f"{name} must be a positive number, got {value!r}")
     for name, least in (("n_threads", 1), ("random_state", 0), ("patience", 1)):
         value = getattr(svm, name)
         if name == "random_state" and isinstance(value, GENERATORS):
@@ -43,9 +43,9 @@ def check_parameters(svm: Any) -> None:
         if value is not None and not (whole and value >= least):
             raise OptionError(f"{name} is None or an int of at least {least}, got {value!r}")
     if not (is_number(svm.power) and 1 <= svm.power < np.inf):
-        raise OptionError(f"power is a number of at least 1, got {svm.power!r}")
+        raise OptionError(f"power must be a number of at least 1, got {svm.power!r}")
     if not (is_number(svm.checkpoint_seconds) and svm.checkpoint_seconds >= 0):
-        raise OptionError(f"checkpoint_seconds is a non-negative number, got {svm.checkpoint_seconds!r}")
+        raise OptionError(f"checkpoint_seconds must be a non-negative number, got {svm.checkpoint_seconds!r}")
     if svm.checkpoint is not None:
         check_path(svm.checkpoint, "checkpoint")
     for name in ("trainer_options", "backend_options", "executor_options"):
@@ -55,12 +55,12 @@ def check_parameters(svm: Any) -> None:
     check_choice(svm.guarantee, [one.value for one in Guarantee], "guarantee")
     for name in ("backend", "trainer", "executor"):
         if not isinstance(getattr(svm, name, ""), str):
-            raise OptionError(f"{name} is a name (ssvm plugins list), got {getattr(svm, name)!r}")
+            raise OptionError(f"{name} must be a name (ssvm plugins list), got {getattr(svm, name)!r}")
     for name in ("warm_start", "verbose"):
         if not isinstance(plain(getattr(svm, name)), bool):
             raise OptionError(f"{name} is True or False, got {getattr(svm, name)!r}")
     if not (is_number(svm.tol) and svm.tol >= 0):
-        raise OptionError(f"tol is a non-negative number, got {svm.tol!r}")
+        raise OptionError(f"tol must be a non-negative number, got {svm.tol!r}")
 
 
 def check_strength(C: Any, lam: Any, l1: Any = 0.0) -> None:
@@ -74,11 +74,11 @@ def check_strength(C: Any, lam: Any, l1: Any = 0.0) -> None:
     if lam is not None and not isinstance(C, DefaultC):
         raise OptionError(f"C = {C!r} and lam = {lam!r} say the same thing (lam = 1 / (C n)); leave one out")
     if not (is_number(l1) and 0 <= l1 < np.inf):
-        raise OptionError(f"l1 is a non-negative number, got {l1!r}")
+        raise OptionError(f"l1 must be a non-negative number, got {l1!r}")
     strength, name = (C, "C") if lam is None else (lam, "lam")
     pure = bool(l1) and lam is not None and is_number(lam) and lam == 0
     if not (is_number(strength) and 0 < strength < np.inf) and not pure:
-        raise OptionError(f"{name} is a positive number, got {strength!r}")
+        raise OptionError(f"{name} must be a positive number, got {strength!r}")
 
 
 def check_time_limit(seconds: Any) -> float:
@@ -131,7 +131,7 @@ def check_choice(value: Any, known: Iterable[str], name: str) -> None:
     """
     words = list(known)
     if not isinstance(value, str) or value not in words:  # an array would be compared entry by entry
-        raise OptionError(f"{name} is one of {', '.join(map(repr, words))}, got {value!r}")
+        raise OptionError(f"{name} must be one of {', '.join(map(repr, words))}, got {value!r}")
 
 
 def is_default(svm: Any, name: str) -> bool:
@@ -154,7 +154,7 @@ def check_validation(svm: Any, held_out: Any) -> None:
             raise OptionError(f"scoring={svm.scoring!r} is for fit(..., validation=(...)), which is not given")
         return
     if not isinstance(held_out, tuple | list) or len(held_out) != 2:
-        raise OptionError(f"validation is a pair, what score takes, e.g. (X, Y); got {describe(held_out)}")
+        raise OptionError(f"validation must be a pair, what score takes, e.g. (X, Y); got {describe(held_out)}")
     if svm.checkpoint is not None:
         raise OptionError("a fit with validation examples keeps no checkpoints; leave one of them out")
 
@@ -194,7 +194,7 @@ def check_epsilon(epsilon: Any) -> tuple[float, float]:
     """
     pair = tuple(epsilon) if isinstance(epsilon, tuple | list) else (epsilon, epsilon)
     if len(pair) != 2 or not all(is_number(one) and 0 <= one < np.inf for one in pair):
-        text = f"epsilon is a non-negative number, or two of them (below, above), got {epsilon!r}"
+        text = f"epsilon must be a non-negative number, or two of them (below, above), got {epsilon!r}"
         raise OptionError(text)
     return float(pair[0]), float(pair[1])
 

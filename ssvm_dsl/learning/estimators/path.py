@@ -120,11 +120,11 @@ def regularization_path(
     """
     for name, value in (("C_min", C_min), ("C_max", C_max)):
         if not (is_number(value) and 0.0 < value < np.inf):
-            raise OptionError(f"{name} is a positive number, got {value!r}")
+            raise OptionError(f"{name} must be a positive number, got {value!r}")
     if C_min > C_max:
         raise OptionError(f"C_min is at most C_max, got C_min={C_min!r} and C_max={C_max!r}")
     if not (is_number(epsilon) and 0.0 < epsilon < 1.0):
-        raise OptionError(f"epsilon is a number between 0 and 1, got {epsilon!r}")
+        raise OptionError(f"epsilon must be a number between 0 and 1, got {epsilon!r}")
     _check_estimator(svm, values)
     check_validation(svm, validation)
     labels = (Y,) if values is None else (values, Y)

@@ -119,7 +119,7 @@ class Predictor(Estimator):
             So many do not fit.
         """
         if not isinstance(k, int | np.integer) or k < 1:
-            raise OptionError(f"k is a positive int, got {k!r}")
+            raise OptionError(f"k must be a positive int, got {k!r}")
         if self.model.declaration.latents:
             return self._distinct(X, int(k), time_limit, given, on_missing)
         asked: dict[str, Any] = {"time_limit": time_limit, "given": given, "on_missing": on_missing}

@@ -155,7 +155,7 @@ class CustomPlanes(MarginProblem):
 def _check_array(whose: str, name: str, found: Any, size: int) -> None:
     if not (isinstance(found, np.ndarray) and found.shape == (size,) and found.dtype == np.float64):
         came = f"{found.dtype}, shape {found.shape}" if isinstance(found, np.ndarray) else type(found).__name__
-        raise _broken(whose, f"'{name}' is an array of {size} float64, got {came}")
+        raise _broken(whose, f"'{name}' must be an array of {size} float64, got {came}")
 
 
 def _broken(whose: str, text: str) -> PluginError:

@@ -46,9 +46,9 @@ class PartitionedDataset(CheckedCalls):
     def __init__(self, parts: Sequence[Any], load: Load) -> None:
         listed = hasattr(parts, "__len__") and hasattr(parts, "__getitem__") and not isinstance(parts, str | Mapping)
         if not listed or not len(parts):
-            raise OptionError(f"PartitionedDataset: parts is a list with at least one entry, got {parts!r}")
+            raise OptionError(f"PartitionedDataset: parts must be a list with at least one entry, got {parts!r}")
         if not callable(load):
-            raise OptionError(f"PartitionedDataset: load is a function of a part, got {load!r}")
+            raise OptionError(f"PartitionedDataset: load must be a function of a part, got {load!r}")
         self.parts, self.load = parts, load
 
     @classmethod
@@ -70,7 +70,7 @@ class PartitionedDataset(CheckedCalls):
             There are no examples or parts, or ``generate`` cannot be called.
         """
         if not callable(generate):
-            raise OptionError(f"PartitionedDataset.generated: generate is a function, got {generate!r}")
+            raise OptionError(f"PartitionedDataset.generated: generate must be a function, got {generate!r}")
         if n < 1 or n_parts < 1:
             raise OptionError(f"PartitionedDataset.generated: n and n_parts are at least 1, got {n} and {n_parts}")
         return cls(_ranges(n, n_parts), ReadGenerated(generate))

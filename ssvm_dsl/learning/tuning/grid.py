@@ -248,7 +248,7 @@ def _grid_scores(
     trials: Trials, grid: list[dict[str, Any]], folds: list[Fold], listener: Listener | None
 ) -> GridScores:
     if listener is not None and not callable(listener):
-        raise OptionError(f"listener is a function of (parameters, fold), got {listener!r}")
+        raise OptionError(f"listener must be a function of (parameters, fold), got {listener!r}")
     outcomes = {}
     for k, task in enumerate(tasks_of(grid, folds)):
         if listener is not None:

@@ -46,7 +46,7 @@ def svm_options(crf: Mapping[str, Any], n: int) -> dict[str, Any]:
     """
     algorithm = "lbfgs" if crf["algorithm"] is None else crf["algorithm"]
     if algorithm not in _PASSES:
-        raise OptionError(f"algorithm is one of {', '.join(map(repr, _PASSES))}, got {algorithm!r}")
+        raise OptionError(f"algorithm must be one of {', '.join(map(repr, _PASSES))}, got {algorithm!r}")
     for name, why in WITHOUT_MEANING.items():
         if crf[name] not in ((None, True) if name == "error_sensitive" else (None, 0)):
             raise OptionError(f"{name}={crf[name]!r} has no meaning here: {why}; leave it out")
@@ -60,9 +60,9 @@ def _of_likelihood(crf: Mapping[str, Any], algorithm: str, n: int) -> dict[str, 
     """Return the options of training by likelihood."""
     c1, c2 = crf["c1"] or 0.0, 1.0 if crf["c2"] is None else crf["c2"]
     if not (isinstance(c1, int | float) and c1 >= 0):
-        raise OptionError(f"c1 is a non-negative number, got {c1!r}")
+        raise OptionError(f"c1 must be a non-negative number, got {c1!r}")
     if not (isinstance(c2, int | float) and c2 >= 0 and c1 + c2 > 0):
-        text = f"c2 is a number above 0 (or 0 if c1 is above 0), got {c2!r}"
+        text = f"c2 must be a number above 0 (or 0 if c1 is above 0), got {c2!r}"
         raise OptionError(f"{text}: without it there may be no best weights")
     given = [crf[name] for name in ("epsilon", "delta") if crf[name] is not None]
     out: dict[str, Any] = {"risk": "log", "tol": min(given, default=1e-5)}

@@ -47,7 +47,7 @@ def _badly_typed(value: Any, path: str) -> Iterator[str]:
     for field in fields(value):
         found, name = getattr(value, field.name), f"{path}{field.name}"
         if not _fits(found, hints[field.name]):
-            yield f"{name} is {_named(hints[field.name])}, got {_short(found)}"
+            yield f"{name} must be {_named(hints[field.name])}, got {_short(found)}"
         else:
             for number, part in enumerate(found if isinstance(found, tuple) else (found,)):
                 if is_dataclass(part) and not isinstance(part, type):
@@ -111,7 +111,7 @@ def _unfit(spec: Spec) -> Iterator[str]:
         names = [*spec.parameters, *spec.literal_parameters]
         for name in names:
             if not name.isidentifier():
-                yield f"the name of a parameter is an identifier, got {_short(name)}"
+                yield f"the name of a parameter must be an identifier, got {_short(name)}"
         if len(set(names)) < len(names):
             yield "the names of the parameters are all different"
     if isinstance(spec, BridgeSpec):
@@ -126,7 +126,7 @@ def _unfit(spec: Spec) -> Iterator[str]:
     caps = getattr(spec, "caps", None)
     if isinstance(caps, Caps):
         if not (isfinite(caps.score_atol) and caps.score_atol >= 0.0):
-            yield f"caps.score_atol is a number of at least 0, got {caps.score_atol!r}"
+            yield f"caps.score_atol must be a number of at least 0, got {caps.score_atol!r}"
         if caps.max_arity < 1:
             yield f"caps.max_arity is at least 1, got {caps.max_arity}"
 
@@ -135,18 +135,18 @@ def _unfit_options(options: tuple[Option, ...]) -> Iterator[str]:
     seen = set()
     for option in options:
         if not option.name.isidentifier():
-            yield f"the name of an option is an identifier, got {_short(option.name)}"
+            yield f"the name of an option must be an identifier, got {_short(option.name)}"
         if option.name in seen:
             yield f"there are two options '{option.name}'"
         seen.add(option.name)
         unknown = [one for one in option.alternatives if isinstance(one, type) and one not in KINDS]
         if unknown or not option.alternatives:
             kinds = "an int, float, str, bool or FunctionType, or one of listed values"
-            yield f"option '{option.name}' is {kinds}, not {option.kind!r}"
+            yield f"option '{option.name}' must be {kinds}, not {option.kind!r}"
             continue
         expected = option.expected(option.default)
         if expected:
-            yield f"option '{option.name}' is {expected}, but its default is {_short(option.default)}"
+            yield f"option '{option.name}' must be {expected}, but its default is {_short(option.default)}"
 
 
 def _short(value: Any) -> str:

@@ -78,7 +78,7 @@ class Rewrite:
                 return f"a table is about different variables from 0 to {len(self.cards) - 1}, got {scope!r:.60}"
             cards = tuple(self.cards[v] for v in scope)
             if not isinstance(allowed, np.ndarray) or allowed.dtype != bool or allowed.shape != cards:
-                return f"the table of the variables {scope!r:.40} is an array of bools of shape {cards}"
+                return f"the table of the variables {scope!r:.40} must be an array of bools of shape {cards}"
         ends, card = np.array([0, len(self.cards)], dtype=np.int64), np.array(self.cards, dtype=np.int32)
         wrong = [text for group in self.constraints for text in group.mistakes(ends, card)]
         return f"a constraint that is left: {', '.join(wrong)}" if wrong else ""

@@ -192,7 +192,7 @@ def _checked(verdict: object) -> Verdict:
     if verdict.ok and not (number and 0.0 <= verdict.cost < np.inf):
         raise Complaint(f"a problem that is taken has a cost of 0 or more, got {verdict.cost!r}")
     if not isinstance(verdict.reasons, tuple | list) or not all(isinstance(one, str) for one in verdict.reasons):
-        raise Complaint(f"the reasons of a Verdict are a tuple of sentences, got {verdict.reasons!r}")
+        raise Complaint(f"the reasons of a Verdict must be a tuple of sentences, got {verdict.reasons!r}")
     if not verdict.ok and not verdict.reasons:
         raise Complaint("refuses without a reason")
     return verdict

@@ -236,7 +236,7 @@ def _resume(trial: TrainerTrial) -> None:
 def _stored(state: Any) -> dict[str, Any]:
     """Return a state as a file would hold it."""
     if not isinstance(state, dict):
-        raise Complaint(f"state is a dict, got {type(state).__name__}")
+        raise Complaint(f"state must be a dict, got {type(state).__name__}")
     arrays = {name: value.copy() for name, value in state.items() if isinstance(value, np.ndarray)}
     try:
         return json.loads(json.dumps({name: state[name] for name in state if name not in arrays})) | arrays

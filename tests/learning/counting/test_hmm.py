@@ -105,7 +105,7 @@ def test_what_is_no_hidden_markov_model_is_refused():
         MaximumLikelihoodHMM(Plain).fit(X, Y)
     with pytest.raises(OptionError, match="no factor for transitions"):
         MaximumLikelihoodHMM(NoChain).fit(X, Y)
-    with pytest.raises(OptionError, match="smoothing is a positive number"):
+    with pytest.raises(OptionError, match="smoothing must be a positive number"):
         MaximumLikelihoodHMM(Small, smoothing=0.0).fit(X, Y)
     with pytest.raises(DataError, match="all known"):
         MaximumLikelihoodHMM(Small).fit(X, [[0, None, 1], *Y[1:]])

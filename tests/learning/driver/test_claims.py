@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from small import Case, Word
 from ssvm_dsl import StructuredSVM
-from ssvm_dsl.errors import DataError, PluginError, TrainingError
+from ssvm_dsl.errors import DataError, OptionError, PluginError, TrainingError
 from ssvm_dsl.plugin_api import Iterate, TrainerSpec, hookimpl
 from toy_backends import Toys, registered
 
@@ -235,6 +235,11 @@ def test_overflow_is_the_fault_of_the_data(trainer):
     X[2][0, 1] = -1e200
     with pytest.raises(DataError, match=r"input 'x', example 2: expected numbers whose products .* found -1e\+200"):
         StructuredSVM(Word, trainer=trainer).fit(X, DATA.Y)
+
+
+def test_overflow_by_a_huge_C_is_the_fault_of_C():
+    with pytest.raises(OptionError, match="lam is 1.67e-301 .* choose a smaller C"):
+        StructuredSVM(Word, C=1e300).fit(DATA.X, DATA.Y)
 
 
 def test_scores_that_overflow_in_prediction_are_the_fault_of_the_data():

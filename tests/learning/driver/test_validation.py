@@ -55,7 +55,7 @@ def test_the_best_weights_on_the_held_out_examples_are_kept(trainer, monkeypatch
 
 def test_what_is_no_pair_of_held_out_examples_is_refused():
     for wrong, shown in (((HELD_OUT.X,), "a tuple of 1"), (HELD_OUT.X[0], "an array of"), ("both", "'both'")):
-        with pytest.raises(OptionError, match=rf"validation is a pair, .*\(X, Y\); got {shown}"):
+        with pytest.raises(OptionError, match=rf"validation must be a pair, .*\(X, Y\); got {shown}"):
             fit(validation=wrong)
     with pytest.raises(DataError, match="validation: Y: expected 10 examples, as in X, found 9"):
         fit(validation=(HELD_OUT.X, HELD_OUT.Y[1:]))

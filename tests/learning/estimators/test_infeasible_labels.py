@@ -261,5 +261,5 @@ def test_nearest_keeps_rules_and_what_is_not_known():
 
 
 def test_what_it_may_be():
-    with pytest.raises(OptionError, match="infeasible is one of 'raise', 'drop', 'nearest', got 'ignore'"):
+    with pytest.raises(OptionError, match="infeasible must be one of 'raise', 'drop', 'nearest', got 'ignore'"):
         StructuredSVM(Tags, infeasible="ignore").fit([np.ones((1, 2))], [["O"]])

@@ -56,7 +56,7 @@ def test_lists_that_do_not_fit_are_refused(fitted, backend):
         fitted.predict_kbest([x], 10**9)
     assert len(fitted.predict_kbest([x], 20)[0]) == 20
     for k in (0, -1, 1.5, "2"):
-        with pytest.raises(OptionError, match="k is a positive int"):
+        with pytest.raises(OptionError, match="k must be a positive int"):
             fitted.predict_kbest([x], k)
 
 

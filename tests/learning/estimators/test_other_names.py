@@ -83,8 +83,8 @@ def test_other_mistakes_are_compared_with_what_there_is():
         StructuredSVM(Word, risk="margn").fit([np.zeros((1, 2))], [[0]])
     for strange, error, text in (
         ("zzz", PluginError, "there is no trainer 'zzz'\n"),
-        (3, OptionError, "trainer is a name .*, got 3"),
-        (None, OptionError, "trainer is a name .*, got None"),
+        (3, OptionError, "trainer must be a name .*, got 3"),
+        (None, OptionError, "trainer must be a name .*, got None"),
     ):
         assert registry().advice(strange) == ""
         with pytest.raises(error, match=text):

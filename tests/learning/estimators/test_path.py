@@ -187,7 +187,7 @@ def test_points_are_told_their_score_on_held_out_examples():
         assert fitted.scoring is errors
     with pytest.raises(DataError, match="validation"):
         next(regularization_path(StructuredSVM(Word), data.X, data.Y, 0.03, 3.0, validation=(other.X, other.Y[:3])))
-    with pytest.raises(OptionError, match="validation is a pair, what score takes"):
+    with pytest.raises(OptionError, match="validation must be a pair, what score takes"):
         regularization_path(svm, data.X, data.Y, 0.03, 3.0, validation=other.X)
     with pytest.raises(OptionError, match=r"scoring=.* is for .*validation"):
         regularization_path(svm, data.X, data.Y, 0.03, 3.0)
@@ -245,9 +245,9 @@ def test_what_cannot_be_certified_is_refused():
             path(**options)
     for options, message in (
         ({"C_min": 1.0, "C_max": 0.1}, "C_min is at most C_max, got C_min=1.0 and C_max=0.1"),
-        ({"C_min": "a"}, "C_min is a positive number, got 'a'"),
-        ({"C_max": np.inf}, "C_max is a positive number, got inf"),
-        ({"epsilon": -1}, "epsilon is a number between 0 and 1, got -1"),
+        ({"C_min": "a"}, "C_min must be a positive number, got 'a'"),
+        ({"C_max": np.inf}, "C_max must be a positive number, got inf"),
+        ({"epsilon": -1}, "epsilon must be a number between 0 and 1, got -1"),
         ({"lam": 1.0}, "lam"),
         ({"checkpoint": "fit.ckpt"}, "a path keeps no checkpoints"),
     ):

@@ -231,7 +231,7 @@ def test_plots_are_at_hand_in_the_package():
 
 
 def test_wrong_input(reports, monkeypatch):
-    with pytest.raises(OptionError, match="over is one of"):
+    with pytest.raises(OptionError, match="over must be one of"):
         plots.plot_training(reports, over="hours")
     with pytest.raises(OptionError, match=r"got shape \(3,\)"):
         plots.plot_weights(np.zeros(3))

@@ -300,9 +300,9 @@ WRONG = [
     (lambda: REG.fit(X, [{"y": y} for y in Y], VALUES), DataError, r"(?s)values, example 0: .*fit\(X, values, Y\)"),
     (lambda: REG.score(X, ["much"] * 80), DataError, "values, example 0: expected a finite number, found 'much'"),
     (lambda: REG.fit(X, np.append(VALUES[:-1], np.nan), Y), DataError, "values, example 79: expected a finite.*nan"),
-    (lambda: StructuredRegressor(Route, epsilon=-1.0).fit(X, VALUES, Y), OptionError, "epsilon is a non-negative.*-1"),
+    (lambda: StructuredRegressor(Route, epsilon=-1.0).fit(X, VALUES, Y), OptionError, "epsilon must be.*-1"),
     (lambda: StructuredRegressor(Route, epsilon=(1, 2, 3)).fit(X, VALUES, Y), OptionError, "or two of them"),
-    (lambda: StructuredRegressor(Route, C=0).fit(X, VALUES, Y), OptionError, "C is a positive number"),
+    (lambda: StructuredRegressor(Route, C=0).fit(X, VALUES, Y), OptionError, "C must be a positive number"),
     (
         lambda: StructuredRegressor(Route, trainer="bcfw").fit(X, VALUES, Y),
         *(TrainingError, "'bcfw' does not minimise risk 'regression'; these do: bundle, adam, subgradient"),

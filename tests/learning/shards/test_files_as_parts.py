@@ -81,7 +81,7 @@ def test_what_cannot_be_parts_is_named(tmp_path, monkeypatch, capsys):
     ):
         with pytest.raises(error, match=what):
             partitioned_files(bad)
-    with pytest.raises(OptionError, match="format is one of"):
+    with pytest.raises(OptionError, match="format must be one of"):
         partitioned_files(["0.jsonl"], "xml")
     (tmp_path / "1.jsonl").write_text('{"x": [[1, 2, 3]]}\n')
     with pytest.raises(DataError, match=r"part 1 \(1.jsonl\)"):

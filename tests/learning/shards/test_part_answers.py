@@ -126,7 +126,7 @@ def test_what_parts_cannot_be_asked_is_said(fitted):
         svm.score(data, [])
     with pytest.raises(OptionError, match="use predict for a list"):
         svm.predict_parts([np.zeros((1, 3))])
-    with pytest.raises(OptionError, match="write is a function"):
+    with pytest.raises(OptionError, match="write must be a function"):
         svm.predict_parts(data, "folder")
     with pytest.raises(DataError, match="a list with the labels"):
         svm.score(data)

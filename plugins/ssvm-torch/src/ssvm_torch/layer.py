@@ -59,7 +59,7 @@ class StructuredLayer(torch.nn.Module):
     ) -> None:
         super().__init__()
         if risk not in RISKS:
-            raise OptionError(f"risk is one of {', '.join(RISKS)}, got {risk!r}")
+            raise OptionError(f"risk must be one of {', '.join(RISKS)}, got {risk!r}")
         self.model, self.risk = model, risk
         self.scorer = Scorer(model, backend=backend, backend_options=backend_options, guarantee=guarantee)
         self.weights = torch.nn.ParameterDict()
@@ -149,7 +149,7 @@ class StructuredLayer(torch.nn.Module):
             As for :meth:`~ssvm_dsl.scoring.Scorer.answer`; scores in half precision.
         """
         if reduction not in REDUCTIONS:
-            raise OptionError(f"reduction is one of {', '.join(REDUCTIONS)}, got {reduction!r}")
+            raise OptionError(f"reduction must be one of {', '.join(REDUCTIONS)}, got {reduction!r}")
         question, scores = self._question(inputs, mask, lengths, data, truth)
         n = max(len(one) for name, one in scores.items() if one.dim() > len(self.scorer.templates[name].shape))
         share = 1.0 / n if reduction == "mean" else 1.0

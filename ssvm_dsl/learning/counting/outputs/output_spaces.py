@@ -140,7 +140,8 @@ def chosen_decoder(space: OutputSpace, decoder: str | None) -> str:
     if decoder is None:
         return next(iter(space.decoders))
     if not isinstance(decoder, str) or decoder not in space.decoders:
-        raise OptionError(f"decoder of {type(space).__name__} is one of {', '.join(space.decoders)}, got {decoder!r}")
+        known = f"decoder of {type(space).__name__} must be one of {', '.join(space.decoders)}"
+        raise OptionError(f"{known}, got {decoder!r}")
     return decoder
 
 
@@ -153,5 +154,5 @@ def whole_number(value: Any, least: int, what: str) -> int:
         It is none.
     """
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        raise OptionError(f"{what} is a whole number of at least {least}, got {value!r}")
+        raise OptionError(f"{what} must be a whole number of at least {least}, got {value!r}")
     return int(value)

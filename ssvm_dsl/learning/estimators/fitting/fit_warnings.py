@@ -7,7 +7,7 @@ import sys
 import numpy as np
 
 from ssvm_dsl.callers import warn_caller
-from ssvm_dsl.errors import DataError
+from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.ir.need import Guarantee
 from ssvm_dsl.learning.driver.accuracy import Accuracy
 from ssvm_dsl.learning.driver.certificate import FitReport
@@ -139,14 +139,19 @@ def _scale_advice(problem: Problem) -> str:
 
 
 def refuse_excess(accuracy: Accuracy) -> None:
-    """Refuse features whose squares and sums overflow.
+    """Refuse features, and a regularisation, with which squares and sums overflow.
 
     Raises
     ------
     DataError
-        Names the input, or the factor, and the example.
+        Features are too large. It names the input, or the factor, and the example.
+    OptionError
+        Features are of usual size, and C is too large.
     """
-    most = accuracy.excess()
-    if most is not None:
+    if accuracy.overflows:
+        most = accuracy.largest()
+        if most is None or abs(most.value) < LARGE:
+            found = f"lam is {accuracy.objective.lam:.3g} (1 / (C n) where C is given)"
+            raise OptionError(f"{found}, so small that the objective overflows: choose a smaller C, or a larger lam")
         expected, found = "numbers whose products and sums stay finite", f"{most.value:.6g}"
         raise DataError(most.source, example=most.example, expected=expected, found=found, hint=SCALE[most.dense])

@@ -42,7 +42,7 @@ def lay_weights(
         hint = "give these data (fitted_on=X), fit it, or load a model that was saved"
         raise OptionError(f"{text}, and weights alone do not define them: {hint}")
     if not isinstance(weights, Mapping):
-        raise OptionError(f"weights are a dict of arrays by factor, got {type(weights).__name__}")
+        raise OptionError(f"weights must be a dict of arrays by factor, got {type(weights).__name__}")
     blocks = weight_blocks(declaration, LearntWidths(declaration, fitted or {}))
     given = {factor_name(key): _array(key, value) for key, value in weights.items()}
     names = [block.name for block in blocks]

@@ -81,7 +81,7 @@ class LatentOptions:
         for name in ("rounds", "restarts"):
             value = getattr(made, name)
             if not (isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1):
-                raise OptionError(f"latent_options: {name} is a positive int, got {value!r}")
+                raise OptionError(f"latent_options: {name} must be a positive int, got {value!r}")
         if isinstance(made.init, str) and made.init not in (K_MEANS, RANDOM):
             raise OptionError(f"latent_options: init is 'k-means', 'random' or a list of states, got {made.init!r}")
         return made

@@ -136,7 +136,7 @@ class ShardedFit(Base):
         """
         check_choice(on_missing, ON_MISSING, "on_missing")
         if write is not None and not callable(write):
-            raise OptionError(f"write is a function (part, labellings), got {write!r}")
+            raise OptionError(f"write must be a function (part, labellings), got {write!r}")
         found = self._ask_parts("predict_parts", data, labellings_of, on_missing, write, time_limit=time_limit)
         return answers_of("predict_parts", found, on_missing)
 
