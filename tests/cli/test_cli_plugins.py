@@ -86,7 +86,7 @@ def test_plugins_that_print_do_not_spoil_json_and_those_that_quit_do_not_quit_th
     assert "loud" in {one["name"] for one in told["plugins"]}
     texts = [one["text"] for one in told["problems"]]
     assert texts[0] == "backend is left out: name must be a str, got 3"
-    assert texts[1] == "backend is left out: requires is a tuple of str, got (3,); caps is a Caps, got 3"
+    assert texts[1] == "backend is left out: requires must be a tuple of str, got (3,); caps must be a Caps, got 3"
     assert {"hostile import", "hostile hook", "hostile from C"} <= set(done.stderr.splitlines())
     done = ssvm("solve", str(tmp_path / "a.uai"), "--backend", "loud", "--json", path=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")

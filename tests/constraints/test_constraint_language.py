@@ -141,7 +141,7 @@ def mistakes(**symbols):
         (lambda b: AtMost(1, b["y"].is_(1), along="K"), "AtMost: along: axes are Dims, got 'K'"),
         (lambda b: AtMost(b["x"], b["y"].is_(1)), "one number for each constraint, with axes of along only"),
         (lambda b: Linear({}, "<=", 1), "the terms must be a dict of literals and numbers"),
-        (lambda b: Linear({b["y"].is_(1): float("nan")}, "<=", 1), "coefficient is a finite number"),
+        (lambda b: Linear({b["y"].is_(1): float("nan")}, "<=", 1), "coefficient must be a finite number"),
         (lambda b: Linear({b["y"].is_(1): 1}, "<", 1), "the comparison must be one of <=, >=, ==, got '<'"),
         (lambda b: Linear({b["y"].is_(1): b["x"]}, "<=", 1), "one number for each literal"),
         (lambda b: Constraint("", b["y"].is_(1)), "the first argument is the name of a kind"),

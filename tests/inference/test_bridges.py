@@ -317,7 +317,7 @@ def test_descriptions_of_bridges_are_checked():
     assert {one.name for one in known.specs(BridgeSpec)} == {"logic-to-tables", "counts-to-states"}
     told = " ".join(problem.text for problem in known.problems)
     assert "bridge 'empty' is left out: it takes no kind of constraints" in told
-    assert "bridge 'odd' is left out: kinds is a frozenset of str" in told
+    assert "bridge 'odd' is left out: kinds must be a frozenset of str" in told
 
 
 class RunsToCounts:

@@ -150,7 +150,7 @@ LOOKUP = Edges(Dim(), over=T)
         (lambda: Forbid(chain(Y, order=2), BIO(Y)), "BIO: it is about chain(y), y.at(0) and y.at(-1)"),
         (lambda: Same(Y, 3), "Same: two labels, or one pattern such as along(y, edges), got 3"),
         (lambda: Different(chain(Y, order=2)), "is not about two variables with the same states"),
-        (lambda: Given(Y, scores="x"), "scores are an Input"),
+        (lambda: Given(Y, scores="x"), "scores must be an Input"),
         (lambda: Given(Y, scores=[1.0, np.nan]), "scores are numbers or -inf, not nan or +inf"),
         (lambda: Given(Y, scores=[1.0, 2.0, 3.0]), "an array of scores has the shape (2,), got (3,)"),
         (lambda: Given(chain(Y), scores=X), "expected 4 numbers, one for each joint state of the target, 2 are"),
@@ -166,7 +166,7 @@ def test_masks_have_the_axes_and_classes_of_their_label():
     for mask, found in [(Input(T, 3), "expected an Input(T, 2)"), (Input(N, 2), "allowed: expected an Input(T, 2)")]:
         y = Label(T, 2, allowed=mask)
         assert found in mistakes(T=T, N=N, x=X, n=Input(N), mask=mask, y=y, f=Factor(y, features=X))
-    assert "allowed is an Input" in mistakes(T=T, x=X, y=Label(T, 2, allowed=[1, 0]))
+    assert "allowed must be an Input" in mistakes(T=T, x=X, y=Label(T, 2, allowed=[1, 0]))
     m = ModelBuilder("Other")
     t = m.dim("T")
     m.factor("f", m.label("y", t, 2, allowed=Input(t, 2)), features=m.input("x", t, 2))

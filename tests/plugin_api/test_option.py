@@ -43,9 +43,9 @@ SPEC = BackendSpec(
         ({"rate": 10**400}, f"'rate' of 'some' must be a number above 0, got {10**400}"),
         ({"rate": 1j}, "'rate' of 'some' must be a number above 0, got 1j"),
         ({"rate": None}, "'rate' of 'some' must be a number above 0, got None"),
-        ({"both": "yes"}, "'both' of 'some' is True or False, got 'yes'"),
-        ({"both": 1}, "'both' of 'some' is True or False, got 1"),
-        ({"file": 3}, "'file' of 'some' is a text, got 3"),
+        ({"both": "yes"}, "'both' of 'some' must be True or False, got 'yes'"),
+        ({"both": 1}, "'both' of 'some' must be True or False, got 1"),
+        ({"file": 3}, "'file' of 'some' must be a text, got 3"),
         ({"limit": "low"}, "'limit' of 'some' must be a number or None, got 'low'"),
         ({"radius": "pegasos"}, "'radius' of 'some' must be a number above 0 or 'auto' or None, got 'pegasos'"),
         ({"radius": -1.0}, "'radius' of 'some' must be a number above 0 or 'auto' or None, got -1.0"),
@@ -82,5 +82,5 @@ def test_bundled_options_refuse_what_is_not_of_their_kind(kind):
             wrong = ["no such value", *([] if option.optional else [None])]
             wrong += [2.7, -3] if option.kind is int else []
             for value in wrong:
-                with pytest.raises(OptionError, match=f"option '{option.name}' of '{spec.name}' is"):
+                with pytest.raises(OptionError, match=f"option '{option.name}' of '{spec.name}' must be"):
                     spec.resolve({option.name: value})

@@ -238,7 +238,7 @@ def test_overflow_is_the_fault_of_the_data(trainer):
 
 
 def test_overflow_by_a_huge_C_is_the_fault_of_C():
-    with pytest.raises(OptionError, match="lam is 1.67e-301 .* choose a smaller C"):
+    with pytest.raises(OptionError, match=r"lam is 1.67e-301 .* choose a smaller C"):
         StructuredSVM(Word, C=1e300).fit(DATA.X, DATA.Y)
 
 
