@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from foreign import inside
 
+from ssvm_dsl import Dim, Input, PLiF, Quantiles
 from ssvm_dsl.datasets.terrains import make_plans
 from ssvm_dsl.testing import make_trainer, training_problem
 from ssvm_papers.experiments import (
@@ -274,3 +275,11 @@ def test_steps_with_and_without_meta_descent(monkeypatch):
     assert found.arrays["gaps"].shape == (1, 2, 2)
     assert (found.arrays["gaps"] > 0.0).all()
     assert drawn(experiment, found.arrays) == 1
+
+
+def test_smooth_functions_are_penalised_where_they_are_steep():
+    x = Input(Dim(), 1)
+    smoothed = blocks.Smoothed(PLiF(x, Quantiles(20)))
+    hats, values = np.eye(20), np.random.default_rng(0).normal(size=20)
+    weights = np.linalg.solve(smoothed.transform(hats, {}), values)  # those whose function has these values at knots
+    assert weights @ weights == pytest.approx(values @ values + 2.0 * (np.diff(values) ** 2).sum())

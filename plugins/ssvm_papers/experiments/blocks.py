@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl import MaximumLikelihoodHMM, grid_scores
+from ssvm_dsl import Factor, MaximumLikelihoodHMM, PLiF, Quantiles, Transform, grid_scores
 from ssvm_dsl.ir import F64
 from ssvm_papers.experiments.sequences import (
     LENGTH,
@@ -43,7 +43,7 @@ WITHIN = (1.5, 1.5, 1.5, 1.5, 5.0)
 MOST_PASSES = 2000
 
 #: Sets that are drawn for the tables, in a full run, and of each other definition there.
-N_DRAWS, N_FULL_DRAWS, N_OTHER_DRAWS = 2, 3, 2
+N_DRAWS, N_FULL_DRAWS, N_OTHER_DRAWS = 2, 3, 1
 
 #: Regularisations that are tried on all sets but the first, and on those of other definitions: at 0.5 published
 #: accuracies are within 0.7 points of the best ones.
@@ -69,6 +69,39 @@ class BlockDefinition:
     n_noise: int
 
 
+#: By how much more than the values of a function at its knots differences of neighbouring ones are penalised: twice,
+#: as ``init_opt`` of the class ``HMSVMModel`` does in the Shogun toolbox (its constants are 5 and 10).
+SMOOTHNESS = 2.0
+
+
+class Smoothed(Transform):
+    """Piecewise-linear functions whose weights w penalise their differences, too.
+
+    With the values v of a function at its knots, ``|w|^2 = |v|^2 + s sum_p (v_p - v_(p+1))^2`` with the factor s of
+    ``SMOOTHNESS``: the matrix K of that form turns weights, ``w = K^(1/2) v``, and features, ``c -> K^(-1/2) c``.
+    """
+
+    @property
+    def width(self) -> int | None:
+        """That of the source."""
+        return self.source.width
+
+    def transform(self, rows: F64, learnt: Mapping[str, F64]) -> F64:
+        """Return the turned features."""
+        assert isinstance(self.source, PLiF)
+        n_knots = self.source.n_knots
+        steps = np.diff(np.eye(n_knots), axis=0)
+        values, vectors = np.linalg.eigh(np.eye(n_knots) + SMOOTHNESS * steps.T @ steps)
+        turned = rows.reshape(len(rows), -1, n_knots) @ (vectors / np.sqrt(values) @ vectors.T)
+        return np.asarray(turned.reshape(rows.shape))
+
+
+class SmoothStates(TwoStates):
+    """The chain of two states with functions that are penalised where they are steep."""
+
+    emit = Factor(TwoStates.y, features=Smoothed(PLiF(TwoStates.x, Quantiles(20))))
+
+
 #: The first one is that of the statements.
 DEFINITIONS = (
     BlockDefinition("1 to 4 blocks of 11 to 100, four features of noise", (1, 5), (10, 100), 4),
@@ -90,6 +123,7 @@ BLOCK_STATEMENTS = (
         near(f"{key}-{100 * distortion:.0f}", f"{what}, distortion {distortion:.0%}", published[k], WITHIN[k], "{:.1f}")
         for key, (what, published) in BLOCK_TABLES.items() for k, distortion in enumerate(DISTORTIONS)
     ),
+    Statement("smooth", "test accuracy in %, HM-SVM with smooth functions, by distortion; points ahead of the ML-HMM"),
     Statement("ahead", "HM-SVM ahead of ML-HMM at 40 % distortion, points", "9.9", Between(2, 20), "{:+.1f}"),
     Statement("grows", "by how many points more than without distortion", "6.1", Between(2, 20), "{:+.1f}"),
 )  # fmt: skip
@@ -149,8 +183,14 @@ def block_tables(
     )  # fmt: skip
     arrays = {"cv": cv, "distortions": np.array([DISTORTIONS[level] for level in levels]),
               "regularisations": np.array(regularisations)}  # fmt: skip
-    tables = (table, definition_table(found)) if others else (table,)
-    return Findings(answers.rows, BLOCK_NOTES, tables, arrays)
+    if not others:
+        return Findings(answers.rows, BLOCK_NOTES, (table,), arrays)
+    smooth = [np.mean([smooth_accuracy(2 * n, level, draw) for draw in range(n_draws)]) for level in levels]
+    ahead = smooth - found[DEFINITIONS[0]][2].mean(axis=1)
+    shown = "; ".join(", ".join(form.format(one) for one in several)
+                      for form, several in (("{:.1f}", smooth), ("{:+.1f}", ahead)))  # fmt: skip
+    answers.text("smooth", shown, *smooth, *ahead)
+    return Findings(answers.rows, BLOCK_NOTES, (table, definition_table(found)), arrays)
 
 
 def tell_blocks(answers: Answers, found: F64, levels: Sequence[int]) -> None:
@@ -195,6 +235,14 @@ def blocks(
     counted = MaximumLikelihoodHMM(TwoStates, n_threads=1).fit(inside(X), inside(Y))
     right = svm.score(others, inside(truth)), counted.score(others, inside(truth))
     return accuracy, with_ends(right[0], truth), with_ends(right[1], truth)
+
+
+def smooth_accuracy(n: int, level: int, draw: int) -> float:
+    """Return the accuracy in % of an HM-SVM with smooth functions, trained on one half of a draw with one C."""
+    X, Y = drawn_blocks(n, level, draw)
+    half, truth = n // 2, Y[n // 2 :]
+    svm = hm_svm(model=SmoothStates).set_params(C=1.0 / ONE[0]).fit(inside(X[:half]), inside(Y[:half]))
+    return float(with_ends(svm.score(inside(X[half:]), inside(truth)), truth))
 
 
 def drawn_blocks(
@@ -319,6 +367,9 @@ BLOCK_NOTES = (
     "functions have twenty knots. Tables are compared with the mean over draws within 1.5 % (5 % at 40 % distortion). "
     "All draws but the first are tried with three regularisations, those of other definitions with 0.5 alone: "
     "published accuracies are within 0.7 points of the best ones there.",
+    "HM-SVM with smooth functions: the class HMSVMModel in Shogun penalises differences of a function at neighbouring "
+    "knots, twice as much as its values, and lets functions only rise or only fall, by state. The thesis does not say "
+    "so. Ours has the penalty, with 0.5 alone, and not the second.",
     "The published ML-HMM is worse without distortion (93.4 %) than with 10 % (94.8 %), and behind the HM-SVM "
     "everywhere; no definition of the data explains either. Ours, logarithms of relative frequencies as in the "
     "toolbox, falls steadily. Neither frequencies without logarithms nor frequencies of the state given the knot come "

@@ -74,9 +74,9 @@ class Gaussian(Model):
     loss = Hamming(y)
 
 
-def hm_svm(max_passes: int = 100) -> StructuredSVM:
+def hm_svm(max_passes: int = 100, model: type[Model] = TwoStates) -> StructuredSVM:
     """Return the structured SVM of the tables, but for C: stabilised cutting planes to 1 %, so many at most."""
-    return StructuredSVM(TwoStates, trainer="bundle", tol=1e-2, max_passes=max_passes, random_state=0, n_threads=1)
+    return StructuredSVM(model, trainer="bundle", tol=1e-2, max_passes=max_passes, random_state=0, n_threads=1)
 
 
 def true_hmm(hmm: GaussianHMM, skipped: int = 0) -> StructuredSVM:
