@@ -17,6 +17,7 @@ from ssvm_papers.results.page import HEAD, authors, cells, heading, notes, write
 from ssvm_papers.results.quotes import fill_quotes
 from ssvm_papers.results.running import (
     Result,
+    Size,
     as_json,
     missing_data,
     read_record,
@@ -25,12 +26,17 @@ from ssvm_papers.results.running import (
     run_experiment,
     save_result,
     saved_result,
+    size_of,
+    sized,
     under_its_rules,
     write_record,
 )
 
 #: Where results are kept by default.
 FOLDER = "reproduced"
+
+#: Sizes of runs, from the smallest.
+_ORDER = list(Size)
 
 
 class Reproduce:
@@ -42,12 +48,16 @@ class Reproduce:
             "names", metavar="NAME", nargs="*",
             help="experiments or families to run (default: all); 'list' lists them",
         )  # fmt: skip
-        parser.add_argument("--quick", action="store_true", help="smaller data, fewer folds and passes")
+        size = parser.add_mutually_exclusive_group()
+        size.add_argument("--quick", action="store_true", help="smaller data, fewer folds and passes; judges nothing")
+        size.add_argument(
+            "--full", action="store_true", help="all draws, seeds and data, where the default says that it takes fewer"
+        )
         which = parser.add_mutually_exclusive_group()
         which.add_argument("--again", action="store_true", help="run what was run before, too")
         which.add_argument(
             "--kept", action="store_true",
-            help="run nothing: take kept results, quick ones where there are no full ones, else those of --page",
+            help="run nothing: take kept results, the largest run of each; else those of --page",
         )  # fmt: skip
         parser.add_argument(
             "--results", metavar="DIR", default=FOLDER, help="where results are kept (default: %(default)s)"
@@ -116,14 +126,14 @@ def _recorded(page: str | None) -> dict[str, Result]:
 def _write_page(
     page: Path, results: list[Result], lacking: dict[str, list[str]], quotes: str | None, screen: Screen
 ) -> None:
-    """Write a page and its record; what they held of other experiments stays, and full runs are not lost to quick ones.
+    """Write a page and its record; what they held of other experiments stays, and runs are not lost to smaller ones.
 
     Quotes are filled in from it.
     """
 
     kept = _recorded(str(page))
     for result in results:
-        if not result.quick or result.name not in kept or kept[result.name].quick:
+        if result.name not in kept or _ORDER.index(result.size) >= _ORDER.index(kept[result.name].size):
             kept[result.name] = result
     shown = [kept[one.name] for one in chosen([]) if one.name in kept]
     write_record(record_path(page), shown)
@@ -170,7 +180,8 @@ def _list(experiments: list[Experiment], in_json: bool, screen: Screen) -> None:
     if in_json:
         screen.json([
             {"name": one.name, "family": one.family, "paper": one.paper, "where": one.where, "summary": one.summary,
-             "data": list(one.data), "missing_data": missing_data(one), "substitutes": list(one.substitutes)}
+             "smaller": one.smaller, "data": list(one.data), "missing_data": missing_data(one),
+             "substitutes": list(one.substitutes)}
             for one in experiments
         ])  # fmt: skip
         return
@@ -186,17 +197,19 @@ def _result(experiment: Experiment, folder: Path, args: Namespace, screen: Scree
     """Return the result that was kept, or of a run now; ``None`` where none is kept and none is to be run."""
 
     if args.kept:
-        kept = saved_result(folder, experiment.name, False) or saved_result(folder, experiment.name, True)
+        found = (saved_result(folder, experiment.name, size) for size in reversed(_ORDER))
+        kept = next((one for one in found if one is not None), None)
         return None if kept is None else under_its_rules(experiment, kept)
-    kept = None if args.again else saved_result(folder, experiment.name, args.quick)
+    size = size_of(experiment, args.quick, args.full)
+    kept = None if args.again else saved_result(folder, experiment.name, size)
     if kept is not None and under_its_rules(experiment, kept).findings.rows == kept.findings.rows:
-        path = result_path(folder, experiment.name, args.quick)
+        path = result_path(folder, experiment.name, size)
         text = f"{experiment.name}: run on {kept.circumstances.date}, kept in {path}; --again runs it again"
         screen.note(text)
         return kept
     try:
         with screen.progress(experiment.name) as progress:
-            result = run_experiment(experiment, args.quick, progress)
+            result = run_experiment(experiment, size, progress)
     except KeyboardInterrupt as err:
         err.add_note(f"{experiment.name} starts again next time; results of finished experiments are kept in {folder}")
         raise
@@ -228,7 +241,7 @@ def _plot(experiment: Experiment, result: Result, folder: Path, screen: Screen) 
     figure.set_layout_engine("constrained")
     experiment.draw(result.findings.arrays, figure)
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{experiment.name}{'-quick' if result.quick else ''}.png"
+    path = folder / f"{sized(experiment.name, result.size)}.png"
     figure.savefig(path, dpi=120)
     screen.note(f"{experiment.name}: figure in {path}")
 

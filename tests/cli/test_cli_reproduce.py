@@ -13,7 +13,7 @@ from ssvm_dsl.errors import FileFormatError
 from ssvm_papers.experiments import catalogue
 from ssvm_papers.results.experiment import Experiment, Findings, Table
 from ssvm_papers.results.quotes import fill_quotes, quotes_in
-from ssvm_papers.results.running import read_record, result_path, saved_result
+from ssvm_papers.results.running import Size, read_record, result_path, saved_result
 from ssvm_papers.results.statements import Answers, Between, Judgement, Near, OneOfDraws, Rising, Statement, near
 
 TOY_STATEMENTS = (
@@ -117,9 +117,9 @@ def test_results_are_kept_and_taken_up_again(capsys, runs, tmp_path):
     assert runs == [("first", False), ("first", True), ("first", False)]
     status, out, err = inside(capsys, "reproduce", "--kept", "--results", str(tmp_path), "--json")
     assert (status, len(runs)) == (1, 3)
-    assert not json.loads(out)["results"][0]["quick"]
+    assert json.loads(out)["results"][0]["size"] == "usual"
     assert "second: no result is kept" in err
-    kept = saved_result(tmp_path, "first", quick=False)
+    kept = saved_result(tmp_path, "first", Size.USUAL)
     np.testing.assert_array_equal(kept.findings.arrays["curve"], [0.0, 1.0, 2.0])
 
 
@@ -148,6 +148,20 @@ def test_a_quick_run_judges_nothing(capsys, runs, tmp_path):
     assert [row["verdict"] for row in told["rows"]] == ["too short to judge", "ours", "not comparable"]
 
 
+def test_a_full_run_stays_and_a_smaller_one_says_so(capsys, runs, tmp_path, monkeypatch):
+    first, second = catalogue.EXPERIMENTS
+    larger = replace(first, run_full=lambda progress: first.run(False, progress), smaller="two draws of ten")
+    monkeypatch.setattr(catalogue, "EXPERIMENTS", (larger, second))
+    page, place = tmp_path / "page.md", ("--results", str(tmp_path), "--page", str(tmp_path / "page.md"))
+    assert "smaller run: two draws of ten; --full takes all" in inside(capsys, "reproduce", "first", *place)[1]
+    assert "*Smaller run: two draws of ten" in (tmp_path / "page" / "first.md").read_text()
+    assert ", smaller |" in page.read_text()
+    for more in ("--full", "--kept", "--quick"):
+        inside(capsys, "reproduce", "first", more, *place)
+        assert read_record(tmp_path / "page.json", catalogue.EXPERIMENTS)["first"].size is Size.FULL
+    assert "maller" not in (tmp_path / "page" / "first.md").read_text()
+
+
 def test_a_page_keeps_what_was_found_before(capsys, runs, tmp_path, monkeypatch):
     first, second = catalogue.EXPERIMENTS
     monkeypatch.setattr(catalogue, "EXPERIMENTS", (first, replace(second, data=())))
@@ -155,7 +169,7 @@ def test_a_page_keeps_what_was_found_before(capsys, runs, tmp_path, monkeypatch)
     for name, *more in (("first",), ("second", "--quick"), ("first", "--quick")):
         inside(capsys, "reproduce", name, *more, "--results", str(tmp_path), "--page", str(page))
     kept = read_record(tmp_path / "page.json", catalogue.EXPERIMENTS)
-    assert {name: one.quick for name, one in kept.items()} == {"first": False, "second": True}
+    assert {name: one.size for name, one in kept.items()} == {"first": "usual", "second": "quick"}
     assert kept["first"].findings.rows[0].verdict is Judgement.AGREES
     assert sorted(part.name for part in (tmp_path / "page").iterdir()) == ["first.md", "second.md"]
     assert page.read_text().count("](page/") == 2
@@ -216,7 +230,7 @@ def test_an_interrupt_tells_what_is_kept(capsys, runs, tmp_path, monkeypatch):
     assert (status, runs) == (130, [("first", False)])
     assert "a note" in out
     assert f"second starts again next time; results of finished experiments are kept in {tmp_path}" in err
-    assert saved_result(tmp_path, "first", quick=False) is not None
+    assert saved_result(tmp_path, "first", Size.USUAL) is not None
 
 
 def test_figures_are_drawn(capsys, runs, tmp_path):
@@ -236,9 +250,9 @@ def test_unknown_names_and_damaged_results_are_refused(capsys, runs, tmp_path):
     status, _, err = inside(capsys, "reproduce", "frist")
     assert status == 2
     assert "there is no experiment 'frist'; did you mean 'first'?" in err
-    result_path(tmp_path, "first", quick=True).write_bytes(b"something else")
+    result_path(tmp_path, "first", Size.QUICK).write_bytes(b"something else")
     with pytest.raises(FileFormatError):
-        saved_result(tmp_path, "first", quick=True)
+        saved_result(tmp_path, "first", Size.QUICK)
 
 
 def test_names_are_unique_and_typeable():

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 from foreign import inside
 
+from ssvm_dsl import Dim, Input, PLiF, Quantiles
 from ssvm_dsl.datasets.terrains import make_plans
 from ssvm_dsl.testing import make_trainer, training_problem
 from ssvm_papers.experiments import (
+    blocks,
     counting,
     dual_loss_claims,
     dual_losses,
     ladar,
     regret,
-    sequences,
     value_functions,
 )
 from ssvm_papers.experiments.dual_loss_methods import (
@@ -29,7 +30,7 @@ from ssvm_papers.experiments.dual_loss_methods import (
     problem_of,
     run_method,
 )
-from ssvm_papers.results.running import saved_result
+from ssvm_papers.results.running import Size, saved_result
 from ssvm_papers.results.statements import Answers, Judgement
 
 
@@ -50,9 +51,9 @@ def test_an_experiment_runs_through_the_command(capsys, monkeypatch, tmp_path):
     arguments = ("reproduce", centre.name, "--quick", "--results", str(tmp_path), "--page", str(page), "--json")
     status, out, _ = inside(capsys, *arguments)
     (told,) = json.loads(out)["results"]
-    assert (status, told["name"], told["quick"]) == (0, centre.name, True)
+    assert (status, told["name"], told["size"]) == (0, centre.name, "quick")
     assert [row["verdict"] for row in told["rows"]] == ["too short to judge"] * 3 + ["not comparable"]
-    kept = saved_result(tmp_path, centre.name, quick=True)
+    kept = saved_result(tmp_path, centre.name, Size.QUICK)
     assert json.loads(json.dumps(kept.findings.as_json()["rows"])) == told["rows"]
     assert drawn(centre, kept.findings.arrays) == 2
     section = (tmp_path / "page" / f"{centre.name}.md").read_text()
@@ -243,25 +244,32 @@ def test_fewer_labels_on_a_small_set(monkeypatch):
     found = experiment.run(False, quiet)
     told = {row.key: row for row in found.rows}
     assert told["ten"].numbers[0] > 0.0
-    assert len(found.tables[0].rows) == 4
+    names = [row[1] for row in found.tables[0].rows]
+    assert names == ["DLPW", "Pegasos + LP"] * 2 + [f"DLPW, R = {R}" for R in (2, 5, 20)]
     assert drawn(experiment, found.arrays) == 2
 
 
 @pytest.mark.filterwarnings("ignore:label 'y'")
 def test_errors_by_fold(monkeypatch):
-    monkeypatch.setattr(sequences, "LENGTH", 40)
-    experiment = next(one for one in sequences.EXPERIMENTS if one.name == "folds")
+    monkeypatch.setattr(blocks, "LENGTH", 40)
+    experiment = blocks.EXPERIMENTS[1]
     found = experiment.run(True, quiet)
     assert found.arrays["errors"].shape == (3, 5)
     assert drawn(experiment, found.arrays) == 1
-    assert sequences.concordance(np.array([[1.0, 2, 3, 4], [5, 6, 7, 8]])) == 1.0
-    assert sequences.concordance(np.array([[1.0, 2, 3, 4], [8, 7, 6, 5]])) == 0.0
+    assert blocks.concordance(np.array([[1.0, 2, 3, 4], [5, 6, 7, 8]])) == 1.0
+    assert blocks.concordance(np.array([[1.0, 2, 3, 4], [8, 7, 6, 5]])) == 0.0
 
 
-def test_steps_with_and_without_meta_descent(monkeypatch):
-    monkeypatch.setattr(counting, "STEPS", (0.25, 16.0))
-    experiment = counting.EXPERIMENTS[3]
-    found = experiment.run(True, quiet)
-    assert found.arrays["gaps"].shape == (1, 2, 2)
-    assert (found.arrays["gaps"] > 0.0).all()
-    assert drawn(experiment, found.arrays) == 1
+def test_definitions_of_the_blocks_are_counted():
+    published = np.array([one for _, one in blocks.COMPARED])
+    found = np.stack([published + 1.4, *[published + 4.0] * 4])
+    rows = blocks.definition_table(found).rows
+    assert [row[-1] for row in rows] == [""] * 2 + ["5 of 5"] * 3 + ["1 of 5"] * 12  # at 40 % five points are near
+
+
+def test_smooth_functions_are_penalised_where_they_are_steep():
+    x = Input(Dim(), 1)
+    smoothed = blocks.Smoothed(PLiF(x, Quantiles(20)))
+    hats, values = np.eye(20), np.random.default_rng(0).normal(size=20)
+    weights = np.linalg.solve(smoothed.transform(hats, {}), values)  # those whose function has these values at knots
+    assert weights @ weights == pytest.approx(values @ values + 2.0 * (np.diff(values) ** 2).sum())

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 
 from ssvm_dsl.errors import OptionError
 from ssvm_papers.experiments import (
+    blocks,
     counting,
     dual_loss_claims,
     dual_losses,
@@ -32,6 +33,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *counting.EXPERIMENTS,
     *solvers.EXPERIMENTS,
     *sequences.EXPERIMENTS,
+    *blocks.EXPERIMENTS,
     *stripes.EXPERIMENTS,
     *dual_losses.EXPERIMENTS,
     *dual_loss_claims.EXPERIMENTS,

@@ -39,8 +39,11 @@ from ssvm_papers.results.statements import Answers, Between, Statement
 #: Regularisation, and the probability that (17) may fail with.
 LAM, DELTA = 0.01, 0.05
 
-#: Examples after which regrets are compared; draws of the data; new examples that averaged weights are tried on.
-HORIZONS, N_DRAWS, N_NEW = (50, 100, 200, 500, 1000), 2, 500
+#: Examples after which regrets are compared; new examples that averaged weights are tried on.
+HORIZONS, N_NEW = (50, 100, 200, 500, 1000), 500
+
+#: Draws of the data, and in a full run.
+N_DRAWS, N_FULL_DRAWS = 2, 10
 
 #: Positions of the sequences, and their states.
 LENGTH, N_STATES = 8, 3
@@ -226,7 +229,16 @@ def compared(name: str, draw: int, horizons: Sequence[int], n_new: int) -> Compa
 
 def run(quick: bool, progress: Progress) -> Findings:
     """Compare on two draws of both data; quick: one draw, up to 200 examples."""
-    horizons, draws, n_new = ((20, 50, 200), 1, 100) if quick else (HORIZONS, N_DRAWS, N_NEW)
+    return compare((20, 50, 200), 1, 100, progress) if quick else compare(HORIZONS, N_DRAWS, N_NEW, progress)
+
+
+def run_all(progress: Progress) -> Findings:
+    """Compare on more draws."""
+    return compare(HORIZONS, N_FULL_DRAWS, N_NEW, progress)
+
+
+def compare(horizons: Sequence[int], draws: int, n_new: int, progress: Progress) -> Findings:
+    """Compare on some draws of both data."""
     steps, answers, arrays = Steps(progress, draws * len(DATA)), Answers(STATEMENTS), {"horizons": np.array(horizons)}
     tables = []
     for name in DATA:
@@ -300,6 +312,7 @@ EXPERIMENTS = (
     Experiment(
         "regret", "regret", PAPER, "sections 5.2, 5.3",
         "online learning: regret and generalisation beside their bounds", run, STATEMENTS, draw,
-        (9.0, 4.0), (), ("generated walks and sequences: the paper gives no data",),
+        (9.0, 4.0), (), ("generated walks and sequences: the paper gives no data",), run_full=run_all,
+        smaller=f"{N_DRAWS} draws of {N_FULL_DRAWS}",
     ),
 )  # fmt: skip

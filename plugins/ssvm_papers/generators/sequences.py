@@ -111,9 +111,11 @@ def make_blocks(
 ) -> tuple[list[F64], list[I64]]:
     """Return sequences with blocks of state 1 in state 0, seen through distorted and noisy features.
 
-    Dataset 2 of the thesis (section 4.2, listing B.2): for each feature a share of all positions, drawn over all
-    sequences together, shows the other state; a feature is 1 or -1 plus noise.  Numbers and lengths of blocks are not
-    in the thesis; these are the ones whose results fit the published ones.
+    Dataset 2 of the thesis (section 4.2), drawn as listing B.2 draws: for each feature a share of all positions, drawn
+    over all sequences together, shows the other state; a feature is 1 or -1 plus noise.  Limits are those that the
+    listing is given.  Because of its ``ceil(d * rand) - 1`` and of both ends of ``rp:rp+rl`` it draws one block less
+    than the upper limit at most, and blocks one position longer than the lower limit at least.  Limits are not in the
+    thesis; these are the ones whose results fit the published ones.
 
     Parameters
     ----------
@@ -127,9 +129,9 @@ def make_blocks(
     n_noise_features : int
         Features, the last ones, that are noise of the same standard deviation and nothing else.
     n_blocks : (int, int)
-        Least and largest number of blocks of a sequence; they may overlap.
+        There are ``low .. high - 1`` blocks in a sequence, which may overlap.
     block_length : (int, int)
-        Shortest and longest block; at most ``length``.
+        A block has ``low + 1 .. high`` positions, at most ``length``.
     random_state : int or Generator
 
     Returns
@@ -141,8 +143,8 @@ def make_blocks(
     rng = np.random.default_rng(random_state)
     states = np.zeros((n, length), dtype=np.int64)
     for row in states:
-        for _ in range(rng.integers(n_blocks[0], n_blocks[1] + 1)):
-            size = min(int(rng.integers(block_length[0], block_length[1] + 1)), length)
+        for _ in range(rng.integers(*n_blocks)):
+            size = min(int(rng.integers(*block_length)) + 1, length)
             first = int(rng.integers(length - size + 1))
             row[first : first + size] = 1
     features = np.zeros((n * length, n_features))

@@ -99,7 +99,8 @@ class Experiment:
     summary : str
         One line.
     run : callable
-        ``run(quick, progress) -> Findings``; ``quick`` takes smaller data, fewer folds and fewer passes.
+        ``run(quick, progress) -> Findings``; ``quick`` takes smaller data, fewer folds and fewer passes.  What runs
+        by default.
     statements : tuple of Statement
         What is answered, with the rules that decide on verdicts; a run may leave out some.
     draw : callable, optional
@@ -112,6 +113,10 @@ class Experiment:
         What stands for data or programs that cannot be had.
     notes : tuple of str
         Why something misses, written after a run; a paragraph each.
+    run_full : callable, optional
+        ``run_full(progress) -> Findings``, where ``run`` takes less than the paper did or than a verdict needs.
+    smaller : str
+        How ``run`` is smaller than ``run_full``.
     """
 
     name: str
@@ -126,6 +131,8 @@ class Experiment:
     data: tuple[str, ...] = ()
     substitutes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    run_full: Callable[[Progress], Findings] | None = None
+    smaller: str = ""
 
     def under_its_rules(self, findings: Findings) -> Findings:
         """Return stored findings, without verdicts on statements that are declared in another way now."""

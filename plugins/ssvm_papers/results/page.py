@@ -9,7 +9,7 @@ from ssvm_dsl.io import write_lines
 from ssvm_dsl.plugin_api import seconds_text
 from ssvm_papers.experiments.catalogue import chosen
 from ssvm_papers.results.experiment import Experiment
-from ssvm_papers.results.running import Result
+from ssvm_papers.results.running import Result, Size
 from ssvm_papers.results.statements import Judgement, Row
 
 #: Columns of a table of rows.
@@ -23,8 +23,17 @@ def authors(experiment: Experiment) -> str:
 
 def heading(experiment: Experiment, result: Result) -> str:
     """Return the title of a result."""
-    quick = ", quick: smaller data, fewer folds and passes" if result.quick else ""
-    return f"{experiment.name}: {experiment.paper}, {experiment.where}{quick}"
+    smaller = smaller_text(experiment, result)
+    return f"{experiment.name}: {experiment.paper}, {experiment.where}{f' ({smaller})' if smaller else ''}"
+
+
+def smaller_text(experiment: Experiment, result: Result) -> str:
+    """Return in which way a run is not the largest one; empty for that."""
+    if result.size is Size.QUICK:
+        return "quick run: smaller data, fewer folds and passes; nothing is judged"
+    if result.size is Size.USUAL and experiment.run_full is not None:
+        return f"smaller run: {experiment.smaller}; --full takes all"
+    return ""
 
 
 def cells(row: Row) -> tuple[str, ...]:
@@ -46,9 +55,9 @@ def reasons(result: Result) -> list[str]:
 
 def notes(experiment: Experiment, result: Result) -> list[str]:
     """Return all that stands below the tables: reasons, what is missing, notes, when it was found."""
-    missing = [] if result.quick else experiment.unanswered(result.findings)
+    missing = [] if result.size is Size.QUICK else experiment.unanswered(result.findings)
     left_out = [f"Not in the stored run: {'; '.join(one.what for one in missing)}."] if missing else []
-    judged = () if result.quick else experiment.notes
+    judged = () if result.size is Size.QUICK else experiment.notes
     return [*reasons(result), *left_out, *judged, *result.findings.notes, closing(result)]
 
 
@@ -99,13 +108,18 @@ def write_page(path: Path, results: Sequence[Result], lacking: Mapping[str, Sequ
     write_lines(path, lines)
 
 
+def _is_smaller(result: Result, by_name: Mapping[str, Experiment]) -> bool:
+    return bool(smaller_text(by_name[result.name], result))
+
+
 def _overview(path: Path, results: Sequence[Result], by_name: Mapping[str, Experiment]) -> list[str]:
     """Return the table of all results."""
     rows = []
     for result in results:
         verdicts = [row.verdict for row in result.findings.rows]
         known = result.circumstances
-        run = f"{known.date}{f', {known.commit}' if known.commit else ''}{', quick' if result.quick else ''}"
+        smaller = {Size.QUICK: ", quick", Size.USUAL: ", smaller"}[result.size] if _is_smaller(result, by_name) else ""
+        run = f"{known.date}{f', {known.commit}' if known.commit else ''}{smaller}"
         where = f"{authors(by_name[result.name])}; {by_name[result.name].where}"
         counts = (str(verdicts.count(one)) for one in Judgement)
         page = section_path(path, result.name).relative_to(path.parent).as_posix()
@@ -115,10 +129,11 @@ def _overview(path: Path, results: Sequence[Result], by_name: Mapping[str, Exper
 
 def _section(path: Path, experiment: Experiment, result: Result) -> list[str]:
     """Return the page of a result; ``path`` is the page of all."""
-    quick = " *Quick run: smaller data, fewer folds and passes; nothing is judged.*" if result.quick else ""
+    smaller = smaller_text(experiment, result)
     about = f"[All results](../{path.name}) says what verdicts mean. `ssvm reproduce` wrote this page; do not edit."
     lines = [f"# {experiment.name}", "", about, ""]
-    lines += [f"{experiment.paper}, {experiment.where}: {experiment.summary}.{quick}", ""]
+    lines += [f"{experiment.paper}, {experiment.where}: {experiment.summary}.", ""]
+    lines += [f"*{smaller[0].upper()}{smaller[1:]}.*", ""] if smaller else []
     for substitute in experiment.substitutes:
         lines += [f"*Substitute*: {substitute}.", ""]
     lines += [*_table(HEAD, map(cells, result.findings.rows)), ""]

@@ -1,6 +1,7 @@
 """Run experiments, keep what they found in a folder, and take it up again instead of running them anew.
 
-A finished experiment is a file ``NAME.npz`` (``NAME-quick.npz`` for a quick run) of arrays and JSON, never pickle.
+A finished experiment is a file ``NAME.npz`` of arrays and JSON, never pickle; ``NAME-quick.npz`` and ``NAME-full.npz``
+are those of runs of another size.
 Beside a page of results stands a JSON file of all that the page shows (:func:`write_record`): what other pages quote,
 and what stays on the page when some of the experiments are run again.
 """
@@ -16,6 +17,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,7 @@ from ssvm_papers.results.experiment import Experiment, Findings, Progress
 from ssvm_papers.results.statements import Judgement, Row
 
 #: Form of the files; those of another one are run again.
-FORM = 2
+FORM = 3
 
 #: Packages whose versions are told with results.
 PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "ortools", "clarabel")
@@ -60,12 +62,23 @@ class Circumstances(Value):
     commit: str = ""
 
 
+class Size(StrEnum):
+    """How much a run takes, from the smallest to the largest."""
+
+    #: Smaller data, fewer folds and passes; judges nothing.
+    QUICK = "quick"
+    #: What runs by default; smaller than the paper's where the experiment says so.
+    USUAL = "usual"
+    #: All that the paper took, or that a verdict needs.
+    FULL = "full"
+
+
 @dataclass(frozen=True, eq=False)
 class Result:
     """Findings of an experiment with their circumstances."""
 
     name: str
-    quick: bool
+    size: Size
     findings: Findings
     circumstances: Circumstances
 
@@ -76,7 +89,14 @@ def missing_data(experiment: Experiment) -> list[str]:
     return [name for name in experiment.data if not folder or not (Path(folder) / name).is_file()]
 
 
-def run_experiment(experiment: Experiment, quick: bool, progress: Progress) -> Result:
+def size_of(experiment: Experiment, quick: bool, full: bool) -> Size:
+    """Return the size of a run that was asked for; an experiment without a larger one has its usual one."""
+    if quick:
+        return Size.QUICK
+    return Size.FULL if full and experiment.run_full is not None else Size.USUAL
+
+
+def run_experiment(experiment: Experiment, size: Size, progress: Progress) -> Result:
     """Run an experiment; warnings about fits that end at a limit are left out, experiments fix passes on purpose.
 
     A quick run judges nothing.
@@ -84,10 +104,13 @@ def run_experiment(experiment: Experiment, quick: bool, progress: Progress) -> R
     begin, begin_processor = time.perf_counter(), time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        findings = experiment.run(quick, progress)
+        if size is Size.FULL and experiment.run_full is not None:
+            findings = experiment.run_full(progress)
+        else:
+            findings = experiment.run(size is Size.QUICK, progress)
     spent = time.perf_counter() - begin, time.process_time() - begin_processor
-    findings = findings.changed(_too_short) if quick else findings
-    return Result(experiment.name, quick, findings, _circumstances(*spent))
+    findings = findings.changed(_too_short) if size is Size.QUICK else findings
+    return Result(experiment.name, size, findings, _circumstances(*spent))
 
 
 def _too_short(row: Row) -> Judgement:
@@ -126,15 +149,20 @@ def _commit() -> str:
     return output
 
 
-def result_path(folder: Path, name: str, quick: bool) -> Path:
+def result_path(folder: Path, name: str, size: Size) -> Path:
     """Return where the result of an experiment is kept."""
-    return folder / f"{name}{'-quick' if quick else ''}.npz"
+    return folder / f"{sized(name, size)}.npz"
+
+
+def sized(name: str, size: Size) -> str:
+    """Return what files of a run are called."""
+    return name if size is Size.USUAL else f"{name}-{size}"
 
 
 def save_result(folder: Path, result: Result) -> Path:
     """Write a result; return where."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = result_path(folder, result.name, result.quick)
+    path = result_path(folder, result.name, result.size)
     write_arrays(path, {"form": FORM, **as_json(result)}, result.findings.arrays)
     return path
 
@@ -143,13 +171,13 @@ def as_json(result: Result) -> dict[str, Any]:
     """Return everything but the arrays as plain data."""
     return {
         "name": result.name,
-        "quick": result.quick,
+        "size": result.size,
         **result.findings.as_json(),
         "circumstances": asdict(result.circumstances),
     }
 
 
-def saved_result(folder: Path, name: str, quick: bool) -> Result | None:
+def saved_result(folder: Path, name: str, size: Size) -> Result | None:
     """Return a result that was kept; ``None`` where there is none, or one of another version of the package.
 
     Raises
@@ -157,7 +185,7 @@ def saved_result(folder: Path, name: str, quick: bool) -> Result | None:
     FileFormatError
         The file is damaged, or something else.
     """
-    path = result_path(folder, name, quick)
+    path = result_path(folder, name, size)
     if not path.is_file():
         return None
     content, arrays = read_arrays(path, "a result of ssvm reproduce")
@@ -173,7 +201,7 @@ def saved_result(folder: Path, name: str, quick: bool) -> Result | None:
 def _result(content: Mapping[str, Any], arrays: Mapping[str, Any]) -> Result:
     """Return a result from what a file holds."""
     circumstances = Circumstances(**content["circumstances"])
-    return Result(content["name"], content["quick"], Findings.from_json(content, arrays), circumstances)
+    return Result(content["name"], Size(content["size"]), Findings.from_json(content, arrays), circumstances)
 
 
 def record_path(page: Path) -> Path:

@@ -148,15 +148,17 @@ def test_grids_and_nested_cross_validation_are_those_of_scikit_learn():
         grid_scores(Mean(), grid, values[:3], values[:3])
 
 
-def test_blocks_show_the_other_state_as_often_as_asked():
-    data, truth = make_blocks(40, 50, 3, distortion=0.25, noise=0.0, n_noise_features=1, block_length=(5, 10))
+def test_blocks_are_drawn_as_the_listing_of_the_thesis_draws():
+    limits = {"n_blocks": (0, 3), "block_length": (5, 10)}
+    data, truth = make_blocks(200, 50, 3, distortion=0.25, noise=0.0, n_noise_features=1, **limits)
     features, states = np.concatenate(data), np.concatenate(truth)
     np.testing.assert_allclose((features[:, :2] != 2.0 * states[:, None] - 1.0).mean(axis=0), 0.25)
     assert not features[:, 2].any()
-    for y in truth:
-        borders = np.flatnonzero(np.diff(np.concatenate([[0], y, [0]])))
-        assert 1 <= len(borders) // 2 <= 5
-        assert (borders[1::2] - borders[::2]).min() >= 5
+    borders = [np.flatnonzero(np.diff(np.concatenate([[0], y, [0]]))) for y in truth]
+    assert {len(one) // 2 for one in borders} == {0, 1, 2}, "one less than the upper limit"
+    lengths = [one[1] - one[0] for one in borders if len(one) == 4]  # of two blocks apart the first
+    assert (min(lengths), max(lengths)) == (6, 10), "both ends of rp:rp+rl belong to a block"
+    assert {one[0] for one in borders if len(one)} >= {0, 20}
 
 
 def test_the_hidden_markov_model_stays_and_spreads_as_it_says():
