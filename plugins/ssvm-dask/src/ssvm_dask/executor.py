@@ -54,6 +54,10 @@ RESTORE = 2.0
 #: So many times as long as for any worker is one waited for whose process there is.
 STARTING = 10.0
 
+#: What Dask is not to keep, in a cluster that is started here: what each process does every 10 ms, for 1000 s (some
+#: 250 KB a second, more than a shard where memory is short), and a thousand messages, recipes with examples among them.
+FORGETFUL = {"distributed.worker.profile.enabled": False, "distributed.admin.low-level-log-length": 16}
+
 #: How often the shards of one call are given to other workers.
 ATTEMPTS = 5
 
@@ -270,6 +274,7 @@ class DaskExecutor:
 
 def _client(address: str | None, workers: int | None, patience: float) -> tuple[Any, list[Any]]:
     """Return a client, and what is to be closed at the end, in this order."""
+    from dask import config
     from distributed import Client, LocalCluster, default_client
 
     if address is None:
@@ -278,8 +283,9 @@ def _client(address: str | None, workers: int | None, patience: float) -> tuple[
         except ValueError:  # this process has no client: start a cluster of its own
             pass
         n = workers or len(os.sched_getaffinity(0))
-        cluster = LocalCluster(n_workers=n, threads_per_worker=1, dashboard_address=None, memory_limit=0)
-        client = Client(cluster, direct_to_workers=True)
+        with config.set(FORGETFUL):
+            cluster = LocalCluster(n_workers=n, threads_per_worker=1, dashboard_address=None, memory_limit=0)
+            client = Client(cluster, direct_to_workers=True)
         return client, [client, cluster]
     try:
         client = Client(address, timeout=patience, direct_to_workers=True, set_as_default=False)
