@@ -1,8 +1,8 @@
 """Methods of one kind side by side: relaxations under constraints by ``ad3`` and ``lp``, dual trainers on cliques.
 
 The first table has the processor time of the relaxations of constraints with tables, and how far the bound of ``ad3``
-is above that of ``lp``.  The second has that of a visit of an example by ``smo``, ``eg`` and ``bcfw``: whole fits of some
-passes on labels that all depend on each other, and on small grids.
+is above that of ``lp``.  The second has that of an oracle call in fits by ``eg``, ``smo`` and ``bcfw``, all that is
+done between calls included: labels that all depend on each other, and small grids.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from mixed_speed import CONSOLE, TIMES, Problem, budget, matching, repeated, timed, tree
 from rich.table import Table
 
-from ssvm_dsl import Factor, Hamming, Input, Label, Model, StructuredSVM, complete, grid
+from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, complete, grid
 
 #: Passes of the fits whose difference in time is that of the rest of the passes: compiling and planning cancel out.
 FEW, MANY = 5, 25
@@ -35,10 +35,10 @@ def knapsack(rng: np.random.Generator, n: int, strength: float) -> Problem:
 class Labels(Model):
     """Six labels, each pair with weights of its own."""
 
-    L = 6
+    K = Dim(6)
     x = Input(20)
-    y = Label(L, 2)
-    own = Factor(y, features=x, per=y)
+    y = Label(K, 2)
+    own = Factor(y, features=x, per=K)
     pair = Factor(complete(y), per="edge")
     loss = Hamming(y)
 
@@ -46,8 +46,9 @@ class Labels(Model):
 class Pixels(Model):
     """Grids of 3 by 4 pixels of three states."""
 
-    x = Input(3, 4, 5)
-    y = Label(3, 4, 3)
+    R, C = Dim(3), Dim(4)
+    x = Input(R, C, 5)
+    y = Label(R, C, 3)
     own = Factor(y, features=x)
     pair = Factor(grid(y))
     loss = Hamming(y)
@@ -86,7 +87,7 @@ def seconds(model: type[Model], X: Any, Y: Any, trainer: str, passes: int) -> tu
 
 
 def visits() -> None:
-    """Print the time of a visit of an example, by dual trainers on graphs with cycles."""
+    """Print the time for each oracle call of fits, by dual trainers on graphs with cycles."""
     rng, n = np.random.default_rng(0), 100
     X = rng.normal(size=(n, 20))
     Y = (X @ rng.normal(size=(20, 6)) + rng.normal(size=(n, 6)) > 0.5).astype(int)
