@@ -9,6 +9,7 @@ import pytest
 
 from constraints import few_runs
 from constraints.constraint_cases import group_of, random_constraints, unlinked, with_pairs
+from ssvm_backends.dual.admm.acceleration import MEMORY, History, next_point
 from ssvm_backends.dual.admm.factor import FactorTask, solve_two_by_two
 from ssvm_backends.dual.admm.projections import project_row, project_simplex, row_bound
 from ssvm_backends.dual.admm.rows import RowFactors
@@ -201,6 +202,22 @@ def test_structures_by_their_rows(kind):
     assert np.mean(done, axis=0).min() > 0.9
 
 
+def test_steps_of_several_iterations_solve_affine_maps_and_are_taken_back():
+    rng, n = np.random.default_rng(0), MEMORY
+    turn, shift = np.linalg.qr(rng.normal(size=(n, n)))[0], rng.normal(size=n)
+    slow = turn @ np.diag(np.linspace(-0.6, 0.8, n)) @ turn.T
+    fixed, history = np.linalg.solve(np.eye(n) - slow, shift), History.start(np.array([2, n]))
+    place = history.point[2:]
+    taken = [next_point(history, 1, np.append([0.0, 0.0], slow @ place + shift)) for _ in range(n + 1)]
+    assert taken == [False] * n + [True]
+    np.testing.assert_allclose(place, fixed, rtol=1e-4)
+    assert not history.point[:2].any()  # those of another example
+    reached = history.reached[2:].copy()
+    assert next_point(history, 1, history.point + 100.0)  # a map of another kind there
+    np.testing.assert_array_equal(place, reached)
+    assert history.known[1] == 0
+
+
 def test_matchings_without_tables_are_whole():
     n = 4
     literals = [(n * r + c, 1, False, r, c) for r in range(n) for c in range(n)]
@@ -228,7 +245,8 @@ def test_limits_warm_starts_and_scales():
     warm = asked(program, Question(theta, task=Task.RELAXED, warm=cold.warm))
     np.testing.assert_allclose(warm.bound, cold.bound, rtol=1e-5)
     nothing = asked(program, Question(theta, task=Task.RELAXED, warm=cold.warm, limits=Limits(iterations=1)))
-    np.testing.assert_allclose(nothing.bound, cold.bound, rtol=1e-9)  # the messages that were kept prove it
+    assert (nothing.bound <= cold.bound + 1e-9 * np.abs(cold.bound)).all()  # the messages that were kept prove it
+    assert (nothing.bound >= best).all()
     for scale in (1e-9, 1e9, 1e100):
         scaled = Theta.of(program, scale * theta.node, [scale * one for one in theta.tables])
         found = asked(program, Question(scaled, task=Task.RELAXED))

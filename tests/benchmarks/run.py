@@ -30,6 +30,7 @@ BENCHMARKS = {
     "mixed": ("mixed_speed", "matchings, trees and budgets with tables: decompose beside ilp; two best of grids"),
     "second-order": ("second_order", "dependency trees with and without factors of two arcs: right heads, time"),
     "lp": ("lp_speed", "relaxations and integer programs: solvers side by side, cold and warm"),
+    "beside": ("side_by_side", "relaxations under constraints: ad3 beside lp; visits of dual trainers on cycles"),
     "map": ("map_instances", "MAP of the UAI-2014 instances: combi beside toulbar2, proofs and anytime quality"),
     "latency": ("latency", "one example predicted: processor time, Python functions, and where both go, by step"),
     "against": ("against", "the OCR workloads beside another checkout, SSVM_BENCH_AGAINST=FOLDER, in turn"),

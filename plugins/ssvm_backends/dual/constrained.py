@@ -49,6 +49,8 @@ from ssvm_dsl.plugin_api import Clock, score_marginals
 if TYPE_CHECKING:
     from ssvm_backends.decomposition.incumbents import Incumbents
     from ssvm_backends.decomposition.parts import DualSubproblem
+    from ssvm_backends.dual.admm.acceleration import History
+
 #: Work of an iteration for each entry of a table, state and entry of a row.
 PRICE = 8.0
 
@@ -84,6 +86,7 @@ class ConstrainedRun:
         self.const = np.where(self.reduced.feasible, self.reduced.instance.const, 0.0)
         self.terms = Terms.of(program, question.theta, self.ids)
         self.parts: list[ExampleRange] = []
+        self.histories: list[History] = []  # of each part
         self.seen = np.zeros(n, dtype=np.int64)  # at which iteration a labelling was looked for
 
     def entry_places(self, session: ConstrainedSession) -> I64:
@@ -93,6 +96,15 @@ class ConstrainedRun:
         place = np.zeros(int(starts[-1]), dtype=np.int64)
         place[here] = np.arange(len(here))
         return place[self.entry]
+
+    def history(self, part: ExampleRange) -> History:
+        """Return an empty memory of the iterations of a part: states, auxiliary columns and all messages."""
+        from ssvm_backends.dual.admm.acceleration import History
+
+        graph, rows = self.reduced.instance.graph, self.rows
+        sizes = np.diff(graph.state_ptr[graph.var_ptr]) + np.diff(message_pointers(graph, self.reduced.ids))
+        sizes += np.diff(rows.auxiliary_ptr) + np.diff(rows.entry_ptr[rows.ptr])
+        return History.start(sizes[part.lo : part.hi])
 
     def chunks(self) -> Iterator[tuple[int, int, float]]:
         """Yield (first, stop, work of an iteration) of parts of the batch of about a call's work each."""
@@ -195,15 +207,16 @@ class ConstrainedSession:
             for lo, hi, _ in chunks:
                 part = ExampleRange(lo, hi, run.reduced, message_ptr, run.messages, run.progress, run.question.task)
                 part.state = _primal_side(run, part)
+                run.histories.append(run.history(part))
                 run.parts.append(part)
             while not run.progress.done.all() and at < most:
-                for part, (_, _, work) in zip(run.parts, chunks, strict=True):
+                for part, history, (_, _, work) in zip(run.parts, run.histories, chunks, strict=True):
                     while not part.progress.done.all() and part.reached < min(until, most):
                         if run.clock.over or run.clock.left < longest:
                             self._improve(run, best)
                             return Stop.TIME
                         n, begin = min(max(int(CALL / work), 1), min(until, most) - part.reached), perf_counter()
-                        self._iterate(run, part, n)
+                        self._iterate(run, part, history, n)
                         longest = max(longest, perf_counter() - begin)
                 at, until = min(until, most), 2 * until
                 self._improve(run, best)
@@ -213,13 +226,13 @@ class ConstrainedSession:
             self._last_resort(run, best)
         return stop
 
-    def _iterate(self, run: ConstrainedRun, part: ExampleRange, n: int) -> None:
+    def _iterate(self, run: ConstrainedRun, part: ExampleRange, history: History, n: int) -> None:
         from ssvm_backends.dual.admm.constrained_steps import RowTask, constrained_ad3
 
         instance, rows = run.reduced.instance, run.rows
         task = RowTask(
             instance, part.ids, part.messages, part.progress, rows, run.known, np.empty(len(instance.node)),
-            np.empty(len(rows.column)),
+            np.empty(len(rows.column)), history, np.empty(len(history.point)),
         )  # fmt: skip
         constrained_ad3(task, part.state, n, float(self.options["tol"]), part.task is not Task.RELAXED)
 
@@ -329,3 +342,4 @@ def _primal_side(run: ConstrainedRun, part: ExampleRange) -> Any:
     states = graph.state_ptr[graph.var_ptr]
     n_states, n_factors = (int(p[part.hi] - p[part.lo]) for p in (states, graph.factor_ptr))
     return PrimalSide.start(part.hi - part.lo, n_states, n_factors, len(part.messages))
+

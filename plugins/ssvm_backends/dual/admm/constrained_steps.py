@@ -10,6 +10,8 @@ box).  With ``node'[v] = node[v] + sum of all messages to v`` one iteration is::
     p       = average of the copies q, z, d of each column
     message = message + penalty (copy - p)                for the copies q and z
 
+Every few iterations a step combines the last ones (:mod:`ssvm_backends.dual.admm.acceleration`).
+
 The messages of d_v are ``-node'[v]`` at any time, so they are not stored, and the dual bound is that of tables with
 ``node`` plus the messages of rows, plus what rows add (:mod:`ssvm_backends.dual.admm.projections`).  It is the bound of
 the linear program over the local polytope and the rows.  Where it falls below the least score that a labelling could
@@ -22,6 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ssvm_backends.dual.admm.acceleration import History, forget, next_point
 from ssvm_backends.dual.admm.factor import MAX_ACTIVE
 from ssvm_backends.dual.admm.projections import project_row, project_simplex, row_bound
 from ssvm_backends.dual.admm.rows import RowFactors
@@ -103,6 +106,10 @@ class RowTask(NamedTuple):
         Work space.
     point : ndarray of float64, shape (E,)
         Work space.
+    history : History
+        Of these examples; continued in place.
+    reached : ndarray of float64, shape (N,)
+        Work space.
     """
 
     instance: Instance
@@ -113,6 +120,8 @@ class RowTask(NamedTuple):
     known: RowState
     moved: F64
     point: F64
+    history: History
+    reached: F64
 
 
 @njit(cache=True, nogil=True)
@@ -148,11 +157,10 @@ def constrained_ad3(task: RowTask, split: PrimalSide, n_iterations: int, tol: fl
                 first_point(at, k, x)
                 publish_rows(t, i, first)
             for j in range(n_iterations):
-                solve_factors(at, space, g.factor_ptr[e], g.factor_ptr[e + 1])
-                solve_rows(at, k, x, t.point)
-                residuals[:] = 0.0
-                agree_on_states(at, k, x, residuals, t.moved)
-                agree_on_auxiliary(k, len(t.instance.node), e, i, s, x, residuals)
+                penalty = s.penalty[i]
+                if t.history.known[i] == 0:
+                    write_point(t, at, t.history.point)
+                iterate_rows(t, at, space)
                 best.iterations[i] += 1
                 if j + 1 == n_iterations or best.iterations[i] % PHASE == 0:
                     size = max(publish_rows(t, i, first), x.spread[e])
@@ -163,9 +171,66 @@ def constrained_ad3(task: RowTask, split: PrimalSide, n_iterations: int, tol: fl
                     best.done[i] |= best.bound[i] == -np.inf
                 if best.done[i]:
                     break
+                if s.penalty[i] != penalty:
+                    forget(t.history, i)
+                else:
+                    write_point(t, at, t.reached)
+                    if next_point(t.history, i, t.reached):
+                        read_point(t, at)
         first += n_messages(g, e)
         state += g.state_ptr[g.var_ptr[e + 1]] - g.state_ptr[g.var_ptr[e]]
         factor += g.factor_ptr[e + 1] - g.factor_ptr[e]
+
+
+@njit(cache=True, nogil=True)
+def iterate_rows(task: RowTask, at: PrimalSite, space: AdmmSpace) -> None:
+    """Run one iteration of the module on an example; its residuals are written."""
+    g, rows, x, e = task.instance.graph, task.rows, task.known, at.site.example
+    solve_factors(at, space, g.factor_ptr[e], g.factor_ptr[e + 1])
+    solve_rows(at, rows, x, task.point)
+    space.residuals[:] = 0.0
+    agree_on_states(at, rows, x, space.residuals, task.moved)
+    agree_on_auxiliary(rows, len(task.instance.node), e, at.i, at.split, x, space.residuals)
+
+
+@njit(cache=True, nogil=True)
+def write_point(task: RowTask, at: PrimalSite, out: F64) -> None:
+    """Write the marginals of an example, and its messages over the penalty, to its places in ``task.history``."""
+    t, s, i, e = task, at.split, at.i, at.site.example
+    g, x, k, inverse = t.instance.graph, t.known, t.rows, 1.0 / at.split.penalty[at.i]
+    to, first = t.history.ptr[i], g.message_ptr[g.slot_ptr[g.factor_ptr[e]]] + at.site.shift
+    for c in range(at.state, at.state + g.state_ptr[g.var_ptr[e + 1]] - g.state_ptr[g.var_ptr[e]]):
+        out[to] = s.p[c]
+        to += 1
+    for c in range(k.auxiliary_ptr[e], k.auxiliary_ptr[e + 1]):
+        out[to] = x.auxiliary[c]
+        to += 1
+    for m in range(first, first + n_messages(g, e)):
+        out[to] = inverse * at.site.messages[m]
+        to += 1
+    for j in range(k.entry_ptr[k.ptr[e]], k.entry_ptr[k.ptr[e + 1]]):
+        out[to] = inverse * x.message[j]
+        to += 1
+
+
+@njit(cache=True, nogil=True)
+def read_point(task: RowTask, at: PrimalSite) -> None:
+    """Take the marginals and messages of an example from its places in ``task.history.point``."""
+    t, s, i, e = task, at.split, at.i, at.site.example
+    g, x, k, penalty, point = t.instance.graph, t.known, t.rows, at.split.penalty[at.i], task.history.point
+    of, first = t.history.ptr[i], g.message_ptr[g.slot_ptr[g.factor_ptr[e]]] + at.site.shift
+    for c in range(at.state, at.state + g.state_ptr[g.var_ptr[e + 1]] - g.state_ptr[g.var_ptr[e]]):
+        s.p[c] = point[of]
+        of += 1
+    for c in range(k.auxiliary_ptr[e], k.auxiliary_ptr[e + 1]):
+        x.auxiliary[c] = point[of]
+        of += 1
+    for m in range(first, first + n_messages(g, e)):
+        at.site.messages[m] = penalty * point[of]
+        of += 1
+    for j in range(k.entry_ptr[k.ptr[e]], k.entry_ptr[k.ptr[e + 1]]):
+        x.message[j] = penalty * point[of]
+        of += 1
 
 
 @njit(cache=True, nogil=True)

@@ -107,9 +107,14 @@ class ProgramRows:
             n_auxiliary.append(side.n_auxiliary)
         joined = [np.concatenate([np.zeros(0), *(part[k] for part in parts)]) for k in range(7)]
         lengths, column = joined[0].astype(np.int64), joined[1].astype(np.int64)
+        # steps are as long in each column: auxiliary ones are measured in units of their boxes, as states are
+        unit = np.maximum(np.abs(joined[5]), np.abs(joined[6]))
+        unit[~((unit > 0.0) & np.isfinite(unit))] = 1.0
+        inner = column >= program.n_states
+        joined[2][inner] *= unit[column[inner] - program.n_states]
         return cls(
             pointers(np.array(n_rows, dtype=np.int64)), pointers(lengths), column, joined[2], joined[3], joined[4],
-            pointers(np.array(n_auxiliary, dtype=np.int64)), joined[5], joined[6],
+            pointers(np.array(n_auxiliary, dtype=np.int64)), joined[5] / unit, joined[6] / unit,
         )  # fmt: skip
 
 
