@@ -184,6 +184,9 @@ class Remainders:
         self.program, self.graph = program, graph
         self._kept: BoundedCache[tuple[bytes, bytes, bytes], Remainder] = BoundedCache(KEPT_BYTES)
 
+    def __len__(self) -> int:
+        return len(self._kept)
+
     def reduce(self, question: Question, always: bool = False) -> Reduced:
         """Return what is left of the examples asked for under masks, clamps and forbidden scores.
 
