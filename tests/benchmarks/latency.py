@@ -283,7 +283,8 @@ def main() -> None:
     from rich.table import Table
 
     table = Table(title="one example predicted, warm, one thread", title_justify="left")
-    for column in ("example", "backend", "ms", "functions", "layers", "bare ms", "ratio", "CRFsuite ms", *STEPS, "rest"):
+    heads = "example", "backend", "ms", "functions", "layers", "bare ms", "ratio", "CRFsuite ms"
+    for column in (*heads, *STEPS, "rest"):
         table.add_column(column)
     for case in cases():
 
