@@ -25,7 +25,7 @@ class MatchingKind:
         for side in ("row", "col"):
             sizes = group.meta[f"n_{side}s"]
             total = node_sums(group, true, side, sizes)
-            least, most = (np.repeat(group.meta[f"{side}_{bound}"], sizes) for bound in ("least", "most"))
+            least, most = (group.meta[f"{side}_{bound}"].repeat(sizes) for bound in ("least", "most"))
             broken |= any_of((total < least) | (total > most), sizes)
         return broken
 

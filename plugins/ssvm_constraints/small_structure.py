@@ -104,6 +104,8 @@ def node_sums(group: ConstraintGroup, true: Bools, name: str, sizes: I64) -> I64
 
 def any_of(flags: Bools, sizes: I64) -> Bools:
     """Return for each constraint whether one of its packed flags is set."""
+    if len(sizes) == 1:
+        return np.array([flags.any()])
     return np.bincount(owners(pointers(sizes))[flags], minlength=len(sizes)) > 0
 
 

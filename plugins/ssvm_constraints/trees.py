@@ -10,7 +10,7 @@ from ssvm_constraints.explaining import crossing_arcs, tree_faults
 from ssvm_constraints.row_builder import RowBuilder, add_capacities
 from ssvm_constraints.small_structure import Drawn, any_of, chosen_places, ends_of, node_sums, structure_problem
 from ssvm_constraints.starts import trees
-from ssvm_dsl.ir import I32, I64, Bools, ConstraintGroup, Program, Theta, owners, pointers, runs
+from ssvm_dsl.ir import I32, I64, Bools, ConstraintGroup, Program, Theta, pointers, runs
 from ssvm_dsl.plugin_api import ConstraintScores, LinearRows
 
 MOST_TOKENS = 4
@@ -27,13 +27,13 @@ class ArborescenceKind:
     def violated(self, group: ConstraintGroup, true: Bools) -> Bools:
         """Return which constraints are broken (see :class:`~ssvm_dsl.plugin_api.ConstraintKind`)."""
         sizes = group.meta["n"] + 1
-        first, owner = pointers(sizes)[:-1], owners(pointers(sizes))
+        first = pointers(sizes)[:-1]
         n_heads = node_sums(group, true, "dependent", sizes)
         wanted = np.ones(len(n_heads), dtype=np.int64)
         wanted[first] = 0
-        broken = any_of(n_heads != wanted, sizes)
         follow = heads_of(group, true, first, len(n_heads))
-        broken |= any_of(ends_of(follow, int(sizes.max(initial=1))) != first[owner], sizes)
+        astray = ends_of(follow, int(sizes.max(initial=1))) != first.repeat(sizes)
+        broken = any_of(astray | (n_heads != wanted), sizes)
         roots = np.bincount(group.constraint_of[true & (group.literal_meta["head"] == 0)], minlength=len(sizes))
         return np.asarray(broken | (group.meta["single_root"] & (group.meta["n"] > 0) & (roots != 1)))
 

@@ -26,6 +26,9 @@ from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.outputs.agreements import Agreement
 from ssvm_dsl.lang.outputs.labels import Label, Latent, Target
 
+#: Variables of a label whose places are kept.
+FEW_VARIABLES = 2**12
+
 
 class EncodedLabels(NamedTuple):
     """Labels as states, as :meth:`Layout.encode` returns them.
@@ -119,7 +122,16 @@ class Layout:
         """Return all variables of a label, example by example (a slice when it is the only label)."""
         if len(self.declaration.labels) == 1:
             return slice(0, int(self.var_ptr[-1]))
-        return runs(self.start(label), self.count(label))
+        found = self._known_variables.get(label.name)
+        if found is None:
+            found = runs(self.start(label), self.count(label))
+            if len(found) <= FEW_VARIABLES:
+                self._known_variables[label.name] = found
+        return found
+
+    @cached_property
+    def _known_variables(self) -> dict[str, I64]:
+        return {}
 
     def shapes_of(self, target: Target, examples: Examples) -> tuple[I32, I64]:
         """Return (shape of each example, first example of each shape): what the scopes of an example follow from."""

@@ -181,7 +181,12 @@ class ConstraintGroup:
     @property
     def without_rows(self) -> bool:
         """Whether nothing but whole labellings is judged: there is no linear description."""
-        return self.oracle is not None or isinstance(self.rules, LabelRules)
+        return self.oracle is not None or self._label_rules is not None
+
+    @cached_property
+    def _label_rules(self) -> LabelRules | None:
+        """The rules if they judge labels: to see that takes more time than to judge a small structure."""
+        return self.rules if isinstance(self.rules, LabelRules) else None
 
     @property
     def n_constraints(self) -> int:
@@ -262,8 +267,8 @@ class ConstraintGroup:
         """
         if self.rules is None:
             raise ValueError(f"constraint '{self.name}': the rules of the kind '{self.kind}' are not known here")
-        if isinstance(self.rules, LabelRules):
-            return self.rules.judged(self, self._labels(labels, label_ptr))
+        if self._label_rules is not None:
+            return self._label_rules.judged(self, self._labels(labels, label_ptr))
         return self.rules.violated(self, self.true_literals(labels, label_ptr))
 
     def true_counts(self, true: Bools) -> I64:

@@ -179,6 +179,8 @@ def _sums_of_states(program: Program, node: F64, labels: I32, examples: I64 | No
     """Return ``sum_v node[v, y_v]`` of a packed labelling of each selected example; ``shape (n,)``."""
     ptr = label_ptr(program, examples)
     values = node[program.state_ptr[:-1][positions(program.var_ptr, examples)] + labels]
+    if len(ptr) == 2 and len(values):
+        return np.asarray(np.add.reduceat(values, ptr[:-1]))
     total, filled = np.zeros(len(ptr) - 1), np.flatnonzero(ptr[1:] > ptr[:-1])
     if len(filled):
         total[filled] = np.add.reduceat(values, ptr[filled])

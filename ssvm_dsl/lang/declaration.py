@@ -23,7 +23,7 @@ from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features.sources import walk_sources
 from ssvm_dsl.lang.functions import FunctionRef
 from ssvm_dsl.lang.given import Given
-from ssvm_dsl.lang.inputs import Edges, ExampleInput, Source
+from ssvm_dsl.lang.inputs import Attributes, Edges, ExampleInput, Source
 from ssvm_dsl.lang.losses.label_losses import Loss
 from ssvm_dsl.lang.outputs.labels import Label, LabelPart, Latent, Target
 from ssvm_dsl.lang.symbols import Symbol
@@ -90,6 +90,11 @@ class Declaration:
         """Names of the axes of labels that are as long as another one, each with the name of that."""
         axes = {dim.name: dim.origin.name for label in self.labels for dim in label.dims}
         return tuple((name, origin) for name, origin in axes.items() if name != origin)
+
+    @cached_property
+    def reads_sparse(self) -> bool:
+        """Whether there are inputs of sparse features."""
+        return any(isinstance(one, Attributes) or getattr(one, "sparse", False) for one in self.inputs)
 
     @cached_property
     def structural_inputs(self) -> tuple[str, ...]:

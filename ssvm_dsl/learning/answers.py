@@ -210,7 +210,7 @@ class BoundSummary:
 
     def unproved(self) -> str:
         """Return what to say of answers that time ended before they were proved best; nothing if there are none."""
-        if not self.open.any():
+        if not np.logical_or.reduce(self.open):
             return ""
         text = f"time ended the search before {int(self.open.sum())} of {len(self.open)} labellings were proved best"
         if n := int(np.isnan(self.score).sum()):

@@ -16,7 +16,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.errors import DataError, OptionError
-from ssvm_dsl.ir.features import NODE, Block, FeatureMap, SlicedRows, pool_features, table_rows
+from ssvm_dsl.ir.features import FEW_FACTORS, NODE, Block, FeatureMap, SlicedRows, pool_features, table_rows
 from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.ragged import members, positions
 from ssvm_dsl.ir.theta import Theta
@@ -37,6 +37,11 @@ from ssvm_dsl.scores.rows import (
 
 if TYPE_CHECKING:
     from ssvm_dsl.kernels.flat import FlatMaps
+
+#: What of a map follows from the structure and the weights, whatever the features are.
+OF_STRUCTURE = (
+    "program", "blocks", "declared", "joined", "dim", "lower_bound", "_bare", "_covers", "_places",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,9 +89,8 @@ class ParameterMap:
 
     def refilled(self, maps: Sequence[FeatureMap], constants: Constants | None) -> ParameterMap:
         """Return the map with other features and constants of the same structure, from which the rest follows."""
-        made = replace(self, maps=tuple(pool_features(maps)), constants=constants)
-        for name in ("dim", "lower_bound", "_bare", "_covers"):
-            made.__dict__[name] = getattr(self, name)
+        made, kept = object.__new__(ParameterMap), {name: getattr(self, name) for name in OF_STRUCTURE}
+        made.__dict__.update(kept, maps=tuple(pool_features(maps)), constants=constants)
         return made
 
     def with_groups(self, groups: Sequence[Group]) -> ParameterMap:
@@ -245,8 +249,20 @@ class ParameterMap:
             return
         if first:
             theta.node[self._states(part)] = 0.0
-        start = self.program.state_ptr[fmap.variables(examples)[:, 0]]
-        theta.node[start[:, None] + np.arange(fmap.cards[0])] += self._factor_rows(fmap, w, examples)
+        places = self._places.get(fmap.name) if examples is None else None
+        if places is None:
+            places = self._states_of(fmap, examples)
+        theta.node[places] += self._factor_rows(fmap, w, examples)
+
+    def _states_of(self, fmap: FeatureMap, examples: I64 | None) -> I64:
+        """Return where the scores of each factor of a unary map are among those of states; ``shape (n, card)``."""
+        return self.program.state_ptr[fmap.variables(examples)[:, 0]][:, None] + np.arange(fmap.cards[0])
+
+    @cached_property
+    def _places(self) -> dict[str, I64]:
+        """The same for all examples, of unary maps with few factors that are not all variables in order."""
+        unary = [fmap for fmap in self.maps if fmap.group == NODE and fmap.n_factors <= FEW_FACTORS]
+        return {fmap.name: self._states_of(fmap, None) for fmap in unary if not self._covers[fmap.name]}
 
     @cached_property
     def _covers(self) -> dict[str, bool]:

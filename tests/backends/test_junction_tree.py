@@ -166,6 +166,24 @@ def test_evidence_makes_a_graph_simple():
     assert (found.labels[clamp >= 0] == 1).all()
 
 
+def test_what_is_kept_of_a_question_is_right_for_the_next_one():
+    """Masks, clamps, hard tables and the choice of examples change from call to call of one session."""
+    problem, rng = seeded(Recipe(n_examples=4, max_variables=5), 3), np.random.default_rng(0)
+    held, alone = session(problem), brute(problem)
+    for turn in range(8):
+        theta = problem.theta.copy()
+        theta.pool[rng.random(len(theta.pool)) < 0.3 * (turn % 2)] = -np.inf
+        theta.node[rng.random(len(theta.node)) < 0.2 * (turn // 2 % 2)] = -np.inf
+        clamp = np.where(rng.random(problem.program.n_variables) < 0.3, 0, -1).astype(np.int32)
+        examples = None if turn % 3 else rng.permutation(4)[:2]
+        for _ in range(2):  # then with other numbers where there are any
+            question = Question(theta, examples, Task.MAP_CLAMPED, clamp=clamp)
+            np.testing.assert_allclose(held.solve(question).score, alone.solve(question).score)
+            theta.pool[:] *= 2.0
+            theta.node[:] *= 2.0
+    assert 1 < len(held.plans.remainders) <= 8
+
+
 def test_too_wide_graphs_are_refused_when_planning_and_when_solving():
     problem = grid(30, 30, 4)
     need = program_need(problem.program)

@@ -48,7 +48,7 @@ TAGS = [f"tag{k}" for k in range(23)]
 STEPS = {
     "validation": (("inputs/validate.py", "read_examples"),),
     "features": (("features/encode.py", "rows"),),
-    "scores": (("parameters/parameter_map.py", "fill_shared"), ("parameters/parameter_map.py", "fill_examples")),
+    "scores": (("scores/parameter_map.py", "fill_shared"), ("scores/parameter_map.py", "fill_examples")),
     "backend": (),
     "check": (("verification/verify.py", "__call__"),),
     "names": (("compiler/layout.py", "decode"),),
@@ -237,6 +237,27 @@ def functions(call: Callable[[], object]) -> int:
     return n
 
 
+def layers(call: Callable[[], object]) -> int:
+    """Return how many session objects of the host a call passes on its way to the backend."""
+    from ssvm_dsl.inference.layers.base import SessionLayer
+
+    passed: set[int] = set()
+
+    def note(frame: Any, event: str, arg: object) -> None:
+        if event == "call" and frame.f_code.co_name == "solve":
+            owner = frame.f_locals.get("self")
+            if isinstance(owner, SessionLayer):
+                passed.add(id(owner))
+
+    call()
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return len(passed)
+
+
 def shares(call: Callable[[], object]) -> dict[str, float]:
     """Return which share of the time each step takes, under a profiler (which makes Python look dearer)."""
     profile = cProfile.Profile(time.process_time)
@@ -262,7 +283,8 @@ def main() -> None:
     from rich.table import Table
 
     table = Table(title="one example predicted, warm, one thread", title_justify="left")
-    for column in ("example", "backend", "ms", "functions", "bare ms", "ratio", "CRFsuite ms", *STEPS, "rest"):
+    heads = "example", "backend", "ms", "functions", "layers", "bare ms", "ratio", "CRFsuite ms"
+    for column in (*heads, *STEPS, "rest"):
         table.add_column(column)
     for case in cases():
 
@@ -276,8 +298,9 @@ def main() -> None:
         parts = [f"{share:.0%}" for share in found.values()]
         title = case.svm.plan_.title
         table.add_row(
-            case.name, title, f"{ms:.3f}", str(functions(call)), f"{alone:.3f}", f"{ms / alone:.1f}", peer, *parts
-        )
+            case.name, title, f"{ms:.3f}", str(functions(call)), str(layers(call)), f"{alone:.3f}", f"{ms / alone:.1f}",
+            peer, *parts,
+        )  # fmt: skip
     Console(width=180).print(table)
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ssvm_backends.graphs.graph import Graph, graph_bytes
-from ssvm_backends.graphs.reduce import everything, reduce_problem
+from ssvm_backends.graphs.reduce import everything
 from ssvm_backends.graphs.session import GraphCall, GraphSession
 from ssvm_dsl.ir import Need, Program, Question, Solution, Stop, Task, Topology, members
 from ssvm_dsl.plugin_api import Clock, Verdict
@@ -95,7 +95,7 @@ class RoofSession(GraphSession):
     def search(self, call: GraphCall) -> None:
         """Run the flows; take out what is forbidden, and start again, where something is."""
         if not self._flows(call, whole=call.reduced.kept is None):
-            call.retake(reduce_problem(self.program, self.graph, call.question, always=self.compact))
+            call.retake(self.remainders.reduce(call.question, always=self.compact))
             self._flows(call, whole=False)
 
     def _flows(self, call: GraphCall, whole: bool) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 
 from ssvm_backends.elimination.plan_cache import MAX_ENTRIES, PlanCache, too_large
 from ssvm_backends.graphs.graph import graph_bytes
-from ssvm_backends.graphs.reduce import Reduced, reduce_problem
+from ssvm_backends.graphs.reduce import Reduced
 from ssvm_backends.graphs.session import FINISHED, INTERRUPTED, TIME, pack_arrays
 from ssvm_dsl.errors import OutOfTime, TooLargeError
 from ssvm_dsl.ir import I64, Need, Program, Question, Solution, Task, Theta
@@ -83,7 +83,7 @@ class JunctionTreeSession:
             The tables of an example do not fit into what is allowed.
         """
         theta, ids, clock = question.theta, question.ids(self.program), Clock.start(question.limits)
-        reduced = reduce_problem(self.program, self.plans.graph, question)
+        reduced = self.plans.remainders.reduce(question)
         if question.task is Task.MARGINALS:
             from ssvm_backends.elimination.marginals import marginals
 
@@ -117,7 +117,7 @@ class JunctionTreeSession:
 
     def _masked_operations(self) -> float:
         """Return the operations of all examples when ruled out states are taken out first."""
-        reduced = reduce_problem(self.program, self.plans.graph, Question(Theta.zeros(self.program)))
+        reduced = self.plans.remainders.reduce(Question(Theta.zeros(self.program)))
         found = self.plans.by_structure(reduced)
         return sum(self.plans.plan(key, False).operations * len(positions) for key, positions in found)
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from ssvm_backends.elimination.plan import Compiled
 from ssvm_backends.elimination.write_plan import compile_plan
-from ssvm_backends.graphs.graph import Graph, build_graph
-from ssvm_backends.graphs.reduce import Reduced
+from ssvm_backends.graphs.graph import build_graph
+from ssvm_backends.graphs.reduce import Reduced, Remainders, alike
 from ssvm_dsl.errors import TooLargeError
 from ssvm_dsl.ir import I64, BoundedCache, Program, pointers
 from ssvm_dsl.plugin_api import GIVE_UP, structure_keys, width_order
@@ -29,23 +29,20 @@ class PlanCache:
     def __init__(self, program: Program, max_entries: int) -> None:
         self.program, self.max_entries = program, max_entries
         self.graph = build_graph(program)
+        self.remainders = Remainders(program, self.graph)
         self._keys: list[bytes] | None = None
         self._all: list[tuple[bytes, I64]] | None = None
         self._last: tuple[bytes, bool, Compiled] | None = None
 
     def by_structure(self, reduced: Reduced) -> list[tuple[bytes, I64]]:
         """Return (structure, positions among the examples asked for) of identical graphs."""
-        whole = reduced.kept is None and reduced.ids is self.program.every_example
-        if whole and self._all is not None:
-            return self._all
-        found: dict[bytes, list[int]] = {}
-        keys = self._structures(reduced)
-        for position, here in enumerate(reduced.ids.tolist()):
-            found.setdefault(keys[here], []).append(position)
-        made = [(key, np.array(positions, dtype=np.int64)) for key, positions in found.items()]
-        if whole:
-            self._all = made
-        return made
+        if reduced.remainder is not None:
+            return reduced.remainder.alike
+        if reduced.ids is not self.program.every_example:
+            return alike(self._own_structures(), reduced.ids)
+        if self._all is None:
+            self._all = alike(self._own_structures(), reduced.ids)
+        return self._all
 
     def plan(self, key: bytes, keep: bool) -> Compiled:
         """Return the plan for a structure.
@@ -80,19 +77,12 @@ class PlanCache:
         keys = self._own_structures()
         return keys, {key: self.plan(key, False) for key in dict.fromkeys(keys)}
 
-    def _structures(self, reduced: Reduced) -> list[bytes]:
-        """Return the structure of each example of the instance."""
-        return self._own_structures() if reduced.kept is None else _keys_of(reduced.instance.graph)
-
     def _own_structures(self) -> list[bytes]:
         """Return the structure of each example of the program."""
         if self._keys is None:
-            self._keys = _keys_of(self.graph)
+            graph = self.graph
+            self._keys = structure_keys(graph.var_ptr, graph.card, graph.factor_ptr, graph.slot_ptr, graph.scope)
         return self._keys
-
-
-def _keys_of(graph: Graph) -> list[bytes]:
-    return structure_keys(graph.var_ptr, graph.card, graph.factor_ptr, graph.slot_ptr, graph.scope)
 
 
 #: Plans of all sessions; the ones that were used last stay.

@@ -9,16 +9,25 @@ the unary scores.  Solvers then meet finite unary scores only, and may take diff
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ssvm_backends.graphs.graph import Graph, Instance, instance_of, make_graph
-from ssvm_dsl.ir import I32, I64, Bools, Program, Question, Theta, members, pointers, runs
-from ssvm_dsl.plugin_api import pause
+from ssvm_dsl.ir import I32, I64, Bools, BoundedCache, Program, Question, Theta, members, pointers, runs
+from ssvm_dsl.plugin_api import pause, structure_keys
+
+if TYPE_CHECKING:
+    from ssvm_backends.graphs.reduce_kernels import Conditioned
 
 #: Seconds of the two kernels for an entry of a table: propagation looks at each, conditioning copies what is left.
 PROPAGATING, CONDITIONING = 10e-9, 10e-9
+
+#: What is kept of earlier questions of a session, in bytes; and the most scores of a program for which it is.
+KEPT_BYTES, MOST_SCORES = 2**22, 2**16
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +51,8 @@ class Reduced:
         For each state of ``instance`` the state it was.
     slot : ndarray of int64
         For each slot of ``instance`` the slot it was.
+    remainder : Remainder, optional
+        The same without scores; ``None`` when nothing was taken out.
     """
 
     instance: Instance
@@ -51,6 +62,7 @@ class Reduced:
     decided: I32
     state: I32
     slot: I64
+    remainder: Remainder | None = None
 
     @property
     def label_ptr(self) -> I64:
@@ -78,30 +90,136 @@ class Reduced:
         return None if (place < 0).any() else place
 
 
-def reduce_problem(program: Program, graph: Graph, question: Question, always: bool = False) -> Reduced:
-    """Return what is left of the examples asked for under masks, clamps and forbidden scores.
+@dataclass(frozen=True, eq=False)
+class Remainder:
+    """What is left of some examples, without scores: it follows from which scores are ``-inf``.
+
+    Parameters
+    ----------
+    graph : Graph
+        Of what is left; its examples are those asked for.
+    feasible, kept, decided, state, slot
+        As of :class:`Reduced`.
+    examples : ndarray of int64, shape (n,)
+        The numbers that the examples had.
+    states : ndarray of int64
+        For each state of ``graph`` its place among all states before.
+    settled, settled_of : ndarray of int64
+        States (places before) of the variables that were taken out, and the example of each.
+    factors, factor_of : ndarray of int64
+        Factors before, and the example of each.
+    left : Conditioned
+        What the kernel reads that conditions tables.
+    """
+
+    graph: Graph
+    feasible: Bools
+    kept: I64
+    decided: I32
+    state: I32
+    slot: I64
+    examples: I64
+    states: I64
+    settled: I64
+    settled_of: I64
+    factors: I64
+    factor_of: I64
+    left: Conditioned
+
+    def reduced(self, before: Instance) -> Reduced:
+        """Return what is left of the examples with their scores."""
+        from ssvm_backends.graphs.reduce_kernels import fill_tables
+
+        pause(CONDITIONING * self.entries)
+        node, const, pool = before.node[self.states], before.const[self.examples], np.empty(self.entries)
+        const += np.bincount(self.settled_of, weights=before.node[self.settled], minlength=len(const))
+        const[~self.feasible] = -np.inf
+        fill_tables(before.graph, before.pool, self.factors, self.factor_of, self.left, pool, node, const)
+        left = Instance(self.graph, node, pool, const)
+        return Reduced(left, self.ids, self.feasible, self.kept, self.decided, self.state, self.slot, self)
+
+    @cached_property
+    def entries(self) -> int:
+        """Numbers in all tables."""
+        return int(self.graph.table_size.sum())
+
+    @cached_property
+    def ids(self) -> I64:
+        """The examples as ``graph`` numbers them."""
+        return np.arange(len(self.examples), dtype=np.int64)
+
+    @cached_property
+    def alike(self) -> list[tuple[bytes, I64]]:
+        """The examples with identical graphs: (key of the structure, their numbers)."""
+        graph = self.graph
+        keys = structure_keys(graph.var_ptr, graph.card, graph.factor_ptr, graph.slot_ptr, graph.scope)
+        return alike(keys, self.ids)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory that its arrays take."""
+        arrays = (*self.graph, *self.left, *vars(self).values())
+        return sum(one.nbytes for one in arrays if isinstance(one, np.ndarray))
+
+
+def alike(keys: Sequence[bytes], ids: I64) -> list[tuple[bytes, I64]]:
+    """Return (key, positions in ``ids``) of the examples with equal keys."""
+    found: dict[bytes, list[int]] = {}
+    for position, here in enumerate(ids.tolist()):
+        found.setdefault(keys[here], []).append(position)
+    return [(key, np.array(positions, dtype=np.int64)) for key, positions in found.items()]
+
+
+class Remainders:
+    """What was left of earlier questions about a program: masks and hard tables are the same in most of them.
 
     Parameters
     ----------
     program : Program
     graph : Graph
         ``build_graph(program)``.
-    question : Question
-    always : bool
-        Make a compact instance of these examples even when nothing can be taken out.
-
-    Raises
-    ------
-    OutOfTime
-        The tables are too large for the time that the call at hand has left.
     """
-    theta, ids, node = question.theta, question.ids(program), question.masked_node(program)
-    instance = Instance(graph, node, theta.pool, theta.const)
-    # fmin: scores of examples that are not asked for may be nan
-    lowest = min(np.fmin.reduce(node, initial=0.0), np.fmin.reduce(theta.pool, initial=0.0))
-    if not (always or lowest == -np.inf):
-        return everything(graph, theta, ids)
-    return condition(instance, ids, node > -np.inf)
+
+    def __init__(self, program: Program, graph: Graph) -> None:
+        self.program, self.graph = program, graph
+        self._kept: BoundedCache[tuple[bytes, bytes, bytes], Remainder] = BoundedCache(KEPT_BYTES)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def reduce(self, question: Question, always: bool = False) -> Reduced:
+        """Return what is left of the examples asked for under masks, clamps and forbidden scores.
+
+        Parameters
+        ----------
+        question : Question
+        always : bool
+            Make a compact instance of these examples even when nothing can be taken out.
+
+        Raises
+        ------
+        OutOfTime
+            The tables are too large for the time that the call at hand has left.
+        """
+        theta, ids, node = question.theta, question.ids(self.program), question.masked_node(self.program)
+        # fmin: scores of examples that are not asked for may be nan
+        lowest = min(np.fmin.reduce(node, initial=0.0), np.fmin.reduce(theta.pool, initial=0.0))
+        if not (always or lowest == -np.inf):
+            return everything(self.graph, theta, ids)
+        instance, alive = Instance(self.graph, node, theta.pool, theta.const), node > -np.inf
+        if len(node) + len(theta.pool) > MOST_SCORES:
+            return condition(instance, ids, alive)
+        key = ids.tobytes(), alive.tobytes(), (theta.pool > -np.inf).tobytes()
+        found = self._kept.get(key)
+        if found is None:
+            found = remainder(instance, ids, alive)
+            self._kept.put(key, found, found.n_bytes + sum(map(len, key)))
+        return found.reduced(instance)
+
+
+def reduce_problem(program: Program, graph: Graph, question: Question, always: bool = False) -> Reduced:
+    """Return what is left of the examples of one question; see :meth:`Remainders.reduce`."""
+    return Remainders(program, graph).reduce(question, always)
 
 
 def everything(graph: Graph, theta: Theta, ids: I64) -> Reduced:
@@ -111,11 +229,17 @@ def everything(graph: Graph, theta: Theta, ids: I64) -> Reduced:
 
 
 def condition(instance: Instance, ids: I64, alive: Bools) -> Reduced:
+    """Return what is left of examples when only some states may be taken; the arguments are those of `remainder`."""
+    return remainder(instance, ids, alive).reduced(instance)
+
+
+def remainder(instance: Instance, ids: I64, alive: Bools) -> Remainder:
     """Return what is left of examples when only some states may be taken (they are propagated first).
 
     Parameters
     ----------
     instance : Instance
+        Of the scores it is read which ones are ``-inf``.
     ids : ndarray of int64, shape (n,)
     alive : ndarray of bool, shape (S,)
         States that may be taken; changed in place by propagation.
@@ -125,7 +249,7 @@ def condition(instance: Instance, ids: I64, alive: Bools) -> Reduced:
     OutOfTime
         The tables are too large for the time that the call at hand has left.
     """
-    from ssvm_backends.graphs.reduce_kernels import Conditioned, fill_tables, propagate
+    from ssvm_backends.graphs.reduce_kernels import Conditioned, propagate
 
     graph = instance.graph
     pause(PROPAGATING * float(graph.table_size[members(graph.factor_ptr, ids)].sum()))
@@ -150,33 +274,26 @@ def condition(instance: Instance, ids: I64, alive: Bools) -> Reduced:
     states = states[alive[states]]
     card = count[chosen].astype(np.int32)
     state = (states - np.repeat(graph.state_ptr[chosen], card)).astype(np.int32)
-    node, const = instance.node[states], instance.const[ids].copy()
     settled = variables[ok & ~free[variables]]
     position = np.repeat(np.arange(len(ids)), lengths)
-    values = instance.node[graph.state_ptr[settled] + first_alive[settled]]
-    const += np.bincount(position[ok & ~free[variables]], weights=values, minlength=len(ids))
-    const[~feasible] = -np.inf
     new_var = np.full(graph.n_variables, -1, dtype=np.int64)
     new_var[chosen] = np.arange(len(chosen))
-    factors, owner_of, open_slots = _open_slots(graph, ids[feasible], np.flatnonzero(feasible), free)
+    factors, factor_of, open_slots = _open_slots(graph, ids[feasible], np.flatnonzero(feasible), free)
     arity = np.diff(open_slots[0])
     kept_factor = arity >= 2
-    slots = runs(open_slots[0][:-1][kept_factor], arity[kept_factor])
+    slots = open_slots[1][runs(open_slots[0][:-1][kept_factor], arity[kept_factor])]
     made = make_graph(
         pointers(np.bincount(position[kept], minlength=len(ids))),
         card,
-        pointers(np.bincount(owner_of[kept_factor], minlength=len(ids))),
+        pointers(np.bincount(factor_of[kept_factor], minlength=len(ids))),
         pointers(arity[kept_factor]),
-        new_var[graph.scope[open_slots[1][slots]]].astype(np.int32),
+        new_var[graph.scope[slots]].astype(np.int32),
     )
-    entries = int(made.table_size.sum())
-    pause(CONDITIONING * entries)
-    pool = np.empty(entries)
-    what_is_left = Conditioned(first_alive, new_var, made.state_ptr, state)
-    fill_tables(graph, instance.pool, factors, owner_of, what_is_left, pool, node, const)
-    decided = first_alive[variables].astype(np.int32)
-    left = Instance(made, node, pool, const)
-    return Reduced(left, np.arange(len(ids), dtype=np.int64), feasible, kept, decided, state, open_slots[1][slots])
+    return Remainder(
+        made, feasible, kept, first_alive[variables].astype(np.int32), state, slots, ids, states,
+        graph.state_ptr[settled] + first_alive[settled], position[ok & ~free[variables]], factors, factor_of,
+        Conditioned(first_alive, new_var, made.state_ptr, state),
+    )  # fmt: skip
 
 
 def _open_slots(graph: Graph, ids: I64, numbers: I64, free: Bools) -> tuple[I64, I64, tuple[I64, I64]]:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends.graphs.graph import Instance, build_graph
-from ssvm_backends.graphs.reduce import Reduced, reduce_problem
+from ssvm_backends.graphs.reduce import Reduced, Remainders
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import F64, I8, I32, I64, Bools, Primal, Program, Question, Solution, Stop, Theta, label_ptr
 from ssvm_dsl.plugin_api import Clock, ExampleAnswer, answer_each, score_labels
@@ -156,6 +156,7 @@ class GraphSession(ABC):
     def __init__(self, program: Program, options: Mapping[str, Any]) -> None:
         self.program, self.options = program, options
         self.graph = build_graph(program)
+        self.remainders = Remainders(program, self.graph)
 
     @abstractmethod
     def search(self, call: GraphCall) -> None:
@@ -184,7 +185,7 @@ class GraphSession(ABC):
     def begin(self, question: Question) -> GraphCall:
         """Return the call of a question, with what is left of its examples."""
         clock = Clock.start(question.limits)
-        reduced = reduce_problem(self.program, self.graph, question, always=self.compact)
+        reduced = self.remainders.reduce(question, always=self.compact)
         return GraphCall.start(self.program, question, reduced, clock)
 
 

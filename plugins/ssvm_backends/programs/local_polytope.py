@@ -32,7 +32,6 @@ from math import fsum, prod
 from typing import Any
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array, vstack
 
 from ssvm_backends.graphs.deadline import UNLIMITED
 from ssvm_backends.programs.side_rows import SideRows
@@ -108,7 +107,7 @@ class LocalPolytope:
     @cached_property
     def columns(self) -> Any:
         """The matrix transposed; ``csr_array, shape (n_columns, n_rows)``."""
-        return csr_array(self.matrix.T)
+        return self.matrix.T.tocsr()
 
     @cached_property
     def longest(self) -> int:
@@ -130,6 +129,8 @@ class LocalPolytope:
         """The rows ``lower <= matrix x <= upper`` of the polytope and of constraints, auxiliary columns included."""
         if not self.side.n_rows and not self.side.n_auxiliary:
             return self.matrix, self.right_side, self.right_side
+        from scipy.sparse import csr_array, vstack
+
         wider = csr_array(self.matrix, copy=True)
         wider.resize(self.matrix.shape[0], self.n_columns + self.side.n_auxiliary)
         bounds = (np.concatenate([self.right_side, one]) for one in (self.side.lower, self.side.upper))
@@ -357,9 +358,11 @@ def build_polytope(program: Program, example: int, redundant: bool = False, cloc
         parts.append(PolytopeGroup(g, group.cards, scope, slice(n_columns, n_columns + n * group.n_configs)))
         blocks.append(np.full(n, group.n_configs))
         n_columns += n * group.n_configs
+    from scipy.sparse import coo_array
+
     rows = polytope_equations(state_ptr, [(part.cards, part.scope) for part in parts], redundant)
     shape = (rows.n_rows, rows.n_columns)
-    matrix = csr_array(coo_array((rows.values, (rows.rows, rows.columns)), shape=shape))
+    matrix = coo_array((rows.values, (rows.rows, rows.columns)), shape=shape).tocsr()
     matrix.sort_indices()
     side = SideRows.of(program, example, n_columns, state_ptr, clock)
     return LocalPolytope(state_ptr, tuple(parts), pointers(np.concatenate(blocks)), matrix, side)

@@ -18,7 +18,7 @@ import numpy as np
 from ssvm_backends.programs.local_polytope import LocalPolytope, PolytopeStructure, Priced, build_polytope, n_entries
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import F64, I32, I64, Marginals, Need, Primal, Program, Question, Solution, Stop, Task, Theta, pointers
-from ssvm_dsl.plugin_api import Clock, answer_each
+from ssvm_dsl.plugin_api import Clock, answer_each, loading
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -118,6 +118,8 @@ class PolytopeSession(ABC):
     """
 
     def __init__(self, program: Program, options: Mapping[str, Any], redundant: bool) -> None:
+        with loading():  # sessions alone need it: `check` is asked of backends that do not answer
+            import scipy.sparse  # noqa: F401
         self.program, self.options = program, options
 
         def build(structure: PolytopeStructure, clock: Clock) -> tuple[LocalPolytope, int]:

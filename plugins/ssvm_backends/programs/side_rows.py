@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from ssvm_backends.graphs.deadline import UNLIMITED
 from ssvm_dsl.errors import TooLargeError
@@ -113,7 +112,7 @@ class SideRows:
     @cached_property
     def columns(self) -> Any:
         """The matrix transposed."""
-        return csr_array(self.matrix.T)
+        return self.matrix.T.tocsr()
 
     @cached_property
     def sizes(self) -> Any:
@@ -175,6 +174,8 @@ class _Rows:
 
     def side(self, groups: tuple[ConstraintGroup, ...]) -> SideRows:
         """Return what was collected."""
+        from scipy.sparse import csr_array
+
         lengths = np.concatenate([np.zeros(0, np.int64), *(np.diff(rows.ptr) for rows, *_ in self.parts)])
         column = np.concatenate([np.zeros(0, np.int64), *(part[1] for part in self.parts)])
         coefficient, lower, upper = (

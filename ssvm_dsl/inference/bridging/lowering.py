@@ -86,21 +86,14 @@ class Lowering:
 
     def theta(self, theta: Theta, examples: I64 | None) -> Theta:
         """Return the scores of the lowered program for some examples; those of the others are undefined."""
-        program, spans = self.program, self._spans
-        sizes = [group.n_tables * group.n_configs for group in program.groups]
-        ptr = pointers(np.array(sizes, dtype=np.int64))
-        pool = np.zeros(int(ptr[-1]))  # pages that are not written to take no time
-        tables = tuple(
-            pool[lo : lo + size].reshape(group.n_tables, group.n_configs)
-            for lo, size, group in zip(ptr, sizes, program.groups, strict=False)
-        )
-        n = len(theta.tables)
-        for mine, given, group, span in zip(tables[:n], theta.tables, self.original.groups, spans, strict=True):
+        made = Theta.zeros(self.program, self._node(theta, examples))  # pages that are not written to take no time
+        tables, n = made.tables, len(theta.tables)
+        for mine, given, group, span in zip(tables[:n], theta.tables, self.original.groups, self._spans, strict=True):
             rows = slice(None) if span is None or examples is None else runs(group.table_base[examples], span[examples])
             mine[rows] = given[rows]
         for mine, fixed in zip(tables[n:], self.tables, strict=True):
             mine[:] = fixed
-        return Theta(self._node(theta, examples), pool, tables, theta.const)
+        return replace(made, const=theta.const)
 
     def _node(self, theta: Theta, examples: I64 | None) -> F64:
         if not self.grown:
@@ -109,6 +102,13 @@ class Lowering:
         some = positions(self.original.state_ptr[self.original.var_ptr], examples)
         node[self.states[some]] = theta.node[some]
         return node
+
+    def _places(self, question: Question) -> I64:
+        """Return where the labels of variables are in an answer of the lowered program."""
+        if question.examples is None:
+            return self.variables
+        ids = question.examples
+        return runs(pointers(np.diff(self.program.var_ptr)[ids])[:-1], np.diff(self.original.var_ptr)[ids])
 
     def counts(self, tables: CountTables) -> CountTables:
         """Return tables of counts for the lowered program: auxiliary states count nothing."""
@@ -133,8 +133,7 @@ class Lowering:
             marginals = Marginals(np.ascontiguousarray(node), marginals.tables[: len(self.original.groups)])
         labels = solution.labels
         if self.grown and labels.size:
-            kept = runs(pointers(np.diff(self.program.var_ptr)[ids])[:-1], np.diff(self.original.var_ptr)[ids])
-            labels = np.ascontiguousarray(labels[..., kept])
+            labels = np.ascontiguousarray(labels[..., self._places(question)])
         return replace(solution, labels=labels, marginals=marginals)
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from numba.core.caching import _Cache
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 from ssvm_dsl.kernels.compiling import code_key, compile_cache
@@ -115,8 +116,12 @@ class CodeStore(_Cache):  # type: ignore[misc]
         """Do nothing: entries are right for ever."""
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
-        """Return the result of compiling that is kept, else ``None``; then the caller is the one to compile."""
-        target_context.refresh()
+        """Return the result of compiling that is kept, else ``None``; then the caller is the one to compile.
+
+        Kept code needs nothing but numba's memory management.  All that it can compile is a fifth of a second to load,
+        and is loaded by the compiler.
+        """
+        rtsys.initialize(target_context)
         path = self.path(signature, target_context.codegen())
         if path is None:
             return None

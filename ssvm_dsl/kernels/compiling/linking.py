@@ -32,6 +32,7 @@ from numba.core.compiler import Compiler, CompileResult, Flags
 from numba.core.environment import lookup_environment
 from numba.core.registry import CPUDispatcher
 from numba.core.sigutils import normalize_signature
+from numba.experimental import function_type  # noqa: F401 (what kernels take callbacks for)
 
 from ssvm_dsl.kernels.compiling.code_key import NoKey, digest, options_text
 from ssvm_dsl.kernels.compiling.code_store import CodeStore

@@ -27,7 +27,6 @@ from ssvm_dsl.io.regular_file import as_path
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.solution import Solution
-from ssvm_dsl.lang.inputs import Attributes
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.answers import (
     BoundSummary,
@@ -441,10 +440,10 @@ class Predictor(Estimator):
         return from_saved(cls, read_model(as_path(path, "load")), path, trusted)
 
     def _ground(self, X: Any, Y: Any = None, fitted: Any = None, **options: Any) -> Grounded:
-        known, inputs = self._structures, self.model.declaration.inputs
-        if any(isinstance(one, Attributes) or getattr(one, "sparse", False) for one in inputs):
+        if self.model.declaration.reads_sparse:
             _load_sparse()
-        return ground(self.model, X, Y, fitted=fitted, custom_losses=_custom_loss, structures=known, **options)
+        options["structures"] = self._structures
+        return ground(self.model, X, Y, fitted=fitted, custom_losses=_custom_loss, **options)
 
 
 @cache
@@ -456,7 +455,7 @@ def _load_sparse() -> None:
 
 def _readable(read: Callable[[Grounded, Solution], T], grounded: Grounded, solution: Solution, missing: Bools) -> T:
     """Return ``read`` of an answer, with ``None`` in lists and ``nan`` in arrays for examples without one."""
-    if not missing.any():
+    if not np.logical_or.reduce(missing):
         return read(grounded, solution)
     if solution.log_partition is not None and solution.marginals is None:
         return [None] * len(missing)  # type: ignore[return-value]
