@@ -8,75 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ssvm_dsl.lazy_api import lazy_names
-from ssvm_dsl.version import __version__
+from ssvm_dsl.version import __version__ as __version__
 
-_HOMES = {
-    "ssvm_dsl.lang.dims": ("Dim",),
-    "ssvm_dsl.lang.inputs": ("Attributes", "Edges", "Input"),
-    "ssvm_dsl.lang.factors": ("Factor",),
-    "ssvm_dsl.lang.constraints.logic": (
-        *("AnyOf", "AtLeast", "AtMost", "Constraint", "Exactly", "ExactlyOne", "Implies", "Linear", "Not"),
-    ),
-    "ssvm_dsl.lang.constraints.structures": ("Circuit", "Matching", "Path"),
-    "ssvm_dsl.lang.constraints.forbidden": ("BIO", "BIOES", "Allow", "Different", "Forbid", "Same"),
-    "ssvm_dsl.lang.given": ("Given",),
-    "ssvm_dsl.lang.constraints.pointers": ("AllDifferent", "Arborescence", "ProjectiveTree"),
-    "ssvm_dsl.lang.forms": ("ANTISYMMETRIC", "FULL", "POTTS", "SYMMETRIC", "Form"),
-    "ssvm_dsl.lang.outputs.labels": ("Label", "Latent", "Target"),
-    "ssvm_dsl.lang.outputs.targets": (
-        *("along", "chain", "cliques", "complete", "cross", "grid", "leaves", "pairs", "rules", "spans", "starts"),
-    ),
-    "ssvm_dsl.lang.outputs.pointer_targets": ("grandparents", "siblings"),
-    "ssvm_dsl.lang.features.sources": (
-        *("Feature", "Hashed", "JointFeature", "PLiF", "Polynomial"),
-        *("Quantiles", "Standardized", "Transform", "Whitened"),
-    ),
-    "ssvm_dsl.lang.features.kernel_features": ("Nystroem", "RandomFourier"),
-    "ssvm_dsl.lang.features.span_features": ("SpanLength", "SpanMean", "SpanSum"),
-    "ssvm_dsl.lang.constraints.custom": ("Custom",),
-    "ssvm_dsl.lang.losses.cost": ("Cost",),
-    "ssvm_dsl.lang.losses.count_loss": ("CountLoss",),
-    "ssvm_dsl.lang.losses.label_losses": ("CustomLoss", "Hamming", "NoLoss", "ZeroOne"),
-    "ssvm_dsl.lang.grammars.brackets": ("read_brackets", "read_trees"),
-    "ssvm_dsl.lang.grammars.bracket_scores": ("bracket_scores",),
-    "ssvm_dsl.lang.grammars.grammar": ("Grammar",),
-    "ssvm_dsl.lang.grammars.parse_tree": ("ParseTree",),
-    "ssvm_dsl.lang.grammars.partial_tree": ("PartialTree",),
-    "ssvm_dsl.lang.model": ("Model", "ModelBuilder"),
-    "ssvm_dsl.compiler.estimate": ("estimate",),
-    "ssvm_dsl.compiler.ground": ("ground",),
-    "ssvm_dsl.registry": ("register",),
-    "ssvm_dsl.io.read_problem": ("read_problem",),
-    "ssvm_dsl.io.formats.uai_writer": ("write_uai",),
-    "ssvm_dsl.io.formats.lp_file": ("write_lp",),
-    "ssvm_dsl.io.formats.mps_file": ("write_mps",),
-    "ssvm_dsl.io.networkx_graph": ("from_networkx", "to_networkx"),
-    "ssvm_dsl.learning.counting.outputs.dicycles": ("Dicycles",),
-    "ssvm_dsl.learning.counting.outputs.subsets": ("Subsets",),
-    "ssvm_dsl.learning.counting.outputs.output_spaces": ("OutputSpace",),
-    "ssvm_dsl.learning.counting.predictor": ("CountingPredictor",),
-    "ssvm_dsl.learning.estimators.svm": ("StructuredSVM",),
-    "ssvm_dsl.learning.estimators.regressor": ("StructuredRegressor",),
-    "ssvm_dsl.learning.metrics": (
-        *("alignment_error_rate", "attachment_score", "exact_match", "label_accuracy"),
-        *("mean_iou", "named_scorer", "span_f1"),
-    ),
-    "ssvm_dsl.learning.hmm": ("MaximumLikelihoodHMM",),
-    "ssvm_dsl.learning.pcfg": ("MaximumLikelihoodPCFG",),
-    "ssvm_dsl.learning.estimators.path": ("regularization_path",),
-    "ssvm_dsl.learning.shards.parts": ("PartitionedDataset",),
-    "ssvm_dsl.cli.data.parts": ("partitioned_files",),
-    "ssvm_dsl.learning.tuning.cross_validation": ("cross_val_predict",),
-    "ssvm_dsl.learning.tuning.grid": ("grid_scores", "nested_scores"),
-}
-_NAMES, __getattr__ = lazy_names(__name__, _HOMES)
-
-__all__ = [*_NAMES, "__version__"]
-
-
-def __dir__() -> list[str]:
-    return __all__
-
+__all__, __getattr__, __dir__ = lazy_names(__name__, "__version__")
 
 if TYPE_CHECKING:
     from ssvm_dsl.cli.data.parts import partitioned_files as partitioned_files

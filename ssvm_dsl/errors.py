@@ -202,6 +202,15 @@ class TimeLimitWarning(UserWarning):
     """A time limit ended a search before its answers were proved best."""
 
 
+def meant(name: object, known: Iterable[str]) -> str:
+    """Return what to add to a message about a name: ``"; did you mean 'chain'?"``, or nothing where none is like it."""
+    from difflib import get_close_matches
+
+    text, names = str(name), list(known)
+    close = [one for one in names if one.lower() == text.lower()] or get_close_matches(text, names, n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
 def memory_for(what: str, advice: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Let a function say what was being done when memory ran out, and what to do about it.
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from difflib import get_close_matches
 from dis import opname
 from importlib import import_module
 from typing import Any
+
+#: An import for type checkers, of a name that is imported on first use.
+_LISTED = re.compile(r"^    from (\S+) import (\w+) as \2$", re.MULTILINE)
 
 
 def _unknown(package: str, name: str, names: Collection[str]) -> Exception:
@@ -20,23 +24,29 @@ def _unknown(package: str, name: str, names: Collection[str]) -> Exception:
     return AttributeError(f"module '{package}' has no attribute '{name}'{meant}")
 
 
-def lazy_names(package: str, homes: Mapping[str, Collection[str]]) -> tuple[list[str], Callable[[str], Any]]:
-    """Return ``__all__`` and ``__getattr__`` of a package.
+def lazy_names(package: str, *others: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__all__``, ``__getattr__`` and ``__dir__`` of a package whose names are imported on first use.
+
+    The names, and the modules that they are in, are those of the lines ``from a.b import c as c`` by which its source
+    imports them for type checkers, within ``if TYPE_CHECKING:``.
 
     Parameters
     ----------
     package : str
-        Its name.
-    homes : mapping of str to collection of str
-        Modules, and the names in them.
+        The package that is being imported.
+    *others : str
+        Names that it has besides.
     """
-    home_of = {name: module for module, names in homes.items() for name in names}
+    module = sys.modules[package]
+    with open(str(module.__file__), encoding="utf-8") as source:
+        home_of = {name: home for home, name in _LISTED.findall(source.read())}
+    names = sorted([*home_of, *others])
 
     def find(name: str) -> Any:
         if name not in home_of:
             raise _unknown(package, name, home_of)
         value = getattr(import_module(home_of[name]), name)
-        setattr(sys.modules[package], name, value)
+        setattr(module, name, value)
         return value
 
-    return sorted(home_of), find
+    return names, find, lambda: names

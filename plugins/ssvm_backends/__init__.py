@@ -21,10 +21,12 @@ _COUNTING = Caps(
     max_arity=2,
     abilities=frozenset({Ability.COUNTS, Ability.COMPILED}),
 )
-#: What local search by cuts answers.
-_MOVES = replace(_BEST_LABELLING, guarantee=Guarantee.HEURISTIC, max_arity=2, warm=Warm.LABELS)
+#: What local search answers, and local search by cuts.
+_SEARCH = replace(_BEST_LABELLING, guarantee=Guarantee.HEURISTIC, warm=Warm.LABELS)
+_MOVES = replace(_SEARCH, max_arity=2)
 #: Counts also keep one bound on the number of true literals of each example.
 _FORESTS = replace(_COUNTING, constraint_kinds=frozenset({"count"}))
+_WORKERS = Option("num_workers", 1, "threads of one CP-SAT search; more than one is not reproducible", int, least=1)
 _LP_SOLVERS = ("auto", "glop", "pdlp", "highs")
 _ROUNDINGS = ("none", "argmax", "threshold", "conditional")
 
@@ -84,7 +86,7 @@ _PROGRAMS = (
         install_hint="pip install ortools",
         options=(
             Option("solver", "cp-sat", "who solves", ("cp-sat", "highs")),
-            Option("num_workers", 1, "threads of one CP-SAT search; more than one is not reproducible", int, least=1),
+            _WORKERS,
         ),
         caps=replace(
             _BEST_LABELLING,
@@ -300,11 +302,7 @@ _LOCAL_SEARCH = (
             Option("sweeps", 100, "passes over all factors", int, least=1),
             Option("local_search", True, "whether to improve the best labelling in the end", bool),
         ),
-        caps=replace(
-            _BEST_LABELLING,
-            guarantee=Guarantee.HEURISTIC,
-            warm=Warm.LABELS,
-        ),
+        caps=_SEARCH,
     ),
     BackendSpec(
         "icm",
@@ -317,11 +315,7 @@ _LOCAL_SEARCH = (
             Option("pairs", True, "whether to move two variables of a factor together", bool),
             Option("seed", 0, "of the random labellings", int, least=0),
         ),
-        caps=replace(
-            _BEST_LABELLING,
-            guarantee=Guarantee.HEURISTIC,
-            warm=Warm.LABELS,
-        ),
+        caps=_SEARCH,
     ),
 )
 
@@ -398,9 +392,7 @@ _STRUCTURES = (
         "directed circuits and tours by CP-SAT's circuit constraint: exact, exponential in the worst case",
         requires=("ortools.sat.python.cp_model",),
         install_hint="pip install ortools",
-        options=(
-            Option("num_workers", 1, "threads of one CP-SAT search; more than one is not reproducible", int, least=1),
-        ),
+        options=(_WORKERS,),
         caps=replace(_STRUCTURE, constraint_kinds=frozenset({"circuit"})),
     ),
     BackendSpec(

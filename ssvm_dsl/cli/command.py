@@ -85,6 +85,14 @@ def add_json(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
 
 
+def add_trust(parser: ArgumentParser) -> None:
+    """Add ``--trust``."""
+    parser.add_argument(
+        "--trust", action="append", default=[], metavar="MODULE:NAME",
+        help="import this function, which the model calls (may be repeated)",
+    )  # fmt: skip
+
+
 def positive_int(text: str) -> int:
     """Read an argument that counts something."""
     if not text.isdecimal() or int(text) < 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from ssvm_dsl.cli.command import Subcommand, add_json, positive_int
+from ssvm_dsl.cli.command import Subcommand, add_json, add_trust, positive_int
 from ssvm_dsl.cli.screen import console, write_json
 
 
@@ -15,10 +15,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--factor", metavar="NAME", help="only weights of this factor (default: all)")
     parser.add_argument("--state", metavar="CLASS", help="only weights that score this class")
     parser.add_argument("-k", type=positive_int, default=20, metavar="N", help="show this many (default: 20)")
-    parser.add_argument(
-        "--trust", action="append", default=[], metavar="MODULE:NAME",
-        help="import this function, which the model calls (may be repeated)",
-    )  # fmt: skip
+    add_trust(parser)
     add_json(parser)
 
 

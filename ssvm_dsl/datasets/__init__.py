@@ -6,37 +6,7 @@ from typing import TYPE_CHECKING
 
 from ssvm_dsl.lazy_api import lazy_names
 
-_HOMES = {
-    "ssvm_dsl.datasets.conll2000": (
-        *("CHUNK_TAGS", "Conll2000", "Sentence"),
-        *("chunk_attributes", "chunk_f1", "chunk_segments", "chunk_tags", "load_conll2000"),
-    ),
-    "ssvm_dsl.learning.metrics": ("phrases",),
-    "ssvm_dsl.datasets.counting": ("Tours", "make_identity", "make_tours"),
-    "ssvm_dsl.datasets.files": ("ORIGINS",),
-    "ssvm_dsl.datasets.letters": ("N_FOLDS", "Letters", "Split", "load_letters"),
-    "ssvm_dsl.datasets.multilabel": ("MultiLabelData", "load_reuters", "load_scene", "load_yeast"),
-    "ssvm_dsl.datasets.terrains": (
-        *("HeadingPlanner", "Plans", "TerrainPlan"),
-        *("make_plans", "make_terrain", "map_terrain"),
-    ),
-    "ssvm_dsl.datasets.synthetic": ("make_chains", "make_stripes"),
-    "ssvm_dsl.datasets.images": (
-        *("Horses", "StereoPair", "load_grid_map", "load_horses", "load_stereo", "pixel_features"),
-    ),
-    "ssvm_dsl.datasets.instances": ("BayesNode", "MapInstance", "load_bayes_net", "load_map_instances"),
-    "ssvm_dsl.datasets.pair_features": ("arc_features", "link_features"),
-    "ssvm_dsl.datasets.texts": (
-        *("AlignedPair", "CountedParses", "ParsedSentence"),
-        *("load_alignments", "load_atis_grammar", "load_dependency_treebank", "load_treebank"),
-    ),
-}
-__all__, __getattr__ = lazy_names(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return __all__
-
+__all__, __getattr__, __dir__ = lazy_names(__name__)
 
 if TYPE_CHECKING:
     from ssvm_dsl.datasets.conll2000 import CHUNK_TAGS as CHUNK_TAGS

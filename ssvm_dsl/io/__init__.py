@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING
 
 from ssvm_dsl.lazy_api import lazy_names
 
-_HOMES = {
-    "ssvm_dsl.io.arrays_file": ("read_arrays", "write_arrays"),
-    "ssvm_dsl.io.atomic": ("write_lines",),
-}
-
-__all__, __getattr__ = lazy_names(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return __all__
-
+__all__, __getattr__, __dir__ = lazy_names(__name__)
 
 if TYPE_CHECKING:
     from ssvm_dsl.io.arrays_file import read_arrays as read_arrays

@@ -33,7 +33,7 @@ from ssvm_dsl.kernels.flat import (
     StateScores,
 )
 from ssvm_dsl.kernels.observed import weight_of
-from ssvm_dsl.kernels.oracles.packed import pack, packed_bytes, packed_flags, packed_ints, packed_longs
+from ssvm_dsl.kernels.oracles.packed import pack, packed_bytes, packed_flags, packed_ints, packed_longs, packed_record
 from ssvm_dsl.kernels.oracles.signatures import MESSAGE_SIGNATURE, SIGNATURE
 from ssvm_dsl.kernels.primitives.assigned import assign
 from ssvm_dsl.kernels.primitives.borrowed import borrow
@@ -96,6 +96,7 @@ __all__ = [
     "packed_flags",
     "packed_ints",
     "packed_longs",
+    "packed_record",
     "prefetch",
     "score_example",
     "tables_score",

@@ -10,20 +10,7 @@ from typing import TYPE_CHECKING
 
 from ssvm_dsl.lazy_api import lazy_names
 
-_HOMES = {
-    "ssvm_dsl.models.classifier": ("Classifier",),
-    "ssvm_dsl.models.graphs": ("GraphLabeller", "LatentGraph"),
-    "ssvm_dsl.models.grids": ("GridSegmenter",),
-    "ssvm_dsl.models.multi_label": ("MultiLabel",),
-    "ssvm_dsl.models.sequences": ("ChainTagger", "SegmentTagger"),
-    "ssvm_dsl.models.structures": ("DependencyParser", "Matcher", "Ranker"),
-}
-__all__, __getattr__ = lazy_names(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return __all__
-
+__all__, __getattr__, __dir__ = lazy_names(__name__)
 
 if TYPE_CHECKING:
     from ssvm_dsl.models.classifier import Classifier as Classifier

@@ -9,8 +9,8 @@ A module each: what is known of a plug-in (``records``), how one is read and che
 the registry of this process (``installed``).
 """
 
-from ssvm_dsl.registry.installed import register, registry
+from ssvm_dsl.registry.installed import loss_function, register, registry
 from ssvm_dsl.registry.plugins import Registry
 from ssvm_dsl.registry.records import KINDS, PluginInfo, PluginProblem, word
 
-__all__ = ["KINDS", "PluginInfo", "PluginProblem", "Registry", "register", "registry", "word"]
+__all__ = ["KINDS", "PluginInfo", "PluginProblem", "Registry", "loss_function", "register", "registry", "word"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.errors import PluginError, SsvmError
 from ssvm_dsl.plugin_api.hosting.contained import contained, words
+from ssvm_dsl.plugin_api.specs import LossSpec
 from ssvm_dsl.registry.discovery import discover
 from ssvm_dsl.registry.plugins import Registry
 from ssvm_dsl.registry.records import PluginInfo, PluginProblem
@@ -35,6 +37,19 @@ def registry() -> Registry:
         broken = "".join(f"\n  {problem.plugin}: {problem.text}" for problem in made.problems)
         raise PluginError(f"the bundled plug-ins are not registered; install the package: pip install .{broken}")
     return made
+
+
+def loss_function(kind: str) -> Callable[..., Any]:
+    """Return the function of a plug-in's loss; its exceptions name the plug-in."""
+    known = registry()
+    spec = known.find(LossSpec, kind)
+    function = known.load(spec)
+
+    def prices(*args: Any, **options: Any) -> Any:
+        with contained(known.describe_owner(spec)):
+            return function(*args, **options)
+
+    return prices
 
 
 @checked_call

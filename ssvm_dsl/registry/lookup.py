@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ssvm_dsl.errors import PluginError
+from ssvm_dsl.errors import PluginError, meant
 from ssvm_dsl.plugin_api.specs import NamedSpec, RiskSpec, Spec
 from ssvm_dsl.registry.records import PluginProblem, word
 
@@ -30,9 +29,8 @@ def unknown_name(
         The name to write instead; may be empty.
     problems : iterable of Problem
     """
-    close = difflib.get_close_matches(str(name), known, n=1)
-    meant = f"; write {advice}" if advice else f"; did you mean '{close[0]}'?" if close else ""
-    text = f"there is no {word(kind)} '{name}'{meant}\n  known: {', '.join(known) or 'none'}"
+    hint = f"; write {advice}" if advice else meant(name, known)
+    text = f"there is no {word(kind)} '{name}'{hint}\n  known: {', '.join(known) or 'none'}"
     return PluginError(text + "".join(f"\n  {problem.plugin}: {problem.text}" for problem in problems))
 
 

@@ -6,25 +6,7 @@ from typing import TYPE_CHECKING
 
 from ssvm_dsl.lazy_api import lazy_names
 
-_HOMES = {
-    "ssvm_dsl.report.confusion": ("confusion_matrix",),
-    "ssvm_dsl.report.contributions": ("plot_contributions",),
-    "ssvm_dsl.report.factor_graph": ("plot_factor_graph",),
-    "ssvm_dsl.report.labellings": (
-        *("plot_heads", "plot_label_maps", "plot_links", "plot_marginals", "plot_segments", "plot_transitions"),
-    ),
-    "ssvm_dsl.report.parse_trees": ("plot_tree",),
-    "ssvm_dsl.report.plots": (
-        *("plot_confusion", "plot_grid", "plot_path", "plot_training", "plot_weights", "save_for_script"),
-    ),
-}
-
-__all__, __getattr__ = lazy_names(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return __all__
-
+__all__, __getattr__, __dir__ = lazy_names(__name__)
 
 if TYPE_CHECKING:
     from ssvm_dsl.report.confusion import confusion_matrix as confusion_matrix

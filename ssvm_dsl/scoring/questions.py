@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32
 from ssvm_dsl.compiler.agreements import set_auxiliary
-from ssvm_dsl.compiler.losses.loss import LossFunction, build_loss, node_weights
+from ssvm_dsl.compiler.losses.loss import build_loss, node_weights
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.lang.arrays import describe
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.plugin_api.hosting.contained import contained
-from ssvm_dsl.plugin_api.specs import LossSpec
-from ssvm_dsl.registry import registry
+from ssvm_dsl.registry import loss_function
 from ssvm_dsl.scoring.batch import Sizes
 from ssvm_dsl.scoring.grounded_batch import GroundedBatch
 
@@ -70,7 +68,7 @@ class Truth:
         if loss is None:
             return None
         weights = node_weights(loss, grounded.examples)
-        return build_loss(loss, grounded.layout, grounded.examples, self.states, None, _custom, weights)
+        return build_loss(loss, grounded.layout, grounded.examples, self.states, None, loss_function, weights)
 
 
 def read_truth(declaration: Declaration, grounded: GroundedBatch, sizes: Sizes, Y: Any) -> Truth:
@@ -143,16 +141,3 @@ def require_additive(declaration: Declaration, truth: Truth) -> LossTerm:
         text = f"the loss of model {name} ({loss.called}) does not add up over variables"
         raise OptionError(f"{text}: scores can be augmented by Hamming, Cost of single variables, and sums of these")
     return loss
-
-
-def _custom(kind: str) -> LossFunction:
-    """Return the function of a plug-in's loss; its exceptions name the plug-in."""
-    known = registry()
-    spec = known.find(LossSpec, kind)
-    function = known.load(spec)
-
-    def prices(*args: Any, **options: Any) -> Any:
-        with contained(known.describe_owner(spec)):
-            return function(*args, **options)
-
-    return prices

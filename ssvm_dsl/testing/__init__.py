@@ -14,27 +14,7 @@ from typing import TYPE_CHECKING
 
 from ssvm_dsl.lazy_api import lazy_names
 
-_HOMES = {
-    "ssvm_dsl.testing.answers": ("answer",),
-    "ssvm_dsl.testing.backends.conformance": ("check_backend",),
-    "ssvm_dsl.testing.bridges.conformance": ("check_bridge",),
-    "ssvm_dsl.testing.constraints.conformance": ("check_constraint",),
-    "ssvm_dsl.testing.constraints.problems": ("kind_problem",),
-    "ssvm_dsl.testing.corner_cases": ("catalogue",),
-    "ssvm_dsl.testing.output_spaces": ("check_output_space",),
-    "ssvm_dsl.testing.custom_oracles": ("check_oracle",),
-    "ssvm_dsl.testing.executors.conformance": ("check_executor",),
-    "ssvm_dsl.testing.trainers.conformance": ("check_trainer",),
-    "ssvm_dsl.testing.training": ("make_trainer", "training_problem"),
-    "ssvm_dsl.testing.problems": ("Problem", "Recipe", "Scores", "random_recipe", "seeded"),
-}
-
-__all__, __getattr__ = lazy_names(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return __all__
-
+__all__, __getattr__, __dir__ = lazy_names(__name__)
 
 if TYPE_CHECKING:
     from ssvm_dsl.testing.answers import answer as answer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ssvm_backends.dual.descent.spanning_trees import representative
 from ssvm_dsl.ir import I64
 from ssvm_dsl.kernels import njit
 from ssvm_dsl.plugin_api import Clock
@@ -76,9 +77,9 @@ def take_factors(
         while found < 0 and number < len(parent):
             apart = True
             for a in range(lo, hi):
-                top = _root(parent[number], scope[a])
+                top = representative(parent[number], scope[a])
                 for b in range(lo, a):
-                    if _root(parent[number], scope[b]) == top:
+                    if representative(parent[number], scope[b]) == top:
                         apart = False
                         break
                 if not apart:
@@ -91,15 +92,6 @@ def take_factors(
         if layer_of[same[f]] < 0:
             layer_of[same[f]] = found
             for a in range(lo + 1, hi):
-                parent[found, _root(parent[found], scope[a])] = _root(parent[found], scope[lo])
+                parent[found, representative(parent[found], scope[a])] = representative(parent[found], scope[lo])
         layer[f] = found
     return len(order)
-
-
-@njit(cache=True, nogil=True)
-def _root(parent: I64, v: int) -> int:
-    """Return the root of a variable; paths are halved on the way."""
-    while parent[v] != v:
-        parent[v] = parent[parent[v]]
-        v = parent[v]
-    return v

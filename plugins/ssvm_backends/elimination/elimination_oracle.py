@@ -32,7 +32,7 @@ def elimination_oracle(ints, longs, example, pool, node, labels, work):  # type:
     """
     ints, longs, pool, node = borrow(ints), borrow(longs), borrow(pool), borrow(node)
     first = packed_longs(longs, GRAPH)[example]
-    plan, sizes = plan_in(longs, first + 1), packed_longs(longs, first)
+    plan, sizes = plan_in(ints, longs, first + 1), packed_longs(longs, first)
     n_work, n_block, n_best, n_axes, n_parts = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]
     messages, rest = work[:n_work], work[n_work:]
     best = rest[2 * n_block : 2 * n_block + n_best].view(np.uint8)
@@ -41,7 +41,7 @@ def elimination_oracle(ints, longs, example, pool, node, labels, work):  # type:
     )
     score = np.zeros(1)
     max_steps(
-        plan, graph_in(ints, longs), node, pool, np.full(1, example), np.zeros(1, np.int64), labels, score, messages,
-        best, walk, np.zeros(3, np.int64), np.int64(1) << 62,
+        plan, graph_in(ints, longs, GRAPH + 1), node, pool, np.full(1, example), np.zeros(1, np.int64), labels, score,
+        messages, best, walk, np.zeros(3, np.int64), np.int64(1) << 62,
     )  # fmt: skip
     return score[0]

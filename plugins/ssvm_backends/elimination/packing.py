@@ -10,10 +10,13 @@ from ssvm_backends.elimination.blocks import make_walk
 from ssvm_backends.elimination.plan import Compiled, EliminationPlan
 from ssvm_backends.graphs.graph import Graph
 from ssvm_dsl.ir import I32, I64
-from ssvm_dsl.kernels import njit, pack, packed_longs
+from ssvm_dsl.kernels import pack, packed_record
 
 #: Number of the array that says where the arrays of each example's plan begin; those of the graph come after it.
 GRAPH = 0
+
+#: Fields of a :class:`~ssvm_backends.graphs.graph.Graph` that are packed.
+OF_GRAPH = ("var_ptr", "state_ptr", "factor_ptr", "table_ptr")
 
 
 def elimination_parts(graph: Graph, plans: Mapping[bytes, Compiled], keys: list[bytes]) -> tuple[I32, I64, int]:
@@ -28,7 +31,7 @@ def elimination_parts(graph: Graph, plans: Mapping[bytes, Compiled], keys: list[
         The structure of each example.
     """
     first, most = dict[bytes, int](), 1
-    arrays = [np.zeros(0, np.int64), graph.var_ptr, graph.state_ptr, graph.factor_ptr, graph.table_ptr]
+    arrays = [np.zeros(0, np.int64), *(getattr(graph, name) for name in OF_GRAPH)]
     for key, compiled in plans.items():
         plan, walk = compiled.plan, make_walk(compiled)
         n_best = -(-int(plan.arg[-1]) // 8)
@@ -41,58 +44,5 @@ def elimination_parts(graph: Graph, plans: Mapping[bytes, Compiled], keys: list[
     return ints, longs, most
 
 
-@njit
-def graph_in(ints: I32, longs: I64) -> Graph:
-    """Return a graph of which kernels find the scores of an example's states and factors; the rest is empty."""
-    none, nothing = longs[:0], ints[:0]
-    return Graph(
-        packed_longs(longs, GRAPH + 1),
-        packed_longs(longs, GRAPH + 2),
-        nothing,
-        packed_longs(longs, GRAPH + 3),
-        none,
-        nothing,
-        packed_longs(longs, GRAPH + 4),
-        none,
-        none,
-        none,
-        none,
-        none,
-        none,
-    )
-
-
-@njit
-def plan_in(longs: I64, first: int) -> EliminationPlan:
-    """Return the plan whose arrays, in the order of its fields, begin at number ``first``."""
-    return EliminationPlan(
-        packed_longs(longs, first + 0),
-        packed_longs(longs, first + 1),
-        packed_longs(longs, first + 2),
-        packed_longs(longs, first + 3),
-        packed_longs(longs, first + 4),
-        packed_longs(longs, first + 5),
-        packed_longs(longs, first + 6),
-        packed_longs(longs, first + 7),
-        packed_longs(longs, first + 8),
-        packed_longs(longs, first + 9),
-        packed_longs(longs, first + 10),
-        packed_longs(longs, first + 11),
-        packed_longs(longs, first + 12),
-        packed_longs(longs, first + 13),
-        packed_longs(longs, first + 14),
-        packed_longs(longs, first + 15),
-        packed_longs(longs, first + 16),
-        packed_longs(longs, first + 17),
-        packed_longs(longs, first + 18),
-        packed_longs(longs, first + 19),
-        packed_longs(longs, first + 20),
-        packed_longs(longs, first + 21),
-        packed_longs(longs, first + 22),
-        packed_longs(longs, first + 23),
-        packed_longs(longs, first + 24),
-        packed_longs(longs, first + 25),
-        packed_longs(longs, first + 26),
-        packed_longs(longs, first + 27),
-        packed_longs(longs, first + 28),
-    )
+#: How the places of an example's states and factors in a graph are read, and the plan that begins at some number.
+graph_in, plan_in = packed_record(Graph, OF_GRAPH), packed_record(EliminationPlan)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from ssvm_backends.trees.forest import Forest
-from ssvm_backends.trees.max_product import edge_table
+from ssvm_backends.trees.max_product import edge_table, extent
 from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import assign, borrow, njit
 
@@ -293,11 +293,7 @@ def best_by_count(
         ``-inf`` on entry; raised where a labelling is found.
     """
     forest, pool, node, const = borrow(forest), borrow(pool), borrow(node), borrow(const)
-    longest, widest = 0, 1
-    for i in examples:
-        longest = max(longest, forest.var_ptr[i + 1] - forest.var_ptr[i])
-        for v in range(forest.var_ptr[i], forest.var_ptr[i + 1]):
-            widest = max(widest, forest.card[v])
+    longest, _, widest = extent(forest, examples)
     reach, kept = np.empty((longest + 1, 2), np.int64), np.empty((longest + 1, 2), np.int64)
     place, left = np.empty((longest + 1, 3), np.int64), np.empty((longest + 1, 2), np.int64)
     beliefs, messages, earlier = np.empty(0), np.empty(0), np.empty(0)

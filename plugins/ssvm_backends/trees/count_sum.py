@@ -27,7 +27,7 @@ import numpy as np
 
 from ssvm_backends.trees.count import lay_out
 from ssvm_backends.trees.forest import Forest
-from ssvm_backends.trees.max_product import edge_table
+from ssvm_backends.trees.max_product import edge_table, extent
 from ssvm_backends.trees.sum_product import edge_factor, log_sum, sum_message, write_marginals
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.kernels import assign, borrow, njit
@@ -300,12 +300,10 @@ def sum_by_count(forest: Forest, scores: CountedScores, examples: I64, out: SumO
     out : SumOutput
         Written; log Z is ``-inf``, and the marginals are left alone, where there is no labelling.
     """
-    longest, widest, most = 0, 1, 1
-    for k in range(len(examples)):
-        most = max(most, scores.rows[k])
-        longest = max(longest, forest.var_ptr[examples[k] + 1] - forest.var_ptr[examples[k]])
-        for v in range(forest.var_ptr[examples[k]], forest.var_ptr[examples[k] + 1]):
-            widest = max(widest, forest.card[v])
+    longest, _, widest = extent(forest, examples)
+    most = 1
+    for n_rows in scores.rows:
+        most = max(most, n_rows)
     reach, kept = np.empty((longest + 1, 2), np.int64), np.empty((longest + 1, 2), np.int64)
     place = np.empty((longest + 1, 3), np.int64)
     belief, message, earlier, above = np.empty(0), np.empty(0), np.empty(0), np.empty(0)

@@ -9,7 +9,13 @@ import numpy as np
 
 from ssvm_backends.trees.forest import Forest
 from ssvm_backends.trees.max_product import descend, eliminate
-from ssvm_dsl.kernels import SIGNATURE, borrow, cfunc
+from ssvm_dsl.kernels import SIGNATURE, borrow, cfunc, packed_record
+
+#: Fields of a :class:`~ssvm_backends.trees.forest.Forest` that are packed: all but which factor an entry is.
+OF_FOREST = ("var_ptr", "state_ptr", "card", "order", "parent", "entry_ptr", "entry_offset", "entry_flip")
+
+#: How the forests of a program are read.
+forest_in = packed_record(Forest, OF_FOREST)
 
 
 @cfunc(SIGNATURE)
@@ -18,10 +24,8 @@ def forest_oracle(ints, longs, example, pool, node, labels, work):  # type: igno
 
     Parameters
     ----------
-    ints : ndarray of int32
-        card, order, parent and entry_flip of the :class:`~ssvm_backends.trees.forest.Forest`, one after the other.
-    longs : ndarray of int64
-        (examples, variables, entries), then var_ptr, state_ptr, entry_ptr, entry_offset.
+    ints, longs : ndarray of int32 and of int64
+        Packed: :data:`OF_FOREST`.
     example : int
         The example.
     pool, node : ndarray of float64
@@ -32,23 +36,7 @@ def forest_oracle(ints, longs, example, pool, node, labels, work):  # type: igno
         Work space: the example's states, and ``widest + widest ** 2`` numbers for a message and the table of an edge.
     """
     ints, longs, pool, node = borrow(ints), borrow(longs), borrow(pool), borrow(node)
-    n, n_variables, n_entries = longs[0], longs[1], longs[2]
-    state_at = 3 + n + 1
-    entry_at = state_at + n_variables + 1
-    offset_at = entry_at + n_variables + 1
-    none = ints[:0]
-    forest = Forest(
-        longs[3:state_at],
-        longs[state_at:entry_at],
-        ints[:n_variables],
-        ints[n_variables : 2 * n_variables],
-        ints[2 * n_variables : 3 * n_variables],
-        longs[entry_at:offset_at],
-        longs[offset_at : offset_at + n_entries],
-        none,
-        none,
-        ints[3 * n_variables : 3 * n_variables + n_entries],
-    )
+    forest = forest_in(ints, longs, 0)
     lo, hi = forest.var_ptr[example], forest.var_ptr[example + 1]
     first, size = forest.state_ptr[lo], forest.state_ptr[hi] - forest.state_ptr[lo]
     beliefs, rest = work[:size], work[size:]

@@ -17,7 +17,7 @@ import numpy as np
 
 from ssvm_backends.graphs.recursions import RowSources, list_item
 from ssvm_backends.trees.forest import Forest
-from ssvm_backends.trees.max_product import edge_table
+from ssvm_backends.trees.max_product import edge_table, extent
 from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import assign, njit
 
@@ -117,13 +117,7 @@ def k_best(forest: Forest, pool: F64, node: F64, examples: I64, label_ptr: I64, 
         Written; ``-inf`` where an example has fewer labellings.
     """
     k = len(labels)
-    widest, biggest, longest = 1, 1, 1
-    for n in range(len(examples)):
-        lo, hi = forest.var_ptr[examples[n]], forest.var_ptr[examples[n] + 1]
-        biggest = max(biggest, forest.state_ptr[hi] - forest.state_ptr[lo])
-        longest = max(longest, hi - lo)
-        for v in range(lo, hi):
-            widest = max(widest, forest.card[v])
+    longest, biggest, widest = extent(forest, examples)
     lists = np.empty((biggest, k))
     scratch = np.zeros(widest * widest)
     message = np.empty(k)

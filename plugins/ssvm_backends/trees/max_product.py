@@ -19,6 +19,18 @@ from ssvm_dsl.kernels import assign, borrow, njit
 
 
 @njit(cache=True, nogil=True, borrowed=True)
+def extent(forest: Forest, examples: I64) -> tuple[int, int, int]:
+    """Return the most variables and states of an example, and the most states of a variable, each at least 1."""
+    longest, biggest, widest = 1, 1, 1
+    for i in examples:
+        lo, hi = forest.var_ptr[i], forest.var_ptr[i + 1]
+        longest, biggest = max(longest, hi - lo), max(biggest, forest.state_ptr[hi] - forest.state_ptr[lo])
+        for v in range(lo, hi):
+            widest = max(widest, forest.card[v])
+    return longest, biggest, widest
+
+
+@njit(cache=True, nogil=True, borrowed=True)
 def edge_table(forest: Forest, pool: F64, v: int, c_v: int, c_p: int, out: F64) -> None:
     """Write the sum of the tables on v's edge to ``out``, row: state of v, column: state of its parent."""
     for e in range(forest.entry_ptr[v], forest.entry_ptr[v + 1]):
@@ -150,12 +162,7 @@ def max_product(forest: Forest, pool: F64, node: F64, examples: I64, label_ptr: 
     score : ndarray of float64, shape (n,)
         Written; ``-inf`` where there is no labelling.
     """
-    widest, biggest = 1, 1
-    for k in range(len(examples)):
-        lo, hi = forest.var_ptr[examples[k]], forest.var_ptr[examples[k] + 1]
-        biggest = max(biggest, forest.state_ptr[hi] - forest.state_ptr[lo])
-        for v in range(lo, hi):
-            widest = max(widest, forest.card[v])
+    _, biggest, widest = extent(forest, examples)
     beliefs, work = np.empty(biggest), np.empty(widest + widest * widest)
     for k in range(len(examples)):
         lo, hi = forest.var_ptr[examples[k]], forest.var_ptr[examples[k] + 1]

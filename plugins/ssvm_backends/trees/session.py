@@ -101,15 +101,13 @@ class ForestSession:
 
     def compiled(self) -> CompiledOracle:
         """Return the oracle for trainers that call it inside their own kernels."""
-        from ssvm_backends.trees.forest_oracle import forest_oracle
+        from ssvm_backends.trees.forest_oracle import OF_FOREST, forest_oracle
+        from ssvm_dsl.kernels import pack
 
-        f, program = self.forest, self.program
-        header = np.array([program.n_examples, program.n_variables, len(f.entry_offset)], dtype=np.int64)
-        longs = np.concatenate([header, f.var_ptr, f.state_ptr, f.entry_ptr, f.entry_offset])
-        ints = np.concatenate([f.card, f.order, f.parent, f.entry_flip]).astype(np.int32)
+        program, packed = self.program, pack(*(getattr(self.forest, name) for name in OF_FOREST))
         widest = int(program.card.max(initial=1))
         biggest = int(np.diff(program.state_ptr[program.var_ptr]).max(initial=0))
-        return CompiledOracle(forest_oracle, ints, longs, biggest + widest + widest * widest)
+        return CompiledOracle(forest_oracle, *packed, biggest + widest + widest * widest)
 
     def _map(self, theta: Theta, node: F64, ids: I64, ptr: I64, labels: I32, score: F64) -> None:
         from ssvm_backends.trees.max_product import max_product

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ssvm_backends.trees.forest import Forest
-from ssvm_backends.trees.max_product import edge_table
+from ssvm_backends.trees.max_product import edge_table, extent
 from ssvm_dsl.ir import F64, I64, Program, Theta
 from ssvm_dsl.kernels import assign, borrow, njit
 
@@ -173,13 +173,7 @@ def sum_product(
     log_z : ndarray of float64, shape (n,)
         Written; ``-inf`` where there is no labelling.
     """
-    widest, biggest, longest = 1, 1, 1
-    for k in range(len(examples)):
-        lo, hi = forest.var_ptr[examples[k]], forest.var_ptr[examples[k] + 1]
-        biggest = max(biggest, forest.state_ptr[hi] - forest.state_ptr[lo])
-        longest = max(longest, hi - lo)
-        for v in range(lo, hi):
-            widest = max(widest, forest.card[v])
+    longest, biggest, widest = extent(forest, examples)
     forest, pool, factor, shift, node = borrow(forest), borrow(pool), borrow(factor), borrow(shift), borrow(node)
     up, full = np.empty(biggest), np.empty(biggest)
     sent = np.empty((longest, widest))

@@ -6,9 +6,8 @@ A new experiment is an :class:`~ssvm_papers.results.experiment.Experiment` in a 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 
-from ssvm_dsl.errors import OptionError
+from ssvm_dsl.errors import OptionError, meant
 from ssvm_papers.experiments import (
     blocks,
     counting,
@@ -51,8 +50,6 @@ def chosen(names: Sequence[str]) -> list[Experiment]:
     known = {one.name for one in EXPERIMENTS} | {one.family for one in EXPERIMENTS}
     for name in names:
         if name not in known:
-            near = get_close_matches(name, known, 1)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
             listed = ", ".join(dict.fromkeys(one.name for one in EXPERIMENTS))
-            raise OptionError(f"there is no experiment '{name}'{hint}\n  known: {listed}")
+            raise OptionError(f"there is no experiment '{name}'{meant(name, known)}\n  known: {listed}")
     return [one for one in EXPERIMENTS if not names or one.name in names or one.family in names]

@@ -25,6 +25,7 @@ and of the margin risk.  The lower bound of the optimum is that of the planes of
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import numpy as np
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from ssvm_trainers.dual.dlpw_kernels import CompiledPass
 
 
+@dataclass(eq=False)
 class DLPW(Resumable):
     """Alternates message passing and subgradient steps.
 
@@ -56,16 +58,11 @@ class DLPW(Resumable):
         Seed of batches and orders.
     """
 
-    def __init__(
-        self,
-        passes: int = 10,
-        batch_size: int = 1,
-        averaging: str = "none",
-        evaluate_every: int = 5,
-        random_state: int | None = None,
-    ) -> None:
-        self.passes, self.batch_size, self.averaging = passes, batch_size, averaging
-        self.evaluate_every, self.random_state = evaluate_every, random_state
+    passes: int = 10
+    batch_size: int = 1
+    averaging: str = "none"
+    evaluate_every: int = 5
+    random_state: int | None = None
 
     def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
         """Return a run that has not made an iterate yet."""

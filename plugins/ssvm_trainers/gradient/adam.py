@@ -14,6 +14,7 @@ Measured in processor time, in turn: a step on 4004 weights takes 32 us and one 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -35,6 +36,7 @@ LENGTH = 0.15
 FIRST, SECOND, EPSILON = 0.9, 0.999, 1e-8
 
 
+@dataclass(eq=False)
 class Adam(Resumable):
     """Minibatch steps with moment estimates.
 
@@ -51,15 +53,10 @@ class Adam(Resumable):
         Seed of the random order.
     """
 
-    def __init__(
-        self,
-        batch_size: int = 32,
-        step_size: float | None = None,
-        evaluate_every: int = 5,
-        random_state: int | None = None,
-    ) -> None:
-        self.batch_size, self.step_size = batch_size, step_size
-        self.evaluate_every, self.random_state = evaluate_every, random_state
+    batch_size: int = 32
+    step_size: float | None = None
+    evaluate_every: int = 5
+    random_state: int | None = None
 
     def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
         """Return a run that has not made an iterate yet."""

@@ -23,6 +23,7 @@ trainer, but no lower bound: nothing here converges to the optimum.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
 import numpy as np
@@ -37,6 +38,7 @@ from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART, SHARES
 PREDICTION = "prediction"
 
 
+@dataclass(eq=False)
 class Perceptron(Resumable):
     """Perceptron, passive-aggressive and AROW updates.
 
@@ -56,17 +58,12 @@ class Perceptron(Resumable):
         Seed of the random order.
     """
 
-    def __init__(
-        self,
-        update: str = "perceptron",
-        averaging: bool = True,
-        aggressiveness: float = 1.0,
-        order: str = "stochastic",
-        against: str = "max-loss",
-        random_state: int | None = None,
-    ) -> None:
-        self.update, self.averaging, self.aggressiveness = update, averaging, aggressiveness
-        self.order, self.against, self.random_state = order, against, random_state
+    update: str = "perceptron"
+    averaging: bool = True
+    aggressiveness: float = 1.0
+    order: str = "stochastic"
+    against: str = "max-loss"
+    random_state: int | None = None
 
     def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
         """Return a run that has not made an iterate yet."""

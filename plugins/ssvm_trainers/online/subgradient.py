@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -52,6 +52,7 @@ DISTANCE = "distance"
 DECAY = {"constant": 0.0, "1/t": -1.0, "1/sqrt(t)": -0.5, "1/(lam t)": -1.0}
 
 
+@dataclass(eq=False)
 class Subgradient(Resumable):
     """The subgradient method.
 
@@ -88,29 +89,23 @@ class Subgradient(Resumable):
         Seed of the random order.
     """
 
-    def __init__(
-        self,
-        order: str = "stochastic",
-        batch_size: int = 1,
-        schedule: str = "auto",
-        step_size: float = 1.0,
-        averaging: str = "weighted",
-        radius: float | str | None = None,
-        best_iterate: bool = True,
-        evaluate_every: int = 5,
-        metric: str = "identity",
-        ridge: float = 1.0,
-        random_state: int | None = None,
-        project: Callable[[dict[str, F64]], object] | None = None,
-    ) -> None:
-        if project is not None and (radius is not None or metric != "identity"):
+    order: str = "stochastic"
+    batch_size: int = 1
+    schedule: str = "auto"
+    step_size: float = 1.0
+    averaging: str = "weighted"
+    radius: float | str | None = None
+    best_iterate: bool = True
+    evaluate_every: int = 5
+    metric: str = "identity"
+    ridge: float = 1.0
+    random_state: int | None = None
+    project: Callable[[dict[str, F64]], object] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse two projections."""
+        if self.project is not None and (self.radius is not None or self.metric != "identity"):
             raise OptionError("project= already projects, by Euclidean distance: leave out radius and metric")
-        self.order, self.batch_size, self.project = order, batch_size, project
-        self.schedule, self.step_size = schedule, step_size
-        self.averaging, self.radius = averaging, radius
-        self.best_iterate, self.evaluate_every = best_iterate, evaluate_every
-        self.metric, self.ridge = metric, ridge
-        self.random_state = random_state
 
     def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
         """Return a run that has not made an iterate yet."""

@@ -30,6 +30,7 @@ gap of 20 %: 4.6 to 5.8 s; CRFsuite's averaged perceptron takes 13.2 s, but 306 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -78,6 +79,7 @@ ENOUGH = 0.01
 NEWEST = 0.07
 
 
+@dataclass(eq=False)
 class BCFW(Resumable):
     """Block-coordinate Frank-Wolfe with pairwise steps over cached planes.
 
@@ -108,18 +110,13 @@ class BCFW(Resumable):
         Factors cannot be the blocks of this problem, or its examples cannot be visited in parallel.
     """
 
-    def __init__(
-        self,
-        sampling: str = "gap",
-        max_cached_passes: int = 100,
-        keep: int = 2,
-        averaging: bool = True,
-        blocks: str = "auto",
-        parallel: int = 1,
-        random_state: int | None = None,
-    ) -> None:
-        self.sampling, self.max_cached_passes, self.blocks = sampling, max_cached_passes, blocks
-        self.keep, self.averaging, self.parallel, self.random_state = keep, averaging, parallel, random_state
+    sampling: str = "gap"
+    max_cached_passes: int = 100
+    keep: int = 2
+    averaging: bool = True
+    blocks: str = "auto"
+    parallel: int = 1
+    random_state: int | None = None
 
     def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
         """Return a run for the blocks of a problem, here or on the shards of its examples."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from ssvm_dsl.cli.command import positive, positive_int
@@ -91,7 +90,7 @@ def training_model(place: str, args: Namespace, known: Mapping[str, Any]) -> Tra
     OptionError
         There is no such model, or it has no such parameter.
     """
-    from ssvm_dsl.errors import OptionError
+    from ssvm_dsl.errors import OptionError, meant
     from ssvm_dsl.learning.tuning.fitting import configured
 
     found = find_estimator(place)
@@ -106,10 +105,8 @@ def training_model(place: str, args: Namespace, known: Mapping[str, Any]) -> Tra
         if outer in OWN:
             raise OptionError(f"--set {name}: {OWN[outer]}")
         if outer not in names:
-            close = get_close_matches(outer, names, n=1)
-            meant = f"; did you mean '{close[0]}'?" if close else ""
             listed = ", ".join(sorted(set(names) - set(OWN)))
-            raise OptionError(f"{place} has no parameter '{outer}'{meant}\n  it has: {listed}")
+            raise OptionError(f"{place} has no parameter '{outer}'{meant(outer, names)}\n  it has: {listed}")
     if names.get("random_state", 0) is None and "random_state" not in given:
         given["random_state"] = 0
     given = {name: value for name, value in known.items() if name in names} | given

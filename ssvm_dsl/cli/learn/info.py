@@ -6,7 +6,7 @@ import zipfile
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from ssvm_dsl.cli.command import Subcommand, add_json
+from ssvm_dsl.cli.command import Subcommand, add_json, add_trust
 from ssvm_dsl.cli.learn.reading import add_format_arguments
 from ssvm_dsl.cli.screen import write_json
 
@@ -21,10 +21,7 @@ def arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``ssvm info``."""
     parser.add_argument("file", metavar="FILE", help="a model file, or data; - is standard input")
     add_format_arguments(parser)
-    parser.add_argument(
-        "--trust", action="append", default=[], metavar="MODULE:NAME",
-        help="import this function, which the model calls (may be repeated)",
-    )  # fmt: skip
+    add_trust(parser)
     add_json(parser)
 
 

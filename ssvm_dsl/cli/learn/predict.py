@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from ssvm_dsl.cli.command import Subcommand, positive, positive_int
+from ssvm_dsl.cli.command import Subcommand, add_trust, positive, positive_int
 from ssvm_dsl.cli.learn.reading import DATA_OPTIONS, add_format_arguments
 from ssvm_dsl.cli.screen import complain
 
@@ -19,10 +19,7 @@ def add_model_arguments(parser: ArgumentParser) -> None:
     add_format_arguments(parser)
     parser.add_argument("--time-limit", type=positive, metavar="S", help="seconds for all predictions together")
     parser.add_argument("--threads", type=positive_int, metavar="N", help="number of threads (default: all processors)")
-    parser.add_argument(
-        "--trust", action="append", default=[], metavar="MODULE:NAME",
-        help="import this function, which the model calls (may be repeated)",
-    )  # fmt: skip
+    add_trust(parser)
 
 
 def arguments(parser: ArgumentParser) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from ssvm_dsl.errors import OptionError
+from ssvm_dsl.errors import OptionError, meant
 
 if TYPE_CHECKING:
     from ssvm_dsl.cli.data.examples import LabelledData
@@ -62,10 +61,8 @@ def require_known(place: str) -> None:
     """
     if place in READY or ".py" in place:
         return
-    close = get_close_matches(place.lower().replace("_", "-"), READY, n=1)
-    meant = f"; did you mean '{close[0]}'?" if close else ""
-    listed = ", ".join(READY)
-    raise OptionError(f"{place}: expected FILE.py:Model or a ready model{meant}\n  ready models: {listed}")
+    close, listed = meant(place.lower().replace("_", "-"), READY), ", ".join(READY)
+    raise OptionError(f"{place}: expected FILE.py:Model or a ready model{close}\n  ready models: {listed}")
 
 
 def ready_name(estimator: Any) -> str:

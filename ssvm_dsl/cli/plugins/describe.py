@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import fields, is_dataclass
-from difflib import get_close_matches
 from enum import IntEnum
 from math import isfinite
 from typing import Any
 
-from ssvm_dsl.errors import PluginError
+from ssvm_dsl.errors import PluginError, meant
 from ssvm_dsl.plugin_api.options import Option
 from ssvm_dsl.plugin_api.specs import BackendSpec, OptionedSpec, RiskSpec, Spec, TrainerSpec
 from ssvm_dsl.registry import KINDS, Registry, word
@@ -57,10 +56,8 @@ def find_all(name: str, known: Registry) -> list[dict[str, Any]]:
     found = [describe(spec, known) for spec in specs if spec.name == name]
     if not found:
         names = [spec.name for spec in specs]
-        close = get_close_matches(name, names, n=1)
-        meant = f"; did you mean '{close[0]}'?" if close else ""
         broken = "".join(f"\n  left out: {problem.plugin}: {problem.text}" for problem in known.problems)
-        raise PluginError(f"there is no plug-in '{name}'{meant}\n  known: {', '.join(names)}{broken}")
+        raise PluginError(f"there is no plug-in '{name}'{meant(name, names)}\n  known: {', '.join(names)}{broken}")
     return found
 
 

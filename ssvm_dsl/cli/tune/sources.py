@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from argparse import ArgumentTypeError, Namespace
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ssvm_dsl.cli.learn.ready import READY, ready_class, require_known
-from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.errors import DataError, OptionError, meant
 
 if TYPE_CHECKING:
     from ssvm_dsl.cli.data.examples import DataSettings
@@ -282,10 +281,8 @@ def check_grid(estimator: Any, grid: dict[str, tuple[Any, ...]], declared: Any =
     for name in grid:
         outer = name.partition(".")[0]
         if outer not in known:
-            close = [one for one in known if one.lower() == outer.lower()] or get_close_matches(outer, known, n=1)
-            meant = f"; did you mean '{close[0]}'?" if close else ""
             listed = ", ".join(sorted(known))
-            text = f"--grid {name}: {type(estimator).__name__} has no such parameter{meant}"
+            text = f"--grid {name}: {type(estimator).__name__} has no such parameter{meant(outer, known)}"
             raise OptionError(f"{text}\n  it has: {listed}")
         if outer in ("model", "scoring", "callbacks", "checkpoint", "verbose", "warm_start", "n_threads"):
             raise OptionError(f"--grid {name}: that is not to be chosen by scores")

@@ -15,7 +15,7 @@ from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import DataError, OptionError, OutOfTime, TrainingError, memory_for
 from ssvm_dsl.inference.deadline import Deadline
-from ssvm_dsl.inference.diagnosis.feasible_truth import require_feasible_truth
+from ssvm_dsl.inference.diagnosis.feasible_truth import require_feasible_truth, unknown_variables
 from ssvm_dsl.inference.layers.base import PlannedSession
 from ssvm_dsl.inference.layers.unplanned import UnplannedSession
 from ssvm_dsl.inference.planning.kept_plans import OpenedPlan
@@ -50,7 +50,6 @@ from ssvm_dsl.learning.estimators.fitting.latent import (
     clamped,
     complete,
     completed,
-    hidden_variables,
     objective_in_time,
 )
 from ssvm_dsl.learning.estimators.fitting.stream import Stream, check_weights
@@ -396,7 +395,7 @@ class Learner(Predictor):
         session, estimate = self._opened(grounded, parameters, target, spec, completes, deadline)
         problem = risk.problem(parameters, target.loss, objective, session, executor, marginals)
         if completes and isinstance(problem, MarginProblem):  # as all problems of such trainers are
-            problem = CompletingProblem(problem, hidden_variables(grounded))
+            problem = CompletingProblem(problem, unknown_variables(grounded))
         refuse_excess(problem.accuracy)
         return problem, estimate
 

@@ -41,10 +41,8 @@ from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_pa
 from ssvm_dsl.learning.estimators.distinct import distinct_labellings, distinct_ranked, outputs_ranked
 from ssvm_dsl.learning.estimators.weights import Weights
 from ssvm_dsl.pausing import within
-from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.hosting.loading import loading
-from ssvm_dsl.plugin_api.specs import LossSpec
-from ssvm_dsl.registry import registry
+from ssvm_dsl.registry import loss_function
 from ssvm_dsl.report.compiling import announce_compiling
 
 if TYPE_CHECKING:
@@ -443,7 +441,7 @@ class Predictor(Estimator):
         if self.model.declaration.reads_sparse:
             _load_sparse()
         options["structures"] = self._structures
-        return ground(self.model, X, Y, fitted=fitted, custom_losses=_custom_loss, **options)
+        return ground(self.model, X, Y, fitted=fitted, custom_losses=loss_function, **options)
 
 
 @cache
@@ -484,16 +482,3 @@ def _as_many(labels: Any, what: str, n: int) -> Sequence[Any] | None:
     if len(found) != n:
         raise DataError(what, expected=f"{n} examples, as in X", found=f"{len(found)}")
     return found
-
-
-def _custom_loss(kind: str) -> Callable[..., Any]:
-    """Return the function of a plug-in's loss; its exceptions name the plug-in."""
-    known = registry()
-    spec = known.find(LossSpec, kind)
-    function = known.load(spec)
-
-    def prices(*args: Any, **options: Any) -> Any:
-        with contained(known.describe_owner(spec)):
-            return function(*args, **options)
-
-    return prices

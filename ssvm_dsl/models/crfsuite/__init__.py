@@ -6,16 +6,7 @@ from typing import TYPE_CHECKING
 
 from ssvm_dsl.lazy_api import lazy_names
 
-_HOMES = {
-    "ssvm_dsl.models.crfsuite.estimator": ("CRF",),
-    "ssvm_dsl.models.crfsuite.model_file": ("CrfsuiteModel", "read_crfsuite"),
-}
-__all__, __getattr__ = lazy_names(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return __all__
-
+__all__, __getattr__, __dir__ = lazy_names(__name__)
 
 if TYPE_CHECKING:
     from ssvm_dsl.models.crfsuite.estimator import CRF as CRF

@@ -14,7 +14,7 @@ import numpy as np
 
 from ssvm_backends.structures.literals import Literals, on_and_off, set_literals, write_gains
 from ssvm_dsl.ir import F64, I8, I32, I64, Bools
-from ssvm_dsl.kernels import borrow, njit, packed_bytes, packed_flags, packed_ints, packed_longs
+from ssvm_dsl.kernels import borrow, njit, packed_record
 
 #: Ways to solve a constraint: an assignment problem, row by row, a flow.
 ASSIGNMENT, ROWS_ALONE, FLOW = 0, 1, 2
@@ -45,6 +45,10 @@ class Matchings(NamedTuple):
     col_most: I64
     method: I8
     grid: Bools
+
+
+#: How kernels of others read the packed arrays of a :class:`Matchings`, and how many there are.
+matchings_in, N_ARRAYS = packed_record(Matchings), len(Matchings._fields)
 
 
 class CostMatrices(NamedTuple):
@@ -168,27 +172,6 @@ def keep_forced(
             elif row_taken[r] >= 0 or col_taken[c] >= 0:
                 cost[at], literal[at] = 0.0 if optional else np.inf, -1
     return True
-
-
-#: Arrays of a :class:`Matchings`.
-N_ARRAYS = len(Matchings._fields)
-
-
-@njit
-def matchings_in(ints: I32, longs: I64, first: int) -> Matchings:
-    """Return the record whose packed arrays begin at number ``first``."""
-    return Matchings(
-        packed_ints(ints, longs, first),
-        packed_ints(ints, longs, first + 1),
-        packed_longs(longs, first + 2),
-        packed_longs(longs, first + 3),
-        packed_longs(longs, first + 4),
-        packed_longs(longs, first + 5),
-        packed_longs(longs, first + 6),
-        packed_longs(longs, first + 7),
-        packed_bytes(ints, longs, first + 8),
-        packed_flags(ints, longs, first + 9),
-    )
 
 
 @njit(cache=True, nogil=True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from ssvm_backends.structures.literals import Literals, set_literals, write_gains
 from ssvm_dsl.ir import F64, I32, I64, Bools
-from ssvm_dsl.kernels import borrow, njit, packed_ints, packed_longs
+from ssvm_dsl.kernels import borrow, njit, packed_record
 
 #: What becomes of an example: solved, no path, a cycle of positive score, cycles and arcs that have to be there.
 SOLVED, NO_PATH, POSITIVE_CYCLE, FORCED_ON_CYCLES = 0, 1, 2, 3
@@ -47,22 +47,8 @@ class Paths(NamedTuple):
     first: I64
 
 
-#: Arrays of a :class:`Paths`.
-N_ARRAYS = len(Paths._fields)
-
-
-@njit
-def paths_in(ints: I32, longs: I64, first: int) -> Paths:
-    """Return the record whose packed arrays begin at number ``first``."""
-    return Paths(
-        packed_ints(ints, longs, first),
-        packed_ints(ints, longs, first + 1),
-        packed_longs(longs, first + 2),
-        packed_longs(longs, first + 3),
-        packed_longs(longs, first + 4),
-        packed_ints(ints, longs, first + 5),
-        packed_longs(longs, first + 6),
-    )
+#: How kernels of others read the packed arrays of a :class:`Paths`, and how many there are.
+paths_in, N_ARRAYS = packed_record(Paths), len(Paths._fields)
 
 
 @njit(cache=True, nogil=True)

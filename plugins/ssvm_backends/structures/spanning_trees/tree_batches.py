@@ -12,7 +12,7 @@ from ssvm_backends.structures.spanning_trees.chu_liu_edmonds import best_arbores
 from ssvm_backends.structures.spanning_trees.matrix_tree import sum_arborescences
 from ssvm_backends.structures.spanning_trees.projective import best_projective, sum_projective, tree_items
 from ssvm_dsl.ir import F64, I32, I64, Bools
-from ssvm_dsl.kernels import assign, borrow, njit, packed_flags, packed_ints, packed_longs
+from ssvm_dsl.kernels import assign, borrow, njit, packed_record
 
 
 class Trees(NamedTuple):
@@ -34,19 +34,8 @@ class Trees(NamedTuple):
     single_root: Bools
 
 
-#: Arrays of a :class:`Trees`.
-N_ARRAYS = len(Trees._fields)
-
-
-@njit
-def trees_in(ints: I32, longs: I64, first: int) -> Trees:
-    """Return the record whose packed arrays begin at number ``first``."""
-    return Trees(
-        packed_ints(ints, longs, first),
-        packed_ints(ints, longs, first + 1),
-        packed_longs(longs, first + 2),
-        packed_flags(ints, longs, first + 3),
-    )
+#: How kernels of others read the packed arrays of a :class:`Trees`, and how many there are.
+trees_in, N_ARRAYS = packed_record(Trees), len(Trees._fields)
 
 
 @njit(cache=True, nogil=True)

@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64, I32, Bools
+from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import DataError, NoLabellingError, OptionError, OutOfTime, TrainingError
 from ssvm_dsl.inference.batch import solve_batch
 from ssvm_dsl.inference.deadline import Deadline
-from ssvm_dsl.inference.diagnosis.feasible_truth import nearest_labelling
+from ssvm_dsl.inference.diagnosis.feasible_truth import nearest_labelling, unknown_variables
 from ssvm_dsl.inference.planning.kept_plans import OpenedPlan
 from ssvm_dsl.inference.planning.planner import accepted_guarantee
 from ssvm_dsl.ir.features import FeatureMap
@@ -218,15 +218,9 @@ def completed(grounded: Grounded, states: I32) -> Grounded:
     return replace(grounded, truth=states, loss=replace(grounded.loss, truth=states))
 
 
-def hidden_variables(grounded: Grounded) -> Bools:
-    """Return which variables have no known labels; ``shape (V,)``."""
-    latent = grounded.layout.latent
-    return latent if grounded.ignored is None else latent | grounded.ignored
-
-
 def clamped(grounded: Grounded) -> ParameterMap:
     """Return the parameters of the program in which variables whose labels are known have no other state."""
-    program, fixed = grounded.program, ~hidden_variables(grounded)
+    program, fixed = grounded.program, ~unknown_variables(grounded)
     assert grounded.truth is not None
     allowed = np.ones(program.n_states, dtype=bool) if program.allowed is None else program.allowed.copy()
     only = np.zeros(program.n_states, dtype=bool)
