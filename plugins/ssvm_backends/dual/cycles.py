@@ -71,7 +71,7 @@ class CycleStart:
 
 
 class CycleSession(ExampleSession):
-    """Answers all examples by ``trws``, and goes on with those it leaves open one by one.
+    """Answers all examples by ``trws``, then those that it leaves open one by one.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class CycleSession(ExampleSession):
         return bool((EDGE_SECONDS * np.asarray(edges) < each).any())
 
     def _starts(self, question: Question, found: Solution) -> dict[int, CycleStart]:
-        """Return what is known of each example."""
+        """Return the results of each example so far."""
         ids, ends, messages = question.ids(self.program), question.label_ptr(self.program), found.warm
         assert isinstance(messages, Messages)
         ptr = message_pointers(self.relaxation.graph, ids)

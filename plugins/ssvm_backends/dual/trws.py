@@ -34,7 +34,7 @@ class TRWSSession(DualSession):
     def solver(
         self, instance: Instance, part: ExampleRange, rule: PassingRule
     ) -> tuple[MessageTask, Callable[[float], bool]]:
-        """Return a task, and what goes on with it."""
+        """Return a task, and the function that continues it."""
         from ssvm_backends.dual.sequential import sweep_space, trws
 
         rule = rule._replace(smooth=bool(self.options["smooth"]))

@@ -1,8 +1,8 @@
-"""Takes out of an instance what is decided: forbidden states, and variables with one state left.
+"""Reduces an instance: takes out forbidden states, and variables with one state left.
 
 A state is *open* when its unary score is finite and each of its factors has a joint state with it that is not
 ``-inf`` and whose other states are open too (generalised arc consistency; Mackworth 1977).  States that are not
-open are in no labelling of finite score.  Conditioning on what is left drops them: variables with a single open
+open are in no labelling of finite score.  Conditioning on the open states drops them: variables with a single open
 state move into the constants, factors shrink to their other variables, and factors of one variable move into
 the unary scores.  Solvers then meet finite unary scores only, and may take differences of messages freely.
 """
@@ -17,13 +17,13 @@ from ssvm_backends.graphs.graph import Graph, Instance, instance_of, make_graph
 from ssvm_dsl.ir import I32, I64, Bools, Program, Question, Theta, members, pointers, runs
 from ssvm_dsl.plugin_api import pause
 
-#: Seconds of the two kernels for an entry of a table: propagation looks at each, conditioning copies what is left.
+#: Seconds of the two kernels for an entry of a table: propagation reads each, conditioning copies the open ones.
 PROPAGATING, CONDITIONING = 10e-9, 10e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Reduced:
-    """What is left of some examples, and how to lift its labellings.
+    """Some examples without decided states, and the map back from their labellings.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class Reduced:
 
 
 def reduce_problem(program: Program, graph: Graph, question: Question, always: bool = False) -> Reduced:
-    """Return what is left of the examples asked for under masks, clamps and forbidden scores.
+    """Return the examples asked for, reduced by masks, clamps and forbidden scores.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def everything(graph: Graph, theta: Theta, ids: I64) -> Reduced:
 
 
 def condition(instance: Instance, ids: I64, alive: Bools) -> Reduced:
-    """Return what is left of examples when only some states may be taken (they are propagated first).
+    """Return examples reduced to some allowed states (these are propagated first).
 
     Parameters
     ----------

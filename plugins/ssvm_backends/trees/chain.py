@@ -1,6 +1,6 @@
 """``chain``: exact dynamic programming on disjoint chains (Viterbi 1967), the fastest path for sequences.
 
-Maximisation has a kernel of its own that walks each chain from end to end without the bookkeeping of trees;
+Maximisation has a separate kernel that walks each chain from end to end without the data structures of trees;
 the other tasks are those of :mod:`ssvm_backends.trees.tree`, of which a chain is a special case.
 """
 

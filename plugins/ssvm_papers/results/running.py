@@ -1,4 +1,4 @@
-"""Run experiments, keep what they found in a folder, and take it up again instead of running them anew.
+"""Run experiments, keep what they found in a folder, and take it up again instead of running them again.
 
 A finished experiment is a file ``NAME.npz`` (``NAME-quick.npz`` for a quick run) of arrays and JSON, never pickle.
 Beside a page of results stands a JSON file of all that the page shows (:func:`write_record`): what other pages quote,

@@ -68,7 +68,7 @@ class CkySession(BatchSession):
         self._seconds = SECONDS * self.parsed.work + DIVISION * self.parsed.divisions
 
     def seconds(self, ids: I64, task: Task) -> F64:
-        """Return what each example is expected to take."""
+        """Return the expected seconds of each example."""
         return (4.0 if task is Task.MARGINALS else 1.0) * self._seconds[ids]
 
     def ranked(self, question: Question) -> Solution:
