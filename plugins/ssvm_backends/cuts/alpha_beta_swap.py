@@ -24,7 +24,7 @@ _WANTED = "t(a, a) + t(b, b) >= t(a, b) + t(b, a) for all states a, b of finite 
 
 
 class AlphaBetaSwap:
-    """A few rounds of one minimum cut for each pair of labels."""
+    """Local search by swaps (Boykov, Veksler and Zabih 2001): a few rounds of one cut for each pair of labels."""
 
     def check(self, need: Need) -> Verdict:
         """Accept pairwise problems; whether tables are semimetrics is checked at solve time."""

@@ -25,7 +25,7 @@ _WANTED = "t(a, b) + t(c, c) >= t(a, c) + t(c, b) for all states a, b, c of fini
 
 
 class AlphaExpansion:
-    """A few rounds of one minimum cut for each label."""
+    """Local search by expansions (Boykov, Veksler and Zabih 2001): a few rounds of one minimum cut for each label."""
 
     def check(self, need: Need) -> Verdict:
         """Accept pairwise problems; whether tables are metrics is checked at solve time."""

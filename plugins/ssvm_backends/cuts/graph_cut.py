@@ -38,7 +38,10 @@ _HINT = "keep the weights of such factors non-negative (form=POTTS, nonneg=True)
 
 
 class GraphCut:
-    """Boykov-Kolmogorov maximum flow; near linear on the sparse graphs of images, O(V^2 E C) at worst."""
+    """Exact maximisation by one minimum cut (Boykov and Kolmogorov 2004) for each example.
+    
+    Nearly linear on the sparse graphs of images; O(V^2 E C) at worst for V nodes, E arcs and a cut of capacity C.
+    """
 
     def check(self, need: Need) -> Verdict:
         """Accept binary problems; submodularity is checked at solve time."""

@@ -43,7 +43,7 @@ BUDGET = 1_000_000
 
 
 class QPBO:
-    """One flow on a network of twice the size, and linear-time labelling."""
+    """Roof duality (Hammer, Hansen and Simeone 1984): one flow on a network of twice the size of the graph."""
 
     def check(self, need: Need) -> Verdict:
         """Accept every binary pairwise problem; report the treatment of variables that roof duality leaves open."""

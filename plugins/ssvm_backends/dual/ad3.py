@@ -34,7 +34,7 @@ CONSTRAINED = 10.0
 
 
 class AD3:
-    """Alternating directions dual decomposition."""
+    """Alternating directions dual decomposition (Martins et al. 2015); see :mod:`ssvm_backends.dual.admm.steps`."""
 
     def check(self, need: Need) -> Verdict:
         """Accept everything; the cost is that of 200 iterations, of ten times as many under constraints."""

@@ -40,7 +40,7 @@ FIRST = 0.5
 
 
 class Cycles:
-    """Message passing on edges and cycle clusters."""
+    """Message passing on edges and clusters of cycles (Sontag et al. 2008)."""
 
     def check(self, need: Need) -> Verdict:
         """Accept factors of two variables; the cost is that of 3000 sweeps and as much for clusters."""

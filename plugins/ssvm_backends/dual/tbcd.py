@@ -17,7 +17,7 @@ from ssvm_dsl.plugin_api import Verdict
 
 
 class TBCD:
-    """Tree block coordinate descent."""
+    """Tree block coordinate descent (Sontag and Jaakkola 2009): updates all messages of a spanning tree together."""
 
     def check(self, need: Need) -> Verdict:
         """Accept everything; the cost is that of 300 iterations, and more where messages are asked for.

@@ -22,7 +22,7 @@ from ssvm_dsl.plugin_api import Verdict
 
 
 class ICM:
-    """Local search: O(factors x states) for each sweep over the variables."""
+    """Iterated conditional modes (Besag 1986), a heuristic: O(factors x states) for each sweep over the variables."""
 
     def check(self, need: Need) -> Verdict:
         """Accept everything."""

@@ -30,7 +30,7 @@ from ssvm_dsl.plugin_api import Verdict
 
 
 class MaxProduct:
-    """Loopy belief propagation: O(table entries x arity) for each sweep."""
+    """Loopy belief propagation (Pearl 1988), a heuristic: O(table entries x arity) for each sweep."""
 
     def check(self, need: Need) -> Verdict:
         """Accept everything."""

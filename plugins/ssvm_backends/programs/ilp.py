@@ -45,7 +45,11 @@ MAX_TABLE = 1 << 20
 
 
 class ILP:
-    """Integer programming over labellings."""
+    """Integer programming over the local polytope, by CP-SAT or HiGHS.
+    
+    Maximise ``theta . mu`` subject to ``A mu = b`` and ``mu`` in {0, 1}, with a column for each state of a variable and
+    each joint state of a factor.  Exponential in the worst case; anytime.
+    """
 
     def check(self, need: Need) -> Verdict:
         """Accept everything but factors with too large tables."""

@@ -38,7 +38,11 @@ RANKING = 10.0
 
 
 class Combi:
-    """Exact search for graphs that dynamic programming cannot do."""
+    """Exact search on any graph: elimination, dual bounds, state fixing and branch and bound.
+    
+    It is exponential in the worst case and anytime: stopped early, it returns a labelling and a bound.  The steps and
+    their sources are in :mod:`ssvm_backends.search.solve`.
+    """
 
     def check(self, need: Need) -> Verdict:
         """Accept every graph; the cost is that of random graphs of this size and density, a rough guess."""

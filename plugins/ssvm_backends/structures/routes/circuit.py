@@ -31,7 +31,7 @@ ARC_SECONDS = 2e-5
 
 
 class CircuitBackend:
-    """Circuits in the graphs of a program."""
+    """Best directed circuits by CP-SAT; exact, exponential in the worst case."""
 
     def check(self, need: Need) -> Verdict:
         """Accept constraints over different variables."""

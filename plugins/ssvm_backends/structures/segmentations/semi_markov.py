@@ -51,7 +51,10 @@ STEPS = 2**22
 
 
 class SemiMarkov:
-    """Segmentations, with factors over classes of neighbouring positions, of successive segments, and of starts."""
+    """Segmentations (Sarawagi and Cohen 2004), with factors of segments, successive segments, starts and neighbours.
+    
+    O(T K (K + L)) for T positions, K classes and segments of up to L positions.
+    """
 
     def check(self, need: Need) -> Verdict:
         """Accept segmentations whose variables stand in runs; for the k best, one in each example and nothing else."""
