@@ -39,7 +39,7 @@ _HINT = "keep the weights of such factors non-negative (form=POTTS, nonneg=True)
 
 class GraphCut:
     """Exact maximisation by one minimum cut (Boykov and Kolmogorov 2004) for each example.
-    
+
     Nearly linear on the sparse graphs of images; O(V^2 E C) at worst for V nodes, E arcs and a cut of capacity C.
     """
 

@@ -59,7 +59,7 @@ GRAPH_SECONDS = 4e-7
 
 class Decompose:
     """Dual decomposition into parts with oracles, with branch and bound.
-    
+
     The bound is ``sum_k max_y (f_k(y) + lam_k . x(y))`` for prices ``lam_k`` that sum to zero over the parts; see
     :mod:`ssvm_backends.decomposition.bundle`.
     """

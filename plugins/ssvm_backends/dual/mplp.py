@@ -17,7 +17,7 @@ from ssvm_dsl.plugin_api import Verdict
 
 class MPLP:
     """Message passing factor by factor: MPLP++ (Tourani et al. 2018), GMPLP (Globerson and Jaakkola 2008).
-    
+
     The updates are in :mod:`ssvm_backends.dual.descent.block_descent`.
     """
 

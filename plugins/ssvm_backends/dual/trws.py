@@ -14,7 +14,7 @@ from ssvm_dsl.plugin_api import Verdict
 
 class TRWS:
     """Sequential reweighted message passing: TRW-S (Kolmogorov 2006), SRMP (Kolmogorov 2015) for larger factors.
-    
+
     The bound is ``sum_v max_s (node_v + sum_f d_fv)(s) + sum_f max_c (table_f(c) - sum_v d_fv(c_v))`` at messages d; no
     iteration raises it.  The updates are in :mod:`ssvm_backends.dual.sequential`.
     """

@@ -38,7 +38,7 @@ SIMPLER = 4.0
 
 class JunctionTree:
     """Exact variable elimination along an order (Dechter 1999).
-    
+
     O(c^w) memory and O(n c^w) time for n variables of c states and tables of up to w variables.
     """
 

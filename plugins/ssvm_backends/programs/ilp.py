@@ -46,7 +46,7 @@ MAX_TABLE = 1 << 20
 
 class ILP:
     """Integer programming over the local polytope, by CP-SAT or HiGHS.
-    
+
     Maximise ``theta . mu`` subject to ``A mu = b`` and ``mu`` in {0, 1}, with a column for each state of a variable and
     each joint state of a factor.  Exponential in the worst case; anytime.
     """

@@ -51,7 +51,7 @@ MAX_TABLE = 1 << 20
 
 class LP:
     """Linear programming over the local polytope, by GLOP, PDLP or HiGHS.
-    
+
     Maximise ``theta . mu`` subject to ``A mu = b`` and ``mu >= 0``; its value bounds the score of every labelling.
     """
 

@@ -39,7 +39,7 @@ RANKING = 10.0
 
 class Combi:
     """Exact search on any graph: elimination, dual bounds, state fixing and branch and bound.
-    
+
     It is exponential in the worst case and anytime: stopped early, it returns a labelling and a bound.  The steps and
     their sources are in :mod:`ssvm_backends.search.solve`.
     """

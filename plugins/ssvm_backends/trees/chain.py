@@ -19,7 +19,7 @@ from ssvm_dsl.plugin_api import CompiledOracle, Verdict, add_marginals
 
 class Chain:
     """Exact dynamic programming on disjoint chains (Viterbi 1967).
-    
+
     The best score of the variables up to t with state s at t is
     ``best[t, s] = node[t, s] + max_r (best[t - 1, r] + table[r, s])``: O(T c^2) for T variables of c states.
     """

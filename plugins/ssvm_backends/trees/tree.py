@@ -13,7 +13,7 @@ from ssvm_dsl.plugin_api import Verdict
 
 class Tree:
     """Exact dynamic programming on forests (Pearl 1988).
-    
+
     A leaf u with parent v is eliminated by the message ``m[t] = max_s (belief[u, s] + table[s, t])`` to v (a log sum
     for marginals): O(V c^2) for V variables of c states, times k log k for the k best.
     """

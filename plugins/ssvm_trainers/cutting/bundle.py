@@ -24,7 +24,9 @@ from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, OPEN, PART
 
 
 class Bundle(Resumable):
-    """The bundle method.
+    """The bundle method for regularised risk minimisation (Teo et al. 2010).
+
+    The next w minimises ``lam/2 |w|^2 + max_k (b_k - v_k . w)`` over the aggregated planes k so far.
 
     Parameters
     ----------

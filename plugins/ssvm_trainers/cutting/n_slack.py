@@ -27,7 +27,7 @@ STEPS = 3
 
 
 class NSlack(Resumable):
-    """The n-slack cutting-plane method.
+    """The n-slack cutting-plane method (Tsochantaridis et al. 2005, algorithm 1).
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ LEAST = 0.1
 
 
 class OneSlack(Resumable):
-    """The one-slack cutting-plane method.
+    """The one-slack cutting-plane method (Joachims, Finley and Yu 2009).
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class DLPW(Resumable):
-    """Alternates message passing and subgradient steps.
+    """Alternates message passing and subgradient steps (Meshi et al. 2010, algorithm 1).
 
     Parameters
     ----------

@@ -47,7 +47,9 @@ MAX_TRIALS = 20
 
 
 class ExponentiatedGradient(Resumable):
-    """Exponentiated gradient, one example at a time.
+    """Exponentiated gradient on the dual (Collins et al. 2008), one example at a time.
+
+    For margin rescaling ``q_i(y) ~ q_i(y) exp(a (Delta(y) + w . Phi(x_i, y)))`` with step length a; see the module.
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ def require_narrow(trees: JunctionTrees) -> None:
 
 
 class Extragradient(Resumable):
-    """The extragradient method and the dual extragradient method.
+    """The extragradient method (Korpelevich 1976) and the dual extragradient method (Nesterov 2007).
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ NOTHING = 1e-9
 
 
 class LPDualQP:
-    """The joint quadratic program over weights and messages.
+    """The joint quadratic program over weights and messages (Taskar et al. 2005); its equations are in the module.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ FIRST, SECOND, EPSILON = 0.9, 0.999, 1e-8
 
 
 class Adam(Resumable):
-    """Minibatch steps with moment estimates.
+    """Minibatch steps with moment estimates (Kingma and Ba 2015).
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ TINY = 1e-12
 
 
 class LBFGS(Resumable):
-    """Limited-memory BFGS.
+    """Limited-memory BFGS (Liu and Nocedal 1989) with bounds on weights and an L1 penalty.
 
     Parameters
     ----------

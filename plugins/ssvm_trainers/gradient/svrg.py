@@ -35,7 +35,7 @@ LONGER = 1.1
 
 
 class SVRG(Resumable):
-    """Stochastic variance-reduced gradients.
+    """Stochastic variance-reduced gradients (Johnson and Zhang 2013).
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ PREDICTION = "prediction"
 
 
 class Perceptron(Resumable):
-    """Perceptron, passive-aggressive and AROW updates.
+    """Perceptron (Collins 2002), passive-aggressive (Crammer et al. 2006) and AROW (Crammer et al. 2009) updates.
 
     Parameters
     ----------

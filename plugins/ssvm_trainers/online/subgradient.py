@@ -53,7 +53,7 @@ DECAY = {"constant": 0.0, "1/t": -1.0, "1/sqrt(t)": -0.5, "1/(lam t)": -1.0}
 
 
 class Subgradient(Resumable):
-    """The subgradient method.
+    """The subgradient method (Ratliff, Bagnell and Zinkevich 2007); steps and schedules are in the module.
 
     Parameters
     ----------

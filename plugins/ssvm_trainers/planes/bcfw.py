@@ -79,7 +79,10 @@ NEWEST = 0.07
 
 
 class BCFW(Resumable):
-    """Block-coordinate Frank-Wolfe with pairwise steps over cached planes.
+    """Block-coordinate Frank-Wolfe (Lacoste-Julien et al. 2013) with pairwise steps over cached planes.
+
+    Raises the dual value of the planes ``loss_k - w . psi_k`` of one example at a time, with the weights
+    ``w = sum_ik alpha_ik psi_ik / (lam scale)``.
 
     Parameters
     ----------

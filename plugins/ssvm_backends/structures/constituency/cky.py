@@ -31,7 +31,7 @@ DERIVABLE = "derivable"
 
 class Cky:
     """Parse trees, with factors over the tags, spans and rules of one label in each example.
-    
+
     O(T^3 R) for T words and R rules of two children (Cocke, Kasami, Younger).
     """
 

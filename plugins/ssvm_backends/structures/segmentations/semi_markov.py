@@ -52,7 +52,7 @@ STEPS = 2**22
 
 class SemiMarkov:
     """Segmentations (Sarawagi and Cohen 2004), with factors of segments, successive segments, starts and neighbours.
-    
+
     O(T K (K + L)) for T positions, K classes and segments of up to L positions.
     """
 

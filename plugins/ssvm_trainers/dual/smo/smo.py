@@ -43,7 +43,7 @@ BATCHES, MAX_BATCH = 32, 256
 
 
 class SMO(Resumable):
-    """Pairwise steps on the marginals of one example after the other.
+    """Pairwise steps on the marginals of one example after the other (Taskar, Guestrin and Koller 2003).
 
     Parameters
     ----------
