@@ -1,4 +1,4 @@
-"""The bundled inference backends: one algorithm per file; here are only their descriptions."""
+"""Descriptions of the bundled inference backends; each algorithm has a file of its own in the folders below."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ssvm_dsl.plugin_api import Alias, BackendSpec, Option, hookimpl
 
 _ALL_EXACT = frozenset({Task.MAP, Task.MAP_CLAMPED, Task.KBEST, Task.MARGINALS})
 _WITH_RELAXED = frozenset({Task.MAP, Task.MAP_CLAMPED, Task.RELAXED})
-#: What most solvers for any graph answer.
+#: Tasks of most solvers for any graph.
 _BEST_LABELLING = Caps(tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}), topology=Topology.LOOPY, max_arity=64)
-#: What exact methods answer that also know the best labelling of all counts: ``CountLoss`` and slack rescaling need it.
+#: Tasks of exact methods that also find the best labelling for each count: ``CountLoss`` and slack rescaling need it.
 _COUNTING = Caps(
     tasks=_ALL_EXACT,
     topology=Topology.FOREST,
@@ -105,7 +105,7 @@ _PROGRAMS = (
         requires=("ortools.math_opt.python.mathopt",),
         install_hint="pip install ortools",
         options=(
-            Option("solver", "auto", "who solves; auto: GLOP, PDLP for large examples", _LP_SOLVERS),
+            Option("solver", "auto", "the solver; auto: GLOP, PDLP for large examples", _LP_SOLVERS),
             Option("rounding", "conditional", "how fractional solutions become labels, if at all", _ROUNDINGS),
         ),
         caps=replace(
@@ -200,7 +200,7 @@ _DUAL = (
                 least=0,
             ),
         ),
-        # steps go on from marginals as well as messages, so that a few of them at a time do not lower the bound further
+        # steps continue from marginals as well as messages: a few of them at a time do not lower the bound further
         caps=replace(_DUAL_CAPS, tasks=_WITH_RELAXED, every_constraint=True, by_rows=True, abilities=frozenset()),
     ),
     BackendSpec(
@@ -281,7 +281,7 @@ _CUTS = (
         "qpbo",
         "ssvm_backends.cuts.qpbo:QPBO",
         "roof duality for binary pairwise models: a certified bound, and states that are surely optimal",
-        options=(Option("rest", "icm", "who fills in the states that are left open", ("icm", "pairs", "none")),),
+        options=(Option("rest", "icm", "the heuristic for states that are left open", ("icm", "pairs", "none")),),
         caps=replace(
             _BEST_LABELLING,
             tasks=_WITH_RELAXED,
@@ -300,7 +300,7 @@ _LOCAL_SEARCH = (
         options=(
             Option("damping", 0.3, "part of the old message that is kept, from 0 to below 1", float, least=0),
             Option("sweeps", 100, "passes over all factors", int, least=1),
-            Option("local_search", True, "whether to improve the best labelling in the end", bool),
+            Option("local_search", True, "whether local search improves the best labelling in the end", bool),
         ),
         caps=_SEARCH,
     ),
@@ -441,7 +441,7 @@ _REFERENCE = (
 )
 
 
-#: What the literature and other packages call them.
+#: Names in the literature and in other packages.
 _ALIASES = {
     name: tuple(map(Alias, others))
     for name, others in {

@@ -1,8 +1,8 @@
-"""How fast the bundled backends are, as measured: what plans expect of them."""
+"""Measured speeds of the bundled backends, from which plans expect their times."""
 
 from __future__ import annotations
 
-#: Operations in a second, as each backend's ``check`` counts them: what expected times, and with them the choice of
+#: Operations in a second, as each backend's ``check`` counts them: expected times, and with them the choice of
 #: ``auto``, rest on.  Those that compete with others are means over the structures of ``make bench ARGS=speeds``, which
 #: prints by how much they are off: processor time of one thread, five examples with random features and weights.
 SPEED = {

@@ -1,4 +1,4 @@
-"""``ssvm reproduce``: the experiments of the papers behind this package, each with its published numbers beside ours.
+"""``ssvm reproduce``: the experiments of the papers behind this package, each with its published numbers next to ours.
 
 A plug-in with one command, which imports what a stranger's may, and the public API as a user does.  ``experiments``
 holds the families of experiments and the list of all, ``results`` keeps what they found and writes the pages of it,

@@ -1,4 +1,4 @@
-"""``ssvm reproduce [NAME ...]``: the experiments of the papers, published numbers beside ours."""
+"""``ssvm reproduce [NAME ...]``: the experiments of the papers, published numbers next to ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bundled trainers, one method per file, and risks; here are only descriptions."""
+"""Descriptions of the bundled trainers and risks; each method has a file of its own in the folders below."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ NONE: frozenset[str] = frozenset()
 ORDERS = ("stochastic", "incremental")
 
 _FIRST_STEP = "length of steps in the first pass; None: by the number of steps in a pass"
-_PROJECT = "moves a dict of the weights by factor, in place, to the nearest ones in a convex set"
+_PROJECT = "projects a dict of the weights by factor, in place, onto a convex set"
 _BALANCE = "more makes steps of marginals longer, those of weights shorter; None: 0.3, for entropic steps 1"
 _RADIUS = "project onto the ball |w| <= radius; 'pegasos': one that holds the optimum"
 
 
-#: What the literature and other packages call them.
+#: Names in the literature and in other packages.
 _ALIASES = {
     "subgradient": (
         *also("pegasos", trainer_options={"radius": "pegasos"}),
@@ -100,7 +100,7 @@ def _dual_ascent() -> list[TrainerSpec]:
         TrainerSpec(
             "dlpw",
             "ssvm_trainers.dual.dlpw:DLPW",
-            "dual losses, primal weights: subgradient steps on bounds that message passing lowers on the way",
+            "dual losses, primal weights: subgradient steps on bounds that message passing lowers meanwhile",
             needs=TrainerNeeds(risks=frozenset({"relaxed"}), messages=True),
             compares_start=True,
             resumable=True,
@@ -200,7 +200,7 @@ def _cutting_planes() -> list[TrainerSpec]:
 
 
 def _polytopes() -> list[TrainerSpec]:
-    """Return the methods that have the linear program of decoding written out."""
+    """Return the methods that work on the linear programs of decoding."""
     marginals = frozenset({"margin", "relaxed"})
     return [
         TrainerSpec(

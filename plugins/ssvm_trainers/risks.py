@@ -1,4 +1,4 @@
-"""The bundled risks: their descriptions; one file in ``ssvm_dsl.learning.risks`` has each.
+"""Descriptions of the bundled risks; each has a file of its own in ``ssvm_dsl.learning.risks``.
 
 With ``Delta`` the declared loss, ``s(y) = w . Phi(x_i, y)`` and y_i the truth, the risk of example i is
 
@@ -14,7 +14,7 @@ With ``Delta`` the declared loss, ``s(y) = w . Phi(x_i, y)`` and y_i the truth, 
     squared-weston-watkins    the same of squared hinges          models of one label: Schmidt 2009, footnote 2
     regression      |max_y s(y) - v_i|, up to epsilon             Ratliff et al. 2007 (MMSR); values v_i
 
-and any power q >= 1 of it (q = 2: squared slacks).
+and any power q >= 1 of them (q = 2: squared slacks).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MARGINALS = frozenset({Task.MARGINALS})
 
 
 def also(*names: str, **settings: Any) -> tuple[Alias, ...]:
-    """Return names that stand for a plug-in with the same settings besides."""
+    """Return other names of a plug-in, with the same settings."""
     return tuple(Alias(name, settings) for name in names)
 
 

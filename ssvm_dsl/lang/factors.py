@@ -131,7 +131,7 @@ class Factor(ScoredTarget):
             options["nonneg"] = True
         if self.observed:
             options["weights"] = self.weights
-        return (self.target.written,), options
+        return (self.target,), options
 
     def references(self) -> Iterator[tuple[str, Symbol]]:
         """Yield the symbols of the target and the features, and the factor whose weights are shared."""

@@ -88,6 +88,5 @@ class Given(ScoredTarget):
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
-        goal = self.target.written
         scores = self.features if self.table is None else list(self.table)
-        return (goal,), {"scores": scores}
+        return (self.target,), {"scores": scores}

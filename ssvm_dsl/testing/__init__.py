@@ -5,7 +5,7 @@
 ``backend_conformance``, ``trainer_conformance``, ``constraint_conformance``, ``bridge_conformance`` and
 ``executor_conformance`` do so in a test.
 ``check_output_space(space)`` compares an output space for training by counting with enumeration.
-``training_problem`` and ``make_trainer`` give what a fit puts together, to run a trainer by hand.
+``training_problem`` and ``make_trainer`` give the problem and the trainer of a fit, to run a trainer by hand.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def answer(backend: str, problem: Problem, options: dict[str, Any] | None = None
     options : dict, optional
         The backend's options.
     question
-        What a :class:`~ssvm_dsl.ir.Question` holds besides the scores: ``task``, ``clamp``, ``limits`` ...
+        Fields of a :class:`~ssvm_dsl.ir.Question` other than the scores: ``task``, ``clamp``, ``limits`` ...
 
     Raises
     ------

@@ -73,12 +73,12 @@ class BruteForce:
         Raises
         ------
         PluginError
-            An example is too large (one of a planned program is not), or it is not known what a constraint says.
+            An example is too large (one of a planned program is not), or a kind of constraints is unknown.
         """
         unknown = sorted({group.kind for group in program.constraints if group.rules is None})
         if unknown:
             raise PluginError(f"brute-force does not know what constraints of the kind {', '.join(unknown)} say")
-        # the need of a program is not worked out: others are compared with what is found here, without their kernels
+        # the need of a program is not computed: this reference must not use the kernels that it is compared with
         asked = any(group.oracle is not None for group in program.constraints)
         if too_many := _too_many(most_labellings(program), asked):
             raise PluginError(f"brute-force cannot open this program: {too_many}")
@@ -171,10 +171,10 @@ class Labellings:
                     worth = np.where(states >= 0, table[rows, np.maximum(states, 0)], 0.0).sum(axis=1)
                     self.scores = self.scores + worth.reshape(self.shape)
                 continue
-            part = np.zeros(self.shape if len(rows) else ())
+            scores = np.zeros(self.shape if len(rows) else ())
             for scope, row in zip(scopes + np.int32(self.first), rows, strict=True):
-                part += self._spread(table[row], scope)
-            self.scores = self.scores + part
+                scores += self._spread(table[row], scope)
+            self.scores = self.scores + scores
         for one in program.constraints:
             if one.counts[example]:
                 self.scores = np.where(self._broken(one), -np.inf, self.scores)
@@ -253,9 +253,9 @@ class Labellings:
         states = self.span_states(group)
         parts = [states] if group.kind == SPANS else [states[:, f : f + 1] for f in range(states.shape[1])]
         found = []
-        for part in parts:
-            weights = np.broadcast_to(probabilities.ravel()[:, None], part.shape)[part >= 0]
-            found.append(np.bincount(part[part >= 0], weights, group.n_configs))
+        for column in parts:
+            weights = np.broadcast_to(probabilities.ravel()[:, None], column.shape)[column >= 0]
+            found.append(np.bincount(column[column >= 0], weights, group.n_configs))
         return np.array(found, dtype=np.float64)
 
     def best(self, k: int) -> tuple[I32, F64]:

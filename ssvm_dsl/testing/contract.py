@@ -1,6 +1,6 @@
 """Checks that an author's class has the methods of the contract, with the arguments that the host passes.
 
-Without these checks an author would read Python's words about a call deep in the host.
+Without these checks an author would see Python's message about a call deep in the host.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _misfit(function: Callable[..., Any], *args: Any, **named: Any) -> str | Non
 
 
 def opened(backend: Backend, program: Program, options: Mapping[str, Any]) -> Session:
-    """Open a backend; refuse what is no session.
+    """Open a backend; refuse an object that is no session.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def authors_line(err: BaseException) -> str:
         code = trace.tb_frame.f_code
         if code.co_filename.startswith(_PACKAGE):
             ours = True
-        elif (ours and "importlib" not in code.co_filename) or code.co_filename == file:  # not what it calls, NumPy say
+        elif (ours and "importlib" not in code.co_filename) or code.co_filename == file:  # not in NumPy, say
             file, ours = code.co_filename, False
             found = f" ({Path(file).name}:{trace.tb_lineno}, in {code.co_name})"
         trace = trace.tb_next

@@ -88,7 +88,7 @@ def _sizes() -> Iterator[Problem]:
 
 
 def _graphs() -> Iterator[Problem]:
-    """Yield graphs and the ways in which factors can be written down."""
+    """Yield graphs whose factors name their variables in different orders."""
     step = np.arange(6.0).reshape(2, 3) % 4
     yield _case("numbered backwards", [[2, 3, 2]], [("t", 0, (2, 1), step), ("t", 0, (1, 0), step.T)])
     yield _case("chain through the middle", [[2, 2, 2]], [("t", 0, (0, 2), _DIFFER), ("t", 0, (2, 1), _DIFFER)])

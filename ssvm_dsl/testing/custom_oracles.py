@@ -1,4 +1,4 @@
-"""Users' own classes of ``Custom(y, oracle=...)``: do they find best structures, and who asks them rightly?"""
+"""Users' classes of ``Custom(y, oracle=...)``: checks that they find best structures, and problems for backends."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from ssvm_dsl.testing.problems import Problem
 def check_oracle(
     oracle: type, *, n_states: int, sizes: tuple[int, ...] = (0,), trials: int = 200, seed: int = 0, **options: Any
 ) -> int:
-    """Compare what a class finds with the best of all labellings, on small random problems; return their number.
+    """Compare the answers of a class with the best of all labellings, on small random problems; return their number.
 
-    The host does the same, for fewer problems, before it believes a class with ``exact = True``.
+    The host does the same, with fewer problems, before it trusts a class with ``exact = True``.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def check_oracle(
         Sizes of its axes, 0 for ragged ones.
     trials, seed : int
     **options
-        What the class is made with.
+        Options of the class.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def check_oracle(
 
 
 class FewMoved:
-    """At most so many variables are in another state than the first: a structure for the kit.
+    """At most ``most`` variables differ from their first state: a structure for the kit.
 
     Parameters
     ----------
@@ -67,11 +67,11 @@ class FewMoved:
         self.most = most
 
     def feasible(self, labels: I32) -> bool:
-        """Return whether so few variables have moved."""
+        """Return whether few enough variables have moved."""
         return int((labels != 0).sum()) <= self.most
 
     def best(self, scores: F64) -> I32 | None:
-        """Return the best states: where staying is ruled out, and where moving gains most."""
+        """Return the best states: variables move where the first state is forbidden, and where moving gains most."""
         away = scores[:, 1:].argmax(axis=1)
         with np.errstate(invalid="ignore"):
             gain = np.where(scores[:, 0] == -np.inf, np.inf, scores[:, 1:].max(axis=1) - scores[:, 0])

@@ -1,8 +1,8 @@
-"""The skeleton of the conformance kits: a kit makes cases, its rules run on those they fit, a report says what failed.
+"""The skeleton of the conformance kits: a kit makes cases, rules run on the cases they fit, a report lists failures.
 
 The kits of backends, trainers, constraints, bridges and executors say how a plug-in is made, on which cases it is
-tried, and which rules there are.  Listing and choosing rules, loading the plug-in, counting cases, catching whatever it
-raises, and what counts as a pass are the same for all of them and stand here.
+tried, and which rules there are.  All kits share the rest: listing and choosing rules, loading the plug-in, counting
+cases, catching exceptions, and the definition of a pass.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ssvm_dsl.testing.report import Check, Complaint, ConformanceReport, Failure
 #: A check ends after this many failures.
 MAX_FAILURES = 3
 
-#: What broken plug-ins may raise; ``SystemExit`` is not an ``Exception``.
+#: Exceptions that broken plug-ins may raise; ``SystemExit`` is not an ``Exception``.
 TROUBLE = (Exception, SystemExit)
 
 
@@ -33,11 +33,11 @@ class NotForThisCase(Exception):
 
 
 class Trial(Protocol):
-    """A plug-in before one case, as the checks of a kit get it."""
+    """One plug-in on one case, as the checks of a kit get it."""
 
     @property
     def name(self) -> str:
-        """How the case can be made again, for reports."""
+        """An expression that reproduces the case, for reports."""
 
 
 S = TypeVar("S", bound=Spec)
@@ -53,9 +53,9 @@ class Rule(Generic[S, T]):
     ----------
     name : str
     run : callable
-        Raises when a trial goes wrong: a :class:`~ssvm_dsl.testing.report.Complaint`, or whatever the plug-in raised.
+        Raises on a failure: a :class:`~ssvm_dsl.testing.report.Complaint`, or the exception of the plug-in.
     claimed : callable
-        Whether a plug-in of a description claims what the check tests.
+        Whether the description of a plug-in makes the claim that the check tests.
     optional : bool
         Whether the check may pass without any case.
     once : bool
@@ -70,7 +70,7 @@ class Rule(Generic[S, T]):
 
 
 class Kit(ABC, Generic[S, R, T]):
-    """One plug-in on its way through the checks of its kind.
+    """The checks of one kind of plug-in, run on one plug-in.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class Kit(ABC, Generic[S, R, T]):
     seed, n_problems : int
         How problems are made.
     options : mapping
-        What the plug-in is made with, by name.
+        Options of the plug-in, by name.
     """
 
     #: Kind of plug-in, as reports call it.
@@ -107,7 +107,7 @@ class Kit(ABC, Generic[S, R, T]):
         self.made: Any = None
         self.cases: list[T] = []
 
-    # -- what kits differ in ---------------------------------------------------------------------------
+    # -- defined by each kit ---------------------------------------------------------------------------
 
     @abstractmethod
     def prepare(self) -> None:
@@ -122,9 +122,9 @@ class Kit(ABC, Generic[S, R, T]):
         return {}
 
     def finish(self) -> None:
-        """Add what is known only after all checks."""
+        """Add findings that are known only after all checks."""
 
-    # -- what they share -------------------------------------------------------------------------------
+    # -- shared by all kits -----------------------------------------------------------------------------
 
     def run(self, only: Collection[str] = (), progress: Callable[[str], None] | None = None) -> ConformanceReport:
         """Run the checks, or those in ``only``.
@@ -132,7 +132,7 @@ class Kit(ABC, Generic[S, R, T]):
         Raises
         ------
         OptionError
-            There is no check of such a name.  (What is wrong with the plug-in is in the report.)
+            There is no check of such a name.  (Faults of the plug-in are in the report.)
         """
         names = [rule.name for rule in self.rules]
         if unknown := set(only) - set(names):
@@ -190,7 +190,7 @@ def full(check: Check) -> bool:
 
 @contextmanager
 def attempt(check: Check, case: str) -> Iterator[None]:
-    """Count a case; whatever is raised in it is a failure, unless it says that the check does not apply."""
+    """Count a case; every exception is a failure, except ``NotForThisCase``."""
     check.cases += 1
     try:
         yield
@@ -201,13 +201,13 @@ def attempt(check: Check, case: str) -> Iterator[None]:
 
 
 def crash(err: BaseException) -> str:
-    """Return a sentence on what went wrong."""
-    explained = isinstance(err, Complaint | PluginError)  # these say what was expected, and of whom
+    """Return a sentence about an exception."""
+    explained = isinstance(err, Complaint | PluginError)  # these already name the expectation and the plug-in
     return str(err) if explained else f"it failed with {type(err).__name__}: {err}{authors_line(err)}"
 
 
 def some_case(name: str, holds: Callable[[T], bool]) -> Rule[Any, T]:
-    """Return a rule that asks for cases of which something holds; others do not count."""
+    """Return a rule that requires cases with a property; others do not count."""
 
     def run(trial: T) -> None:
         if not holds(trial):

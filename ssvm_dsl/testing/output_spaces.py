@@ -1,4 +1,4 @@
-"""``check_output_space``: the closed forms and decoders of an output space against enumeration."""
+"""``check_output_space``: compares the closed forms and decoders of an output space with enumeration."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _expect(good: bool, text: str) -> None:
 
 
 def _expect_close(name: str, given: np.ndarray, found: np.ndarray) -> None:
-    """Compare an array with what enumeration gives."""
+    """Compare an array with the result of enumeration."""
     _expect(given.shape == found.shape, f"{name} has shape {given.shape}, enumeration gives {found.shape}")
     worst = float(np.abs(given - found).max())
     _expect(worst <= ROUNDING * (1.0 + float(np.abs(found).max())), f"{name} is off by up to {worst:.3g}")

@@ -1,7 +1,7 @@
 """Seeded random problems at the level of the intermediate representation, small enough for brute force.
 
-A :class:`Recipe` says what a problem may contain; :func:`seeded` makes the problem of a recipe and a seed,
-and its name is the Python expression that makes it again.
+A :class:`Recipe` describes the contents of a problem; :func:`seeded` makes the problem of a recipe and a seed,
+and its name is the Python expression that reproduces it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Factor = tuple[str, int, tuple[int, ...]]
 
 
 class Scores(StrEnum):
-    """How scores are drawn."""
+    """The distribution of random scores."""
 
     NORMAL = "normal"
     INTEGER = "integer"  # -2 ... 2, so that ties are frequent
     HUGE = "huge"
     TINY = "tiny"
-    MIXED = "mixed"  # each array of its own magnitude, 1e-6 ... 1e6
+    MIXED = "mixed"  # a random magnitude for each array, 1e-6 ... 1e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class Problem:
     Parameters
     ----------
     name : str
-        How to make it again.
+        An expression that reproduces it.
     program : Program
     theta : Theta
     """
@@ -82,8 +82,8 @@ class Problem:
         return Problem(f"{factor} times {self.name}", self.program, theta)
 
     def agree(self, scores: F64, others: F64) -> bool:
-        """Whether scores (or bounds) of labellings are equal up to what rounding does to sums of this size."""
-        size = sum(np.abs(part[np.isfinite(part)]).sum() for part in (self.theta.node, self.theta.pool))
+        """Whether scores (or bounds) of labellings are equal up to the rounding errors of sums of this size."""
+        size = sum(np.abs(array[np.isfinite(array)]).sum() for array in (self.theta.node, self.theta.pool))
         with np.errstate(invalid="ignore"):  # infinities that are equal
             near = np.abs(scores - others) <= 1e-9 * max(size, 1e-300)
         return bool((near | (scores == others)).all())
@@ -94,7 +94,7 @@ class Problem:
 
 @dataclass(frozen=True, repr=False)
 class Recipe:
-    """What a random problem may contain.
+    """The possible contents of a random problem.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class Recipe:
     n_templates : int
         Factor templates; each gives one group for every combination of numbers of states that occurs.
     density : float
-        How likely a possible edge is there; below 1 examples fall into parts.
+        Probability of each possible edge; below 1 examples may have several components.
     same_card : bool
         All variables have ``max_card`` states.
     shuffled : bool

@@ -1,6 +1,6 @@
 """Pytest plug-in for authors of plug-ins: the conformance kits as fixtures, such as ``backend_conformance``.
 
-Pytest imports this module in every project where the package is installed, so it imports nothing heavy.
+Pytest imports this module in every project where the package is installed, so it avoids slow imports.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ class Failure:
     Parameters
     ----------
     problem : str
-        The Python expression that makes the problem again.
+        The Python expression that reproduces the problem.
     text : str
-        What was asked, expected and found.
+        The question, the expected and the found answer.
     """
 
     problem: str
@@ -82,14 +82,14 @@ class ConformanceReport:
     ----------
     name : str
     seed, n_problems : int
-        How the problems were made.
+        Arguments that reproduce the problems.
     checks : list of Check
     not_claimed : list of str
-        Checks that do not apply, because the plug-in does not claim what they test.
+        Checks that do not apply, because the plug-in does not make the tested claim.
     refusals : dict of str to int
-        Reasons for which problems that its description covers were refused, and how often.
+        Reasons for refusing problems that the description of the plug-in covers, with their counts.
     kind : str
-        ``"backend"``, ``"trainer"``, ``"constraint"`` or ``"bridge"``.
+        ``"backend"``, ``"trainer"``, ``"constraint"``, ``"bridge"`` or ``"executor"``.
     """
 
     name: str

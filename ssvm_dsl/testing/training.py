@@ -1,4 +1,4 @@
-"""Training problems outside of a fit: to run a trainer by hand, to count what it does, to compare it with others."""
+"""Training problems outside of a fit: to run a trainer by hand, to count its calls, to compare it with others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ssvm_dsl.plugin_api import Session, Trainer, TrainerNeeds, TrainerSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.scores.parameter_map import ParameterMap
 
-#: What answers in the place of a session: given that session.
+#: Makes, from a session, the session that answers in its place.
 Around = Callable[[Session], Session]
 
 
@@ -43,18 +43,18 @@ def training_problem(
         As for ``fit``.
     risk, backend : str
     trainer : str, optional
-        Whose needs (messages, marginals) the backend has to meet.
+        The trainer whose needs (messages, marginals) the backend has to meet.
     lam : float
         Weight of ``1/2 |w|^2`` against the mean risk.
     around : callable, optional
-        Given the session of the backend, returns what answers in its place: one that counts, say.
+        Makes, from the session of the backend, the one that answers in its place, such as one that counts calls.
 
     Raises
     ------
     PluginError
         There is no such risk, backend or trainer.
     NoBackendError
-        The backend does not answer what trainer and risk ask.
+        The backend does not answer the questions of trainer and risk.
     """
     needs = registry().find(TrainerSpec, trainer).needs if trainer is not None else TrainerNeeds()
     grounded = ground(model, X, Y)
@@ -81,7 +81,7 @@ def problem_of(
     grounded : Grounded
     risk : Risk
     needs : TrainerNeeds
-        What the trainer asks of the backend.
+        Requirements of the trainer on the backend.
     objective : callable
         Given the parameters, returns the objective over them.
     backend : str

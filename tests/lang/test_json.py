@@ -9,7 +9,23 @@ import numpy as np
 import pytest
 
 import catalogue
-from ssvm_dsl import Cost, CountLoss, Dim, Factor, Feature, Hamming, Input, Label, Model, NoLoss, ZeroOne, ground
+from ssvm_dsl import (
+    Cost,
+    CountLoss,
+    Dim,
+    Factor,
+    Feature,
+    Grammar,
+    Hamming,
+    Input,
+    Label,
+    Model,
+    ModelBuilder,
+    NoLoss,
+    ZeroOne,
+    ground,
+    leaves,
+)
 from ssvm_dsl.errors import FileFormatError, ModelError, OptionError
 
 
@@ -57,6 +73,20 @@ class Base(Model):
 def test_losses_round_trip(loss):
     model = type(Base)("Lossy", (Base,), {"loss": loss})
     assert Model.from_json(model.to_json()).declaration == model.declaration
+
+
+@pytest.mark.parametrize("grammar", [None, Grammar([("S", ("t", "t"))], "S", tags="t")], ids=["plain", "trees"])
+def test_features_of_each_variable_round_trip(grammar):
+    builder = ModelBuilder("EachWord")
+    T = builder.add("T", Dim())
+    builder.add("x", Input(T, 2))
+    y = builder.add("y", Label(T, "ab") if grammar is None else Label(T, grammar=grammar))
+    for name, target in (("bare", y), ("written", Factor(y).target if grammar is None else leaves(y))):
+        builder.add(name, Factor(y, features=Feature(catalogue.square, target, width=2)))
+    model = builder.build()
+    again = Model.from_json(model.to_json(), trusted=["catalogue"])
+    assert again.declaration == model.declaration
+    assert repr(again.declaration) == repr(model.declaration)
 
 
 # -- functions -----------------------------------------------------------------------------------------------

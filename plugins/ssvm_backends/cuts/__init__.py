@@ -1,1 +1,1 @@
-"""Minimum cuts and what is built on them."""
+"""Minimum cuts, and the methods built on them."""

@@ -3,8 +3,8 @@
 Each move lets all variables that have label alpha or beta choose again between the two, by a minimum cut, until no
 pair of labels helps (Boykov, Veksler and Zabih, PAMI 2001; moves in
 :mod:`ssvm_backends.cuts.moves.move_kernels`).  It asks less of the tables than expansion (no triangle inequality) and
-finds weaker optima, most of all with P^n Potts factors: these are worth something after a move only where all of their
-variables had one of the two labels.  No factor bounds how far the result is from the optimum
+finds weaker optima, most of all with P^n Potts factors: a move gains from these only where all of their
+variables had one of the two labels.  No a-priori factor bounds the distance of the result from the optimum
 (:mod:`ssvm_dsl.ir.analysis.energies`); ``bound="dual"`` computes a bound.
 """
 
@@ -24,10 +24,10 @@ _WANTED = "t(a, a) + t(b, b) >= t(a, b) + t(b, a) for all states a, b of finite 
 
 
 class AlphaBetaSwap:
-    """A few rounds of one minimum cut for each pair of labels."""
+    """Local search by swaps (Boykov, Veksler and Zabih 2001): a few rounds of one cut for each pair of labels."""
 
     def check(self, need: Need) -> Verdict:
-        """Accept pairwise problems; whether tables are semimetrics shows when scores are there."""
+        """Accept pairwise problems; whether tables are semimetrics is checked at solve time."""
         cost = 100.0 * need.max_card**2 * (need.n_variables + need.n_factors)
         return Verdict(True, cost, n_bytes=graph_bytes(need))
 

@@ -6,7 +6,7 @@ within a known factor of the least energy, 2 for Potts tables (:mod:`ssvm_dsl.ir
 ``bound="factor"`` that is a certified bound, with ``"dual"`` one by message passing, by default there is none.
 
 P^n Potts factors, which auxiliary variables stand for, take part with the same moves, each the best of all under these
-factors (Kohli, Kumar and Torr, CVPR 2007); nothing is claimed of how far the result is from the optimum.
+factors (Kohli, Kumar and Torr, CVPR 2007); there is no claim about the distance of the result from the optimum.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _WANTED = "t(a, b) + t(c, c) >= t(a, c) + t(c, b) for all states a, b, c of fini
 
 
 class AlphaExpansion:
-    """A few rounds of one minimum cut for each label."""
+    """Local search by expansions (Boykov, Veksler and Zabih 2001): a few rounds of one minimum cut for each label."""
 
     def check(self, need: Need) -> Verdict:
-        """Accept pairwise problems; whether tables are metrics shows when scores are there."""
+        """Accept pairwise problems; whether tables are metrics is checked at solve time."""
         cost = 200.0 * need.max_card * (need.n_variables + need.n_factors)
         return Verdict(True, cost, n_bytes=graph_bytes(need))
 

@@ -37,7 +37,7 @@ from ssvm_dsl.kernels import njit
 #: more than what :mod:`ssvm_dsl.needs.properties` forgives, which adds the same numbers in another way.
 FORGIVEN = 2.0 * ROUNDING
 
-#: What a table misses submodularity by when ``-inf`` is in its way.
+#: The violation of submodularity by tables that hold ``-inf``.
 FAR = 1 << 62
 
 
@@ -157,7 +157,7 @@ def whole(x: float, scale: float) -> np.int64:
 
 @njit(cache=True, nogil=True)
 def forgiven(table: F64, size: int, scale: float) -> np.int64:
-    """Return what a table of this size (in whole numbers) may miss ``D >= 0`` by: nothing when it holds integers."""
+    """Return the allowed violation of ``D >= 0`` of a table of this size (in whole numbers): 0 for integers."""
     integers = scale >= 1.0
     for x in table:
         integers &= x == np.rint(x)
@@ -192,7 +192,7 @@ def pair_terms(t00: float, t01: float, t10: float, t11: float, scale: float) -> 
 
 @njit(cache=True, nogil=True)
 def add_pair(node: Nodes, arc: Arcs, a: int, x: int, y: int, table: F64, scale: float) -> np.int64:
-    """Add a table to nodes x and y and to arc a between them; return what is lost, -1 when it is not submodular.
+    """Add a table to nodes x and y and to arc a between them; return the loss, -1 when it is not submodular.
 
     The equation is that of the module, in whole numbers and with ``h = D // 2``.  -1 means that nothing was written.
 
@@ -234,7 +234,7 @@ def add_pair(node: Nodes, arc: Arcs, a: int, x: int, y: int, table: F64, scale: 
 
 @njit(cache=True, nogil=True)
 def add_triple(node: Nodes, arc: Arcs, edge: I32, x: I64, w: int, table: F64, scale: float) -> np.int64:
-    """Add a table of three variables; return what is lost, -1 when it is not submodular.
+    """Add a table of three variables; return the loss, -1 when it is not submodular.
 
     The cubic term becomes ``max_w c w (x + y + z - 2)``, what remains three pairs (Freedman and Drineas, CVPR 2005).
     When the result is -1, part of the table may have been added: the network is of no use any more.
@@ -257,7 +257,7 @@ def add_triple(node: Nodes, arc: Arcs, edge: I32, x: I64, w: int, table: F64, sc
     Returns
     -------
     int
-        The sum of what the three pairs miss ``D >= 0`` by, in units of ``1 / scale``.
+        The sum of the violations of ``D >= 0`` by the three pairs, in units of ``1 / scale``.
     """
     t, size, lost = np.empty(8, np.int64), np.int64(0), np.int64(0)
     for k in range(8):

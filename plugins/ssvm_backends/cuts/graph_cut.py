@@ -1,11 +1,11 @@
 """``graph-cut``: exact maximisation for binary submodular models by minimum cuts.
 
-Factors join two variables, or three (one more node each), or any number that like to agree (their auxiliary variables
+Factors join two variables, or three (one more node each), or any number in P^n Potts factors (their auxiliary variables
 are two more nodes; Kohli, Kumar and Torr, CVPR 2007); the construction is in :mod:`ssvm_backends.cuts.graph`,
 the flow in :mod:`ssvm_backends.cuts.maxflow`.  Structure is laid out once for a program; a call prices capacities and
-runs the flow example by example in one kernel, and looks at the clock every few milliseconds.
+runs the flow example by example in one kernel, and checks the clock every few milliseconds.
 
-Whether scores are submodular shows at solve time only (it depends on weights): a table that is not raises
+Submodularity depends on the weights, so it is checked at solve time only: a table that is not submodular raises
 :class:`~ssvm_dsl.errors.ScoreError`.
 """
 
@@ -27,10 +27,10 @@ from ssvm_dsl.plugin_api import CompiledOracle, Verdict
 if TYPE_CHECKING:
     from ssvm_backends.cuts.graph import CutGraph
 
-#: Arcs looked at between two looks at the clock: a few milliseconds.
+#: Arcs visited between two checks of the clock: a few milliseconds.
 BUDGET = 1_000_000
 
-#: Operations of a call that has next to nothing to do, and for each variable and factor.
+#: Operations of a call with almost no work, and for each variable and factor.
 CALL, LINKED = 2048.0, 200.0
 
 _WANTED = "t(0, 0) + t(1, 1) >= t(0, 1) + t(1, 0) in every table (of three variables: whatever the third)"
@@ -38,10 +38,13 @@ _HINT = "keep the weights of such factors non-negative (form=POTTS, nonneg=True)
 
 
 class GraphCut:
-    """Boykov-Kolmogorov maximum flow; near linear on the sparse graphs of images, O(V^2 E C) at worst."""
+    """Exact maximisation by one minimum cut (Boykov and Kolmogorov 2004) for each example.
+
+    Nearly linear on the sparse graphs of images; O(V^2 E C) at worst for V nodes, E arcs and a cut of capacity C.
+    """
 
     def check(self, need: Need) -> Verdict:
-        """Accept binary problems; whether they are submodular shows when scores are there."""
+        """Accept binary problems; submodularity is checked at solve time."""
         return Verdict(True, 60.0 * (need.n_variables + need.n_factors), n_bytes=graph_bytes(need))
 
     def open(self, program: Program, options: Mapping[str, Any]) -> GraphCutSession:

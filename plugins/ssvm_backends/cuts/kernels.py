@@ -13,7 +13,7 @@ from ssvm_backends.graphs.graph import Instance
 from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import borrow, njit
 
-#: Where a batch is: examples finished, whether the flow of the next one is under way, the factor that is refused or -1.
+#: The position in a batch: examples finished, whether the flow of the next one is under way, the refused factor or -1.
 CUT_STATE = np.dtype([("finished", np.int64), ("under_way", np.int64), ("refused", np.int64)])
 
 
@@ -63,7 +63,7 @@ def price(instance: Instance, cut: CutGraph, example: int, flow: Flow, lost: F64
     flow : Flow
         Written: the network, its nodes and arcs numbered from 0.
     lost : ndarray of float64, shape (1,)
-        Written: what the scores of labellings may be above those of the network.  Not touched when a factor is refused.
+        Written: how far scores of labellings may be above those of the network.  Not touched when a factor is refused.
     """
     graph, score, pool, node, arc = instance.graph, instance.node, instance.pool, flow.node, flow.arc
     lo, nodes = graph.var_ptr[example], cut.node_ptr[example]
@@ -95,7 +95,7 @@ def price(instance: Instance, cut: CutGraph, example: int, flow: Flow, lost: F64
 
 @njit(cache=True, nogil=True)
 def cut_batch(batch: CutBatch, flow: Flow, state: NDArray[np.void], budget: int) -> bool:
-    """Go on with a batch until it is done (return True), the budget is spent or a table is not submodular (False).
+    """Continue a batch until it is done (return True), the budget is spent or a table is not submodular (False).
 
     Parameters
     ----------
@@ -104,9 +104,9 @@ def cut_batch(batch: CutBatch, flow: Flow, state: NDArray[np.void], budget: int)
     flow : Flow
         Work space for the largest example; between calls it holds the flow that is under way.
     state : ndarray of CUT_STATE, shape (1,)
-        Where the batch is, in and out.
+        The position in the batch, in and out.
     budget : int
-        About how many arcs to look at.
+        Number of arcs to visit, approximately.
     """
     instance, cut, flow = borrow(batch.instance), borrow(batch.cut), borrow(flow)
     graph, at = instance.graph, state[0]

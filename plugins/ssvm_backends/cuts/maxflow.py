@@ -6,7 +6,7 @@ fill up cut off subtrees (orphans), and these look for a new parent instead of b
 Why a kernel of our own.  Measured on the binary 100 x 100 Potts grid (weights 0.3, 1, 2; milliseconds for
 construction and flow): PyMaxflow 1.2, 2.5, 4.5; this file 1.3, 3.4, 6.1; OR-Tools ``SimpleMaxFlow`` 3.8, 6.5, 10.0;
 SciPy ``maximum_flow`` 6.5, 16.6, 35.1.  SciPy's capacities are int32, which rounds scores to 9 digits; PyMaxflow is
-GPL; OR-Tools is exact enough (int64) but builds a graph anew for each call, which an expansion algorithm makes
+GPL; OR-Tools is exact enough (int64) but rebuilds the graph for each call, which an expansion algorithm makes
 dozens of times, cannot stop at a deadline, and has no batch call for many small graphs.
 
 Capacities are int64.  Additions and comparisons are exact, so the cut found is a minimum cut of the
@@ -50,7 +50,7 @@ ARC = np.dtype([("cap", np.int64), ("head", np.int32), ("sister", np.int32)], al
 #: Capacity of links that are never cut; all finite capacities together stay below it.
 UNBOUNDED = 1 << 61
 
-#: Where a search is: its time, the node at hand, the first and last active node, the first and last orphan (-1: none).
+#: The state of a search: its time, the current node, first and last active node, first and last orphan (-1: none).
 CONTROL = np.dtype(
     [
         ("time", np.int64), ("node", np.int64), ("first_active", np.int64), ("last_active", np.int64),
@@ -202,7 +202,7 @@ def _distance(node: Nodes, arc: Arcs, w: int, now: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _adopt(node: Nodes, arc: Arcs, v: int, control: Control) -> int:
-    """Find the orphan v a new parent close to the root, or let it and its children go; return the arcs looked at."""
+    """Find the orphan v a new parent close to the root, or let it and its children go; return the arcs visited."""
     sink, now, best, nearest = node[v].sink_side, control[0].time, -1, 1 << 62
     for a in range(node[v].first, node[v + 1].first):
         w = arc[a].head
@@ -228,7 +228,7 @@ def _adopt(node: Nodes, arc: Arcs, v: int, control: Control) -> int:
 
 @njit(cache=True, nogil=True)
 def advance(node: Nodes, arc: Arcs, control: Control, budget: int) -> bool:
-    """Go on until no path is left (return True) or about ``budget`` arcs have been looked at (return False).
+    """Continue until no path is left (return True) or about ``budget`` arcs have been visited (return False).
 
     At the end the nodes that residual arcs reach from the source are those in the source's tree.
     """
@@ -299,7 +299,7 @@ def _levels(node: Nodes, arc: Arcs, n: int, queue: I64) -> tuple[int, bool]:
 def wave(node: Nodes, arc: Arcs, n: int, queue: I64) -> bool:
     """Push excess along all shortest paths to demand, the farthest first; return True when no path is left.
 
-    What cannot go on stays where it is, as in the preflows of Karzanov (1974); for a minimum cut that is as good as in
+    Blocked excess stays where it is, as in the preflows of Karzanov (1974); for a minimum cut that is as good as in
     its place of origin.  Levels grow with every wave.  Networks in which most nodes are neighbours have few levels: a
     few waves do there what takes the search hundreds of paths (complete graphs of 14 and 30 variables: two thirds to a
     half of its time; of 300: a tenth).  On grids the search is faster.

@@ -3,14 +3,14 @@
 The bound is the optimum of the local polytope, from one flow on twice the variables
 (:mod:`ssvm_backends.cuts.roof.roof`).
 States that roof duality decides are kept.  When all are decided the labelling is optimal and the bound is its
-score.  What is left open is filled in by the heuristic that the option ``rest`` names; with ``rest="none"`` there is
+score.  Open variables are filled in by the heuristic that the option ``rest`` names; with ``rest="none"`` there is
 no labelling unless all is decided.  ``icm`` moves one variable at a time, ``pairs`` then moves two neighbours together
 (better, but slow on dense graphs: on 500 variables that all interact, 7.4 s against 0.6 s).
 
 The task ``relaxed`` gives the optimum of the local polytope itself: open variables are one half.
 
 One kernel runs over the examples of a call (:mod:`ssvm_backends.cuts.roof.roof_batch`) and comes back every few
-milliseconds for a look at the clock.
+milliseconds for a check of the clock.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from ssvm_dsl.plugin_api import Clock, Verdict
 if TYPE_CHECKING:
     from ssvm_backends.cuts.roof.half_integral import Halves
 
-#: What becomes of variables that are left open, by the option ``rest``.
+#: The treatment of open variables, by the option ``rest``.
 OPEN = {
     "none": "where variables are left open there is no answer (rest='none')",
     "icm": "variables that are left open are filled in by local search (rest='icm')",
     "pairs": "variables that are left open are filled in by local search, two at a time (rest='pairs')",
 }
 
-#: Arcs looked at between two looks at the clock: a few milliseconds.
+#: Arcs visited between two checks of the clock: a few milliseconds.
 BUDGET = 1_000_000
 
 
 class QPBO:
-    """One flow on a network of twice the size, and linear-time labelling."""
+    """Roof duality (Hammer, Hansen and Simeone 1984): one flow on a network of twice the size of the graph."""
 
     def check(self, need: Need) -> Verdict:
-        """Accept every binary pairwise problem; tell what becomes of variables that roof duality leaves open."""
+        """Accept every binary pairwise problem; report the treatment of variables that roof duality leaves open."""
         asks_labels = need.topology is Topology.LOOPY and need.tasks != {Task.RELAXED}
         notes = (OPEN[need.options.get("rest", "icm")],) if asks_labels else ()
         return Verdict(True, 250.0 * (need.n_variables + need.n_factors), notes, graph_bytes(need))
@@ -57,7 +57,7 @@ class QPBO:
 
 
 class RoofSession(GraphSession):
-    """Roof duality on the examples of a program; the labels of a call are what is decided, -1 where variables are open.
+    """Roof duality on the examples of a program; the labels of a call are the decided states, -1 where open.
 
     Parameters
     ----------
@@ -86,20 +86,20 @@ class RoofSession(GraphSession):
         return self._fractions(call) if question.task is Task.RELAXED else self._labelling(call)
 
     def begin(self, question: Question) -> GraphCall:
-        """Return the call of a question; what is forbidden shows on the way where there are no masks or clamps."""
+        """Return the call of a question; without masks or clamps, forbidden states are found during the flows."""
         if self.program.allowed is not None or question.clamp is not None or self.compact:
             return super().begin(question)
         clock, whole = Clock.start(question.limits), everything(self.graph, question.theta, question.ids(self.program))
         return GraphCall.start(self.program, question, whole, clock)
 
     def search(self, call: GraphCall) -> None:
-        """Run the flows; take out what is forbidden, and start again, where something is."""
+        """Run the flows; if states are forbidden, take them out and restart."""
         if not self._flows(call, whole=call.reduced.kept is None):
             call.retake(self.remainders.reduce(call.question, always=self.compact))
             self._flows(call, whole=False)
 
     def _flows(self, call: GraphCall, whole: bool) -> bool:
-        """Run the flows; return False where nothing is said to be forbidden (``whole``) and something is."""
+        """Run the flows; return False if ``whole`` states that nothing is forbidden, and something is."""
         from ssvm_backends.cuts.maxflow import workspace
         from ssvm_backends.cuts.roof import roof_batch as kernels
 
@@ -129,7 +129,7 @@ class RoofSession(GraphSession):
         return Solution(np.zeros(0, np.int32), score, call.bound, call.stop, primal, marginals, stats=call.stats)
 
     def _labelling(self, call: GraphCall) -> Solution:
-        """Return labellings with the decided states, none where some are open and nobody is to fill them in."""
+        """Return labellings with the decided states; none where states stay open and ``rest`` is ``"none"``."""
         from ssvm_backends.local.search import improve_within
 
         reduced, instance, ptr, decided = call.reduced, call.instance, call.label_ptr, call.labels

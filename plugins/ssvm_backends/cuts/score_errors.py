@@ -1,4 +1,4 @@
-"""The error for scores that lack what cuts rely on: says which factor, which example, which entries."""
+"""The error for tables that violate the conditions of cuts: names the factor, the example and the entries."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def lacking(
     Parameters
     ----------
     backend : str
-        Who asks.
+        The backend.
     wanted : str
-        What the entries of a table must satisfy, in words.
+        The condition on the entries of a table, in words.
     hint : str
-        Which backends do without.
+        Backends without this condition.
     program : Program
     ids : ndarray of int64
         The examples asked for.
     reduced : Reduced
-        What is left of them.
+        The reduced examples.
     factor : int
         The factor, as numbered in the reduced instance.
     """

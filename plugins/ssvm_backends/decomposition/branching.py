@@ -69,7 +69,7 @@ class Branching:
         self.program, self.descent, self.theta, self.best = program, descent, theta, best
         self.node = theta.node.copy()
         self.heaps: dict[int, list[BranchNode]] = {}
-        self.leaves = np.full(program.n_examples, -np.inf)  # highest bound of what is not open any more
+        self.leaves = np.full(program.n_examples, -np.inf)  # highest bound of closed nodes
         self.numbers = count()
         self.roots, self.steps = descent.bundle.center, descent.step
 
@@ -160,7 +160,7 @@ class Branching:
             heappush(self.heaps[i], BranchNode(-found, next(self.numbers), child, prices))
 
     def _score_of_last(self, one: I64, open_: Bools) -> float:
-        """Offer the only labelling of a node in which no variable has a choice; return what it scores at most.
+        """Offer the only labelling of a node in which no variable has a choice; return an upper bound of its score.
 
         Its score has the rounding of one sum, while the node's bound has that of all parts.
         """

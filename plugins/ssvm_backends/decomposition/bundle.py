@@ -7,14 +7,14 @@ each state, that sum to zero over the parts that have the variable::
 
 because the maximum of a sum is at most the sum of the maxima.  Its least value over lam is the best score over the
 intersection of the convex hulls of the parts' labellings.  Each part keeps some labellings that its oracle returned
-(planes of L); what is minimised is L of these planes plus ``|lam - center|^2 / (2 step)``.  Its dual is a
+(planes of L); the method minimises L of these planes plus ``|lam - center|^2 / (2 step)``.  Its dual is a
 quadratic program over convex combinations of each part's planes, with ``nu_k`` for the combination of the indicators
 and ``mean`` for their average over the parts that have a variable::
 
     lam_k = center_k - step (nu_k - mean)
 
 It is solved part by part by pairwise Frank-Wolfe steps, from the worst plane in use to the best one, with exact line
-searches.  Then all oracles are called at lam; where L falls by a tenth of what the planes promise, lam becomes the
+searches.  Then all oracles are called at lam; where L falls by a tenth of the fall that planes predict, lam becomes the
 center.
 
 Sources: Swoboda and Kolmogorov, MAP inference via block-coordinate Frank-Wolfe algorithm (CVPR 2019): the dual, the
@@ -139,7 +139,7 @@ def write_scores(bundle: PriceBundle, k: int, node: F64, ids: I64, scores: F64, 
 
 @njit(cache=True, nogil=True)
 def price_of(bundle: PriceBundle, k: int, i: int, labels: I32, prices: F64) -> float:
-    """Return what the variables of part k of example i pay for a labelling.
+    """Return the price of a labelling for part k of example i.
 
     Parameters
     ----------

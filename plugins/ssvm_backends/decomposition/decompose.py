@@ -2,8 +2,8 @@
 
 Constraints and tables become parts that have exact oracles each (:mod:`ssvm_backends.decomposition.parts`); prices make
 them agree (:mod:`ssvm_backends.decomposition.bundle`).  The sum of the parts' best scores is an upper bound at any
-prices, and the labellings of the parts, held against all constraints, improved and scored anew, are the candidates.
-Branch and bound closes what is left between the two (:mod:`ssvm_backends.decomposition.branching`): answers are exact
+prices.  The labellings of the parts, checked against all constraints, improved and rescored, are the candidates.
+Branch and bound closes the remaining gap (:mod:`ssvm_backends.decomposition.branching`): answers are exact
 unless a limit ends the search.
 """
 
@@ -58,7 +58,11 @@ GRAPH_SECONDS = 4e-7
 
 
 class Decompose:
-    """Dual decomposition into parts with oracles."""
+    """Dual decomposition into parts with oracles, with branch and bound.
+
+    The bound is ``sum_k max_y (f_k(y) + lam_k . x(y))`` for prices ``lam_k`` that sum to zero over the parts; see
+    :mod:`ssvm_backends.decomposition.bundle`.
+    """
 
     def check(self, need: Need) -> Verdict:
         """Accept everything; the cost is that of constraints that have oracles."""
@@ -103,7 +107,7 @@ class DecomposeSession:
         self._parts: list[DualSubproblem] | None = None
 
     def constrained(self, clock: Clock) -> tuple[list[DualSubproblem], Program]:
-        """Return the parts that hold constraints, and what is left; the first question that has the time makes them.
+        """Return the parts with constraints, and the other groups; the first question with enough time makes them.
 
         Raises
         ------
@@ -116,7 +120,7 @@ class DecomposeSession:
         return self._constrained
 
     def parts(self, clock: Clock) -> list[DualSubproblem]:
-        """Return all parts; the first question that has the time makes them.
+        """Return all parts; the first question with enough time makes them.
 
         Raises
         ------
@@ -144,7 +148,7 @@ class DecomposeSession:
         bound, stop, stats = np.full(n, np.inf), np.full(n, Stop.TIME, dtype=np.int8), dict[str, int]()
         labels, score = np.zeros(program.n_variables, np.int32), np.full(n, -np.inf)
         kept: Prices | None = None
-        with suppress(OutOfTime):  # what is known by then is the answer
+        with suppress(OutOfTime):  # the result so far is the answer
             rules, _ = self.constrained(clock)
             clock.afford(GRAPH_SECONDS * sum(group.n_factors for group in program.groups))
             best = Incumbents(program, self.graph, rules, theta, clock)
@@ -160,7 +164,7 @@ class DecomposeSession:
     def _lower(
         self, question: Question, theta: Theta, best: Incumbents, clock: Clock, bound: F64, stop: I8
     ) -> tuple[dict[str, int], Prices | None]:
-        """Lower bounds and improve labellings, in place; return counters, and the prices to go on from."""
+        """Lower bounds and improve labellings, in place; return counters, and the prices to continue from."""
         from ssvm_backends.decomposition.branching import Branching
         from ssvm_backends.decomposition.bundle import new_bundle
         from ssvm_backends.decomposition.descent import PriceDescent

@@ -1,4 +1,4 @@
-"""Lower the bounds of a batch of examples: oracles, planes, prices, until bound and labelling meet or nothing moves."""
+"""Lower the bounds of a batch of examples: oracles, planes, prices, until bound and labelling meet or progress ends."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ UNIT = 2.0**-53
 
 @dataclass(eq=False)
 class Calls:
-    """What the oracles of all parts say at the trial prices of some examples.
+    """The answers of the oracles of all parts at the trial prices of some examples.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Calls:
     whole : ndarray of bool, shape (n,)
         Where every part has a labelling.
     stop : ndarray of int8, shape (n,)
-        What cut an oracle short.
+        The limit that ended an oracle early.
     """
 
     bound: F64

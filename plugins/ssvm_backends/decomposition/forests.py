@@ -9,7 +9,7 @@ from ssvm_dsl.ir import I64
 from ssvm_dsl.kernels import njit
 from ssvm_dsl.plugin_api import Clock
 
-#: Factors between two looks at the clock, and layers that there is room for at first.
+#: Factors between two checks of the clock, and layers that there is room for at first.
 LOOK_EVERY, FIRST_LAYERS = 16384, 4
 
 

@@ -18,7 +18,7 @@ ANSWERS = 4
 
 
 def oracle_limits(clock: Clock) -> Limits:
-    """Return the limits of an oracle that is asked in the course of a question: what is left of its time."""
+    """Return the limits of an oracle that is asked in the course of a question: its remaining time."""
     return Limits(time=None if clock.end == np.inf else max(clock.left, LEAST_TIME))
 
 

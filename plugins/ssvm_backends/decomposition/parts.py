@@ -66,7 +66,7 @@ ORACLES: Mapping[str, Any] = {
 #: Tables of a part may have this many entries while it is solved.
 MEMORY = 2**26
 
-#: The clock is looked at after so many factors.
+#: The clock is checked after this many factors.
 LOOK_EVERY = 1024
 
 #: Pairs that make more forests than this are parted by hubs, with tables of so many entries at most.

@@ -9,7 +9,7 @@ itself, marked as fractional and without labels.
 
 Measured in processor time, in turn: a bound within 0.2 % of the relaxation of a 50 x 50 grid of 5 states takes 0.41 s
 (100 iterations); the package ad3 2.2.1, which has to be built by hand for Python 3.11, takes 0.98 s (150).
-``make bench ARGS=loopy`` shows it beside ours where it is installed.
+``make bench ARGS=loopy`` compares it with ours where it is installed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ KEPT = 8.0 * 13
 
 
 class AD3:
-    """Alternating directions dual decomposition."""
+    """Alternating directions dual decomposition (Martins et al. 2015); see :mod:`ssvm_backends.dual.admm.steps`."""
 
     def check(self, need: Need) -> Verdict:
         """Accept everything; the cost is that of 200 iterations, of ten times as many under constraints."""
@@ -62,7 +62,7 @@ class AD3Session(DualSession):
     def solver(
         self, instance: Instance, part: ExampleRange, rule: PassingRule
     ) -> tuple[MessageTask, Callable[[float], bool]]:
-        """Return a task, and what goes on with it."""
+        """Return a task, and the function that continues it."""
         from ssvm_backends.dual.admm.steps import AdmmSpace, PrimalSide, ad3
 
         graph, ids, until_met = instance.graph, part.ids, part.task is not Task.RELAXED

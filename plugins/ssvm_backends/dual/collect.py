@@ -1,4 +1,4 @@
-"""Max-marginals of factors, plain and soft: what message updates collect.
+"""Max-marginals of factors, plain and soft, for message updates.
 
 A soft maximum is ``T log sum exp(. / T)`` at temperature T (Meshi et al. 2010, equation 13).
 Block-coordinate descent on the dual bound may get stuck above its minimum, because the bound is not smooth
@@ -196,7 +196,7 @@ def collect(g: Graph, visits: I64, at: int, pool: F64, messages: F64, shift: int
     g : Graph
         Structure; read only (for factors of more than two variables).
     visits : ndarray of int64
-        What a visit to each slot needs, see :func:`~ssvm_backends.dual.kernels.fill_visits`.
+        Data for the visit to each slot, see :func:`~ssvm_backends.dual.kernels.fill_visits`.
     at : int
         Where the slot's numbers start in ``visits``.
     pool : ndarray of float64
@@ -204,7 +204,7 @@ def collect(g: Graph, visits: I64, at: int, pool: F64, messages: F64, shift: int
     messages : ndarray of float64
         Packed messages; those of the slot are replaced.
     shift : int
-        What to add to ``message_ptr`` for this example (``visits`` has it added already).
+        Offset to add to ``message_ptr`` for this example (``visits`` has it added already).
     card : int
         Number of states of the slot's variable.
     soft : float

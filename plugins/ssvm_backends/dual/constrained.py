@@ -1,4 +1,4 @@
-"""Sessions of ``ad3`` for programs with hard constraints: rows beside tables, and labellings that keep them.
+"""Sessions of ``ad3`` for programs with hard constraints: rows in addition to tables, and labellings that keep them.
 
 The relaxation is that of ``lp``: the local polytope and the linear rows of all constraints
 (:mod:`ssvm_backends.dual.admm.constrained_steps`).  From time to time the fractional solution becomes a labelling:
@@ -56,7 +56,7 @@ PRICE = 8.0
 
 
 class ConstrainedRun:
-    """One call: what is left of the examples asked for, and how far they are.
+    """One call: the reduced examples asked for, and their progress.
 
     Parameters
     ----------

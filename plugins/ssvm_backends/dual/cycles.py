@@ -40,7 +40,7 @@ FIRST = 0.5
 
 
 class Cycles:
-    """Message passing on edges and cycle clusters."""
+    """Message passing on edges and clusters of cycles (Sontag et al. 2008)."""
 
     def check(self, need: Need) -> Verdict:
         """Accept factors of two variables; the cost is that of 3000 sweeps and as much for clusters."""
@@ -71,7 +71,7 @@ class CycleStart:
 
 
 class CycleSession(ExampleSession):
-    """Answers all examples by ``trws``, and goes on with those it leaves open one by one.
+    """Answers all examples by ``trws``, then those that it leaves open one by one.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class CycleSession(ExampleSession):
         return bool((EDGE_SECONDS * np.asarray(edges) < each).any())
 
     def _starts(self, question: Question, found: Solution) -> dict[int, CycleStart]:
-        """Return what is known of each example."""
+        """Return the results of each example so far."""
         ids, ends, messages = question.ids(self.program), question.label_ptr(self.program), found.warm
         assert isinstance(messages, Messages)
         ptr = message_pointers(self.relaxation.graph, ids)

@@ -1,16 +1,16 @@
-"""The driver of message passing: what all solvers do besides their sweeps, in slices that a budget cuts short.
+"""The driver of message passing: the work of all solvers besides their sweeps, in slices that a budget cuts short.
 
 A solver's kernel asks :func:`drive` for its next sweep and does it, slice by slice (:func:`slice_above`)::
 
     while drive(task):        # everything up to the next sweep; False when the budget is spent or all is done
         ...                   # some of the sweep; at its end the stage that comes after it
 
-Where the work is stands in ``task.state``, so that a call goes on where the last one ended.  Examples come one after
+The position of the work is ``task.state``, so that a call continues where the last one ended.  Examples come one after
 the other, each through the same stages: messages are taken over and visits listed, sweeps alternate with decoding,
 local search and looks at the bound, and in the end the best labelling is polished and the bound published.  Slices
 depend on an example's sizes only, so that answers do not depend on what else is asked for, nor on the clock.
 
-Messages change no labelling's score at any moment, so what a sweep has done by the time limit counts: :func:`finish`
+Messages never change the score of a labelling, so a sweep that the time limit interrupts counts: :func:`finish`
 publishes the bound of the messages as they are, and decodes a labelling where there is none.
 """
 
@@ -66,14 +66,14 @@ BOUND_SHARE, DECODE_SHARE, ANSWER_SHARE = 1.3, 0.9, 0.4
 FIRST_PACE, FIRST_WORK = 3e-9, 1e7
 
 #: Stages that the driver does itself: take over an example, list its visits, decode, take the labels into account,
-#: local search, bound of the variables and of the factors, count an iteration, judge it, go on, last bound, leave.
+#: local search, bound of the variables and of the factors, count an iteration, judge it, continue, last bound, leave.
 BEGIN, FILL, DECODE, OFFER, SEARCH, POLISH, OF_VARIABLES, OF_FACTORS, END, JUDGE, NEXT, LAST, LEAVE = range(13)
 
 #: Stages of the solvers: prepare for an example, sweep, and others that only they know.
 PREPARE, SWEEP, SECOND, THIRD, FOURTH, FIFTH, SIXTH = range(16, 23)
 
-#: Where the work is.  ``example``, ``message``, ``label``, ``node``, ``factor``: the example, and where what belongs to
-#: it starts in packed arrays; ``shift``: what to add to ``message_ptr``; ``work``: that of visiting all its slots.
+#: The position of the work.  ``example``, ``message``, ``label``, ``node``, ``factor``: the example, and where its data
+#: start in packed arrays; ``shift``: offset to ``message_ptr``; ``work``: the cost of visiting all its slots.
 #: ``stage``, ``place``: the stage, and the variable or factor it has come to; ``after_labels``, ``after_search``,
 #: ``after_bound``: what comes next.  ``left``: of the budget; ``search_left``: of that of a local search of pairs.
 #: ``total``, ``magnitude``, ``moved``, ``longest``: of a bound, term by term.  ``bound``: that of the iteration.
@@ -87,7 +87,7 @@ STATE = np.dtype(
 
 
 class MessageTask(NamedTuple):
-    """Message passing on some examples: what it works on, what it knows, and where it is.
+    """Message passing on some examples: input, results so far, and position.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class MessageTask(NamedTuple):
     most : int
         Iterations that an example may have had at the end.
     tol : float
-        Least fall of the bound in a phase to go on for, relative to the sizes of its terms.
+        Least fall of the bound in a phase to continue for, relative to the sizes of its terms.
     smooth : bool
         Whether updates may be smoothed when plain ones have come to rest.
     by_factor : bool
@@ -453,7 +453,7 @@ def _leave(t: MessageTask) -> None:
 
 @njit(cache=True, nogil=True)
 def finish(t: MessageTask) -> None:
-    """Take into account what the example at hand has come to when it cannot be completed."""
+    """Record the results of the current example when it cannot be completed."""
     d, g = t.state[0], t.instance.graph
     if d.example < len(t.ids) and d.stage == BEGIN:
         _begin(t)

@@ -1,4 +1,4 @@
-"""What dual solvers share: max-marginals of factors, the dual bound, decoding, and local search.
+"""Shared by dual solvers: max-marginals of factors, the dual bound, decoding, and local search.
 
 A message is a number for each state of each slot.  It moves score from a factor to a variable::
 
@@ -65,7 +65,7 @@ class Site(NamedTuple):
     messages : ndarray of float64
         Packed messages.
     shift : int
-        What to add to ``message_ptr`` for this example, see :func:`shift_of`.
+        Offset to add to ``message_ptr`` for this example, see :func:`shift_of`.
     example : int
         The example.
     """
@@ -93,7 +93,7 @@ def max_marginal(g: Graph, pool: F64, messages: F64, shift: int, f: int, slot: i
     messages : ndarray of float64
         Packed messages, finite; read only.
     shift : int
-        What to add to ``message_ptr`` for this example, see :func:`shift_of`.
+        Offset to add to ``message_ptr`` for this example, see :func:`shift_of`.
     f : int
         The factor.
     slot : int
@@ -162,7 +162,7 @@ def factor_maximum(g: Graph, pool: F64, messages: F64, shift: int, f: int) -> fl
 
 @njit(cache=True, nogil=True)
 def fill_visits(g: Graph, example: int, shift: int, by_factor: bool, visits: I64) -> None:
-    """Write what a visit to each slot of an example needs, in the order of factors or of ``touch_slot``.
+    """Write the data for the visit to each slot of an example, in the order of factors or of ``touch_slot``.
 
     Kernels spend most of their time on slots of small pairs, where looking all this up in the graph would take longer
     than the arithmetic.  For each slot ``VISIT`` numbers: place of its messages, place of the messages of the
@@ -182,7 +182,7 @@ def fill_some(g: Graph, shift: int, by_factor: bool, visits: I64, first: int, lo
     g : Graph
         Structure; read only.
     shift : int
-        What to add to ``message_ptr`` for this example.
+        Offset to add to ``message_ptr`` for this example.
     by_factor : bool
         Whether the list is in the order of slots (factor by factor), else in that of ``touch_slot``.
     visits : ndarray of int64, shape (VISIT times the example's slots,)
@@ -205,7 +205,7 @@ def fill_some(g: Graph, shift: int, by_factor: bool, visits: I64, first: int, lo
 
 @njit(cache=True, nogil=True)
 def shift_of(g: Graph, example: int, packed: int) -> int:
-    """Return what to add to ``message_ptr`` when the messages of an example start at ``packed``."""
+    """Return the offset to add to ``message_ptr`` when the messages of an example start at ``packed``."""
     return packed - g.message_ptr[g.slot_ptr[g.factor_ptr[example]]]
 
 
@@ -358,7 +358,7 @@ def end_phase(g: Graph, example: int, i: int, best: SolverProgress, size: float,
     size : float
         The sum of the sizes of the bound's terms.
     tol : float
-        Least fall of the bound in a phase to go on for, relative to the sizes of its terms.
+        Least fall of the bound in a phase to continue for, relative to the sizes of its terms.
     smooth : bool
         Whether updates may be smoothed when plain ones have come to rest.
     """

@@ -16,7 +16,10 @@ from ssvm_dsl.plugin_api import Verdict
 
 
 class MPLP:
-    """Message passing that optimises over all messages of a factor at once."""
+    """Message passing factor by factor: MPLP++ (Tourani et al. 2018), GMPLP (Globerson and Jaakkola 2008).
+
+    The updates are in :mod:`ssvm_backends.dual.descent.block_descent`.
+    """
 
     def check(self, need: Need) -> Verdict:
         """Accept everything; the cost is that of 300 iterations, and more where messages are asked for.

@@ -19,7 +19,7 @@ from ssvm_dsl.plugin_api import Verdict
 
 
 class MSD:
-    """Max-sum diffusion."""
+    """Max-sum diffusion (Werner 2007); the updates are in :mod:`ssvm_backends.dual.descent.block_descent`."""
 
     def check(self, need: Need) -> Verdict:
         """Accept everything; the cost is that of 500 iterations."""

@@ -1,4 +1,4 @@
-"""``SolverProgress``: what dual solvers know about a batch of examples while they work on it."""
+"""``SolverProgress``: the results of dual solvers on a batch of examples so far."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from ssvm_dsl.ir import F64, I32, I64, Bools
 
-#: What a visit to a slot costs besides its table, in entries.
+#: The fixed cost of a visit to a slot, in table entries.
 VISIT_COST = 8.0
 
 

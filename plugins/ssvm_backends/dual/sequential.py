@@ -156,7 +156,7 @@ def sweep(
     site : Site
         Its messages are updated in place.
     visits : ndarray of int64
-        What a visit to each slot needs, in the order of ``touch_slot``; see
+        Data for the visit to each slot, in the order of ``touch_slot``; see
         :func:`~ssvm_backends.dual.kernels.fill_visits`.
     forward : bool
         Direction: in the order of the variables' numbers, or against it.

@@ -1,8 +1,8 @@
 """Sessions of dual solvers: run the kernel over the batch within the limits, and keep the messages.
 
-A kernel goes on with a batch of examples until a budget is spent (:mod:`ssvm_backends.dual.driver`): several small
+A kernel continues with a batch of examples until a budget is spent (:mod:`ssvm_backends.dual.driver`): several small
 examples at once, about :data:`CALL` of work of a larger one, a slice of a large one.  Between two calls the session
-looks at the clock, reports progress and can be interrupted.  Chunks depend on sizes only, so answers do not depend on
+checks the clock, reports progress and can be interrupted.  Chunks depend on sizes only, so answers do not depend on
 the speed of the machine.
 
 Messages are kept for the next call in the layout of the whole program.  They reparametrise any scores, so they may
@@ -65,7 +65,7 @@ def sweep_cost(need: Need) -> float:
 
 
 class ExampleRange:
-    """A range of the examples asked for, as views of what belongs to the whole batch.
+    """A range of the examples asked for, as views of the arrays of the whole batch.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class ExampleRange:
         self.task = task
         self.lo, self.hi, self.ids, self.messages = lo, hi, reduced.ids[lo:hi], messages[places]
         self.progress = progress.part(slice(lo, hi), labels, places)
-        self.state: Any = None  # what a solver keeps from call to call
+        self.state: Any = None  # state of a solver between calls
         self._reported = np.full((2, hi - lo), np.inf)
 
     @property
@@ -126,7 +126,7 @@ class DualSession(GraphSession):
     def solver(
         self, instance: Instance, part: ExampleRange, rule: PassingRule
     ) -> tuple[MessageTask, Callable[[float], bool]]:
-        """Return a task for the examples of a part, and what goes on with it until all is done or a budget is spent.
+        """Return a task for a range of examples, and the function that continues it within a budget.
 
         ``rule`` is filled in but for what only the solver knows: ``smooth`` and ``by_factor``.
         """
@@ -216,7 +216,7 @@ class DualSession(GraphSession):
     def _iterate(
         self, reduced: Reduced, part: ExampleRange, rule: PassingRule, budget: float, end: float, clock: Clock
     ) -> None:
-        """Go on with a part slice by slice; what has been begun when its time is up is taken into account."""
+        """Continue a range slice by slice; results of an interrupted example count."""
         task, go_on = self.solver(reduced.instance, part, rule)
         try:
             for finished in paced(task, go_on, budget, lambda: self.answer_share(part)):

@@ -17,7 +17,7 @@ from ssvm_dsl.plugin_api import Verdict
 
 
 class TBCD:
-    """Tree block coordinate descent."""
+    """Tree block coordinate descent (Sontag and Jaakkola 2009): updates all messages of a spanning tree together."""
 
     def check(self, need: Need) -> Verdict:
         """Accept everything; the cost is that of 300 iterations, and more where messages are asked for.
@@ -40,7 +40,7 @@ class TBCDSession(DualSession):
     def solver(
         self, instance: Instance, part: ExampleRange, rule: PassingRule
     ) -> tuple[MessageTask, Callable[[float], bool]]:
-        """Return a task, and what goes on with it."""
+        """Return a task, and the function that continues it."""
         from ssvm_backends.dual.descent.tree_blocks import TreeSpace, descend_trees
 
         task = message_task(instance, part.ids, part.messages, part.progress, rule._replace(by_factor=True))

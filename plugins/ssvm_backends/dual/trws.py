@@ -13,7 +13,11 @@ from ssvm_dsl.plugin_api import Verdict
 
 
 class TRWS:
-    """Sequential reweighted message passing (TRW-S, SRMP)."""
+    """Sequential reweighted message passing: TRW-S (Kolmogorov 2006), SRMP (Kolmogorov 2015) for larger factors.
+
+    The bound is ``sum_v max_s (node_v + sum_f d_fv)(s) + sum_f max_c (table_f(c) - sum_v d_fv(c_v))`` at messages d; no
+    iteration raises it.  The updates are in :mod:`ssvm_backends.dual.sequential`.
+    """
 
     def check(self, need: Need) -> Verdict:
         """Accept everything; the cost is that of 100 iterations, and more where messages are asked for.
@@ -34,7 +38,7 @@ class TRWSSession(DualSession):
     def solver(
         self, instance: Instance, part: ExampleRange, rule: PassingRule
     ) -> tuple[MessageTask, Callable[[float], bool]]:
-        """Return a task, and what goes on with it."""
+        """Return a task, and the function that continues it."""
         from ssvm_backends.dual.sequential import sweep_space, trws
 
         rule = rule._replace(smooth=bool(self.options["smooth"]))

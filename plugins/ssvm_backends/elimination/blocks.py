@@ -1,8 +1,8 @@
-"""How the parts of an elimination step are put together, block by block: what all passes of elimination share.
+"""The parts of an elimination step are combined block by block; all passes of elimination share these kernels.
 
-A :class:`Walk` is where a step is: the joint state of the outer axes and, for each part, the position that belongs
-to it.  For each outer state :func:`fill` writes the sum (or, for probabilities, the product) of all parts over a
-block, for each state of the variable.  Parts that do not depend on the outer state were put together before by
+A :class:`Walk` is the position in a step: the joint state of the outer axes and, for each part, the position that
+belongs to it.  For each outer state :func:`fill` writes the sum (or, for probabilities, the product) of all parts over
+a block, for each state of the variable.  Parts that do not depend on the outer state were put together before by
 :func:`prepare`, growing the block axis by axis from the fastest one, so that a part of few variables is added to
 a small table and copied along.
 
@@ -19,10 +19,10 @@ from ssvm_backends.elimination.plan import Compiled, EliminationPlan
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.kernels import borrow, njit
 
-#: Table entries between two looks at the clock; some 10 to 50 ms.
+#: Table entries between two checks of the clock; some 10 to 50 ms.
 BUDGET = 20_000_000
 
-#: Arguments of one type: numba compiles a function, and all that it calls, anew for each literal it is called with.
+#: Arguments of one type: numba compiles a function, and all its callees, again for each literal argument.
 ZERO, NO, YES = np.int64(0), np.bool_(False), np.bool_(True)
 
 
@@ -79,7 +79,7 @@ def spread(to: F64, start: int, table: F64, at: int, size: I64, stride: I64, lo:
     product : bool
         Whether to multiply.
     """
-    # the last two runs have loops of their own; the innermost one reads one number, or memory in order
+    # the last two runs have separate loops; the innermost one reads one number, or memory in order
     n, s = size[hi - 1], stride[hi - 1]
     n_above, s_above = (size[hi - 2], stride[hi - 2]) if hi - lo > 1 else (1, 0)
     n_rest = 1
@@ -111,7 +111,7 @@ def spread(to: F64, start: int, table: F64, at: int, size: I64, stride: I64, lo:
 
 @njit(cache=True, nogil=True)
 def gather(source: F64, start: int, table: F64, at: int, size: I64, stride: I64, lo: int, hi: int) -> None:
-    """Add up a block over what a part does not depend on: the transpose of :func:`spread`.
+    """Add up a block over the axes that a part does not depend on: the transpose of :func:`spread`.
 
     ``table[at + sum_r digit_r(i) stride_r] += source[start + i]`` for every entry i of the block.
 
@@ -150,7 +150,7 @@ def gather(source: F64, start: int, table: F64, at: int, size: I64, stride: I64,
 
 @njit(cache=True, nogil=True)
 def prepare(plan: EliminationPlan, t: int, work: F64, walk: Walk, neutral: float, product: bool) -> None:
-    """Put together the parts without outer axes of step t; ``neutral`` is what an empty sum is."""
+    """Combine the parts without outer axes of step t; ``neutral`` is the value of an empty sum."""
     p, work, w = borrow(plan), borrow(work), borrow(walk)
     first = p.part_ptr[t] + p.n_flat[t]
     last = first + p.n_inner[t]

@@ -1,14 +1,14 @@
 """``junction-tree``: exact answers on graphs of bounded treewidth, by variable elimination.
 
-Answers best labellings, the k best, marginals and log Z.  Forbidden states, clamps and what follows from them are
+Answers best labellings, the k best, marginals and log Z.  Forbidden states, clamps and their consequences are
 taken out first, which may make the graph much simpler; the order of elimination is chosen afterwards
 (:mod:`ssvm_dsl.needs.treewidth`).  An order becomes a plan (:mod:`ssvm_backends.elimination.plan`) that kernels
 replay, so a batch of identical graphs is planned once.
 
 Time and memory grow exponentially with the treewidth.  Before anything is computed the plan says exactly how much
 memory all tables need; more than ``max_entries`` numbers of 8 bytes are refused with
-:class:`~ssvm_dsl.errors.TooLargeError`.  The k best labellings are found by splitting what is left after each one
-into parts (Lawler 1972), each maximised on its own: up to n maximisations for each labelling.
+:class:`~ssvm_dsl.errors.TooLargeError`.  The k best labellings are found by splitting the remaining labellings
+after each one (Lawler 1972) and maximising over each part: up to n maximisations for each labelling.
 """
 
 from __future__ import annotations
@@ -26,21 +26,24 @@ from ssvm_dsl.errors import OutOfTime, TooLargeError
 from ssvm_dsl.ir import I64, Need, Program, Question, Solution, Task, Theta
 from ssvm_dsl.plugin_api import Clock, CompiledOracle, Verdict, score_labels
 
-#: Operations for each variable of a shape that is laid out; a third of what it takes, for that is done once.
+#: Operations for each variable of a shape that is laid out; a third of the real cost, since that arises once.
 PLANNED = 8e3
 
-#: Operations of an example from which on a call from Python costs nothing beside it: about 10 ms.
+#: Operations of an example compared with which a call from Python is negligible: about 10 ms.
 MOST_COMPILED = 2e7
 
-#: A compiled oracle is not offered when taking out ruled out states first saves this factor.
+#: A compiled oracle is not offered when taking out forbidden states first saves this factor.
 SIMPLER = 4.0
 
 
 class JunctionTree:
-    """Variable elimination: O(2^w) memory and O(n 2^w) time for binary variables and tables of w variables."""
+    """Exact variable elimination along an order (Dechter 1999).
+
+    O(c^w) memory and O(n c^w) time for n variables of c states and tables of up to w variables.
+    """
 
     def check(self, need: Need) -> Verdict:
-        """Accept what has tables within the limit that the options give."""
+        """Accept problems whose tables are within the limit of the options."""
         table, allowed = 2.0**need.max_clique_table, int(need.options.get("max_entries", MAX_ENTRIES))
         if table > allowed:
             return Verdict(False, reasons=(too_large(need.max_clique_table, None, allowed),))
@@ -53,7 +56,7 @@ class JunctionTree:
 
 
 def _largest_cliques(need: Need) -> float:
-    """Return about how many tables of the largest size an example has: others are much smaller, as a rule."""
+    """Return the approximate number of tables of the largest size: others are usually much smaller."""
     width = need.max_clique_table / max(np.log2(need.max_card), 1.0)
     return float(max(need.n_variables / max(need.n_examples, 1) - width, 0.0)) + 2.0
 
@@ -80,7 +83,7 @@ class JunctionTreeSession:
         Raises
         ------
         TooLargeError
-            The tables of an example do not fit into what is allowed.
+            The tables of an example exceed the allowed memory.
         """
         theta, ids, clock = question.theta, question.ids(self.program), Clock.start(question.limits)
         reduced = self.plans.remainders.reduce(question)
@@ -97,8 +100,8 @@ class JunctionTreeSession:
     def compiled(self) -> CompiledOracle | None:
         """Return the oracle for trainers that call it inside their own kernels.
 
-        ``None`` where an example takes so long that a call from Python costs nothing beside it, where tables do not
-        fit, and where masks make graphs much simpler: the oracle does not take ruled out states out first.
+        ``None`` where examples take so long that a call from Python is negligible, where tables do not
+        fit, and where masks make graphs much simpler: the oracle does not take out forbidden states first.
         """
         try:
             keys, plans = self.plans.of_all()
@@ -144,6 +147,6 @@ class JunctionTreeSession:
         if np.logical_and.reduce(there):
             full = reduced.lift(labels)
             return Solution.exact(full, score_labels(self.program, theta, full, ids))
-        # the score of a best labelling is its bound; -inf leaves it to the score that is computed anew
+        # the score of a best labelling is its bound; -inf leaves it to the score that is recomputed
         bound = np.where(finished, -np.inf, np.nan)
         return pack_arrays(self.program, theta, ids, reduced, labels, there, bound, stop)

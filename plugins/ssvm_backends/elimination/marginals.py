@@ -1,6 +1,6 @@
 """Marginals and log Z of the examples asked for, laid out for the whole program.
 
-Elimination works on what is left of a program once forbidden states are out.  Back in the program, a state that
+Elimination works on the program without its forbidden states.  Back in the program, a state that
 was taken out has probability 0, the state of a decided variable 1, and the table of a factor that lost variables
 is that of the variables it has left, at the states of the others.
 """
@@ -25,7 +25,7 @@ from ssvm_dsl.plugin_api import Clock
 
 
 class MarginalArrays(NamedTuple):
-    """Marginals of what is left, packed over the examples asked for.
+    """Marginals of the reduced examples, packed over the examples asked for.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def _one(
 
 
 def _space(reduced: Reduced, wanted: bool) -> MarginalArrays:
-    """Return space for the marginals of what is left (none unless wanted)."""
+    """Return space for the marginals of the reduced examples (none unless wanted)."""
     graph, ids = reduced.instance.graph, reduced.ids
     first, last = graph.var_ptr[ids], graph.var_ptr[1:][ids]
     node_at = pointers(graph.state_ptr[last] - graph.state_ptr[first])

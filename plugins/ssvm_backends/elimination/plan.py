@@ -1,4 +1,4 @@
-"""What variable elimination does for one graph, written down as flat arrays that kernels replay with any scores.
+"""The steps of variable elimination on one graph, as flat arrays that kernels replay with any scores.
 
 Step t eliminates a variable v.  Its *parts* are v's unary scores, the factors of which v is the first variable in
 the order, and the messages of earlier steps whose first variable is v.  The step writes a message over the other
@@ -106,7 +106,7 @@ class EliminationPlan(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """A plan and what it takes.
+    """A plan and its costs.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Compiled steps of planning an elimination: see :mod:`ssvm_backends.elimination.plan` for what a plan is.
+"""Compiled steps of planning an elimination: see :mod:`ssvm_backends.elimination.plan` for the definition of a plan.
 
 Variables are known by their *place*, the step that eliminates them, so that sets of variables are ascending lists of
 places.  A *term* is what a step reads: the unary scores of a variable, a factor, or the message of an earlier step; the
@@ -286,7 +286,7 @@ def write_part(w: PlanWriter, term: int, kind: int, lo: int, split: int, hi: int
     w : PlanWriter
         Written.
     term : int
-        What the part is.
+        The kind of the part.
     kind : int
         How it lies in the block.
     lo, split, hi : int

@@ -1,6 +1,6 @@
 """Records of a plan that is being written, and the layout of its work space.
 
-A message is in the work space from the step that writes it to the step that reads it; what is taken back leaves a gap
+A message is in the work space from the step that writes it to the step that reads it; released space is a gap
 for others.
 """
 
@@ -24,7 +24,7 @@ LARGEST, OPERATIONS = range(2)
 
 
 class PlanTerms(NamedTuple):
-    """What an elimination puts together; n variables, m factors.
+    """The terms of an elimination; n variables, m factors.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class Runs(NamedTuple):
 
 @njit(cache=True, nogil=True, borrowed=True)
 def take(gaps: Gaps, size: int) -> int:
-    """Return where a piece of the work space goes: into the first gap that is large enough, or to the end."""
+    """Return where a slice of the work space starts: in the first gap that is large enough, or at the end."""
     c, at, size_of = gaps.counts, gaps.at, gaps.size
     for k in range(c[GAPS]):
         if size_of[k] >= size:
@@ -154,7 +154,7 @@ def take(gaps: Gaps, size: int) -> int:
 
 @njit(cache=True, nogil=True, borrowed=True)
 def give(gaps: Gaps, start: int, size: int) -> None:
-    """Take a piece of the work space back."""
+    """Release a slice of the work space."""
     c, at, size_of = gaps.counts, gaps.at, gaps.size
     k = c[GAPS]
     while k > 0 and at[k - 1] > start:

@@ -4,7 +4,7 @@ Upwards, messages are sums over the states of the eliminated variable.  A table 
 maximum 1, with the logarithm of the scale beside it.  Before a step multiplies its parts, the spans between the
 largest and the smallest positive entry (in logarithms) are added up: below ``SAFE`` no product can
 underflow, and plain products and sums are exact to rounding.  Otherwise the step works with logarithms
-(log-sum-exp).  So nothing is ever lost, whatever the scores, and exponentials are rare.
+(log-sum-exp).  So no digits are lost, whatever the scores, and exponentials are rare.
 
 Downwards, marginals are the derivatives of log Z: the distribution over the parts of a step is that of its
 separator, ``P(x_S)``, times the conditional ``P(a | x_S)`` that the same parts give, and each part gathers what
@@ -28,7 +28,7 @@ SAFE = 600.0
 
 
 class Scales(NamedTuple):
-    """What is known of the messages and steps of one example.
+    """The state of the messages and steps of one example.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ from ssvm_backends.elimination.plan_writer import (
 from ssvm_dsl.ir import I32, I64
 from ssvm_dsl.plugin_api import pause
 
-#: Numbers to look at between two looks at the clock; some 10 ms.
+#: Numbers to look at between two checks of the clock; some 10 ms.
 BUDGET = 2_000_000
 
 #: Arrays of a plan by what they have an entry for; one more entry in arrays of pointers.

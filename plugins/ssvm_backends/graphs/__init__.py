@@ -1,1 +1,1 @@
-"""What every solver for graphs starts from: flat factor graphs, what can be taken out of them, sessions."""
+"""Shared by all solvers for graphs: flat factor graphs, their reduction, sessions."""

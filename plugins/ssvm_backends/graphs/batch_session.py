@@ -1,8 +1,8 @@
 """The base of sessions whose kernels take a batch of examples: chunks within a limit, packing, log partitions.
 
 A backend fills in :meth:`BatchSession.best`, and :meth:`BatchSession.total` where it sums over all labellings.  Both
-write the answers of a chunk of the examples and say how far they came; what time did not reach is left out of the
-answer here.
+write the answers of a chunk of the examples and return how many; examples that the time limit cuts off are left out of
+the answer here.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class BatchCall:
 
     @classmethod
     def start(cls, program: Program, question: Question) -> BatchCall:
-        """Return a call about which nothing is known."""
+        """Return a call without answers."""
         clock, ids, ptr = Clock.start(question.limits), question.ids(program), question.label_ptr(program)
         labels, feasible = np.zeros(int(ptr[-1]), dtype=np.int32), np.zeros(len(ids), dtype=bool)
         node = question.masked_node(program)
@@ -154,7 +154,7 @@ class BatchSession(ABC):
     program : Program
     """
 
-    #: Whether marginals of joint states take no memory where nobody asks for them.
+    #: Whether marginals of joint states take no memory where they are not asked for.
     leaves_tables_out: ClassVar[bool] = False
 
     def __init__(self, program: Program) -> None:
@@ -173,7 +173,7 @@ class BatchSession(ABC):
         raise NotImplementedError
 
     def seconds(self, ids: I64, task: Task) -> F64 | None:
-        """Return what each example is expected to take where nothing can cut it short; ``shape (n,)``."""
+        """Return the expected seconds of each example where nothing can cut it short; ``shape (n,)``."""
         return None
 
     def solve(self, question: Question) -> Solution:

@@ -1,4 +1,4 @@
-"""Time limits for kernels over batches: split the batch, look at the clock between the parts."""
+"""Time limits for kernels over batches: split the batch, check the clock between the parts."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import F64, Limits
 from ssvm_dsl.plugin_api import Clock
 
-#: The clock of work that may take as long as it does.
+#: The clock of work without a limit.
 UNLIMITED = Clock.start(Limits())
 
-#: Examples before the first look at the clock, any of which may be large; then as many as take about so many seconds.
+#: Examples before the first check of the clock, any of which may be large; then as many as take about so many seconds.
 PART, PACE = 1, 0.02
 
 
 class TimeUp(OutOfTime):
-    """Time is up; what was found so far is kept."""
+    """Time is up; the results so far are kept."""
 
 
 def chunks_until(n: int, limits: Limits, seconds: F64 | None = None) -> Iterator[tuple[int, int]]:
@@ -30,8 +30,7 @@ def chunks_until(n: int, limits: Limits, seconds: F64 | None = None) -> Iterator
     n : int
     limits : Limits
     seconds : ndarray of float64, shape (n,), optional
-        What each of them is expected to take where nothing can cut it short: it is not begun unless there is so much
-        time.
+        Expected seconds of each where it cannot be cut short: it is not begun unless that much time is left.
     """
     if limits.time is None:
         yield 0, n

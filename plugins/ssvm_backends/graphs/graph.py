@@ -1,4 +1,4 @@
-"""A batch of factor graphs with scores, as flat arrays that kernels read: what solvers for any graph work on.
+"""A batch of factor graphs with scores, as flat arrays that kernels read: the input of solvers for any graph.
 
 A :class:`Graph` is the structure of a :class:`~ssvm_dsl.ir.Program` with the factors of all groups in one list,
 sorted by example.  A *slot* is one variable of one factor; ``scope`` lists the variable of every slot.  Messages
@@ -160,7 +160,7 @@ def build_graph(program: Program) -> Graph:
 
 
 def degree(need: Need) -> float:
-    """Return how many factors a variable is in, on average: what makes graphs of one size hard or easy to search."""
+    """Return the mean number of factors of a variable, which makes graphs of one size hard or easy to search."""
     return need.n_slots / max(need.n_variables, 1)
 
 

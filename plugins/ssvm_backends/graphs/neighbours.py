@@ -1,4 +1,4 @@
-"""What states score beside a labelling."""
+"""Scores of states while all other variables keep their labels."""
 
 from __future__ import annotations
 

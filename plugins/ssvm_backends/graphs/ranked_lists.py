@@ -20,17 +20,17 @@ def pack_ranked(
     program: Program, theta: Theta, ids: I64, ptr: I64, lift: Callable[[I32], I32], found: list[list[I32]], stop: I8,
     k: int,
 ) -> Solution:  # fmt: skip
-    """Return a solution of the task ``kbest`` from labellings of what was left of the examples.
+    """Return a solution of the task ``kbest`` from labellings of reduced examples.
 
     Parameters
     ----------
     ptr : ndarray of int64, shape (n + 1,)
-        Where the labels of what was left of each example start.
+        Where the labels of each reduced example start.
     lift : callable
-        Makes packed labels of the examples of packed labels of what was left.
+        Maps packed labels of reduced examples to packed labels of the examples.
     found : list of list of ndarray of int32
         The best labellings of each example, best first up to rounding; they are put in the order of their scores
-        computed anew.
+        recomputed.
     stop : ndarray of int8, shape (n,)
         Lists of examples that were cut short may be incomplete.
     k : int
@@ -52,7 +52,7 @@ def pack_ranked(
 
 
 def check_lists(n_variables: I64, k: int) -> None:
-    """Refuse a k whose parts do not fit: in Lawler's method each labelling splits off one for each variable.
+    """Refuse a k whose subspaces exceed the memory: in Lawler's method each labelling splits off one for each variable.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def check_lists(n_variables: I64, k: int) -> None:
 
 
 def _sort(labels: I32, score: F64, ptr: I64) -> None:
-    """Put labellings of equal score up to rounding in the order of their scores computed anew."""
+    """Put labellings of equal score up to rounding in the order of their scores recomputed."""
     for i in np.flatnonzero((score[1:] > score[:-1]).any(axis=0)):
         order: NDArray[np.intp] = np.argsort(-score[:, i], kind="stable")
         score[:, i] = score[order, i]

@@ -5,7 +5,7 @@ there already, and from scores::
 
     value[out] = plus over ways k:  value[left + k left_step] + value[right + k right_step]
 
-Which they are is its *rule*: a kernel that is told the task and calls :func:`join` or :func:`extend` for one item.  A
+The *rule* defines the ways: a kernel that gets the task and calls :func:`join` or :func:`extend` for one item.  A
 sweep goes through all items in the order of :func:`turn`.
 
 Upwards, ``plus`` is the maximum (``BEST``) or the logarithm of a sum of exponentials (``SUM``).  Downwards the last
@@ -180,7 +180,7 @@ def share_ways(items: Items, out: int, left: int, left_step: int, right: int, ri
 
 
 class RowSources(NamedTuple):
-    """What the items of a row are made of: each source is one other item and a score::
+    """The sources of the items of a row: each source is one other item and a score::
 
         value[out + j] = plus over k:  value[of + k of_step + j of_each] + scores[at + k at_step + j]
 

@@ -1,8 +1,8 @@
-"""Takes out of an instance what is decided: forbidden states, and variables with one state left.
+"""Reduces an instance: takes out forbidden states, and variables with one state left.
 
 A state is *open* when its unary score is finite and each of its factors has a joint state with it that is not
 ``-inf`` and whose other states are open too (generalised arc consistency; Mackworth 1977).  States that are not
-open are in no labelling of finite score.  Conditioning on what is left drops them: variables with a single open
+open are in no labelling of finite score.  Conditioning on the open states drops them: variables with a single open
 state move into the constants, factors shrink to their other variables, and factors of one variable move into
 the unary scores.  Solvers then meet finite unary scores only, and may take differences of messages freely.
 """
@@ -23,7 +23,7 @@ from ssvm_dsl.plugin_api import pause, structure_keys
 if TYPE_CHECKING:
     from ssvm_backends.graphs.reduce_kernels import Conditioned
 
-#: Seconds of the two kernels for an entry of a table: propagation looks at each, conditioning copies what is left.
+#: Seconds of the two kernels for an entry of a table: propagation reads each, conditioning copies the open ones.
 PROPAGATING, CONDITIONING = 10e-9, 10e-9
 
 #: What is kept of earlier questions of a session, in bytes; and the most scores of a program for which it is.
@@ -32,7 +32,7 @@ KEPT_BYTES, MOST_SCORES = 2**22, 2**16
 
 @dataclass(frozen=True, eq=False)
 class Reduced:
-    """What is left of some examples, and how to lift its labellings.
+    """Some examples without decided states, and the map back from their labellings.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The base of sessions that work on graphs: states that are ruled out are taken out, what is left is solved, labels
+"""The base of sessions that work on graphs: forbidden states are taken out, the reduced examples are solved, labels
 are lifted back and scored again.
 
 A backend fills in :meth:`GraphSession.search`, which works on a :class:`GraphCall` in place: everything that it has
@@ -29,7 +29,7 @@ FEASIBLE, NONE, INFEASIBLE = int(Primal.FEASIBLE), int(Primal.NONE), int(Primal.
 
 @dataclass(eq=False)
 class GraphCall:
-    """One question, what is left of its examples, and the answer as far as it is known.
+    """One question, its reduced examples, and the answer so far.
 
     Parameters
     ----------
@@ -38,9 +38,9 @@ class GraphCall:
     clock : Clock
         Started with the call.
     reduced : Reduced
-        What is left of the examples.
+        The reduced examples.
     labels : ndarray of int32
-        The best labellings of what is left, packed over ``label_ptr``.
+        The best labellings of the reduced examples, packed over ``label_ptr``.
     there : ndarray of bool, shape (n,)
         Whether an example has a labelling.
     bound : ndarray of float64, shape (n,)
@@ -51,10 +51,10 @@ class GraphCall:
     stop : ndarray of int8, shape (n,)
         Why the search ended: for lack of time, unless said otherwise.
     warm : object
-        What to start from next time.
+        The start of a later call.
     stats : dict
     state : object
-        What the session has prepared for this call.
+        Data that the session has prepared for this call.
     """
 
     program: Program
@@ -73,7 +73,7 @@ class GraphCall:
 
     @classmethod
     def start(cls, program: Program, question: Question, reduced: Reduced, clock: Clock) -> GraphCall:
-        """Return a call about which nothing is known."""
+        """Return a call without answers."""
         n, ptr = len(reduced.ids), reduced.label_ptr
         return cls(
             program, question, clock, reduced, ptr, np.zeros(int(ptr[-1]), np.int32), np.zeros(n, np.bool_),
@@ -81,7 +81,7 @@ class GraphCall:
         )  # fmt: skip
 
     def retake(self, reduced: Reduced) -> None:
-        """Begin again with something else left of the examples."""
+        """Restart with other reduced examples."""
         fresh = GraphCall.start(self.program, self.question, reduced, self.clock)
         self.reduced, self.label_ptr, self.labels = reduced, fresh.label_ptr, fresh.labels
         self.bound, self.stop = fresh.bound, fresh.stop
@@ -160,12 +160,12 @@ class GraphSession(ABC):
 
     @abstractmethod
     def search(self, call: GraphCall) -> None:
-        """Fill in the answer of a call, in place, until all is done or its clock is over.
+        """Fill in the answer of a call, in place, until all is done or its time is up.
 
         Raises
         ------
         OutOfTime, KeyboardInterrupt
-            What is filled in by then is the answer; where ``stop`` was not set, time or Ctrl-C is the reason.
+            The part filled in so far is the answer; where ``stop`` was not set, time or Ctrl-C is the reason.
         """
 
     def solve(self, question: Question) -> Solution:
@@ -183,7 +183,7 @@ class GraphSession(ABC):
         return call
 
     def begin(self, question: Question) -> GraphCall:
-        """Return the call of a question, with what is left of its examples."""
+        """Return the call of a question, with its reduced examples."""
         clock = Clock.start(question.limits)
         reduced = self.remainders.reduce(question, always=self.compact)
         return GraphCall.start(self.program, question, reduced, clock)
@@ -208,7 +208,7 @@ class ExampleGraphSession(GraphSession):
         """
 
     def first_labels(self, call: GraphCall) -> list[I32]:
-        """Return labellings of the first examples, before any of them is solved: what they have in any case."""
+        """Return labellings of the first examples, before any of them is solved, for examples that get no other."""
         return []
 
     def search(self, call: GraphCall) -> None:
@@ -236,7 +236,7 @@ class ExampleGraphSession(GraphSession):
 def pack_arrays(
     program: Program, theta: Theta, ids: I64, reduced: Reduced, labels: I32, there: Bools, bound: F64, stop: I8
 ) -> Solution:
-    """Return a solution from labels and bounds of what was left of the examples.
+    """Return a solution from labels and bounds of reduced examples.
 
     Scores are computed again from the full labels; a bound that rounding left below its labelling's score is lifted to
     it.
@@ -261,6 +261,6 @@ def pack_arrays(
 
 
 def labels_by_example(program: Program, ids: I64, labels: I32, there: Bools) -> dict[int, I32]:
-    """Return the labels of the examples that have some, by their numbers: what a later call may start from."""
+    """Return the labels of the examples that have some, by their numbers: the start of a later call."""
     ptr = label_ptr(program, ids)
     return {int(ids[i]): labels[ptr[i] : ptr[i + 1]] for i in np.flatnonzero(there).tolist()}

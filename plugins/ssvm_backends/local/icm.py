@@ -1,7 +1,7 @@
 """``icm``: iterated conditional modes (Besag 1986) with restarts and moves of pairs; a heuristic for any graph.
 
 The first run starts from the best unary scores (or from the labels of an earlier call), the others from labellings
-drawn at random; the best end point is the answer.  What is drawn depends on the seed, the example and the run alone,
+drawn at random; the best end point is the answer.  The draws depend on the seed, the example and the run alone,
 so answers do not depend on which examples are asked for together.
 
 No maintained library for Python offers it for factors of any size: OpenGM and libDAI are not on PyPI.
@@ -22,7 +22,7 @@ from ssvm_dsl.plugin_api import Verdict
 
 
 class ICM:
-    """Local search: O(factors x states) for each sweep over the variables."""
+    """Iterated conditional modes (Besag 1986), a heuristic: O(factors x states) for each sweep over the variables."""
 
     def check(self, need: Need) -> Verdict:
         """Accept everything."""

@@ -14,7 +14,7 @@ from ssvm_backends.local.session import SearchBatch
 from ssvm_dsl.ir import I32, Bools
 from ssvm_dsl.kernels import assign, njit
 
-#: Where a search is: the example, the run, whether the run has begun.
+#: The state of a search: the example, the run, whether the run has begun.
 RUN_STATE = np.dtype([("example", np.int64), ("run", np.int64), ("begun", np.int64)])
 
 
@@ -32,7 +32,7 @@ class LocalRuns(NamedTuple):
     now, stale : ndarray
         Work space: the labelling of the run at hand, and which variables it has yet to look at (two flags for each).
     state : ndarray of RUN_STATE, shape (1,)
-        Where the search is, in and out; zeros at first.
+        The state of the search, in and out; zeros at first.
     """
 
     most: int
@@ -45,7 +45,7 @@ class LocalRuns(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def icm_steps(batch: SearchBatch, runs: LocalRuns, budget: int) -> None:
-    """Go on from where ``runs.state`` says until all examples are done or about the budget is spent.
+    """Continue from ``runs.state`` until all examples are done or about the budget is spent.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """``max-product``: loopy belief propagation for good labellings of any graph; a heuristic.
 
 The messages of dynamic programming on trees, sent round and round (Pearl 1988; Weiss and Freeman 2001).  Exact when
-the graph is a forest; with cycles it may not converge, and what it converges to is good rather than optimal:
+the graph is a forest; with cycles it may not converge, and its limit is good rather than optimal:
 no bound is claimed.  Factors are updated one after the other, forwards and backwards in turn, each message damped::
 
     m_{f->v}(s) <- damping m_{f->v}(s) + (1 - damping) max over x_f with x_v = s of
@@ -30,7 +30,7 @@ from ssvm_dsl.plugin_api import Verdict
 
 
 class MaxProduct:
-    """Loopy belief propagation: O(table entries x arity) for each sweep."""
+    """Loopy belief propagation (Pearl 1988), a heuristic: O(table entries x arity) for each sweep."""
 
     def check(self, need: Need) -> Verdict:
         """Accept everything."""
@@ -52,7 +52,7 @@ class MaxProduct:
 
 
 class MaxProductSession(HeuristicSession):
-    """Messages until they settle."""
+    """Runs the messages until they converge."""
 
     def improve(self, batch: SearchBatch, call: GraphCall, iterations: int) -> None:
         """Improve the labels in at most so many sweeps."""

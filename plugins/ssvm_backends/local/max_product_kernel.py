@@ -17,7 +17,7 @@ from ssvm_dsl.kernels import assign, borrow, njit
 _SETTLED = 1e-7
 
 
-#: Where a search is: the example, its sweep (-1: local search), factors done in this sweep; the largest change and the
+#: State of a search: the example, its sweep (-1: local search), factors done in this sweep; the largest change and the
 #: largest message of the sweep.
 SWEEP_STATE = np.dtype(
     [
@@ -65,7 +65,7 @@ class Sweeps(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def bp_steps(batch: SearchBatch, sweeps: Sweeps, budget: int) -> None:
-    """Go on from where ``sweeps.state`` says until about the budget is spent; improve labels and scores.
+    """Continue from ``sweeps.state`` until about the budget is spent; improve labels and scores.
 
     Parameters
     ----------

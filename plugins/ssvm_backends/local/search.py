@@ -11,7 +11,7 @@ raises the sum of the finite ones.  So the search repairs labellings as well, an
 becomes worse.  All moves are strict improvements by more than rounding, and capped in number, so it ends.
 
 Use :func:`improve` on whole batches; :func:`local_search` works on one example within a budget, so that callers may
-look at the clock in between, as :func:`improve_within` does.
+check the clock in between, as :func:`improve_within` does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ssvm_dsl.ir import F64, I32, I64, Bools
 from ssvm_dsl.kernels import borrow, njit
 from ssvm_dsl.plugin_api import Clock
 
-#: Table entries looked at between two looks at the clock: a few milliseconds.
+#: Table entries looked at between two checks of the clock: a few milliseconds.
 LOOK_PART = 1_000_000
 
 #: Relative size of improvements that may be rounding.
@@ -39,7 +39,7 @@ _MAX_CHANGES = 1000
 
 
 class Neighbourhood(NamedTuple):
-    """One example's labelling, what is left to look at, and work space for the states of one or two variables.
+    """One example's labelling, the variables still to visit, and work space for the states of one or two variables.
 
     Parameters
     ----------

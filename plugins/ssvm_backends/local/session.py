@@ -18,12 +18,12 @@ from ssvm_backends.graphs.reduce import Reduced
 from ssvm_backends.graphs.session import GraphCall, GraphSession, labels_by_example
 from ssvm_dsl.ir import F64, I8, I32, I64, Program, Question, Solution, label_ptr, members, pointers
 
-#: Table entries between two looks at the clock; some 10 to 40 ms.
+#: Table entries between two checks of the clock; some 10 to 40 ms.
 BUDGET = 2_000_000
 
 
 class SearchBatch(NamedTuple):
-    """What a search works on, and where it writes.
+    """The input and output of a search.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ ABSOLUTE_BITS = 22
 #: Seconds for each entry of the equations that a search takes whatever its limit: to copy the model, to read it.
 SEARCH_SECONDS = 1e-6
 
-#: The clock is looked at after so many columns or rows.
+#: The clock is checked after this many columns or rows.
 LOOK_EVERY = 4096
 
 

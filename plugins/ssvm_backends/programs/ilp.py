@@ -6,7 +6,7 @@ kept because each one propagates.  Any topology, arity and number of states; tim
 Accuracy.  CP-SAT counts in whole numbers.  What a column loses against the best of its block is rounded to multiples
 of a power of two, chosen so that the rounding of a whole labelling stays below 2^-22 and below 2^-40 of what the
 example's blocks can lose together, as far as all of it fits 61 bits.  The bound that is reported contains the rounding
-error there really was.  HiGHS works in float64 with tolerances of its own, which its bound gets added.
+error there really was.  HiGHS works in float64 with own tolerances, which its bound gets added.
 Where that leaves the bound of a finished answer above its score by more than 1e-9 of what the answer loses, the search
 is repeated from that answer, which closes every column with a larger loss and so allows a finer scale; if that does not
 help, the bound says how far from optimal the answer may be.
@@ -45,7 +45,11 @@ MAX_TABLE = 1 << 20
 
 
 class ILP:
-    """Integer programming over labellings."""
+    """Integer programming over the local polytope, by CP-SAT or HiGHS.
+
+    Maximise ``theta . mu`` subject to ``A mu = b`` and ``mu`` in {0, 1}, with a column for each state of a variable and
+    each joint state of a factor.  Exponential in the worst case; anytime.
+    """
 
     def check(self, need: Need) -> Verdict:
         """Accept everything but factors with too large tables."""

@@ -1,6 +1,6 @@
 """``lp``: the best score over the local polytope, by GLOP, PDLP or HiGHS.
 
-Answers are honest about what a relaxation can say.  The bound is not the solver's objective but what its duals
+Answers claim only results that a relaxation proves.  The bound is not the solver's objective but the value its duals
 prove (:mod:`ssvm_backends.programs.local_polytope`).  Where the solution is whole it is a labelling and, if the bound
 meets its score, an optimal one.  Where it is fractional a labelling is made of it, by the rule that the option
 ``rounding`` names (:mod:`ssvm_backends.programs.rounding`); it comes with its own score and the bound of the
@@ -50,7 +50,10 @@ MAX_TABLE = 1 << 20
 
 
 class LP:
-    """Linear programming over the local polytope."""
+    """Linear programming over the local polytope, by GLOP, PDLP or HiGHS.
+
+    Maximise ``theta . mu`` subject to ``A mu = b`` and ``mu >= 0``; its value bounds the score of every labelling.
+    """
 
     def check(self, need: Need) -> Verdict:
         """Accept everything but factors with too large tables; tell what becomes of fractional solutions."""

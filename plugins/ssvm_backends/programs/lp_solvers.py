@@ -1,4 +1,4 @@
-"""What a solver of linear programs over local polytopes is, and HiGHS through SciPy; see also ``math_opt.py``.
+"""The interface of solvers of linear programs over local polytopes, and HiGHS through SciPy; see also ``math_opt.py``.
 
 All get ``max score . mu`` subject to ``matrix @ mu = right_side``, ``mu >= 0``, with scores between -1 and 0 and some
 columns fixed at zero.
@@ -17,7 +17,7 @@ from ssvm_backends.programs.local_polytope import LocalPolytope
 from ssvm_dsl.ir import F64, Bools, Stop
 from ssvm_dsl.plugin_api import Clock
 
-#: Seconds for each entry that a solver takes to load and to reduce a model, in which it does not look at the clock.
+#: Seconds for each entry that a solver takes to load and to reduce a model, in which it does not check the clock.
 START_SECONDS = 1.5e-6
 
 #: Seconds for each entry that it takes to read an answer and prove its bound; kept back from time limits.
@@ -26,7 +26,7 @@ AFTERWARDS = 500e-9
 
 @dataclass(frozen=True, eq=False)
 class LPOutcome:
-    """What a solver returned.
+    """The result of a solver.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """GLOP and PDLP as :mod:`ssvm_backends.programs.math_opt` has them, by messages in place of objects.
 
 The public interface of MathOpt turns each answer into dictionaries of objects and each update back into messages.  The
-compiled module below it takes and returns the messages themselves, and its solver goes on from the scores alone.  It
+compiled module below it takes and returns the messages themselves, and its solver continues from the scores alone.  It
 is not part of the public interface, so it is used only where :func:`objection` finds nothing: OR-Tools is of a version
 that was tested, and a small problem is solved by it once in each process.  Measured on a loaded machine (processor time
 from a basis, public interface against this): grids of 4 x 4 variables of 3 states 4.0 against 1.0 ms, of 10 x 10

@@ -1,4 +1,4 @@
-"""HiGHS's branch and bound, through ``scipy.optimize.milp``, on local polytopes: a second opinion beside CP-SAT.
+"""HiGHS's branch and bound, through ``scipy.optimize.milp``, on local polytopes: an alternative to CP-SAT.
 
 Only the variables' columns are declared integer: with those whole, rows and non-negativity make the factors' whole.
 Losses are divided by the largest one.  HiGHS closes its gap up to an absolute 1e-6 and lets rows and whole numbers be
@@ -23,14 +23,14 @@ SCALE = 1e4
 TOLERANCE = 1e-6
 
 
-#: Seconds for each entry of the rows in which HiGHS does not look at the clock.
+#: Seconds for each entry of the rows in which HiGHS does not check the clock.
 LATE_SECONDS = 1e-5
 
 
 def highs_milp(priced: Priced, clock: Clock, warm: Any) -> ProgramAnswer:
     """Return the best labelling found, or the one it starts from, if that is better.
 
-    HiGHS itself takes no labels; they close columns.  It sees Ctrl-C only when it is done, and looks at the clock
+    HiGHS itself takes no labels; they close columns.  It sees Ctrl-C only when it is done, and checks the clock
     too rarely on large examples: 50 000 columns with a limit of 1 s were seen to take 3 s; as much is kept back.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp

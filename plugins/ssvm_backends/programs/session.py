@@ -64,7 +64,7 @@ class Kept(Generic[K, T]):
 
 @dataclass(frozen=True, eq=False)
 class ProgramAnswer:
-    """What a solver says about one example.
+    """The answer of a solver for one example.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class ProgramAnswer:
     mu : ndarray of float64, optional
         Fractional solution, one number for each column of the polytope.
     warm : object
-        What to start from next time.
+        The start of a later call.
     stats : dict
     """
 

@@ -1,4 +1,4 @@
-"""Linear rows of hard constraints, beside those of the local polytope.
+"""Linear rows of hard constraints, in addition to those of the local polytope.
 
 A literal "variable v has state s" is the column of that state, and its opposite is one less that column.  Auxiliary
 columns of a kind of constraint come after all columns of the polytope.

@@ -1,1 +1,1 @@
-"""Exact search for any graph."""
+"""Exact search on any graph: elimination, dual bounds, branch and bound."""

@@ -1,4 +1,4 @@
-"""Branch and bound on a part of the problem, slice by slice, with what helps when it does not close soon.
+"""Branch and bound on a component of the problem, slice by slice, with neighbourhood search and larger tables.
 
 Between slices of the search, *neighbourhoods* of the best labelling are solved: some variables near each other are set
 free, all others stay (large neighbourhood search; Ouali et al. 2017), and local search starts from random labellings:
@@ -22,10 +22,10 @@ from ssvm_dsl.ir import I32
 #: Table entries looked at in a slice.
 WORK_PART = 3_000_000
 
-#: Slices before neighbourhoods are looked at, and before larger tables are thought of.
+#: Slices before neighbourhoods are searched, and before larger tables are tried.
 WARM_UP, FIRST_CHECK = 8, 24
 
-#: Looks in vain after which there is one slice more between two looks, and the most slices between them.
+#: Searches in vain after which there is one slice more between two searches, and the most slices between them.
 PATIENCE, RAREST_LOOK = 16, 4
 
 #: Entries of tables beyond which they do not grow.
@@ -90,7 +90,7 @@ class Branch:
         return status
 
     def _restart_from_root(self) -> None:
-        """Propagate the root anew with the new upper bound."""
+        """Propagate the root again with the new upper bound."""
         self.part.set_upper_bound(self.state)
         self.root.restore(self.state)
         self.possible = self.part.propagate(self.core, self.state)
@@ -151,7 +151,7 @@ class Neighbourhoods:
         return inside
 
     def random_labels(self) -> I32:
-        """Return a labelling drawn uniformly; local search from many of them finds what no neighbourhood holds."""
+        """Return a labelling drawn uniformly; local search from many finds optima outside of neighbourhoods."""
         return self.random.integers(0, self.graph.card).astype(np.int32)
 
     def resize(self, settled: bool) -> None:

@@ -1,6 +1,6 @@
 """``combi``: exact MAP of any graph, by elimination, dual bounds, state fixing and branch and bound; anytime.
 
-Measured on the instances of the 2014 UAI competition beside toulbar2, 60 s and one thread each (``make bench
+Measured on the instances of the 2014 UAI competition against toulbar2, 60 s and one thread each (``make bench
 ARGS=map``): every optimum that is proved is found, too; on the grids that stay open the best labelling is 0.2 to 0.4 %
 behind that of toulbar2.
 """
@@ -20,7 +20,7 @@ from ssvm_backends.graphs.session import ExampleGraphSession, GraphCall
 from ssvm_dsl.ir import I32, Need, Program, Question, Solution, Stop, Task, pointers, reduced, runs
 from ssvm_dsl.plugin_api import Clock, ExampleAnswer, Verdict
 
-#: Seconds for each number of an example that must be left for it to be looked at at all.
+#: Seconds for each number of an example that must be left for its search to begin.
 LAYING_OUT = 8e-8
 
 #: Operations for each example, for each variable or factor, and for each entry of a table.
@@ -38,17 +38,21 @@ RANKING = 10.0
 
 
 class Combi:
-    """Exact search for graphs that dynamic programming cannot do."""
+    """Exact search on any graph: elimination, dual bounds, state fixing and branch and bound.
+
+    It is exponential in the worst case and anytime: stopped early, it returns a labelling and a bound.  The steps and
+    their sources are in :mod:`ssvm_backends.search.solve`.
+    """
 
     def check(self, need: Need) -> Verdict:
-        """Accept every graph; the cost is that of random ones of this size and density: none holds for all."""
+        """Accept every graph; the cost is that of random graphs of this size and density, a rough guess."""
         cost = VARIABLE * need.n_variables + need.n_factors * (VARIABLE + ENTRY * float(need.max_table))
         cost = CALL * need.n_examples + cost * 2.0 ** (max(0.0, need.crowding - DENSE) / DOUBLING)
         cost *= RANKING if Task.KBEST in need.tasks else 1.0
         return Verdict(True, cost, n_bytes=graph_bytes(need))
 
     def open(self, program: Program, options: Mapping[str, Any]) -> CombiSession:
-        """Return a session; compiles what is needed if this machine has not done so before."""
+        """Return a session; compiles the kernels if this machine has not done so before."""
         from ssvm_backends.search.solve import prepare
 
         prepare()
@@ -69,7 +73,7 @@ class CombiSession(ExampleGraphSession):
     def first_labels(self, call: GraphCall) -> list[I32]:
         """Return a labelling of each of the first examples, as many as a part of the time allows; none without limit.
 
-        So none of them is left empty-handed where the search of those before it takes longer than its share.
+        So each has a labelling even if the search of earlier examples takes longer than its share.
         """
         from ssvm_backends.search.solve import quick_labelling
 
@@ -120,7 +124,7 @@ def n_entries(instance: Instance, example: int) -> int:
 
 
 def hasty(instance: Instance, example: int, start: I32 | None) -> ExampleAnswer:
-    """Return what takes little time: the first labelling, or the best states, and the sum of all largest scores.
+    """Return a quick answer: the first labelling, or the best states, and the sum of all largest scores.
 
     The latter is a bound; tables that factors share are looked at once.
     """
@@ -147,7 +151,7 @@ class Incumbent:
     instance : Instance
         One example.
     clock : Clock
-        To tell.
+        Progress reports.
     bound : float
         A bound to start from.
     """
@@ -158,7 +162,7 @@ class Incumbent:
         self.score, self.bound = -np.inf, bound
 
     def __call__(self, labels: I32 | None, bound: float) -> None:
-        """Hear of a labelling and a bound; report improvements."""
+        """Receive a labelling and a bound; report improvements."""
         from ssvm_backends.local.search import score_of
 
         before = (self.score, self.bound)

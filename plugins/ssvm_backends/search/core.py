@@ -27,7 +27,7 @@ TOP, DOMAIN_TOP, LEVEL, TRAILING, N_AC, N_DAC, N_EAC, CULPRIT, WORK, LAST, NODES
 
 
 class Core(NamedTuple):
-    """What does not change: the graph of one example and its costs.
+    """The constant data: the graph of one example and its costs.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
-"""Bounded variable elimination: maximise variables out while the tables that come of it stay small.
+"""Bounded variable elimination: maximise variables out while the resulting tables stay small.
 
 Taking out v joins the factors that hold it into ``max_s sum_f table_f(.., v = s)`` over its neighbours (Bertele &
 Brioschi 1972).  It is exact; best states of v for each labelling of its neighbours are kept for backtracking.
 Factors over some of the variables of another are added to it in the end.  Fewer and larger factors make the dual
-bounds of what is left tighter: on noisy-or networks, by far.
+bounds of the rest tighter: on noisy-or networks, by far.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Scope = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Eliminated:
-    """What is left after elimination, and how to lift its labellings.
+    """The rest after elimination, and the map back from its labellings.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def eliminate(
         A variable with ``p`` neighbours goes when ``p <= most_arity`` and their table has at most
         ``most_entries`` entries, or no more than one of its factors has (it then never costs anything).
     over : callable
-        Whether time is up; what is done by then is kept.
+        Whether time is up; eliminations so far are kept.
     """
     model = _Model(instance, example)
     steps: list[tuple[int, Scope, NDArray[np.int32]]] = []
@@ -144,7 +144,7 @@ def eliminate(
 
 
 def untouched(instance: Instance) -> Eliminated:
-    """Return an instance of one example as what is left when nothing is taken out."""
+    """Return an instance of one example as the rest when nothing is taken out."""
     n = instance.graph.n_variables
     return Eliminated(instance, np.arange(n, dtype=np.int64), [], n)
 
@@ -188,7 +188,7 @@ def _maximise(model: _Model, v: int, neighbours: Scope) -> NDArray[np.int32]:
 
 
 def _left(model: _Model, gone: NDArray[np.bool_], steps: list[tuple[int, Scope, NDArray[np.int32]]]) -> Eliminated:
-    """Return what is left as an instance of one example."""
+    """Return the rest as an instance of one example."""
     kept = np.flatnonzero(~gone)
     new = np.cumsum(~gone) - 1
     card = np.array([model.card[v] for v in kept], dtype=np.int32)

@@ -33,13 +33,13 @@ from ssvm_backends.search.core import (
 )  # fmt: skip
 from ssvm_dsl.kernels import njit
 
-#: Numbers of one type.  Numba compiles a function anew for each literal it is called with, and for each size of
+#: Numbers of one type.  Numba compiles a function again for each literal argument, and for each size of
 #: integers; sums with ``ZERO`` make all alike, which saves a third of the time to compile.
 ZERO: Any = np.int64(0)
 ONE: Any = np.int64(1)
 NO, YES = np.bool_(False), np.bool_(True)
 
-#: What :func:`move` does.
+#: The modes of :func:`move`.
 PROJECT, DIRECT, LOOK = ZERO, ONE, ONE + ONE
 
 
@@ -226,7 +226,7 @@ def move(core: Core, st: State, f: int, slot: int, what: int) -> bool:
 
 @njit(cache=True, nogil=True)
 def factor_least(core: Core, st: State, f: int) -> float:
-    """Return the least of what is left of a factor's costs."""
+    """Return the least remaining cost of a factor."""
     slot = core.slot_ptr[f]
     n_open, v = _open_slots(core, st, f, slot), core.scope[slot]
     first, least = core.state_ptr[v], np.inf
@@ -316,7 +316,7 @@ def _scan(
         Places in ``st.work``, of entries for the states of one variable each.  Entries written must hold ``inf`` (gain)
         or 0 (need) beforehand.
     lack : bool
-        What to compute, see above.
+        The quantity to compute, see above.
     """
     base, fixed = core.table_ptr[f], 0.0
     for k in range(core.slot_ptr[f], core.slot_ptr[f + 1]):
@@ -389,7 +389,7 @@ def _plane(
     at : int
         Place in ``core.cost`` of the joint state in which both have state 0.
     less : float
-        What the messages (less unary costs) of the fixed slots take off the table.
+        The messages (less unary costs) of the fixed slots, which are subtracted from the table.
     unary : float
         1 to count the unary costs of ``other``, 0 not to.
     gain : int

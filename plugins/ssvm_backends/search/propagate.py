@@ -57,7 +57,7 @@ def propagate_root(core: Core, st: State, fresh: bool, work: int) -> bool:
 
 @njit(cache=True, nogil=True)
 def propagate_node(core: Core, st: State) -> bool:
-    """:func:`propagate` at a node of the search; what it leaves undone after ``NODE_WORK`` table entries is let be."""
+    """:func:`propagate` at a node of the search; it ends after ``NODE_WORK`` table entries."""
     st.tally[LIMIT] = st.tally[WORK] + NODE_WORK
     ok = propagate(core, st)
     if waiting(st):
@@ -73,7 +73,7 @@ def waiting(st: State) -> bool:
 
 @njit(cache=True, nogil=True)
 def load(core: Core, st: State, messages: F64) -> None:
-    """Start anew from messages of a dual solver (scores moved to variables): what they leave goes to ``c0``."""
+    """Restart from messages of a dual solver (scores moved to variables); the remaining minima go to ``c0``."""
     c, s = pointed(core), pointed(st)
     s.tally[TRAILING] = 0
     s.real[C0] = 0.0
@@ -103,7 +103,7 @@ def load(core: Core, st: State, messages: F64) -> None:
 
 @njit(cache=True, nogil=True)
 def rest_of_tables(core: Core, value: F64, pool: F64) -> None:
-    """Write what is left of the factors' costs, as scores."""
+    """Write the remaining costs of the factors, as scores."""
     digit = np.zeros(64, np.int64)
     for f in range(core.n_factors):
         lo, hi = core.slot_ptr[f], core.slot_ptr[f + 1]
@@ -130,7 +130,7 @@ def rest_of_tables(core: Core, value: F64, pool: F64) -> None:
 def propagate(core: Core, st: State) -> bool:
     """Return False when no labelling of this node is better than the best; the culprit is in ``tally``.
 
-    Also returns, with what is left to do in the queues, when the work has reached ``LIMIT``.
+    Also returns, with the remaining work in the queues, when the work has reached ``LIMIT``.
     """
     checked, ok = st.real[C0], True
     while ok:

@@ -5,7 +5,7 @@ dual messages of the whole problem: the highest bound of a state that its variab
 (:mod:`ssvm_backends.dual.answers.state_bounds`).  It also has a labelling: the one it was split off, with that one
 variable changed.  A subspace whose bound is not above the labellings that are known is not solved.  The others first
 get a few more iterations of message passing, which decide most of them, and are then solved with the scores of these
-labellings as what has to be beaten.
+labellings as cutoff.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ssvm_backends.search.subproblem import FIRST, MOVES, Listener, Setup, Subpr
 from ssvm_dsl.ir import F64, I32, I64, Bools, Limits, Program, Question, Solution, Stop, runs
 from ssvm_dsl.plugin_api import Clock, Ranked, Subspace, SubspaceSolver, answer_each, k_best_of
 
-#: Message passing on a subspace: rounds of so many iterations, as long as one takes this share of what is left.
+#: Message passing on a subspace: iterations of a round; rounds continue while one closes this share of the gap.
 ROUNDS, ITERATIONS, ENOUGH = 10, 4, 0.05
 
 
@@ -167,7 +167,7 @@ def k_best(program: Program, graph: Graph, question: Question, options: Mapping[
     Raises
     ------
     TooLargeError
-        The lists of an example do not fit into what is allowed.
+        The lists of an example exceed the allowed memory.
     """
     prepare()
     ids, clock = question.ids(program), Clock.start(question.limits)

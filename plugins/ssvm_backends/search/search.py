@@ -2,8 +2,8 @@
 
 Decisions "v takes s" and "v does not take s" form a tree, stored by parents; open nodes wait in a heap by their
 lower bound, whose least is the lower bound of everything.  A dive restores the root, replays the decisions of
-its node, propagates, and searches depth first until a number of conflicts; what is still open on its stack
-goes to the heap.  That number doubles or halves to keep replays between 5 % and 10 % of the nodes.
+its node, propagates, and searches depth first until a number of conflicts; nodes still open on its stack
+go to the heap.  That number doubles or halves to keep replays between 5 % and 10 % of the nodes.
 Variables are chosen by size over weighted degree, the one of the last conflict first (Lecoutre et al. 2009).
 """
 
@@ -37,7 +37,7 @@ from ssvm_dsl.kernels import njit
 # Places in Tree.tally
 N_TREE, N_HEAP, CONFLICTS, REPLAYED, DIVES, FOUND = range(6)
 
-#: A dive that meets no conflict may take so many times the work of a slice.
+#: A dive without conflicts may take this many times the work of a slice.
 LONG_DIVE = 4
 
 #: Most conflicts of a dive.
@@ -192,7 +192,7 @@ def _replay(core: Core, st: State, tree: SearchTree, root: Root, node: int) -> b
 
 @njit(cache=True, nogil=True)
 def weigh(core: Core, st: State) -> None:
-    """Compute the weighted degrees anew."""
+    """Recompute the weighted degrees."""
     for v in range(core.n_variables):
         st.degree[v] = 0.0
     for f in range(core.n_factors):

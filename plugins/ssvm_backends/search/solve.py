@@ -1,4 +1,4 @@
-"""The way ``combi`` takes a problem apart: eliminate, split, bound, fix states, and branch on what is left.
+"""The steps of ``combi``: eliminate, split into components, bound, fix states, and branch on the rest.
 
 Many examples are easy: a few iterations of message passing on the whole find a labelling that meets the bound, in less
 time than it takes to eliminate anything.
@@ -50,7 +50,7 @@ ELIMINATION = 5e-5
 
 
 def solve_whole(instance: Instance, setup: Setup, tell: Listener, start: I32 | None) -> None:
-    """Solve an instance of one example; what is told last is the optimum, or that there is no labelling.
+    """Solve an instance of one example; the last report is the optimum, or that there is no labelling.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def solve_whole(instance: Instance, setup: Setup, tell: Listener, start: I32 | N
 
 
 def solve_task(instance: Instance, cutoff: float, setup: Setup, tell: Listener, start: I32 | None = None) -> None:
-    """Solve an instance of one example; the last thing told is the optimum or that none beats the cutoff.
+    """Solve an instance of one example; the last report is the optimum or that no labelling beats the cutoff.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def quick_labelling(instance: Instance, example: int = 0) -> I32:
 
 @cache
 def prepare() -> None:
-    """Compile (or load) all kernels on a tiny problem, so that none of that counts against a time limit."""
+    """Compile (or load) all kernels on a tiny problem, so that time limits do not include this."""
     pairs = np.array(list(combinations(range(5), 2)), dtype=np.int32)
     scores = np.sin(np.arange(9.0 * len(pairs)) ** 2)
     graph = make_graph(

@@ -1,6 +1,6 @@
-"""A connected part of a task of ``combi``: what is known of its optimum, and steps towards it.
+"""A component of a task of ``combi``: bounds of its optimum so far, and steps towards it.
 
-What it hears of labellings and bounds goes to its listener.  Smaller tasks made of it are solved by a function that it
+It passes labellings and bounds to its listener.  Smaller tasks made of it are solved by a function that it
 is given, so that this module does not depend on the one that puts the steps together
 (:mod:`ssvm_backends.search.solve`).
 """
@@ -28,10 +28,10 @@ from ssvm_backends.search.propagate import propagate_root, rest_of_tables
 from ssvm_dsl.ir import F64, I32, I64, RELATIVE, Bools, Terms, block_terms
 from ssvm_dsl.plugin_api import Clock
 
-#: Table entries that message passing looks at between two looks at the clock.
+#: Table entries that message passing looks at between two checks of the clock.
 RELAX_PART = 10_000_000
 
-#: Table entries that propagation of the root looks at between two looks at the clock, and for each entry in all.
+#: Table entries that propagation of the root looks at between two checks of the clock, and for each entry in all.
 ROOT_PART, ROOT_SWEEPS = 3_000_000, 200
 
 #: Seconds for each table entry that must be left for branch and bound to be begun.
@@ -47,7 +47,7 @@ BRIEF_ITERATIONS = 20
 #: largest scores may be left before more of them.
 EASY_ITERATIONS, PROMISING = (5, 15), 0.1
 
-#: Hears of a better labelling (or none) and the bound of a task.
+#: Receives a better labelling (or none) and the bound of a task.
 Listener = Callable[[I32 | None, float], None]
 
 #: The one example of an instance.
@@ -58,12 +58,12 @@ MOVES = 16.0
 
 
 class BudgetExceeded(Exception):
-    """A brief attempt has come to its end; what was found is with the listeners."""
+    """A brief attempt has come to its end; the listeners have its results."""
 
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """How to solve.
+    """The settings of a task.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def slack_of(instance: Instance, whole: bool) -> float:
 
 
 def terms_of(instance: Instance) -> Terms:
-    """Return what the scores of an instance of one example are sums of."""
+    """Return the terms of the scores of an instance of one example."""
     g = instance.graph
     node, pool = block_terms(instance.node, g.state_ptr[:-1]), block_terms(instance.pool, g.table_ptr)
     size, spread = (node[k].sum() + pool[k].sum() for k in (0, 1))
@@ -278,7 +278,7 @@ class Subproblem:
             raise BudgetExceeded
 
     def restart(self, core: Core, state: State, setup: Setup, smaller: float = np.inf) -> bool:
-        """Solve what is left of the reparametrised problem as a new task.
+        """Solve the rest of the reparametrised problem as a new task.
 
         Returns False, and does nothing, when elimination by the setup's limits leaves more than a share ``smaller`` of
         the variables.

@@ -1,1 +1,1 @@
-"""Outputs that are one combinatorial structure: assignments, trees, paths, circuits; each has an oracle of its own."""
+"""Outputs that are one combinatorial structure (assignments, trees, paths, circuits), each with its own oracle."""

@@ -23,7 +23,7 @@ def arc_matrix(n: int, head: I32, dependent: I32, gain: F64, soft: bool, matrix:
     head, dependent : ndarray of int32
         The arc of each literal.  Literals with an arc from a token to itself, or to the root, are never true.
     gain : ndarray of float64
-        See :mod:`ssvm_backends.structures.literals`; changed: what has to be true has gain 0, what it rules out -inf.
+        See :mod:`ssvm_backends.structures.literals`; changed: required literals get 0, excluded ones -inf.
     soft : bool
         Whether the gains of several literals for one arc are summed as exponentials (else the best one stands).
     matrix : ndarray of float64, shape (at least (n + 1)^2,)

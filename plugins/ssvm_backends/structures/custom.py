@@ -1,7 +1,7 @@
 """``custom`` and ``custom-exact``: best structures by the user's own class (``Custom(y, oracle=...)``).
 
-Variables that are in no literal of a constraint take their best state.  The host checks what the class finds before it
-comes here; this is only where answers get their bounds: the score itself of classes that are proved exact on small
+Variables that are in no literal of a constraint take their best state.  The host checks the answers of the class before
+this backend gives them bounds: their own score for classes that are proved exact on small
 problems, none otherwise.
 """
 
@@ -16,17 +16,17 @@ from ssvm_dsl.errors import PluginError
 from ssvm_dsl.ir import ConstraintGroup, Need, Program
 from ssvm_dsl.plugin_api import Clock, ExampleAnswer, ExampleSession, PlainExample, StructureRules, Verdict
 
-#: Operations that a call of a user's class is taken for, and each score it looks at.
+#: Assumed operations of a call of a user's class, and of each score it reads.
 CALL, SCORE = 1e5, 100.0
 
 
 class CustomBackend:
-    """Asks the class, example by example, and believes nothing of what it finds but its score."""
+    """Asks the user's class, example by example; answers have no bound."""
 
     exact = False
 
     def check(self, need: Need) -> Verdict:
-        """Accept one constraint of an example: nothing makes answers to several agree."""
+        """Accept one constraint of an example: answers to several need not agree."""
         if need.max_constraints > 1:
             return Verdict(False, reasons=("takes one Custom constraint of an example, and no other constraint",))
         states = float(need.n_variables) * need.max_card
@@ -38,7 +38,7 @@ class CustomBackend:
 
 
 class CustomExact(CustomBackend):
-    """Asks a class that is proved exact on small problems: what it finds is the best."""
+    """Asks a user's class that is proved exact on small problems: the score of its answer is the bound."""
 
     exact = True
 
@@ -50,7 +50,7 @@ class CustomSession(ExampleSession):
     ----------
     program : Program
     exact : bool
-        Whether what classes find is the best, and nothing means that there is nothing.
+        Whether answers of classes are optimal, and no answer proves that there is none.
 
     Raises
     ------

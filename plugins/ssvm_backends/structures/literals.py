@@ -1,4 +1,4 @@
-"""Literals of structural constraints, and what it is worth to make one true.
+"""Literals of structural constraints, and the gain of making one true.
 
 A literal says that a variable has a state, or that it has not.  Where every variable is in one literal at most and
 there are no factors, an example's best labelling is found constraint by constraint: with ``on`` and ``off`` for the
@@ -103,9 +103,9 @@ def on_and_off(literals: Literals, node: F64, lo: int, l: int, soft: bool) -> tu
 
 @njit(cache=True, nogil=True)
 def write_gains(literals: Literals, node: F64, lo: int, k: int, soft: bool, gain: F64) -> float:
-    """Write what each literal of constraint k is worth; return what its variables score when none of them holds.
+    """Write the gain of each literal of constraint k; return the score of its variables when no literal holds.
 
-    Of literals that have to be true, ``on`` is in what is returned, as they hold in any case.
+    For required literals the returned score includes ``on``, as they hold in any case.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: Arrays that come before those of the groups, and those of each group's literals.
 SHARED, OF_LITERALS = 4, 5
 
-#: Operations of a call that has next to nothing to do.
+#: Operations of a call with almost no work.
 CALL = 2048.0
 
 
@@ -30,7 +30,7 @@ def structure_oracle(
     Parameters
     ----------
     function : numba cfunc
-        In a module of its own, because numba compiles what is called by its address as soon as it is defined.
+        In a separate module, because numba compiles functions called by their address as soon as they are defined.
     session : StructureSession
     records : sequence of tuple of ndarray
         For each group of constraints what its kernel reads besides literals: the same arrays in all groups.

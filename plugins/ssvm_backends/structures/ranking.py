@@ -68,7 +68,7 @@ def k_best(session: _Oracle, question: Question) -> Solution:
     Raises
     ------
     TooLargeError
-        The lists of an example do not fit into what is allowed.
+        The lists of an example exceed the allowed memory.
     """
     program, clock = session.program, Clock.start(question.limits)
     ids, node, ptr = question.ids(program), question.masked_node(program).copy(), question.label_ptr(program)

@@ -1,4 +1,4 @@
-"""Sessions of programs that consist of structural constraints over variables of their own."""
+"""Sessions of programs that consist of structural constraints over separate variables."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ssvm_dsl.ir import Need, Task
 from ssvm_dsl.plugin_api import Verdict
 
-#: Operations that a call of an oracle takes beside its work.
+#: Fixed operations of a call of an oracle.
 CALL = 5e4
 
 

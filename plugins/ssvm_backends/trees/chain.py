@@ -1,6 +1,6 @@
 """``chain``: exact dynamic programming on disjoint chains (Viterbi 1967), the fastest path for sequences.
 
-Maximisation has a kernel of its own that walks each chain from end to end without the bookkeeping of trees;
+Maximisation has a separate kernel that walks each chain from end to end without the data structures of trees;
 the other tasks are those of :mod:`ssvm_backends.trees.tree`, of which a chain is a special case.
 """
 
@@ -18,7 +18,11 @@ from ssvm_dsl.plugin_api import CompiledOracle, Verdict, add_marginals
 
 
 class Chain:
-    """Viterbi: O(T c^2) for T variables of c states."""
+    """Exact dynamic programming on disjoint chains (Viterbi 1967).
+
+    The best score of the variables up to t with state s at t is
+    ``best[t, s] = node[t, s] + max_r (best[t - 1, r] + table[r, s])``: O(T c^2) for T variables of c states.
+    """
 
     def check(self, need: Need) -> Verdict:
         """Accept every batch of disjoint chains; of constraints, one ``count`` for each example."""

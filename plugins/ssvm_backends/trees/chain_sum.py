@@ -11,7 +11,7 @@ Nothing may be lost to underflow.  Finite scores farther than ``RANGE`` below th
 below ``LEAST``, mark an example as one for the kernel that works with logarithms (``log_z`` is nan); without them no
 product of positive numbers comes near the smallest double, and a zero is a state that ``-inf`` forbids.
 
-Measured beside the compiled core of hmmlearn 0.3.3 (scaled forward and backward passes with summed transitions), one
+Measured against the compiled core of hmmlearn 0.3.3 (scaled forward and backward passes with summed transitions), one
 thread, chains of 26 states with shared transitions, of length 100 and of length 8: summed marginals take 98 and 12 us a
 chain, those of hmmlearn 371 and 59.
 """
@@ -58,9 +58,9 @@ class ChainScores(NamedTuple):
     unary : ndarray of float64, shape (variables listed * c,)
         ``exp(node_t - top_t)`` of the variables of the listed examples, one after the other.
     top : ndarray of float64, shape (variables listed,)
-        What was taken off, see :func:`shift_scores`.
+        The subtracted maxima, see :func:`shift_scores`.
     factor, shift : ndarray of float64
-        Exponentials of the tables and what was taken off them, see :func:`linear_tables`.
+        Exponentials of the tables and their subtracted maxima, see :func:`linear_tables`.
     """
 
     unary: F64
@@ -126,7 +126,7 @@ def linear_tables(tables: F64, rows: slice | I64, shift: F64, factor: F64) -> No
 
 @njit(cache=True, nogil=True, inline="always")
 def scaled(values: F64, at: int, c: int, total: float) -> bool:
-    """Divide ``values[at : at + c]`` by a positive total; return whether an entry is too small to go on with."""
+    """Divide ``values[at : at + c]`` by a positive total; return whether an entry is too small to continue with."""
     small, scale = False, 1.0 / total
     for s in range(at, at + c):
         values[s] *= scale

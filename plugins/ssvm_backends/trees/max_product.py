@@ -5,7 +5,7 @@ state t innermost, so that the loop vectorises; only maxima are kept.  Downwards
 given its parent's, found again from the stored beliefs.
 
 A tree is a junction tree of width one, but calls of the compiled oracle of elimination plans take 3.6 (2 states) to 12
-times as long (20 states, trees of 20 variables of different shapes): hence kernels of their own for trees.
+times as long (20 states, trees of 20 variables of different shapes): hence separate kernels for trees.
 """
 
 from __future__ import annotations

@@ -12,7 +12,11 @@ from ssvm_dsl.plugin_api import Verdict
 
 
 class Tree:
-    """Eliminates leaves towards a root: O(V c^2) for c states, times k log k for the k best."""
+    """Exact dynamic programming on forests (Pearl 1988).
+
+    A leaf u with parent v is eliminated by the message ``m[t] = max_s (belief[u, s] + table[s, t])`` to v (a log sum
+    for marginals): O(V c^2) for V variables of c states, times k log k for the k best.
+    """
 
     def check(self, need: Need) -> Verdict:
         """Accept every forest, one ``count`` constraint for each example; a table look-up per pair of states."""

@@ -1,6 +1,6 @@
 """Viterbi on chains as a compiled oracle, for trainers that call it inside their kernels.
 
-A module of its own, because numba compiles what is called by its address as soon as it is defined.
+A separate module, because numba compiles functions called by their address as soon as they are defined.
 """
 
 from __future__ import annotations

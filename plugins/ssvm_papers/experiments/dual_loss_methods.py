@@ -11,7 +11,7 @@ message of either end; or the entries of its column in the equations):
 * a pivot of the simplex method prices the columns, of which each joint state has one: a sweep for each pivot, and one
   more for the look at the solution.  What a pivot costs besides (solving with the basis) is not counted.
 
-Our linear programs go on from the last basis of the same example, which takes a tenth of the pivots.  The paper speaks
+Our linear programs start from the last basis of the same example, which takes a tenth of the pivots.  The paper speaks
 of methods that solve each program from scratch, and DLPW, whose messages stay, is made to do better than those.  So the
 compared operations are those from scratch: the looks, times the pivots that a program takes without a basis, which is
 found by solving some programs at weights along the way once more.  Looks and weights are the same either way, but for

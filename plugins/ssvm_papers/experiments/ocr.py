@@ -106,7 +106,7 @@ def learning_curve(split: Split, risk: str, passes: int) -> F64:
     svm = published_learner(len(X), risk, averaging="none", best_iterate=False)
     errors = np.zeros((len(ERRORS), passes))
     for k in range(passes):
-        svm.partial_fit(X, Y)  # one pass, going on from the last one
+        svm.partial_fit(X, Y)  # one pass, continuing from the last one
         errors[:, k] = *letter_and_word_error(svm, X, Y), *letter_and_word_error(svm, X_test, Y_test)
     return errors
 

@@ -1,6 +1,6 @@
 """Schmidt (2009), every exact solver on the same small problems: do all of them reach one optimum, and how fast?
 
-Each solver goes on until its certified relative gap is below 1e-7 or its passes are over: their number is fixed, so
+Each solver continues until its certified relative gap is below 1e-7 or its passes are over: their number is fixed, so
 that what a solver reaches depends on no machine.  Objectives are computed at the weights that it returns, by one exact
 pass.
 """

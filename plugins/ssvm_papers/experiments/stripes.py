@@ -1,6 +1,6 @@
 """Iglesias Garcia (2013), section 4.3, Figures 4.6 and 4.7: images of stripes, with and without pairwise weights.
 
-Twenty images of 12 x 12 pixels, three vertical stripes in an order drawn anew for each image, three noisy channels.
+Twenty images of 12 x 12 pixels, three vertical stripes in an order redrawn for each image, three noisy channels.
 Both models are trained by Algorithm 3.2, subgradient steps over all images with the constant learning rate 0.01 on
 ``1/2 |w|^2 + C sum_i risk_i``, the most violated labelling being that of the LP relaxation; predictions round it.  As
 in the thesis the training images are looked at again.

@@ -1,4 +1,4 @@
-"""What an experiment is, and what it finds: published numbers beside ours, and the arrays of its figure."""
+"""What an experiment is, and what it finds: published numbers next to ours, and the arrays of its figure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers of results that stand on other pages: quoted by a link, so that they can be checked and written anew.
+"""Numbers of results that stand on other pages: quoted by a link, so that they can be checked and rewritten.
 
 A quote is a Markdown link to the page of an experiment.  Its text is the number, and its title names it:
 

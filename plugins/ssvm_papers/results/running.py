@@ -1,4 +1,4 @@
-"""Run experiments, keep what they found in a folder, and take it up again instead of running them anew.
+"""Run experiments, keep what they found in a folder, and take it up again instead of running them again.
 
 A finished experiment is a file ``NAME.npz`` of arrays and JSON, never pickle; ``NAME-quick.npz`` and ``NAME-full.npz``
 are those of runs of another size.

@@ -12,8 +12,8 @@ Without lower bounds on weights D is one quadratic, with the Gram matrix of the 
 quadratic in pieces, one for each set of weights off their bound; each piece met is maximised exactly and the
 line to its maximum is searched (a semismooth Newton method), or the quadratic without bounds, which lies below D,
 is taken when that line turns out short.  An L1 penalty is the same: there the pieces are the sets of weights that are
-not 0.  What is returned is a point of the simplex and its exact dual value:
-a true bound however far the search got.
+not 0.  The result is a point of the simplex and its exact dual value:
+a valid bound even if the search ended early.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ssvm_trainers.shared.lower_bound import best_share
 from ssvm_trainers.shared.resumable import Stateful
 from ssvm_trainers.shared.state_rules import MOST, NUMBERS, OPEN, ROUNDING, SHARES, StateRule, require
 
-#: How well the model is solved, as a share of the certified gap: the rest would be lost at the next plane.
+#: Accuracy of the model's solution, as a share of the certified gap: more would be lost at the next plane.
 INNER = 0.01
 
 #: The model counts as solved when its duality gap is this small relative to its value.
@@ -52,7 +52,7 @@ class AggregatedModel(Stateful):
     ----------
     objective : Objective
     keep : int
-        Solves a plane may stay without dual weight before it is dropped.
+        Number of solves without dual weight after which a plane is dropped.
     """
 
     _planes: Annotated[F64, StateRule(shape=("planes", "dim"))]
@@ -77,7 +77,7 @@ class AggregatedModel(Stateful):
         self.dual = objective.dual(np.zeros(dim), 0.0)
 
     def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
-        """Refuse planes without the zero plane, shares that do not add up to 1, and what is not their Gram matrix."""
+        """Refuse planes without the zero plane, shares that do not add up to 1, and a wrong Gram matrix."""
         planes, offsets, share, gram = (state[name] for name in ("_planes", "_offsets", "_share", "_gram"))
         zero = len(planes) > 0 and not planes[0].any() and offsets[0] == 0.0
         require(zero, "'_planes'", "the zero plane first")
@@ -117,7 +117,7 @@ class AggregatedModel(Stateful):
         return self._share @ self._planes, float(self._share @ self._offsets)
 
     def solve(self, enough: float = 0.0) -> None:
-        """Find the best combination: sets ``w`` and ``dual``; drops planes that were of no use for long.
+        """Find the best combination and set ``w`` and ``dual``; drop planes without weight for long.
 
         Parameters
         ----------
@@ -174,7 +174,7 @@ class AggregatedModel(Stateful):
         return share < SHORT and not whole
 
     def _moves(self, which: I64) -> Bools:
-        """Return which of some weights are not kept where they are by their bound or by the L1 penalty."""
+        """Return which of some weights are free: not fixed by their bound or by the L1 penalty."""
         w = self.w[which]
         moves: Bools = w > self.objective.lower[which]
         return moves & (w != 0.0) if self.objective.l1 else moves
@@ -191,7 +191,7 @@ class AggregatedModel(Stateful):
 
 
 class Stabilizer(Stateful):
-    """Chooses the next point: how far to go from the best point so far to the minimiser of the model.
+    """Chooses the next point on the line from the best point so far to the minimiser of the model.
 
     A point between the two that is not better than the best one cuts the minimiser off, by convexity; one that is
     better without cutting it off has gained a fixed share of the gap.  So steps of any share converge, and short ones
@@ -216,7 +216,7 @@ class Stabilizer(Stateful):
         self.best: F64 | None = None
 
     def next(self, w: F64, primal: float, target: F64) -> F64:
-        """Return the point to ask for after w, of known objective, when the model is least at ``target``."""
+        """Return the next point to evaluate after w, of objective ``primal``; the model's minimiser is ``target``."""
         better = primal < self.lowest
         if better or self.best is None:
             self.best, self.lowest = w, primal

@@ -24,14 +24,16 @@ from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, OPEN, PART
 
 
 class Bundle(Resumable):
-    """The bundle method.
+    """The bundle method for regularised risk minimisation (Teo et al. 2010).
+
+    The next w minimises ``lam/2 |w|^2 + max_k (b_k - v_k . w)`` over the aggregated planes k so far.
 
     Parameters
     ----------
     stabilise : bool
-        Ask for points between the best one and the minimiser of the model; plain BMRM otherwise.
+        Evaluate points between the best one and the minimiser of the model; plain BMRM evaluates the minimiser.
     keep : int
-        Passes a plane may stay without dual weight before it is dropped.
+        Number of passes without dual weight after which a plane is dropped.
     random_state : int or None
         Not used: the method is deterministic.
     """
@@ -40,16 +42,16 @@ class Bundle(Resumable):
         self.stabilise, self.keep = stabilise, keep
 
     def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
-        """Return a run that has not made an iterate yet."""
+        """Return a new run, before its first iterate."""
         return BundleRun(self, problem, start)
 
 
 class BundleRun(Run):
-    """The model of one run, and w: the point asked for next."""
+    """The model of one run, and w: the next point to evaluate."""
 
     model: Annotated[AggregatedModel, PART]
     stabilizer: Annotated[Stabilizer, PART]
-    w: Annotated[F64, NUMBERS]  #: the point asked for next
+    w: Annotated[F64, NUMBERS]  #: the next point to evaluate
     passes: Annotated[float, COUNTS]
     lowest: Annotated[float, OPEN]  #: objective so far
 
@@ -60,7 +62,7 @@ class BundleRun(Run):
         self.passes, self.lowest = 0.0, np.inf
 
     def iterate(self, stop: StopRule) -> Iterate:
-        """Take the plane at w into the model, and choose the next w."""
+        """Add the plane at w to the model, and choose the next w."""
         w, model, objective, n = self.w, self.model, self.problem.objective, self.problem.n
         found = self.problem.gradient(w)
         self.passes += 1.0

@@ -1,9 +1,9 @@
-"""Planes of single examples that were found earlier, kept to be evaluated without the oracle.
+"""Cached planes of single examples, which are evaluated without the oracle.
 
 The best kept plane of every example is a lower bound of its risk, so that the aggregated plane made of them is a
 cut like those of an exact pass, for the price of a product with a sparse matrix (the plane cache of Joachims,
 Finley and Yu 2009, section 5.2).  A row of that matrix is ``scale psi``, zero wherever a labelling is right, and
-as long as the features of what is wrong: memory is O(wrong variables x features of a variable) for each plane.
+as long as the features of wrong variables: memory is O(wrong variables x features of a variable) for each plane.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ssvm_dsl.plugin_api import Planes, TrainProblem
 from ssvm_trainers.shared.resumable import Stateful
 from ssvm_trainers.shared.state_rules import COUNTS, INDEX, MOST, StateRule, check_pointers, require
 
-#: Bytes that tell the planes of an example apart.
+#: Bytes of the digest that identifies a plane of an example.
 KEY = 16
 
 #: Marginals that agree to so many decimals are the same plane.
@@ -28,7 +28,7 @@ DECIMALS = 12
 
 
 class SavedRows(NamedTuple):
-    """What tells kept planes apart, and their weights as a sparse matrix in compressed rows."""
+    """The digests of kept planes, and their vectors as a sparse matrix in compressed rows."""
 
     keys: Annotated[U8, StateRule(shape=("planes", KEY), dtype="uint8")]
     data: Annotated[F64, StateRule(shape=("entries",))]
@@ -44,7 +44,7 @@ class KeptPlanes(Stateful):
     problem : TrainProblem
         Its risk is a maximum of planes.
     limit : int, optional
-        Planes kept for an example at most: those that were best most recently.
+        Most planes kept for an example: those that were best most recently.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class KeptPlanes(Stateful):
     _time: Annotated[int, COUNTS]
 
     def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
-        """Refuse rows that are none, and planes that are there twice."""
+        """Refuse malformed rows and duplicate planes."""
         require(sizes["pointers"] == sizes["planes"] + 1, "'indptr'", "a row for each plane")
         check_pointers(state["indptr"], sizes["entries"], "indptr")
         row = np.repeat(np.arange(sizes["planes"]), np.diff(state["indptr"]))
@@ -180,7 +180,7 @@ def each(planes: Planes, program: Program) -> Iterator[Planes]:
 
 
 def key_of(plane: Planes) -> bytes:
-    """Return what distinguishes a plane from others of its example: a digest of its labelling or marginals."""
+    """Return the key of a plane among those of its example: a digest of its labelling or marginals."""
     if plane.marginals is None:
         return blake2b(plane.labels.tobytes(), digest_size=KEY).digest()
     digest = blake2b(digest_size=KEY)

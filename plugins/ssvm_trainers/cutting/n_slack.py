@@ -27,7 +27,7 @@ STEPS = 3
 
 
 class NSlack(Resumable):
-    """The n-slack cutting-plane method.
+    """The n-slack cutting-plane method (Tsochantaridis et al. 2005, algorithm 1).
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class NSlack(Resumable):
     max_sweeps : int
         Most sweeps over the examples in one solve.
     keep : int
-        Solves a plane may stay without dual weight before it is dropped.
+        Number of solves without dual weight after which a plane is dropped.
     random_state : int or None
         Seed of the order of examples in the sweeps.
     """
@@ -47,7 +47,7 @@ class NSlack(Resumable):
         self.accuracy, self.max_sweeps, self.keep, self.random_state = accuracy, max_sweeps, keep, random_state
 
     def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
-        """Return a run that has not made an iterate yet."""
+        """Return a new run, before its first iterate."""
         return NSlackRun(self, problem, start)
 
 
@@ -65,7 +65,7 @@ class NSlackRun(Run):
     random: Annotated[np.random.Generator, PART]
 
     def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
-        """Refuse dual weights of planes that are not there, and those that are too much for an example."""
+        """Refuse dual weights of missing planes, and dual weights above the share of an example."""
         n, owner = sizes["weighted"], np.asarray(state.get("kept.owner"))
         require(owner.dtype == np.int64 and owner.ndim == 1, "'kept.owner'", "ints")
         require(n <= len(owner), "'alpha'", f"at most {len(owner)} numbers, as there are planes")
@@ -89,7 +89,7 @@ class NSlackRun(Run):
         self.refresh()
 
     def iterate(self, stop: StopRule) -> Iterate:
-        """Solve for the planes kept so far, and take those in that the oracle finds there."""
+        """Solve over the planes kept so far, and add the planes that the oracle finds there."""
         if self.passes:
             self.solve(self.options.accuracy * (self.lowest - self.dual))
         w = self.w.copy() if self.passes or self.start is None else self.start
@@ -126,7 +126,7 @@ class NSlackRun(Run):
         fresh = len(self.kept) - len(self.alpha)
         self.alpha = np.append(self.alpha, np.zeros(fresh))
         self.idle = np.append(self.idle, np.zeros(fresh, dtype=np.int64))
-        planes = np.argsort(self.kept.owner, kind="stable")  # rows stay where they are: they are what takes memory
+        planes = np.argsort(self.kept.owner, kind="stable")  # rows are not copied: they take most of the memory
         block = pointers(np.bincount(self.kept.owner, minlength=self.problem.n))
         matrix, slope, work = self.kept.rows, np.empty(len(planes)), np.zeros(self.problem.dim)
         rows = PlaneRows(matrix.indptr.astype(np.int64), matrix.indices, matrix.data)

@@ -22,7 +22,7 @@ from ssvm_dsl.kernels import njit
 
 Index = NDArray[np.int32] | NDArray[np.int64]
 
-#: The number of the truth among planes; of a type, for numba compiles anew what is called with a literal.
+#: The number of the truth among planes; typed, since numba compiles a function again for each literal argument.
 TRUTH: Any = np.int64(-1)
 
 
@@ -43,7 +43,7 @@ class PlaneRows(NamedTuple):
 
 
 class PlaneDuals(NamedTuple):
-    """What else is known of all planes.
+    """Losses, dual weights and slopes of all planes.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def visit(
     bend = curvature(rows, up, down, weights.metric, weights.work)
     if squared and (up < 0 or down < 0):
         bend += 1.0 / (2.0 * c)
-    # what can be given away: the plane's own weight; the truth's is what is left of c, and without end if squared
+    # weight that a plane can give away: its own; the truth has the rest of c, and no limit if slacks are squared
     limit = alpha[down] if down >= 0 else (np.inf if squared else c - total)
     step = min(limit, rise / bend) if bend > 0.0 else limit
     if not (step > 0.0 and step < np.inf):  # rise <= 0 (the example is solved), or rounding left no length
@@ -231,5 +231,5 @@ def sweep(
             own = kept.planes[block[i] : block[i + 1]]
             for repeat in range(steps):
                 found = visit(own, share[i], squared, rows, kept, weights)
-                gap += found if repeat == 0 else 0.0  # deliberately not that after the steps: w moves on
+                gap += found if repeat == 0 else 0.0  # deliberately the gap before the steps: w moves on
     return gap

@@ -31,16 +31,16 @@ LEAST = 0.1
 
 
 class OneSlack(Resumable):
-    """The one-slack cutting-plane method.
+    """The one-slack cutting-plane method (Joachims, Finley and Yu 2009).
 
     Parameters
     ----------
     cache : int
-        Planes kept for an example; 0 for none.  Of examples on shards none are kept: all passes are exact.
+        Planes kept for an example; 0 for none.  With examples on shards no planes are kept: all passes are exact.
     max_cached_cuts : int
         Most cuts from the cache between two exact passes.
     keep : int
-        Solves of the dual a plane may stay without weight before it is dropped.
+        Number of solves of the dual without weight after which a plane is dropped.
     random_state : int or None
         Not used: the method is deterministic.
     """
@@ -51,7 +51,7 @@ class OneSlack(Resumable):
         self.cache, self.max_cached_cuts, self.keep = cache, max_cached_cuts, keep
 
     def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
-        """Return a run that has not made an iterate yet."""
+        """Return a new run, before its first iterate."""
         return OneSlackRun(self, problem, start)
 
 
@@ -107,14 +107,14 @@ class OneSlackRun(Run):
             w = stabilizer.next(w, value, model.w)
             if stabilizer.lowest - model.dual <= ENOUGH * (self.lowest - model.dual):
                 break
-        # the plane found next must cut something off: the model must be well below the objective there
+        # the next plane must improve the model: the model must be well below the objective there
         if stabilizer.best is None or self.lowest - model.bound(stabilizer.best) < LEAST * (self.lowest - model.dual):
             return model.w
         return stabilizer.best
 
 
 def summed(problem: TrainProblem, w: F64) -> tuple[float, float, tuple[F64, float]]:
-    """Return the objective at w, its bound, and the aggregated plane, of examples that are on shards."""
+    """Return the objective at w, its bound, and the aggregated plane, for examples on shards."""
     found, objective = problem.gradient(w), problem.objective
     primal, upper = objective.primal(w, found.value), objective.primal(w, found.bound)
     return primal, upper, (-found.vector / problem.n, found.offset / problem.n)

@@ -3,7 +3,7 @@
     max_a  c . a - 1/2 a' H a      subject to  a >= 0,  sum a = 1
 
 The method is Wolfe's (1976): maximise over the face of the positive entries, walking to the boundary of the face
-where its maximum lies outside, then let in the entry with the steepest slope.  Every walk starts from the current
+where its maximum lies outside, then add the entry with the steepest slope.  Every walk starts from the current
 point, so that a good start (the last solution) costs a few small linear systems.
 
 Measured on the 300 programs of a fit of ``bundle`` to OCR letters (98 planes in the median), one thread: 1.3 ms each;
@@ -20,7 +20,7 @@ from ssvm_dsl.ir import F64
 #: Added to the diagonal, relative to its largest entry: directions without curvature get finite steps.
 RIDGE = 1e-14
 
-#: An entry is let in when its slope is above the mean by more than this, relative to the size of the slopes.
+#: An entry is added when its slope is above the mean by more than this, relative to the size of the slopes.
 SLOPE = 1e-14
 
 

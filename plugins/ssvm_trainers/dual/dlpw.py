@@ -5,9 +5,9 @@ weights together.  So the relaxed objective is
 
     min_{w, d_1 .. d_n}  lam/2 |w|^2 + 1/n sum_i weight_i g(d_i; theta_i(w))                          (their equation 9)
 
-and neither is solved for the other: a step takes some examples, lets the backend do R passes of message passing on
-theirs, which are kept from step to step, and moves the weights against a subgradient of g at the choices that attain
-it,
+and neither is optimised for fixed values of the other: a step takes some examples, lets the backend do R passes on
+their messages, which are kept from step to step, and moves the weights against a subgradient of g at the choices that
+attain it,
 
     w <- Project( (1 - 1/t) w - 1/(lam t) weight_i dg )
 
@@ -18,7 +18,7 @@ to include it, as in Pegasos.
 Steps on single examples are taken in a kernel, a whole pass at a time, where the backend offers compiled messages
 (:mod:`ssvm_trainers.dual.dlpw_kernels`).
 
-The objective that is reported is that of equation 9 with messages run to their end at w, an upper bound of equation 7
+The reported objective is that of equation 9 with converged messages at w, an upper bound of equation 7
 and of the margin risk.  The lower bound of the optimum is that of the planes of the labellings the backend decodes.
 """
 
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class DLPW(Resumable):
-    """Alternates message passing and subgradient steps.
+    """Alternates message passing and subgradient steps (Meshi et al. 2010, algorithm 1).
 
     Parameters
     ----------
     passes : int
         Passes of message passing for each step: R.
     batch_size : int
-        Examples in a step; batches are drawn once, their order anew in each pass.
+        Examples in a step; batches are drawn once, their order in each pass.
     averaging : {"none", "weighted"}
         Return the newest weights, or their average weighted by t.
     evaluate_every : int
@@ -65,7 +65,7 @@ class DLPW(Resumable):
     random_state: int | None = None
 
     def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
-        """Return a run that has not made an iterate yet."""
+        """Return a new run, before its first iterate."""
         return DLPWRun(self, problem, start)
 
 
@@ -92,7 +92,7 @@ class DLPWRun(Run):
         self.compiled = self._compiled_pass()
 
     def _compiled_pass(self) -> CompiledPass | None:
-        """Return what takes whole passes in a kernel, where the backend and the options allow it."""
+        """Return the compiled passes, where the backend and the options allow them."""
         from ssvm_trainers.online.subgradient_kernels import applies
 
         offer = self.problem.compiled_messages() if self.options.batch_size == 1 and applies(self.problem) else None
@@ -153,7 +153,7 @@ class DLPWRun(Run):
         return SavedMessages(sizes, np.concatenate([np.zeros(0), *(one.values for one in kept)]))
 
     def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
-        """Refuse an order that is none, and messages of other sizes."""
+        """Refuse an invalid order, and messages of other sizes."""
         seen = np.bincount(state["shuffled"], minlength=sizes["n"])
         require((seen == 1).all(), "'shuffled'", "every example once")
         if self.compiled is None:

@@ -107,7 +107,7 @@ class CompiledPass:
 
 
 def choice_places(problem: MessageProblem) -> I64:
-    """Return what to add to a factor of a shape to get its place among the choices of an example; ``shape (M, n)``."""
+    """Return the offsets from factors of a shape to their places among the choices of an example; ``shape (M, n)``."""
     program, maps = problem.parameters.program, problem.parameters.maps
     counts = np.array([group.shapes.counts for group in program.groups], np.int64).reshape(-1, program.n_examples)
     before = np.diff(program.var_ptr) + np.cumsum(counts, axis=0) - counts
@@ -119,22 +119,22 @@ def choice_places(problem: MessageProblem) -> I64:
 
 
 class MessageInputs(NamedTuple):
-    """What compiled message passing reads, and its work space.
+    """The input of compiled message passing, and its work space.
 
     Parameters
     ----------
     ints, longs, reals : ndarray of int32, of int64 and of float64
-        What it reads besides scores.
+        Its input other than scores.
     work : ndarray of float64
         Its work space.
     message_ptr : ndarray of int64, shape (n + 1,)
     messages : ndarray of float64
         Those of example i from ``message_ptr[i]`` on; changed in place for the examples visited.
     choices : ndarray of int32
-        Work space: what the messages of one example choose, the state of each of its variables, then the joint state
+        Work space: the choices of one example by its messages: the state of each of its variables, then the joint state
         of each factor.
     place : ndarray of int64, shape (M, n)
-        What to add to a map's factor to get its place in ``choices`` (:func:`choice_places`).
+        Offset from a map's factor to its place in ``choices`` (:func:`choice_places`).
     scales : ndarray of float64, shape (M,)
         Work space.
     scores : ScoreSpace
@@ -154,7 +154,7 @@ class MessageInputs(NamedTuple):
 
 
 class StepRule(NamedTuple):
-    """How the weights follow an example; read only.
+    """The rule by which an example moves the weights; read only.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def dual_loss_steps(
 ) -> None:
     """Take one step for each example in order, at the weights ``w = s u``.
 
-    Step t improves the messages of its example, takes what they choose (the state c of every variable, the joint state
+    Step t improves the messages of its example, takes their choices (the state c of every variable, the joint state
     of every factor, which need not agree), and moves, with length ``eta = 1 / (lam t)``,
 
         w <- (1 - eta lam scale) w + eta weight_i (Phi(x_i, y_i) - Phi(x_i) c) ,

@@ -5,18 +5,18 @@ The dual has a distribution q_i over the labellings of each example: with ``v(q)
     margin rescaling     max_q  1/n sum_i weight_i E_q Delta  -  (value of the regulariser at v(q))
     log-loss             max_q  1/n sum_i weight_i H(q_i)     -  (the same)
 
-(entropy and expected loss for softmax-margin), and w = v(q) / (lam scale) minimises the primal for it.  The updates
+(entropy and expected loss for softmax-margin), and w = v(q) / (lam scale) minimises the primal for this q.  The updates
 
     margin rescaling     q_i(y)  ~  q_i(y) exp(a (Delta(y) + w . Phi(x_i, y)))
     log-loss             q_i(y)  ~  q_i(y)^(1 - a) exp(w . Phi(x_i, y))^a
 
 keep q_i in the form ``exp(t_i Delta(y) + u_i . Phi(x_i, y))``, with ``u_i <- u_i + a w, t_i <- t_i + a`` and
 ``u_i <- (1 - a) u_i + a w``: one vector of weights (and a number) for each example stands for a distribution over all
-its labellings, and one call for marginals gives its expectations.  As in the paper each example has a step a of its
-own: halved when the dual would fall, lengthened after each success.
+its labellings, and one call for marginals gives its expectations.  As in the paper each example has its own step a:
+halved when the dual would fall, lengthened after each success.
 
 The best q_i of the log-loss is inside the simplex, and convergence is linear; that of the margin is at its border,
-where t_i grows without end, and convergence is sublinear.  The dual value is a true bound all the same.
+where t_i grows without limit, and convergence is sublinear.  The dual value is a valid bound nevertheless.
 
 Memory is two vectors of all weights for each example, so this is for small problems; the certificate is the dual.
 
@@ -39,7 +39,7 @@ from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, OPEN, PART
 #: Numbers kept for the examples at most: 1.6 GB.
 MAX_NUMBERS = 200_000_000
 
-#: A gain that is not more than this share of the dual value is none.
+#: A gain below this share of the dual value counts as no gain.
 ROUNDING = 1e-14
 
 #: Steps tried in one visit.
@@ -47,7 +47,9 @@ MAX_TRIALS = 20
 
 
 class ExponentiatedGradient(Resumable):
-    """Exponentiated gradient, one example at a time.
+    """Exponentiated gradient on the dual (Collins et al. 2008), one example at a time.
+
+    For margin rescaling ``q_i(y) ~ q_i(y) exp(a (Delta(y) + w . Phi(x_i, y)))`` with step length a; see the module.
 
     Parameters
     ----------
@@ -69,7 +71,7 @@ class ExponentiatedGradient(Resumable):
 
 
 class EGRun(Run):
-    """The distributions of all examples, each as weights ``u`` and a number ``t``, and what they add up to."""
+    """The distributions of all examples, each as weights ``u`` and a number ``t``, and their sums."""
 
     u: Annotated[F64, NUMBERS]  #: shape (n, dim)
     t: Annotated[F64, COUNTS]  #: shape (n,)
@@ -83,7 +85,7 @@ class EGRun(Run):
     n_passes: Annotated[int, COUNTS]
     calls: Annotated[int, COUNTS]  #: of the oracle within visits
 
-    #: What a success does to a step, and the longest.
+    #: The factor of a step after a success, and the longest step.
     LONGER, LONGEST = 1.05, 1.0
 
     def __init__(self, options: ExponentiatedGradient, problem: TrainProblem, start: F64 | None) -> None:
@@ -101,7 +103,7 @@ class EGRun(Run):
 
     @abstractmethod
     def ask(self, i: int, u: F64, t: float) -> tuple[F64, float]:
-        """Return what a distribution of an example adds to (v, b) of the aggregated plane."""
+        """Return the term of an example's distribution in (v, b) of the aggregated plane."""
 
     @abstractmethod
     def moved(self, i: int, w: F64, step: float) -> tuple[F64, float]:
@@ -121,7 +123,7 @@ class EGRun(Run):
             for i in self.random.permutation(self.problem.n).tolist():
                 if self.problem.objective.weight[i] > 0.0:
                     self.step[i] = self.visit(i, float(self.step[i]))
-        self.v, self.b = self.psi.sum(axis=0), float(self.offset.sum())  # afresh: rounding errors do not add up
+        self.v, self.b = self.psi.sum(axis=0), float(self.offset.sum())  # summed again: rounding errors do not add up
         self.value = self.problem.objective.dual(self.v, self.b)
         w = self.problem.objective.weights(self.v)
         primal, upper = self.problem.value(w)

@@ -16,7 +16,7 @@ else a is shortened; it is lengthened after easy steps.  ``method="dual"`` certi
 weighted by its a, whose error is O(1/t) whatever the steps; otherwise u+ is.  Weights with lower bounds keep what they
 would be without them for ``"dual"``, as Nesterov's method does (2007).
 
-Probabilities are kept as logarithms, given what a clique shares with its parent: none becomes zero by rounding.
+Probabilities are kept as logarithms, conditional on the separator to the parent clique: none becomes zero by rounding.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ssvm_trainers.dual.polytope import CliquePolytope, clique_polytope, require
 from ssvm_trainers.dual.saddle_point import LONG, SHORT, SaddleOptions, SaddleRun
 from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, OPEN
 
-#: Trials of one step at most; what is left to gain is rounding then.
+#: Most trials of one step; after them only rounding is left to gain.
 MAX_TRIALS = 60
 
 
@@ -73,8 +73,8 @@ class EntropicRun(SaddleRun):
     def _divergence(self, logs: F64, mu: F64, other: F64) -> float:
         """Return ``1/n sum_i weight_i KL(q_i | p_i)`` of q, which has these marginals, and p.
 
-        Each term ``mu (d + exp(-d) - 1)``, d the difference of logarithms, is not negative; what is added to
-        ``mu d`` adds up to zero.
+        Each term ``mu (d + exp(-d) - 1)``, d the difference of logarithms, is not negative; the terms added to
+        ``mu d`` add up to zero.
         """
         kept = self.polytope.kept
         q, difference = mu[kept], logs[kept] - other[kept]

@@ -65,7 +65,7 @@ def require_narrow(trees: JunctionTrees) -> None:
     Raises
     ------
     TrainingError
-        Says what cliques share, and what to do.
+        The message names the size of the separators and an alternative.
     """
     shared = int(np.diff(trees.row_ptr)[np.diff(trees.member_ptr) > 2].max(initial=0))
     if shared > MOST_SHARED:
@@ -75,7 +75,7 @@ def require_narrow(trees: JunctionTrees) -> None:
 
 
 class Extragradient(Resumable):
-    """The extragradient method and the dual extragradient method.
+    """The extragradient method (Korpelevich 1976) and the dual extragradient method (Nesterov 2007).
 
     Parameters
     ----------
@@ -84,11 +84,11 @@ class Extragradient(Resumable):
         Lengths of steps of marginals: by their squares, or by relative entropy.
     balance : float or None
         The largest loss of a label, divided by the length of a unit of marginals: more makes steps of the marginals
-        longer and those of the weights shorter.  ``None``: what is best on small problems for the geometry.
+        longer and those of the weights shorter.  ``None``: the best value for the geometry on small problems.
     evaluate_every : int
         Steps between two certificates, each a pass of the oracle.
     random_state : int or None
-        Not used; nothing is random.
+        Not used: the method is deterministic.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class ExtragradientRun(SaddleRun):
 
 
 class _DualRun(ExtragradientRun):
-    """The dual method: s is the negative sum of all F, and the average of the points is what is certified."""
+    """The dual method: s is the negative sum of all F, and the average of the points is certified."""
 
     sum_w: Annotated[F64, NUMBERS]  #: s, its part for w
     sum_scores: Annotated[F64, NUMBERS]  #: s, its part for x

@@ -8,10 +8,10 @@ Where decoding is a linear program, ``max { theta . mu : A mu = b, mu >= 0 }``, 
     subject to           A_i' y_i >= loss_i + Phi_i w    for every example,      w >= lower
 
 of polynomial size (Taskar, Chatalbashev, Koller and Guestrin 2005; Taskar, Lacoste-Julien and Jordan 2006, section 2;
-for squared slacks the bracket becomes a slack of its own, whose square counts).  The y are the messages of
+for squared slacks the bracket becomes a slack variable whose square counts).  The y are the messages of
 :mod:`ssvm_trainers.dual.dlpw`, here at their optimum together with w.  An interior-point method solves it, Clarabel
 (Goulart and Chen 2024), in a few dozen iterations, but each factors a matrix with a row for every
-weight and every row of the polytopes: a method for small problems, and for certainty.
+weight and every row of the polytopes: a method for small problems, and a reference for others.
 
 The multipliers of the inequalities, divided by weight_i, are the marginals mu_i.  Rounded to the polytope they make
 planes, whose bound is certified whatever the solver's accuracy.
@@ -32,7 +32,7 @@ from ssvm_dsl.ir import F64
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers.dual.polytope import Polytope, polytope_of, score_columns
 
-#: The solver is asked for this share of the tolerance, within these limits.
+#: Tolerance of the solver as a share of the fit's tolerance, within these limits.
 SHARE, LOOSEST, TIGHTEST = 0.01, 1e-8, 1e-11
 
 #: Examples with less than this share of the largest slack have none.
@@ -40,21 +40,21 @@ NOTHING = 1e-9
 
 
 class LPDualQP:
-    """The joint quadratic program over weights and messages.
+    """The joint quadratic program over weights and messages (Taskar et al. 2005); its equations are in the module.
 
     Parameters
     ----------
     max_entries : int
-        Larger programs are refused: most numbers that are not zero in the inequalities.
+        Most non-zero coefficients in the inequalities; larger programs are refused.
     random_state : int or None
-        Not used; nothing is random.
+        Not used: the method is deterministic.
     """
 
     def __init__(self, max_entries: int = 300_000, random_state: int | None = None) -> None:
         self.max_entries, self.random_state = max_entries, random_state
 
     def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
-        """Yield the optimum; see :class:`~ssvm_dsl.plugin_api.Trainer`.  ``start`` is of no use to the solver."""
+        """Yield the optimum; see :class:`~ssvm_dsl.plugin_api.Trainer`.  The solver ignores ``start``."""
         polytope = polytope_of(problem, "lp-dual-qp")
         self._check_size(len(polytope.kept), polytope.n_features())
         problem.pause()
@@ -68,7 +68,7 @@ class LPDualQP:
 
     def _check_size(self, columns: int, entries: int) -> None:
         if columns + entries > self.max_entries:
-            text = f"trainer 'lp-dual-qp': {columns} inequalities with {entries} features make more numbers than "
+            text = f"trainer 'lp-dual-qp': {columns} inequalities with {entries} features have more coefficients than "
             text += f"max_entries={self.max_entries}"
             raise TrainingError(f"{text}; use fewer examples, or trainer='bcfw', which reaches the same optimum")
 

@@ -1,4 +1,4 @@
-"""The points that training maximises over, one vector of marginals for all examples, and what they are worth.
+"""The points that training maximises over, one vector of marginals for all examples, and their values.
 
 For the risk ``relaxed`` these are the points of the local polytope of every example
 (:mod:`ssvm_dsl.ir.analysis.local_polytope`).  For ``margin`` they are the convex combinations of labellings: on forests
@@ -47,7 +47,7 @@ CELL_SECONDS = 2e-8
 
 @dataclass(frozen=True, eq=False)
 class Polytope(ABC):
-    """All points, and what they are worth in a training problem.
+    """All points, and their values in a training problem.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Polytope(ABC):
 
     @property
     def n_cells(self) -> int:
-        """How many numbers a point has."""
+        """Number of cells of a point."""
         return len(self.used)
 
     @cached_property
@@ -81,12 +81,12 @@ class Polytope(ABC):
 
     @cached_property
     def loss(self) -> F64:
-        """Loss of each column, with what it scores without weights; ``ndarray, shape (n_columns,)``."""
+        """Loss of each column plus its score without weights; ``ndarray, shape (n_columns,)``."""
         return self.of_columns(self.score_loss())
 
     @cached_property
     def const(self) -> F64:
-        """Loss that all points of an example have, less what the truth scores without weights; ``shape (n,)``."""
+        """Constant loss of all points of an example, less the score of the truth without weights; ``shape (n,)``."""
         constants, program = self.problem.parameters.constants, self.problem.parameters.program
         const: F64 = self.problem.loss.const
         return const if constants is None else const - constants.value(program, self.problem.loss.truth)
@@ -119,7 +119,7 @@ class Polytope(ABC):
         Parameters
         ----------
         x : ndarray of float64, shape (n_columns,)
-            Non-negative and close to a point; what is off is rounded to one, so that the plane is valid.
+            Non-negative and close to a point; it is rounded to a point, so that the plane is valid.
         coef : ndarray of float64, shape (n,)
             Non-negative; zero for examples without columns.
         """
@@ -136,7 +136,7 @@ class Polytope(ABC):
         return full
 
     def entries(self, w: F64) -> F64:
-        """Return what the weights score, as in a :class:`~ssvm_dsl.ir.Theta`: ``node``, then ``pool``."""
+        """Return the scores by weights, as in a :class:`~ssvm_dsl.ir.Theta`: ``node``, then ``pool``."""
         theta = self.linear.scores(w)
         return np.concatenate([theta.node, theta.pool])
 
@@ -152,7 +152,7 @@ class Polytope(ABC):
 
     @abstractmethod
     def score_loss(self) -> F64:
-        """Return what scores have besides: the loss, and what no weight multiplies; ``ndarray, shape (n_scores,)``."""
+        """Return the terms of scores without weights: loss and given scores; ``ndarray, shape (n_scores,)``."""
 
     @abstractmethod
     def score_matrix(self) -> Any:
@@ -160,7 +160,7 @@ class Polytope(ABC):
 
     @abstractmethod
     def n_features(self) -> int:
-        """Return how many features all columns have at most, without writing them out."""
+        """Return an upper bound of the number of features of all columns, without listing them."""
 
     @abstractmethod
     def score_features(self, mass: F64) -> F64:

@@ -4,9 +4,9 @@ With g a subgradient of the regularised risk of the next few examples of a rando
 
     m <- b1 m + (1 - b1) g ,   s <- b2 s + (1 - b2) g^2 ,   w <- max(w - a_p m' / (sqrt(s') + eps), lower) ,
 
-where m', s' are corrected for their start at 0 and ``a_p = step_size / sqrt(p)`` in pass p.  The steps do not aim at a
-duality gap and their size is up to the user, or to the number of steps in a pass.  The certificate is that of the
-planes met: those of each pass, and those of evaluated weights, are mixed to the best lower bound.
+where m', s' are corrected for their start at 0 and ``a_p = step_size / sqrt(p)`` in pass p.  The steps do not control
+the duality gap.  The user or the number of steps in a pass sets their size.  The certificate is that of the
+planes seen: those of each pass, and those of evaluated weights, are mixed to the best lower bound.
 
 Measured in processor time, in turn: a step on 4004 weights takes 32 us and one on 7.7 million 55 ms;
 ``torch.optim.Adam`` (2.14, one thread, the same numbers) takes 84 us and 142 ms.
@@ -26,7 +26,7 @@ from ssvm_trainers.shared.guard import checked, steps_of
 from ssvm_trainers.shared.resumable import Resumable, Run
 from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART
 
-#: The name of the trainer, and what to do about steps that are too long.
+#: The name of the trainer, and the advice for steps that are too long.
 NAME, ADVICE = "adam", "set a smaller trainer_options={'step_size': ...}"
 
 #: The length of the first step of a pass with one step.
@@ -38,7 +38,7 @@ FIRST, SECOND, EPSILON = 0.9, 0.999, 1e-8
 
 @dataclass(eq=False)
 class Adam(Resumable):
-    """Minibatch steps with moment estimates.
+    """Minibatch steps with moment estimates (Kingma and Ba 2015).
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Adam(Resumable):
         Length of steps in the first pass; it falls with the square root of the number of passes.  ``None``: 0.15
         over the square root of the number of steps in a pass, so that it falls with that of all steps.
     evaluate_every : int
-        Passes between two evaluations of the objective (each is a pass of its own).
+        Passes between two evaluations of the objective (each is an additional pass).
     random_state : int or None
         Seed of the random order.
     """
@@ -59,7 +59,7 @@ class Adam(Resumable):
     random_state: int | None = None
 
     def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
-        """Return a run that has not made an iterate yet."""
+        """Return a new run, before its first iterate."""
         return AdamRun(self, problem, start)
 
 
@@ -68,8 +68,8 @@ class AdamRun(Run):
 
     evaluate: Annotated[Evaluator, PART]
     w: Annotated[F64, NUMBERS]  #: the newest weights
-    mean: Annotated[F64, NUMBERS]  #: of the gradients, forgetting
-    square: Annotated[F64, COUNTS]  #: of the gradients, likewise
+    mean: Annotated[F64, NUMBERS]  #: moving average of the gradients
+    square: Annotated[F64, COUNTS]  #: moving average of their squares
     t: Annotated[int, COUNTS]  #: steps so far
     passes: Annotated[int, COUNTS]
     random: Annotated[np.random.Generator, PART]

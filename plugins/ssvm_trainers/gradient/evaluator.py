@@ -1,4 +1,4 @@
-"""The objective with its gradient at one w, and the best lower bound that all evaluations together prove."""
+"""The objective with its gradient at one w, and the best lower bound from all evaluations."""
 
 from __future__ import annotations
 
@@ -62,6 +62,6 @@ class Evaluator(Stateful):
         self.dual = self.hull.add(v, b)
 
     def iterate(self, point: Point, n_passes: float, **extra: float) -> Iterate:
-        """Return what a trainer yields."""
+        """Return the iterate of a point."""
         plane = self.hull.plane
         return Iterate(point.w, n_passes, point.primal, point.upper, self.dual, extra=extra, plane=plane)

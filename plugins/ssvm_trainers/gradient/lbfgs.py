@@ -14,8 +14,8 @@ of all its one-sided slopes the steepest way down, the pairs are of its smooth p
     d_j <- 0  where  w_j = 0, d_j g_j >= 0 ;
     w_j <- 0  where  w_j + a d_j leaves the orthant of w_j, or of -g_j at 0 .
 
-OWL-QN takes ``d_j <- 0`` where w_j is not 0, too, which undoes what H knows.  It is not needed: ``d . g < 0`` as it is,
-and terms of 0 and more are left out.  On OCR letters a third of the passes is enough (178 in place of 585).
+OWL-QN sets ``d_j <- 0`` where w_j is not 0, too, which discards curvature of H.  It is not needed: ``d . g < 0`` holds,
+and non-negative terms are left out.  On OCR letters a third of the passes suffices (178 in place of 585).
 
 The step a starts at 1 and shrinks by interpolation until the objective falls enough (Armijo); a convex objective needs
 no more, because the change of the gradient along a step is never negative.
@@ -46,18 +46,18 @@ from ssvm_trainers.shared.state_rules import PART, StateRule
 #: Share of the predicted decrease a step must reach.
 ARMIJO = 1e-4
 
-#: Evaluations in one line search; after them the objective cannot be told from its rounding.
+#: Most evaluations in one line search; after them the changes of the objective are rounding.
 MAX_TRIALS = 30
 
-#: Decreases below this share of the objective drown in its rounding.
+#: Decreases below this share of the objective are within its rounding errors.
 ROUNDING = 1e-16
 
-#: A step and a change of the gradient at nearly a right angle tell nothing.
+#: A step at nearly a right angle to the change of the gradient carries no curvature.
 TINY = 1e-12
 
 
 class LBFGS(Resumable):
-    """Limited-memory BFGS.
+    """Limited-memory BFGS (Liu and Nocedal 1989) with bounds on weights and an L1 penalty.
 
     Parameters
     ----------
@@ -71,12 +71,12 @@ class LBFGS(Resumable):
         self.memory = memory
 
     def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
-        """Return a run that has not made an iterate yet."""
+        """Return a new run, before its first iterate."""
         return LBFGSRun(self, problem, start)
 
 
 class LBFGSRun(Run):
-    """The current point and the last pairs; what a pair is made of overwrites the point before."""
+    """The current point and the last pairs; a new pair reuses the memory of the previous point."""
 
     evaluate: Annotated[Evaluator, PART]
     now: Annotated[Point, PART]
@@ -89,7 +89,7 @@ class LBFGSRun(Run):
         self.now = Point(np.maximum(np.zeros(problem.dim) if start is None else start, self.lower))
 
     def iterate(self, stop: StopRule) -> Iterate | None:
-        """Take a step; end when none makes the objective smaller in floating point."""
+        """Take a step; end when no step reduces the objective in floating point."""
         new = self._step() if self.evaluate.n_calls else self.evaluate(self.now.w)
         if new is None:
             return None
@@ -109,7 +109,7 @@ class LBFGSRun(Run):
         if self.threshold is not None:
             direction[(now.w == 0.0) & (direction * free >= 0.0)] = 0.0
         new = search(self.evaluate, now, direction, free, 1.0 if pairs else 0.0, orthant)
-        if new is None and pairs:  # the curvature of rounding errors leads nowhere: once more along the gradient
+        if new is None and pairs:  # the pairs hold rounding errors: once more along the gradient
             pairs.clear()
             new = search(self.evaluate, now, -free, free, 0.0, orthant)
         if new is None:
@@ -230,7 +230,7 @@ def search(
         if not slope < -ROUNDING * abs(now.primal):
             if orthant is None:
                 return None
-            length *= 0.5  # what became 0 was most of the way down: a shorter step keeps more of it
+            length *= 0.5  # weights that became 0 made up most of the descent: a shorter step keeps more of them
             continue
         new = evaluate(w)
         if new.primal <= now.primal + ARMIJO * slope:

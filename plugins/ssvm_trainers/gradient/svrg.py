@@ -4,9 +4,9 @@ After a full gradient ``g(w0)``, a pass of steps over random minibatches B of th
 
     w <- max(w - a (g_B(w) - g_B(w0) + g(w0)), lower) ,
 
-and the next full gradient at where it ends.  For smooth, strongly convex objectives the error falls by a constant
+and the next full gradient at its end point.  For smooth, strongly convex objectives the error falls by a constant
 factor in each round.  The step starts at the inverse of the curvature along the first gradient; a round that makes the
-objective larger, or no number, is undone and the step halved, others lengthen it a little.  Full gradients
+objective larger, or not a number, is undone and the step halved; other rounds lengthen it a little.  Full gradients
 give the certificate.  A round costs three passes.
 
 No maintained library for Python offers it for structures.  For single labels there is ``saga`` of scikit-learn, which
@@ -27,15 +27,15 @@ from ssvm_trainers.shared.guard import Divergence, steps_of
 from ssvm_trainers.shared.resumable import Resumable, Run
 from ssvm_trainers.shared.state_rules import COUNTS, PART
 
-#: The name of the trainer, and what to do about steps that are too long.
+#: The name of the trainer, and the advice for steps that are too long.
 NAME, ADVICE = "svrg", "set a smaller trainer_options={'step_size': ...}"
 
-#: What a round that went well does to the step.
+#: The factor of the step after a successful round.
 LONGER = 1.1
 
 
 class SVRG(Resumable):
-    """Stochastic variance-reduced gradients.
+    """Stochastic variance-reduced gradients (Johnson and Zhang 2013).
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class SVRG(Resumable):
         self.batch_size, self.step_size, self.random_state = batch_size, step_size, random_state
 
     def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
-        """Return a run that has not made an iterate yet."""
+        """Return a new run, before its first iterate."""
         return SVRGRun(self, problem, start)
 
 
@@ -59,8 +59,8 @@ class SVRGRun(Run):
     """The point of the last full gradient, and the length of steps."""
 
     evaluate: Annotated[Evaluator, PART]
-    now: Annotated[Point, PART]  #: where the last full gradient is of
-    length: Annotated[float, COUNTS]  #: of a step
+    now: Annotated[Point, PART]  #: the point of the last full gradient
+    length: Annotated[float, COUNTS]  #: length of a step
     passes: Annotated[float, COUNTS]
     random: Annotated[np.random.Generator, PART]
 
@@ -87,7 +87,7 @@ class SVRGRun(Run):
         return evaluate.iterate(self.now, self.passes + evaluate.n_calls, step=self.length)
 
     def _tried(self) -> Point | None:
-        """Return where a pass of steps ends, the point now if that is where; ``None`` when the weights ran away."""
+        """Return the end point of a pass of steps, perhaps the current point; ``None`` when the weights diverged."""
         self.w = self.now.w
         try:
             with steps_of(NAME, lambda: self.w, ADVICE):

@@ -1,4 +1,4 @@
-"""A user's convex set of weights: the function that projects onto it, and what is held against the function.
+"""A user's convex set of weights: the function that projects onto it, and checks of this function.
 
 Ratliff, Bagnell and Zinkevich (2007) end each step with a projection onto a convex set W of weights,
 
@@ -18,7 +18,7 @@ from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import F64
 from ssvm_dsl.plugin_api import TrainProblem
 
-#: What a second projection, or one of weights in the set, may move them by, relative to their size.
+#: Largest move by a second projection, or by one of weights in the set, relative to the size of the weights.
 STILL = 1e-6
 
 
@@ -58,8 +58,8 @@ class ConvexSet:
         Raises
         ------
         TrainingError
-            What the function did is no projection: it returned something, left numbers that are none, made ``nonneg``
-            weights negative, or moves weights again that it has just projected.
+            The function is no projection: it returned a value, left nan or infinities, made ``nonneg``
+            weights negative, or moves weights that it has just projected.
         """
         before = None if self.tried else w.copy()
         self._apply(w)
@@ -69,13 +69,13 @@ class ConvexSet:
         self._apply(again)
         self.tried = bool((before != w).any())
         if np.linalg.norm(again - w) > STILL * (1.0 + np.linalg.norm(w)):
-            raise TrainingError("option 'project': a second projection moves the weights again; it is none")
+            raise TrainingError("option 'project': a second call moves the weights again, so it is no projection")
 
     def _apply(self, w: F64) -> None:
         returned = self.function({block.name: block.view(w) for block in self.blocks})
         if returned is not None:
             raise TrainingError(f"option 'project' changes the arrays in place; it returned {type(returned).__name__}")
         if not np.isfinite(w).all():
-            raise TrainingError("option 'project' left weights that are no numbers")
+            raise TrainingError("option 'project' left weights that are not finite")
         if (w < self.lower).any():
             raise TrainingError("option 'project' made weights of a nonneg factor negative; keep them at 0 or above")

@@ -14,10 +14,10 @@ C is the option ``aggressiveness`` (times the example's weight).  The risk says 
 none, so yhat is the best labelling and only the first update makes sense; ``margin`` and ``hm`` are loss-augmented.
 That is the *max-loss* update of Crammer et al. (2006, section 9); their *prediction-based* one takes for yhat the
 labelling of the highest score and for l its own ``Delta(yhat) - w . psi``: it needs no loss-augmented maximum, and an
-example that is predicted right changes nothing.
-The average of the weights after all examples met is returned, unless the option says otherwise.
+example that is predicted correctly changes nothing.
+By default the average of the weights after each example is returned.
 
-The regularisation strength does not enter.  The report holds the objective at the weights found, as for every
+The regularisation strength has no effect.  The report holds the objective at the weights found, as for every
 trainer, but no lower bound: nothing here converges to the optimum.
 """
 
@@ -40,12 +40,12 @@ PREDICTION = "prediction"
 
 @dataclass(eq=False)
 class Perceptron(Resumable):
-    """Perceptron, passive-aggressive and AROW updates.
+    """Perceptron (Collins 2002), passive-aggressive (Crammer et al. 2006) and AROW (Crammer et al. 2009) updates.
 
     Parameters
     ----------
     update : {"perceptron", "pa", "pa-i", "pa-ii", "arow"}
-        How far an update goes.
+        The step length of an update, see above.
     averaging : bool
         Return the average of the weights over all examples met, instead of the last ones.
     aggressiveness : float
@@ -66,7 +66,7 @@ class Perceptron(Resumable):
     random_state: int | None = None
 
     def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
-        """Return a run that has not made an iterate yet."""
+        """Return a new run, before its first iterate."""
         return PerceptronRun(self, problem, start)
 
     def partial(self, problem: TrainProblem, state: dict[str, Any] | None = None) -> tuple[F64, dict[str, Any]]:
@@ -134,7 +134,7 @@ class PerceptronState(Stateful):
         return np.subtract(self.w, shift, out=shift)
 
     def one_pass(self, problem: TrainProblem) -> int:
-        """Look at each example once; return how many changed the weights."""
+        """Visit each example once; return how many changed the weights."""
         n = problem.n
         order = self.random.permutation(n) if self.options.order == "stochastic" else np.arange(n)
         self.n_passes += 1
@@ -155,7 +155,7 @@ class PerceptronState(Stateful):
         return self.options.aggressiveness * problem.objective.weight
 
     def _step(self, problem: TrainProblem, i: int) -> bool:
-        """Look at one example; return whether it changed the weights."""
+        """Visit one example; return whether it changed the weights."""
         before, self.t = self.t, self.t + 1
         weight = float(problem.objective.weight[i])
         ids = np.array([i], dtype=np.int64)
@@ -178,7 +178,7 @@ class PerceptronState(Stateful):
 
 
 def length(update: str, weight: float, risk: float, square: float, limit: float) -> float:
-    """Return how far an update goes along its direction.
+    """Return the step length of an update along its direction.
 
     Parameters
     ----------

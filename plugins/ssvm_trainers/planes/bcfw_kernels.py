@@ -34,7 +34,7 @@ from ssvm_trainers.shared.products import (
     scored_dots,
 )
 
-#: Multiply-adds that take as long as what a visit does besides its parts.
+#: The fixed cost of a visit, besides its parts, in multiply-adds.
 VISIT_WORK = 2048
 
 #: How many visits ahead the memory of an example is asked for.
@@ -47,15 +47,15 @@ LINE = 16
 ASKED, GIVEN, KEPT, SUMMED = range(4)
 
 
-#: So many iterations no plane is dropped.
+#: Number of first iterations in which no plane is dropped.
 NEVER = 2**30
 
-#: Of no parts; of a type, for numba compiles anew what is called with a literal.
+#: Zero parts; typed, since numba compiles a function again for each literal argument.
 NONE: Any = np.int64(-1)
 
 
 class VisitRule(NamedTuple):
-    """What visits do.
+    """The rule of visits.
 
     Parameters
     ----------
@@ -91,12 +91,12 @@ class Visits(NamedTuple):
 
 
 class DualPoint(NamedTuple):
-    """Where the method is.
+    """The current iterate.
 
     Parameters
     ----------
     w, free : ndarray of float64, shape (dim,)
-        The weights, and, for maps with a lower bound, what they would be without it; one array where there are none.
+        The weights, and, for maps with a lower bound, the weights without it; one array where there are no bounds.
     gap, gain : ndarray of float64, shape (n,)
         Duality gap before each example's last visit with a new plane, and gain of its last visit.
     """
@@ -217,7 +217,7 @@ def make_room(fixed: Fixed, cache: Cache, oldest: int) -> None:
 def take_steps(
     rule: VisitRule, scores: ScoreSpace, fixed: Fixed, cache: Cache, work: Work, i: int, w: F64
 ) -> tuple[float, float, bool, bool, Collected]:
-    """Take pairwise steps on the dual weights of example i; ``work.delta`` says what they do to the weights.
+    """Take pairwise steps on the dual weights of example i; ``work.delta`` has the changes.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ def take_steps(
     changed : bool
         Whether any dual weight is another one.
     found : Collected
-        Planes that ``work.delta`` has, and the parts of them that were collected.
+        Number of planes in ``work.delta``, and their collected parts.
     """
     candidate, dense = rule.source != KEPT, cache.dense.psi.shape[2] > 0
     lo, size = fixed.var_ptr[i], fixed.var_ptr[i + 1] - fixed.var_ptr[i]
@@ -309,15 +309,15 @@ def visit(
     scores : ScoreSpace
         With ``ASKED``, the loss-augmented scores of the example at w; else not read.
     fixed : Fixed
-        The features, and what stays the same while training; read only.
+        The features, and other constant arrays of training; read only.
     cache : Cache
         Changed: the planes of example i, their dual weights and Gram matrix.
     work : Work
-        Work space; ``work.counter`` counts what was done.
+        Work space; ``work.counter`` counts operations.
     i : int
         The example.
     w, free : ndarray of float64, shape (dim,)
-        Changed: the weights, and, for maps with a lower bound, what they would be without it.
+        Changed: the weights, and, for maps with a lower bound, the weights without it.
 
     Returns
     -------
@@ -397,7 +397,7 @@ def visit_examples(
 
     New planes are labellings that a compiled oracle finds, or labellings that are given.  Instead of being visited,
     planes may be added up, ``sum_i share_i sum_k alpha_ik psi_ik``.  One kernel does all, because compiling a visit is
-    most of what the first fit on a machine waits for.
+    most of the compile time of the first fit on a machine.
 
     Parameters
     ----------
@@ -405,7 +405,7 @@ def visit_examples(
     oracle : compiled function
         Of the signature :data:`ssvm_dsl.kernels.SIGNATURE`; called with ``ASKED`` only.
     inputs : OracleInputs
-        What it reads, and where scores are written.
+        The input of the oracle, and space for scores.
     fixed, cache, work
         As for :func:`visit`; ``cache`` is changed.
     visits : Visits

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.ir import F64, I32
 
-#: Planes are kept as vectors of at most so many weights, as long as these are at most so many numbers (256 MiB).
+#: Planes are kept as vectors up to this number of weights, and up to this number of entries in all (256 MiB).
 MOST_WEIGHTS, MOST_NUMBERS = 256, 1 << 25
 
 
@@ -67,7 +67,7 @@ class CachedPlanes(Protocol):
 
     @property
     def n_planes(self) -> NDArray[Any]:
-        """How many each example keeps."""
+        """Number of planes of each example."""
 
     @property
     def alpha(self) -> F64:

@@ -1,4 +1,4 @@
-"""The best combination of planes: each part of the data has a few, and shares of them that add up to 1."""
+"""The best combination of planes: each part of the data has a few planes, whose shares add up to 1."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ssvm_dsl.ir import F64
 from ssvm_dsl.plugin_api import Objective
 from ssvm_trainers.shared.lower_bound import is_plain
 
-#: Sweeps over the parts in one search for the best combination, at most; it ends when one gains less than this share.
+#: Most sweeps over the parts in one search for the best combination; a sweep that gains less than this share ends it.
 MOST_SWEEPS, LEAST_GAIN = 20, 1e-3
 
 

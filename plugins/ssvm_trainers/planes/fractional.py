@@ -1,6 +1,6 @@
 """Block-coordinate ascent for the relaxed risk: the run of ``bcfw`` when planes are fractional labellings.
 
-Everything but the planes is as in :mod:`ssvm_trainers.planes.bcfw`.  Memory is O(capacity x scores), at most about
+Except for the planes it equals :mod:`ssvm_trainers.planes.bcfw`.  Memory is O(capacity x scores), at most about
 :data:`MEMORY` bytes unless two planes of every example need more.
 """
 
@@ -41,7 +41,7 @@ MOST = 12
 
 
 class SavedFractional(NamedTuple):
-    """The stored planes (:class:`~ssvm_trainers.planes.fractional_records.Store`), and what follows from them."""
+    """The stored planes (:class:`~ssvm_trainers.planes.fractional_records.Store`), and quantities derived from them."""
 
     n_planes: Annotated[I64, COUNTS]
     alpha: Annotated[F64, SHARES]
@@ -154,7 +154,7 @@ class FractionalState(Stateful):
             mine[...] = saved
 
     def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
-        """Refuse dual weights of planes that are not there, and those that are too much for an example."""
+        """Refuse dual weights of missing planes, and dual weights of an example that exceed 1."""
         n_planes, alpha = state["n_planes"], state["alpha"]
         k = alpha.shape[1]
         require((n_planes < k).all(), "'n_planes'", f"at most {k - 1} planes of an example")

@@ -1,4 +1,4 @@
-"""Compiled block-coordinate steps over cached fractional planes: what ``bcfw`` does for the relaxed risk.
+"""Compiled block-coordinate steps over cached fractional planes: ``bcfw`` for the relaxed risk.
 
 As in :mod:`ssvm_trainers.planes.bcfw_kernels`, but a plane is a vector of marginals, one number for each score of its
 example: first the states of its variables, then the joint states of its factors, group by group.  Such planes may be
@@ -143,7 +143,7 @@ def mix(entries: Entries, store: Store, i: int, a: int, b: int) -> None:
     for k in range(count[i]):
         gram[i, a, k] = u * gram[i, a, k] + v * gram[i, b, k]
         gram[i, k, a] = gram[i, a, k]
-    gram[i, a, a] = own  # the loop has overwritten what it is made of
+    gram[i, a, a] = own  # the loop has overwritten its terms
     alpha[i, a] = total
     loss[i, b], alpha[i, b] = loss[i, last], alpha[i, last]
     for k in range(count[i]):
@@ -179,7 +179,7 @@ def insert(
     maps, entries, fixed : FlatMaps, Entries, Metric
         Read only.
     store : Store
-        ``n_planes[i]`` grows by one, and what belongs to the new plane is written, but its values, which are there.
+        ``n_planes[i]`` grows by one; all data of the new plane are written except its values, which are already there.
     space : FractionalWorkspace
         Work space.
     i : int

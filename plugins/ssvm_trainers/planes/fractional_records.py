@@ -99,7 +99,7 @@ class FractionalWorkspace(NamedTuple):
     unbounded : ndarray of int8, shape (M,)
         Zeros.
     counter : ndarray of int64, shape (1,)
-        What was done, roughly, in multiply-adds.
+        Operations so far, roughly, in multiply-adds.
     """
 
     flat: F64
@@ -117,12 +117,12 @@ class FractionalWorkspace(NamedTuple):
 
 
 class MoveRule(NamedTuple):
-    """How weights move along features.
+    """The rule by which weights move along features.
 
     Parameters
     ----------
     metric : ndarray of float64, shape (M,)
-        What each map's entries are multiplied by.
+        The factor of each map's entries.
     bounded : ndarray of int8, shape (M,)
         Maps that move ``free``, and have ``w = shrunk(free)``; zeros where w is no weights.
     """
@@ -132,7 +132,7 @@ class MoveRule(NamedTuple):
 
 
 class PlaneWeights(NamedTuple):
-    """The weights, and what those of bounded maps would be without a bound.
+    """The weights, and those of bounded maps without their bound.
 
     Parameters
     ----------

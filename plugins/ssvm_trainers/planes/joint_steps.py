@@ -1,12 +1,12 @@
-"""Steps on the dual weights of all examples at once: what ``bcfw`` does besides visits where there are few weights.
+"""Steps on the dual weights of all examples at once, which ``bcfw`` adds to visits where there are few weights.
 
-Few weights tie all examples to each other: a step on one example alone undoes what others had reached, and visits go
-back and forth however often they come.  There the dual over the kept planes of all examples is climbed with aggregated
+Few weights tie all examples to each other: a step on one example alone undoes the progress of others, and visits
+oscillate.  There the dual over the kept planes of all examples is raised with aggregated
 planes instead (Joachims, Finley and Yu 2009, section 5.2): an aggregated plane takes the best kept plane of every
 example at some weights, the first one is that of the dual weights so far, and the best combination of them
 (:mod:`ssvm_trainers.cutting.aggregated_qp`) is a combination of the kept planes, so it is dual weights again.
 
-A climb costs what many visits cost, so it has a budget (:class:`JointBudget`): never more operations than the visits
+A climb costs as much as many visits, so it has a budget (:class:`JointBudget`): never more operations than the visits
 and oracle calls before it, and less and less often where visits gain more for each operation.  Operations are counted,
 so that results do not depend on the clock.
 """
@@ -28,11 +28,11 @@ from ssvm_trainers.shared.state_rules import COUNTS
 #: Most aggregated planes of one climb.
 MOST_CUTS = 100
 
-#: Multiply-adds that take as long as what an aggregated plane costs in Python, besides products of vectors, and as long
-#: as the call of a kernel from Python.
+#: Costs in multiply-adds: that of an aggregated plane in Python, besides products of vectors, and that of
+#: the call of a kernel from Python.
 CUT_WORK, KERNEL_WORK = 2.0**18, 2.0**16
 
-#: A climb begins when there is enough for so many aggregated planes.
+#: A climb begins when the budget suffices for this number of aggregated planes.
 LEAST_CUTS = 8
 
 #: The longest wait for a climb, in budgets of a climb, where the last ones gained less than visits.
@@ -40,14 +40,14 @@ LONGEST_WAIT = 64.0
 
 
 class JointBudget(Stateful):
-    """What joint steps may cost: as much as the visits and oracle calls since the last ones.
+    """The allowed cost of joint steps: as much as the visits and oracle calls since the last ones.
 
     Where a climb gains less for each operation than the visits before it did, the next one waits twice as long, and is
-    as short as climbs get; else it waits half as long.
+    of the shortest length; else it waits half as long.
     """
 
     earned: Annotated[float, COUNTS]  #: operations of visits and oracle calls that no climb has used up
-    gained: Annotated[float, COUNTS]  #: what the visits since the last climb gained
+    gained: Annotated[float, COUNTS]  #: gain of the visits since the last climb
     wait: Annotated[float, COUNTS]  #: budgets of a climb to wait for
     spent: Annotated[float, COUNTS]  #: operations of all climbs
     total: Annotated[float, COUNTS]  #: operations of all visits and oracle calls
@@ -62,20 +62,20 @@ class JointBudget(Stateful):
         return self.spent / max(self.spent + self.total, 1.0)
 
     def earn(self, operations: float, gain: float) -> None:
-        """Take note of visits and oracle calls."""
+        """Record visits and oracle calls."""
         self.earned += operations
         self.total += operations
         self.gained += max(gain, 0.0)
 
     def allows(self, n_rows: int, dim: int) -> float:
-        """Return what a climb over so many planes may cost now; 0 where it has to wait."""
+        """Return the allowed cost of a climb over ``n_rows`` planes now; 0 where it has to wait."""
         least = LEAST_CUTS * cut_work(n_rows, dim, LEAST_CUTS)
         if self.earned < self.wait * least:
             return 0.0
         return self.earned if self.wait == 1.0 else least
 
     def spend(self, operations: float, gain: float) -> None:
-        """Take note of a climb."""
+        """Record a climb."""
         worth = gain * self.earned >= self.gained * operations
         self.wait = max(1.0, 0.5 * self.wait) if worth else min(2.0 * self.wait, LONGEST_WAIT)
         self.spent += operations
@@ -98,7 +98,7 @@ class KeptRows(NamedTuple):
     psi : ndarray of float64, shape (m, dim)
         The plane at w is ``loss - psi @ w``.
     alpha : ndarray of float64, shape (m,)
-        Dual weight of each plane; what is missing to 1 for an example is that of its truth.
+        Dual weight of each plane; the truth of each example has the rest to 1.
     """
 
     owner: I64
@@ -114,7 +114,7 @@ class KeptRows(NamedTuple):
 
 
 class Climb(NamedTuple):
-    """What a climb has reached.
+    """The result of a climb.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class Climb(NamedTuple):
     w : ndarray of float64, shape (dim,)
         Weights of low objective.
     operations : float
-        What it took.
+        The cost.
     """
 
     alpha: F64
@@ -135,7 +135,7 @@ def climb(
     objective: Objective, share: F64, rows: KeptRows, enough: float, pause: Callable[[], None] = lambda: None,
     start: F64 | None = None, most: float = np.inf,
 ) -> Climb:  # fmt: skip
-    """Raise the dual value over the kept planes: close to the best one, or as far as the budget goes.
+    """Raise the dual value over the kept planes, up to nearly the best one or the end of the budget.
 
     Parameters
     ----------

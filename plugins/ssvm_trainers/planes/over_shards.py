@@ -5,7 +5,7 @@ al. 2014, Ma et al. 2015), and returns one plane: the sum over its dual weights,
 
     R_s(w) >= b_s - v_s . w     for the risks R_s of the examples of s.
 
-The driver searches how far each shard is to go from its dual weights before the round to those after it, for all shards
+The driver searches the step of each shard from its dual weights before the round to those after it, for all shards
 at once by exact line searches (Lee et al. 2015 search one line for all), so that every round raises the dual, however
 many shards there are and however alike their moves.
 
@@ -14,10 +14,10 @@ as in one process.  Each is joined: shards that made several cached passes witho
 into moves that spoil each other.
 
 The driver knows the plane of every shard, thus a feasible point of the dual at any time.  A shard that was lost and
-opened again begins with dual weights of 0, what it had reached before being its *anchor*: a plane that stands for a
+opened again begins with dual weights of 0, and its earlier plane becomes its *anchor*: a plane that stands for a
 share of its risk, which later combinations take from it.
 
-What travels for each shard are two vectors of weights, and a few numbers.
+In each round two vectors of weights and a few numbers travel for each shard.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from ssvm_trainers.shared.certify import CertificationSchedule
 from ssvm_trainers.shared.resumable import Run
 from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART, SHARES
 
-#: Planes of a shard: what was reached before, its dual weights a round ago, and those of now.
+#: Planes of a shard: its anchor, its dual weights one round ago, and its current dual weights.
 ANCHOR, BEFORE, NOW = range(3)
 
 #: Share of the newest weights in the average.
 NEWEST = 0.2
 
-#: So many rounds in a row without the dual variables of some shard end the fit.
+#: Number of rounds in a row without the dual variables of some shard that end the fit.
 MOST_LOSSES = 20
 
-#: Where a shard keeps its dual variables.
+#: The key under which a shard keeps its dual variables.
 KEPT = "bcfw"
 
 
 class RoundRequest(NamedTuple):
-    """What a shard is asked to do in a round.
+    """The task of a shard in a round.
 
     Parameters
     ----------
@@ -58,11 +58,11 @@ class RoundRequest(NamedTuple):
     n : int
         Number of the examples of all shards.
     round : int
-        0 begins anew; otherwise the rounds it has made since it began.
+        0 restarts the shard; otherwise the number of its rounds so far.
     v : ndarray of float64, shape (dim,)
         The aggregated plane of all shards.
     step : float
-        How far to go from the dual weights before the last round to those after it.
+        The step from the dual weights before the last round to those after it.
     share : float
         Share of its risk that its dual weights stand for.
     exact : bool
@@ -79,7 +79,7 @@ class RoundRequest(NamedTuple):
 
 
 class ShardOptions(Protocol):
-    """The options of ``bcfw``, which make the run that goes on on a shard."""
+    """The options of ``bcfw``, which make the run on a shard."""
 
     random_state: int | None
     averaging: bool
@@ -91,7 +91,7 @@ class ShardOptions(Protocol):
 
 
 class KeptDual(NamedTuple):
-    """What stays on a shard: its dual variables, how many rounds they have made, and dual weights before the last."""
+    """The state kept on a shard: its dual variables, their number of rounds, and dual weights before the last."""
 
     run: Any
     round: int
@@ -99,7 +99,7 @@ class KeptDual(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """What a shard has reached: its plane, the gaps of its examples, how many it asked about, and operations."""
+    """The answer of a shard: its plane, the gaps of its examples, the number of oracle calls, and operations."""
 
     v: F64
     b: float
@@ -119,7 +119,7 @@ def local_round(
         own.random_state = int(np.random.SeedSequence([options.random_state or 0, request.number]).generate_state(1)[0])
         own.averaging, own.keep = False, NEVER
         memory[KEPT] = KeptDual(own.here(problem, None), 0, np.zeros(0))
-    kept: KeptDual | None = memory.pop(KEPT, None)  # what time or an error cuts short is not gone on with
+    kept: KeptDual | None = memory.pop(KEPT, None)  # a round that time or an error cuts short is discarded
     if kept is None or kept.round != request.round:
         return None
     before = _prepare(kept, request, options.keep)
@@ -180,11 +180,11 @@ class ShardedBCFWRun(Run):
         self.share, self.step, self.passes = np.ones(k), np.ones(k), 0.0
         self.average, self.averaged = np.zeros(problem.dim), 0
         self.schedule = CertificationSchedule()
-        self.rounds: I64 = np.zeros(k, dtype=np.int64)  # a run that goes on from a file begins anew on all shards
+        self.rounds: I64 = np.zeros(k, dtype=np.int64)  # a run that resumes from a file restarts on all shards
         self.losses, self.start = np.zeros(k, dtype=np.int64), start
 
     def iterate(self, stop: StopRule) -> Iterate:
-        """Run an exact round on all shards and cached ones, and join what they find in each."""
+        """Run an exact round on all shards and cached ones, and join the results of each."""
         if self.start is not None and not self.passes:
             return Iterate(self.start, 1.0, *self._evaluate(self.start))
         moved, gain = self._joined(exact=True)
@@ -218,7 +218,7 @@ class ShardedBCFWRun(Run):
                 break
 
     def _joined(self, exact: bool) -> tuple[list[Moved], float]:
-        """Run one round and join what the shards have reached; return that, and the gain of the dual."""
+        """Run one round and join the moves of the shards; return these, and the gain of the dual."""
         before = self._total()[2]
         moved = self._round(exact)
         planes = np.stack([self.anchors, self.planes, [np.append(one.v, one.b) for one in moved]], axis=1)
@@ -231,7 +231,7 @@ class ShardedBCFWRun(Run):
         return moved, dual - before
 
     def _round(self, exact: bool) -> list[Moved]:
-        """Ask all shards; those whose dual variables are lost begin anew, all they had reached being their anchor."""
+        """Ask all shards; those whose dual variables are lost restart with their earlier plane as anchor."""
         v = self._total()[0]
         self._forget(np.flatnonzero(self.rounds == 0))
         found = self.shards.each(local_round, [(self.options, one) for one in self._requests(v, exact)])
@@ -250,7 +250,7 @@ class ShardedBCFWRun(Run):
         return found
 
     def _requests(self, v: F64, exact: bool) -> list[RoundRequest]:
-        """Return what each shard is asked; one that begins anew as if it had not been there, and alone."""
+        """Return the request to each shard; one that restarts is asked as if it were new, and alone."""
         requests = []
         for number, made in enumerate(self.rounds.tolist()):
             anew = made == 0
@@ -261,13 +261,13 @@ class ShardedBCFWRun(Run):
         return requests
 
     def _forget(self, which: I64) -> None:
-        """Take what shards had reached as their anchors: their dual variables are gone."""
+        """Make the planes of shards their anchors: their dual variables are lost."""
         share = self.share[which, None]
         self.anchors[which] = (1.0 - share) * self.anchors[which] + share * self.planes[which]
         self.planes[which], self.share[which], self.rounds[which] = 0.0, 0.0, 0
 
     def _keep(self, planes: F64, weight: F64) -> None:
-        """Take over a combination: the shards go on from dual weights between those before the round and after."""
+        """Take over a combination: the shards continue from dual weights between those before and after the round."""
         self.share = weight[:, BEFORE] + weight[:, NOW]
         self.step = np.where(self.share > 0.0, weight[:, NOW] / np.where(self.share > 0.0, self.share, 1.0), 1.0)
         self.planes += self.step[:, None] * (planes[:, NOW] - planes[:, BEFORE])

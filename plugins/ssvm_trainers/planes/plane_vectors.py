@@ -1,4 +1,4 @@
-"""Planes as vectors over all weights, which pay where there are few weights: dot products and steps are sweeps."""
+"""Planes as vectors over all weights, which are fast where there are few weights: dot products and steps are sweeps."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def move_vectors(dense: DensePlanes, i: int, n: int, delta: F64, threshold: floa
     n : int
         Number of planes.
     delta : ndarray of float64, shape (n or more,)
-        What is added to the dual weight of each plane.
+        The change of the dual weight of each plane.
     threshold : float
         Of the L1 penalty.
     w, free : ndarray of float64, shape (dim,)

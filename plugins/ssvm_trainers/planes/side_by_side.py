@@ -1,11 +1,11 @@
 """Visits of groups of examples at the same time: ``bcfw`` with ``parallel=``, the same bits for any number of threads.
 
 Each group is visited one example after the other from the same weights, in a copy of them, as it would be alone; the
-moves of all groups are then joined.  A group p that goes the share t_p of its way raises the dual by
+moves of all groups are then joined.  With shares t_p of the moves of groups p the dual rises by
 
     sum_p t_p a_p - 1/2 sum_pq t_p t_q C_pq ,     C_pq = lam d_p . S d_q ,  a_p = gain_p + 1/2 C_pp ,
 
-where d_p is the move of its weights, S the relative regularisation, gain_p what it has gained alone: a parabola, whose
+where d_p is the move of the weights, S the relative regularisation, gain_p the gain of p alone: a parabola, whose
 top in [0, 1]^P is found by searches along one t_p after the other.  Mostly it is at 1.  Else dual weights are mixed
 with those before.  With lower bounds on weights or an L1 penalty the dual is no parabola, and the searches are those
 of :mod:`ssvm_trainers.planes.combination`.
@@ -31,7 +31,7 @@ from ssvm_trainers.shared.spaces import work_space
 #: Fewer examples than this for each group are visited one after the other.
 LEAST_EXAMPLES = 4
 
-#: Sweeps over the groups in the search for how far each goes.
+#: Sweeps over the groups in the search for their shares.
 SWEEPS = 50
 
 #: Visits some examples from given weights (and free ones), which move; returns (gain, largest error of scores).
@@ -45,7 +45,7 @@ class SideBySide:
     ----------
     problem : TrainProblem
     inputs : OracleInputs
-        What the oracle reads; all groups but the first have their own copies of what it writes.
+        The input of the oracle; all groups but the first have their own copies of the arrays that it writes.
     n_groups : int
     """
 
@@ -102,11 +102,11 @@ class SideBySide:
         return share, float(share @ slope - 0.5 * share @ curve @ share)
 
     def _join_bounded(self, planes: DualState, rises: F64) -> tuple[F64, float]:
-        """Do the same where weights are bounded; ``rises`` is what each group adds to the offset of the plane."""
+        """Do the same where weights are bounded; ``rises`` are the changes of the plane's offset by each group."""
         objective = self.problem.objective
         strength = objective.lam * objective.scale
         v = strength * planes.free
-        moves = np.zeros((self.n_groups + 1, 2, len(v) + 1))  # each stays or goes; the last one is what there was
+        moves = np.zeros((self.n_groups + 1, 2, len(v) + 1))  # the last row is the state before
         moves[:-1, 1, :-1], moves[:-1, 1, -1] = strength * (self.free - planes.free), rises
         moves[-1, :, :-1] = v
         weight = np.tile([1.0, 0.0], (self.n_groups + 1, 1))
@@ -138,6 +138,6 @@ def best_shares(slope: F64, curve: F64) -> F64:
 
 
 def _own(inputs: OracleInputs) -> OracleInputs:
-    """Return inputs with copies of what visits write besides scores of the states of their own examples."""
+    """Return inputs with copies of the arrays that visits write, except the scores of states."""
     scores = inputs.scores._replace(pool=inputs.scores.pool.copy(), work=inputs.scores.work.copy())
     return inputs._replace(work=inputs.work.copy(), scores=scores)

@@ -24,7 +24,7 @@ from ssvm_trainers.shared.resumable import Stateful
 from ssvm_trainers.shared.spaces import fixed_arrays, parts_space, plane_space, work_space
 from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, ROUNDING, StateRule, require
 
-#: Vectors of at most so many weights for each factor of an example are worth keeping, even if they are longer.
+#: Longer vectors are kept, too, up to this number of weights for each factor of an example.
 WORTH_FACTORS = 32
 
 #: Planes kept for an example at first; the cache grows when an example needs more at once.
@@ -32,7 +32,7 @@ FIRST_CAPACITY = 8
 
 
 class SavedPlanes(NamedTuple):
-    """The cached planes (:class:`~ssvm_trainers.planes.cache.Cache`), and what follows from them."""
+    """The cached planes (:class:`~ssvm_trainers.planes.cache.Cache`), and quantities derived from them."""
 
     n_planes: Annotated[I32, StateRule(least=0, shape=("n",), dtype="int32")]
     alpha: Annotated[F64, StateRule(-ROUNDING, 1 + ROUNDING, shape=("n", "planes"))]
@@ -73,7 +73,7 @@ class DualState(Stateful):
         return SavedPlanes(*self.cache[:-1], self.w, self.free, self.gap, self.gain, int(self.work.counter[0]))
 
     def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
-        """Refuse labels that are no states, and dual weights that are too much for an example."""
+        """Refuse labels that are no states, and dual weights of an example that exceed 1."""
         n_planes, alpha, program = state["n_planes"], state["alpha"], self.problem.parameters.program
         k = sizes["planes"]
         doubled = k in [FIRST_CAPACITY << step for step in range(24)]
@@ -172,7 +172,7 @@ class DualState(Stateful):
 
 
 def start_state(problem: TrainProblem) -> DualState:
-    """Return the state in which every example's dual weight lies on its truth: w = 0; ``refresh`` it."""
+    """Return the state in which every example's dual weight lies on its truth: w = 0; call ``refresh`` next."""
     n, dim, k = problem.n, problem.dim, FIRST_CAPACITY
     cache = Cache(
         np.zeros(n, np.int32), np.zeros((n, k)), np.zeros((n, k)), np.zeros((n, k, k)), np.zeros((n, k), np.int32),

@@ -1,1 +1,1 @@
-"""What trainers of several families share: arrays for kernels, products with planes, oracle calls, lower bounds."""
+"""Shared by trainers of several families: arrays for kernels, products with planes, oracle calls, lower bounds."""

@@ -1,4 +1,4 @@
-"""The arrays that kernels of several trainers work on: what stays fixed while training, and work space."""
+"""The arrays that kernels of several trainers work on: constant arrays of training, and work space."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 from ssvm_dsl.ir import F64, I8, I32, I64
 from ssvm_dsl.kernels import FixedTables, FlatMaps
 
-#: Multiply-adds that cost as much as one number fetched from anywhere in memory: the numbers of a cache line.
+#: Multiply-adds that cost as much as a random access to memory: the numbers of a cache line.
 CACHE_LINE = 8
 
-#: What stands in for arrays that a kernel does not read.
+#: Placeholder for arrays that a kernel does not read.
 NO_INTS, NO_LONGS, NO_FLOATS = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64), np.zeros(0)
 
 
@@ -23,7 +23,7 @@ def no_tables(n: int) -> FixedTables:
 
 
 class Fixed(NamedTuple):
-    """What stays the same while training.
+    """Arrays that stay constant during training.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Fixed(NamedTuple):
     node_loss, bonus : ndarray of float64, shape (S,)
         Loss of each state; the same with ``-inf`` where masks rule it out.
     tables : FixedTables
-        What joint states score besides; kernels that call no oracle do not look at it.
+        Scores of joint states without weights; kernels that call no oracle do not read them.
     """
 
     maps: FlatMaps
@@ -96,7 +96,7 @@ class Parts(NamedTuple):
 
 
 class Collected(NamedTuple):
-    """How much the last collection of parts has.
+    """Sizes of the last collection of parts.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class Work(NamedTuple):
     slope, delta : ndarray of float64, shape (K + 1,)
         Slope of each plane; how far its dual weight moves.
     counter : ndarray of int64, shape (1,)
-        What was done, in multiply-adds or what takes as long.
+        Operations so far, in multiply-adds.
     labels, loss : ndarray
         The candidate plane.
     unit : ndarray of float64, shape (K + 1,)

@@ -1,4 +1,4 @@
-"""When trainers of the dual certify, and what they check about compiled oracles."""
+"""When trainers of the dual certify, and their checks of compiled oracles."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ssvm_trainers.shared.state_rules import COUNTS
 
 
 class CertificationSchedule(Stateful):
-    """Tells when a certificate, which costs a pass of the oracle, is worth it.
+    """Decides when a certificate is worth its cost, a pass of the oracle.
 
-    A pass meets the gap of each example at the weights of its visit.  Their sum estimates the duality gap at the
+    A pass measures the gap of each example at the weights of its visit.  Their sum estimates the duality gap at the
     weights after the pass, from above as a rule; ``ratio`` is the certified gap over it, as measured last.
     """
 
@@ -26,14 +26,14 @@ class CertificationSchedule(Stateful):
         self.ratio = 0.6
 
     def asks(self, stop: StopRule, dual: float, estimate: float, passes: float) -> bool:
-        """Return whether the gap is likely below the tolerance, or there is only one pass left."""
+        """Return whether the gap is probably below the tolerance, or only one pass is left."""
         wanted = stop.tol * max(abs(dual + estimate), 1e-12)
         return self.ratio * estimate <= wanted or passes + 1.0 >= stop.max_passes
 
     def learn(self, certified: float, estimate: float) -> None:
         """Compare a certified gap with its estimate."""
         if estimate > 0.0:
-            # bounded above: an estimate of nothing but rounding must not put off the next certificate for ever
+            # bounded above: an estimate that is only rounding must not postpone the next certificate forever
             self.ratio = float(np.clip(certified / estimate, 1e-3, 10.0))
 
 
@@ -43,7 +43,7 @@ def count_calls(
 ) -> None:  # fmt: skip
     """Add calls of a compiled oracle since ``begin`` to the problem's; check the scores it reported.
 
-    Where it had no answer, the backend is asked the same by ``solve``, which says why.
+    Where it had no answer, the backend is asked again by ``solve``, which explains the failure.
 
     Parameters
     ----------
@@ -56,16 +56,16 @@ def count_calls(
     w : ndarray of float64, shape (dim,)
         The weights of the last call are ``scale w``.
     examples : ndarray of int64
-        Whom the oracle was called for, in order.
+        The examples that the oracle was called for, in order.
     predicted : bool
         Whether the calls were for best labellings, not for most violated ones.
 
     Raises
     ------
     BackendFault
-        The scores are not those of its labellings, or it had no answer, and the backend has.
+        The scores are not those of its labellings, or it had no answer although the backend has one.
     TrainingError
-        They are no numbers.
+        The scores are not finite.
     """
     problem.n_oracle_calls += n_calls
     problem.oracle_seconds += problem.seconds() - begin

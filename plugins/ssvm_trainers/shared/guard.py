@@ -1,4 +1,4 @@
-"""Trainers whose steps may be too long say so, before a backend is blamed for scores that are no numbers."""
+"""Errors of trainers whose steps are too long, raised before a backend is blamed for scores that are not finite."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ssvm_dsl.errors import SsvmError, TrainingError
 from ssvm_dsl.ir import F64
 from ssvm_dsl.plugin_api import Iterate
 
-#: Weights beyond this are the trainer's fault when something else fails: scores have hardly any digits left.
+#: Beyond this size of weights any error is the trainer's fault: scores have hardly any digits left.
 HUGE = 1e12
 
 
@@ -21,7 +21,7 @@ class Divergence(TrainingError):
 
 @contextmanager
 def steps_of(trainer: str, weights: Callable[[], F64], advice: str) -> Iterator[None]:
-    """Run steps; errors of others at weights that are no numbers, or huge, become the trainer's.
+    """Run steps; errors at weights that are huge or not finite become errors of the trainer.
 
     Parameters
     ----------
@@ -29,12 +29,12 @@ def steps_of(trainer: str, weights: Callable[[], F64], advice: str) -> Iterator[
     weights : callable
         Returns the newest weights.
     advice : str
-        What to set.
+        The options to set.
 
     Raises
     ------
     Divergence
-        The weights ran away.
+        The weights diverged.
     """
     try:
         yield
@@ -49,7 +49,7 @@ def steps_of(trainer: str, weights: Callable[[], F64], advice: str) -> Iterator[
 
 
 def checked(iterate: Iterate, trainer: str, advice: str) -> Iterate:
-    """Return an iterate whose objective is a number, or not known.
+    """Return an iterate whose objective is finite or not known.
 
     Raises
     ------

@@ -14,7 +14,7 @@ from ssvm_trainers.shared.state_rules import NUMBERS, StateRule
 #: Relative error of a bound: some tens of roundings.
 ROUNDING = 1e-14
 
-#: Mixtures with a new plane that are looked at beside an L1 penalty; what is lost by few of them a later plane regains.
+#: Evaluated mixtures with a new plane under an L1 penalty; later planes make up for the error of few evaluations.
 MIXTURES = 12
 
 #: The golden section.
@@ -22,7 +22,7 @@ GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 
 
 class PlaneHull(Stateful):
-    """Keeps one aggregated plane, the best found convex combination of all planes given.
+    """Keeps one aggregated plane: the best convex combination found of all planes.
 
     Each new plane is mixed in by line search on the dual value D(v, b), which is concave: batch Frank-Wolfe.
 
@@ -68,7 +68,7 @@ class PlaneHull(Stateful):
         return best_scaled_share(self.objective, (self.v, self.b), (v, b))
 
     def _value(self) -> float:
-        """Return the lower bound, less what rounding may add to the sums and products behind it."""
+        """Return the lower bound, less the largest rounding error of its sums and products."""
         if self.v is None:
             return -np.inf
         value = self.objective.bound(self.v, self.b)

@@ -1,7 +1,7 @@
-"""Calls of compiled oracles within the kernels of trainers: scores, the call, and the check of what it reports.
+"""Calls of compiled oracles within the kernels of trainers: scores, the call, and the check of the reported score.
 
 The scores of one example are written, the oracle finds the best labelling, and its score is compared with that of the
-labelling.  Tables that no weight multiplies are written before, and taken into account afterwards.
+labelling.  Tables without weights are written in advance, and subtracted afterwards.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from ssvm_trainers.shared.spaces import basis_space
 
 
 class OracleInputs(NamedTuple):
-    """What a compiled oracle reads, and where it finds scores.
+    """The input of a compiled oracle, and space for scores.
 
-    The oracle itself is an argument beside it: numba would look up the types of a record that holds a function anew for
+    The oracle itself is a separate argument: numba would look up the types of a record that holds a function again for
     each call.
 
     Parameters
     ----------
     ints, longs : ndarray of int32 and of int64
-        What it reads besides scores.
+        Its input other than scores.
     work : ndarray of float64
         Its work space.
     scores : ScoreSpace
@@ -52,7 +52,7 @@ class OracleInputs(NamedTuple):
 
 @cfunc(SIGNATURE)
 def no_oracle(ints: I32, longs: I64, example: int, pool: F64, node: F64, labels: I32, work: F64) -> float:
-    """Stand in for a compiled oracle where planes are given: it is passed to the kernel and never called.
+    """Replace a compiled oracle where planes are given: it is passed to the kernel and never called.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def no_oracle(ints: I32, longs: I64, example: int, pool: F64, node: F64, labels:
     return np.nan
 
 
-#: Stands in where no oracle is called.
+#: Placeholder where no oracle is called.
 NO_INPUTS = OracleInputs(NO_INTS, NO_LONGS, NO_FLOATS, ScoreSpace(NO_FLOATS, NO_FLOATS, NO_FLOATS))
 
 
@@ -78,7 +78,7 @@ def score_space(problem: TrainProblem, w: F64) -> ScoreSpace:
 
 
 def oracle_inputs(problem: TrainProblem, oracle: CompiledOracle, w: F64) -> OracleInputs:
-    """Return what kernels call a compiled oracle with."""
+    """Return the arguments of kernels for a compiled oracle."""
     return OracleInputs(oracle.ints, oracle.longs, np.empty(oracle.work_size), score_space(problem, w))
 
 
@@ -105,8 +105,8 @@ def ask(
     w, scales : ndarray of float64, shape (dim,) and (M,)
         The weights of map m are ``scales[m]`` times those in w; read only.
     off : float
-        The largest relative difference between a reported score and the one of its labelling so far.  What is returned
-        is nan where the oracle has no answer.
+        The largest relative difference so far between a reported score and the one of its labelling.  The returned
+        value is nan where the oracle has no answer.
     """
     states, scores = StateScores(fixed.var_ptr, fixed.state_ptr, fixed.bonus), inputs.scores
     score_example(fixed.maps, states, i, w, scales, scores)
@@ -118,7 +118,7 @@ def ask(
 
 @njit(cache=True, nogil=True, borrowed=True)
 def table_prices(tables: FixedTables, i: int, labels: I32) -> float:
-    """Return what a labelling of example i scores in tables besides those of weights."""
+    """Return the score of a labelling of example i in tables without weights."""
     return tables_score(tables, tables.ptr[2 * i], tables.ptr[2 * i + 1], labels)
 
 

@@ -1,8 +1,8 @@
 """Compiled products with planes: ``w . psi`` of labellings, and moves of weights along them.
 
 ``psi = Phi(x_i, y_i) - Phi(x_i, labelling)`` is never formed.  Products go factor by factor over
-all labellings at once, so that those that agree on a factor share them; where the scores of all states have been
-written for an oracle, they are sums of those.
+all labellings at once, so that labellings that agree on a factor share its product; where the scores of all states are
+written for an oracle, products are sums of these scores.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ from ssvm_dsl.kernels import (
 )
 from ssvm_trainers.shared.arrays import CACHE_LINE, Collected, Fixed, Parts
 
-#: Multiply-adds that take as long as finding out what a part is.
+#: The cost of looking up a part, in multiply-adds.
 PART_WORK = 320
 
-#: Features of a factor that are asked for ahead.
+#: Features of a factor that are prefetched.
 MOST_FETCHED = 128
 
 
@@ -73,7 +73,7 @@ def collect_parts(fixed: Fixed, i: int, labels: I32, at: int, n: int, parts: Par
     Parameters
     ----------
     fixed : Fixed
-        What stays the same while training; read only.
+        Constant arrays of training; read only.
     i : int
         The example.
     labels : ndarray of int32
@@ -149,7 +149,7 @@ def part_dots(maps: FlatMaps, parts: Parts, found: Collected, w: F64, out: F64) 
     Returns
     -------
     int
-        What it took, in multiply-adds or what takes as long.
+        The cost, in multiply-adds.
     """
     n_factors, n_parts, n = found
     of_map, factor, config, number, first, which, _, example = parts
@@ -182,7 +182,7 @@ def move_parts(
     parts, found : Parts, Collected
         As :func:`collect_parts` wrote and returned them; ``number`` is written.
     metric : ndarray of float64, shape (M,)
-        What each map's entries are multiplied by.
+        The factor of each map's entries.
     bounded : ndarray of int8, shape (M,)
         Maps that move ``free``, and have ``w = shrunk(free)``; zeros where w is no weights.
     delta : ndarray of float64, shape (at least n,)
@@ -198,7 +198,7 @@ def move_parts(
     for j in range(n_factors):
         for k in range(n):
             part = which[j * n + k]
-            if part != first[j]:  # psi_k has the truth's part less its own
+            if part != first[j]:  # psi_k: the truth's part minus that of labelling k
                 number[first[j]] += delta[k]
                 number[part] -= delta[k]
     for part in range(n_parts):
@@ -207,7 +207,7 @@ def move_parts(
         m, f, c = np.int64(of_map[part]), np.int64(factor[part]), np.int64(config[part])
         target = free if bounded[m] else w
         factor_add(maps, m, i, f, c, number[part] * metric[m], target)
-        if bounded[m]:  # entries of two parts are set twice: the last time is right
+        if bounded[m]:  # entries of two parts are set twice: the last time is correct
             shrink_entries(maps, m, i, f, c, free, w, Shrinkage(fixed.lower[m], fixed.threshold))
 
 
@@ -249,8 +249,8 @@ def scored_dots(fixed: Fixed, scores: ScoreSpace, i: int, labels: I32, at: int, 
     Returns
     -------
     int
-        What it took, in multiply-adds.
-    """
+        The cost, in multiply-adds.
+            """
     lo, hi = fixed.var_ptr[i], fixed.var_ptr[i + 1]
     truth = own_score(fixed, scores, i, fixed.truth[lo:hi])
     for k in range(n):
@@ -293,7 +293,7 @@ def labels_score(fixed: Fixed, scores: ScoreSpace, i: int, labels: I32) -> float
 
 
 class Shrinkage(NamedTuple):
-    """What the weights of a map are made of free ones by.
+    """The map from free weights to weights.
 
     Parameters
     ----------
@@ -309,7 +309,7 @@ class Shrinkage(NamedTuple):
 
 @njit(cache=True, nogil=True, borrowed=True)
 def shrunk(free: float, lower: float, threshold: float) -> float:
-    """Return the weight that a free one becomes: moved towards 0 by the L1 penalty, and raised to its bound."""
+    """Return the weight of a free one: moved towards 0 by the L1 penalty, and raised to its bound."""
     return max(free - min(max(free, -threshold), threshold), lower)
 
 

@@ -1,8 +1,8 @@
-"""Runs that can be stopped and go on: what a run keeps from one iterate to the next has a name.
+"""Runs that can be stopped and resumed: all state between two iterates is in named fields.
 
 A trainer makes a *run* for a problem, and a run makes one iterate at a time.  Between two iterates everything the next
 one depends on is in fields that classes declare with the rule for their values, ``w: Annotated[F64, NUMBERS]``; a
-checkpoint is their values, and going on is a run begun anew that takes them over.  So a trainer has no second path for
+checkpoint holds their values, and a resumed fit is a new run that takes them over.  So a trainer has no second path for
 fits that are resumed.
 """
 
@@ -33,12 +33,12 @@ class Stateful:
     """Something whose state is in fields that are annotated with a rule for their values.
 
     They are arrays, plain values, random generators, or parts that are stateful themselves (those of part ``a`` are
-    named ``a.b``).  What a file holds in another form than memory is packed into a record, a ``NamedTuple`` of fields
-    that are annotated likewise.
+    named ``a.b``).  Values that a file holds in another form than memory are packed into a record, a ``NamedTuple`` of
+    fields that are annotated likewise.
     """
 
     def packed(self) -> Any:
-        """Return a record of what is saved besides the fields; ``None`` for nothing."""
+        """Return a record of further saved values; ``None`` without any."""
         return None
 
     def unpack(self, record: Any) -> None:
@@ -70,8 +70,8 @@ class Stateful:
         Raises
         ------
         FileFormatError
-            It does not.
-        """
+            The state breaks a rule.
+                    """
         record, own = self.packed(), rules_of(type(self))
         rules = own | rules_of(type(record))
         plain = {name: rule for name, rule in rules.items() if not isinstance(self._part(name), _PARTS)}
@@ -92,7 +92,7 @@ class Stateful:
         """Refuse a state whose values, each of which keeps to its rule, do not fit together."""
 
     def go_on(self, state: dict[str, Any]) -> None:
-        """Take over the state of a stream, which begins anew with every call.
+        """Take over the state of a stream, which restarts with every call.
 
         Raises
         ------
@@ -108,7 +108,7 @@ class Stateful:
         return getattr(self, name, None)
 
 
-#: What has rules of its own.
+#: Objects with own rules.
 _PARTS = (Stateful, np.random.Generator)
 
 
@@ -130,19 +130,19 @@ class Run(Stateful, ABC):
 
     @abstractmethod
     def iterate(self, stop: StopRule) -> Iterate | None:
-        """Take the next outer iteration; ``None`` when there is nothing left to do."""
+        """Take the next outer iteration; ``None`` at the end of the run."""
 
     def certified(self) -> Iterate | None:
-        """Return the newest iterate with its plane; ``None`` where iterates come with what is known of them."""
+        """Return the newest iterate with its plane; ``None`` where iterates come with their certificate."""
         return None
 
     def newest(self) -> F64 | None:
-        """Return the weights at hand inside an iteration; ``None`` where those of the last iterate are the newest."""
+        """Return the current weights inside an iteration; ``None`` where those of the last iterate are the newest."""
         return None
 
 
 class Resumable(ABC):
-    """A trainer whose fits can go on from a checkpoint (:class:`~ssvm_dsl.plugin_api.ResumableTrainer`)."""
+    """A trainer whose fits can resume from a checkpoint (:class:`~ssvm_dsl.plugin_api.ResumableTrainer`)."""
 
     @abstractmethod
     def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
@@ -159,12 +159,12 @@ class Resumable(ABC):
         return None if run is None else run.certified()
 
     def newest(self) -> F64 | None:
-        """Return the weights at hand inside an iteration; see :class:`~ssvm_dsl.plugin_api.Trainer`."""
+        """Return the current weights inside an iteration; see :class:`~ssvm_dsl.plugin_api.Trainer`."""
         run: Run | None = getattr(self, "_run", None)
         return None if run is None else run.newest()
 
     def state(self) -> dict[str, Any]:
-        """Return everything the next iterate depends on."""
+        """Return all state that the next iterate depends on."""
         return self._run.state()
 
     def resume(self, problem: TrainProblem, stop: StopRule, state: dict[str, Any]) -> Iterator[Iterate]:
@@ -180,7 +180,7 @@ class Resumable(ABC):
         return self._go_on(stop)
 
     def _begun(self, problem: TrainProblem, start: F64 | None) -> Run:
-        """Return a run with options of its own: one with this trainer, which keeps the run, would be a cycle."""
+        """Return a run with a copy of the options: with the trainer, which holds the run, it would be a cycle."""
         options = copy(self)
         vars(options).pop("_run", None)
         return options.begin(problem, start)

@@ -1,4 +1,4 @@
-"""Weights ``w = s u`` with one number s, and the sum of those met: what steps that shrink all weights change.
+"""Weights ``w = s u`` with one number s, and the sum of all iterates, for steps that shrink all weights.
 
 The shrinking of a step costs one multiplication, not one for each weight.  The sum of the iterates, each times its
 share, is ``c u - v`` with two running quantities: c, the sum of share times s so far, and v, which takes c times each
@@ -50,7 +50,7 @@ class ScaledWeights(NamedTuple):
 
 @njit(cache=True, nogil=True, borrowed=True)
 def fold(weights: ScaledWeights) -> float:
-    """Multiply a small scale into u, and take c times u from v; return what the scale was, or 1 if it is not small.
+    """Multiply a small scale into u, and take c times u from v; return the old scale, or 1 if it is not small.
 
     v is not touched where no sum is kept (c = 0).
     """

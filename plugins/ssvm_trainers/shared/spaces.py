@@ -14,7 +14,7 @@ from ssvm_trainers.shared.arrays import Fixed, Parts, Work, no_tables
 
 
 def fixed_arrays(problem: TrainProblem, tables: FixedTables | None = None) -> Fixed:
-    """Return what stays the same while training; without tables, joint states score nothing but by weights."""
+    """Return the constant arrays of training; without tables, joint states have scores by weights only."""
     parameters, objective = problem.parameters, problem.objective
     program = parameters.program
     return Fixed(
@@ -53,13 +53,13 @@ def threshold(problem: TrainProblem) -> float:
 
 
 def shrunk_weights(problem: TrainProblem, free: F64) -> F64:
-    """Return the weights that free ones, ``v / (lam scale)``, become with lower bounds and the L1 penalty."""
+    """Return the weights of free ones, ``v / (lam scale)``, with lower bounds and the L1 penalty."""
     objective = problem.objective
     return objective.weights(objective.lam * objective.scale * free) if bounded_maps(problem).any() else free
 
 
 def free_weights(problem: TrainProblem, w: F64) -> F64:
-    """Return free weights that become w."""
+    """Return free weights whose weights are w."""
     return w + threshold(problem) * np.sign(w)
 
 

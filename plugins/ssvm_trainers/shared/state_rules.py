@@ -1,4 +1,4 @@
-"""What the values of a trainer's state must be: checked when a fit goes on from a file, before any kernel sees them.
+"""Rules for the values of a trainer's state, checked when a fit resumes from a file, before any kernel sees them.
 
 A file may be damaged or edited, and kernels trust their arrays: an index out of range is a crash or a wrong model.  So
 a class that keeps a state lists a :class:`StateRule` for each of its values, and :func:`check_values` compares.  Most
@@ -22,13 +22,13 @@ MOST = 2**53
 #: The type of scipy's indices: 32 bits where that is enough.
 INDEX = "int32 or int64"
 
-#: What rounding may add to a number that is at most 1.
+#: The largest rounding error of a number that is at most 1.
 ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
 class StateRule:
-    """What a value of a state must be.
+    """The rule for a value of a state.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def require(ok: bool | np.bool_, name: str, expected: str) -> None:
     Raises
     ------
     FileFormatError
-        It is not ``ok``.
+        ``ok`` is false.
     """
     if not ok:
         raise FileFormatError(f"the state of the trainer is damaged: {name}: expected {expected}")
@@ -128,7 +128,7 @@ def _check_array(name: str, rule: StateRule, fresh: Any, value: Any, sizes: dict
 
 
 def _size(axis: int | str, found: int, sizes: dict[str, int]) -> int:
-    """Return the size of an axis; one that is not known yet is what is found."""
+    """Return the size of an axis; an unknown one becomes the size found."""
     return axis if isinstance(axis, int) else sizes.setdefault(axis, found)
 
 
@@ -149,7 +149,7 @@ def check_pointers(ptr: np.ndarray[Any, Any], n: int, name: str) -> None:
     Raises
     ------
     FileFormatError
-        They do not.
-    """
+        The pointers are others.
+            """
     falls = bool((np.diff(ptr) < 0).any())
     require(len(ptr) > 0 and ptr[0] == 0 and ptr[-1] == n and not falls, f"'{name}'", f"pointers from 0 to {n}")

@@ -86,8 +86,7 @@ class Forbid(AboutTarget):
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments: the target and the names of the forbidden states."""
-        goal = self.target.written
-        return (goal, _names(self.target, self.forbidden)), {}
+        return (self.target, _names(self.target, self.forbidden)), {}
 
     @property
     def short(self) -> str:
@@ -126,8 +125,7 @@ class Allow(Forbid):
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments: the target and the names of the allowed states."""
-        goal = self.target.written
-        return (goal, _names(self.target, np.flatnonzero(self.mask()).tolist())), {}
+        return (self.target, _names(self.target, np.flatnonzero(self.mask()).tolist())), {}
 
 
 class _Pairs(Forbid):

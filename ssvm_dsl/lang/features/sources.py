@@ -19,8 +19,9 @@ from ssvm_dsl.lang.arrays import MOST
 from ssvm_dsl.lang.dims import Dim, check_axes
 from ssvm_dsl.lang.functions import FunctionRef, check_function
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
-from ssvm_dsl.lang.outputs.labels import Target
+from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.pointer_targets import POINTER_ENDS, PointerTarget
+from ssvm_dsl.lang.outputs.targets import as_target
 from ssvm_dsl.lang.symbols import Mistake, as_flag, as_numbers, got, plain, show
 
 
@@ -83,11 +84,12 @@ class Feature(FunctionSource, OfFactors):
     function : callable
         Called with the example's inputs by name (``def contrast(x): ...`` receives the input ``x``), vectorised:
         returns an array of shape ``(*axes, width)``.  Inputs are read-only views, sparse ones and attributes copies.
-    *axes : Dim or Target
+    *axes : Dim, Target or Label
         The axes of the result; or one target such as ``pairs(y, W)``, then the function returns
-        ``(n_factors, width)``, one row for each factor in the order of the pattern.  For ``spans(y)`` the function
-        also receives the arrays ``start`` and ``end`` of all spans, ``end`` not included, where it has such parameters;
-        for ``siblings(y)`` and ``grandparents(y)`` the arrays ``first``, ``second`` and ``target``.
+        ``(n_factors, width)``, one row for each factor in the order of the pattern.  A label stands for each of its
+        variables.  For ``spans(y)`` the function also receives the arrays ``start`` and ``end`` of all spans, ``end``
+        not included, where it has such parameters; for ``siblings(y)`` and ``grandparents(y)`` the arrays ``first``,
+        ``second`` and ``target``.
     width : int
         Number of features in a row.
     stored : bool
@@ -105,9 +107,11 @@ class Feature(FunctionSource, OfFactors):
 
     stored: bool
 
-    def __init__(self, function: Callable[..., Any], *axes: Dim | Target, width: int, stored: bool = True) -> None:
+    def __init__(
+        self, function: Callable[..., Any], *axes: Dim | Target | Label, width: int, stored: bool = True
+    ) -> None:
         mistakes: list[Mistake] = []
-        target = axes[0] if len(axes) == 1 and isinstance(axes[0], Target) else None
+        target = as_target(axes[0]) if len(axes) == 1 and isinstance(axes[0], Target | Label) else None
         dims = check_axes(axes if target is None else (), "Feature", mistakes)
         ref = check_function(function, "Feature", mistakes)
         width, kept = check_width(width, "Feature", mistakes), as_flag(stored, "Feature: stored", mistakes)

@@ -136,8 +136,7 @@ class Cost(WeighedLoss):
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
         options = {"normalize": self.normalize, "node_weights": self.node_weights}
-        goal = self.label if self.target.kind == "each" and self.label.declared is self.label else self.target
-        return (goal, self.table), {key: value for key, value in options.items() if value}
+        return (self.target, self.table), {key: value for key, value in options.items() if value}
 
 
 def _span_mistakes(table: object, normalize: object, node_weights: object) -> Iterator[Mistake]:

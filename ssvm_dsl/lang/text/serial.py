@@ -28,7 +28,7 @@ from ssvm_dsl.lang.losses import label_losses
 from ssvm_dsl.lang.losses.cost import Cost
 from ssvm_dsl.lang.losses.count_loss import CountLoss
 from ssvm_dsl.lang.outputs import pointer_targets, targets
-from ssvm_dsl.lang.outputs.labels import Label, Latent
+from ssvm_dsl.lang.outputs.labels import Label, Latent, Target
 from ssvm_dsl.lang.symbols import Node, Symbol
 
 FORMAT = "ssvm-dsl declaration"
@@ -107,6 +107,7 @@ def _path_of(node: Node) -> str:
 
 
 def _encode(value: object) -> object:
+    value = value.written if isinstance(value, Target) else value  # no function makes "each variable of a label"
     if isinstance(value, Symbol) and value.name:
         return {"ref": value.name}
     if isinstance(value, Node):

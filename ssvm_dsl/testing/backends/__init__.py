@@ -1,1 +1,1 @@
-"""The conformance kit for backends: what one claims, against brute force."""
+"""The conformance kit for backends: compares their claims with brute force."""

@@ -1,4 +1,4 @@
-"""The checks of the conformance kit for what sessions do beyond ``solve``: each ability that ``Caps`` announce."""
+"""The checks of the conformance kit for abilities of sessions beyond ``solve``, as announced by ``Caps``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from ssvm_dsl.testing.report import Complaint
 
 
 def announced(trial: BackendTrial) -> None:
-    """Look whether sessions have the methods of every ability that is announced."""
+    """Check that sessions have the methods of every ability that is announced."""
     if lacking := missing_methods(trial.open(), trial.spec.caps):
         raise Complaint(lacking)
 
@@ -52,7 +52,7 @@ def summed(trial: BackendTrial) -> None:
     log_z = session.expect(question, coef, node, tables)
     if log_z is None:
         if not all(np.array_equal(*pair) for pair in zip((node, *tables), (start[0], *start[1]), strict=True)):
-            raise Complaint("expect() returns None but has added something")
+            raise Complaint("expect() returns None but has changed the sums")
         raise NotForThisCase
     exact = BruteForceSession(program).solve(question)
     assert exact.marginals is not None
@@ -86,7 +86,7 @@ def compiled(trial: BackendTrial) -> None:
 
 
 def counted(trial: BackendTrial) -> None:
-    """Ask for the labellings that are worth most by random tables of counts, and compare with all labellings."""
+    """Ask for the best labellings by random tables of counts, and compare with all labellings."""
     program, judge = trial.problem.program, trial.judge
     need = program_need(program, frozenset({Task.MAP}), Guarantee.HEURISTIC, frozenset({Ability.COUNTS}))
     need = replace(need, options=dict(trial.options))
@@ -126,7 +126,7 @@ def _random_tables(program: Program, rng: np.random.Generator) -> CountTables:
 
 
 def messages(trial: BackendTrial) -> None:
-    """Start from messages again, and ask where their bound is attained: at these and at other scores."""
+    """Restart from messages, and ask where their bound is attained: at these and at other scores."""
     session, chosen, other = cast(MessageSession, trial.open()), trial.selection(), trial.other()
     theta, theirs = trial.problem.theta, other.problem.theta
     question = Question(theta, chosen)
@@ -136,7 +136,7 @@ def messages(trial: BackendTrial) -> None:
     mine, changed = (session.slope(question.replace(theta=scores, warm=solution.warm)) for scores in (theta, theirs))
     if mine is None or changed is None:
         raise NotForThisCase
-    again = session.solve(question.replace(limits=Limits(iterations=1), warm=solution.warm))
+    restarted = session.solve(question.replace(limits=Limits(iterations=1), warm=solution.warm))
     rise = []
     for slope in (mine, changed):
         _one_state_each(trial.problem.program, slope, chosen)
@@ -146,8 +146,8 @@ def messages(trial: BackendTrial) -> None:
     for i, example in enumerate(chosen.tolist()):
         slack = trial.judge.slack(example) + other.judge.slack(example)
         best, bound = float(other.judge.best(question, example)[0]), float(solution.bound[i])
-        if not again.bound[i] <= bound + slack:
-            text = f"a bound of {bound!r}, and {float(again.bound[i])!r} when it starts from the messages"
+        if not restarted.bound[i] <= bound + slack:
+            text = f"a bound of {bound!r}, and {float(restarted.bound[i])!r} when it starts from the messages"
         elif rise[1][i] < rise[0][i] - slack:
             text = "the slope of a convex bound falls on the way to other scores"
         elif bound + rise[1][i] < best - slack:
@@ -159,11 +159,11 @@ def messages(trial: BackendTrial) -> None:
 
 
 def _one_state_each(program: Program, slope: Marginals, ids: I64) -> None:
-    """Look whether a slope is one state for each variable and one joint state for each factor."""
+    """Check that a slope is one state for each variable and one joint state for each factor."""
     card = program.card[members(program.var_ptr, ids)]
     rows = [row for table in slope.tables for row in table]
     rows += np.split(slope.node, np.cumsum(card)[:-1]) if len(card) else []
     counts = [len(slope.node), *map(len, slope.tables)]
     expected = [int(card.sum()), *(group.shapes.count(ids) for group in program.groups)]
     if counts != expected or not all((np.sort(row) == np.eye(len(row))[-1]).all() for row in rows):
-        raise Complaint("a slope is a one for a state of each variable and a joint state of each factor, else zeros")
+        raise Complaint("a slope is a one for one state of each variable and joint state of each factor, else zeros")

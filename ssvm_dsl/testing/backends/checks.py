@@ -1,7 +1,7 @@
-"""The checks of the conformance kit: each asks a backend in one way and lets the judge look at one aspect.
+"""The checks of the conformance kit: each questions a backend in one way and lets the judge check one aspect.
 
 A check gets a :class:`BackendTrial` (a problem and a backend) and raises :class:`~ssvm_dsl.testing.report.Complaint`;
-any other exception is the backend's and counts as a failure too.
+any other exception comes from the backend and is a failure, too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ K = 3
 
 @dataclass(eq=False)
 class BackendTrial:
-    """A backend before one problem.
+    """One backend on one problem.
 
     Parameters
     ----------
@@ -48,9 +48,9 @@ class BackendTrial:
     backend : Backend
     options : mapping
     judge : Judge
-        Knows the right answers.
+        Knows the correct answers.
     tasks : frozenset of Task
-        What to ask: tasks the check is about, that are claimed and not refused for this problem.
+        Tasks to ask for: those that the check is about, that are claimed, and that are not refused for this problem.
     rng : Generator
     """
 
@@ -99,7 +99,7 @@ class BackendTrial:
         return self.rng.permutation(n)[: int(self.rng.integers(1, n + 1))].astype(np.int64)
 
     def judged(self, session: Session, question: Question) -> Solution:
-        """Put a question to a session and check all of the answer but what is compared with other answers."""
+        """Ask a session, and check all aspects of the answer that need no other answer to compare with."""
         solution = session.solve(question)
         with naming_the_question(question):
             self.judge.everything(question, solution)
@@ -127,8 +127,8 @@ def _spread(node: NDArray[np.float64]) -> float:
     return float(np.ptp(finite)) if finite.size else 0.0
 
 
-def aspect(look: Callable[[Judge, Question, Solution], None]) -> Callable[[BackendTrial], None]:
-    """Return a check that asks once for every task and looks at one aspect of the answer."""
+def aspect(judge_aspect: Callable[[Judge, Question, Solution], None]) -> Callable[[BackendTrial], None]:
+    """Return a check that asks once for every task and judges one aspect of the answer."""
 
     def run(trial: BackendTrial) -> None:
         session = trial.open()
@@ -136,13 +136,13 @@ def aspect(look: Callable[[Judge, Question, Solution], None]) -> Callable[[Backe
             solution = session.solve(question)
             with naming_the_question(question):
                 trial.judge.form(question, solution)
-                look(trial.judge, question, solution)
+                judge_aspect(trial.judge, question, solution)
 
     return run
 
 
 def everything(trial: BackendTrial) -> None:
-    """Ask once for every task and look at all aspects of the answers."""
+    """Ask once for every task and judge all aspects of the answers."""
     session = trial.open()
     for question in trial.questions():
         trial.judged(session, question)
@@ -196,7 +196,7 @@ def reused(trial: BackendTrial) -> None:
 
 
 def unchanged(trial: BackendTrial) -> None:
-    """Look whether program, scores, selection and clamps are as they were."""
+    """Check that program, scores, selection and clamps are unchanged."""
     problem, chosen = trial.problem, trial.selection()
     session, before = trial.open(), _fingerprint(problem)
     for question in trial.questions(chosen):
@@ -257,7 +257,7 @@ def threads(trial: BackendTrial) -> None:
 
 @contextmanager
 def _eager_switching() -> Iterator[None]:
-    """Let threads take turns as often as possible, so that races show."""
+    """Switch between threads as often as possible, so that races show."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
@@ -288,7 +288,7 @@ def limits(trial: BackendTrial) -> None:
 
 
 def time_limit(trial: BackendTrial) -> None:
-    """Ask for a larger batch, and a larger example, with less time than they take; too quick answers are not timed."""
+    """Ask for a larger batch, and a larger example, in less time than they need; backends that are too quick pass."""
     timed = [
         check_time_limit(trial.backend, trial.spec.caps, trial.options, task) for task in sorted(trial.spec.caps.tasks)
     ]
@@ -299,7 +299,7 @@ def time_limit(trial: BackendTrial) -> None:
 
 
 def verified(trial: BackendTrial) -> None:
-    """Pass the verifier, which every answer goes through outside of this kit."""
+    """Pass the verifier, which checks every answer outside of this kit."""
     session, problem = trial.open(), trial.problem
     verify = Verifier(problem.program, trial.spec.name, trial.spec.caps)
     for examples in (None, trial.selection()):

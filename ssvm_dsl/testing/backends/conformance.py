@@ -69,7 +69,7 @@ def check_backend(
     Raises
     ------
     PluginError, OptionError
-        Unknown backend; unknown option or check.  (What is wrong with the backend is in the report.)
+        Unknown backend; unknown option or check.  (Faults of the backend are in the report.)
     """
     known = installed() if registry is None else registry
     spec = backend if isinstance(backend, BackendSpec) else known.find(BackendSpec, backend)
@@ -98,7 +98,7 @@ class BackendKit(Kit[BackendSpec, BackendRule, BackendTrial]):
         return [name for name in names if caps.every_constraint or name in caps.constraint_kinds]
 
     def _of_kind(self, kind: str, n: int) -> list[Problem]:
-        """Return problems of a kind of constraints; one that makes none is named, and is not the backend's fault."""
+        """Return problems of a kind of constraints; a kind that makes none is no fault of the backend."""
         try:
             return list(kind_problems(kind, n, self.report.seed, self.plugins))
         except TROUBLE as err:
@@ -124,7 +124,7 @@ class BackendKit(Kit[BackendSpec, BackendRule, BackendTrial]):
         return bool(tasks)
 
     def _takes(self, problem: Problem, task: Task, check: Check, refusals: Counter[str]) -> bool:
-        """Whether the backend takes a problem for a task; what is wrong with the verdict goes to the check."""
+        """Whether the backend takes a problem for a task; a faulty verdict is added to the check."""
         known = table_properties(problem.program, problem.theta)
         need = program_need(problem.program, frozenset({task}), Guarantee.HEURISTIC, properties=known)
         if self.spec.caps.refusals(need) or full(check):
@@ -185,7 +185,7 @@ def singles(problem: Problem) -> Iterator[Problem]:
 
 
 def _checked(verdict: object) -> Verdict:
-    """Return a verdict; refuse what is none."""
+    """Return a verdict; refuse any other object."""
     if not isinstance(verdict, Verdict):
         raise Complaint(f"expected a Verdict, got {type(verdict).__name__}")
     number = isinstance(verdict.cost, int | float | np.integer | np.floating)

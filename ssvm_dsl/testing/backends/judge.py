@@ -1,4 +1,4 @@
-"""Holds one answer of a backend against brute force, aspect by aspect.
+"""Compares one answer of a backend with brute force, aspect by aspect.
 
 Every method raises :class:`~ssvm_dsl.testing.report.Complaint` at the first thing that is wrong, and says for which
 example.  Scores and bounds are compared up to ``score_atol`` times the size of what an example's scores are sums of,
@@ -30,18 +30,18 @@ MARGINAL_ATOL = 1e-8
 #: Accuracy of the fractional solutions of relaxations, which iterative solvers end with.
 RELAXED_ATOL = 1e-6
 
-#: How far the numbers of a solution may be from ones and zeros that is called feasible.
+#: How far the numbers of a solution that is called feasible may be from ones and zeros.
 WHOLE_ATOL = 1e-3
 
 
 class Judge:
-    """Knows the right answers to one problem.
+    """Knows the correct answers to one problem.
 
     Parameters
     ----------
     problem : Problem
     caps : Caps
-        What the backend claims.
+        The claims of the backend.
     """
 
     def __init__(self, problem: Problem, caps: Caps) -> None:
@@ -60,7 +60,7 @@ class Judge:
         self.bound(question, solution)
 
     def answer(self, question: Question, solution: Solution) -> None:
-        """Check what the task asks for."""
+        """Check the answer to the task."""
         if question.task in (Task.MAP, Task.MAP_CLAMPED):
             self.optimum(question, solution)
         elif question.task is Task.KBEST:
@@ -70,7 +70,7 @@ class Judge:
         else:
             self.relaxed(question, solution)
 
-    # -- what is right ---------------------------------------------------------------------------------
+    # -- correct answers -------------------------------------------------------------------------------
 
     def labellings(self, question: Question, example: int) -> Labellings:
         """Return all labellings of an example that keep masks, clamps and constraints."""
@@ -88,7 +88,7 @@ class Judge:
         return out
 
     def plain_score(self, example: int, labels: I32) -> float:
-        """Return the score of a labelling, masks, clamps and constraints aside."""
+        """Return the score of a labelling, regardless of masks, clamps and constraints."""
         if example not in self._plain:
             self._plain[example] = Labellings(self._unmasked, self.problem.theta, example, None)
         return self._plain[example].score(labels)
@@ -102,7 +102,7 @@ class Judge:
         terms = self.terms
         return self.caps.score_atol * float(terms.spread[example]) + 2.0 * float(terms.rounding[example])
 
-    # -- going through an answer -----------------------------------------------------------------------
+    # -- parts of an answer ----------------------------------------------------------------------------
 
     def _each(self, question: Question, solution: Solution) -> Iterator[tuple[int, int, I32, F64]]:
         """Yield (place in the answer, example, labels (rows, n), scores (rows,)) of every example."""
@@ -190,7 +190,7 @@ class Judge:
                 raise _about(example, text)
 
     def _status(self, question: Question, solution: Solution, i: int, example: int, best: float) -> None:
-        """Check what the answer says about feasibility."""
+        """Check the statement about feasibility."""
         said = Primal(int(solution.primal[i]))
         if best > -np.inf and said is Primal.INFEASIBLE:
             raise _about(example, f"is called infeasible, but a labelling of score {best!r} exists")
@@ -277,9 +277,9 @@ class Judge:
                 continue
             for k, one in enumerate(found[i]):
                 if one.min(initial=0.0) < -RELAXED_ATOL or abs(one.sum() - 1.0) > RELAXED_ATOL:
-                    raise _about(example, f"part {k} of the relaxed solution is no distribution: {one.tolist()}")
+                    raise _about(example, f"marginal {k} of the relaxed solution is no distribution: {one.tolist()}")
                 if solution.primal[i] == Primal.FEASIBLE and one.size and one.max() < 1.0 - WHOLE_ATOL:
-                    raise _about(example, f"is called feasible, but part {k} is fractional: {one.tolist()}")
+                    raise _about(example, f"is called feasible, but marginal {k} is fractional: {one.tolist()}")
 
     def _packed(self, question: Question, solution: Solution) -> list[list[F64]]:
         """Return for each example asked for the marginals of its variables, then of its factors."""

@@ -1,8 +1,8 @@
-"""Whether a backend keeps to a limit on one example that is far too large for it: what it prepares counts, too.
+"""Whether a backend keeps to a time limit, preparation included, on one example that is far too large for it.
 
-Between the examples of a batch many backends look at the clock; before the first iteration on a large one they lay out
-graphs, write rows, look for orders or parts.  So one example grows until the backend refuses it or it is large, and
-each time a new session is asked with a short limit.  Only the processor's time counts, of which other programs take
+Many backends check the clock between the examples of a batch.  Before the first iteration on a large one they lay out
+graphs, write rows, search for orders or components.  So one example grows until the backend refuses it or it is large;
+each time a new session is asked with a short limit.  Only processor time counts, which other programs do not
 none.
 """
 
@@ -27,13 +27,13 @@ from ssvm_dsl.testing.report import Complaint
 #: Numbers of variables of the examples; the smallest one is asked without a limit first, which compiles kernels.
 SIZES = (16, 400, 10000)
 
-#: Seconds of the limits: one ends within what is prepared first, one lets a search come to what it prepares later.
+#: Time limits in seconds: one ends during the first preparation, the other during preparation within the search.
 LIMITS = (0.05, 0.3)
 
-#: Seconds of the processor that an answer may take beyond: single passes that nothing cuts short.
+#: Seconds of processor time beyond the limit that an answer may take: single passes that cannot be cut short.
 MOST_OVER = 0.4
 
-#: An answer that is late may have compiled something; so many in a row have not.
+#: A late answer may have compiled something; this many in a row have not.
 TRIES = 3
 
 #: States of a variable where nothing asks for two.

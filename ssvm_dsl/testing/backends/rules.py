@@ -1,4 +1,4 @@
-"""The rules of the conformance kit: every check, what it is about, and when it applies."""
+"""The rules of the conformance kit: every check, its tasks, and when it applies."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _rule(
     claimed: Callable[[Caps], bool] = lambda caps: True,
     **when: Any,
 ) -> BackendRule:
-    """Return a rule for backends that answer one of the tasks and whose ``Caps`` claim what it tests."""
+    """Return a rule for backends that answer one of the tasks and whose ``Caps`` make the tested claim."""
 
     def applies(spec: BackendSpec) -> bool:
         return bool(tasks & spec.caps.tasks) and claimed(spec.caps)
@@ -57,7 +57,7 @@ def _free(problem: Problem) -> bool:
 
 
 def _ability(name: str, run: Callable[[BackendTrial], None], task: Task, ability: Ability) -> BackendRule:
-    """Return the rule for an ability, about a task that it goes with; most have nothing to do with constraints."""
+    """Return the rule for an ability and its task; most abilities have nothing to do with constraints."""
     fits = _has_examples if ability is Ability.COUNTS else _free
     return _rule(name, run, frozenset({task}), lambda caps: ability in caps.abilities, fits=fits)
 

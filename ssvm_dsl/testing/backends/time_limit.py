@@ -1,9 +1,9 @@
 """Whether a backend honours ``Limits.time``: a batch that takes long without a limit must end early with one.
 
-Problems for brute force are too small for a clock, so they are repeated until the backend takes long enough, however
-quick it and the machine are.  A machine that does something else meanwhile makes any answer late, so lateness alone is
-no reason to complain at once; that all examples are called finished long after the limit is.  Where most examples have
-no answer, their search was left out: what took so long is reading the batch.
+Problems for brute force are too small to be timed, so they are repeated until the backend takes long enough, however
+quick it and the machine are.  Other work on the machine makes any answer late, so lateness alone is
+not yet a fault; calling all examples finished long after the limit is one.  Where most examples have
+no answer, their search was left out: the time went into reading the batch.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from ssvm_dsl.testing.report import Complaint
 #: Different examples of the batch, and how often they are repeated at most.
 N_EXAMPLES, MOST_COPIES = 40, 1024
 
-#: Seconds that it must take without a limit for anything to be seen, and the share of them that is then allowed.
+#: Seconds that the batch must take without a limit to be timed, and the share of them that is then allowed.
 LEAST, SHARE = 0.1, 0.1
 
-#: Share of the time without a limit that an answer may take: work that is under way, and other programs' turns.
+#: Share of the time without a limit that an answer may take: work under way, and other programs.
 LATE = 0.7
 
 #: The same for an answer that calls all examples finished: the limit, unless the time without one was misjudged.
@@ -38,7 +38,7 @@ FINISHED_LATE = 2 * SHARE
 #: Share of the examples without any answer that shows that the search has ended early.
 LEFT_OUT = 0.5
 
-#: An answer that is late may have been unlucky; so many in a row are a reason to ask for more examples.
+#: A late answer may have been unlucky; after this many in a row more examples are tried.
 TRIES = 3
 
 
@@ -101,11 +101,11 @@ class _Batch:
         return self.session.solve(self.question.replace(limits=limits)), perf_counter() - start
 
     def seconds(self) -> float:
-        """Return the seconds without a limit; what is prepared or compiled once does not count."""
+        """Return the seconds without a limit; one-time preparation and compilation do not count."""
         return min(self.ask(Limits())[1] for _ in range(3))
 
     def lateness(self, whole: float) -> tuple[str | None, bool]:
-        """Return what is wrong with the answers within a limit, and whether it is certain."""
+        """Return the fault of the answers within a limit, and whether it is certain."""
         for _ in range(TRIES):
             limit = SHARE * whole
             solution, took = self.ask(Limits(time=limit))

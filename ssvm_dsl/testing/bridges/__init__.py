@@ -1,1 +1,1 @@
-"""The conformance kit for bridges: what is answered behind them, against trying every labelling."""
+"""The conformance kit for bridges: compares answers behind them with those of trying every labelling."""

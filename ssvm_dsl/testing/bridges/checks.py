@@ -1,4 +1,4 @@
-"""The checks of the conformance kit for bridges; each looks at one problem whose constraints the bridge rewrites.
+"""The checks of the conformance kit for bridges; each tries one problem whose constraints the bridge rewrites.
 
 Answers of exact elimination behind the bridge are compared with those of trying every labelling of the problem itself.
 Log partitions and lists of the k best tell a labelling with two completions from one.
@@ -24,13 +24,13 @@ from ssvm_dsl.testing.report import Complaint
 #: Labellings in lists of the best.
 BEST = 6
 
-#: Who answers behind the bridge, and where it leaves constraints of other kinds.
+#: The backends that answer behind the bridge: without, and with, constraints of other kinds left.
 EXACT, ANY = "junction-tree", "brute-force"
 
 
 @dataclass(frozen=True, eq=False)
 class BridgeTrial:
-    """A bridge before one problem.
+    """One bridge on one problem.
 
     Parameters
     ----------
@@ -104,21 +104,21 @@ def selections(trial: BridgeTrial) -> None:
 
 
 def constancy(trial: BridgeTrial) -> None:
-    """Rewrite twice: the same program, and nothing written to what is given."""
+    """Rewrite twice: the programs are equal, and the given one is unchanged."""
     constraints = trial.problem.program.constraints
     given = deepcopy([group.arrays() for group in constraints])
     first, second = (trial.match().lowered() for _ in range(2))
     if first.program.content_hash != second.program.content_hash:
-        raise Complaint("it makes something else of the same constraints when it is asked again")
+        raise Complaint("a second call rewrites the same constraints in another way")
     if not all(np.array_equal(one, other) for one, other in zip(first.tables, second.tables, strict=True)):
-        raise Complaint("its tables differ when it is asked again")
+        raise Complaint("a second call makes other tables")
     for before, group in zip(given, constraints, strict=True):
         if not all(np.array_equal(one, other) for one, other in zip(before, group.arrays(), strict=True)):
             raise Complaint("it wrote to the constraints")
 
 
 def masks(trial: BridgeTrial) -> None:
-    """Rule some states out by a mask, and others by their scores."""
+    """Exclude some states by a mask, and others by their scores."""
     problem = trial.problem
     program, rng = problem.program, np.random.default_rng(problem.program.n_states)
     allowed = rng.random(program.n_states) < 0.8

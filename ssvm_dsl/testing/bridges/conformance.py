@@ -18,7 +18,7 @@ from ssvm_dsl.testing.contract import BRIDGE
 from ssvm_dsl.testing.kit import Kit, NotForThisCase, Rule, attempt, full, some_case
 from ssvm_dsl.testing.report import Check, ConformanceReport
 
-#: The checks, then what problems of a bridge must have among them.
+#: The checks, then the properties that some problem of a bridge must have.
 RULES: tuple[Rule[BridgeSpec, BridgeTrial], ...] = (
     Rule("optimum", checks.optimum),
     Rule("kbest", checks.kbest),
@@ -41,7 +41,7 @@ def check_bridge(
     only: Collection[str] = (),
     progress: Callable[[str], None] | None = None,
 ) -> ConformanceReport:
-    """Check a bridge: that behind it there are the same labellings, scores, sums and lists of the best.
+    """Check a bridge: labellings, scores, sums and lists of the best are the same behind it.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def check_bridge(
     registry : Registry, optional
         Where to look the name up; the installed plug-ins by default.
     n_problems : int
-        How many problems each kind of constraints that the bridge takes is asked for.
+        Number of problems of each kind of constraints that the bridge takes.
     seed : int
         The same seed gives the same problems.
     only : collection of str, optional
@@ -65,7 +65,7 @@ def check_bridge(
     Raises
     ------
     PluginError, OptionError
-        Unknown bridge; unknown check.  (What is wrong with the bridge is in the report.)
+        Unknown bridge; unknown check.  (Faults of the bridge are in the report.)
     """
     known = installed() if registry is None else registry
     spec = known.find(BridgeSpec, bridge if isinstance(bridge, str) else bridge.name)

@@ -1,4 +1,4 @@
-"""Problems for bridges: those that kinds of constraints make, and the same with factors in between."""
+"""Problems for bridges: those that kinds of constraints make, alone and with additional factors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def bridge_problem(kind: str, seed: int, plugins: Registry) -> Problem:
 
 
 def linked(problem: Problem, rng: np.random.Generator) -> Problem:
-    """Return a problem with tables of random pairs of variables: trees, cycles and what is not connected."""
+    """Return a problem with tables of random pairs of variables: trees, cycles and unconnected graphs."""
     program = problem.program
     pairs: dict[tuple[int, ...], list[tuple[int, int, int]]] = {}
     for i in range(program.n_examples):

@@ -1,1 +1,1 @@
-"""The conformance kit for kinds of hard constraints: what they call broken, against the rows they give."""
+"""The conformance kit for kinds of hard constraints: compares ``violated`` with the linear rows of the kind."""

@@ -1,6 +1,6 @@
-"""The checks of the conformance kit for kinds of constraints; each looks at one problem that the kind makes.
+"""The checks of the conformance kit for kinds of constraints; each tries one problem that the kind makes.
 
-A check raises :class:`~ssvm_dsl.testing.report.Complaint`; whatever else is raised counts as a failure, too.
+A check raises :class:`~ssvm_dsl.testing.report.Complaint`; any other exception is a failure, too.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from ssvm_dsl.testing.report import Complaint
 #: Labellings of an example for which rows are compared; those of larger ones are spread evenly.
 COMPARED = 256
 
-#: Backends that the whole of a kind is tried on.
+#: Backends that answer the problems of a kind.
 BY_ROWS = "ilp"
 
 
 def judgements(problem: Problem) -> None:
-    """Ask which constraints are broken: bools, the same for examples alone, together and twice, nothing written."""
+    """Ask which constraints are broken: bools, equal for examples alone, together and twice; no argument is changed."""
     program, rng = problem.program, np.random.default_rng(problem.program.n_variables)
     labels = rng.integers(0, program.card).astype(np.int32)
     for group in program.constraints:
@@ -41,14 +41,14 @@ def judgements(problem: Problem) -> None:
         if not (_same(before, given[0]) and np.array_equal(true, given[1])):
             raise Complaint("violated() wrote to the constraints or to the truth of the literals")
         if not np.array_equal(broken, _broken(group, true)):
-            raise Complaint("violated() says something else when it is asked again")
+            raise Complaint("violated() returns other results when it is called twice")
         order = rng.permutation(program.n_examples).astype(np.int64)
         some = program.take(order)
         moved = np.concatenate([np.zeros(0, np.int32), *(labels[slice(*program.var_ptr[i : i + 2])] for i in order)])
         mine = group.take(order)
         expected = np.concatenate([np.zeros(0, bool), *(broken[slice(*group.ptr[i : i + 2])] for i in order)])
         if not np.array_equal(_broken(mine, mine.true_literals(moved, some.var_ptr)), expected):
-            raise Complaint("violated() depends on which other constraints are asked about")
+            raise Complaint("violated() of a constraint depends on the other constraints of the call")
 
 
 def _broken(group: ConstraintGroup, true: Bools) -> Bools:
@@ -64,7 +64,7 @@ def _same(arrays: list[np.ndarray], others: list[np.ndarray]) -> bool:
 
 
 def explanations(problem: Problem) -> None:
-    """Ask what is wrong with constraints that labellings break, of kinds that say it."""
+    """Ask for explanations of broken constraints, of kinds that give them."""
     program = problem.program
     for example in range(program.n_examples):
         ptr = np.array([0, program.var_ptr[example + 1] - program.var_ptr[example]], dtype=np.int64)
@@ -81,7 +81,7 @@ def explanations(problem: Problem) -> None:
 
 
 def rows(problem: Problem) -> None:
-    """Compare what is broken with the rows, labelling by labelling."""
+    """Compare ``violated`` with the rows, labelling by labelling."""
     program = problem.program
     for example in range(program.n_examples):
         tried = list(_labellings(program, example))
@@ -119,7 +119,7 @@ def keeps(written: LinearRows, true: Bools) -> bool:
     from scipy.sparse import csr_array
 
     shape = (written.n_rows, len(true) + written.n_auxiliary)
-    matrix = csr_array((written.coefficient, written.column, written.ptr), shape=shape, copy=True)  # it is sorted
+    matrix = csr_array((written.coefficient, written.column, written.ptr), shape=shape, copy=True)  # columns sorted
     moved = matrix[:, : len(true)] @ true.astype(np.float64)
     size = 1e-9 * np.maximum(abs(matrix) @ np.ones(shape[1]), 1e-300)
     lower, upper = written.lower - moved, written.upper - moved
@@ -135,7 +135,7 @@ def keeps(written: LinearRows, true: Bools) -> bool:
 
 
 def answers(problem: Problem) -> None:
-    """Compare the answers of integer programming, which goes by the rows, with the best of all labellings."""
+    """Compare the answers of integer programming, which uses the rows, with the best of all labellings."""
     program, question = problem.program, Question(problem.theta)
     best = BruteForceSession(program).solve(question)
     found = open_plan(plan(program_need(program), BY_ROWS), program).solve(question)

@@ -16,7 +16,7 @@ from ssvm_dsl.testing.kit import Kit, Rule, attempt, full, some_case
 from ssvm_dsl.testing.problems import Problem
 from ssvm_dsl.testing.report import ConformanceReport
 
-#: The checks, then what problems of a kind must have among them.
+#: The checks, then the properties that some problem of a kind must have.
 RULES: tuple[Rule[ConstraintSpec, Problem], ...] = (
     Rule("violated", checks.judgements),
     Rule("rows", checks.rows),
@@ -41,7 +41,7 @@ def check_constraint(
     only: Collection[str] = (),
     progress: Callable[[str], None] | None = None,
 ) -> ConformanceReport:
-    """Check a kind of constraints: its judgement of all small labellings must agree with its rows.
+    """Check a kind of constraints: ``violated`` must agree with its rows on all small labellings.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def check_constraint(
     registry : Registry, optional
         Where to look the name up; the installed plug-ins by default.
     n_problems : int
-        How many problems the kind is asked for.
+        Number of problems that the kind makes.
     seed : int
         The same seed gives the same problems.
     only : collection of str, optional
@@ -65,7 +65,7 @@ def check_constraint(
     Raises
     ------
     PluginError, OptionError
-        Unknown kind; unknown check.  (What is wrong with the kind is in the report.)
+        Unknown kind; unknown check.  (Faults of the kind are in the report.)
     """
     known = installed() if registry is None else registry
     spec = known.find(ConstraintSpec, kind if isinstance(kind, str) else kind.name)

@@ -1,4 +1,4 @@
-"""Problems that kinds of constraints make of themselves, with their rules filled in."""
+"""Problems that kinds of constraints make for their own tests, with their rules filled in."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_LABELLINGS = 2**12
 
 
 def kind_problem(kind: str, seed: int, plugins: Registry | None = None) -> Problem:
-    """Return the problem that a kind of constraints makes of a seed; the installed plug-ins know the kind by default.
+    """Return the problem that a kind of constraints makes from a seed; by default the kind is an installed one.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def kind_problem(kind: str, seed: int, plugins: Registry | None = None) -> Probl
 
 
 def _pair(found: Any) -> tuple[Program, Theta]:
-    """Return what ``problem()`` returned; refuse what is not a program and its scores."""
+    """Return the pair that ``problem()`` returned; refuse anything but a program and its scores."""
     if not isinstance(found, tuple):
         raise PluginError(f"problem() returned {_kind(found)}, expected a pair: a Program and a Theta")
     kinds = [_kind(one) for one in found]

@@ -1,1 +1,1 @@
-"""The conformance kit of executors: calls on shards that count, fail, take their time or lose their process."""
+"""The conformance kit of executors: calls on shards that count, fail, are slow or lose their process."""

@@ -1,7 +1,7 @@
-"""The checks of the conformance kit for executors: each looks at one promise.
+"""The checks of the conformance kit for executors: each tests one promise.
 
-A check gets an :class:`ExecutorTrial` and raises :class:`~ssvm_dsl.testing.report.Complaint`; any other exception is
-the executor's and counts as a failure too.
+A check gets an :class:`ExecutorTrial` and raises :class:`~ssvm_dsl.testing.report.Complaint`; any other exception comes
+from the executor and is a failure, too.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from ssvm_dsl.testing.executors.shards import (
 from ssvm_dsl.testing.kit import NotForThisCase, Rule
 from ssvm_dsl.testing.report import Complaint
 
-#: Seconds that the calls of the check of limits have, how many there are, and what each takes.
+#: Of the check of time limits: seconds allowed for all calls, number of calls, seconds of each call.
 LIMIT, MANY, EACH = 0.4, 60, 0.1
 
-#: Seconds that they may be late, and how many tries one of which must be in time: the machine may have other work.
+#: Seconds that they may be late, and the number of tries; one must be in time, since the machine may have other work.
 LATE, TRIES = 1.0, 3
 
 
 @dataclass(eq=False)
 class ExecutorTrial:
-    """An executor before some shards.
+    """One executor on some shards.
 
     Parameters
     ----------
@@ -75,14 +75,14 @@ class ExecutorTrial:
         return [NumberShard(f"{call}/{number}", self.seed + number, number in broken) for number in range(n)]
 
     def started(self, n: int | None = None) -> list[OpenNumbers]:
-        """Start new shards; return what they are when they are open."""
+        """Start new shards; return the opened ones."""
         shards = self.shards(n)
         self.executor.start(shards)
         return [shard.open() for shard in shards]
 
 
 def size(trial: ExecutorTrial) -> None:
-    """Into how many shards a list is cut is a whole number."""
+    """The number of shards that a list is cut into is a whole number."""
     found: Any = trial.executor.n_shards
     if not isinstance(found, int | np.integer) or found < 1:
         raise Complaint(f"n_shards is {found!r}, expected how many shards a list is cut into: an int of at least 1")
@@ -99,7 +99,7 @@ def order(trial: ExecutorTrial) -> None:
 
 
 def replaced(trial: ExecutorTrial) -> None:
-    """``start`` puts other shards in the place of those before."""
+    """``start`` replaces the earlier shards."""
     for n in (trial.n_shards, trial.n_shards + 1, 1):
         local = trial.started(n)
         found = trial.executor.run(scaled, [(number, (1.0, np.zeros(5))) for number in range(n)])
@@ -118,7 +118,7 @@ def kept(trial: ExecutorTrial) -> None:
 
 
 def errors(trial: ExecutorTrial) -> None:
-    """What a call raises, or opening a shard does, is raised by ``run``: the first in order."""
+    """``run`` raises the error of a call or of opening a shard: the first one in order."""
     trial.started()
     calls = [(number, (f"call {number}",)) for number in range(trial.n_shards)]
     _raises(lambda: trial.executor.run(refused, calls), "call 0")
@@ -126,12 +126,12 @@ def errors(trial: ExecutorTrial) -> None:
     trial.executor.start(trial.shards(broken=(last,)))
     asked = [(number, (1.0, np.zeros(5))) for number in range(trial.n_shards)]
     _raises(lambda: trial.executor.run(scaled, asked), f"shard {trial.seed + last}")
-    local = trial.started()  # and it goes on
+    local = trial.started()  # the executor still works
     _same(trial.executor.run(scaled, asked), [one.values for one in local], "run after an error")
 
 
 def limits(trial: ExecutorTrial) -> None:
-    """Calls end with the call at hand, and tell what was found."""
+    """``run`` ends after the call under way, and ``OutOfTime`` holds the answers so far."""
     local = trial.started(MANY)
     trial.executor.run(after, [(0, (0.0,))])  # workers are there
     found: list[Any] | None
@@ -147,7 +147,7 @@ def limits(trial: ExecutorTrial) -> None:
         late = perf_counter() - begin - LIMIT
         if late <= LATE:
             break
-        if not left or found is None:  # no other work on the machine keeps an executor from looking at the time
+        if not left or found is None:  # other work on the machine does not keep an executor from checking the time
             raise Complaint(text.format(late))
     if found is None:
         raise NotForThisCase
@@ -172,7 +172,7 @@ def lost(trial: ExecutorTrial) -> None:
 
 
 def sums(trial: ExecutorTrial) -> None:
-    """Sums of a training problem over shards are those of the shards in this process, to the last bit."""
+    """Sums of a training problem over shards equal those of shards in this process, to the last bit."""
     data = PartitionedDataset(list(range(trial.n_shards)), sentences)
     svm = StructuredSVM(Tagger, lam=0.1)
     parts = [data.part(number) for number in range(trial.n_shards)]
@@ -185,7 +185,7 @@ def sums(trial: ExecutorTrial) -> None:
 
 
 def closes(trial: ExecutorTrial) -> None:
-    """``close`` may be called twice, and before anything was started; another one works then."""
+    """``close`` may be called twice, and before any start; a new executor works afterwards."""
     one = trial.make()
     one.close()
     one.close()
@@ -217,7 +217,7 @@ class _Here:
 
 
 def _raises(run: Callable[[], object], named: str) -> None:
-    """Refuse a run that does not raise the error about something."""
+    """Refuse a run that does not raise the error about ``named``."""
     try:
         found = run()
     except DataError as err:
@@ -228,7 +228,7 @@ def _raises(run: Callable[[], object], named: str) -> None:
 
 
 def _same(found: Any, wanted: list[Any], what: str) -> None:
-    """Refuse answers that are not those of this process."""
+    """Refuse answers that differ from those of this process."""
     if not isinstance(found, list) or len(found) != len(wanted):
         raise Complaint(f"{what} returned {found!r}, expected a list of {len(wanted)} answers")
     for number, (one, other) in enumerate(zip(found, wanted, strict=True)):

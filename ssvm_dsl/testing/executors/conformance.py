@@ -1,4 +1,4 @@
-"""Runs the conformance checks on an executor: what it returns, raises and keeps, against shards in this process."""
+"""Runs the conformance checks on an executor: answers, errors and kept shards, compared with shards in this process."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check_executor(
     Raises
     ------
     PluginError, OptionError
-        Unknown executor; unknown option or check.  (What is wrong with the executor is in the report.)
+        Unknown executor; unknown option or check.  (Faults of the executor are in the report.)
     """
     spec = executor if isinstance(executor, ExecutorSpec) else registry().find(ExecutorSpec, executor)
     kit = ExecutorKit(spec, seed=seed, n_problems=len(SIZES), options=spec.resolve(options))

@@ -1,4 +1,4 @@
-"""Shards for the conformance kit of executors, and calls on them; all of it can be imported by workers."""
+"""Shards for the conformance kit of executors, and calls on them; workers can import all of it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Tagger(Model):
 
 
 def sentences(seed: int) -> tuple[list[F64], list[list[int]]]:
-    """Return the examples of a part."""
+    """Return the examples of a shard."""
     random = np.random.default_rng(seed)
     X = [random.normal(size=(int(random.integers(1, 5)), 3)) for _ in range(3 + seed)]
     return X, [random.integers(0, 3, size=len(x)).tolist() for x in X]
@@ -40,7 +40,7 @@ def sentences(seed: int) -> tuple[list[F64], list[list[int]]]:
 
 @dataclass(eq=False)
 class OpenNumbers:
-    """Opened numbers, and how often they were asked."""
+    """An opened shard of numbers that counts its calls."""
 
     values: F64
     n_asked: int = 0
@@ -75,7 +75,7 @@ def scaled(shard: OpenNumbers, factor: float, more: F64) -> F64:
 
 
 def times_asked(shard: OpenNumbers) -> int:
-    """Return how often a shard was asked this."""
+    """Return how often this was called on a shard."""
     shard.n_asked += 1
     return shard.n_asked
 

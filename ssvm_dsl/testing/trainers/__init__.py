@@ -1,1 +1,1 @@
-"""The conformance kit for trainers: what one claims, against a reference trainer and brute force."""
+"""The conformance kit for trainers: compares their claims with a reference trainer and brute force."""

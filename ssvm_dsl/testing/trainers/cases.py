@@ -31,7 +31,7 @@ from ssvm_dsl.registry import registry
 from ssvm_dsl.scores.parameter_map import ParameterMap
 from ssvm_dsl.testing.training import problem_of
 
-#: Whose answers are taken for right.
+#: The backend whose answers serve as reference.
 REFERENCE = "brute-force"
 
 #: Relative gap of the reference optimum.
@@ -99,7 +99,7 @@ class Case:
         Raises
         ------
         NoBackendError
-            No backend answers what trainer and risk ask.
+            No backend answers the questions of trainer and risk.
         """
         return problem_of(self.grounded, self.risk, spec.needs, self._objective, backend, n_threads)
 
@@ -123,7 +123,7 @@ class Case:
 
     @cached_property
     def judge(self) -> Problem:
-        """The problem without trainer, its questions answered by brute force where that can."""
+        """The problem without trainer, answered by brute force where possible."""
         spec = TrainerSpec("judge", "none:none", needs=TrainerNeeds(frozenset({self.risk.name}), any_power=True))
         try:
             return self.problem(spec, backend=REFERENCE)
@@ -135,7 +135,7 @@ class Case:
         return self.judge.value(w)[0]
 
     def optimum(self, but: str) -> tuple[float, F64]:
-        """Return the least objective that a certifying trainer finds, and its weights; ``but`` is not asked."""
+        """Return the least objective that a certifying trainer other than ``but`` finds, and its weights."""
         for spec in registry().specs(TrainerSpec):
             fits = registry().owner(spec).bundled and spec.certifies and spec.name != but and not spec.missing()
             if fits and spec.needs.covers(self.risk.spec, self.power):

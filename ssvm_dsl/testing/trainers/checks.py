@@ -1,7 +1,7 @@
-"""The checks of the conformance kit for trainers: each looks at one promise on one training problem.
+"""The checks of the conformance kit for trainers: each tests one promise on one training problem.
 
 A check gets a :class:`TrainerTrial` and raises :class:`~ssvm_dsl.testing.report.Complaint`; any other
-exception is the trainer's and counts as a failure too.
+exception comes from the trainer and is a failure, too.
 """
 
 from __future__ import annotations
@@ -39,30 +39,30 @@ from ssvm_dsl.testing.kit import Rule
 from ssvm_dsl.testing.report import Complaint
 from ssvm_dsl.testing.trainers.cases import Case
 
-#: Iterates that are looked at one by one.
+#: Number of iterates that are checked one by one.
 SOME = 6
 
-#: Relative gap asked of trainers that certify, and passes they may take for it: as many as the estimator's default.
+#: Relative gap required of trainers that certify, and the most passes for it: the estimator's default.
 TOL, PASSES = 1e-2, 500.0
 
-#: Passes of trainers that certify nothing, and the share of the way to the optimum that they must have gone by then.
+#: Passes of trainers without certificates, and the share of the distance to the optimum that they must cover in them.
 UNCERTIFIED_PASSES, WAY = 300.0, 0.9
 
 #: How far objectives and bounds may be off, relative to the optimum.
 CLOSE = 1e-6
 
-#: Seconds a fit may go on after its limit, and the limit.
+#: Seconds that a fit may take beyond its limit, and the limit.
 PATIENCE, LIMIT = 5.0, 0.05
 
-#: Iterates after the end of time that are taken for going on for ever.
+#: A trainer that yields this many iterates after its time is up counts as endless.
 MANY = 20
 
-_ADVICE = "let OutOfTime through, and call problem.pause() between steps of your own work"
+_ADVICE = "do not catch OutOfTime, and call problem.pause() between steps that do not call the problem"
 
 
 @dataclass(eq=False)
 class TrainerTrial:
-    """A trainer before one training problem.
+    """One trainer on one training problem.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class TrainerTrial:
 
     @cached_property
     def fitted(self) -> Progress:
-        """A fit to the tolerance, or of a number of passes without a certificate."""
+        """A fit to the tolerance or, without certificates, of a fixed number of passes."""
         stop = StopRule(TOL, PASSES) if self.spec.certifies else StopRule(0.0, UNCERTIFIED_PASSES)
         keep_best = bool(self.options.get("best_iterate", self.spec.best_iterate))
         return train(self.trainer(), self.case.problem(self.spec), stop, spec=self.spec, keep_best=keep_best)
@@ -125,7 +125,7 @@ def _kept(found: Iterate) -> Iterate:
 
 
 def _iterates(trial: TrainerTrial) -> None:
-    """Look at the first iterates: form, passes that do not fall, weights within their bounds."""
+    """Check the first iterates: their form, the number of passes never falls, weights are within their bounds."""
     problem = trial.case.problem(trial.spec)
     passes, found = 0.0, None
     for found in islice(trial.steps(trial.trainer(), problem), SOME):
@@ -139,7 +139,7 @@ def _iterates(trial: TrainerTrial) -> None:
 
 
 def _optimum(trial: TrainerTrial) -> None:
-    """Compare the objective of the weights that are returned with the reference optimum."""
+    """Compare the objective of the returned weights with the reference optimum."""
     found, case = trial.fitted, trial.case
     reached, start = case.objective(found.w), case.objective(np.zeros(len(found.w)))
     if reached < trial.optimum - max(trial.slack, 1e-4 * trial.optimum):
@@ -160,9 +160,9 @@ def _optimum(trial: TrainerTrial) -> None:
 
 def _objective(trial: TrainerTrial) -> None:
     """Recompute the objectives of iterates and report by brute force."""
-    told = [(found.w, found.primal, found.upper) for found in trial.some()]
-    told.append((trial.fitted.w, trial.fitted.estimate, trial.fitted.primal))
-    for w, primal, upper in told:
+    reported = [(found.w, found.primal, found.upper) for found in trial.some()]
+    reported.append((trial.fitted.w, trial.fitted.estimate, trial.fitted.primal))
+    for w, primal, upper in reported:
         true = trial.case.objective(w)
         if np.isfinite(primal) and primal > true + trial.slack + CLOSE * abs(true):
             raise Complaint(f"reports objective {primal:.8g} of weights whose objective is {true:.8g}")
@@ -228,8 +228,8 @@ def _resume(trial: TrainerTrial) -> None:
         for _ in islice(trial.steps(trainer, trial.case.problem(trial.spec)), n):
             pass
         state = _stored(cast(ResumableTrainer, trainer).state())
-        again, problem = cast(ResumableTrainer, trial.trainer()), trial.case.problem(trial.spec)
-        rest = [_kept(found) for found in islice(again.resume(problem, stop, state), len(whole) - n)]
+        resumed, problem = cast(ResumableTrainer, trial.trainer()), trial.case.problem(trial.spec)
+        rest = [_kept(found) for found in islice(resumed.resume(problem, stop, state), len(whole) - n)]
         _same(whole[n:], rest, f"after a stop at iterate {n} other iterates follow")
 
 
@@ -245,7 +245,7 @@ def _stored(state: Any) -> dict[str, Any]:
 
 
 def _limits(trial: TrainerTrial) -> None:
-    """Fit without a goal and little time, and take a step when time is up already: both end."""
+    """Fit without a tolerance in little time, and step after time is up: both must end."""
 
     def fit() -> None:
         problem, stop = trial.case.problem(trial.spec), StopRule(0.0, max_seconds=LIMIT)
@@ -256,7 +256,7 @@ def _limits(trial: TrainerTrial) -> None:
 
 
 def _in_time(work: Callable[[], None]) -> None:
-    """Do some work in a separate thread, and interrupt it if it does not end."""
+    """Run some work in a separate thread, and interrupt it if it does not end."""
     raised: list[BaseException] = []
 
     def run() -> None:
@@ -278,7 +278,7 @@ def _in_time(work: Callable[[], None]) -> None:
 
 
 def _ends_at_once(trial: TrainerTrial) -> None:
-    """Take steps when time is up already: the problem raises, and the trainer lets that through."""
+    """Step after time is up: the problem raises ``OutOfTime``, and the trainer must not catch it."""
     problem = trial.case.problem(trial.spec)
     steps = trial.steps(trial.trainer(), problem)
     next(steps, None)
@@ -303,7 +303,7 @@ def _conclusion(trial: TrainerTrial) -> None:
 
 
 def _newest(trial: TrainerTrial) -> None:
-    """Ask for the weights at hand after each of the first iterates."""
+    """Ask for the current weights after each of the first iterates."""
     trainer, problem = trial.trainer(), trial.case.problem(trial.spec)
     for _ in islice(trial.steps(trainer, problem), 3):
         w = cast(AnytimeTrainer, trainer).newest()
@@ -312,7 +312,7 @@ def _newest(trial: TrainerTrial) -> None:
 
 
 def _stream(trial: TrainerTrial) -> None:
-    """Learn twice from the same examples; a new trainer continues from the state as the old one does."""
+    """Learn twice from the same examples; a new trainer must continue from the state as the old one does."""
     problem = trial.case.problem(trial.spec)
     trainer = cast(IncrementalTrainer, trial.trainer())
     found = trainer.partial(problem, None)

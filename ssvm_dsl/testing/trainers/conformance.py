@@ -36,7 +36,7 @@ def check_trainer(
     options : dict, optional
         Options of the trainer.
     risks : collection of str, optional
-        The risks to look at; by default the first of each form that the trainer minimises.
+        The risks to test; by default the first of each form that the trainer minimises.
     only : collection of str, optional
         Names of checks, to run some only; all by default.
     progress : callable, optional
@@ -45,7 +45,7 @@ def check_trainer(
     Raises
     ------
     PluginError, OptionError
-        Unknown trainer; unknown option or check.  (What is wrong with the trainer is in the report.)
+        Unknown trainer; unknown option or check.  (Faults of the trainer are in the report.)
     """
     spec = trainer if isinstance(trainer, TrainerSpec) else registry().find(TrainerSpec, trainer)
     return TrainerKit(spec, seed=seed, options=spec.resolve(options), risks=risks).run(only, progress)

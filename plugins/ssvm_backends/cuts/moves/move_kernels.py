@@ -31,7 +31,7 @@ from ssvm_backends.graphs.graph import Graph, Instance
 from ssvm_dsl.ir import F64, I32
 from ssvm_dsl.kernels import assign, borrow, njit
 
-#: Where a search is: whether a flow is under way, the move, moves since the last improvement, the score (whole number),
+#: The state of a search: whether a flow is under way, the move, moves since the last gain, the score (whole number),
 #: moves tried, the factor that is refused or -1.
 MOVE_STATE = np.dtype(
     [
@@ -227,7 +227,7 @@ def _price(problem: MoveProblem, move: Move, flow: Flow) -> int:
 def improve_by_moves(
     problem: MoveProblem, labels: I32, move: Move, flow: Flow, state: MoveState, most: int, budget: int
 ) -> bool:
-    """Go on until no move helps (return True), the budget is spent or a table is not submodular (return False).
+    """Continue until no move helps (return True), the budget is spent or a table is not submodular (return False).
 
     Parameters
     ----------
@@ -238,11 +238,11 @@ def improve_by_moves(
     move, flow
         Work space: the move and the flow that are under way between two calls.
     state : ndarray of MOVE_STATE, shape (1,)
-        Where the search is, in and out.  At first zeros, but for the score of ``labels`` and a refused factor of -1.
+        State of the search, in and out.  At first zeros, but for the score of ``labels`` and a refused factor of -1.
     most : int
         Moves to try at most.
     budget : int
-        About how many arcs to look at.
+        Number of arcs to visit, approximately.
     """
     p, move, flow, labels, at = borrow(problem), borrow(move), borrow(flow), borrow(labels), state[0]
     cut, n_moves = p.cut, len(p.moves)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ssvm_backends.cuts.graph import CutGraph
     from ssvm_backends.dual.trws import TRWSSession
 
-#: Arcs looked at between two looks at the clock: a few milliseconds.
+#: Arcs visited between two checks of the clock: a few milliseconds.
 BUDGET = 1_000_000
 
 #: Most iterations of the message passing that bounds scores.
@@ -51,7 +51,7 @@ class MoveSession(ExampleGraphSession):
     backend : str
         Its name, for errors.
     wanted : str
-        What tables must satisfy, for errors.
+        The condition on tables, for errors.
     program : Program
     options : mapping
     moves : ndarray of int32, shape (m, 2)
@@ -60,7 +60,7 @@ class MoveSession(ExampleGraphSession):
     Raises
     ------
     ScoreError
-        When a question is asked: a table lacks what a move relies on, or holds ``-inf`` where masks do not rule it out.
+        When a question is asked: a table violates the condition of moves, or holds ``-inf`` outside of masks.
     """
 
     def __init__(self, backend: str, wanted: str, program: Program, options: Mapping[str, Any], moves: I32) -> None:
@@ -78,7 +78,7 @@ class MoveSession(ExampleGraphSession):
         return build_cut_graph(self.graph, self._auxiliary)
 
     def begin(self, question: Question) -> GraphCall:
-        """Return the call of a question, with the networks of what is left of its examples."""
+        """Return the call of a question, with the networks of its reduced examples."""
         from ssvm_backends.cuts.graph import build_cut_graph
 
         call = super().begin(question)
@@ -103,9 +103,9 @@ class MoveSession(ExampleGraphSession):
         return solution
 
     def _by_factor(self, question: Question, solution: Solution) -> F64:
-        """Return what the a-priori factor of expansions bounds scores by; ``nan`` where it is not known.
+        """Return the bounds by the a-priori factor of expansions; ``nan`` where it is not known.
 
-        Only a search that has come to its end counts, and no auxiliary variables.
+        Only finished searches without auxiliary variables have one.
         """
         ids, program = question.ids(self.program), self.program
         origin, factor = energy_origins(program, question), expansion_factor(program, question.theta)[ids]
@@ -114,7 +114,7 @@ class MoveSession(ExampleGraphSession):
             return np.where(ended, origin - (origin - solution.score) / factor, np.nan)
 
     def _by_messages(self, question: Question, clock: Clock) -> F64:
-        """Return the bounds that message passing proves (TRW-S), in what is left of the time."""
+        """Return the bounds by message passing (TRW-S), in the remaining time."""
         from ssvm_backends.dual.trws import TRWSSession
 
         if self._messages is None:
@@ -170,7 +170,7 @@ class MoveSession(ExampleGraphSession):
         return ExampleAnswer(labels, stop=stop, stats={"moves": int(at["tried"])})
 
     def _start(self, call: GraphCall, place: int) -> I32 | None:
-        """Return the labels of an earlier answer for what is left of an example."""
+        """Return the labels of an earlier answer for a reduced example."""
         labels, kept = call.starts.get(int(call.ids[place])), call.reduced.kept
         if labels is None or kept is None:
             return labels

@@ -1,4 +1,4 @@
-"""The optimum of the local polytope of a binary pairwise problem, from what roof duality decides.
+"""The optimum of the local polytope of a binary pairwise problem, from the states that roof duality decides.
 
 Decided variables have their state, the others half of each.  A factor has half of (low, low) and (high, high) or half
 of (low, high) and (high, low), where an open variable is low in one state and high in the other: the better pair
@@ -67,7 +67,7 @@ class Halves:
 
 
 class HalfIntegral(NamedTuple):
-    """What is written about the optima of n local polytopes.
+    """The optima of n local polytopes.
 
     Parameters
     ----------

@@ -17,8 +17,8 @@ Node 2 v stands for variable v, 2 v + 1 for its negation; both have one arc for 
 factors.  So the network is laid out while the tables are read, and the mirror image of an arc is the sister of the
 arc at the same place of the opposite node.
 
-Measured beside thinqpbo 0.1.5, a wrapper of Kolmogorov's QPBO, one thread, with the same bounds: a whole answer, local
-search on what is undecided included, takes 88 and 96 ms on grids of 200 x 200 with weak and strong tables and 2.1 ms on
+Measured against thinqpbo 0.1.5, a wrapper of Kolmogorov's QPBO, one thread, with the same bounds: a whole answer, local
+search on open variables included, takes 88 and 96 ms on grids of 200 x 200 with weak and strong tables and 2.1 ms on
 a complete graph of 100; thinqpbo 290, 396 and 17 ms, of which the flow alone is 48, 88 and 5.4.
 """
 
@@ -128,7 +128,7 @@ def roof_labels(n: int, node: Nodes, arc: Arcs, labels: I32, stack: I64) -> None
             stack[n_stack] = 2 * v + (0 if rest > 0 else 1)
             n_stack += 1
             n_open -= 1
-    while n_stack > 0 and n_open > 0:  # what the source reaches
+    while n_stack > 0 and n_open > 0:  # nodes that the source reaches
         n_stack -= 1
         u = stack[n_stack]
         for a in range(node[u].first, node[u + 1].first):

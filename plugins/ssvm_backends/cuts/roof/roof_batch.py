@@ -14,8 +14,8 @@ from ssvm_backends.graphs.graph import Graph, Instance
 from ssvm_dsl.ir import F64, I32, I64, Bools
 from ssvm_dsl.kernels import borrow, njit
 
-#: Where a batch is: examples finished, whether the flow of the next one is under way, twice its constant and the sum of
-#: its unary scores (a whole number), its scale, whether something of it is forbidden, waves before the search.
+#: The position in a batch: examples finished, whether the flow of the next one is under way, twice its constant and the
+#: sum of its unary scores (a whole number), its scale, whether something of it is forbidden, waves before the search.
 ROOF_STATE = np.dtype(
     [
         ("finished", np.int64), ("under_way", np.int64), ("twice", np.int64), ("scale", np.float64),
@@ -24,8 +24,8 @@ ROOF_STATE = np.dtype(
 )  # fmt: skip
 RoofState = NDArray[np.void]
 
-#: So many waves at most before the search (see :mod:`ssvm_backends.cuts.maxflow`), on graphs of up to so many
-#: variables, and on those where a variable has more than so many neighbours on average.
+#: Most waves before the search (see :mod:`ssvm_backends.cuts.maxflow`): on graphs of up to this number of
+#: variables, and on those with more than this number of neighbours of a variable on average.
 WAVES, TINY, DENSE = 32, 16, 8
 
 
@@ -81,7 +81,7 @@ def _bound(n: int, m: int, node: Nodes, twice: int, scale: float, const: float) 
 
 @njit(cache=True, nogil=True)
 def _flow(n: int, m: int, flow: Flow, queue: I64, state: RoofState, budget: int) -> tuple[bool, int]:
-    """Go on with a flow; return (whether it is maximal, what is left of the budget).
+    """Continue a flow; return (whether it is maximal, what is left of the budget).
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def _flow(n: int, m: int, flow: Flow, queue: I64, state: RoofState, budget: int)
     state : ndarray of ROOF_STATE, shape (1,)
         How many waves are still to come is counted down.
     budget : int
-        About how many arcs to look at.
+        Number of arcs to visit, approximately.
     """
     while state[0].waves > 0:
         if budget <= 0:
@@ -111,7 +111,7 @@ def _flow(n: int, m: int, flow: Flow, queue: I64, state: RoofState, budget: int)
 
 @njit(cache=True, nogil=True)
 def roof_batch(batch: RoofBatch, whole: bool, flow: Flow, stack: I64, state: RoofState, budget: int) -> bool:
-    """Go on with a batch until it is done (return True), the budget is spent or ``whole`` is not true (False).
+    """Continue a batch until it is done (return True), the budget is spent or ``whole`` is not true (False).
 
     Parameters
     ----------
@@ -122,9 +122,9 @@ def roof_batch(batch: RoofBatch, whole: bool, flow: Flow, stack: I64, state: Roo
     flow, stack
         Work space for the largest example; ``stack`` has two numbers for each variable.
     state : ndarray of ROOF_STATE, shape (1,)
-        Where the batch is, in and out; zeros at first.
+        The position in the batch, in and out; zeros at first.
     budget : int
-        About how many arcs to look at.
+        Number of arcs to visit, approximately.
     """
     instance, flow, stack, decided = borrow(batch.instance), borrow(flow), borrow(stack), borrow(batch.decided)
     graph, score, pool, const, at = instance.graph, instance.node, instance.pool, instance.const, state[0]

@@ -53,7 +53,7 @@ class FactorTask(NamedTuple):
     pull : ndarray of float64
         For each state of each slot, ``p - inverse * message``, at ``message_ptr + shift``.
     shift : int
-        What to add to ``message_ptr`` for this example.
+        Offset to add to ``message_ptr`` for this example.
     first : int
         Where the factor's joint states start in ``active``: the place of its first message.
     active, weight : ndarray
@@ -226,7 +226,7 @@ def optimum_on(task: FactorTask, count: int) -> float:
         score = inverse * pool[g.table_ptr[f] + joint]
         for k in range(g.slot_ptr[f], g.slot_ptr[f + 1]):
             score += pull[g.message_ptr[k] + shift + (joint // g.stride[k]) % g.card[g.scope[k]]]
-        ones = 1.0  # right-hand sides are substituted forwards row by row, while the factorisation goes on
+        ones = 1.0  # right-hand sides are substituted forwards row by row, while the factorisation continues
         for j in range(i + 1):
             x = shared_states(g, f, joint, active[first + j])
             for k in range(j):
@@ -300,7 +300,7 @@ def enter(task: FactorTask, joint: int, count: int, limit: int) -> int:
     for i in range(count):
         weight[first + i] = max(0.0, weight[first + i] - step * work[at + i])
         total += 0.0 if i == leaving else weight[first + i]
-    if not total > 0.0:  # rounding of large scores took all of it: begin anew
+    if not total > 0.0:  # rounding of large scores took all of it: restart
         active[first], weight[first] = joint, 1.0
         return 1
     active[first + leaving], weight[first + leaving] = joint, step

@@ -1,4 +1,4 @@
-"""The fractional solution of AD3, from what was left of the examples back to the layout of their program."""
+"""The fractional solution of AD3, from the reduced examples back to the layout of their program."""
 
 from __future__ import annotations
 

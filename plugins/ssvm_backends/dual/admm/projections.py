@@ -1,4 +1,4 @@
-"""Projections that constraint factors of AD3 ask for, and what they add to the dual bound.
+"""Projections for the constraint factors of AD3, and their terms of the dual bound.
 
 A factor of AD3 for a hard constraint is one linear row over copies z of the columns it mentions, each within its box::
 

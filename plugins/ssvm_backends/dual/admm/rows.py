@@ -1,4 +1,4 @@
-"""Linear rows of hard constraints as factors of AD3: of all examples, and of what is left of those asked for.
+"""Linear rows of hard constraints as factors of AD3: of all examples, and of the reduced examples asked for.
 
 Where masks and clamps have decided a column it moves into the bounds of its rows.  Rows that nothing can break are left
 out, and those that nothing can keep prove that an example has no labelling.

@@ -1,6 +1,6 @@
 """AD3: alternating directions dual decomposition (Martins et al. 2015), for factors of any size.
 
-Every factor has marginals ``q`` of its own for its variables, which must agree with the variable's ``p``.
+Every factor has own marginals ``q`` for its variables, which must agree with the variable's ``p``.
 One iteration
 
     q_f      = argmax over distributions of factor f:  (table - messages) . weight - penalty / 2 sum_k |q_k - p|^2

@@ -1,1 +1,1 @@
-"""What dual messages give: labellings, where the bound is attained, and bounds of single states."""
+"""Answers from dual messages: labellings, where the bound is attained, and bounds of single states."""

@@ -1,4 +1,4 @@
-"""What dual messages prove about single states: the reparametrised unary scores, and a bound for each state.
+"""Bounds of single states by dual messages: the reparametrised unary scores, and a bound for each state.
 
 Forcing state s at variable v costs a labelling, against the dual bound, at least
 

@@ -18,7 +18,7 @@ from ssvm_dsl.plugin_api import Clock, PlainExample
 #: Seconds for each edge that it takes to lay the dual out, and after how many edges the clock is looked at.
 EDGE_SECONDS, LOOK_EVERY = 3e-5, 1024
 
-#: Entries of edges and clusters that sweeps look at between two looks at the clock, and steps around cycles.
+#: Entries of edges and clusters that sweeps look at between two checks of the clock, and steps around cycles.
 CALL, CHUNK = 1e7, 2_000_000
 
 
@@ -128,7 +128,7 @@ class ClusterDual:
         return float(self.node[self.node_at[:-1] + labels].sum() + self.score[joint].sum())
 
     def bound(self) -> float:
-        """Return the bound of the messages, of scores that are made of them anew: nothing adds up on the way."""
+        """Return the bound of the messages, from recomputed scores: rounding errors do not add up."""
         refresh(
             self.ends, self.card, self.node_at, self.node, self.rep_node, self.edge_at, self.score, self.rep_edge,
             self.lam_at, self.lam, self.cl_edges, self.cl_at, self.cl,
@@ -178,7 +178,7 @@ class ClusterDual:
         return (cycles[lo:hi] for lo, hi in pairwise(cuts) if lo < hi)
 
     def _gains(self, cycles: list[tuple[int, ...]]) -> F64:
-        """Return what a cluster of each cycle is sure to take off the bound."""
+        """Return the certain fall of the bound by a cluster of each cycle."""
         ptr = pointers(np.array([len(cycle) for cycle in cycles], dtype=np.int64))
         along = [self.number[min(u, v), max(u, v)] for c in cycles for u, v in pairwise([*c, c[0]])]
         path = np.array([v for cycle in cycles for v in cycle], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Kernels of ``cycles``: updates of edges and of clusters of three edges, and the bound of what they leave.
+"""Kernels of ``cycles``: updates of edges and of clusters of three edges, and the resulting bound.
 
 Scores are kept reparametrised: those of a variable hold the messages of its edges, those of an edge are without them
 and without what its clusters hold.  With ``b`` the reparametrised scores the bound is
@@ -204,7 +204,7 @@ def dual_bound(
 
 @njit(cache=True, nogil=True)
 def cycle_gains(ptr: I64, path: I64, edges: I64, card: I64, edge_at: I64, edge: F64, work: F64) -> F64:
-    """Return what a cluster for each cycle is sure to take off the bound: sum of maxima less maximum of the sum.
+    """Return the certain fall of the bound by a cluster for each cycle: sum of maxima less maximum of the sum.
 
     The maximum of the sum is found by going around: for each state of the first variable and each of the one that was
     reached, the best sum on the way.

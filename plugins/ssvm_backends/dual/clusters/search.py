@@ -29,7 +29,7 @@ from ssvm_dsl.plugin_api import Clock
 #: Triangles and squares that are looked at in one round, at most.
 CANDIDATES = 100_000
 
-#: Edges and variables between two looks at the clock, and those whose paths may be long.
+#: Edges and variables between two checks of the clock, and those whose paths may be long.
 LOOK_EVERY, LOOK_OFTEN = 1024, 64
 
 #: Seconds for each joint state of an edge that it takes to make the graph of two copies, or to search it.

@@ -129,7 +129,7 @@ def sweep(site: Site, visits: I64, rule: DescentRule, lo: int, hi: int) -> None:
     site : Site
         Its messages are updated in place.
     visits : ndarray of int64
-        What a visit to each slot needs, see :func:`~ssvm_backends.dual.kernels.fill_visits`: in the order of
+        Data for the visit to each slot, see :func:`~ssvm_backends.dual.kernels.fill_visits`: in the order of
         ``touch_slot`` for stars, else in that of slots.
     rule : DescentRule
         ``belief`` is kept up to date in place.

@@ -1,4 +1,4 @@
-"""Block-coordinate descent on the dual bound for callers with kernels of their own.
+"""Block-coordinate descent on the dual bound for callers with separate kernels.
 
 :class:`~ssvm_dsl.plugin_api.CompiledMessages` takes structure as flat arrays, so a graph is laid out in two of them:
 its int32 arrays one after the other, and its int64 arrays behind a header (update, and how many examples, variables,
@@ -130,7 +130,7 @@ def work_size(graph: Graph) -> int:
 
 
 def compiled_messages(graph: Graph, update: int, temperature: float) -> tuple[CompiledMessages, Graph]:
-    """Return what callers with kernels of their own take, and the graph as views of its arrays."""
+    """Return the compiled messages for callers with separate kernels, and the graph as views of its arrays."""
     ints, longs, views = flat_graph(graph, update)
     ptr = graph.message_ptr[graph.slot_ptr[graph.factor_ptr]]
     return CompiledMessages(descent, ints, longs, np.array([temperature]), ptr, work_size(graph)), views

@@ -1,4 +1,4 @@
-"""The session of ``mplp`` and ``msd``, which differ in what an update changes (the option ``update``)."""
+"""The session of ``mplp`` and ``msd``, which differ in the messages of an update (the option ``update``)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class DescentSession(DualSession):
     def solver(
         self, instance: Instance, part: ExampleRange, rule: PassingRule
     ) -> tuple[MessageTask, Callable[[float], bool]]:
-        """Return a task, and what goes on with it."""
+        """Return a task, and the function that continues it."""
         from ssvm_backends.dual.descent.block_descent import STAR, DescentRule, descend
 
         update, temperature = self._rule()

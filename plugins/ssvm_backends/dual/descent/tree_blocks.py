@@ -68,7 +68,7 @@ class TreeSpace(NamedTuple):
     Parameters
     ----------
     redraw : bool
-        Whether each iteration draws trees of its own; else all have the same ones.
+        Whether each iteration draws new trees; else all have the same ones.
     belief : ndarray of float64, shape (at least the example's states,)
         Unary scores plus messages, from 0 for the example's first state; kept up to date in place.
     trees : SpanningTrees
@@ -165,7 +165,7 @@ def collect_up(site: Site, visits: I64, belief: F64, trees: SpanningTrees, lo: i
     site : Site
         Its messages are updated in place.
     visits : ndarray of int64
-        What a visit to each slot needs, in the order of slots; see :func:`~ssvm_backends.dual.kernels.fill_visits`.
+        Data for the visit to each slot, in the order of slots; see :func:`~ssvm_backends.dual.kernels.fill_visits`.
     belief : ndarray of float64, shape (at least the example's states,)
         Unary scores plus messages, from 0 for the example's first state; kept up to date in place.
     trees : SpanningTrees

@@ -23,7 +23,7 @@ SORTED = 64.0
 
 
 class Cardinality:
-    """Bounds on counts, each over variables of its own."""
+    """Bounds on counts, each over separate variables: O(l log l) for l literals, by sorting."""
 
     def check(self, need: Need) -> Verdict:
         """Accept constraints over different variables."""

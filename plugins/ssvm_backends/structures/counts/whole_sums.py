@@ -41,7 +41,7 @@ class WholeSums(NamedTuple):
         Where the weights of the states of each of ``variable`` are.
     weight : ndarray of int64
     lower, upper : ndarray of int64, shape (m,)
-        Within what the sums can be.
+        Clipped to the range of the sums.
     """
 
     ptr: I64

@@ -29,7 +29,7 @@ NUMBERS = ("n_rows", "n_cols", "row_least", "row_most", "col_least", "col_most")
 
 
 class Assignment:
-    """Assignment problems: O(n^3) for n rows and columns."""
+    """Best matchings ``max sum_ij gain[i, j] x[i, j]`` (Kuhn 1955): O(n^3) for n rows and columns."""
 
     def check(self, need: Need) -> Verdict:
         """Accept constraints over different variables."""

@@ -5,7 +5,7 @@ Exact; exponential in the worst case, as tours are a hard problem.  The solver p
 loop.
 
 Gains of arcs are rounded to multiples of a power of two so that all of them together stay below 2^52, which the
-solver's bound, a float64, holds exactly; the bound that is reported contains what was rounded off.
+solver's bound, a float64, holds exactly; the reported bound includes the rounding errors.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from ssvm_dsl.plugin_api import Clock, ExampleAnswer, ExampleSession, PlainExamp
 #: All gains together are below 2 to this power, in whole numbers.
 MAX_BITS = 52
 
-#: Seconds for each arc that it takes to see what it is worth, to write the model and to hand it to the solver.
+#: Seconds for each arc to compute its gain, to write the model and to pass it to the solver.
 ARC_SECONDS = 2e-5
 
 
 class CircuitBackend:
-    """Circuits in the graphs of a program."""
+    """Best directed circuits by CP-SAT; exact, exponential in the worst case."""
 
     def check(self, need: Need) -> Verdict:
         """Accept constraints over different variables."""
@@ -45,7 +45,7 @@ class CircuitBackend:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What is known of one circuit.
+    """The result of one circuit.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class CircuitSession(ExampleSession):
         return ExampleAnswer(labels, bound=max(bound, example.score(labels)), stop=stop)
 
     def circuit(self, group: ConstraintGroup, k: int, gain: F64, clock: Clock) -> Found:
-        """Return the best circuit of one constraint, for what each of its literals is worth."""
+        """Return the best circuit of one constraint, given the gains of its literals."""
         from ortools.sat.python import cp_model
 
         part, n_nodes = group.literals(k), int(group.meta["n_nodes"][k])

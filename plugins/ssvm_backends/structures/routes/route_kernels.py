@@ -1,4 +1,4 @@
-"""Best paths: by the order of nodes where there is no cycle, else by improving arcs again and again.
+"""Best paths: in topological order where there is no cycle, else by rounds over the arcs (Bellman and Ford).
 
 Scores of arcs are maximised.  On acyclic graphs a best path is found in one pass over nodes in topological order.  A
 literal that has to be true cuts the order in two: other arcs from before its head to behind its tail are out.
@@ -19,7 +19,7 @@ from ssvm_backends.structures.literals import Literals, set_literals, write_gain
 from ssvm_dsl.ir import F64, I32, I64, Bools
 from ssvm_dsl.kernels import borrow, njit, packed_record
 
-#: What becomes of an example: solved, no path, a cycle of positive score, cycles and arcs that have to be there.
+#: Results of an example: solved, no path, a cycle of positive score, cycles and required arcs.
 SOLVED, NO_PATH, POSITIVE_CYCLE, FORCED_ON_CYCLES = 0, 1, 2, 3
 
 
@@ -108,7 +108,7 @@ def all_ranks(literals: Literals, paths: Paths) -> None:
 
 @njit(cache=True, nogil=True)
 def rule_out(tail: I32, head: I32, rank: I32, gain: F64) -> int:
-    """Rule out loops, and what literals that have to be true leave no room for; return what becomes of the example.
+    """Rule out loops, and arcs that contradict required literals; return the result of the example.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def rule_out(tail: I32, head: I32, rank: I32, gain: F64) -> int:
     rank : ndarray of int32
         Topological ranks of the nodes.
     gain : ndarray of float64
-        See :mod:`ssvm_backends.structures.literals`; changed: what has to be true has gain 0.
+        See :mod:`ssvm_backends.structures.literals`; changed: required literals get gain 0.
     """
     for l in range(len(gain)):
         if np.isnan(gain[l]) or (gain[l] == np.inf and tail[l] == head[l]):
@@ -142,7 +142,7 @@ def rule_out(tail: I32, head: I32, rank: I32, gain: F64) -> int:
 
 @njit(cache=True, nogil=True)
 def best_path(paths: Paths, k: int, arcs: tuple[int, int], gain: F64, best: F64, last: I32, chosen: Bools) -> int:
-    """Write the arcs of the best path of a constraint; return what becomes of the example.
+    """Write the arcs of the best path of a constraint; return the result of the example.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def best_paths(
     labels : ndarray of int32
         Written.
     state : ndarray of int64, shape (n,)
-        Written: what becomes of each example (the worst of its constraints).
+        Written: the result of each example (the worst of its constraints).
     """
     literals, paths, node, labels = borrow(literals), borrow(paths), borrow(node), borrow(labels)
     for e in range(len(ids)):

@@ -9,7 +9,7 @@ With ``end[t, k]`` for all divisions of the positions before t whose last segmen
 Transitions do not depend on lengths, so that they cost O(n K^2) and not O(n L K^2).  What segments score is worked out
 for those that end at a position, where it is needed (:mod:`ssvm_backends.structures.segmentations.segment_scores`).
 Best segmentations and sums keep ``enter`` alone, added to what beginnings score: one number for each position and class
-beside what positions score.  On the way back the lengths of the best segments, or ``end``, are worked out anew.  The k
+beside what positions score.  On the way back the lengths of the best segments, or ``end``, are recomputed.  The k
 best keep lists of all items: rows of them stand in the order in which they are made, ``enter[0], end[1], enter[1] ..
 last``.
 

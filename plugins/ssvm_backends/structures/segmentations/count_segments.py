@@ -82,11 +82,11 @@ class CountWork(NamedTuple):
     Parameters
     ----------
     begin, inside : ndarray of int64, shape (at least n K, 2)
-        What a position counts that a segment of each class begins at, or goes on at.
+        Counts of a position at which a segment of each class begins, or continues.
     row : ndarray of int64, shape (at least L K, 2)
         Counts of the segments that end before a position, the shortest first.
     run : ndarray of int64, shape (at least K, 2)
-        What the positions of a segment after its first one count.
+        Counts of the positions of a segment after its first one.
     reach : ndarray of int64, shape (at least n + 1, 2)
         The largest counts of the positions before each one.
     place : ndarray of int64, shape (at least n + 1,)

@@ -103,7 +103,7 @@ class SpanWork(NamedTuple):
     Parameters
     ----------
     begin, inside : ndarray of float64, shape (at least n K,)
-        What a position scores that a segment of each class begins at, or goes on at.  A sweep up adds to ``begin`` what
+        Scores of a position at which a segment of each class begins, or continues.  A sweep up adds to ``begin`` what
         the positions before it are worth.
     length : ndarray of float64, shape (at least L K,)
         What a segment scores by its length (first axis) and class.

@@ -46,12 +46,15 @@ if TYPE_CHECKING:
 #: Operations for each class of a span or of a transition.
 SPAN = 4.0
 
-#: Classes of spans and transitions between two looks at the clock.
+#: Classes of spans and transitions between two checks of the clock.
 STEPS = 2**22
 
 
 class SemiMarkov:
-    """Segmentations, with factors over classes of neighbouring positions, of successive segments, and of starts."""
+    """Segmentations (Sarawagi and Cohen 2004), with factors of segments, successive segments, starts and neighbours.
+
+    O(T K (K + L)) for T positions, K classes and segments of up to L positions.
+    """
 
     def check(self, need: Need) -> Verdict:
         """Accept segmentations whose variables stand in runs; for the k best, one in each example and nothing else."""
@@ -116,7 +119,7 @@ class SemiMarkovSession(BatchSession):
         return hi
 
     def _long(self, examples: I64) -> bool:
-        """Return whether some examples are gone over in parts, with looks at the clock between them."""
+        """Return whether some examples are gone over in parts, with checks of the clock between them."""
         return bool(self._steps[examples].max(initial=0.0) > STEPS)
 
     def _parts(self, c: int, clock: Clock, first: int, end: int) -> Iterator[tuple[int, int]]:
@@ -130,7 +133,7 @@ class SemiMarkovSession(BatchSession):
             yield lo, min(lo + step, end)
 
     def _by_ends(self, scores: SpanScores, i: int, labels: I32, clock: Clock) -> float | None:
-        """Write the best segmentations of an example, with looks at the clock; return their score, ``None`` if late."""
+        """Write the best segmentations of an example, checking the clock; return their score, ``None`` if late."""
         from ssvm_backends.structures.segmentations.best_segments import make_ends
 
         seg, best = self.segmented, 0.0
@@ -179,7 +182,7 @@ class SemiMarkovSession(BatchSession):
         return Solution.exact(labels, score)
 
     def _ranked(self, scores: SpanScores, i: int, labels: I32, found: F64, clock: Clock) -> bool:
-        """Write the k best segmentations of an example, with looks at the clock; return whether there was time."""
+        """Write the k best segmentations of an example, with checks of the clock; return whether there was time."""
         from ssvm_backends.graphs.recursions import no_lists
         from ssvm_backends.structures.segmentations.kbest_segments import rank
 
@@ -261,7 +264,7 @@ class SemiMarkovSession(BatchSession):
         return np.asarray(log_z + np.where(log_z > -np.inf, question.theta.const[ids], 0.0))
 
     def _summed(self, scores: SpanScores, i: int, e: int, answer: SegmentSums, clock: Clock) -> float | None:
-        """Write the marginals of an example, with looks at the clock; return its log partition, ``None`` if late."""
+        """Write the marginals of an example, with checks of the clock; return its log partition, ``None`` if late."""
         from ssvm_backends.structures.segmentations.sum_segments import sweep_down, sweep_up, window
 
         seg, total = self.segmented, 0.0

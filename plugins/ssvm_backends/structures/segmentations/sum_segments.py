@@ -69,7 +69,7 @@ class SpanWindow(NamedTuple):
     Parameters
     ----------
     outer, inside : ndarray of float64, shape (at least (L + 1) K,)
-        How likely a segment of each class begins at each of them, or goes on there; position t is at t modulo L + 1.
+        How likely a segment of each class begins at each of them, or continues there; position t is at t modulo L + 1.
     total : ndarray of float64, shape (at least L K,)
         The expected number of segments of each length and class.
     """
@@ -361,7 +361,7 @@ def write_position(
         elif kind in (SUCCESSIVE, NEIGHBOURS):
             step = 2 if kind == SUCCESSIVE else 1
             at = table_place(seg, i, e, f, step * k * k, answer)
-            for ab in range(k * k):  # that of segments that go on, and of those that begin, in one place or two
+            for ab in range(k * k):  # that of segments that continue, and of those that begin, in one place or two
                 out[at + step * ab + step - 1] += coef * share[ab]
             for b in range(k):
                 out[at + step * (b * k + b)] += coef * inside[b]

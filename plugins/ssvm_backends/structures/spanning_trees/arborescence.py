@@ -19,7 +19,7 @@ from ssvm_dsl.plugin_api import Verdict
 
 
 class ArborescenceBackend:
-    """Arborescences over the tokens of sentences."""
+    """Directed trees over the tokens of sentences: O(n^2) for the best one, O(n^3) for marginals and log Z."""
 
     def check(self, need: Need) -> Verdict:
         """Accept constraints over different variables."""

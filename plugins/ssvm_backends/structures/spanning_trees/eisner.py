@@ -15,7 +15,7 @@ from ssvm_dsl.plugin_api import Verdict
 
 
 class Eisner:
-    """Projective trees over the tokens of sentences."""
+    """Projective trees over the tokens of sentences (Eisner 1996): O(n^3) for n tokens."""
 
     def check(self, need: Need) -> Verdict:
         """Accept constraints over different variables."""

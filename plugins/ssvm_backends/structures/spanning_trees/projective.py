@@ -12,7 +12,7 @@ The result is ``span[0, n]`` over words 0..n, the root being word 0.  For a sing
 ``span[0, x]`` are ruled out: no arc from the root stands beside another one.
 
 The probability of ``arc[h, x]`` is the marginal.  How the tasks share the recursion:
-:mod:`ssvm_backends.graphs.recursions`.  Measured against kernels of their own for each task, 20 words, in a
+:mod:`ssvm_backends.graphs.recursions`.  Measured against separate kernels for each task, 20 words, in a
 batch: best trees take 1.1 times as long, marginals 0.45 times.
 """
 

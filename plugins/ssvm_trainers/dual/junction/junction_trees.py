@@ -2,7 +2,7 @@
 
 Where a graph has cycles, marginals of its factors that agree with their variables need not be those of any
 distribution over labellings.  Marginals of the maximal cliques of a triangulation are, once neighbours in a junction
-tree agree on what they share: ``prod_cliques mu / prod_separators mu`` is such a distribution (Taskar, Guestrin and
+tree agree on their separator: ``prod_cliques mu / prod_separators mu`` is such a distribution (Taskar, Guestrin and
 Koller 2003, section 4; Koller and Friedman 2009, section 10.4).  Each factor, and each variable, belongs to one clique
 that contains it.
 
@@ -127,7 +127,7 @@ class JunctionTrees(NamedTuple):
 
 
 def junction_trees(program: Program) -> JunctionTrees:
-    """Return the junction trees of all examples; masks and constraints are left out of account.
+    """Return the junction trees of all examples; masks and constraints are ignored.
 
     Time and memory are those of the cells: products of the numbers of states of each clique.
     """
@@ -157,7 +157,7 @@ def junction_trees(program: Program) -> JunctionTrees:
     )  # fmt: skip
 
 
-#: What a tree says of the number of cells, rows, entries of ``down``, members of each clique, and scores of each cell.
+#: Fields of a tree with sizes: cells, rows, entries of ``down``, members of each clique, and scores of each cell.
 _SIZES = ("cells", "rows", "downs", "n_members", "n_scores")
 
 
@@ -206,7 +206,7 @@ def maximal_cliques(card: list[int], scopes: list[list[int]], order: list[int]) 
     Parameters
     ----------
     card : list of int
-        Variables with one state are cliques of their own.
+        Variables with one state are separate cliques.
     scopes : list of list of int
         Variables that are neighbours of each other.
     order : list of int

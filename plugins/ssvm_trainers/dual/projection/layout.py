@@ -17,7 +17,7 @@ class PolytopeLayout(NamedTuple):
     entry_ptr : ndarray of int64, shape (S + 1,)
         Entries of each of these columns ...
     entry_row, entry_sign : ndarray of int64 and of float64
-        ... their rows and what is there.
+        ... their rows and values.
     factor_ptr : ndarray of int64, shape (B + 1,)
         Factors of each example.
     first, pool : ndarray of int64, shape (F,)

@@ -4,7 +4,7 @@ The projection of z is ``x = max(0, z + A' y)`` for the y that minimises the con
 
     f(y) = 1/2 |max(0, z + A' y)|^2 - b . y ,         gradient  A x - b .
 
-Its gradient is piecewise linear with the generalised Hessian ``A D A'``, D the 0/1 diagonal of what is positive in x.
+Its gradient is piecewise linear with the generalised Hessian ``A D A'``, D the 0/1 diagonal of positive entries of x.
 Newton's method with a line search ends after finitely many steps at the exact solution (Qi and Sun 1993; Li, Sun and
 Toh 2020 for projections onto polytopes of matchings), in a few where y is that of a point nearby; so y is kept
 from call to call.  Near a labelling most of D is zero and ``A D A'`` singular: it is damped, more the farther off y is,
@@ -32,7 +32,7 @@ from ssvm_trainers.shared.state_rules import NUMBERS
 #: How far a row may be from its right-hand side, relative to the largest number that is projected.
 ACCURACY = 1e-10
 
-#: Columns that the kernel passes over between two looks at the clock: some hundredths of a second.
+#: Columns that the kernel visits between two checks of the clock: some hundredths of a second.
 COLUMNS = 2_000_000
 
 

@@ -38,11 +38,11 @@ class _Workspace(NamedTuple):
     Parameters
     ----------
     z, u, along : ndarray of float64, shape (n,)
-        What is projected, ``u = z + A' y``, and ``A' direction``.
+        The projected point, ``u = z + A' y``, and ``A' direction``.
     entry_ptr : ndarray of int64, shape (n + 1,)
         Entries of each positive column, one after the other ...
     entry_row, entry_sign : ndarray of int32 and of float64, shape (e,)
-        ... their rows, counted within the example, and what is there.
+        ... their rows, counted within the example, and values.
     slope, direction : ndarray of float64, shape (m,)
         Of rows: ``A max(0, u) - b``; the step, zero between calls of :func:`_search`.
     number : ndarray of int64, shape (m,)
@@ -77,8 +77,8 @@ def project_all(
 ) -> tuple[float, float]:  # fmt: skip
     """Write the projections of ``x + length * scores`` of the examples in ``todo`` to ``out``.
 
-    The call returns after some steps of Newton's method, so that its caller may look at the clock; calls with the same
-    arrays go on from there, and where they are cut changes no result.
+    The call returns after some steps of Newton's method, so that its caller may check the clock; calls with the same
+    arrays continue from there, and the cuts change no result.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ are taken by
 
     |w|^2 = w . P w ,        P = lam diag(scale) + Phi' diag(counts) Phi ,
 
-which is what a step of w costs in the objective and what the scores' move, counted, costs besides.  So no move of the
+the cost of a step of w in the objective plus the weighted change of the scores.  So no move of the
 weights is shorter than that of the scores.  Weights with a lower bound must be projected one by one: for these a
 diagonal stands in for P that is at least as large (Pock and Chambolle 2011, lemma 2), as it does for all weights where
 P is not sparse enough to be factored.

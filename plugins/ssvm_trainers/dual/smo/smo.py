@@ -12,7 +12,7 @@ it from those of y', with
     g = min( slope / (a_i/(lam n) |psi(y) - psi(y')|^2),  least marginal of what only y' has )
 
 in closed form.  The pair violates optimality most: y is the loss-augmented best labelling (the oracle's), y' the worst
-one that has positive marginals throughout, found by dynamic programming over what is positive.  On a forest each such
+one with positive marginals throughout, found by dynamic programming over the support.  On a forest each such
 labelling has positive weight in a distribution with these marginals: the product of those of its factors, over those
 of its variables as often as they are shared.  Without a list of labellings, such steps are the decomposition-invariant
 pairwise ones of Garber and Meshi (2016) and, with exact line search, of Bashiri and Zhang (2017).
@@ -43,12 +43,12 @@ BATCHES, MAX_BATCH = 32, 256
 
 
 class SMO(Resumable):
-    """Pairwise steps on the marginals of one example after the other.
+    """Pairwise steps on the marginals of one example after the other (Taskar, Guestrin and Koller 2003).
 
     Parameters
     ----------
     accuracy : float
-        Passes within the supports go on until the gap there is this share of that of the pass with the oracle.
+        Passes within the supports continue until the gap there is this share of the gap of the pass with the oracle.
     max_inner_passes : int
         Most passes within the supports between two with the oracle.
     random_state : int or None

@@ -4,7 +4,7 @@ Steps are those of :mod:`ssvm_trainers.dual.smo.smo_kernels`: weight moves betwe
 all of whose cells have positive marginals to the best one known, and marginals are multiples of the same grid.
 Marginals of separators are sums of those of cells and are not stored.
 
-The cells of the support are listed, and lists follow the steps: a visit looks at these, and scores what is in them,
+The cells of the support are listed, and lists follow the steps: a visit reads and scores the listed cells,
 however many cells a clique has.
 """
 
@@ -41,9 +41,9 @@ class CliqueWorkspace(NamedTuple):
     n_listed : ndarray of int64, shape (n_cliques,)
         ... and how many there are.
     loss : ndarray of float64, shape (n_cells,)
-        Loss of each cell, with what it scores without weights; read only.
+        Loss of each cell plus its score without weights; read only.
     high, low : ndarray of float64, shape (n_cells,)
-        The highest and the lowest score of what is below a cell of the support, the cell's included.
+        The highest and the lowest score of the subtree below a cell of the support, the cell's included.
     row_high, row_low : ndarray of float64, shape (n_rows,)
         The same of the cells that have a row ...
     pick_high, pick_low : ndarray of int64, shape (n_rows,)

@@ -1,11 +1,11 @@
 """Compiled steps of ``smo``: pairs of labellings out of the marginals of an example, and moves between them.
 
-The support of an example is what has positive marginals: states of variables, joint states of factors.  A labelling
+The support of an example are the states of variables and joint states of factors with positive marginals.  A labelling
 all of whose parts are in it may give weight away, so the pair a step is taken on comes from dynamic programming over
 the support (:func:`extremes`), which near the optimum is a few states for each variable.
 
 Marginals are multiples of :data:`GRID` between 0 and 1, whose sums and differences doubles hold exactly: marginals of
-factors and of variables agree to the last bit however many steps are taken, and what is given away entirely is zero.
+factors and of variables agree to the last bit after any number of steps, and marginals given away entirely are zero.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ssvm_trainers.dual.smo.smo_pairs import (
 from ssvm_trainers.shared.arrays import Fixed, Work
 from ssvm_trainers.shared.oracle_call import OracleInputs, ask
 
-#: What marginals are multiples of.
+#: The unit of marginals: all are multiples of it.
 GRID = 2.0**-50
 
 #: Slopes this small are rounding.
@@ -48,7 +48,7 @@ NO_SLOPE = 1e-12
 
 
 class MarginalPoint(NamedTuple):
-    """Where the method is; changed in place.
+    """The current iterate; changed in place.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class MarginalPoint(NamedTuple):
 
 
 class GivenLabels(NamedTuple):
-    """What an oracle returned for a batch: labellings packed by ``ptr``; with none, all is within the supports.
+    """The labellings that an oracle returned for a batch, packed by ``ptr``; none for passes within the supports.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def score_edge(fixed: Fixed, trees: Rooted, space: SMOWorkspace, mu: F64, i: int
     at, above, n, n_above = (v - lo) * wide, (p - lo) * wide, n_open[v - lo], n_open[p - lo]
     for a in range(n):
         for b in range(n_above):
-            # right where a support has one state; elsewhere written anew from the factors
+            # correct where a support has one state; elsewhere rewritten from the factors
             weight[a * n_above + b] = mass[at + a] if n_above == 1 else mass[above + b]
             value[a * n_above + b] = 0.0
     if n == 1 and n_above == 1:
@@ -288,7 +288,7 @@ def visit(
     Parameters
     ----------
     fixed, trees : Fixed, Rooted
-        What stays the same while training, and the graphs; read only.
+        Constant arrays of training, and the graphs; read only.
     space, work : SMOWorkspace, Work
         Work space.
     point : MarginalPoint

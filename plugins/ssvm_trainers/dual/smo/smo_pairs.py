@@ -1,4 +1,4 @@
-"""The pair of labellings of a step of ``smo``: where they differ, what may move between them, and the moves.
+"""The pair of labellings of a step of ``smo``: their differences, the weight that may move between them, and the moves.
 
 See :mod:`ssvm_trainers.dual.smo.smo_kernels` for how the pair is found.
 """
@@ -120,7 +120,7 @@ def list_differences(fixed: Fixed, space: SMOWorkspace, i: int) -> int:
 
 @njit(cache=True, nogil=True, borrowed=True)
 def most_to_give(fixed: Fixed, trees: Rooted, space: SMOWorkspace, mu: F64, i: int, n: int) -> float:
-    """Return how much weight may move between the pair: the least marginal of what only the giving labelling has.
+    """Return how much weight may move between the pair: the least marginal that only the giving labelling has.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def give(fixed: Fixed, trees: Rooted, space: SMOWorkspace, mu: F64, i: int, n: i
     fixed, trees, space, i, n
         As for :func:`most_to_give`; read only.
     mu : ndarray of float64
-        Changed in place: what only the first has gains the amount, what only the second has loses it.
+        Changed in place: states that only the first has gain the amount, those that only the second has lose it.
     amount : float
         A multiple of :data:`~ssvm_trainers.dual.smo.smo_kernels.GRID`, at most what :func:`most_to_give` returns.
     """

@@ -59,7 +59,7 @@ class SMOState(Stateful):
 
     @property
     def point(self) -> MarginalPoint:
-        """What kernels change."""
+        """The arrays that kernels change."""
         return MarginalPoint(self.mu, self.w, self.free, self.gap)
 
     @abstractmethod

@@ -11,7 +11,7 @@ the local polytope, are a point of the dual, whose value bounds the optimum from
 
 The penalty follows the residuals as in AD3 (Martins et al. 2015): they should shrink alike.
 
-It is measured beside ``dlpw`` on the sets of Meshi et al.: ``ssvm reproduce dual-losses``, ``docs/results``.
+It is compared with ``dlpw`` on the data sets of Meshi et al.: ``ssvm reproduce dual-losses``, ``docs/results``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ SWEEPS, STEPS = 10, 2
 #: First penalty, relative to the mean largest loss of a variable.
 START = 0.05
 
-#: So many messages, and more, are kept in single precision: half a gigabyte.  Whatever they are, they prove a bound.
+#: From this number on messages are kept in single precision (half a gigabyte); any messages prove a bound.
 SINGLE = 2**26
 
 #: The penalty changes when one residual is this many times the other.
@@ -74,9 +74,9 @@ def refusal(problem: TrainProblem) -> str:
 
 
 def suits(problem: TrainProblem) -> bool:
-    """Return whether factors are likely the better blocks.
+    """Return whether factors are probably the better blocks.
 
-    Where factors of an example share weights, their steps are as short as if all went the same way.
+    Where factors of an example share weights, their steps are as short as if all moved in the same direction.
     """
     return not refusal(problem) and all(int(together(fmap).max(initial=1)) == 1 for fmap in problem.parameters.maps)
 
@@ -145,7 +145,7 @@ class FactorRun(Run):
         return Iterate(self.w, self.passes)
 
     def seed(self, w: F64) -> Iterate:
-        """Begin with marginals of the oracle at given weights, mixed with the truth so that the dual is best."""
+        """Begin with marginals of the oracle at given weights, mixed with the truth so that the dual is largest."""
         primal, upper, planes = self.problem.evaluate(w)
         self.asked += 1
         self._mix(planes)
@@ -203,7 +203,7 @@ class FactorRun(Run):
     def _plane(self, mu: F64, inside: bool = False) -> tuple[F64, float]:
         """Return the plane (v, b) of marginals of all examples, rounded to the local polytope if ``inside``.
 
-        Some examples at a time: rounding copies their marginals.
+        It proceeds in chunks of examples, because rounding copies their marginals.
         """
         problem, parameters = self.problem, self.problem.parameters
         program, sums = parameters.program, Theta.zeros(parameters.program)

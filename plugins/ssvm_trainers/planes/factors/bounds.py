@@ -1,6 +1,6 @@
-"""Upper bounds of the risk of every example that the messages of ``bcfw`` prove, where its blocks are factors.
+"""Upper bounds of each example's risk from the messages of ``bcfw``, where its blocks are factors.
 
-See :mod:`ssvm_trainers.planes.factors.factor_kernels` for what messages are.
+See :mod:`ssvm_trainers.planes.factors.factor_kernels` for the definition of messages.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def message_bounds(
     maps: FlatMaps, entries: Entries, factors: Factors, space: SweepWorkspace, loss: F64, truth: I32, messages: F64,
     w: F64, out: F64,
 ) -> None:  # fmt: skip
-    """Write what the messages prove: an upper bound of the risk of each example at w, less the constant of its loss.
+    """Write the upper bounds of the examples' risks at w from the messages, less the constants of their losses.
 
     For messages d it is (Meshi et al. 2010, equation 8), with the scores theta of the loss-augmented problem at w,
 

@@ -1,11 +1,11 @@
-"""Compiled steps on the marginals of single factors: what ``bcfw`` does for the relaxed risk where blocks are factors.
+"""Compiled steps on the marginals of single factors: ``bcfw`` for the relaxed risk with factors as blocks.
 
 The dual of the relaxed objective is, with marginals mu_i in the local polytope of example i,
 
     max_mu  D(v, b),    v = sum_i a_i/n (Phi(x_i, y_i) - Phi(x_i) mu_i),    b = sum_i a_i/n loss(y_i, mu_i)
 
 and its only constraints across variables and factors say that the margins of a factor's table q are the marginals p of
-its variables.  With multipliers (messages d) and a penalty for these, what is left is a product of simplices, and a
+its variables.  With multipliers (messages d) and a penalty for these, a product of simplices remains, and a
 visit takes a step on each of them (Yen et al. 2016): first the factors,
 
     q <- argmax  (table - d) . q  -  s/2 |q - q_old|^2  -  penalty/2 sum_k |margin_k(q) - p_k|^2
@@ -15,10 +15,10 @@ by a few pairwise steps with exact line search, then the variables, whose proble
     d <- d + penalty (margin(q) - p) .
 
 ``s`` bounds how far the dual curves when these marginals change and the weights follow (which they do, once a visit).
-Messages mean what they mean in message passing: for any of them the maxima of ``node + sum d`` and ``table - d`` add up
+Messages are those of message passing: for any messages the maxima of ``node + sum d`` and ``table - d`` add up
 to an upper bound of the risk (Meshi et al. 2010, equation 8).
 
-``forceinline``: calls pass the arrays of their tuples by value, which is much beside the arithmetic of a factor.
+``forceinline``: calls pass the arrays of their tuples by value, which takes long compared with the work on a factor.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ssvm_trainers.planes.factors.records import Curvature, Dual, Factors, Sweep
 from ssvm_trainers.planes.fractional_kernels import move
 from ssvm_trainers.planes.fractional_records import Entries, Metric, MoveRule, PlaneWeights
 
-#: Of a type, for numba compiles anew what is called with a literal.
+#: Typed, since numba compiles a function again for each literal argument.
 ZERO: Any = np.int64(0)
 
 
@@ -225,14 +225,14 @@ def step_on(
     factors: Factors, i: int, f: int, first: int, state_ptr: I64, zero: int, dual: Dual, penalty: float, step: float,
     curvature: float, n_steps: int, tol: float, space: SweepWorkspace, entry: int, x_at: int,
 ) -> None:  # fmt: skip
-    """Do what :func:`pair_run` does for factor f, which may have any number of variables.
+    """Step on factor f of any number of variables, as :func:`pair_run` does on pairs.
 
     Parameters
     ----------
     i : int
         The example.
     factors, f, first, state_ptr, dual, penalty
-        As for :func:`pull_on`; ``dual.mu`` is changed at the factor, ``dual.w`` where it has weights of its own.
+        As for :func:`pull_on`; ``dual.mu`` is changed at the factor, ``dual.w`` where it has own weights.
     zero : int
         The first state of the example.
     step : float

@@ -1,4 +1,4 @@
-"""What the steps on single factors read: the factors of each shape of an example, and how far the dual curves."""
+"""Input of the steps on single factors: the factors of each shape of an example, and the curvature of the dual."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ssvm_dsl.plugin_api import TrainProblem
 from ssvm_trainers.planes.factors.records import Curvature, Factors
 from ssvm_trainers.shared.spaces import map_scales
 
-#: Factors of as many examples as are rounded together.
+#: Number of factors that are rounded together.
 CHUNK = 2**18
 
 
@@ -44,7 +44,7 @@ def list_shapes(program: Program) -> Listing:
 
 
 def own_tables(problem: TrainProblem) -> dict[int, int]:
-    """Return the groups, with their map, whose tables are weights as they are: nothing else is in their scores."""
+    """Return the groups, with their map, whose tables are weights: their scores have no other terms."""
     maps = problem.parameters.maps
     plain = {
         fmap.group: m for m, fmap in enumerate(maps)
@@ -158,13 +158,13 @@ def together(fmap: FeatureMap) -> I64:
     if fmap.units is None:
         return np.diff(shapes.start)[owner]
     key, most = owner * max(fmap.n_units, 1) + fmap.units, len(shapes.start) * max(fmap.n_units, 1)
-    if most > 8 * len(key):  # too many to count them all
+    if most > 8 * len(key):  # too many to count each
         key = np.unique(key, return_inverse=True)[1]
     return np.asarray(np.bincount(key)[key], dtype=np.int64)
 
 
 def squared_norms(fmap: FeatureMap) -> F64:
-    """Return for each row of features a bound of how far it stretches marginals in the joint feature map, squared.
+    """Return for each row of features a squared bound of its stretch of marginals in the joint feature map.
 
     Without features there is one row; features that depend on the joint state have a row for each factor.
     """
@@ -182,7 +182,7 @@ def squared_norms(fmap: FeatureMap) -> F64:
 
 
 def curvature_of(problem: TrainProblem, listing: Listing, factors: Factors) -> Curvature:
-    """Return how far the dual curves along the marginals of each variable and each factor.
+    """Return the curvature of the dual along the marginals of each variable and each factor.
 
     Examples of one shape share the numbers of their factors where no factor of two variables or more has features.
     """

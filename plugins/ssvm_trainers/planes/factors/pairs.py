@@ -1,6 +1,6 @@
 """Steps on the marginals of one factor of two variables, in closed form for two states each.
 
-See :mod:`ssvm_trainers.planes.factors.factor_kernels` for what is maximised.
+See :mod:`ssvm_trainers.planes.factors.factor_kernels` for the maximised function.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.kernels import njit
 from ssvm_trainers.planes.factors.records import Curvature, Dual, Factors, SweepWorkspace
 
-#: Offsets without a sign: numba looks at the sign of every index that may have one.
+#: Unsigned offsets: numba checks the sign of every signed index.
 ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 
 
@@ -23,7 +23,7 @@ def pair_step(
     """Take pairwise steps on the marginals of one factor; a step changes the gradient in two rows and two columns.
 
     The steps are those of :func:`~ssvm_trainers.planes.factors.factor_kernels.factor_step`; but the gradient is updated
-    here, and not computed anew.
+    here, and not recomputed.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def binary_step(
         d0, d1 = step * ((high == 0) - (low == 0)), step * ((high == 1) - (low == 1))
         d2, d3 = step * ((high == 2) - (low == 2)), step * ((high == 3) - (low == 3))
         q0, q1, q2, q3 = q0 + d0, q1 + d1, q2 + d2, q3 + d3
-        row, column = penalty * (d0 + d1), penalty * (d0 + d2)  # what the other row and column get is minus this
+        row, column = penalty * (d0 + d1), penalty * (d0 + d2)  # the other row and column get the negative of this
         v0, v1 = v0 - curvature * d0 - row - column, v1 - curvature * d1 - row + column
         v2, v3 = v2 - curvature * d2 + row - column, v3 - curvature * d3 + row + column
         changed = True
@@ -188,8 +188,8 @@ def pair_run(
 ) -> int:  # fmt: skip
     """Take steps on the factors ``first..end-1`` of example i up to the first that is not of two variables.
 
-    All in one function, because handing the arrays on takes longer than the steps.  Writes margins and beliefs; moves
-    weights of their own, and writes how others should move.
+    All in one function, because passing the arrays takes longer than the steps.  Writes margins and beliefs; moves
+    own weights of factors, and writes how others should move.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def pair_run(
     zero : int
         The first state of the example.
     dual : Dual
-        ``mu`` is changed at the factors, ``w`` where they have weights of their own; ``messages`` are read.
+        ``mu`` is changed at the factors, ``w`` where they have own weights; ``messages`` are read.
     penalty : float
     step : float
         ``share / lam``.
@@ -319,7 +319,7 @@ def update_messages(
             total += (up * up + down * down) + (left * left + right * right)
             x += 4
             continue
-        message -= x  # x goes on over all factors; messages start anew for each
+        message -= x  # x counts through all factors; messages start at 0 for each
         for at in range(slot, slot + factors.arity[g]):
             v = lo + factors.variable[at]
             for s in range(state_ptr[v], state_ptr[v + 1]):

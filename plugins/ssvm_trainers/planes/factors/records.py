@@ -10,8 +10,8 @@ from ssvm_dsl.ir import F64, I32, I64
 class Factors(NamedTuple):
     """The factors of each shape of an example, in the order of their entries (:class:`Entries`).
 
-    Those of example i are ``start[shape[i]] : start[shape[i] + 1]``; m in all shapes together.  What differs from
-    example to example is a number for each example and group.
+    Those of example i are ``start[shape[i]] : start[shape[i] + 1]``; m in all shapes together.  Values that differ from
+    example to example are numbers for each example and group.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Factors(NamedTuple):
 
 
 class Curvature(NamedTuple):
-    """How far the dual of an example curves along marginals of each variable and factor, for ``lam`` and share 1.
+    """Curvature of the dual of an example along marginals of each variable and factor, for ``lam`` and share 1.
 
     That of factor f of example i is ``factor[at[i] + f]``: examples of one shape share it where pairs have no features.
 
@@ -82,7 +82,7 @@ class Curvature(NamedTuple):
 
 
 class Dual(NamedTuple):
-    """What changes: marginals, messages, weights, and weights without their lower bounds.
+    """The changing arrays: marginals, messages, weights, and weights without their lower bounds.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class Dual(NamedTuple):
 
 
 class SweepWorkspace(NamedTuple):
-    """Work space for one example, of all that follow from it.
+    """Work space for one example.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ class SweepWorkspace(NamedTuple):
     order : ndarray of float64, shape (most states,)
         Of the sorting in :func:`project`.
     pull : ndarray of float64, shape (most width,)
-        What is taken from one factor's scores for each state of each slot.
+        The amount taken off one factor's scores for each state of each slot.
     totals : ndarray of float64, shape (3,)
         Squared residuals, added up until the caller sets them to zero: of margins, and of the change of p; and how many
         margins there were.
