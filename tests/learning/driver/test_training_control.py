@@ -244,7 +244,7 @@ def test_a_heuristic_backend_gives_no_certificate(trainer, case):
     assert np.isnan(report.gap)
     assert np.isnan(report.relative_gap)
     assert not report.converged
-    assert report.reason == "passes"
+    assert report.reason in ("passes", "estimate")
     assert report.dual <= best + 1e-7  # planes of any labelling bound the optimum from below
     assert np.isnan(report.primal)
     assert report.estimate <= data.objective(data.flat(svm.weights_)) + 1e-9

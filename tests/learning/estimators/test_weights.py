@@ -209,7 +209,7 @@ def test_weights_that_do_not_fit_are_refused():
     T, N = Dim(), Dim()
     y = Label(T, 3)
     for wrong in (Input(T, 2), Input(N), Input(), [1.0, 2.0]):
-        assert any("node_weights is an Input with the axes" in (m() if callable(m) else m) for m in
+        assert any("node_weights must be an Input with the axes" in (m() if callable(m) else m) for m in
                    Hamming(y, node_weights=wrong).mistakes)  # fmt: skip
         assert Cost(y, COST, node_weights=wrong).mistakes
     with pytest.raises(ModelError, match="loss: the input an unnamed Input is not an attribute of this model"):
