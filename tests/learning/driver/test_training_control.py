@@ -254,7 +254,7 @@ def test_a_heuristic_backend_gives_no_certificate(trainer, case):
     assert report.summary()["gap"] is None
     texts = [str(one.message) for one in caught if one.category is ConvergenceWarning]
     assert all("gap is not known" in text for text in texts)
-    assert len(texts) == 1
+    assert len(texts) == (report.reason == "passes")
 
 
 @pytest.mark.parametrize("case", [DATA.case, Case(small.AllOrNothing, n=6)], ids=str)
