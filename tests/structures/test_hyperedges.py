@@ -162,7 +162,7 @@ def test_wrong_edges_are_named_with_example_and_row(model, edges, text):
     [
         (lambda p: Edges(p.M, over=p.N, arity=1), "arity must be an int from 2 to 100000, got 1"),
         (lambda p: Edges(p.M, over=(p.N,)), "over must be an axis, or one for each of arity ends"),
-        (lambda p: Edges(p.M, over=(p.N, p.K), arity=3), "as many as arity, got [N, K]"),
+        (lambda p: Edges(p.M, over=(p.N, p.K), arity=3), "one for each of arity ends, got [N, K]"),
         (lambda p: Edges(p.M, over=(p.N, p.M)), "the same Dim is used twice"),
         (lambda p: Factor(along((p.reader, p.reader), p.e)), "along: e runs over [N, K], the axis of each label"),
         (lambda p: Factor(along(p.reader, p.e)), "along: e runs over [N, K], the axis of each label"),

@@ -242,7 +242,7 @@ def test_mistakes_are_reported_together():
         "untied: a factor of segments has no per",
         "rows: features: they have the axis T, spans(y) has []",
         "length: features: its rows belong to spans(y), not to y",
-        "sparse: SpanMean: the source is a dense Input",
+        "sparse: SpanMean: the source must be a dense Input",
         "joint: a factor of segments has no per",
         "named: the parameter 'end' of the function says where each factor is",
         "loss: CountLoss: the loss of segments is Hamming(y), wrong classes and beginnings, or "
