@@ -101,9 +101,10 @@ def test_models_are_declared_in_ten_lines():
 
 
 @pytest.mark.data
-def test_chunking_on_real_sentences(data_dir, monkeypatch, capsys):
+def test_chunking_on_real_sentences(data_dir, monkeypatch, capsys, tmp_path):
     """On a part of them; all take 20 s."""
     monkeypatch.setenv("SSVM_DATA", str(data_dir))
+    monkeypatch.chdir(tmp_path)
     train, test = datasets.load_conll2000()
     monkeypatch.setattr(datasets, "load_conll2000", lambda: (train[:1000], test[:200]))
     runpy.run_path(str(ROOT / "examples" / "chunking.py"), run_name="__main__")
