@@ -37,6 +37,21 @@ def data_dir() -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def nothing_left_behind() -> Generator[None, None, None]:
+    """Fail if tests leave files in the root of the project.
+
+    Scripts that run in this process find no arguments: they would take pytest's for names of files to write.
+    """
+    root = Path(__file__).parents[1]
+    before = {path.name for path in root.iterdir()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["pytest"])
+        yield
+    left = sorted(path.name for path in root.iterdir() if path.name not in before and not path.name.startswith("."))
+    assert not left, f"tests left files in {root}: {left}"
+
+
+@pytest.fixture(scope="session", autouse=True)
 def same_draws() -> Generator[None, None, None]:
     """Let fits without random_state draw the same numbers in every run (others with SSVM_TEST_SEED=1, 2, ...)."""
     made = np.random.default_rng

@@ -25,6 +25,14 @@ LIBRARIES = (
     "rich.console", "rich.table", "pluggy", "threadpoolctl",
 )  # fmt: skip
 
+#: Settings of the run that processes keep: without them they would compile kernels elsewhere, and again.
+KEPT = ("SSVM_CACHE_DIR", "SSVM_COMPILE_AHEAD")
+
+
+def environment():
+    """Return the environment as a user has it: without settings of ours, but those that tests share."""
+    return {key: value for key, value in os.environ.items() if key in KEPT or not key.startswith("SSVM_")}
+
 
 def run(command, env=None, cwd=None):
     """Run ``python *command`` in a fresh process, as ``subprocess.run(..., capture_output=True, text=True)`` does.

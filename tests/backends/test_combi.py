@@ -12,6 +12,7 @@ import pytest
 from lp_problems import complete, grid, interruptible
 
 from clocks import looks_of
+from combinations import crossed
 from kit import keeps_its_promises
 from naive import proved
 from ssvm_backends.elimination.junction_tree import JunctionTree
@@ -90,8 +91,7 @@ def test_keeps_every_promise_of_a_backend():
     keeps_its_promises("combi")
 
 
-@pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("limits", [(1, 1), (9, 2), (64, 6)])
+@crossed(seed=range(12), limits=[(1, 1), (9, 2), (64, 6)])
 def test_elimination_keeps_the_optimum_and_finds_the_way_back(seed, limits):
     instance = random_instance(seed, repeats=True, forbidden=seed % 3 == 0, masks=False)
     taken = eliminate(instance, 0, *limits)

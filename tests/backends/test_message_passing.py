@@ -10,6 +10,7 @@ import pytest
 from lp_problems import complete, grid, interruptible, naive_relaxation, noisy, pairwise
 
 from clocks import looks_of
+from combinations import some
 from kit import keeps_its_promises
 from ssvm_backends import ssvm_backends
 from ssvm_backends.dual.driver import paced
@@ -51,7 +52,7 @@ def test_keeps_every_promise(name):
 @pytest.mark.parametrize(("name", "options"), VARIANTS, ids=str)
 @pytest.mark.parametrize("recipe", range(len(RECIPES)))
 def test_bounds_hold_at_every_iteration_and_never_rise(name, options, recipe):
-    for seed in range(3):
+    for seed in some(range(3), 1):
         problem = seeded(RECIPES[recipe], seed)
         best = BruteForce().open(problem.program, {}).solve(Question(problem.theta)).score
         last, room = np.full(len(best), np.inf), np.where(best > -np.inf, 1e-9 * np.abs(best), 0.0)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import fresh
 from ssvm_dsl.cli.main import main
 
@@ -79,8 +77,7 @@ def distribution(site, name, source):
 
 def ssvm(*arguments, path="", command=("-m", "ssvm_dsl.cli"), **environment):
     """Run the command line in a fresh interpreter."""
-    env = {key: value for key, value in os.environ.items() if not key.startswith("SSVM_")}
-    env |= {"PYTHONPATH": str(path), "COLUMNS": "200", **environment}
+    env = fresh.environment() | {"PYTHONPATH": str(path), "COLUMNS": "200", **environment}
     return fresh.run([*command, *arguments], env=env)
 
 

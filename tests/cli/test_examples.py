@@ -6,6 +6,7 @@ import ast
 import os
 import re
 import runpy
+import sys
 from importlib.util import find_spec
 
 import pytest
@@ -13,6 +14,7 @@ from snippets import ROOT
 
 import fresh
 from ssvm_dsl import datasets
+from ssvm_dsl.registry import registry
 from ssvm_dsl.report import plot_confusion, save_for_script
 
 DESIGN = ROOT / "tests" / "lang" / "test_design_models.py"
@@ -56,23 +58,43 @@ LINES = 60
 SYMBOLS = 10
 
 
-def run(path, *arguments):
-    env = {key: value for key, value in os.environ.items() if not key.startswith("SSVM_")}
-    done = fresh.run([str(path), *map(str, arguments)], env=env | {"MPLBACKEND": "Agg"})
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def as_script(monkeypatch, capsys, tmp_path):
+    """Run a file as its script would run, but in this process, which has loaded what they all need."""
+    for name in [name for name in os.environ if name.startswith("SSVM_") and name not in fresh.KEPT]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    monkeypatch.chdir(tmp_path)
+
+    def run(path, *arguments):
+        monkeypatch.setattr("sys.argv", [str(path), *map(str, arguments)])
+        runpy.run_path(str(path), run_name="__main__")
+        return capsys.readouterr().out
+
+    yield run
+    registry.cache_clear()
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.mark.sensitive
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_examples_run(path, tmp_path):
+def test_examples_run(path, as_script, tmp_path):
     text = path.read_text()
     assert len(text.splitlines()) < LINES
-    assert re.search(SHOWS[path.stem], run(path, *[tmp_path / "drawn.png"] * ("FILE.png" in text)))
+    assert re.search(SHOWS[path.stem], as_script(path, *[tmp_path / "drawn.png"] * ("FILE.png" in text)))
     draws = "save_for_script(" in text
     assert draws == ("FILE.png" in text)
     assert (tmp_path / "drawn.png").exists() == (draws and find_spec("matplotlib") is not None)
     assert draws or path.stem not in DOMAINS
+
+
+def test_an_example_is_a_script(tmp_path):
+    path, drawn = ROOT / "examples" / "multilabel.py", tmp_path / "drawn.png"
+    done = fresh.run([str(path), str(drawn)], env=fresh.environment() | {"MPLBACKEND": "Agg"}, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(SHOWS["multilabel"], done.stdout)
+    assert drawn.exists() == (find_spec("matplotlib") is not None)
 
 
 @pytest.mark.filterwarnings("default")
@@ -101,13 +123,13 @@ def test_models_are_declared_in_ten_lines():
 
 
 @pytest.mark.data
-def test_chunking_on_real_sentences(data_dir, monkeypatch, capsys):
+def test_chunking_on_real_sentences(data_dir, as_script, monkeypatch):
     """On a part of them; all take 20 s."""
     monkeypatch.setenv("SSVM_DATA", str(data_dir))
     train, test = datasets.load_conll2000()
     monkeypatch.setattr(datasets, "load_conll2000", lambda: (train[:1000], test[:200]))
-    runpy.run_path(str(ROOT / "examples" / "chunking.py"), run_name="__main__")
-    found = re.search(r"right chunk tags on 200 test sentences: ([\d.]+)%", capsys.readouterr().out)
+    shown = as_script(ROOT / "examples" / "chunking.py")
+    found = re.search(r"right chunk tags on 200 test sentences: ([\d.]+)%", shown)
     assert found
     assert float(found[1]) > 90
 

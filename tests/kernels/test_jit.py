@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import gc
 from pathlib import Path
+from typing import NamedTuple
 
 import numba
 import numpy as np
 import pytest
+from numba.core import types
 from numba.core.event import Listener, install_listener
 from numba.core.registry import cpu_target
+from numba.core.runtime import _nrt_python, rtsys
 from numba.core.types.functions import BaseFunction
+from numba.extending import intrinsic
 
 import fresh
 from own_compiler import own_compiler
@@ -99,6 +103,90 @@ def test_arrays_may_be_borrowed():
     values = np.arange(4.0)
     assert total(values) == 6.0
     assert numba.njit(lambda x: total(x[1:]) + total(np.ones(2)))(values) == 8.0
+
+
+class Pair(NamedTuple):
+    x: np.ndarray
+    y: np.ndarray
+
+
+@njit(cache=False)
+def dot(pair: Pair, k: int) -> float:
+    x, y, out = pair.x[k:], pair.y[k:], 0.0
+    while len(x) > 0:
+        for value in x[:1]:
+            out += value * y[0]
+        x, y = x[1:], y[1:]
+    return out
+
+
+@njit(cache=False)
+def rest(pair: Pair, k: int) -> np.ndarray:
+    return pair.x[k:]
+
+
+@njit(cache=False)
+def apart(pair: Pair) -> float:
+    """A product of arrays with gaps makes copies, in code of numba's."""
+    return pair.x[::2] @ pair.y[::2]
+
+
+@intrinsic
+def allocated(typingctx, size):
+    """Take memory and give it back."""
+
+    def code(context, builder, signature, args):
+        made = context.nrt.meminfo_alloc(builder, args[0])
+        context.nrt.decref(builder, types.MemInfoPointer(types.voidptr), made)
+        return args[0]
+
+    return size(size), code
+
+
+@njit(cache=False)
+def takes(pair: Pair) -> int:
+    return allocated(len(pair.x))
+
+
+@njit(cache=False)
+def made(pair: Pair, k: int) -> float:
+    return dot(Pair(rest(pair, k), np.sqrt(rest(pair, k))), 0) + apart(pair) + takes(pair)
+
+
+@njit(cache=False)
+def mixed(pair: Pair, k: int) -> float:
+    return dot(pair, k) + made(pair, k) + dot(Pair(pair.y, pair.x), k)
+
+
+@pytest.fixture
+def statistics():
+    """Count arrays that kernels make and free."""
+    rtsys.initialize(cpu_target.target_context)
+    _nrt_python.memsys_enable_stats()
+    yield rtsys.get_allocation_stats
+    _nrt_python.memsys_disable_stats()
+
+
+@pytest.mark.filterwarnings("ignore::numba.NumbaPerformanceWarning")
+@own_compiler
+def test_only_what_makes_arrays_or_returns_them_counts_references(statistics):
+    pair = Pair(np.array([4.0, 1.0, 9.0]), np.array([1.0, 2.0, 3.0]))
+    before = statistics()
+    for k in (0, 1):
+        roots = float(pair.x[k:] @ np.sqrt(pair.x[k:]))
+        assert mixed(pair, k) == 2.0 * pair.x[k:] @ pair.y[k:] + roots + 34.0
+        np.testing.assert_array_equal(rest(pair, k), pair.x[k:])
+    after = statistics()
+    assert after.alloc > before.alloc
+    assert after.alloc - before.alloc == after.free - before.free
+    counts = {one.py_func.__name__: "NRT_incref" in code_of(one) for one in (dot, rest, made, takes)}
+    assert counts == {"dot": False, "rest": True, "made": True, "takes": False}
+
+
+
+def code_of(kernel):
+    (compiled,) = kernel.part.overloads.values()
+    return str(compiled.library._final_module)
 
 
 def test_errors_come_out_of_parts():

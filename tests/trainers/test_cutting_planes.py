@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 import small
+from combinations import crossed, some
 from small import CASES, Case, Word
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import TrainingError
@@ -68,8 +69,7 @@ def test_margin_rescaling_reaches_the_optimum(case):
         check(data, fitted(data, trainer=trainer, power=power), best, "margin", power)
 
 
-@pytest.mark.parametrize("risk", ["hm", "perceptron", "slack"])
-@pytest.mark.parametrize("case", SOME, ids=str)
+@crossed(case=SOME, risk=["hm", "perceptron", "slack"])
 def test_every_plane_risk_reaches_the_optimum(case, risk):
     data = case.make(2)
     for trainer, power in powers(SOME.index(case) + len(risk)):
@@ -77,8 +77,7 @@ def test_every_plane_risk_reaches_the_optimum(case, risk):
         check(data, fitted(data, trainer=trainer, risk=risk, power=power), best, risk, power)
 
 
-@pytest.mark.parametrize("trainer", [*TRAINERS, "bcfw"])
-@pytest.mark.parametrize("case", [Case(Word, n=7), Case(small.Bounded, C=3.0), Case(small.Ties)], ids=str)
+@crossed(case=[Case(Word, n=7), Case(small.Bounded, C=3.0), Case(small.Ties)], trainer=[*TRAINERS, "bcfw"])
 def test_certificates_of_unfinished_fits_are_true_bounds(case, trainer):
     data = case.make(2)
     best, _ = data.optimum()
@@ -146,9 +145,9 @@ def smooth_optimum(data, losses_count, power):
     return minimize(objective, start, jac=True, bounds=bounds, method="L-BFGS-B", options=options).fun
 
 
-@pytest.mark.parametrize("power", [1, 1.5])
-@pytest.mark.parametrize("risk", ["log", "softmax-margin"])
-@pytest.mark.parametrize("case", [Case(Word, C=0.5), Case(small.Bounded), Case(small.Loopy)], ids=str)
+@crossed(
+    case=[Case(Word, C=0.5), Case(small.Bounded), Case(small.Loopy)], risk=["log", "softmax-margin"], power=[1, 1.5]
+)
 def test_bundle_minimises_smooth_risks(case, risk, power):
     data = case.make(1)
     best = smooth_optimum(data, float(risk == "softmax-margin"), power)
@@ -260,7 +259,7 @@ def reference_on_simplex(hessian, linear):
     return -found.obj_val
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", some(range(25), 10))
 def test_the_simplex_solver(seed):
     """Full and deficient rank, repeated columns, no curvature at all, warm and cold starts."""
     rng = np.random.default_rng(seed)
@@ -286,7 +285,7 @@ def test_the_simplex_solver(seed):
     assert value(found) == pytest.approx(reference_on_simplex(hessian, linear), rel=1e-7, abs=1e-7)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", some(range(20), 6))
 def test_the_model_with_bounds_is_solved(seed):
     """Weights with lower bounds (zero and others): the dual value equals the primal of the model."""
     rng = np.random.default_rng(seed)

@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from combinations import crossed
 from ssvm_dsl import Dim, Edges, Factor, Hamming, Input, Label, Model, StructuredSVM, along, chain, complete
 from ssvm_dsl.ir.need import Ability
 from ssvm_dsl.plugin_api import BackendSpec
@@ -95,8 +96,7 @@ def test_some_backends_are_offered():
     assert set(BACKENDS) >= {"msd", "mplp", "tbcd", "trws"}
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("backend", BACKENDS)
+@crossed(name=MODELS, backend=BACKENDS)
 def test_the_optimum_is_approached(name, backend):
     """Within 10 % after so many passes; messages whose choices disagree end at two to seven times the optimum."""
     report = fit(name, backend, 150).report_

@@ -10,6 +10,7 @@ import pytest
 from test_optimum import check_certificate, fitted
 
 import small
+from combinations import crossed
 from small import Case, Word
 from ssvm_dsl.compiler import ground
 from ssvm_dsl.errors import OptionError, TrainingError
@@ -35,12 +36,12 @@ each_case = pytest.mark.parametrize("case", CASES, ids=str)
 
 @each_case
 def test_the_margin_optimum_is_reached_and_no_bound_passes_it(case):
-    data = case.make(0)
+    data, tol = case.make(0), 1e-4 if case is CASES[0] else 1e-3  # ten times the accuracy is within reach
     best, _ = data.optimum()
-    svm = fitted(data, trainer="eg", tol=1e-3, max_passes=3000)
+    svm = fitted(data, trainer="eg", tol=tol, max_passes=3000)
     check_certificate(data, svm, best)
     assert svm.report_.converged
-    assert svm.report_.primal <= best * (1 + 1e-3) + 1e-9
+    assert svm.report_.primal <= best * (1 + tol) + 1e-9
     duals = [event.dual for event in svm.report_.history]
     assert all(event.dual <= best * (1 + 1e-7) <= event.primal * (1 + 2e-7) for event in svm.report_.history)
     assert all(b >= a - 1e-12 * abs(a) for a, b in pairwise(duals))  # the dual never falls
@@ -55,14 +56,6 @@ def test_unfinished_fits_have_true_bounds():
         assert svm.report_.dual < best < svm.report_.primal
 
 
-def test_ten_times_the_accuracy_is_within_reach():
-    data = Case(Word, n=7).make(0)
-    best, _ = data.optimum()
-    svm = fitted(data, trainer="eg", tol=1e-4, max_passes=3000)
-    check_certificate(data, svm, best)
-    assert svm.report_.converged
-
-
 @pytest.mark.parametrize("step_size", [1e-4, 1.0])
 def test_any_first_step_will_do(step_size):
     data = Case(Word, n=7).make(2)
@@ -72,8 +65,7 @@ def test_any_first_step_will_do(step_size):
     assert svm.report_.converged
 
 
-@pytest.mark.parametrize("size", [0.0, 1.0, 200.0])
-@each_case
+@crossed(case=CASES, size=[0.0, 1.0, 200.0])
 def test_mixed_planes_are_sums_over_all_labellings(case, size):
     data = case.make(3)
     grounded, rng = data.grounded, np.random.default_rng(0)

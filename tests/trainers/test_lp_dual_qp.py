@@ -10,6 +10,7 @@ import pytest
 from test_optimum import check_optimal, fitted
 
 import small
+from combinations import crossed
 from small import CASES, Case
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, cliques, complete
 from ssvm_dsl.errors import TrainingError
@@ -45,8 +46,7 @@ def noise(n=8):
     return list(rng.normal(size=(n, 2))), list(rng.integers(2, size=(n, 4)))
 
 
-@pytest.mark.parametrize("power", [1, 2])
-@each_forest
+@crossed(case=FORESTS, power=[1, 2])
 def test_it_is_the_optimum_over_all_labellings(case, power):
     data = case.make(power)
     best, w = data.optimum(power=power)
@@ -115,8 +115,7 @@ def test_the_matrix_of_scores(case):
     np.testing.assert_allclose(score_matrix(parameters) @ w, np.concatenate([theta.node, theta.pool]), atol=1e-12)
 
 
-@pytest.mark.parametrize("relaxed", [False, True])
-@pytest.mark.parametrize("case", [*FORESTS, Case(small.Loopy)], ids=str)
+@crossed(case=[*FORESTS, Case(small.Loopy)], relaxed=[False, True])
 def test_columns_rows_and_adjoints(case, relaxed):
     problem = case.make(0).problem()
     problem.relaxed = relaxed

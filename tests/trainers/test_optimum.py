@@ -12,6 +12,7 @@ from scipy import optimize
 
 import naive
 import small
+from combinations import crossed
 from small import CASES, Case, Data, Word
 from ssvm_dsl import (
     ANTISYMMETRIC,
@@ -234,9 +235,7 @@ SCHEDULES = ("1/(lam t)", "1/sqrt(t)", "1/t", "constant")
 AVERAGES = ("weighted", "uniform", "none")
 
 
-@pytest.mark.parametrize("averaging", AVERAGES)
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("order", ORDERS)
+@crossed(2, order=ORDERS, schedule=SCHEDULES, averaging=AVERAGES)
 def test_subgradient_brackets_the_optimum(order, schedule, averaging):
     options = {"order": order, "schedule": schedule, "averaging": averaging, "step_size": 0.2}
     for case in (Case(Word, n=6), Case(small.Ties, C=2.0, regularization={"agree": 0.5}, weighted=True)):
@@ -286,18 +285,17 @@ def iterates(problem, n_passes, start, **options) -> list[np.ndarray]:
     return [np.array(next(steps).w) for _ in range(n_passes)]
 
 
-@pytest.mark.parametrize("averaging", AVERAGES)
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize(
-    "case",
-    [
+@crossed(
+    2,
+    case=[
         Case(Word, n=8),
         Case(Word, n=8, C=0.5, weighted=True, regularization={"emit": 2.0, "trans": 2.0}, tag="-scaled"),
         Case(small.Costs, n=6),
         Case(small.Plain, n=6),
         Case(small.Joint, n=6, ignore=9),
     ],
-    ids=str,
+    schedule=SCHEDULES,
+    averaging=AVERAGES,
 )
 def test_the_compiled_pass_takes_the_same_steps(case, schedule, averaging):
     data = case.make(0)

@@ -8,6 +8,7 @@ from test_objective import in_blocks
 from test_optimum import fitted
 
 import small
+from combinations import crossed
 from small import Case, Word
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import load_letters, make_chains
@@ -47,13 +48,12 @@ def by_definition(
     return w, total / met
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-@pytest.mark.parametrize("against", ["max-loss", "prediction"])
-@pytest.mark.parametrize("update", UPDATES)
-@pytest.mark.parametrize(
-    "case",
-    [Case(Word, n=8), Case(small.Costs, n=8, weighted=True), Case(small.Bounded, n=8), Case(small.Plain)],
-    ids=str,
+@crossed(
+    2,
+    case=[Case(Word, n=8), Case(small.Costs, n=8, weighted=True), Case(small.Bounded, n=8), Case(small.Plain)],
+    update=UPDATES,
+    against=["max-loss", "prediction"],
+    compiled=[True, False],
 )
 def test_updates_are_those_of_the_definition(case, update, against, compiled, monkeypatch):
     if not compiled:

@@ -85,7 +85,7 @@ def versions_digest() -> str:
 @cache
 def _versions() -> str:
     """Return what all compiled code depends on."""
-    made_by = _file(str(Path(__file__).with_name("linking.py")))
+    made_by = "".join(_file(str(Path(__file__).with_name(name))) for name in ("linking.py", "borrowing.py"))
     names = (sys.implementation.cache_tag, numba.__version__, llvmlite.__version__, np.__version__, made_by)
     return " ".join([*map(str, names), *(str(getattr(config, name, "")) for name in SETTINGS)])
 

@@ -40,8 +40,8 @@ def njit(
     cache : bool
         Whether compiled code is kept on disk.
     borrowed : bool
-        Whether references to arrays need not be counted, which makes a fifth of the code: for functions that neither
-        make arrays nor return any, as callers hold on to what they pass.  Plain numba counts them all the same.
+        Whether it is an error to make arrays or to return any.  References to arrays are counted for those that do
+        (:mod:`ssvm_dsl.kernels.compiling.borrowing`), unless this says that none need be; plain numba counts always.
     **options
         Options of ``numba.njit``.
 

@@ -30,10 +30,13 @@ from numba.core.ccallback import CFunc
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult, Flags
 from numba.core.environment import lookup_environment
+from numba.core.errors import NumbaError
 from numba.core.registry import CPUDispatcher
 from numba.core.sigutils import normalize_signature
+from numba.core.typed_passes import AnnotateTypes
 from numba.experimental import function_type  # noqa: F401 (what kernels take callbacks for)
 
+from ssvm_dsl.kernels.compiling.borrowing import Borrowing, must_count
 from ssvm_dsl.kernels.compiling.code_key import NoKey, digest, options_text
 from ssvm_dsl.kernels.compiling.code_store import CodeStore
 from ssvm_dsl.kernels.compiling.held_interrupts import held_interrupts
@@ -147,7 +150,19 @@ class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
         return self.name, "object", (self._get_compiled_object(), module.as_bitcode())
 
 
-class PartCompiler(Compiler):  # type: ignore[misc]
+class BorrowingCompiler(Compiler):  # type: ignore[misc]
+    """Compiles without reference counts what needs none."""
+
+    def define_pipelines(self) -> list[Any]:
+        """Return numba's steps, with one more once types are known."""
+        managers = super().define_pipelines()
+        for manager in managers:
+            manager.add_pass_after(Borrowing, AnnotateTypes)
+            manager.finalize()
+        return list(managers)
+
+
+class PartCompiler(BorrowingCompiler):
     """Compiles a part."""
 
     def compile_extra(self, func: Any) -> Any:
@@ -170,7 +185,7 @@ class PartCompiler(Compiler):  # type: ignore[misc]
         return super()._compile_bytecode()
 
 
-class KernelCompiler(Compiler):  # type: ignore[misc]
+class KernelCompiler(BorrowingCompiler):
     """Compiles a kernel."""
 
     def compile_extra(self, func: Any) -> Any:
@@ -183,7 +198,7 @@ class KernelCompiler(Compiler):  # type: ignore[misc]
         return super().compile_extra(func)
 
 
-class CallbackCompiler(Compiler):  # type: ignore[misc]
+class CallbackCompiler(BorrowingCompiler):
     """Compiles a function that is called by its address: optimised as kernels are, with all that it calls."""
 
     def compile_extra(self, func: Any) -> Any:
@@ -242,9 +257,13 @@ class KeptLibrary(CPUDispatcher):  # type: ignore[misc]
         try:
             with held_interrupts, _FEW_COLLECTIONS:
                 return super().compile(sig)
+        except NumbaError as err:
+            if not must_count(self.py_func, err):
+                raise
         finally:
             if isinstance(self._cache, CodeStore):
                 self._cache.release(sig)
+        return self.compile(sig)
 
 
 class Part(KeptLibrary):
