@@ -92,13 +92,13 @@ class CountedBeliefs(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def no_beliefs(n: int) -> CountedBeliefs:
-    """Return a record for examples of up to n variables, without room for tables."""
+    """Return a record for examples of up to n variables, without space for tables."""
     reach, kept, place = np.empty((n + 1, 2), np.int64), np.empty((n + 1, 2), np.int64), np.empty((n + 1, 3), np.int64)
     return CountedBeliefs(reach, kept, place, np.empty(0), np.empty(0), np.empty(0), np.empty(0))
 
 
 @njit(cache=True, nogil=True)
-def roomy(values: F64, n: int) -> F64:
+def as_long(values: F64, n: int) -> F64:
     """Return an array of at least n numbers: the old one if it is as long."""
     return values if len(values) >= n else np.empty(n)
 
@@ -107,7 +107,7 @@ def roomy(values: F64, n: int) -> F64:
 def lay_out(
     forest: Forest, variables: tuple[int, int], counts: I64, most: tuple[int, int], work: CountedBeliefs
 ) -> CountedBeliefs:
-    """Find the largest counts of every subtree and where its tables go; return the record with room for them.
+    """Find the largest counts of every subtree and where its tables go; return the record with space for them.
 
     Parameters
     ----------
@@ -146,8 +146,9 @@ def lay_out(
         reach[up, 1] = min(reach[up, 1] + reach[i, 1], b_most)
     place[n, 0] = beliefs
     beliefs += (reach[n, 0] + 1) * (reach[n, 1] + 1)
-    room = roomy(work.belief, beliefs), roomy(work.message, messages), roomy(work.earlier, earlier)
-    return CountedBeliefs(reach, kept, place, room[0], room[1], room[2], roomy(work.above, beliefs))
+    belief, above = as_long(work.belief, beliefs), as_long(work.above, beliefs)
+    message, before = as_long(work.message, messages), as_long(work.earlier, earlier)
+    return CountedBeliefs(reach, kept, place, belief, message, before, above)
 
 
 @njit(cache=True, nogil=True)
