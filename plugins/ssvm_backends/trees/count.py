@@ -16,8 +16,11 @@ going down once: which part of the counts the child had, then which state.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from ssvm_backends.graphs.best_counts import Wanted, best_counts
 from ssvm_backends.trees.forest import Forest
 from ssvm_backends.trees.max_product import edge_table, extent
 from ssvm_dsl.ir import F64, I32, I64
@@ -61,35 +64,65 @@ def convolve(
                     target[d] = value if value > target[d] else target[d]
 
 
+class CountedBeliefs(NamedTuple):
+    """Tables of one example with n variables, and where they are (:func:`lay_out`).
+
+    Parameters
+    ----------
+    reach : ndarray of int64, shape (at least n + 1, 2)
+        The largest counts of each variable's subtree.  Row n is the virtual parent of one state that components end in.
+    kept : ndarray of int64, shape (at least n, 2)
+        The largest counts of the parent's belief before the variable's message comes.
+    place : ndarray of int64, shape (at least n + 1, 3)
+        Where belief, message and the parent's earlier belief start.
+    belief, message, earlier : ndarray of float64
+        Best scores, or logarithms of sums: of each variable, what it sends, and its parent before that comes.
+    above : ndarray of float64
+        Of the belief, laid out alike; only of sums.
+    """
+
+    reach: I64
+    kept: I64
+    place: I64
+    belief: F64
+    message: F64
+    earlier: F64
+    above: F64
+
+
+@njit(cache=True, nogil=True)
+def no_beliefs(n: int) -> CountedBeliefs:
+    """Return a record for examples of up to n variables, without space for tables."""
+    reach, kept, place = np.empty((n + 1, 2), np.int64), np.empty((n + 1, 2), np.int64), np.empty((n + 1, 3), np.int64)
+    return CountedBeliefs(reach, kept, place, np.empty(0), np.empty(0), np.empty(0), np.empty(0))
+
+
+@njit(cache=True, nogil=True)
+def as_long(values: F64, n: int) -> F64:
+    """Return an array of at least n numbers: the old one if it is as long."""
+    return values if len(values) >= n else np.empty(n)
+
+
 @njit(cache=True, nogil=True)
 def lay_out(
-    forest: Forest, lo: int, hi: int, counts: I64, a_most: int, b_most: int, reach: I64, kept: I64, place: I64
-) -> tuple[int, int, int]:
-    """Find the largest counts of every subtree and where its tables go; return what they take (in numbers).
+    forest: Forest, variables: tuple[int, int], counts: I64, most: tuple[int, int], work: CountedBeliefs
+) -> CountedBeliefs:
+    """Find the largest counts of every subtree and where its tables go; return the record with space for them.
 
     Parameters
     ----------
     forest : Forest
         Structure; read only.
-    lo, hi : int
+    variables : tuple of int
         First variable of the example, and the one after its last.
     counts : ndarray of int64, shape (S, 2)
         The two counts of each state.
-    a_most, b_most : int
+    most : tuple of int
         Largest counts wanted.
-    reach : ndarray of int64, shape (at least hi - lo + 1, 2)
-        Written: the largest counts of each variable's subtree.  Row ``hi - lo`` is the virtual parent of one state that
-        components end in.
-    kept : ndarray of int64, shape (at least hi - lo, 2)
-        Written: the largest counts of the parent's belief before the variable's message comes.
-    place : ndarray of int64, shape (at least hi - lo + 1, 3)
-        Written: where belief, message and the parent's earlier belief start.
-
-    Returns
-    -------
-    beliefs, messages, earlier : int
-        Numbers in all tables of each kind.
+    work : CountedBeliefs
+        ``reach``, ``kept`` and ``place`` are written.
     """
+    (lo, hi), (a_most, b_most), (reach, kept, place) = variables, most, work[:3]
     n = hi - lo
     reach[: n + 1] = 0
     for v in range(lo, hi):
@@ -112,7 +145,10 @@ def lay_out(
         reach[up, 0] = min(reach[up, 0] + reach[i, 0], a_most)
         reach[up, 1] = min(reach[up, 1] + reach[i, 1], b_most)
     place[n, 0] = beliefs
-    return beliefs + (reach[n, 0] + 1) * (reach[n, 1] + 1), messages, earlier
+    beliefs += (reach[n, 0] + 1) * (reach[n, 1] + 1)
+    belief, above = as_long(work.belief, beliefs), as_long(work.above, beliefs)
+    message, before = as_long(work.message, messages), as_long(work.earlier, earlier)
+    return CountedBeliefs(reach, kept, place, belief, message, before, above)
 
 
 @njit(cache=True, nogil=True)
@@ -153,9 +189,8 @@ def take_in(belief: F64, above: I64, message: F64, below: I64, whole: I64, c_p: 
 
 @njit(cache=True, nogil=True)
 def count_upwards(
-    forest: Forest, lo: int, hi: int, pool: F64, node: F64, counts: I64,
-    reach: I64, kept: I64, place: I64, beliefs: F64, messages: F64, earlier: F64, scratch: F64,
-) -> None:  # fmt: skip
+    forest: Forest, lo: int, hi: int, pool: F64, node: F64, counts: I64, work: CountedBeliefs, scratch: F64
+) -> None:
     """Send all messages; the belief of the virtual parent gets the best score of each pair of counts.
 
     ``message(t, a, b) = max_s belief(s, a, b) + table(s, t)``: an edge has no counts of its own.
@@ -170,14 +205,12 @@ def count_upwards(
         Tables and unary scores, without the constant.
     counts : ndarray of int64, shape (S, 2)
         The two counts of each state.
-    reach, kept, place : ndarray of int64
-        The layout, see :func:`lay_out`; read only.
-    beliefs, messages, earlier : ndarray of float64
-        Written: tables of every variable, of what it sends, and of its parent before it takes that in.
+    work : CountedBeliefs
+        Laid out; beliefs, messages and earlier beliefs are written.
     scratch : ndarray of float64, shape (at least widest ** 2,)
         Work space: the table of an edge.
     """
-    n = hi - lo
+    n, (reach, kept, place, beliefs, messages, earlier, _) = hi - lo, work
     beliefs[: place[n, 0] + (reach[n, 0] + 1) * (reach[n, 1] + 1)] = -np.inf
     beliefs[place[n, 0]] = 0.0  # the virtual parent: counts (0, 0) before any component
     for v in range(lo, hi):
@@ -215,27 +248,26 @@ def count_upwards(
 
 @njit(cache=True, nogil=True)
 def count_downwards(
-    forest: Forest, lo: int, hi: int, pool: F64, a: int, b: int,
-    reach: I64, kept: I64, place: I64, beliefs: F64, messages: F64, earlier: F64, left: I64, labels: I32,
-) -> None:  # fmt: skip
-    """Write the best labelling of counts (a, b), variable by variable from the last root down.
+    forest: Forest, lo: int, hi: int, pool: F64, have: tuple[int, int], work: CountedBeliefs, left: I64, labels: I32
+) -> None:
+    """Write the best labelling of a pair of counts, variable by variable from the last root down.
 
     The counts still to be shared out at a parent are split between this variable's message and the parent's belief
     before it came (``earlier``): messages are undone in the opposite order, so the rest is right for the one before.
 
     Parameters
     ----------
-    forest, lo, hi, pool, reach, kept, place, beliefs, messages, earlier
+    forest, lo, hi, pool, work
         As for :func:`count_upwards`, after it; read only.
-    a, b : int
+    have : tuple of int
         Counts of the labelling; there must be one.
     left : ndarray of int64, shape (at least hi - lo + 1, 2)
         Work space: the counts to be shared out in the subtree of each variable, without children already visited.
     labels : ndarray of int32, shape (hi - lo,)
         Written.
     """
-    n = hi - lo
-    left[n, 0], left[n, 1] = a, b
+    n, (reach, kept, place, beliefs, messages, earlier, _) = hi - lo, work
+    left[n, 0], left[n, 1] = have
     for position in range(hi - 1, lo - 1, -1):
         v = forest.order[position]
         i, parent, c_v = v - lo, forest.parent[v], forest.card[v]
@@ -264,10 +296,7 @@ def count_downwards(
 
 
 @njit(cache=True, nogil=True)
-def best_by_count(
-    forest: Forest, pool: F64, node: F64, const: F64, counts: I64, shape: I64, start: I64, offset: F64, scale: F64,
-    examples: I64, label_ptr: I64, labels: I32, worth: F64,
-) -> None:  # fmt: skip
+def best_by_count(forest: Forest, pool: F64, node: F64, counts: I64, examples: I64, wanted: Wanted) -> None:
     """Write the labelling that is worth most by its counts, and what it is worth, for each listed example.
 
     The worth of a labelling of counts (a, b) is ``offset[a, b] + scale[a, b] * (score + const)``; as scales are not
@@ -279,45 +308,25 @@ def best_by_count(
         Structure; read only.
     pool, node : ndarray of float64
         Tables, and unary scores with ``-inf`` at states that masks rule out.
-    const : ndarray of float64, shape (B,)
-        Constants of all examples.
-    counts, shape, start, offset, scale
-        As in :class:`~ssvm_dsl.ir.CountTables`, for the n listed examples.
+    counts : ndarray of int64, shape (S, 2)
+        The two counts of each state.
     examples : ndarray of int64, shape (n,)
         The examples.
-    label_ptr : ndarray of int64, shape (n + 1,)
-        Where the labels of each listed example start.
-    labels : ndarray of int32
-        Written; left alone where no labelling is wanted.
-    worth : ndarray of float64, shape (n,)
-        ``-inf`` on entry; raised where a labelling is found.
+    wanted : Wanted
+        ``labels`` and ``worth`` are written.
     """
-    forest, pool, node, const = borrow(forest), borrow(pool), borrow(node), borrow(const)
+    forest, pool, node, wanted = borrow(forest), borrow(pool), borrow(node), borrow(wanted)
     longest, _, widest = extent(forest, examples)
-    reach, kept = np.empty((longest + 1, 2), np.int64), np.empty((longest + 1, 2), np.int64)
-    place, left = np.empty((longest + 1, 3), np.int64), np.empty((longest + 1, 2), np.int64)
-    beliefs, messages, earlier = np.empty(0), np.empty(0), np.empty(0)
-    scratch = np.empty(widest * widest)
+    work, left, scratch = no_beliefs(longest), np.empty((longest + 1, 2), np.int64), np.empty(widest * widest)
     for k in range(len(examples)):
         lo, hi = forest.var_ptr[examples[k]], forest.var_ptr[examples[k] + 1]
-        if shape[k, 0] == 0 or shape[k, 1] == 0:
+        if wanted.shape[k, 0] == 0 or wanted.shape[k, 1] == 0:
             continue
-        sizes = lay_out(forest, lo, hi, counts, shape[k, 0] - 1, shape[k, 1] - 1, reach, kept, place)
-        beliefs = beliefs if len(beliefs) >= sizes[0] else np.empty(sizes[0])
-        messages = messages if len(messages) >= sizes[1] else np.empty(sizes[1])
-        earlier = earlier if len(earlier) >= sizes[2] else np.empty(sizes[2])
-        count_upwards(forest, lo, hi, pool, node, counts, reach, kept, place, beliefs, messages, earlier, scratch)
-        a_best, b_best, width = -1, -1, reach[hi - lo, 1] + 1
-        for a in range(reach[hi - lo, 0] + 1):
-            for b in range(width):
-                score = beliefs[place[hi - lo, 0] + a * width + b]
-                at = start[k] + a * shape[k, 1] + b
-                if score > -np.inf and offset[at] > -np.inf:
-                    value = offset[at] + scale[at] * (score + const[examples[k]])
-                    if value > worth[k]:
-                        worth[k], a_best, b_best = value, a, b
-        if a_best >= 0:
-            count_downwards(
-                forest, lo, hi, pool, a_best, b_best, reach, kept, place, beliefs, messages, earlier, left,
-                labels[label_ptr[k] : label_ptr[k + 1]],
-            )  # fmt: skip
+        work = lay_out(forest, (lo, hi), counts, (wanted.shape[k, 0] - 1, wanted.shape[k, 1] - 1), work)
+        count_upwards(forest, lo, hi, pool, node, counts, work, scratch)
+        root, width = work.place[hi - lo, 0], work.reach[hi - lo, 1] + 1
+        best = work.belief[root : root + (work.reach[hi - lo, 0] + 1) * width]
+        have = best_counts(wanted, k, wanted.const[examples[k]], best, width)
+        if have[0] >= 0:
+            mine = wanted.labels[wanted.label_ptr[k] : wanted.label_ptr[k + 1]]
+            count_downwards(forest, lo, hi, pool, have, work, left, mine)

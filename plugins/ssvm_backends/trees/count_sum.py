@@ -25,10 +25,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_backends.trees.count import lay_out
+from ssvm_backends.trees.count import CountedBeliefs, lay_out, no_beliefs
 from ssvm_backends.trees.forest import Forest
 from ssvm_backends.trees.max_product import edge_table, extent
-from ssvm_backends.trees.sum_product import edge_factor, log_sum, sum_message, write_marginals
+from ssvm_backends.trees.sum_product import SumOutput, edge_factor, log_sum, sum_message, write_marginals
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.kernels import assign, borrow, njit
 
@@ -61,32 +61,6 @@ class CountedScores(NamedTuple):
     offset: F64
 
 
-class CountedBeliefs(NamedTuple):
-    """Tables of one example with n variables, and where they are (:func:`ssvm_backends.trees.count.lay_out`).
-
-    Parameters
-    ----------
-    reach : ndarray of int64, shape (at least n + 1, 2)
-        The largest count of each variable's subtree.
-    kept : ndarray of int64, shape (at least n, 2)
-        The largest count of the parent's belief before the variable's message comes.
-    place : ndarray of int64, shape (at least n + 1, 3)
-        Where belief, message and the parent's earlier belief start.
-    belief, message, earlier : ndarray of float64
-        Logarithms: of each variable, what it sends, and its parent before that comes.
-    above : ndarray of float64
-        Of the belief, laid out alike.
-    """
-
-    reach: I64
-    kept: I64
-    place: I64
-    belief: F64
-    message: F64
-    earlier: F64
-    above: F64
-
-
 class EdgeSpace(NamedTuple):
     """Work space for one edge whose variables have up to c states, with counts up to m - 1.
 
@@ -105,28 +79,6 @@ class EdgeSpace(NamedTuple):
     to: F64
     row: F64
     sent: F64
-
-
-class SumOutput(NamedTuple):
-    """Where the answers go, as :func:`ssvm_backends.trees.sum_product.sum_product` describes them.
-
-    Parameters
-    ----------
-    ptr : ndarray of int64
-    node : ndarray of float64
-    first : ndarray of int64, shape (groups, n)
-    offset, widths : ndarray of int64, shape (groups,)
-    tables : ndarray of float64
-    log_z : ndarray of float64, shape (n,)
-    """
-
-    ptr: I64
-    node: F64
-    first: I64
-    offset: I64
-    widths: I64
-    tables: F64
-    log_z: F64
 
 
 @njit(cache=True, nogil=True)
@@ -304,9 +256,7 @@ def sum_by_count(forest: Forest, scores: CountedScores, examples: I64, out: SumO
     most = 1
     for n_rows in scores.rows:
         most = max(most, n_rows)
-    reach, kept = np.empty((longest + 1, 2), np.int64), np.empty((longest + 1, 2), np.int64)
-    place = np.empty((longest + 1, 3), np.int64)
-    belief, message, earlier, above = np.empty(0), np.empty(0), np.empty(0), np.empty(0)
+    work = no_beliefs(longest)
     squares, few = np.empty((3, widest * widest)), np.empty((2, widest))
     row, sent = np.empty(most), np.empty(widest * most)
     space = EdgeSpace(squares[0], squares[1], squares[2], few[0], few[1], row, sent)
@@ -315,16 +265,11 @@ def sum_by_count(forest: Forest, scores: CountedScores, examples: I64, out: SumO
         out.log_z[k] = -np.inf
         if scores.rows[k] == 0:
             continue
-        sizes = lay_out(forest, lo, hi, scores.counts, scores.rows[k] - 1, 0, reach, kept, place)
-        belief = belief if len(belief) >= sizes[0] else np.empty(sizes[0])
-        above = above if len(above) >= sizes[0] else np.empty(sizes[0])
-        message = message if len(message) >= sizes[1] else np.empty(sizes[1])
-        earlier = earlier if len(earlier) >= sizes[2] else np.empty(sizes[2])
-        work = CountedBeliefs(reach, kept, place, belief, message, earlier, above)
+        work = lay_out(forest, (lo, hi), scores.counts, (scores.rows[k] - 1, 0), work)
         sum_upwards(forest, lo, hi, scores, work, space)
-        root, counted = place[hi - lo, 0], reach[hi - lo, 0] + 1
+        root, counted = work.place[hi - lo, 0], work.reach[hi - lo, 0] + 1
         for c in range(counted):
-            above[root + c] = scores.offset[scores.start[k] + c]
-        out.log_z[k] = log_sum(belief[root : root + counted] + above[root : root + counted])
+            work.above[root + c] = scores.offset[scores.start[k] + c]
+        out.log_z[k] = log_sum(work.belief[root : root + counted] + work.above[root : root + counted])
         if out.log_z[k] > -np.inf:
             sum_downwards(forest, (lo, hi), scores, work, space, out, k)

@@ -85,16 +85,18 @@ class ForestSession:
         self, question: Question, tables: CountTables, node: F64, parts: Iterable[tuple[int, int]]
     ) -> Solution:
         """Return the labellings worth most by their counts, part by part of the examples asked for."""
+        from ssvm_backends.graphs.best_counts import Wanted
         from ssvm_backends.trees.count import best_by_count
 
         theta, ids, ptr = question.theta, question.ids(self.program), question.label_ptr(self.program)
         labels, worth = np.zeros(int(ptr[-1]), dtype=np.int32), np.full(len(ids), -np.inf)
         reached = 0
         for lo, hi in parts:
-            best_by_count(
-                self.forest, theta.pool, node, theta.const, tables.counts, tables.shape[lo:hi], tables.start[lo:hi],
-                tables.offset, tables.scale, ids[lo:hi], ptr[lo : hi + 1], labels, worth[lo:hi],
+            wanted = Wanted(
+                theta.const, tables.shape[lo:hi], tables.start[lo:hi], tables.offset, tables.scale, ptr[lo : hi + 1],
+                labels, worth[lo:hi],
             )  # fmt: skip
+            best_by_count(self.forest, theta.pool, node, tables.counts, ids[lo:hi], wanted)
             reached = hi
         worth[reached:] = np.nan  # not reached in time
         return Solution.exact(labels, worth)
@@ -120,7 +122,7 @@ class ForestSession:
         k_best(self.forest, theta.pool, node, ids, ptr, labels, score)
 
     def _marginals(self, theta: Theta, node: F64, ids: I64, limits: Limits) -> Solution:
-        from ssvm_backends.trees.sum_product import exp_tables, sum_product
+        from ssvm_backends.trees.sum_product import SumOutput, exp_tables, sum_product
 
         program, allowed = self.program, None if self._tables is None else self._tables.select(ids)
         shift, factor = exp_tables(program, theta, ids)
@@ -133,21 +135,16 @@ class ForestSession:
         widths = np.array([g.n_configs for g in program.groups] or [1], dtype=np.int64)
         reached = 0
         for lo, hi in chunks_until(len(ids), limits):
-            if allowed is not None:
-                from ssvm_backends.trees.count_sum import CountedScores, SumOutput, sum_by_count
+            mine = sums.log_z[lo:hi]
+            out = SumOutput(sums.start[lo:], sums.node, first[:, lo:hi].copy(), sums.offset, widths, sums.pool, mine)
+            if allowed is None:
+                sum_product(self.forest, theta.pool, factor, shift, node, ids[lo:hi], out)
+            else:
+                from ssvm_backends.trees.count_sum import CountedScores, sum_by_count
 
                 within = allowed.shape[lo:hi, 0].copy(), allowed.start[lo:hi], allowed.offset
                 scores = CountedScores(theta.pool, factor, shift, node, allowed.counts, *within)
-                mine = sums.log_z[lo:hi]
-                out = SumOutput(
-                    sums.start[lo:], sums.node, first[:, lo:].copy(), sums.offset, widths, sums.pool, mine
-                )
                 sum_by_count(self.forest, scores, ids[lo:hi], out)
-            else:
-                sum_product(
-                    self.forest, theta.pool, factor, shift, node, ids[lo:hi], sums.start[lo:], sums.node,
-                    first[:, lo:], sums.offset, widths, sums.pool, sums.log_z[lo:hi],
-                )  # fmt: skip
             reached = hi
         return sums.solution(theta.const, reached)
 

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from typing import Any, get_type_hints
 
 import numpy as np
+from numba import types
+from numba.extending import lower_builtin, type_callable
 
 from ssvm_dsl.array_types import I8, I32, I64, Bools
 from ssvm_dsl.kernels.compiling.jit import njit
@@ -71,36 +73,62 @@ def packed_flags(ints: I32, longs: I64, number: int) -> Bools:
     return ints[longs[2 * number] : longs[2 * number + 1]].view(np.bool_)
 
 
-#: How a field of a record is read, and what it is where it was not packed, by its type.
-_READ = {
-    I64: ("packed_longs(longs, first + {})", "longs[:0]"),
-    I32: ("packed_ints(ints, longs, first + {})", "ints[:0]"),
-    I8: ("packed_bytes(ints, longs, first + {})", "ints[:0].view(np.int8)"),
-    Bools: ("packed_flags(ints, longs, first + {})", "ints[:0].view(np.bool_)"),
+#: By letter the type of a field, that of its entries in compiled code, and what reads its array by number.
+_KINDS: dict[str, tuple[Any, Any, Any]] = {
+    "l": (I64, types.int64, lambda ints, longs, number: longs[longs[2 * number] : longs[2 * number + 1]]),
+    "i": (I32, types.int32, packed_ints.py_func),
+    "b": (I8, types.int8, packed_bytes.py_func),
+    "f": (Bools, types.boolean, packed_flags.py_func),
 }
 
 
-def packed_record(record: type[Any], only: Sequence[str] = (), **columns: int | str) -> Any:
+def packed_record(record: type[Any], only: Sequence[str] = ()) -> Any:
     """Return a kernel ``(ints, longs, first)`` that reads a record whose packed arrays begin at number ``first``.
-
-    The kernel is written field by field, because numba compiles no loop over arrays of different types.
 
     Parameters
     ----------
     record : class of named tuples
-        Its fields are arrays of int64, int32, int8 or bool.
+        Its fields are flat arrays of int64, int32, int8 or bool.
     only : sequence of str, optional
         The fields that were packed, in this order; all others are empty.  By default all, in their own order.
-    **columns : int or str
-        The number of columns of fields with two axes, or the name of a field that is as long.
     """
-    kinds, packed = get_type_hints(record), tuple(only) or record._fields
-    read = {name: _READ[kinds[name]][name not in packed] for name in record._fields}
-    read |= {name: read[name].format(number) for number, name in enumerate(packed)}
-    for name, n in columns.items():
-        read[name] += f".reshape((-1, {f'len({read[n]})' if isinstance(n, str) else n}))"
-    name = f"{record.__name__}_in"
-    text = f"def {name}(ints, longs, first):\n    return {record.__name__}({', '.join(read.values())})\n"
-    known = {**globals(), "__name__": record.__module__, record.__name__: record}
-    exec(compile(text, __file__, "exec"), known)
-    return njit(known[name])
+    letters = {kind: letter for letter, (kind, _, _) in _KINDS.items()}
+    hints, order = get_type_hints(record), list(only or record._fields)
+    fields = [(letters[hints[name]], str(order.index(name)) if name in order else "") for name in record._fields]
+    layout = " ".join(map("".join, fields))
+
+    def read(ints: I32, longs: I64, first: int) -> Any:
+        return read_record(record, layout, ints, longs, first)
+
+    read.__qualname__ = f"packed_record.{record.__qualname__}"
+    return njit(read)
+
+
+def read_record(record: Any, layout: str, ints: I32, longs: I64, first: int) -> Any:
+    """Return a record of packed arrays; ``layout`` has a letter and, if it was packed, a number for each field."""
+    fields = layout.split()
+    return record(*(_KINDS[one[0]][2](ints, longs, first + int(one[1:])) if one[1:] else ints[:0] for one in fields))
+
+
+@type_callable(read_record)
+def _type(context: Any) -> Any:
+    def kind_of(record: Any, layout: Any, ints: Any, longs: Any, first: Any) -> Any:
+        if not isinstance(layout, types.StringLiteral):
+            return None
+        arrays = [types.Array(_KINDS[one[0]][1], 1, "C") for one in layout.literal_value.split()]
+        return types.BaseTuple.from_types(arrays, record.instance_class)
+
+    return kind_of
+
+
+@lower_builtin(read_record, types.Any, types.Any, types.Array, types.Array, types.Any)
+def _lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    (_, layout, *kinds), (*_, ints, longs, first), values = signature.args, args, []
+    for one, array in zip(layout.literal_value.split(), signature.return_type.types, strict=True):
+        if not one[1:]:
+            values.append(context.get_constant_null(array))
+            continue
+        number = builder.add(first, context.get_constant(types.int64, int(one[1:])))
+        call = array(kinds[0], kinds[1], types.int64)
+        values.append(context.compile_internal(builder, _KINDS[one[0]][2], call, (ints, longs, number)))
+    return context.make_tuple(builder, signature.return_type, values)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ssvm_backends.graphs.best_counts import Wanted, best_counts
 from ssvm_backends.structures.segmentations.segment_scores import (
     Segmented,
     SpanScores,
@@ -47,33 +48,6 @@ class Counts(NamedTuple):
     state: I64
     table: I64
     first: int
-
-
-class Wanted(NamedTuple):
-    """What pairs of counts are worth, and where answers go.
-
-    Parameters
-    ----------
-    const : ndarray of float64, shape (B,)
-        Constants of all examples.
-    shape, start, offset, scale
-        As in :class:`~ssvm_dsl.ir.CountTables`, for m examples.
-    label_ptr : ndarray of int64, shape (m + 1,)
-        Where the labels of each start.
-    labels : ndarray of int32
-        Zeros on entry; written where a labelling is wanted.
-    worth : ndarray of float64, shape (m,)
-        ``-inf`` on entry; raised where a labelling is found.
-    """
-
-    const: F64
-    shape: I64
-    start: I64
-    offset: F64
-    scale: F64
-    label_ptr: I64
-    labels: I32
-    worth: F64
 
 
 class CountWork(NamedTuple):
@@ -384,16 +358,10 @@ def best_by_count(seg: Segmented, pool: F64, node: F64, counts: Counts, examples
                 if t < n:
                     fill_steps(scores, i, c, work, found, t)
                     count_enter(k, found, t, enter, end)
-        p_best, q_best, width = -1, -1, found.reach[n, 1] + 1
-        for cell in range((found.reach[n, 0] + 1) * width):
-            a, b, score = cell // width, cell % width, -np.inf
-            for last in range(k):
-                score = max(score, end[last * (found.reach[n, 0] + 1) * width + cell])
-            at = wanted.start[e] + a * shape[e, 1] + b
-            if score + base > -np.inf and wanted.offset[at] > -np.inf:
-                value = wanted.offset[at] + wanted.scale[at] * (score + base)
-                if value > wanted.worth[e]:
-                    wanted.worth[e], p_best, q_best = value, a, b
+        size = (found.reach[n, 0] + 1) * (found.reach[n, 1] + 1)
+        for last in range(1, k):
+            raise_all(end, 0, end, last * size, size, 0.0)
+        p_best, q_best = best_counts(wanted, e, base, end[:size], found.reach[n, 1] + 1)
         if p_best >= 0 and n > 0:
             mine = wanted.labels[wanted.label_ptr[e] :]
             trace_counts(scores, counts, i, c, (work, found), enter, (p_best, q_best), mine)

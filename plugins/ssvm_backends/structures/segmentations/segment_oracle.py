@@ -10,10 +10,34 @@ import numpy as np
 from ssvm_backends.structures.literals import Literals, best_states
 from ssvm_backends.structures.segmentations.best_segments import best_segmentations
 from ssvm_backends.structures.segmentations.segment_scores import Segmented
-from ssvm_dsl.kernels import SIGNATURE, borrow, cfunc, packed_flags, packed_record
+from ssvm_dsl.ir import I32, I64
+from ssvm_dsl.kernels import SIGNATURE, borrow, cfunc, njit, packed_bytes, packed_flags, packed_ints, packed_longs
 
-#: How the segmentations of a program are read.
-segmented_in = packed_record(Segmented, first=3, base="shape")
+
+@njit
+def segmented_in(ints: I32, longs: I64) -> Segmented:
+    """Return the segmentations of a program; the arrays of their fields follow that of free variables."""
+    offset = packed_longs(longs, 17)
+    n_groups, n_examples = len(offset) - 1, len(packed_longs(longs, 1)) - 1
+    return Segmented(
+        packed_longs(longs, 1),
+        packed_longs(longs, 2),
+        packed_longs(longs, 3),
+        packed_longs(longs, 4),
+        packed_longs(longs, 5),
+        packed_longs(longs, 6),
+        packed_longs(longs, 7).reshape((-1, 3)),
+        packed_ints(ints, longs, 8),
+        packed_longs(longs, 9),
+        packed_bytes(ints, longs, 10),
+        packed_ints(ints, longs, 11),
+        packed_ints(ints, longs, 12),
+        packed_ints(ints, longs, 13),
+        packed_ints(ints, longs, 14),
+        packed_ints(ints, longs, 15),
+        packed_longs(longs, 16).reshape((n_groups, n_examples)),
+        packed_longs(longs, 17),
+    )
 
 
 @cfunc(SIGNATURE)
@@ -36,7 +60,7 @@ def segment_oracle(ints, longs, example, pool, node, labels, work):  # type: ign
     """
     ints, longs, pool, node, labels = borrow(ints), borrow(longs), borrow(pool), borrow(node), borrow(labels)
     ids, ptr, worth, feasible = np.full(1, example), np.zeros(1, np.int64), np.zeros(1), np.ones(1, dtype=np.bool_)
-    seg, free = segmented_in(ints, longs, 1), packed_flags(ints, longs, 0)
+    seg, free = segmented_in(ints, longs), packed_flags(ints, longs, 0)
     lo, hi = seg.var_ptr[example], seg.var_ptr[example + 1]
     labels[: hi - lo] = 0
     none, nothing = longs[:0], ints[:0]
