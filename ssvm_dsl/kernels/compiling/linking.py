@@ -333,7 +333,8 @@ class Callback(CFunc):
 
     def __wrapper_address__(self) -> int:
         """Return where the code is; kernels that get the function ask for it."""
-        return int(self.address)
+        assert self.address is not None
+        return self.address
 
 
 @typeof_impl.register(Callback)
