@@ -260,9 +260,9 @@ class ParameterMap:
 
     @cached_property
     def _places(self) -> dict[str, I64]:
-        """The same for all examples, of unary maps with few factors that are not all variables in order."""
+        """The same for all examples, of unary maps with few factors."""
         unary = [fmap for fmap in self.maps if fmap.group == NODE and fmap.n_factors <= FEW_FACTORS]
-        return {fmap.name: self._states_of(fmap, None) for fmap in unary if not self._covers[fmap.name]}
+        return {fmap.name: self._states_of(fmap, None) for fmap in unary}
 
     @cached_property
     def _covers(self) -> dict[str, bool]:

@@ -28,7 +28,10 @@ from ssvm_dsl.datasets import load_letters
 REPEATS = 5
 
 #: What no first answer of a small model needs.
-UNNEEDED = ("scipy.optimize", "sklearn", "ortools", "networkx", "clarabel", "pandas", "matplotlib", "rich")
+UNNEEDED = (
+    "numba.typed.dictimpl", "scipy.optimize", "sklearn", "ortools", "networkx", "clarabel", "pandas", "matplotlib",
+    "rich",
+)  # fmt: skip
 
 CHILD = """
 import json, sys, time

@@ -70,10 +70,9 @@ def test_a_change_in_another_file_is_seen(ask):
 
 def test_lines_and_docstrings_do_not_matter(ask):
     told = TOP.replace("def top(x):\n", 'def top(x):\n    """Say it."""\n')
-    told += 'print("numba.typed.dictimpl" in sys.modules)'  # all that numba can compile
-    assert ask(top=told)[-1] == "True"
+    ask(top=told)
     moved = told.replace("@njit", "\n\n@njit").replace("Say it", "Say more")
-    assert ask(top=moved) == ["5.0", "1", "1", "1", "False"]
+    assert ask(top=moved) == ["5.0", "1", "1", "1"]
 
 
 def test_a_broken_entry_is_compiled_anew(ask, tmp_path):

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 #: Seconds of the two kernels for an entry of a table: propagation reads each, conditioning copies the open ones.
 PROPAGATING, CONDITIONING = 10e-9, 10e-9
 
+NO_STATES, NO_SLOTS = np.zeros(0, np.int32), np.zeros(0, np.int64)
+
 #: What is kept of earlier questions of a session, in bytes; and the most scores of a program for which it is.
 KEPT_BYTES, MOST_SCORES = 2**22, 2**16
 
@@ -68,6 +70,8 @@ class Reduced:
     def label_ptr(self) -> I64:
         """Where the labels of each example asked for start, in packed labels of ``instance``."""
         var_ptr = self.instance.graph.var_ptr
+        if self.remainder is not None or len(var_ptr) == 2 == len(self.ids) + 1:  # all examples, in order
+            return var_ptr
         return pointers(var_ptr[1:][self.ids] - var_ptr[self.ids])
 
     def lift(self, labels: I32) -> I32:
@@ -224,8 +228,7 @@ def reduce_problem(program: Program, graph: Graph, question: Question, always: b
 
 def everything(graph: Graph, theta: Theta, ids: I64) -> Reduced:
     """Return examples from which nothing is taken out."""
-    none = np.zeros(0, np.int32)
-    return Reduced(instance_of(graph, theta), ids, np.ones(len(ids), bool), None, none, none, none.astype(np.int64))
+    return Reduced(instance_of(graph, theta), ids, np.ones(len(ids), bool), None, NO_STATES, NO_STATES, NO_SLOTS)
 
 
 def condition(instance: Instance, ids: I64, alive: Bools) -> Reduced:
