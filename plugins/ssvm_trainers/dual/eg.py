@@ -42,7 +42,7 @@ from ssvm_trainers.dual.eg_cliques import (
     ROUNDING,
     Mixtures,
     MixtureSpace,
-    VisitRule,
+    MixtureStepRule,
     first_steps,
     mixture_pass,
 )
@@ -269,7 +269,7 @@ class CliqueRun(Run):
             truth = self.polytope.full(self.polytope.truth())
             first_steps(self.fixed, self.trees, self.space, self.work, point, truth, self.options.step_size)
         elif self.n_passes:
-            rule = VisitRule(self.smooth, *(SMOOTH_STEPS if self.smooth else MARGIN_STEPS), self._value(point)[0])
+            rule = MixtureStepRule(self.smooth, *(SMOOTH_STEPS if self.smooth else MARGIN_STEPS), self._value(point)[0])
             for chunk in chunks(self.problem, self.random.permutation(self.problem.n), 4.0 * self.cost):
                 self.calls += mixture_pass(self.fixed, self.trees, self.space, self.work, point, rule, chunk)
         value, plane = self._value(point)

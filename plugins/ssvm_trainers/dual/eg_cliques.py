@@ -101,7 +101,7 @@ class MixtureSpace(NamedTuple):
     amount: F64
 
 
-class VisitRule(NamedTuple):
+class MixtureStepRule(NamedTuple):
     """How steps are taken.
 
     Parameters
@@ -212,8 +212,9 @@ def try_step(trees: JunctionTrees, space: MixtureSpace, point: Mixtures, i: int,
 
 @njit(cache=True, nogil=True, borrowed=True)
 def mixture_pass(
-    fixed: Fixed, trees: JunctionTrees, space: MixtureSpace, work: Work, point: Mixtures, rule: VisitRule, ids: I64
-) -> int:
+    fixed: Fixed, trees: JunctionTrees, space: MixtureSpace, work: Work, point: Mixtures, rule: MixtureStepRule,
+    ids: I64,
+) -> int:  # fmt: skip
     """Move the distributions of some examples, one after the other; return how many steps were tried.
 
     Parameters
@@ -226,7 +227,7 @@ def mixture_pass(
         Work space.
     point : Mixtures
         Changed.
-    rule : VisitRule
+    rule : MixtureStepRule
     ids : ndarray of int64, shape (n_listed,)
     """
     trees, fixed, space, work, point = borrow(trees), borrow(fixed), borrow(space), borrow(work), borrow(point)
