@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
+from time import perf_counter
 
 import numpy as np
 
@@ -133,18 +134,22 @@ class ForestSession:
             first[g] = rows[:-1] - group.ptr[:-1][ids]
         sums.log_z[:] = -np.inf
         widths = np.array([g.n_configs for g in program.groups] or [1], dtype=np.int64)
-        reached = 0
+        reached, end = 0, np.inf if limits.time is None else perf_counter() + limits.time
         for lo, hi in chunks_until(len(ids), limits):
             if allowed is not None:
-                from ssvm_backends.trees.count_sum import CountedScores, SumOutput, sum_by_count
+                from ssvm_backends.trees.count_sum import LONG, CountedScores, SumOutput, sum_by_count, sum_in_slices
 
                 within = allowed.shape[lo:hi, 0].copy(), allowed.start[lo:hi], allowed.offset
                 scores = CountedScores(theta.pool, factor, shift, node, allowed.counts, *within)
-                mine = sums.log_z[lo:hi]
                 out = SumOutput(
-                    sums.start[lo:], sums.node, first[:, lo:].copy(), sums.offset, widths, sums.pool, mine
+                    sums.start[lo:], sums.node, first[:, lo:].copy(), sums.offset, widths, sums.pool, sums.log_z[lo:hi]
                 )
-                sum_by_count(self.forest, scores, ids[lo:hi], out)
+                one = int(ids[lo]) if hi == lo + 1 and within[0][0] else -1
+                if one >= 0 and end < np.inf and program.var_ptr[one + 1] - program.var_ptr[one] >= LONG:
+                    if not sum_in_slices(self.forest, scores, one, out, end):
+                        break
+                else:
+                    sum_by_count(self.forest, scores, ids[lo:hi], out)
             else:
                 sum_product(
                     self.forest, theta.pool, factor, shift, node, ids[lo:hi], sums.start[lo:], sums.node,
