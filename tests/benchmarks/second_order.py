@@ -1,7 +1,8 @@
 """Dependency trees with and without factors over two arcs, on short sentences of the WSJ sample.
 
 The second model adds to each arc's score those of two arcs to the same head and of an arc and the one above it, by tags
-and sides, for triples of tags that the training sentences have.  Both train by ``bcfw`` on the same sentences.
+and sides, for triples of tags that the training sentences have.  Both train by ``bcfw`` on the same sentences, and all
+sentences are tested: each by fits on the folds that it is not in.
 
     SSVM_DATA=folder make bench ARGS=second-order
 """
@@ -21,6 +22,9 @@ from ssvm_dsl.datasets import arc_features, load_dependency_treebank
 
 #: Columns that features of two arcs are hashed to.
 WIDTH = 2**16
+
+#: Signs that are drawn for each sentence.
+DRAWS = 10_000
 
 
 class First(Model):
@@ -86,45 +90,63 @@ def grounded(sentences, train):
     return X, [heads for _, _, heads in sentences]
 
 
+def chance(better, worse, seed=0):
+    """How often differences of sentences, each with a random sign, add up to as much: a paired test of both sides."""
+    difference = better - worse
+    signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(DRAWS, len(difference)))
+    return (1 + int((np.abs(signs @ difference) >= abs(difference.sum())).sum())) / (1 + DRAWS)
+
+
+def judged(model, options, X, Y, n):
+    """Print gap and times of a fit on the first n sentences, and return which heads of each other one are right."""
+    keys = "xr" if model is First else "xref"
+    data = [{key: x[key] for key in keys} for x in X]
+    svm, begin = StructuredSVM(model, **options), process_time()
+    svm.fit(data[:n], Y[:n])
+    fit, begin = process_time() - begin, process_time()
+    right = [a == b for a, b in zip(svm.predict(data[n:]), Y[n:], strict=True)]
+    print(
+        f"{model.__name__:7} {svm.report_.plan.backend:12} gap {svm.report_.relative_gap:6.1%}"
+        f"  right heads {np.concatenate(right).mean():.2%}"
+        f"  CPU seconds: fit {fit:.1f}, predict {process_time() - begin:.1f}",
+        flush=True,
+    )
+    return right
+
+
 def main() -> None:
-    """Print the share of right heads in new sentences, of both models."""
+    """Print the share of right heads in sentences that were not trained on, of both models."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--train", type=int, default=300)
-    parser.add_argument("--test", type=int, default=500)
+    parser.add_argument("--folds", type=int, default=2)
     parser.add_argument("--longest", type=int, default=12)
     parser.add_argument("--passes", type=int, default=4)
     parser.add_argument("--C", type=float, default=0.1)
     parser.add_argument("--nodes", type=int, default=1, help="of each search of decompose; 1: training on bounds")
-    parser.add_argument("--backend", default="decompose")
     args = parser.parse_args([] if sys.argv[0].endswith("run.py") else None)
     trees = [one for one in load_dependency_treebank() if 3 <= len(one.words) <= args.longest]
-    trees = [(one.words, one.pos, one.heads) for one in trees if sum(one.heads < 0) == 1][: args.train + args.test]
-    X, Y = grounded(trees, args.train)
-    n, words = args.train, sum(len(y) for y in Y[args.train :])
-    print(f"{n} sentences to train, {len(X) - n} new ones of {words} words, up to {args.longest} words each", end="; ")
-    print(f"{np.mean([len(x['e']) for x in X]):.0f} pairs of arcs in a sentence")
-    first = None
-    for model, backend in ((First, "auto"), (Second, args.backend)):
-        keys = "xr" if model is First else "xref"
-        data = [{key: x[key] for key in keys} for x in X]
-        begin = process_time()
-        loose = {"guarantee": "bound", "backend_options": {"max_nodes": args.nodes}} if backend == "decompose" else {}
-        options = {"C": args.C, "max_passes": args.passes, "tol": 0.01, "random_state": 0} | loose
-        svm = StructuredSVM(model, backend=backend, **options)
-        svm.fit(data[:n], Y[:n])
-        trained, report = process_time() - begin, svm.report_
-        begin = process_time()
-        found = svm.predict(data[n:])
-        right = np.concatenate([a == b for a, b in zip(found, Y[n:], strict=True)])
-        print(
-            f"{model.__name__:7} {report.plan.backend:12} gap {report.relative_gap:6.1%}"
-            f"  right heads {right.mean():.2%}"
-            f"  CPU seconds: fit {trained:.1f} ({report.n_passes} passes), predict {process_time() - begin:.1f}"
-        )
-        if first is not None:
-            b, c = int((right & ~first).sum()), int((~right & first).sum())
-            print(f"heads that only the second has right: {b}, only the first: {c}")
-        first = right
+    trees = [(one.words, one.pos, one.heads) for one in trees if sum(one.heads < 0) == 1]
+    folds = np.array_split(np.arange(len(trees)), args.folds)
+    right, options = [], {"C": args.C, "max_passes": args.passes, "tol": 0.01, "random_state": 0, "n_threads": 1}
+    loose = {"backend": "decompose", "guarantee": "bound", "backend_options": {"max_nodes": args.nodes}}
+    print(
+        f"{len(trees)} sentences of up to {args.longest} words, each judged by a fit without its fold of {args.folds}"
+    )
+    for model, more in ((First, {}), (Second, loose)):
+        # the features of pairs are chosen by the training sentences of each fold
+        shown = [None] * len(trees)
+        for fold in folds:
+            order = np.concatenate([np.setdiff1d(np.arange(len(trees)), fold), fold])
+            n = len(trees) - len(fold)
+            X, Y = grounded([trees[i] for i in order], n)
+            found = judged(model, options | more, X, Y, n)
+            for i, one in zip(fold, found, strict=True):
+                shown[i] = one
+        right.append(shown)
+    first, second = (np.concatenate(one) for one in right)
+    print(f"right heads: {first.mean():.2%} and {second.mean():.2%} of {len(first)}")
+    print(f"heads that only the second has right: {(second & ~first).sum()}, only the first: {(~second & first).sum()}")
+    by_sentence = [np.array([one.sum() for one in side], dtype=float) for side in right]
+    print(f"chance of such a difference by signs of sentences drawn at random: {chance(*by_sentence[::-1]):.3f}")
 
 
 if __name__ == "__main__":

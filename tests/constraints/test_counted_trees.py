@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import tracemalloc
 from dataclasses import replace
+from time import perf_counter
 
 import numpy as np
 import pytest
 
 from constraints.constraint_cases import group_of, random_constraints, unlinked
+from ssvm_backends.trees import count_sum
 from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.inference.planning.planner import plan, plan_program
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
@@ -139,6 +141,26 @@ def linked(n, card, lower, upper):
     scope, rows = np.stack([first, first + 1], axis=1), np.zeros(n - 1, np.int32)
     link = Group.of("link", (card, card), scope, np.array([0, n - 1]), rows, 1, program.var_ptr)
     return replace(program, groups=(link,)).validate()
+
+
+def test_sums_of_a_long_example_in_slices_are_those_in_one(monkeypatch):
+    monkeypatch.setattr(count_sum, "LONG", 1)
+    monkeypatch.setattr(count_sum, "SLICE", 1.0)
+    made, rng = seeded(RECIPES["tree"][0], 2), np.random.default_rng(2)
+    group = first_of_each(random_constraints(rng, made.program, "count"))
+    program = with_rules(replace(made.program, constraints=(group,)).validate(), registry())
+    session = open_plan(plan(program_need(program, frozenset({Task.MARGINALS})), "tree"), program)
+    limits, n_late = Limits(time=1e3), 0
+    for i in range(program.n_examples):
+        question = Question(made.theta, np.array([i]), Task.MARGINALS)
+        whole, sliced = session.solve(question), session.solve(question.replace(limits=limits))
+        np.testing.assert_array_equal(sliced.log_partition, whole.log_partition)
+        np.testing.assert_array_equal(sliced.marginals.node, whole.marginals.node)
+        monkeypatch.setattr(count_sum, "perf_counter", lambda: np.inf)
+        late = session.solve(question.replace(limits=limits))
+        monkeypatch.setattr(count_sum, "perf_counter", perf_counter)
+        n_late += int(late.stop[0] == Stop.TIME)
+    assert n_late > 1  # all but those without variables or without a labelling
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,17 @@ def test_the_margin_optimum_is_reached_and_no_bound_passes_it(case):
     assert all(b >= a - 1e-12 * abs(a) for a, b in pairwise(duals))  # the dual never falls
 
 
+@pytest.mark.parametrize(("case", "risk"), [(CASES[1], "log"), (CASES[1], "margin"), (CASES[4], "margin")], ids=str)
+def test_visits_on_cliques_are_those_with_marginals_of_a_backend(case, risk, monkeypatch):
+    """The first ones: later on rounding decides how steps are shortened."""
+    data, found = case.make(0), []
+    for cells in (eg.MAX_CELLS, 0):
+        monkeypatch.setattr(eg, "MAX_CELLS", cells)
+        history = fitted(data, trainer="eg", risk=risk, tol=0.0, max_passes=30).report_.history
+        found.append([(event.dual, event.primal) for event in history[:8]])
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-8)
+
+
 def test_unfinished_fits_have_true_bounds():
     data = Case(Word, n=7, C=50.0).make(1)
     best, _ = data.optimum()
@@ -148,5 +159,6 @@ def test_what_eg_cannot_do_is_refused(monkeypatch):
     with pytest.raises(OptionError, match=r"'step_size' is above 0 and at most 1, got 2"):
         fitted(Case(Word).make(0), trainer="eg", trainer_options={"step_size": 2})
     monkeypatch.setattr(eg, "MAX_NUMBERS", 100)
+    monkeypatch.setattr(eg, "MAX_CELLS", 0)
     with pytest.raises(TrainingError, match=r"two vectors of 15 weights for each of 5 examples.*'bcfw'"):
         fitted(Case(Word).make(0), trainer="eg")

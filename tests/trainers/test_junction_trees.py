@@ -169,11 +169,11 @@ def test_two_passes_give_the_marginals_of_a_distribution(seed):
     np.testing.assert_array_equal(trees.possible(~ruled_out), possible)
     given = np.where(possible, scores, -np.inf)
     logs, mu = given.copy(), np.zeros(trees.n_cells)
-    to_conditionals(trees, logs, np.empty(trees.n_rows), np.empty(trees.n_rows))
-    from_conditionals(trees, np.exp(logs), mu)
+    to_conditionals(trees, logs, np.empty(trees.n_rows), np.empty(trees.n_rows), 0, len(trees.parent))
+    from_conditionals(trees, np.exp(logs), mu, 0, len(trees.parent))
     np.testing.assert_allclose(mu, expected, atol=1e-12)
     again = logs.copy()
-    to_conditionals(trees, again, np.empty(trees.n_rows), np.empty(trees.n_rows))
+    to_conditionals(trees, again, np.empty(trees.n_rows), np.empty(trees.n_rows), 0, len(trees.parent))
     np.testing.assert_allclose(again[possible], logs[possible], atol=1e-9)
 
 

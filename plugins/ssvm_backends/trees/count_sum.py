@@ -21,6 +21,8 @@ is in logarithms: what the bounds leave may be e^1000 times less than what they 
 
 from __future__ import annotations
 
+from itertools import pairwise
+from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +33,9 @@ from ssvm_backends.trees.max_product import edge_table, extent
 from ssvm_backends.trees.sum_product import SumOutput, edge_factor, log_sum, sum_message, write_marginals
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.kernels import assign, borrow, njit
+
+#: Exponentials between two looks at the clock, about, and variables from which on an example is summed in slices.
+SLICE, LONG = 1e6, 2000
 
 
 class CountedScores(NamedTuple):
@@ -81,6 +86,22 @@ class EdgeSpace(NamedTuple):
     sent: F64
 
 
+class ExampleSlice(NamedTuple):
+    """An example, and a range of the places of its variables in the order of elimination.
+
+    Parameters
+    ----------
+    lo, hi : int
+        Its first variable, and the one after the last.
+    begin, end : int
+    """
+
+    lo: int
+    hi: int
+    begin: int
+    end: int
+
+
 @njit(cache=True, nogil=True)
 def log_convolve(first: F64, second: F64, sign: int, out: F64) -> None:
     """Write ``out(c) = log sum_a exp(first(a) + second(c - sign a))`` for every count c of ``out``.
@@ -120,22 +141,9 @@ def read_edge(forest: Forest, scores: CountedScores, v: int, c_p: int, space: Ed
 
 
 @njit(cache=True, nogil=True)
-def sum_upwards(
-    forest: Forest, lo: int, hi: int, scores: CountedScores, work: CountedBeliefs, space: EdgeSpace
-) -> None:
-    """Send all messages of variables lo..hi-1; the belief of the virtual parent gets the sum of each count.
-
-    Parameters
-    ----------
-    forest, scores
-        Read only.
-    lo, hi : int
-        First variable of the example, and the one after its last.
-    work : CountedBeliefs
-        Beliefs, messages and earlier beliefs are written.
-    space : EdgeSpace
-    """
-    forest, scores, work, space = borrow(forest), borrow(scores), borrow(work), borrow(space)
+def first_beliefs(forest: Forest, lo: int, hi: int, scores: CountedScores, work: CountedBeliefs) -> None:
+    """Write the beliefs of variables lo..hi-1 and of the virtual parent before any message."""
+    forest, scores, work = borrow(forest), borrow(scores), borrow(work)
     n, belief = hi - lo, work.belief
     belief[: work.place[n, 0] + work.reach[n, 0] + 1] = -np.inf
     belief[work.place[n, 0]] = 0.0
@@ -145,7 +153,27 @@ def sum_upwards(
             x = forest.state_ptr[v] + s
             if scores.counts[x, 0] < size:
                 belief[work.place[v - lo, 0] + s * size + scores.counts[x, 0]] = scores.node[x]
-    for position in range(lo, hi):
+
+
+@njit(cache=True, nogil=True)
+def sum_upwards(
+    forest: Forest, example: ExampleSlice, scores: CountedScores, work: CountedBeliefs, space: EdgeSpace
+) -> None:
+    """Send the messages of some variables of an example; the virtual parent gets the sum of each count in the end.
+
+    Parameters
+    ----------
+    forest, scores
+        Read only.
+    example : ExampleSlice
+    work : CountedBeliefs
+        Beliefs, messages and earlier beliefs are written.
+    space : EdgeSpace
+    """
+    forest, scores, work, space = borrow(forest), borrow(scores), borrow(work), borrow(space)
+    lo, hi = example.lo, example.hi
+    n, belief = hi - lo, work.belief
+    for position in range(example.begin, example.end):
         v = forest.order[position]
         i, up, c_v, c_p = v - lo, n, forest.card[v], 1
         if forest.parent[v] >= 0:
@@ -168,17 +196,17 @@ def sum_upwards(
 
 @njit(cache=True, nogil=True)
 def sum_downwards(
-    forest: Forest, variables: tuple[int, int], scores: CountedScores, work: CountedBeliefs, space: EdgeSpace,
+    forest: Forest, example: ExampleSlice, scores: CountedScores, work: CountedBeliefs, space: EdgeSpace,
     out: SumOutput, k: int,
 ) -> None:  # fmt: skip
-    """Write the marginals of the example listed at place k, the last root first; see the module for the equations.
+    """Write marginals of the example listed at place k, the last root first; see the module for the equations.
 
     Parameters
     ----------
     forest, scores
         Read only.
-    variables : tuple of int
-        The first variable of the example, and the one after its last.
+    example : ExampleSlice
+        Those after it are done.
     work : CountedBeliefs
         Those of :func:`sum_upwards`, with ``above`` of the virtual parent; the rest of ``above`` is written.
     space : EdgeSpace
@@ -187,9 +215,9 @@ def sum_downwards(
     k : int
     """
     forest, scores, work, space, out = borrow(forest), borrow(scores), borrow(work), borrow(space), borrow(out)
-    lo, hi = variables
+    lo, hi = example.lo, example.hi
     n, log_z, belief, above, first = hi - lo, out.log_z[k], work.belief, work.above, forest.state_ptr[lo]
-    for position in range(hi - 1, lo - 1, -1):
+    for position in range(example.end - 1, example.begin - 1, -1):
         v = forest.order[position]
         i, up, c_v, c_p = v - lo, n, forest.card[v], 1
         if forest.parent[v] >= 0:
@@ -239,6 +267,22 @@ def normalise(values: F64, at: int, n: int) -> None:
 
 
 @njit(cache=True, nogil=True)
+def edge_space(widest: int, most: int) -> EdgeSpace:
+    """Return work space for variables of some states, and some counts."""
+    squares, few = np.empty((3, widest * widest)), np.empty((2, widest))
+    return EdgeSpace(squares[0], squares[1], squares[2], few[0], few[1], np.empty(most), np.empty(widest * most))
+
+
+@njit(cache=True, nogil=True)
+def total_of(scores: CountedScores, work: CountedBeliefs, n: int, k: int) -> float:
+    """Return log Z of the example listed at place k, of n variables whose messages are sent; ``above`` begins."""
+    root, counted = work.place[n, 0], work.reach[n, 0] + 1
+    for c in range(counted):
+        work.above[root + c] = scores.offset[scores.start[k] + c]
+    return log_sum(work.belief[root : root + counted] + work.above[root : root + counted])
+
+
+@njit(cache=True, nogil=True)
 def sum_by_count(forest: Forest, scores: CountedScores, examples: I64, out: SumOutput) -> None:
     """Write marginals and log partition (without constant) of each listed example, within the bounds of its count.
 
@@ -256,20 +300,45 @@ def sum_by_count(forest: Forest, scores: CountedScores, examples: I64, out: SumO
     most = 1
     for n_rows in scores.rows:
         most = max(most, n_rows)
-    work = no_beliefs(longest)
-    squares, few = np.empty((3, widest * widest)), np.empty((2, widest))
-    row, sent = np.empty(most), np.empty(widest * most)
-    space = EdgeSpace(squares[0], squares[1], squares[2], few[0], few[1], row, sent)
+    work, space = no_beliefs(longest), edge_space(widest, most)
     for k in range(len(examples)):
         lo, hi = forest.var_ptr[examples[k]], forest.var_ptr[examples[k] + 1]
         out.log_z[k] = -np.inf
         if scores.rows[k] == 0:
             continue
         work = lay_out(forest, (lo, hi), scores.counts, (scores.rows[k] - 1, 0), work)
-        sum_upwards(forest, lo, hi, scores, work, space)
-        root, counted = work.place[hi - lo, 0], work.reach[hi - lo, 0] + 1
-        for c in range(counted):
-            work.above[root + c] = scores.offset[scores.start[k] + c]
-        out.log_z[k] = log_sum(work.belief[root : root + counted] + work.above[root : root + counted])
+        whole = ExampleSlice(lo, hi, lo, hi)
+        first_beliefs(forest, lo, hi, scores, work)
+        sum_upwards(forest, whole, scores, work, space)
+        out.log_z[k] = total_of(scores, work, hi - lo, k)
         if out.log_z[k] > -np.inf:
-            sum_downwards(forest, (lo, hi), scores, work, space, out, k)
+            sum_downwards(forest, whole, scores, work, space, out, k)
+
+
+def sum_in_slices(forest: Forest, scores: CountedScores, example: int, out: SumOutput, end: float) -> bool:
+    """Do the same for one example, a slice of its variables at a time; return whether there was time.
+
+    Parameters
+    ----------
+    forest, scores, out
+        As for :func:`sum_by_count`, of this example alone.
+    example : int
+    end : float
+        When to give up, by :func:`time.perf_counter`.
+    """
+    lo, hi = (int(v) for v in forest.var_ptr[example : example + 2])
+    n, most, widest = hi - lo, int(scores.rows[0]), int(forest.card[lo:hi].max(initial=1))
+    work, space = lay_out(forest, (lo, hi), scores.counts, (most - 1, 0), no_beliefs(n)), edge_space(widest, most)
+    each = max(int(SLICE / (widest * most * (widest + most))), 1)
+    cuts = [*range(lo, hi, each), hi]
+    first_beliefs(forest, lo, hi, scores, work)
+    for begin, stop in pairwise(cuts):
+        if perf_counter() > end:
+            return False
+        sum_upwards(forest, ExampleSlice(lo, hi, begin, stop), scores, work, space)
+    out.log_z[0] = total_of(scores, work, n, 0)
+    for stop, begin in pairwise(reversed(cuts) if out.log_z[0] > -np.inf else ()):
+        if perf_counter() > end:
+            return False
+        sum_downwards(forest, ExampleSlice(lo, hi, begin, stop), scores, work, space, out, 0)
+    return True

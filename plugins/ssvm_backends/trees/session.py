@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
+from time import perf_counter
 
 import numpy as np
 
@@ -133,17 +134,23 @@ class ForestSession:
             first[g] = rows[:-1] - group.ptr[:-1][ids]
         sums.log_z[:] = -np.inf
         widths = np.array([g.n_configs for g in program.groups] or [1], dtype=np.int64)
-        reached = 0
+        reached, end = 0, np.inf if limits.time is None else perf_counter() + limits.time
         for lo, hi in chunks_until(len(ids), limits):
             mine = sums.log_z[lo:hi]
             out = SumOutput(sums.start[lo:], sums.node, first[:, lo:hi].copy(), sums.offset, widths, sums.pool, mine)
             if allowed is None:
                 sum_product(self.forest, theta.pool, factor, shift, node, ids[lo:hi], out)
-            else:
-                from ssvm_backends.trees.count_sum import CountedScores, sum_by_count
+                reached = hi
+                continue
+            from ssvm_backends.trees.count_sum import LONG, CountedScores, sum_by_count, sum_in_slices
 
-                within = allowed.shape[lo:hi, 0].copy(), allowed.start[lo:hi], allowed.offset
-                scores = CountedScores(theta.pool, factor, shift, node, allowed.counts, *within)
+            within = allowed.shape[lo:hi, 0].copy(), allowed.start[lo:hi], allowed.offset
+            scores = CountedScores(theta.pool, factor, shift, node, allowed.counts, *within)
+            one = int(ids[lo]) if hi == lo + 1 and within[0][0] else -1
+            if one >= 0 and end < np.inf and program.var_ptr[one + 1] - program.var_ptr[one] >= LONG:
+                if not sum_in_slices(self.forest, scores, one, out, end):
+                    break
+            else:
                 sum_by_count(self.forest, scores, ids[lo:hi], out)
             reached = hi
         return sums.solution(theta.const, reached)

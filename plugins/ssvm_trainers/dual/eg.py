@@ -18,7 +18,10 @@ halved when the dual would fall, lengthened after each success.
 The best q_i of the log-loss is inside the simplex, and convergence is linear; that of the margin is at its border,
 where t_i grows without limit, and convergence is sublinear.  The dual value is a valid bound nevertheless.
 
-Memory is two vectors of all weights for each example, so this is for small problems; the certificate is the dual.
+Where a junction tree of each example is small, the logarithms of its cells are kept in place of u_i and t_i, and visits
+are compiled (:mod:`ssvm_trainers.dual.eg_cliques`).  Under hard constraints, and for large cliques, the backend answers
+for the marginals; memory is two vectors of all weights for each example then.  Either way this is for small problems.
+The certificate is the dual.
 
 No maintained library for Python offers it for structures.
 """
@@ -31,19 +34,36 @@ from typing import Annotated, cast
 import numpy as np
 
 from ssvm_dsl.errors import OptionError, TrainingError
-from ssvm_dsl.ir import F64
-from ssvm_dsl.plugin_api import Iterate, MixtureProblem, StopRule, TrainProblem
+from ssvm_dsl.ir import F64, Theta
+from ssvm_dsl.kernels import ScoreSpace
+from ssvm_dsl.plugin_api import Iterate, MixtureProblem, StopRule, TrainProblem, program_need
+from ssvm_trainers.dual.eg_cliques import (
+    MAX_TRIALS,
+    ROUNDING,
+    Mixtures,
+    MixtureSpace,
+    MixtureStepRule,
+    first_steps,
+    mixture_pass,
+)
+from ssvm_trainers.dual.junction.junction_kernels import from_conditionals, to_conditionals
+from ssvm_trainers.dual.polytope import clique_polytope
+from ssvm_trainers.shared.chunks import chunks, visit_cost
 from ssvm_trainers.shared.resumable import Resumable, Run
+from ssvm_trainers.shared.spaces import basis_space, fixed_arrays, work_space
 from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, OPEN, PART
 
 #: Numbers kept for the examples at most: 1.6 GB.
 MAX_NUMBERS = 200_000_000
 
-#: A gain below this share of the dual value counts as no gain.
-ROUNDING = 1e-14
+#: Cells of junction trees at most, some ten numbers each.
+MAX_CELLS = MAX_NUMBERS // 10
 
-#: Steps tried in one visit.
-MAX_TRIALS = 20
+#: What a success does to a step, and the longest: of the log-loss, and of the margin.
+SMOOTH_STEPS, MARGIN_STEPS = (1.05, 1.0), (1.2, np.inf)
+
+#: Relative error of an entropy.
+ENTROPY_ERROR = 1e-13
 
 
 class ExponentiatedGradient(Resumable):
@@ -65,8 +85,10 @@ class ExponentiatedGradient(Resumable):
             raise OptionError(f"option 'step_size' is above 0 and at most 1, got {step_size!r}")
         self.step_size, self.random_state = step_size, random_state
 
-    def begin(self, problem: TrainProblem, start: F64 | None) -> EGRun:
+    def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
         """Return a run; see :class:`~ssvm_trainers.shared.resumable.Resumable`."""
+        if small_cliques(problem):
+            return CliqueRun(self, problem, start)
         return (_LogRun if problem.smooth else _MarginRun)(self, problem, start)
 
 
@@ -85,8 +107,7 @@ class EGRun(Run):
     n_passes: Annotated[int, COUNTS]
     calls: Annotated[int, COUNTS]  #: of the oracle within visits
 
-    #: The factor of a step after a success, and the longest step.
-    LONGER, LONGEST = 1.05, 1.0
+    LONGER, LONGEST = SMOOTH_STEPS
 
     def __init__(self, options: ExponentiatedGradient, problem: TrainProblem, start: F64 | None) -> None:
         n, dim = problem.n, problem.dim
@@ -180,7 +201,7 @@ class _LogRun(EGRun):
 class _MarginRun(EGRun):
     """A run for margin rescaling."""
 
-    LONGER, LONGEST = 1.2, np.inf
+    LONGER, LONGEST = MARGIN_STEPS
 
     def ask(self, i: int, u: F64, t: float) -> tuple[F64, float]:
         """Return the mixture of the planes of all labellings."""
@@ -197,3 +218,91 @@ class _MarginRun(EGRun):
         share = float(self.problem.objective.weight[i]) / self.problem.n
         bend = float(np.dot(self.psi[i], self.problem.objective.weights(self.psi[i])))
         return self.options.step_size * (share / bend if bend > 0.0 else 1.0)
+
+
+def small_cliques(problem: TrainProblem) -> bool:
+    """Whether junction trees describe all labellings, and have few cells."""
+    program = problem.parameters.program
+    if program.constraints:
+        return False
+    return program.n_variables * 2.0 ** program_need(program).max_clique_table <= MAX_CELLS
+
+
+class CliqueRun(Run):
+    """A run on the cells of junction trees.
+
+    Parameters
+    ----------
+    options : ExponentiatedGradient
+    problem : TrainProblem
+    start : ndarray of float64, shape (dim,), optional
+    """
+
+    logs: Annotated[F64, OPEN]  #: log-probability of each cell given its row; -inf where it is ruled out
+    step: Annotated[F64, COUNTS]  #: of each example
+    random: Annotated[np.random.Generator, PART]
+    n_passes: Annotated[int, COUNTS]
+    calls: Annotated[int, COUNTS]  #: steps that were tried
+
+    def __init__(self, options: ExponentiatedGradient, problem: TrainProblem, start: F64 | None) -> None:
+        self.options, self.problem, self.polytope = options, problem, clique_polytope(problem)
+        trees, self.cost = self.polytope.trees, visit_cost(problem)
+        self.trees, n_cells, n_rows = trees, trees.n_cells, trees.n_rows
+        self.fixed = fixed_arrays(problem)._replace(maps=self.polytope.linear.flat)
+        self.work, self.smooth = work_space(problem, 1), bool(problem.smooth)
+        theta, loss = Theta.zeros(problem.parameters.program), self.polytope.score_loss()
+        n_scores, numbers = len(theta.node) + len(theta.pool), np.zeros(_most_scores(problem), np.int32)
+        self.space = MixtureSpace(
+            ScoreSpace(theta.node, theta.pool, basis_space(problem)), np.ones(n_scores, dtype=bool), loss,
+            np.zeros(n_cells), np.zeros(n_cells), np.zeros(n_cells), np.zeros(n_rows), np.zeros(n_rows),
+            np.zeros(n_scores), numbers, numbers.copy(), numbers.copy(), np.zeros(len(numbers)),
+        )  # fmt: skip
+        scores = np.zeros(n_cells) if start is None else self.polytope.scores(start)
+        scores = scores + loss if self.smooth or start is not None else scores
+        self.logs = np.where(self.polytope.used, scores, -np.inf)
+        to_conditionals(trees, self.logs, self.space.largest, self.space.total, 0, len(trees.parent))
+        self.step, self.n_passes, self.calls = np.full(problem.n, options.step_size), 0, 0
+        self.random = np.random.default_rng(options.random_state)
+
+    def iterate(self, stop: StopRule) -> Iterate:
+        """Visit all examples, and evaluate the result."""
+        point, objective = self._point(), self.problem.objective
+        if self.n_passes == 0 and not self.smooth:
+            truth = self.polytope.full(self.polytope.truth())
+            first_steps(self.fixed, self.trees, self.space, self.work, point, truth, self.options.step_size)
+        elif self.n_passes:
+            rule = MixtureStepRule(self.smooth, *(SMOOTH_STEPS if self.smooth else MARGIN_STEPS), self._value(point)[0])
+            for chunk in chunks(self.problem, self.random.permutation(self.problem.n), 4.0 * self.cost):
+                self.calls += mixture_pass(self.fixed, self.trees, self.space, self.work, point, rule, chunk)
+        value, plane = self._value(point)
+        w = objective.weights(plane[0])
+        primal, upper = self.problem.value(w)
+        self.n_passes += 1
+        spent = self.n_passes + self.calls / self.problem.n
+        return Iterate(w, spent, primal, upper, value, plane=plane)
+
+    def _point(self) -> Mixtures:
+        """Return distributions and weights; all but logarithms and steps is computed afresh."""
+        mu, objective = np.zeros(self.trees.n_cells), self.problem.objective
+        from_conditionals(self.trees, np.exp(self.logs), mu, 0, len(self.trees.parent))
+        v, _ = self.polytope.plane(mu[self.polytope.kept], objective.weight)
+        w = objective.weights(v)
+        free = v / (objective.lam * objective.scale) if self.fixed.bounded.any() else w
+        return Mixtures(self.logs, mu, w, free, self.step)
+
+    def _value(self, point: Mixtures) -> tuple[float, tuple[F64, float]]:
+        """Return the dual value of distributions, and their plane."""
+        kept = self.polytope.kept
+        v, b = self.polytope.plane(point.mu[kept], self.problem.objective.weight)
+        if self.smooth:
+            entropy = -self.fixed.share[self.polytope.owner] * point.mu[kept] * point.logs[kept]
+            b += float(entropy.sum()) - ENTROPY_ERROR * float(np.abs(entropy).sum())
+        return self.problem.objective.dual(v, b), (v, b)
+
+
+def _most_scores(problem: TrainProblem) -> int:
+    """Return the most scores that the factors of an example have."""
+    counts = np.zeros(problem.n, np.int64)
+    for fmap in problem.parameters.maps:
+        counts += fmap.shapes.counts * fmap.n_configs
+    return int(counts.max(initial=1))

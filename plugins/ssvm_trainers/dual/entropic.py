@@ -65,9 +65,9 @@ class EntropicRun(SaddleRun):
     def _normalised(self, scores: F64) -> tuple[F64, F64]:
         """Return log-probabilities of cells given their rows, and marginals; the scores are overwritten."""
         largest, total = np.empty(self.trees.n_rows), np.empty(self.trees.n_rows)
-        to_conditionals(self.trees, scores, largest, total)
+        to_conditionals(self.trees, scores, largest, total, 0, len(self.trees.parent))
         mu = np.zeros_like(scores)
-        from_conditionals(self.trees, np.exp(scores), mu)
+        from_conditionals(self.trees, np.exp(scores), mu, 0, len(self.trees.parent))
         return scores, mu
 
     def _divergence(self, logs: F64, mu: F64, other: F64) -> float:

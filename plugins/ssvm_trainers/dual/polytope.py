@@ -324,7 +324,7 @@ class CliquePolytope(Polytope):
         full[nothing & self.used] = 1.0
         total = np.bincount(self.trees.up, full, n_rows)[self.trees.up]
         found = np.zeros(self.n_cells)
-        from_conditionals(self.trees, full / np.where(total > 0.0, total, 1.0), found)
+        from_conditionals(self.trees, full / np.where(total > 0.0, total, 1.0), found, 0, len(self.trees.parent))
         return found[self.kept]
 
     def layout(self) -> PolytopeLayout:

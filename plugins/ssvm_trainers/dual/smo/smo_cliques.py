@@ -101,9 +101,9 @@ def change_cell(cliques: CliqueWorkspace, mu: F64, first: int, k: int, c: int, a
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def score_marked(fixed: Fixed, cliques: CliqueWorkspace, i: int, w: F64) -> None:
+def score_marked(fixed: Fixed, scores: ScoreSpace, marked: Bools, i: int, w: F64) -> None:
     """Write the scores of an example that are marked; of tables without features all."""
-    maps, marked, node, pool = borrow(fixed.maps), borrow(cliques.marked), cliques.scores.node, cliques.scores.pool
+    maps, marked, node, pool = borrow(fixed.maps), borrow(marked), scores.node, scores.pool
     desc, ints, longs, w = maps.desc, maps.ints, maps.longs, borrow(w)
     lo, hi, n_node = fixed.var_ptr[i], fixed.var_ptr[i + 1], len(node)
     for s in range(fixed.state_ptr[lo], fixed.state_ptr[hi]):
@@ -144,7 +144,7 @@ def score_support(
         undecided |= n_listed[k] > 1
     if not undecided:
         return 0.0, False
-    score_marked(fixed, cliques, i, w)
+    score_marked(fixed, s.scores, s.marked, i, w)
     for k in range(first, last):
         begin = t.cell_ptr[k]
         for c in listed[begin : begin + (n_listed[k] if n_listed[k] > 1 else 0)]:
