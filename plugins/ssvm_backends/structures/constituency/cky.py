@@ -6,7 +6,7 @@ The recursion: :mod:`ssvm_backends.structures.constituency.chart`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,9 +14,12 @@ from ssvm_backends.graphs.batch_session import BatchCall, BatchSession, SummedAn
 from ssvm_backends.structures.constituency.parsed_program import ParsedProgram
 from ssvm_backends.structures.ranking import k_best
 from ssvm_backends.structures.session import places_of
-from ssvm_dsl.ir import F64, I32, I64, Need, Program, Question, Solution, Task
+from ssvm_dsl.ir import F64, I32, I64, Bools, Need, Program, Question, Solution, Task
 from ssvm_dsl.kernels import pack
 from ssvm_dsl.plugin_api import CompiledOracle, Verdict, pause
+
+if TYPE_CHECKING:
+    from ssvm_backends.structures.constituency.paired_sums import PairedRules
 
 #: Operations for each rule and division of a span; operations of a call besides, and of one of the compiled oracle.
 RULE, CALL, COMPILED_CALL = 0.2, 1e5, 2048.0
@@ -24,6 +27,8 @@ RULE, CALL, COMPILED_CALL = 0.2, 1e5, 2048.0
 #: Seconds for each rule and division of a span, and for each division.
 SECONDS, DIVISION = 6e-10, 4e-8
 
+#: Seconds of one call of a kernel that sums over parses, about.
+RUN_SECONDS = 0.05
 
 #: The kind of constraints that labels of trees have.
 DERIVABLE = "derivable"
@@ -66,6 +71,8 @@ class CkySession(BatchSession):
         super().__init__(program)
         self.parsed, self.places = ParsedProgram.of(program), places_of(program)
         self._seconds = SECONDS * self.parsed.work + DIVISION * self.parsed.divisions
+        self._paired: dict[int, PairedRules] = {}
+        self._asked: tuple[Bools, bool] | None = None
 
     def seconds(self, ids: I64, task: Task) -> F64:
         """Return what each example is expected to take."""
@@ -116,22 +123,75 @@ class CkySession(BatchSession):
 
     def expect(self, question: Question, coef: F64, node: F64, tables: Sequence[F64]) -> F64:
         """Add weighted marginals and return log partitions; see :class:`~ssvm_dsl.plugin_api.SumSession`."""
-        program, ids = self.program, question.ids(self.program)
-        starts, own = program.state_ptr[program.var_ptr], question.masked_node(program)
-        log_z = np.empty(len(ids))
-        for k, example in enumerate(ids.tolist()):
-            pause(4 * float(self._seconds[example]))
-            first, last = starts[example : example + 2]
-            out, rows = np.zeros(int(last - first)), [one.factors(example)[1] for one in program.groups]
-            mine = [np.zeros((len(row), one.n_configs)) for row, one in zip(rows, program.groups, strict=True)]
-            log_z[k] = self._shares(example, own, question.theta.pool, out, mine)
-            node[first:last] += coef[k] * out
-            for table, row, found in zip(tables, rows, mine, strict=True):
-                if len(np.unique(row)) == 1:
-                    table[row[0]] += coef[k] * found.sum(axis=0)
-                else:
-                    np.add.at(table, row, coef[k] * found)
+        ids, own = question.ids(self.program), question.masked_node(self.program)
+        log_z = np.full(len(ids), np.nan)
+        if self._without_digits(question.variables):
+            number = np.where(self.parsed.bound[ids], self.parsed.arrays.grammar[ids], -1)
+            for g in np.unique(number[number >= 0]).tolist():
+                for some in self._runs(np.flatnonzero(number == g), ids):
+                    log_z[some] = self._expect_bound(g, ids[some], own, question.theta.pool, (coef[some], node, tables))
+        for k in np.flatnonzero(np.isnan(log_z)).tolist():
+            pause(4 * float(self._seconds[ids[k]]))
+            log_z[k] = self._expect_one(int(ids[k]), own, question.theta.pool, (coef[k], node, tables))
         return np.asarray(log_z + np.where(log_z > -np.inf, question.theta.const[ids], 0.0))
+
+    def _without_digits(self, variables: Bools | None) -> bool:
+        """Return whether nobody asks which rule is where."""
+        if variables is None:
+            return False
+        if self._asked is None or self._asked[0] is not variables:
+            self._asked = variables, not variables[self.parsed.digits].any()
+        return self._asked[1]
+
+    def _runs(self, places: I64, ids: I64) -> list[I64]:
+        """Return places of examples in runs that take ``RUN_SECONDS`` each."""
+        number = np.cumsum(4 * self._seconds[ids[places]]) // RUN_SECONDS
+        return np.split(places, np.flatnonzero(np.diff(number)) + 1)
+
+    def _expect_bound(self, g: int, ids: I64, node: F64, pool: F64, out: tuple[F64, F64, Sequence[F64]]) -> F64:
+        """Add weighted marginals of examples of one grammar, but for digits; return log Z, nan where nothing is added.
+
+        Parameters
+        ----------
+        g : int
+            The number of the grammar.
+        ids : ndarray of int64, shape (n,)
+        node, pool : ndarray of float64
+        out : tuple
+            Weights of the examples, and where marginals of states and of tables are added.
+        """
+        from ssvm_backends.structures.constituency.paired_sums import paired_rules
+        from ssvm_backends.structures.constituency.sentence import ExpectedParts, expect_sentences
+
+        pause(4 * float(self._seconds[ids].sum()))
+        grammar, (coef, to_node, tables) = self.parsed.grammars[g], out
+        if g not in self._paired:
+            self._paired[g] = paired_rules(grammar)
+        parts = ExpectedParts(coef, to_node, np.zeros((len(ids), len(grammar.left))), np.empty(len(ids)))
+        expect_sentences(grammar, self._paired[g], self.parsed.arrays, ids, node, pool, parts)
+        there = np.flatnonzero(parts.log_z > -np.inf)
+        for first_row, table in zip(self.parsed.table, tables, strict=True):
+            row = first_row[ids[there]]
+            for one in np.unique(row[row >= 0]).tolist():
+                some = there[row == one]
+                table[one, 0] += coef[some].sum()
+                table[one, 1 : len(grammar.left) + 1] += coef[some] @ parts.rule[some]
+        return parts.log_z
+
+    def _expect_one(self, example: int, node: F64, pool: F64, out: tuple[float, F64, Sequence[F64]]) -> float:
+        """Add the weighted marginals of one example; return log Z."""
+        coef, to_node, tables = out
+        first, last = self.program.state_ptr[self.program.var_ptr[example : example + 2]].tolist()
+        shares, rows = np.zeros(last - first), [one.factors(example)[1] for one in self.program.groups]
+        mine = [np.zeros((len(row), one.n_configs)) for row, one in zip(rows, self.program.groups, strict=True)]
+        log_z = self._shares(example, node, pool, shares, mine)
+        to_node[first:last] += coef * shares
+        for table, row, found in zip(tables, rows, mine, strict=True):
+            if len(np.unique(row)) == 1:
+                table[row[0]] += coef * found.sum(axis=0)
+            else:
+                np.add.at(table, row, coef * found)
+        return log_z
 
     def _shares(self, example: int, node: F64, pool: F64, out: F64, tables: Sequence[F64]) -> float:
         """Write the marginals of an example; return log Z without the constant."""
