@@ -6,7 +6,7 @@ With ``weight[r]`` for the exponential of the score of the rule r, A -> B C, the
 
 so that a division costs a product for each pair of children, not one for each rule.  Rules cost O(T^2 R).
 Back, the derivatives by ``products`` are those of the rules, once for a span, and each division passes them on.  Sums
-are those of :mod:`ssvm_backends.structures.constituency.scaled_sums`; the counts of rules are those of a whole sentence.
+are those of :mod:`ssvm_backends.structures.constituency.scaled_sums`; rules are counted in the whole sentence.
 Pairs with a symbol that has one word below matter at the ends of a span only.
 """
 
