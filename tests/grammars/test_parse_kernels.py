@@ -8,7 +8,9 @@ from parses_by_hand import parses, worth
 
 from ssvm_backends.structures.constituency.best_parse import Parse, trace_parse
 from ssvm_backends.structures.constituency.chart import ParseScores, empty_chart, fill_chart
-from ssvm_backends.structures.constituency.paired_sums import fill_paired, paired_rules, spread_paired
+from ssvm_backends.structures.constituency.paired_best import fill_best
+from ssvm_backends.structures.constituency.paired_rules import paired_rules
+from ssvm_backends.structures.constituency.paired_sums import fill_paired, spread_paired
 from ssvm_backends.structures.constituency.scaled_sums import fill_scaled, spread_scaled
 from ssvm_backends.structures.constituency.sum_parses import ParseShares, spread_shares
 from ssvm_dsl import Grammar
@@ -82,6 +84,8 @@ def test_masks_and_known_phrases():
         assert asked(SMALL, scores, soft=True)[0] == pytest.approx(np.logaddexp.reduce(worths))
         if value > -np.inf:
             assert total(scores, parse) == pytest.approx(value)
+        given, chart = numbers(SMALL), empty_chart(4, len(SMALL.symbols))
+        assert fill_best(given, paired_rules(given), scores, chart) == pytest.approx(value, rel=1e-13)
 
 
 def test_shares_are_the_derivatives_of_log_z():

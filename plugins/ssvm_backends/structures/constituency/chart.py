@@ -212,6 +212,15 @@ def fill_span(grammar: GrammarArrays, scores: ParseScores, sums: F64, i: int, j:
             for s in range(len(below)):
                 if below[s] > -np.inf:
                     below[s] += np.log(sums[s])
+    fill_chains(grammar, scores, soft, i, j, chart)
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def fill_chains(grammar: GrammarArrays, scores: ParseScores, soft: bool, i: int, j: int, chart: Chart) -> None:
+    """Raise the table of the span i..j, i < j, which is ``-inf``, from that of the symbols that divide it."""
+    at = span_at(i, j, len(scores.tag))
+    below, above = chart.below[at], chart.above[at]
+    if not chart.blocked[at]:
         if scores.span[i, j, 0] > -np.inf:
             for s in range(len(below)):
                 if grammar.is_part[s]:

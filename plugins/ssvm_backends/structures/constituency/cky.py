@@ -6,7 +6,7 @@ The recursion: :mod:`ssvm_backends.structures.constituency.chart`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from ssvm_backends.structures.session import places_of
 from ssvm_dsl.ir import F64, I32, I64, Bools, Need, Program, Question, Solution, Task
 from ssvm_dsl.kernels import pack
 from ssvm_dsl.plugin_api import CompiledOracle, Verdict, pause
-
-if TYPE_CHECKING:
-    from ssvm_backends.structures.constituency.paired_sums import PairedRules
 
 #: Operations for each rule and division of a span; operations of a call besides, and of one of the compiled oracle.
 RULE, CALL, COMPILED_CALL = 0.2, 1e5, 2048.0
@@ -71,7 +68,6 @@ class CkySession(BatchSession):
         super().__init__(program)
         self.parsed, self.places = ParsedProgram.of(program), places_of(program)
         self._seconds = SECONDS * self.parsed.work + DIVISION * self.parsed.divisions
-        self._paired: dict[int, PairedRules] = {}
         self._asked: tuple[Bools, bool] | None = None
 
     def seconds(self, ids: I64, task: Task) -> F64:
@@ -97,10 +93,10 @@ class CkySession(BatchSession):
         feasible = np.ones(1, dtype=bool)
         here = np.array([example])
         best_states(self.places, self.parsed.free, node, here, np.zeros(1, np.int64), labels, feasible)
-        grammar = self.parsed.grammar(example)
-        if grammar is None or not feasible[0]:
+        rules = self.parsed.rules(example)
+        if rules is None or not feasible[0]:
             return bool(feasible[0])
-        return bool(best_labels(grammar, self.parsed.arrays, example, node, pool, labels) > -np.inf)
+        return bool(best_labels(*rules, self.parsed.arrays, example, node, pool, labels) > -np.inf)
 
     def compiled(self) -> CompiledOracle:
         """Return the oracle for trainers that call it inside their own kernels."""
@@ -108,7 +104,8 @@ class CkySession(BatchSession):
 
         program, parsed = self.program, self.parsed
         arrays = [program.var_ptr, program.state_ptr, parsed.free, *parsed.arrays]
-        packed = pack(*arrays, *(one for grammar in parsed.grammars for one in grammar))
+        of_grammars = zip(parsed.grammars, parsed.paired, strict=True)
+        packed = pack(*arrays, *(one for grammar, paired in of_grammars for one in (*grammar, *paired)))
         work = RULE * parsed.work.mean() if len(parsed.work) else 0.0
         return CompiledOracle(cky_oracle, *packed, 0, COMPILED_CALL + float(work))
 
@@ -160,15 +157,12 @@ class CkySession(BatchSession):
         out : tuple
             Weights of the examples, and where marginals of states and of tables are added.
         """
-        from ssvm_backends.structures.constituency.paired_sums import paired_rules
         from ssvm_backends.structures.constituency.sentence import ExpectedParts, expect_sentences
 
         pause(4 * float(self._seconds[ids].sum()))
-        grammar, (coef, to_node, tables) = self.parsed.grammars[g], out
-        if g not in self._paired:
-            self._paired[g] = paired_rules(grammar)
+        grammar, paired, (coef, to_node, tables) = self.parsed.grammars[g], self.parsed.paired[g], out
         parts = ExpectedParts(coef, to_node, np.zeros((len(ids), len(grammar.left))), np.empty(len(ids)))
-        expect_sentences(grammar, self._paired[g], self.parsed.arrays, ids, node, pool, parts)
+        expect_sentences(grammar, paired, self.parsed.arrays, ids, node, pool, parts)
         there = np.flatnonzero(parts.log_z > -np.inf)
         for first_row, table in zip(self.parsed.table, tables, strict=True):
             row = first_row[ids[there]]
@@ -201,8 +195,8 @@ class CkySession(BatchSession):
 
         log_z, here = np.zeros(1), np.array([example])
         add_free_marginals(self.places, self.parsed.free, node, here, np.zeros(1, np.int64), out, log_z)
-        grammar, total = self.parsed.grammar(example), float(log_z[0])
-        if grammar is not None:
+        rules, total = self.parsed.rules(example), float(log_z[0])
+        if rules is not None:
             arrays = self.parsed.arrays
             n, n_tags, n_chains, n_rules, base, _ = arrays.sizes[example].tolist()
             first = int(self.program.state_ptr[self.program.var_ptr[example]])
@@ -213,7 +207,7 @@ class CkySession(BatchSession):
                 out[span : span + cells].reshape(n, n, n_chains + 1),
                 np.zeros((n, n_rules)),
             )
-            total += sum_sentence(grammar, arrays, example, node, pool, shares)
+            total += sum_sentence(*rules, arrays, example, node, pool, shares)
             codes = np.zeros((n, base * base))
             codes[:, 1 : n_rules + 1] = shares.rule
             codes[:1, 0] = 1.0

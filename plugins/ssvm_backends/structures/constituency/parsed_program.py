@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ssvm_backends.structures.constituency.paired_rules import PairedRules, paired_rules
 from ssvm_backends.structures.constituency.sentence import SentenceArrays
 from ssvm_backends.structures.session import variables_without_literals
 from ssvm_dsl.errors import PluginError
@@ -23,6 +24,8 @@ class ParsedProgram:
         Where the scores and labels of each sentence are.
     grammars : list of GrammarArrays
         Of each group.
+    paired : list of PairedRules
+        Of each of them.
     free : ndarray of bool, shape (V,)
         Variables that belong to no label of trees.
     bound : ndarray of bool, shape (B,)
@@ -40,6 +43,7 @@ class ParsedProgram:
     program: Program
     arrays: SentenceArrays
     grammars: list[GrammarArrays]
+    paired: list[PairedRules]
     free: Bools
     bound: Bools
     digits: I64
@@ -79,12 +83,13 @@ class ParsedProgram:
         bound[np.searchsorted(program.var_ptr, np.flatnonzero(free), side="right") - 1] = False
         first, n = program.var_ptr[:-1] + variable[:, 2], sizes[:, 0]
         digits = runs(np.concatenate([first, first + n]), np.tile(n, 2))
-        return cls(program, arrays, grammars, free, bound, digits, table, work, divisions)
+        paired = [paired_rules(one) for one in grammars]
+        return cls(program, arrays, grammars, paired, free, bound, digits, table, work, divisions)
 
-    def grammar(self, example: int) -> GrammarArrays | None:
-        """Return the grammar of an example; ``None`` without a label of trees."""
+    def rules(self, example: int) -> tuple[GrammarArrays, PairedRules] | None:
+        """Return the grammar of an example and its pairs; ``None`` without a label of trees."""
         number = int(self.arrays.grammar[example])
-        return None if number < 0 else self.grammars[number]
+        return None if number < 0 else (self.grammars[number], self.paired[number])
 
 
 def _rows(program: Program, sizes: I64, variable: I64) -> tuple[I64, I64, list[I64]]:

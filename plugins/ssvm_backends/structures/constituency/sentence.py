@@ -8,7 +8,9 @@ import numpy as np
 
 from ssvm_backends.structures.constituency.best_parse import Parse, trace_parse
 from ssvm_backends.structures.constituency.chart import ParseScores, empty_chart, fill_chart
-from ssvm_backends.structures.constituency.paired_sums import PairedRules, fill_paired, spread_paired
+from ssvm_backends.structures.constituency.paired_best import fill_best
+from ssvm_backends.structures.constituency.paired_rules import PairedRules
+from ssvm_backends.structures.constituency.paired_sums import fill_paired, spread_paired
 from ssvm_backends.structures.constituency.scaled_sums import fill_scaled, spread_scaled
 from ssvm_backends.structures.constituency.sum_parses import ParseShares, spread_shares
 from ssvm_dsl.ir import F64, I32, I64, GrammarArrays
@@ -105,13 +107,14 @@ def scores_of(places: SentencePlaces, node: F64, pool: F64) -> tuple[ParseScores
 
 @njit(cache=True, nogil=True)
 def best_labels(
-    grammar: GrammarArrays, arrays: SentenceArrays, example: int, node: F64, pool: F64, labels: I32
-) -> float:
+    grammar: GrammarArrays, paired: PairedRules, arrays: SentenceArrays, example: int, node: F64, pool: F64,
+    labels: I32,
+) -> float:  # fmt: skip
     """Write the labels of the best parse, tags, spans and digits; return its score, ``-inf`` where there is none.
 
     Parameters
     ----------
-    grammar : GrammarArrays
+    grammar, paired : GrammarArrays, PairedRules
     arrays, example : SentenceArrays, int
         The sentence.
     node, pool
@@ -125,7 +128,10 @@ def best_labels(
         return -np.inf
     scores, none = scores_of(places, node, pool)
     chart = empty_chart(n, len(grammar.is_part))
-    total = none + fill_chart(grammar, scores, False, chart)
+    if len(scores.rule) == 1:
+        total = none + fill_best(grammar, paired, scores, chart)
+    else:
+        total = none + fill_chart(grammar, scores, False, chart)
     if total == -np.inf:
         return total
     tags, spans, first, second = places.variable
@@ -140,13 +146,14 @@ def best_labels(
 
 @njit(cache=True, nogil=True)
 def sum_sentence(
-    grammar: GrammarArrays, arrays: SentenceArrays, example: int, node: F64, pool: F64, shares: ParseShares
-) -> float:
+    grammar: GrammarArrays, paired: PairedRules, arrays: SentenceArrays, example: int, node: F64, pool: F64,
+    shares: ParseShares,
+) -> float:  # fmt: skip
     """Add how likely the parts of parses are; return log Z, ``-inf`` without a parse.
 
     Parameters
     ----------
-    grammar, arrays, example, node, pool
+    grammar, paired, arrays, example, node, pool
         As for :func:`best_labels`.
     shares : ParseShares
         Zeros; written.
@@ -156,7 +163,11 @@ def sum_sentence(
     if n == 0:
         return -np.inf
     scores, none = scores_of(places, node, pool)
-    scaled, total = fill_scaled(grammar, scores)
+    if len(scores.rule) == 1:
+        space, total = fill_paired(grammar, paired, scores)
+        scaled = space.scaled
+    else:
+        scaled, total = fill_scaled(grammar, scores)
     if np.isnan(total):
         chart = empty_chart(n, len(grammar.is_part))
         total = fill_chart(grammar, scores, True, chart)
