@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64, I32, I64
+from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.ir.need import Limits, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import pointers, positions
@@ -37,6 +37,8 @@ class Question:
         How many labellings of each example, for the task ``kbest``.
     tables : bool
         Whether marginals of factors are asked for, for the task ``marginals``: otherwise backends may leave them out.
+    variables : ndarray of bool, shape (V,), optional
+        The variables whose summed marginals are asked for (``expect``), all by default; backends may leave out others.
     """
 
     theta: Theta
@@ -47,6 +49,7 @@ class Question:
     limits: Limits = NO_LIMITS
     k: int = 1
     tables: bool = True
+    variables: Bools | None = None
 
     def ids(self, program: Program) -> I64:
         """Return the numbers of the examples asked for."""

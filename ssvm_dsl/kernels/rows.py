@@ -109,3 +109,45 @@ def add_sparse_outer(data: F64, indices: I32, ptr: I64, rows: I64, values: F64, 
             column, value = indices[e], data[e]
             for q in range(n):
                 out[column, q] += value * values[k, q]
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def add_sparse_scores(data: F64, indices: I32, ptr: I64, rows: I64, weights: F64, start: I64, out: F64) -> None:
+    """Add ``X[rows[k]] @ weights`` to the entries of ``out`` from ``start[k]`` on.
+
+    Parameters
+    ----------
+    data, indices, ptr : ndarray
+        X in CSR form, P columns.
+    rows, start : ndarray of int64, shape (n,)
+    weights : ndarray of float64, shape (P, q)
+    out : ndarray of float64
+        Changed in place.
+    """
+    n, flat = weights.shape[1], weights.reshape(-1)
+    for k in range(len(rows)):
+        lo, hi = ptr[rows[k]], ptr[rows[k] + 1]
+        if hi > lo:
+            sparse_scores(indices[lo:hi], data[lo:hi], flat, 1.0, out[start[k] : start[k] + n])
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def add_sparse_adjoint(data: F64, indices: I32, ptr: I64, rows: I64, values: F64, start: I64, out: F64) -> None:
+    """Add ``sum_k X[rows[k]]' v_k`` to ``out``, for the entries v_k of ``values`` from ``start[k]`` on.
+
+    Parameters
+    ----------
+    data, indices, ptr : ndarray
+        X in CSR form, P columns.
+    rows, start : ndarray of int64, shape (n,)
+    values : ndarray of float64
+    out : ndarray of float64, shape (P, q)
+        Changed in place.
+    """
+    n = out.shape[1]
+    for k in range(len(rows)):
+        first = start[k]
+        for e in range(ptr[rows[k]], ptr[rows[k] + 1]):
+            column, value = indices[e], data[e]
+            for q in range(n):
+                out[column, q] += value * values[first + q]

@@ -80,7 +80,8 @@ class SumSession(Session, Protocol):
             Scores and examples, for the task ``marginals``; no clamp.
         coef : ndarray of float64, shape (n,)
         node : ndarray of float64, shape (S,)
-            Array to add the marginals of variables to, in the layout of ``theta.node``.
+            Array to add the marginals of variables to, in the layout of ``theta.node``.  Variables that are not in
+            ``question.variables`` may be left out.
         tables : sequence of ndarray
             Where to add those of factors; shaped as ``theta.tables``, factors that share a row add up.
 

@@ -23,9 +23,12 @@ from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.scores.constants import Constants
 from ssvm_dsl.scores.rows import (
     LARGEST,
+    add_adjoint,
     add_by_unit,
+    add_scores,
     gathered,
     in_kernel,
+    is_bare,
     joint_rows,
     moderate,
     numbers,
@@ -249,6 +252,9 @@ class ParameterMap:
             return
         if first:
             theta.node[self._states(part)] = 0.0
+        if is_bare(fmap):
+            add_scores(fmap, w, examples, self.program.state_ptr[fmap.variables(examples)[:, 0]], theta.node)
+            return
         places = self._places.get(fmap.name) if examples is None else None
         if places is None:
             places = self._states_of(fmap, examples)
@@ -348,6 +354,9 @@ class ParameterMap:
                     values = mu.node.reshape(-1, self.program.uniform_card)[positions(fmap.ptr, examples)]
                 else:
                     start = self.program.state_ptr[fmap.shapes.variables(examples)[:, 0]]
+                    if is_bare(fmap):
+                        add_adjoint(fmap, mu.node, examples, start, grad)
+                        continue
                     values = mu.node[start[:, None] + np.arange(fmap.cards[0])]
                 self._scatter(fmap, values, examples, grad)
             elif fmap.features is None:

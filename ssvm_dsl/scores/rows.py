@@ -122,3 +122,27 @@ def add_by_unit(target: F64, unit: I32 | None, values: F64) -> None:
         target[0] += values.sum(axis=0)
     else:
         np.add.at(target, unit, values)
+
+
+def is_bare(fmap: FeatureMap) -> bool:
+    """Whether a map has sparse features and a weight for each of them and each state, one unit."""
+    own = fmap.basis is not None or fmap.observed is not None or fmap.units is not None or fmap.joint
+    return isinstance(fmap.features, SparseRows) and not own
+
+
+def add_scores(fmap: FeatureMap, w: F64, examples: I64 | None, start: I64, node: F64) -> None:
+    """Add the scores of a map that is bare to those of states; each factor's begin at ``start``."""
+    from ssvm_dsl.kernels.rows import add_sparse_scores
+
+    csr, rows = fmap.features, np.asarray(fmap.rows_of(examples), dtype=np.int64)
+    assert isinstance(csr, SparseRows)
+    add_sparse_scores(csr.data, csr.indices, csr.ptr, rows, np.ascontiguousarray(fmap.weights(w)[0]), start, node)
+
+
+def add_adjoint(fmap: FeatureMap, node: F64, examples: I64 | None, start: I64, out: F64) -> None:
+    """Add the adjoint of :func:`add_scores` to the weights of a map."""
+    from ssvm_dsl.kernels.rows import add_sparse_adjoint
+
+    csr, rows = fmap.features, np.asarray(fmap.rows_of(examples), dtype=np.int64)
+    assert isinstance(csr, SparseRows)
+    add_sparse_adjoint(csr.data, csr.indices, csr.ptr, rows, node, start, fmap.weights(out)[0])

@@ -8,6 +8,9 @@ from parses_by_hand import parses, worth
 
 from ssvm_backends.structures.constituency.best_parse import Parse, trace_parse
 from ssvm_backends.structures.constituency.chart import ParseScores, empty_chart, fill_chart
+from ssvm_backends.structures.constituency.paired_best import fill_best
+from ssvm_backends.structures.constituency.paired_rules import paired_rules
+from ssvm_backends.structures.constituency.paired_sums import fill_paired, spread_paired
 from ssvm_backends.structures.constituency.scaled_sums import fill_scaled, spread_scaled
 from ssvm_backends.structures.constituency.sum_parses import ParseShares, spread_shares
 from ssvm_dsl import Grammar
@@ -81,6 +84,8 @@ def test_masks_and_known_phrases():
         assert asked(SMALL, scores, soft=True)[0] == pytest.approx(np.logaddexp.reduce(worths))
         if value > -np.inf:
             assert total(scores, parse) == pytest.approx(value)
+        given, chart = numbers(SMALL), empty_chart(4, len(SMALL.symbols))
+        assert fill_best(given, paired_rules(given), scores, chart) == pytest.approx(value, rel=1e-13)
 
 
 def test_shares_are_the_derivatives_of_log_z():
@@ -112,6 +117,16 @@ def summed(grammar, scores):
     return total, shares
 
 
+def paired(grammar, scores):
+    """Log Z and shares by pairs of children; rules score the same everywhere."""
+    given, pairs = numbers(grammar), paired_rules(numbers(grammar))
+    space, total = fill_paired(given, pairs, scores)
+    shares = ParseShares(*(np.zeros(one.shape) for one in scores[:3]))
+    if np.isfinite(total):
+        spread_paired(given, pairs, scores, space, shares)
+    return total, shares
+
+
 @pytest.mark.parametrize("size", [1e-6, 1.0, 30.0])
 def test_scaled_sums_are_those_of_logarithms(size):
     rng = np.random.default_rng(7)
@@ -129,16 +144,23 @@ def test_scaled_sums_are_those_of_logarithms(size):
             spread_shares(numbers(SMALL), scores, chart, shares)
             for one, other in zip(found, shares, strict=True):
                 np.testing.assert_allclose(one, other, rtol=0, atol=1e-9)
+        if n % 2 == 0:
+            log_z, again = paired(SMALL, scores)
+            assert log_z == pytest.approx(value, rel=1e-13)
+            if value > -np.inf:
+                for one, other in zip(again, (*shares[:2], shares.rule.sum(axis=0)[None]), strict=True):
+                    np.testing.assert_allclose(one, other, rtol=0, atol=1e-9)
 
 
 def test_scores_that_lie_too_far_apart_are_left_to_logarithms():
     rng = np.random.default_rng(8)
     for place in range(3):
-        scores = drawn(SMALL, 4, rng)
-        scores[place][:] *= 1e3
-        total, _ = summed(SMALL, scores)
-        value = asked(SMALL, scores, soft=True)[0]
-        assert np.isnan(total) or total == pytest.approx(value, rel=1e-13)
+        for method in (summed, paired):
+            scores = drawn(SMALL, 4, rng, per_gap=method is summed)
+            scores[place][:] *= 1e3
+            total, _ = method(SMALL, scores)
+            value = asked(SMALL, scores, soft=True)[0]
+            assert np.isnan(total) or total == pytest.approx(value, rel=1e-13)
     scores = drawn(SMALL, 1, rng)
     scores.tag[0, 0] = 1e6
     assert np.isnan(summed(SMALL, scores)[0])

@@ -151,6 +151,22 @@ def test_marginals_are_the_derivatives_of_log_z():
             assert share[k] == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-6)
 
 
+def test_sums_without_the_places_of_rules():
+    """What trainers ask for: the sums are those of all marginals, but for digits of rules, which no weight scores."""
+    made, rng = ground(Parser, inputs([3, 5]), None), np.random.default_rng(1)
+    program, theta = made.program, made.parameters.scores(rng.normal(size=made.parameters.dim))
+    session, ids = open_plan(plan(program_need(program), backend="cky"), program), program.every_example
+    sums = [(np.zeros(program.n_states), np.zeros_like(theta.tables[0])) for _ in range(2)]
+    wanted = program.card != G.n_digits
+    coef = rng.normal(size=len(ids))
+    for variables, (node, table) in zip((None, wanted), sums, strict=True):
+        session.expect(Question(theta, None, Task.MARGINALS, variables=variables), coef, node, [table])
+    there = np.repeat(wanted, program.card)
+    np.testing.assert_allclose(sums[1][0][there], sums[0][0][there], atol=1e-9)
+    np.testing.assert_allclose(sums[1][1], sums[0][1], atol=1e-9)
+    assert not sums[1][0][~there].any()
+
+
 @pytest.mark.parametrize(
     "settings_",
     [
@@ -205,9 +221,6 @@ def test_sentences_without_a_tree():
         svm.predict(inputs([3, 0]))
     with pytest.raises(InfeasibleError, match="all of its words as A only, with which no tree begins"):
         svm.predict(inputs([1]))
-    crossing = PartialTree(brackets=[(0, 2, "NP"), (1, 3, "NP")])
-    with pytest.raises(InfeasibleError, match=r"derives is words 0:1 of 4 \(A\)"):
-        svm.predict(X[:1], given=[crossing])
 
 
 def test_trees_that_the_grammar_does_not_derive():
@@ -260,6 +273,10 @@ def test_parts_that_do_not_fit(ranked):
     for bad in ({"tags": 3}, {"brackets": [(2, 2, "NP")]}, {"brackets": [3]}):
         with pytest.raises(DataError, match="PartialTree"):
             PartialTree(**bad)
+    known = [(4, 6, None), (0, 6, "S"), (0, 2, "NP"), (2, 4, None), (2, 6, "VP")]
+    assert len(PartialTree(brackets=known).brackets) == 5
+    with pytest.raises(DataError, match=r"\(4, 6, None\) and \(5, 7, 'NP'\), which cross"):
+        PartialTree(brackets=[*known, (5, 7, "NP")])
 
 
 def test_masks_of_a_lexicon_and_of_spans(ranked):

@@ -134,7 +134,8 @@ class ForeignSession(SessionLayer):
     ) -> F64 | None:
         """Let it add marginals to separate arrays, check their sums, and add those."""
         mine, others = np.zeros_like(node), [np.zeros_like(table) for table in tables]
-        log_z = super().expect(question, read_only(coef), mine, others)
+        whole = replace(question, variables=None)  # what is left out would look like a fault
+        log_z = super().expect(whole, read_only(coef), mine, others)
         if log_z is None:
             return None
         ids = question.ids(self._program)

@@ -49,6 +49,10 @@ class PartialTree:
         wrong = [one for one in found if not 0 <= one[0] < one[1]]
         if wrong:
             raise DataError("PartialTree", expected="brackets with 0 <= start < end", found=describe(wrong[0]))
+        if both := crossing(found):
+            expected = "brackets that lie side by side or inside each other"
+            text = " and ".join(str(one) for one in both)
+            raise DataError("PartialTree", expected=expected, found=f"{text}, which cross")
         object.__setattr__(self, "tags", names)
         object.__setattr__(self, "brackets", found)
 
@@ -86,3 +90,15 @@ class PartialTree:
                 raise DataError("PartialTree", expected="symbols of phrases of the grammar", found=repr(symbol))
             out.append((start, end - 1, found))
         return out
+
+
+def crossing(brackets: Iterable[Known]) -> tuple[Known, Known] | None:
+    """Return two brackets that cross, which no tree has; ``None`` where there are none."""
+    around: list[Known] = []
+    for one in sorted(brackets, key=lambda known: (known[0], -known[1])):
+        while around and around[-1][1] <= one[0]:
+            around.pop()
+        if around and around[-1][1] < one[1]:
+            return around[-1], one
+        around.append(one)
+    return None

@@ -66,7 +66,7 @@ def trace_parse(grammar: GrammarArrays, scores: ParseScores, chart: Chart, parse
         waiting += 2
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def trace_word(grammar: GrammarArrays, scores: ParseScores, t: int, top: int, parse: Parse) -> None:
     """Write the tag of a word, and the chain above it, below a symbol."""
     best = -np.inf
@@ -81,7 +81,7 @@ def trace_word(grammar: GrammarArrays, scores: ParseScores, t: int, top: int, pa
                 best, parse.tag[t], parse.span[t, t] = value, grammar.pair_tag[p], grammar.pair_chain[p] + 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def trace_chain(
     grammar: GrammarArrays, scores: ParseScores, i: int, j: int, top: int, chart: Chart, parse: Parse
 ) -> int:
@@ -106,7 +106,7 @@ def trace_chain(
     return grammar.chain_bottom[chosen]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def best_split(
     grammar: GrammarArrays, scores: ParseScores, i: int, j: int, symbol: int, chart: Chart
 ) -> tuple[int, int]:

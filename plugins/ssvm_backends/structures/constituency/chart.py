@@ -67,7 +67,7 @@ class Chart(NamedTuple):
     blocked: Bools
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, borrowed=True, inline="always")
 def span_at(i: int, j: int, n: int) -> int:
     """Return the number of the span i..j among those of n words."""
     return i * n - i * (i - 1) // 2 + j - i
@@ -83,7 +83,7 @@ def empty_chart(n: int, n_symbols: int) -> Chart:
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, borrowed=True, inline="always")
 def joined(one: float, other: float, soft: bool) -> float:
     """Return the maximum of two scores, or their log sum of exponentials."""
     high = max(one, other)
@@ -92,14 +92,14 @@ def joined(one: float, other: float, soft: bool) -> float:
     return high + np.log1p(np.exp(min(one, other) - high))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, borrowed=True, inline="always")
 def gain(scores: ParseScores, i: int, j: int, c: int) -> float:
     """Return how much better the chain c over i..j is than no phrase, or its score where there has to be one."""
     none = scores.span[i, j, 0]
     return scores.span[i, j, c + 1] - (none if none > -np.inf else 0.0)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def block_crossing(scores: ParseScores, chart: Chart) -> float:
     """Block spans that cross one that has to be a phrase; return the score of no phrases.
 
@@ -153,7 +153,7 @@ def fill_chart(grammar: GrammarArrays, scores: ParseScores, soft: bool, chart: C
     return total + base
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def fill_word(grammar: GrammarArrays, scores: ParseScores, soft: bool, t: int, chart: Chart) -> None:
     """Write the tables of the span of one word."""
     at = span_at(t, t, len(scores.tag))
@@ -169,14 +169,14 @@ def fill_word(grammar: GrammarArrays, scores: ParseScores, soft: bool, t: int, c
     note_active(chart, at, -np.inf)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, borrowed=True, inline="always")
 def pair_score(grammar: GrammarArrays, scores: ParseScores, t: int, p: int) -> float:
     """Return the score of a chain above a tag over a word."""
     value = scores.tag[t, grammar.pair_tag[p]] + gain(scores, t, t, grammar.pair_chain[p])
     return value + scores.pair[p] if len(scores.pair) else value
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, borrowed=True, inline="always")
 def note_active(chart: Chart, at: int, nothing: float) -> None:
     """List the symbols that a span may have: whose entry is above that of no parse."""
     n = 0
@@ -187,7 +187,7 @@ def note_active(chart: Chart, at: int, nothing: float) -> None:
     chart.n_active[at] = n
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def fill_span(grammar: GrammarArrays, scores: ParseScores, sums: F64, i: int, j: int, chart: Chart) -> None:
     """Write the tables of the span i..j, i < j, after those of all shorter ones.
 
@@ -212,6 +212,15 @@ def fill_span(grammar: GrammarArrays, scores: ParseScores, sums: F64, i: int, j:
             for s in range(len(below)):
                 if below[s] > -np.inf:
                     below[s] += np.log(sums[s])
+    fill_chains(grammar, scores, soft, i, j, chart)
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def fill_chains(grammar: GrammarArrays, scores: ParseScores, soft: bool, i: int, j: int, chart: Chart) -> None:
+    """Raise the table of the span i..j, i < j, which is ``-inf``, from that of the symbols that divide it."""
+    at = span_at(i, j, len(scores.tag))
+    below, above = chart.below[at], chart.above[at]
+    if not chart.blocked[at]:
         if scores.span[i, j, 0] > -np.inf:
             for s in range(len(below)):
                 if grammar.is_part[s]:
@@ -224,7 +233,7 @@ def fill_span(grammar: GrammarArrays, scores: ParseScores, sums: F64, i: int, j:
     note_active(chart, at, -np.inf)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def raise_splits(grammar: GrammarArrays, scores: ParseScores, i: int, j: int, k: int, chart: Chart) -> None:
     """Raise the best scores below symbols to those of phrases whose second child begins at k."""
     n = len(scores.tag)
@@ -239,7 +248,7 @@ def raise_splits(grammar: GrammarArrays, scores: ParseScores, i: int, j: int, k:
                 below[grammar.left[r]] = found
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def add_splits(grammar: GrammarArrays, scores: ParseScores, sums: F64, i: int, j: int, k: int, chart: Chart) -> None:
     """Add phrases whose second child begins at k to sums of exponentials, relative to the largest so far.
 

@@ -14,7 +14,7 @@ from ssvm_backends.graphs.batch_session import BatchCall, BatchSession, SummedAn
 from ssvm_backends.structures.constituency.parsed_program import ParsedProgram
 from ssvm_backends.structures.ranking import k_best
 from ssvm_backends.structures.session import places_of
-from ssvm_dsl.ir import F64, I32, I64, Need, Program, Question, Solution, Task
+from ssvm_dsl.ir import F64, I32, I64, Bools, Need, Program, Question, Solution, Task
 from ssvm_dsl.kernels import pack
 from ssvm_dsl.plugin_api import CompiledOracle, Verdict, pause
 
@@ -24,6 +24,8 @@ RULE, CALL, COMPILED_CALL = 0.2, 1e5, 2048.0
 #: Seconds for each rule and division of a span, and for each division.
 SECONDS, DIVISION = 6e-10, 4e-8
 
+#: Seconds of one call of a kernel that sums over parses, about.
+RUN_SECONDS = 0.05
 
 #: The kind of constraints that labels of trees have.
 DERIVABLE = "derivable"
@@ -69,6 +71,7 @@ class CkySession(BatchSession):
         super().__init__(program)
         self.parsed, self.places = ParsedProgram.of(program), places_of(program)
         self._seconds = SECONDS * self.parsed.work + DIVISION * self.parsed.divisions
+        self._asked: tuple[Bools, bool] | None = None
 
     def seconds(self, ids: I64, task: Task) -> F64:
         """Return the expected seconds of each example."""
@@ -93,10 +96,10 @@ class CkySession(BatchSession):
         feasible = np.ones(1, dtype=bool)
         here = np.array([example])
         best_states(self.places, self.parsed.free, node, here, np.zeros(1, np.int64), labels, feasible)
-        grammar = self.parsed.grammar(example)
-        if grammar is None or not feasible[0]:
+        rules = self.parsed.rules(example)
+        if rules is None or not feasible[0]:
             return bool(feasible[0])
-        return bool(best_labels(grammar, self.parsed.arrays, example, node, pool, labels) > -np.inf)
+        return bool(best_labels(*rules, self.parsed.arrays, example, node, pool, labels) > -np.inf)
 
     def compiled(self) -> CompiledOracle:
         """Return the oracle for trainers that call it inside their own kernels."""
@@ -104,7 +107,8 @@ class CkySession(BatchSession):
 
         program, parsed = self.program, self.parsed
         arrays = [program.var_ptr, program.state_ptr, parsed.free, *parsed.arrays]
-        packed = pack(*arrays, *(one for grammar in parsed.grammars for one in grammar))
+        of_grammars = zip(parsed.grammars, parsed.paired, strict=True)
+        packed = pack(*arrays, *(one for grammar, paired in of_grammars for one in (*grammar, *paired)))
         work = RULE * parsed.work.mean() if len(parsed.work) else 0.0
         return CompiledOracle(cky_oracle, *packed, 0, COMPILED_CALL + float(work))
 
@@ -119,22 +123,72 @@ class CkySession(BatchSession):
 
     def expect(self, question: Question, coef: F64, node: F64, tables: Sequence[F64]) -> F64:
         """Add weighted marginals and return log partitions; see :class:`~ssvm_dsl.plugin_api.SumSession`."""
-        program, ids = self.program, question.ids(self.program)
-        starts, own = program.state_ptr[program.var_ptr], question.masked_node(program)
-        log_z = np.empty(len(ids))
-        for k, example in enumerate(ids.tolist()):
-            pause(4 * float(self._seconds[example]))
-            first, last = starts[example : example + 2]
-            out, rows = np.zeros(int(last - first)), [one.factors(example)[1] for one in program.groups]
-            mine = [np.zeros((len(row), one.n_configs)) for row, one in zip(rows, program.groups, strict=True)]
-            log_z[k] = self._shares(example, own, question.theta.pool, out, mine)
-            node[first:last] += coef[k] * out
-            for table, row, found in zip(tables, rows, mine, strict=True):
-                if len(np.unique(row)) == 1:
-                    table[row[0]] += coef[k] * found.sum(axis=0)
-                else:
-                    np.add.at(table, row, coef[k] * found)
+        ids, own = question.ids(self.program), question.masked_node(self.program)
+        log_z = np.full(len(ids), np.nan)
+        if self._without_digits(question.variables):
+            number = np.where(self.parsed.bound[ids], self.parsed.arrays.grammar[ids], -1)
+            for g in np.unique(number[number >= 0]).tolist():
+                for some in self._runs(np.flatnonzero(number == g), ids):
+                    log_z[some] = self._expect_bound(g, ids[some], own, question.theta.pool, (coef[some], node, tables))
+        for k in np.flatnonzero(np.isnan(log_z)).tolist():
+            pause(4 * float(self._seconds[ids[k]]))
+            log_z[k] = self._expect_one(int(ids[k]), own, question.theta.pool, (coef[k], node, tables))
         return np.asarray(log_z + np.where(log_z > -np.inf, question.theta.const[ids], 0.0))
+
+    def _without_digits(self, variables: Bools | None) -> bool:
+        """Return whether nobody asks which rule is where."""
+        if variables is None:
+            return False
+        if self._asked is None or self._asked[0] is not variables:
+            self._asked = variables, not variables[self.parsed.digits].any()
+        return self._asked[1]
+
+    def _runs(self, places: I64, ids: I64) -> list[I64]:
+        """Return places of examples in runs that take ``RUN_SECONDS`` each."""
+        number = np.cumsum(4 * self._seconds[ids[places]]) // RUN_SECONDS
+        return np.split(places, np.flatnonzero(np.diff(number)) + 1)
+
+    def _expect_bound(self, g: int, ids: I64, node: F64, pool: F64, out: tuple[F64, F64, Sequence[F64]]) -> F64:
+        """Add weighted marginals of examples of one grammar, but for digits; return log Z, nan where nothing is added.
+
+        Parameters
+        ----------
+        g : int
+            The number of the grammar.
+        ids : ndarray of int64, shape (n,)
+        node, pool : ndarray of float64
+        out : tuple
+            Weights of the examples, and where marginals of states and of tables are added.
+        """
+        from ssvm_backends.structures.constituency.sentence import ExpectedParts, expect_sentences
+
+        pause(4 * float(self._seconds[ids].sum()))
+        grammar, paired, (coef, to_node, tables) = self.parsed.grammars[g], self.parsed.paired[g], out
+        parts = ExpectedParts(coef, to_node, np.zeros((len(ids), len(grammar.left))), np.empty(len(ids)))
+        expect_sentences(grammar, paired, self.parsed.arrays, ids, node, pool, parts)
+        there = np.flatnonzero(parts.log_z > -np.inf)
+        for first_row, table in zip(self.parsed.table, tables, strict=True):
+            row = first_row[ids[there]]
+            for one in np.unique(row[row >= 0]).tolist():
+                some = there[row == one]
+                table[one, 0] += coef[some].sum()
+                table[one, 1 : len(grammar.left) + 1] += coef[some] @ parts.rule[some]
+        return parts.log_z
+
+    def _expect_one(self, example: int, node: F64, pool: F64, out: tuple[float, F64, Sequence[F64]]) -> float:
+        """Add the weighted marginals of one example; return log Z."""
+        coef, to_node, tables = out
+        first, last = self.program.state_ptr[self.program.var_ptr[example : example + 2]].tolist()
+        shares, rows = np.zeros(last - first), [one.factors(example)[1] for one in self.program.groups]
+        mine = [np.zeros((len(row), one.n_configs)) for row, one in zip(rows, self.program.groups, strict=True)]
+        log_z = self._shares(example, node, pool, shares, mine)
+        to_node[first:last] += coef * shares
+        for table, row, found in zip(tables, rows, mine, strict=True):
+            if len(np.unique(row)) == 1:
+                table[row[0]] += coef * found.sum(axis=0)
+            else:
+                np.add.at(table, row, coef * found)
+        return log_z
 
     def _shares(self, example: int, node: F64, pool: F64, out: F64, tables: Sequence[F64]) -> float:
         """Write the marginals of an example; return log Z without the constant."""
@@ -144,8 +198,8 @@ class CkySession(BatchSession):
 
         log_z, here = np.zeros(1), np.array([example])
         add_free_marginals(self.places, self.parsed.free, node, here, np.zeros(1, np.int64), out, log_z)
-        grammar, total = self.parsed.grammar(example), float(log_z[0])
-        if grammar is not None:
+        rules, total = self.parsed.rules(example), float(log_z[0])
+        if rules is not None:
             arrays = self.parsed.arrays
             n, n_tags, n_chains, n_rules, base, _ = arrays.sizes[example].tolist()
             first = int(self.program.state_ptr[self.program.var_ptr[example]])
@@ -156,7 +210,7 @@ class CkySession(BatchSession):
                 out[span : span + cells].reshape(n, n, n_chains + 1),
                 np.zeros((n, n_rules)),
             )
-            total += sum_sentence(grammar, arrays, example, node, pool, shares)
+            total += sum_sentence(*rules, arrays, example, node, pool, shares)
             codes = np.zeros((n, base * base))
             codes[:, 1 : n_rules + 1] = shares.rule
             codes[:1, 0] = 1.0

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from ssvm_backends.structures.constituency.paired_rules import PairedRules
 from ssvm_backends.structures.constituency.sentence import SentenceArrays, best_labels
 from ssvm_backends.structures.literals import Literals, best_states
 from ssvm_dsl.ir import I32, I64, GrammarArrays
 from ssvm_dsl.kernels import SIGNATURE, borrow, cfunc, njit, packed_flags, packed_ints, packed_longs
 
-#: Where the arrays of the sentences, and those of the grammars, begin; how many arrays a grammar is.
-SENTENCES, GRAMMARS, OF_GRAMMAR = 3, 9, 13
+#: Where the arrays of sentences, and of grammars, begin; how many arrays a grammar is, and with its pairs.
+SENTENCES, GRAMMARS, OF_GRAMMAR, OF_RULES = 3, 9, 13, 18
 
 
 @njit
@@ -32,7 +33,7 @@ def sentences_in(longs: I64) -> SentenceArrays:
 @njit
 def grammar_in(ints: I32, longs: I64, number: int) -> GrammarArrays:
     """Return a grammar by its number."""
-    first = GRAMMARS + OF_GRAMMAR * number
+    first = GRAMMARS + OF_RULES * number
     first_ptr = packed_longs(longs, first)
     n_symbols = len(first_ptr) - 1
     return GrammarArrays(
@@ -49,6 +50,19 @@ def grammar_in(ints: I32, longs: I64, number: int) -> GrammarArrays:
         packed_ints(ints, longs, first + 10),
         packed_flags(ints, longs, first + 11)[:n_symbols],
         packed_flags(ints, longs, first + 12)[:n_symbols],
+    )
+
+
+@njit
+def pairs_in(ints: I32, longs: I64, number: int) -> PairedRules:
+    """Return the pairs of a grammar by its number."""
+    first = GRAMMARS + OF_RULES * number + OF_GRAMMAR
+    return PairedRules(
+        packed_ints(ints, longs, first),
+        packed_longs(longs, first + 1),
+        packed_ints(ints, longs, first + 2),
+        packed_longs(longs, first + 3),
+        packed_longs(longs, first + 4),
     )
 
 
@@ -74,5 +88,7 @@ def cky_oracle(ints, longs, example, pool, node, labels, work):  # type: ignore[
         if free[v]:
             total += node[state_ptr[v] + labels[v - lo]]
     if arrays.grammar[example] >= 0:
-        total += best_labels(grammar_in(ints, longs, arrays.grammar[example]), arrays, example, node, pool, labels)
+        number = arrays.grammar[example]
+        grammar, paired = grammar_in(ints, longs, number), pairs_in(ints, longs, number)
+        total += best_labels(grammar, paired, arrays, example, node, pool, labels)
     return total

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ssvm_backends.structures.constituency.paired_rules import PairedRules, paired_rules
 from ssvm_backends.structures.constituency.sentence import SentenceArrays
 from ssvm_backends.structures.session import variables_without_literals
 from ssvm_dsl.errors import PluginError
-from ssvm_dsl.ir import F64, I64, Bools, GrammarArrays, Program, pointers
+from ssvm_dsl.ir import F64, I64, Bools, GrammarArrays, Program, pointers, runs
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,8 +24,16 @@ class ParsedProgram:
         Where the scores and labels of each sentence are.
     grammars : list of GrammarArrays
         Of each group.
+    paired : list of PairedRules
+        Of each of them.
     free : ndarray of bool, shape (V,)
         Variables that belong to no label of trees.
+    bound : ndarray of bool, shape (B,)
+        Examples all of whose variables belong to a label of trees.
+    digits : ndarray of int64
+        The variables of all digits of codes of rules.
+    table : list of ndarray of int64, shape (B,)
+        For each group of factors the row of the table of each example's first word; -1 where it has none.
     work : ndarray of float64, shape (B,)
         Rules times divisions of spans of each example.
     divisions : ndarray of float64, shape (B,)
@@ -34,7 +43,11 @@ class ParsedProgram:
     program: Program
     arrays: SentenceArrays
     grammars: list[GrammarArrays]
+    paired: list[PairedRules]
     free: Bools
+    bound: Bools
+    digits: I64
+    table: list[I64]
     work: F64
     divisions: F64
 
@@ -64,18 +77,25 @@ class ParsedProgram:
             state[at[some]] = program.state_ptr[program.var_ptr[at[some], None] + variable[at[some]]]
             divisions[at] = n.astype(np.float64) ** 3 / 6
             work[at] = divisions[at] * len(numbers.left)
-        row_ptr, row = _rows(program, sizes, variable)
-        arrays = SentenceArrays(which, sizes, state, variable, row_ptr, row)
-        return cls(program, arrays, grammars, variables_without_literals(program), work, divisions)
+        row_ptr, row, table = _rows(program, sizes, variable)
+        arrays, free = SentenceArrays(which, sizes, state, variable, row_ptr, row), variables_without_literals(program)
+        bound = np.ones(n_examples, dtype=bool)
+        bound[np.searchsorted(program.var_ptr, np.flatnonzero(free), side="right") - 1] = False
+        first, n = program.var_ptr[:-1] + variable[:, 2], sizes[:, 0]
+        digits = runs(np.concatenate([first, first + n]), np.tile(n, 2))
+        paired = [paired_rules(one) for one in grammars]
+        return cls(program, arrays, grammars, paired, free, bound, digits, table, work, divisions)
 
-    def grammar(self, example: int) -> GrammarArrays | None:
-        """Return the grammar of an example; ``None`` without a label of trees."""
+    def rules(self, example: int) -> tuple[GrammarArrays, PairedRules] | None:
+        """Return the grammar of an example and its pairs; ``None`` without a label of trees."""
         number = int(self.arrays.grammar[example])
-        return None if number < 0 else self.grammars[number]
+        return None if number < 0 else (self.grammars[number], self.paired[number])
 
 
-def _rows(program: Program, sizes: I64, variable: I64) -> tuple[I64, I64]:
-    """Return the rows of tables of each sentence, packed, and write how many groups of factors it has.
+def _rows(program: Program, sizes: I64, variable: I64) -> tuple[I64, I64, list[I64]]:
+    """Return the rows of tables of each sentence, packed, and the first of each group of factors.
+
+    How many groups of factors a sentence has is written.
 
     Raises
     ------
@@ -84,10 +104,11 @@ def _rows(program: Program, sizes: I64, variable: I64) -> tuple[I64, I64]:
     """
     starts = pointers(np.array([one.n_tables * one.n_configs for one in program.groups], dtype=np.int64))
     rows: list[I64] = [np.zeros(0, np.int64)]
+    first_row = [np.full(len(sizes), -1) for _ in program.groups]
     row_ptr = np.zeros(len(sizes) + 1, np.int64)
     for example in range(len(sizes)):
         n, (_, _, first, second) = int(sizes[example, 0]), variable[example].tolist()
-        for start, group in zip(starts.tolist(), program.groups, strict=False):
+        for start, group, table in zip(starts.tolist(), program.groups, first_row, strict=False):
             scope, row = group.factors(example)
             if not len(scope):
                 continue
@@ -95,6 +116,7 @@ def _rows(program: Program, sizes: I64, variable: I64) -> tuple[I64, I64]:
                 text = f"factor '{group.name}' joins other variables than those of rules(y)"
                 raise PluginError(f"cky cannot open this program: {text}")
             rows.append(start + row.astype(np.int64) * group.n_configs)
+            table[example] = row[0]
             sizes[example, 5] += 1
         row_ptr[example + 1] = row_ptr[example] + n * sizes[example, 5]
-    return row_ptr, np.concatenate(rows)
+    return row_ptr, np.concatenate(rows), first_row

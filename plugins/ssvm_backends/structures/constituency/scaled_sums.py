@@ -22,7 +22,13 @@ from ssvm_backends.structures.constituency.chart import (
     note_active,
     span_at,
 )
-from ssvm_backends.structures.constituency.sum_parses import ParseShares, Passed, share_no_phrase, spread_word
+from ssvm_backends.structures.constituency.sum_parses import (
+    ParseShares,
+    Passed,
+    largest,
+    share_no_phrase,
+    spread_word,
+)
 from ssvm_dsl.ir import F64, GrammarArrays
 from ssvm_dsl.kernels import njit
 
@@ -79,7 +85,7 @@ def fill_scaled(grammar: GrammarArrays, scores: ParseScores) -> tuple[ScaledChar
     return scaled, base + scaled.top[whole] + np.log(total) if total > 0.0 else -np.inf
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def scale(scores: F64, out: F64) -> float:
     """Write ``exp(scores - shift)`` and return the shift, the largest score (``-inf`` where all are ``-inf``).
 
@@ -96,7 +102,7 @@ def scale(scores: F64, out: F64) -> float:
     return high
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def in_range(scores: F64, scaled: F64) -> bool:
     """Return whether each finite score has an exponential of at least ``TINY``; both of ``shape (m,)``."""
     least = np.inf
@@ -116,7 +122,7 @@ def scale_word(grammar: GrammarArrays, scores: ParseScores, t: int, scaled: Scal
     return in_range(logs, chart.above[at])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def scale_span(grammar: GrammarArrays, scores: ParseScores, i: int, j: int, scaled: ScaledChart) -> bool:
     """Write the tables of the span i..j, i < j, after all shorter ones; return whether no term is too small."""
     chart, at = scaled.chart, span_at(i, j, len(scores.tag))
@@ -136,24 +142,25 @@ def scale_span(grammar: GrammarArrays, scores: ParseScores, i: int, j: int, scal
     return True
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, borrowed=True, inline="always")
 def split_shift(scores: ParseScores, scaled: ScaledChart, i: int, j: int, k: int) -> float:
     """Return the shift of products of two children of the span i..j, the second of which begins at k."""
     n = len(scores.tag)
     return scaled.top[span_at(i, k - 1, n)] + scaled.top[span_at(k, j, n)] + scaled.rule_shift[scores.row[k]]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def rescale(values: F64) -> float:
     """Divide by the largest value and return its logarithm; ``-inf`` where all are 0."""
-    high = values.max()
+    high = largest(values)
     if high == 0.0:
         return -np.inf
-    values /= high
+    for s in range(len(values)):
+        values[s] /= high
     return np.log(high)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def sum_splits(grammar: GrammarArrays, scores: ParseScores, i: int, j: int, k: int, scaled: ScaledChart) -> bool:
     """Add phrases whose second child begins at k; return whether no term is too small.
 
@@ -184,7 +191,7 @@ def sum_splits(grammar: GrammarArrays, scores: ParseScores, i: int, j: int, k: i
     return least >= TINY
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def sum_chains(grammar: GrammarArrays, scores: ParseScores, i: int, j: int, scaled: ScaledChart) -> bool:
     """Write the table of a span from that of the symbols that divide it; return whether no term is too small."""
     chart, at = scaled.chart, span_at(i, j, len(scores.tag))
@@ -235,23 +242,40 @@ def spread_scaled(grammar: GrammarArrays, scores: ParseScores, scaled: ScaledCha
         for i in range(n - length + 1):
             j = i + length - 1
             at = span_at(i, j, n)
-            if above[at].max() < UNLIKELY:
+            if largest(above[at]) < UNLIKELY:
                 continue
             spread_chains(grammar, scores, scaled, shares, passed, i, j)
             for s in range(n_symbols):
                 below[s] = below[s] / chart.below[at, s] if below[s] > UNLIKELY else 0.0
             for k in range(i + 1, j + 1):
                 spread_splits(grammar, scores, scaled, shares, passed, i, j, k)
-    for t in range(n):
-        at = span_at(t, t, n)
-        logs = chart.above[at].copy()
-        for s in range(n_symbols):
-            logs[s] = np.log(logs[s]) + scaled.top[at] if logs[s] > 0.0 else -np.inf
-        spread_word(grammar, scores, logs, shares, above[at], t)
-    share_no_phrase(shares)
+    spread_words(grammar, scores, scaled, shares, passed)
 
 
 @njit(cache=True, nogil=True)
+def spread_words(
+    grammar: GrammarArrays, scores: ParseScores, scaled: ScaledChart, shares: ParseShares, passed: Passed
+) -> None:
+    """Pass the probabilities of the symbols above words on, and write how likely spans are no phrases.
+
+    Parameters
+    ----------
+    grammar, scores, scaled, shares
+        As for :func:`spread_scaled`.
+    passed : Passed
+        ``above`` is known of all spans.
+    """
+    n, above = len(scores.tag), scaled.chart.above
+    for t in range(n):
+        at = span_at(t, t, n)
+        logs = above[at].copy()
+        for s in range(len(logs)):
+            logs[s] = np.log(logs[s]) + scaled.top[at] if logs[s] > 0.0 else -np.inf
+        spread_word(grammar, scores, logs, shares, passed.above[at], t)
+    share_no_phrase(shares)
+
+
+@njit(cache=True, nogil=True, borrowed=True)
 def spread_chains(
     grammar: GrammarArrays,
     scores: ParseScores,
@@ -288,7 +312,7 @@ def spread_chains(
             below[bottom] += share
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def spread_splits(
     grammar: GrammarArrays, scores: ParseScores, scaled: ScaledChart, shares: ParseShares, passed: Passed, i: int,
     j: int, k: int,

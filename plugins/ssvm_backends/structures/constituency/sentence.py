@@ -8,6 +8,9 @@ import numpy as np
 
 from ssvm_backends.structures.constituency.best_parse import Parse, trace_parse
 from ssvm_backends.structures.constituency.chart import ParseScores, empty_chart, fill_chart
+from ssvm_backends.structures.constituency.paired_best import fill_best
+from ssvm_backends.structures.constituency.paired_rules import PairedRules
+from ssvm_backends.structures.constituency.paired_sums import fill_paired, spread_paired
 from ssvm_backends.structures.constituency.scaled_sums import fill_scaled, spread_scaled
 from ssvm_backends.structures.constituency.sum_parses import ParseShares, spread_shares
 from ssvm_dsl.ir import F64, I32, I64, GrammarArrays
@@ -104,13 +107,14 @@ def scores_of(places: SentencePlaces, node: F64, pool: F64) -> tuple[ParseScores
 
 @njit(cache=True, nogil=True)
 def best_labels(
-    grammar: GrammarArrays, arrays: SentenceArrays, example: int, node: F64, pool: F64, labels: I32
-) -> float:
+    grammar: GrammarArrays, paired: PairedRules, arrays: SentenceArrays, example: int, node: F64, pool: F64,
+    labels: I32,
+) -> float:  # fmt: skip
     """Write the labels of the best parse, tags, spans and digits; return its score, ``-inf`` where there is none.
 
     Parameters
     ----------
-    grammar : GrammarArrays
+    grammar, paired : GrammarArrays, PairedRules
     arrays, example : SentenceArrays, int
         The sentence.
     node, pool
@@ -124,7 +128,10 @@ def best_labels(
         return -np.inf
     scores, none = scores_of(places, node, pool)
     chart = empty_chart(n, len(grammar.is_part))
-    total = none + fill_chart(grammar, scores, False, chart)
+    if len(scores.rule) == 1:
+        total = none + fill_best(grammar, paired, scores, chart)
+    else:
+        total = none + fill_chart(grammar, scores, False, chart)
     if total == -np.inf:
         return total
     tags, spans, first, second = places.variable
@@ -139,13 +146,14 @@ def best_labels(
 
 @njit(cache=True, nogil=True)
 def sum_sentence(
-    grammar: GrammarArrays, arrays: SentenceArrays, example: int, node: F64, pool: F64, shares: ParseShares
-) -> float:
+    grammar: GrammarArrays, paired: PairedRules, arrays: SentenceArrays, example: int, node: F64, pool: F64,
+    shares: ParseShares,
+) -> float:  # fmt: skip
     """Add how likely the parts of parses are; return log Z, ``-inf`` without a parse.
 
     Parameters
     ----------
-    grammar, arrays, example, node, pool
+    grammar, paired, arrays, example, node, pool
         As for :func:`best_labels`.
     shares : ParseShares
         Zeros; written.
@@ -155,7 +163,11 @@ def sum_sentence(
     if n == 0:
         return -np.inf
     scores, none = scores_of(places, node, pool)
-    scaled, total = fill_scaled(grammar, scores)
+    if len(scores.rule) == 1:
+        space, total = fill_paired(grammar, paired, scores)
+        scaled = space.scaled
+    else:
+        scaled, total = fill_scaled(grammar, scores)
     if np.isnan(total):
         chart = empty_chart(n, len(grammar.is_part))
         total = fill_chart(grammar, scores, True, chart)
@@ -164,3 +176,70 @@ def sum_sentence(
     elif total > -np.inf:
         spread_scaled(grammar, scores, scaled, shares)
     return none + total
+
+
+class ExpectedParts(NamedTuple):
+    """Weighted marginals of n sentences, and log Z.
+
+    Parameters
+    ----------
+    coef : ndarray of float64, shape (n,)
+        The weight of each sentence.
+    node : ndarray of float64
+        Marginals of tags and phrases are added, in the layout of the unary scores.
+    rule : ndarray of float64, shape (n, R)
+        How often each rule is expected in each sentence, not weighted; written.
+    log_z : ndarray of float64, shape (n,)
+        Written; nan where nothing is added: the rules differ from word to word, or a term might lose digits.
+    """
+
+    coef: F64
+    node: F64
+    rule: F64
+    log_z: F64
+
+
+@njit(cache=True, nogil=True)
+def expect_sentences(
+    grammar: GrammarArrays, paired: PairedRules, arrays: SentenceArrays, ids: I64, node: F64, pool: F64,
+    parts: ExpectedParts,
+) -> None:  # fmt: skip
+    """Add weighted marginals of sentences, but for which rule is where.
+
+    Parameters
+    ----------
+    grammar, paired : GrammarArrays, PairedRules
+    arrays : SentenceArrays
+    ids : ndarray of int64, shape (n,)
+        The sentences, all of this grammar.
+    node, pool
+        As for :func:`scores_of`.
+    parts : ExpectedParts
+        Written.
+    """
+    for k in range(len(ids)):
+        places = sentence_at(arrays, ids[k])
+        n, n_tags, n_chains, n_rules = places.sizes[0], places.sizes[1], places.sizes[2], places.sizes[3]
+        parts.log_z[k] = -np.inf
+        if n == 0:
+            continue
+        scores, none = scores_of(places, node, pool)
+        parts.log_z[k] = np.nan
+        if len(scores.rule) > 1:
+            continue
+        space, total = fill_paired(grammar, paired, scores)
+        parts.log_z[k] = none + total
+        if total > -np.inf:
+            shares = ParseShares(
+                np.zeros((n, n_tags)), np.zeros((n, n, n_chains + 1)), parts.rule[k].reshape((1, n_rules))
+            )
+            spread_paired(grammar, paired, scores, space, shares)
+            add_flat(shares.tag.reshape(-1), parts.coef[k], places.state[0], parts.node)
+            add_flat(shares.span.reshape(-1), parts.coef[k], places.state[1], parts.node)
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def add_flat(values: F64, coef: float, start: int, out: F64) -> None:
+    """Add ``coef * values`` to ``out`` from some place on."""
+    for k in range(len(values)):
+        out[start + k] += coef * values[k]

@@ -80,16 +80,28 @@ def spread_shares(grammar: GrammarArrays, scores: ParseScores, chart: Chart, sha
     share_no_phrase(shares)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def share_no_phrase(shares: ParseShares) -> None:
     """Write how likely spans are no phrases."""
     n = len(shares.tag)
     for i in range(n):
         for j in range(n):
-            shares.span[i, j, 0] = max(0.0, 1.0 - shares.span[i, j, 1:].sum())
+            total = 0.0
+            for c in range(1, shares.span.shape[2]):
+                total += shares.span[i, j, c]
+            shares.span[i, j, 0] = max(0.0, 1.0 - total)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
+def largest(values: F64) -> float:
+    """Return the largest of some numbers of at least 0."""
+    high = 0.0
+    for s in range(len(values)):
+        high = max(high, values[s])
+    return high
+
+
+@njit(cache=True, nogil=True, borrowed=True)
 def spread_span(
     grammar: GrammarArrays, scores: ParseScores, chart: Chart, shares: ParseShares, passed: Passed, i: int, j: int
 ) -> None:
@@ -106,7 +118,7 @@ def spread_span(
     """
     at, above, below = span_at(i, j, len(scores.tag)), passed.above, passed.below
     below[:] = 0.0
-    if above[at].max() == 0.0:
+    if largest(above[at]) == 0.0:
         return
     if scores.span[i, j, 0] > -np.inf:
         for s in range(len(below)):
@@ -123,7 +135,7 @@ def spread_span(
         spread_split(grammar, scores, chart, shares, passed, at, i, k)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, borrowed=True, inline="always")
 def spread_split(
     grammar: GrammarArrays, scores: ParseScores, chart: Chart, shares: ParseShares, passed: Passed, at: int, i: int,
     k: int,
@@ -156,7 +168,7 @@ def spread_split(
                 above[right, other] += share
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def spread_word(
     grammar: GrammarArrays, scores: ParseScores, best: F64, shares: ParseShares, above: F64, t: int
 ) -> None:

@@ -13,9 +13,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.array_types import F64, I64, Bools
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.inference.batch import split_examples
+from ssvm_dsl.ir.features import NODE
 from ssvm_dsl.ir.need import Ability, Task
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import positions, slices
@@ -27,6 +28,7 @@ from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.training import RiskGradient
 from ssvm_dsl.scores.labellings import add_labels, score_labels
 from ssvm_dsl.scores.marginals import add_marginals
+from ssvm_dsl.scores.parameter_map import ParameterMap
 
 #: Relative error of a difference of two scores, each a sum of at most some thousand products.
 ROUNDING = 1e-12
@@ -53,6 +55,7 @@ class SmoothProblem(GradientProblem):
         super()._prepare()
         self._mu = Theta.zeros(self.program)
         shared = {m.group for m in self.parameters.maps if m.features is None}
+        self._scored = scored_variables(self.parameters)
         self._shared = [number in shared for number in range(len(self.program.groups))]
 
     def gradient(self, w: F64, examples: I64 | None = None) -> RiskGradient:
@@ -137,7 +140,7 @@ class SmoothProblem(GradientProblem):
         """Let the session add weighted marginals, where it can; return log partitions."""
         found, at = [], 0
         for piece in self.pieces(ids):
-            question = Question(theta, piece, Task.MARGINALS)
+            question = Question(theta, piece, Task.MARGINALS, variables=self._scored)
             here = slice(at, at + len(piece))
             with within(self.deadline):
                 log_z = self.session.expect(question, coef[here], self._mu.node, tables, known[here])
@@ -146,6 +149,15 @@ class SmoothProblem(GradientProblem):
             found.append(log_z)
             at += len(piece)
         return np.concatenate(found)
+
+
+def scored_variables(parameters: ParameterMap) -> Bools:
+    """Return the variables whose states have scores that depend on weights; ``shape (V,)``."""
+    out = np.zeros(parameters.program.n_variables, dtype=bool)
+    for fmap in parameters.maps:
+        if fmap.group == NODE:
+            out[fmap.variables(None)[:, 0]] = True
+    return out
 
 
 def _largest(scores: F64) -> float:

@@ -1,0 +1,359 @@
+r"""Sums over all parses where rules score the same at every word: divisions of a span first, its rules then.
+
+With ``weight[r]`` for the exponential of the score of the rule r, A -> B C, the sum of a span i..j is ::
+
+    below[A] = sum_{r: A -> B C} weight[r] products[B, C] ,    products[B, C] = sum_k above[i, k - 1, B] above[k, j, C]
+
+so that a division costs a product for each pair of children, not one for each rule.  Rules cost O(T^2 R).
+Back, the derivatives by ``products`` are those of the rules, once for a span, and each division passes them on.  Sums
+are those of :mod:`ssvm_backends.structures.constituency.scaled_sums`; rules are counted in the whole sentence.
+Pairs with a symbol that has one word below matter at the ends of a span only.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ssvm_backends.structures.constituency.chart import ParseScores, block_crossing, empty_chart, note_active, span_at
+from ssvm_backends.structures.constituency.paired_rules import PairedRules
+from ssvm_backends.structures.constituency.scaled_sums import (
+    TINY,
+    UNLIKELY,
+    ScaledChart,
+    in_range,
+    rescale,
+    scale,
+    scale_word,
+    split_shift,
+    spread_chains,
+    spread_words,
+    sum_chains,
+)
+from ssvm_backends.structures.constituency.sum_parses import ParseShares, Passed, largest
+from ssvm_dsl.ir import F64, GrammarArrays
+from ssvm_dsl.kernels import njit
+
+
+class PairedChart(NamedTuple):
+    """The tables of a sentence, and what the kernels share.
+
+    Parameters
+    ----------
+    scaled : ScaledChart
+    least : ndarray of float64, shape (n_spans + 1,)
+        The smallest entry of ``above`` that is not 0, 0 where there is none; last the smallest weight that is not 0.
+    weight : ndarray of float64, shape (R,)
+        Exponentials of the scores of rules, in the order of ``by_left``.
+    products : ndarray of float64, shape (P,)
+        Of the span at hand.
+    """
+
+    scaled: ScaledChart
+    least: F64
+    weight: F64
+    products: F64
+
+
+@njit(cache=True, nogil=True)
+def fill_paired(grammar: GrammarArrays, paired: PairedRules, scores: ParseScores) -> tuple[PairedChart, float]:
+    """Return the tables of a sentence of at least one word and log Z; nan where a term might lose digits.
+
+    Parameters
+    ----------
+    grammar, paired : GrammarArrays, PairedRules
+    scores : ParseScores
+        With one row of scores of rules.
+    """
+    n, n_symbols = len(scores.tag), len(grammar.is_part)
+    size, chart = n * (n + 1) // 2, empty_chart(n, n_symbols)
+    scaled = ScaledChart(chart, np.empty(size), np.empty(size), np.empty_like(scores.rule), np.zeros(1))
+    space = PairedChart(scaled, np.ones(size + 1), np.empty(len(paired.place)), np.empty(len(paired.second)))
+    base, total = block_crossing(scores, chart), 0.0
+    scaled.rule_shift[0] = scale(scores.rule[0], scaled.rule[0])
+    if not in_range(scores.rule[0], scaled.rule[0]):
+        return space, np.nan
+    for q in range(len(space.weight)):
+        space.weight[q] = scaled.rule[0, grammar.by_left[q]]
+        if space.weight[q] > 0.0:
+            space.least[size] = min(space.least[size], space.weight[q])
+    for t in range(n):
+        if not scale_word(grammar, scores, t, scaled):
+            return space, np.nan
+        note_least(space, span_at(t, t, n))
+    for length in range(2, n + 1):
+        for i in range(n - length + 1):
+            if not fill_paired_span(grammar, paired, scores, space, i, i + length - 1):
+                return space, np.nan
+    whole = span_at(0, n - 1, n)
+    for s in range(n_symbols):
+        if grammar.is_start[s]:
+            total += chart.above[whole, s]
+    return space, base + scaled.top[whole] + np.log(total) if total > 0.0 else -np.inf
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def note_least(space: PairedChart, at: int) -> None:
+    """Write the smallest entry of a span that is not 0."""
+    above, least = space.scaled.chart.above[at], np.inf
+    for s in range(len(above)):
+        if above[s] > 0.0:
+            least = min(least, above[s])
+    space.least[at] = least if least < np.inf else 0.0
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def fill_paired_span(
+    grammar: GrammarArrays, paired: PairedRules, scores: ParseScores, space: PairedChart, i: int, j: int
+) -> bool:
+    """Write the tables of the span i..j, i < j, after all shorter ones; return whether no term is too small."""
+    scaled, n = space.scaled, len(scores.tag)
+    chart, at = scaled.chart, span_at(i, j, n)
+    chart.below[at, :], chart.above[at, :] = 0.0, 0.0
+    scaled.top[at], scaled.bottom[at] = -np.inf, -np.inf
+    if not chart.blocked[at]:
+        for k in range(i + 1, j + 1):
+            scaled.bottom[at] = max(scaled.bottom[at], split_shift(scores, scaled, i, j, k))
+        if scaled.bottom[at] > -np.inf:
+            if not in_reach(scores, space, i, j):
+                return False
+            multiply(paired, scores, space, i, j)
+            sum_rules(grammar, paired, space, at)
+            scaled.bottom[at] += rescale(chart.below[at])
+            if not sum_chains(grammar, scores, i, j, scaled):
+                return False
+    note_active(chart, at, 0.0)
+    note_least(space, at)
+    return True
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def in_reach(scores: ParseScores, space: PairedChart, i: int, j: int) -> bool:
+    """Return whether the smallest products of a span keep their digits."""
+    scaled, n, rule = space.scaled, len(scores.tag), space.least[-1]
+    for k in range(i + 1, j + 1):
+        one, other = space.least[span_at(i, k - 1, n)], space.least[span_at(k, j, n)]
+        if one > 0.0 and other > 0.0:
+            factor = np.exp(split_shift(scores, scaled, i, j, k) - scaled.bottom[span_at(i, j, n)])
+            if not one * other * factor * rule >= TINY:
+                return False
+    return True
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def multiply(paired: PairedRules, scores: ParseScores, space: PairedChart, i: int, j: int) -> None:
+    """Write the products of the tables of children, summed over the divisions of the span i..j.
+
+    Parameters
+    ----------
+    paired, scores, space
+        As for :func:`fill_paired`; ``products`` is written.
+    i, j : int
+    """
+    n, scaled, out, block = len(scores.tag), space.scaled, space.products, paired.block
+    above, bottom, k = scaled.chart.above, scaled.bottom[span_at(i, j, n)], i + 1
+    for p in range(len(out)):
+        out[p] = 0.0
+    while k < j:  # two divisions at a time: the products are loaded once for them
+        left, right = above[span_at(i, k - 1, n)], above[span_at(k, j, n)]
+        left2, right2 = above[span_at(i, k, n)], above[span_at(k + 1, j, n)]
+        factor = np.exp(split_shift(scores, scaled, i, j, k) - bottom)
+        factor2 = np.exp(split_shift(scores, scaled, i, j, k + 1) - bottom)
+        for q in range(block[0], block[1]):
+            value, value2 = left[paired.first[q]] * factor, left2[paired.first[q]] * factor2
+            if value + value2 > 0.0:
+                for p in range(paired.ptr[q], paired.ptr[q + 1]):
+                    out[p] += value * right[paired.second[p]] + value2 * right2[paired.second[p]]
+        k += 2
+    for last in range(k, j + 1):
+        add_products(paired, scores, space, i, j, last, 0)
+    add_products(paired, scores, space, i, j, i + 1, 1)
+    add_products(paired, scores, space, i, j, j, 2)
+    if j == i + 1:
+        add_products(paired, scores, space, i, j, j, 3)
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def add_products(
+    paired: PairedRules, scores: ParseScores, space: PairedChart, i: int, j: int, k: int, sort: int
+) -> None:
+    """Add the products of pairs of one sort at one division; as for :func:`multiply`."""
+    n, scaled, out = len(scores.tag), space.scaled, space.products
+    left, right = scaled.chart.above[span_at(i, k - 1, n)], scaled.chart.above[span_at(k, j, n)]
+    factor = np.exp(split_shift(scores, scaled, i, j, k) - scaled.bottom[span_at(i, j, n)])
+    for q in range(paired.block[sort], paired.block[sort + 1]):
+        value = left[paired.first[q]] * factor
+        if value > 0.0:
+            for p in range(paired.ptr[q], paired.ptr[q + 1]):
+                out[p] += value * right[paired.second[p]]
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def sum_rules(grammar: GrammarArrays, paired: PairedRules, space: PairedChart, at: int) -> None:
+    """Write the sums below the symbols of a span from its products."""
+    below, products = space.scaled.chart.below[at], space.products
+    for s in range(len(below)):
+        even, odd, q, end = 0.0, 0.0, grammar.left_ptr[s], grammar.left_ptr[s + 1]
+        while q + 1 < end:  # two sums, as one would wait for itself
+            even += space.weight[q] * products[paired.place[q]]
+            odd += space.weight[q + 1] * products[paired.place[q + 1]]
+            q += 2
+        if q < end:
+            even += space.weight[q] * products[paired.place[q]]
+        below[s] = even + odd
+
+
+class Derivatives(NamedTuple):
+    """Derivatives of log Z on the way down, and how often each rule is expected.
+
+    Parameters
+    ----------
+    above : ndarray of float64, shape (n_spans, S)
+        By the table of each span.
+    products : ndarray of float64, shape (P,)
+        By the products of the span at hand.
+    rule : ndarray of float64, shape (R,)
+        In the order of ``by_left``.
+    """
+
+    above: F64
+    products: F64
+    rule: F64
+
+
+@njit(cache=True, nogil=True)
+def spread_paired(
+    grammar: GrammarArrays, paired: PairedRules, scores: ParseScores, space: PairedChart, shares: ParseShares
+) -> None:
+    """Add how likely each part of a parse is; the sentence has a parse.
+
+    Parameters
+    ----------
+    grammar, paired, scores
+        As for :func:`fill_paired`.
+    space : PairedChart
+        As it was returned.
+    shares : ParseShares
+        Zeros; written.  ``rule`` has one row, for the whole sentence.
+    """
+    n, n_symbols, scaled = len(scores.tag), len(grammar.is_part), space.scaled
+    chart, whole, total = scaled.chart, span_at(0, n - 1, n), 0.0
+    passed = Passed(np.zeros((len(chart.above), n_symbols)), np.zeros(n_symbols))
+    by = Derivatives(np.zeros_like(passed.above), np.empty_like(space.products), np.zeros(len(paired.place)))
+    for s in range(n_symbols):
+        if grammar.is_start[s]:
+            total += chart.above[whole, s]
+    for s in range(n_symbols):
+        if grammar.is_start[s]:
+            passed.above[whole, s] = chart.above[whole, s] / total
+    for length in range(n, 0, -1):
+        for i in range(n - length + 1):
+            j, at = i + length - 1, span_at(i, i + length - 1, n)
+            above, below = passed.above[at], passed.below
+            for s in range(n_symbols):
+                above[s] += by.above[at, s] * chart.above[at, s]
+            if length > 1 and largest(above) >= UNLIKELY:
+                spread_chains(grammar, scores, scaled, shares, passed, i, j)
+                for s in range(n_symbols):
+                    below[s] = below[s] / chart.below[at, s] if below[s] > UNLIKELY else 0.0
+                multiply(paired, scores, space, i, j)
+                spread_rules(grammar, paired, space, below, by)
+                divide(paired, scores, space, by, i, j)
+    for q in range(len(by.rule)):
+        shares.rule[0, grammar.by_left[q]] = by.rule[q]
+    spread_words(grammar, scores, scaled, shares, passed)
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def spread_rules(
+    grammar: GrammarArrays, paired: PairedRules, space: PairedChart, below: F64, by: Derivatives
+) -> None:
+    """Count the rules of a span, and write the derivatives by its products.
+
+    Parameters
+    ----------
+    grammar, paired, space
+        As for :func:`spread_paired`; ``products`` are those of the span.
+    below : ndarray of float64, shape (S,)
+        Derivatives by the sums below symbols.
+    by : Derivatives
+        ``products`` is written, ``rule`` added to.
+    """
+    products, out = space.products, by.products
+    for p in range(len(out)):
+        out[p] = 0.0
+    for s in range(len(below)):
+        if below[s] > 0.0:
+            for q in range(grammar.left_ptr[s], grammar.left_ptr[s + 1]):
+                share = below[s] * space.weight[q]
+                out[paired.place[q]] += share
+                by.rule[q] += share * products[paired.place[q]]
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def divide(paired: PairedRules, scores: ParseScores, space: PairedChart, by: Derivatives, i: int, j: int) -> None:
+    """Pass the derivatives by the products of the span i..j on to the tables of its children.
+
+    Parameters
+    ----------
+    paired, scores, space
+        As for :func:`spread_paired`.
+    by : Derivatives
+        ``above`` is added to.
+    i, j : int
+    """
+    n, scaled, block, k = len(scores.tag), space.scaled, paired.block, i + 1
+    above, bottom = scaled.chart.above, scaled.bottom[span_at(i, j, n)]
+    while k < j:  # two divisions at a time: the derivatives are loaded once for them
+        one, other, one2, other2 = span_at(i, k - 1, n), span_at(k, j, n), span_at(i, k, n), span_at(k + 1, j, n)
+        factor = np.exp(split_shift(scores, scaled, i, j, k) - bottom)
+        factor2 = np.exp(split_shift(scores, scaled, i, j, k + 1) - bottom)
+        for q in range(block[0], block[1]):
+            s, total, total2 = paired.first[q], 0.0, 0.0
+            value, value2 = above[one, s] * factor, above[one2, s] * factor2
+            if value + value2 > 0.0:
+                for p in range(paired.ptr[q], paired.ptr[q + 1]):
+                    slope, c = by.products[p], paired.second[p]
+                    total += slope * above[other, c]
+                    total2 += slope * above[other2, c]
+                    by.above[other, c] += value * slope
+                    by.above[other2, c] += value2 * slope
+                by.above[one, s] += factor * total
+                by.above[one2, s] += factor2 * total2
+        k += 2
+    for last in range(k, j + 1):
+        divide_at(paired, scores, space, by, i, j, last, 0)
+    divide_at(paired, scores, space, by, i, j, i + 1, 1)
+    divide_at(paired, scores, space, by, i, j, j, 2)
+    if j == i + 1:
+        divide_at(paired, scores, space, by, i, j, j, 3)
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def divide_at(
+    paired: PairedRules, scores: ParseScores, space: PairedChart, by: Derivatives, i: int, j: int, k: int, sort: int
+) -> None:
+    """Pass on what belongs to pairs of one sort at one division.
+
+    Parameters
+    ----------
+    paired, scores, space, by, i, j
+        As for :func:`divide`.
+    k : int
+        Where the second child begins.
+    sort : int
+        The number of the sort, as of ``PairedRules.block``.
+    """
+    n, scaled = len(scores.tag), space.scaled
+    one, other = span_at(i, k - 1, n), span_at(k, j, n)
+    left, right = scaled.chart.above[one], scaled.chart.above[other]
+    to_left, to_right = by.above[one], by.above[other]
+    factor = np.exp(split_shift(scores, scaled, i, j, k) - scaled.bottom[span_at(i, j, n)])
+    for q in range(paired.block[sort], paired.block[sort + 1]):
+        value, total = left[paired.first[q]] * factor, 0.0
+        if value > 0.0:
+            for p in range(paired.ptr[q], paired.ptr[q + 1]):
+                total += by.products[p] * right[paired.second[p]]
+                to_right[paired.second[p]] += value * by.products[p]
+            to_left[paired.first[q]] += factor * total
