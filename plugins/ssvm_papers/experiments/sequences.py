@@ -1,4 +1,4 @@
-"""Iglesias Garcia (2013), sections 4.1 and 4.2: two-state sequences, a structured SVM beside hidden Markov models.
+"""Iglesias Garcia (2013), sections 4.1 and 4.2: two-state sequences, a structured SVM against hidden Markov models.
 
 The model of the learners is a chain with piecewise-linear functions of each feature, and weights for the first and the
 last state.  The thesis multiplies the norm with the regularisation: ``reg/2 |w|^2 + sum_i risk_i``, so that our
@@ -128,7 +128,7 @@ def with_ends(accuracy: float | F64, Y: Sequence[Any]) -> Any:
 
 
 def with_squares(X: Sequence[F64]) -> list[F64]:
-    """Return observations beside their squares."""
+    """Return observations with their squares appended."""
     return [np.concatenate([x, x**2], axis=1) for x in X]
 
 
@@ -291,7 +291,7 @@ def run_blocks(quick: bool, progress: Progress) -> Findings:
 def blocks(
     n: int, level: int, draw: int, regularisations: Sequence[float], name: str, steps: Steps
 ) -> tuple[F64, float, float]:
-    """Return what a draw of so many sequences gives, one half of them to train on.
+    """Return the results on a draw of some sequences, one half of them to train on.
 
     Returns
     -------
