@@ -174,7 +174,7 @@ CAUSES: dict[str, tuple[str, ...]] = {"yeast": (QP,), "scene": (QP,)}
 def answer_optima(
     answers: Answers, found: Mapping[str, ObjectiveCurve], dlpw: Sequence[ObjectiveCurve], best: float
 ) -> None:
-    """Report the distance of DLPW from the best objective with each seed, and methods that missed it by more than 1 %."""
+    """Report the distance of DLPW from the best objective by seed, and methods that missed it by more than 1 %."""
     above = {label: curve.best / best - 1.0 for label, curve in found.items()}
     late = [f"{label} ({value:.1%})" for label, value in above.items() if value > GOALS[-1]]
     answers.draws("optimum", [100.0 * (curve.best / best - 1.0) for curve in dlpw])
