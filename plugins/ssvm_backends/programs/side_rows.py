@@ -174,7 +174,7 @@ class _Rows:
         self.auxiliary += rows.n_auxiliary
 
     def side(self, groups: tuple[ConstraintGroup, ...]) -> SideRows:
-        """Return what was collected."""
+        """Return the collected rows."""
         lengths = np.concatenate([np.zeros(0, np.int64), *(np.diff(rows.ptr) for rows, *_ in self.parts)])
         column = np.concatenate([np.zeros(0, np.int64), *(part[1] for part in self.parts)])
         coefficient, lower, upper = (

@@ -65,7 +65,7 @@ def convolve(
 def lay_out(
     forest: Forest, lo: int, hi: int, counts: I64, a_most: int, b_most: int, reach: I64, kept: I64, place: I64
 ) -> tuple[int, int, int]:
-    """Find the largest counts of every subtree and where its tables go; return what they take (in numbers).
+    """Find the largest counts of every subtree and where its tables go; return their memory (in numbers).
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def count_upwards(
 ) -> None:  # fmt: skip
     """Send all messages; the belief of the virtual parent gets the best score of each pair of counts.
 
-    ``message(t, a, b) = max_s belief(s, a, b) + table(s, t)``: an edge has no counts of its own.
+    ``message(t, a, b) = max_s belief(s, a, b) + table(s, t)``: edges have no counts.
 
     Parameters
     ----------
@@ -268,7 +268,7 @@ def best_by_count(
     forest: Forest, pool: F64, node: F64, const: F64, counts: I64, shape: I64, start: I64, offset: F64, scale: F64,
     examples: I64, label_ptr: I64, labels: I32, worth: F64,
 ) -> None:  # fmt: skip
-    """Write the labelling that is worth most by its counts, and what it is worth, for each listed example.
+    """Write the best labelling by its counts, and its value, for each listed example.
 
     The worth of a labelling of counts (a, b) is ``offset[a, b] + scale[a, b] * (score + const)``; as scales are not
     negative, only the best score of each pair of counts matters.
