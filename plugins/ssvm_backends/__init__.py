@@ -477,4 +477,4 @@ def ssvm_backends() -> Iterable[BackendSpec]:
     """Return the bundled backends."""
     mine = (*_DYNAMIC_PROGRAMMING, *_PROGRAMS, *_DUAL, *_MIXED, *_CUTS, *_LOCAL_SEARCH, *_STRUCTURES, *_OWN)
     bundled = (*mine, *_REFERENCE)
-    return [replace(spec, speed=SPEED[spec.name], aliases=_ALIASES.get(spec.name, ())) for spec in bundled]
+    return [replace(s, speed=SPEED.get(s.name, s.speed), aliases=_ALIASES.get(s.name, ())) for s in bundled]

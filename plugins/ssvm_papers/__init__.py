@@ -1,8 +1,8 @@
 """``ssvm reproduce``: the experiments of the papers behind this package, each with its published numbers next to ours.
 
-A plug-in with one command, which imports what a stranger's may, and the public API as a user does.  ``experiments``
-holds the families of experiments and the list of all, ``results`` keeps what they found and writes the pages of it,
-``generators`` makes the data that the papers had and that cannot be had.
+A plug-in with one command.  It imports the contract of plug-ins, and the public API as a user does.  ``experiments``
+holds the families of experiments and the list of all, ``results`` keeps their results and writes the pages,
+``generators`` makes data in place of those of the papers that are not available.
 """
 
 from __future__ import annotations

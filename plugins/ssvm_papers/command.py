@@ -75,14 +75,14 @@ class Reproduce:
         parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
 
     def run(self, args: Namespace, screen: Screen) -> int:
-        """Run experiments; the exit status is 1 when there is no result of one, e.g. for want of data."""
+        """Run experiments; the exit status is 1 when one has no result, e.g. because its data are missing."""
         names = args.names[1:] if args.names[:1] in (["run"], ["list"]) else args.names
         experiments = chosen(names)
         if args.names[:1] == ["list"]:
             _list(experiments, args.json, screen)
             return 0
         if args.plot:
-            new_figure(1.0, 1.0)  # complains now where there is no matplotlib
+            new_figure(1.0, 1.0)  # fails now if matplotlib is missing
         _require_folders(args)
         results, lacking = _results(experiments, args, screen)
         if args.json:
@@ -143,7 +143,7 @@ def _write_page(
 
 
 def _require_folders(args: Namespace) -> None:
-    """Make the folders that will be written to, and try to write to them: not to fail after hours.
+    """Make the output folders, and try to write to them, so that errors come before hours of work.
 
     Raises
     ------
@@ -167,7 +167,7 @@ def _require_folders(args: Namespace) -> None:
 
 
 def _lack(missing: list[str]) -> str:
-    """Return what an experiment needs, and where that comes from."""
+    """Return the missing files of an experiment, and their sources."""
     where = "" if os.environ.get("SSVM_DATA") else ", which is not set"
     folders = sorted({name.split("/")[0] for name in missing})
     origins = "; ".join(f"{name}/ holds {ORIGINS[name]}" for name in folders if name in ORIGINS)
@@ -175,7 +175,7 @@ def _lack(missing: list[str]) -> str:
 
 
 def _list(experiments: list[Experiment], in_json: bool, screen: Screen) -> None:
-    """List experiments with what they need."""
+    """List experiments with the files that they need."""
 
     if in_json:
         screen.json([
@@ -194,7 +194,7 @@ def _list(experiments: list[Experiment], in_json: bool, screen: Screen) -> None:
 
 
 def _result(experiment: Experiment, folder: Path, args: Namespace, screen: Screen) -> Result | None:
-    """Return the result that was kept, or of a run now; ``None`` where none is kept and none is to be run."""
+    """Return the kept result, or that of a run now; ``None`` where none is kept and runs are not asked for."""
 
     if args.kept:
         found = (saved_result(folder, experiment.name, size) for size in reversed(_ORDER))

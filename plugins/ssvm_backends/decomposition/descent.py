@@ -20,7 +20,7 @@ from ssvm_backends.graphs.states import top_states
 from ssvm_dsl.ir import F64, I8, I32, I64, Bools, Program, Question, Stop, Terms, Theta, pointers, positions
 from ssvm_dsl.plugin_api import Clock
 
-#: The center moves where the bound falls by this share of what the planes promise; the step grows above the other one.
+#: The center moves where the bound falls by this share of the predicted fall; the step grows above the other share.
 SERIOUS, GOOD = 0.1, 0.5
 
 #: By how much steps grow and shrink.
@@ -177,7 +177,7 @@ class PriceDescent:
         return Calls(np.where(np.isnan(bound), -np.inf, bound), labels, whole, stop)
 
     def _variables(self, ids: I64, chosen: Bools) -> I64 | slice:
-        """Return where the variables of some examples are in what is packed over all of them."""
+        """Return the places of some examples' variables in arrays packed over all examples."""
         ptr = pointers(self.program.var_ptr[ids + 1] - self.program.var_ptr[ids])
         return positions(ptr, np.flatnonzero(chosen))
 

@@ -197,7 +197,7 @@ class ConstrainedSession:
         return Incumbents(self.program, self.graph, self._oracles or [], open_theta, clock)
 
     def _run(self, run: ConstrainedRun, best: Incumbents | None) -> Stop:
-        """Iterate until all is done or a limit is reached; return which limit ends what is not done."""
+        """Iterate until all is done or a limit is reached; return the limit that ended unfinished examples."""
         limits, most = run.clock.limits, int(self.options["max_iterations"])
         most = most if limits.iterations is None else min(most, limits.iterations)
         message_ptr = message_pointers(run.reduced.instance.graph, run.reduced.ids)

@@ -360,7 +360,7 @@ def take(t: MessageTask) -> float:
 
 @njit(cache=True, nogil=True)
 def _offer(t: MessageTask) -> None:
-    """Take a decoded labelling into account; local search is next where it beats what was decoded earlier."""
+    """Take a decoded labelling into account; local search is next where it beats earlier decoded ones."""
     d = t.state[0]
     score = take(t)
     d.stage = d.after_labels

@@ -132,7 +132,7 @@ def max_marginal(g: Graph, pool: F64, messages: F64, shift: int, f: int, slot: i
         if k < lo:
             break
         digit[k - lo] += 1
-        base = 0.0  # anew, so that rounding does not add up
+        base = 0.0  # recomputed, so that rounding does not add up
         for k in range(lo, last):
             if k != slot:
                 base += messages[g.message_ptr[k] + shift + digit[k - lo]]
@@ -233,7 +233,7 @@ def dual_bound(g: Graph, node: F64, pool: F64, messages: F64, shift: int, exampl
 
 @njit(cache=True, nogil=True)
 def rounding_of(g: Graph, example: int, size: float, longest: int) -> float:
-    """Return how far off a dual bound may be whose terms, and what messages add to them, have this size in all."""
+    """Return the largest error of a dual bound whose terms and messages have this size in all."""
     n_variables = g.var_ptr[example + 1] - g.var_ptr[example]
     n_factors = g.factor_ptr[example + 1] - g.factor_ptr[example]
     return (n_variables + n_factors + longest + MAX_ARITY) * 2.3e-16 * size

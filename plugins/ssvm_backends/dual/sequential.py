@@ -216,7 +216,7 @@ def sweep(
                 if decoded[s] > decoded[choice]:
                     choice = s
             labels[v - first] = choice
-        if n_out < n_in or n_out == 0:  # what is not handed out stays with v, and counts for the bound
+        if n_out < n_in or n_out == 0:  # the rest stays with v, and counts for the bound
             top = theta[0]
             for s in range(1, card):
                 top = max(top, theta[s])

@@ -128,7 +128,7 @@ class DualSession(GraphSession):
     ) -> tuple[MessageTask, Callable[[float], bool]]:
         """Return a task for a range of examples, and the function that continues it within a budget.
 
-        ``rule`` is filled in but for what only the solver knows: ``smooth`` and ``by_factor``.
+        ``rule`` is filled in except for the fields of the solver: ``smooth`` and ``by_factor``.
         """
 
     def answer_share(self, part: ExampleRange) -> float:

@@ -32,7 +32,7 @@ class Walk(NamedTuple):
     Parameters
     ----------
     base : ndarray of float64
-        For each state of the variable what all outer states share, a block each.
+        For each state of the variable the sum of the parts that all outer states share, a block each.
     values : ndarray of float64
         For each state of the variable a block.
     digit : ndarray of int64

@@ -198,7 +198,7 @@ def lift(
     feasible : ndarray of bool, shape (n,)
         Examples that propagation left a labelling; the others have no factors in ``space``.
     space : Space
-        Marginals of what is left; read only.
+        Marginals of the reduced examples; read only.
     out_at : ndarray of int64, shape (number of factors asked for,)
         Where the table of each factor goes in ``out``, in the order of the examples.
     node : ndarray of float64, shape (state_at[-1],)
@@ -226,7 +226,7 @@ def lift(
                     v = g.scope[k] + shift
                     here = source[state_at[v] + (c // g.stride[k]) % g.card[g.scope[k]]]
                     possible = possible and here != -1
-                    if count[v] > 0:  # a table of what is left has these variables only, with the states left to them
+                    if count[v] > 0:  # a reduced table has these variables only, with their open states
                         single = here
                         at = at * count[v] + here - start[v]
                 if not possible:

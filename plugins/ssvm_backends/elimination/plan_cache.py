@@ -102,7 +102,7 @@ def plan_of(key: bytes, keep: bool) -> Compiled:
 
 
 def too_large(log2_largest: float, entries: float | None, allowed: int) -> str:
-    """Return what is too large, in words."""
+    """Return a sentence on the table or memory that is too large."""
     least = "at least " if log2_largest > GIVE_UP else ""
     table = f"exact elimination meets a clique table of {least}{2.0**log2_largest:.2g} entries"
     everything = "" if entries is None else f" and {entries:.2g} numbers ({8e-9 * entries:.2g} GB) in all"

@@ -84,7 +84,7 @@ class PlanWriter(NamedTuple):
     Parameters
     ----------
     plan : EliminationPlan
-        What is written of it is in ``counts``; there may be more room.
+        ``counts`` has the used lengths of its arrays, which may be longer.
     terms : Terms
     buckets : Buckets
     gaps : Gaps

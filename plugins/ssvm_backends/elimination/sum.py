@@ -1,7 +1,7 @@
 """Log partition functions and marginals by variable elimination (Dechter 1999; Shafer and Shenoy 1990).
 
 Upwards, messages are sums over the states of the eliminated variable.  A table is kept as probabilities, scaled to
-maximum 1, with the logarithm of the scale beside it.  Before a step multiplies its parts, the spans between the
+maximum 1, together with the logarithm of the scale.  Before a step multiplies its parts, the spans between the
 largest and the smallest positive entry (in logarithms) are added up: below ``SAFE`` no product can
 underflow, and plain products and sums are exact to rounding.  Otherwise the step works with logarithms
 (log-sum-exp).  So no digits are lost, whatever the scores, and exponentials are rare.
@@ -282,7 +282,7 @@ def marginal_steps(
 
         P(a, x_S) = P(x_S) product(a, x_S) / sum_a product(a, x_S)
 
-    The marginal of a part is the sum of this over what the part does not depend on.
+    The marginal of a part is the sum of this over the variables that the part does not depend on.
 
     Parameters
     ----------

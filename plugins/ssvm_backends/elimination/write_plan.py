@@ -30,7 +30,7 @@ from ssvm_dsl.plugin_api import pause
 #: Numbers to look at between two checks of the clock; some 10 ms.
 BUDGET = 2_000_000
 
-#: Arrays of a plan by what they have an entry for; one more entry in arrays of pointers.
+#: Arrays of a plan by the kind of their entries; arrays of pointers have one entry more.
 STEPS = ("variable", "card", "size", "out", "n_outer_axes", "n_outer", "block", "n_flat", "n_inner")
 STEP_POINTERS = ("arg", "axis_ptr", "part_ptr")
 OF_PARTS = ("kind", "ref", "at", "total", "step", "gather", "axis")

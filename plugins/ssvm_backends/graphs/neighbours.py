@@ -9,7 +9,7 @@ from ssvm_dsl.kernels import borrow, njit
 
 @njit(cache=True, nogil=True)
 def given_others(graph: Graph, node: F64, pool: F64, ids: I64, labels: I32, out: F64) -> None:
-    """Write what each state scores while all other variables keep their labels: the variable's own, and its factors'.
+    """Write the score of each state while all other variables keep their labels: unary, plus its factors'.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from ssvm_dsl.errors import TooLargeError
 from ssvm_dsl.ir import F64, I8, I32, I64, Program, Solution, Theta, label_ptr
 from ssvm_dsl.plugin_api import score_labels
 
-#: Bytes that the parts of one example may take when labellings are listed, and what a part takes besides its labels.
+#: Bytes for the subspaces of one example when labellings are listed, and of a subspace besides its labels.
 MEMORY, PART = 2.0**31, 500.0
 
 

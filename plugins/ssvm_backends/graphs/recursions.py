@@ -236,7 +236,7 @@ def list_rows(lists: Lists, out: int, sources: RowSources, scores: F64) -> None:
 
 @njit(cache=True, nogil=True)
 def list_item(value: F64, sources: RowSources, scores: F64, j: int, best: F64, source: I32, rank: I32) -> None:
-    """Write the list of item j of a row: always the best one of the heads of the lists of what it is made of.
+    """Write the list of item j of a row: always the best one of the heads of its sources' lists.
 
     Parameters
     ----------

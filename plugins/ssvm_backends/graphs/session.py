@@ -98,7 +98,7 @@ class GraphCall:
 
     @property
     def instance(self) -> Instance:
-        """What is left."""
+        """The reduced instance."""
         return self.reduced.instance
 
     @property

@@ -128,7 +128,7 @@ def _n_messages(g: Graph, e: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _begin(g: Graph, node: F64, e: int, z: Sweeps) -> None:
-    """Add up beliefs anew (no rounding errors pile up)."""
+    """Recompute beliefs, so that rounding errors do not add up."""
     lo, hi = g.var_ptr[e], g.var_ptr[e + 1]
     base, start = g.message_ptr[g.slot_ptr[g.factor_ptr[e]]], g.state_ptr[lo]
     for s in range(start, g.state_ptr[hi]):

@@ -152,7 +152,7 @@ def local_search(
         The labelling.
     stale : ndarray of bool, shape (2 n,)
         Which variables to look at alone (first half) and in pairs (second half); all True at first.  It
-        holds what is left to do when the budget was spent.
+        holds the remaining variables when the budget was spent.
     pairs : bool
         Whether to try moves of two variables.
     budget : int
@@ -188,7 +188,7 @@ def local_search(
                 for t in range(g.touch_ptr[v], g.touch_ptr[v + 1]):
                     f = g.slot_factor[g.touch_slot[t]]
                     for k in range(g.slot_ptr[f], g.slot_ptr[f + 1]):
-                        u = np.int64(g.scope[k])  # as v is: each type of argument is compiled anew
+                        u = np.int64(g.scope[k])  # as v is: each type of argument is compiled again
                         # of two stale variables the later one looks at the pair
                         if u == v or stale[n + u - lo] or g.card[u] * g.card[v] > size:
                             continue

@@ -87,7 +87,7 @@ class HeuristicSession(GraphSession):
 
 
 def start_labels(program: Program, reduced: Reduced, ids: I64, warm: Mapping[int, I32]) -> I32:
-    """Return labels of what is left: those of ``warm`` (by example) where they are open, else the best unary scores."""
+    """Return labels of reduced examples: those of ``warm`` (by example) where open, else the best unary scores."""
     graph = reduced.instance.graph
     variables = members(graph.var_ptr, reduced.ids)
     card = graph.card[variables].astype(np.int64)

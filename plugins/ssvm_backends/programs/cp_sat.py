@@ -102,7 +102,7 @@ class CpSat:
         )
 
     def __call__(self, priced: Priced, clock: Clock, warm: Any) -> ProgramAnswer:
-        """Return the best labelling found and what is proved about it.
+        """Return the best labelling found and its proved bound.
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class CpSat:
         if teller is not None:
             solver.best_bound_callback = teller.on_bound
         status, interrupted = run_interruptibly(lambda: solver.solve(model, teller), solver.stop_search)
-        model.proto.copy_from(cp_model.CpModelProto())  # what is not needed takes no memory
+        model.proto.copy_from(cp_model.CpModelProto())  # models not in use take no memory
         self._models.append(model)
         if teller is not None and teller.trouble is not None:
             if not isinstance(teller.trouble, KeyboardInterrupt):
@@ -239,7 +239,7 @@ def _labels(polytope: LocalPolytope, solution: Any) -> I32:
 def _teller(priced: Priced, integers: IntegerLosses, clock: Clock, solver: Any) -> Any:
     """Return a callback that reports new incumbents and bounds, or ``None`` when nobody listens.
 
-    What the listener raises ends the search and is kept in ``trouble``: it must not travel through the solver.
+    An exception of the listener ends the search and is kept in ``trouble``: it must not pass through the solver.
     """
     if clock.limits.progress is None:
         return None

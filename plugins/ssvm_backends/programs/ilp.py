@@ -3,7 +3,7 @@
 The variables are those of the local polytope (:mod:`ssvm_backends.programs.local_polytope`), now 0 or 1; all rows are
 kept because each one propagates.  Any topology, arity and number of states; time is exponential in the worst case.
 
-Accuracy.  CP-SAT counts in whole numbers.  What a column loses against the best of its block is rounded to multiples
+Accuracy.  CP-SAT counts in whole numbers.  The loss of a column against the best of its block is rounded to multiples
 of a power of two, chosen so that the rounding of a whole labelling stays below 2^-22 and below 2^-40 of what the
 example's blocks can lose together, as far as all of it fits 61 bits.  The bound that is reported contains the rounding
 error there really was.  HiGHS works in float64 with own tolerances, which its bound gets added.

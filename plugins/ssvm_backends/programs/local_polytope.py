@@ -121,7 +121,7 @@ class LocalPolytope:
 
     @cached_property
     def right_side(self) -> F64:
-        """What the rows sum to; ``ndarray, shape (n_rows,)``."""
+        """The right-hand side of the rows; ``ndarray, shape (n_rows,)``."""
         return (np.arange(self.matrix.shape[0]) < self.n_variables).astype(np.float64)
 
     @cached_property
@@ -209,7 +209,7 @@ class Priced:
         """Return how far each column's score is below the best of its block (``inf`` where forbidden).
 
         All blocks must have a column that is allowed.  Every labelling takes one column of each block, so its
-        score is :attr:`top` less what it loses.
+        score is :attr:`top` less its loss.
         """
         return np.repeat(self.peaks, np.diff(self.polytope.block_ptr)) - self.score
 
@@ -283,7 +283,7 @@ def first_incumbent(priced: Priced, warm: Any) -> tuple[I32, F64]:
 
 @dataclass(frozen=True)
 class PolytopeStructure:
-    """What the local polytope of an example depends on; two are equal if the polytopes are.
+    """The data that the local polytope of an example depends on; two are equal if the polytopes are.
 
     Parameters
     ----------

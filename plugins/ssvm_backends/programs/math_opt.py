@@ -41,7 +41,7 @@ FRAME_SECONDS = 700e-9
 
 @dataclass(frozen=True, eq=False)
 class SolverStart:
-    """What a later call starts from: the statuses of a basis (GLOP) or the values of a point (PDLP).
+    """The start of a later call: the statuses of a basis (GLOP) or the values of a point (PDLP).
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class MathOpt:
         return replace(outcome, stop=Stop.INTERRUPTED) if interrupted else outcome
 
     def _outcome(self, result: Any, polytope: LocalPolytope) -> LPOutcome:
-        """Return what a result of MathOpt says."""
+        """Return the outcome of a result of MathOpt."""
         from ortools.math_opt.python import mathopt
 
         reason, limit = result.termination.reason, result.termination.limit

@@ -58,7 +58,7 @@ def k_best(
     open_ : callable
         Makes a session for the task ``map`` of a program with constraints.
     options : mapping
-        What it is opened with.
+        Options of the session.
     """
     ids, ptr, clock = question.ids(program), question.label_ptr(program), Clock.start(question.limits)
     k, n = question.k, len(ids)

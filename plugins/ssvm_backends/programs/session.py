@@ -34,7 +34,7 @@ COLUMN_BYTES = 1000.0
 
 
 class Kept(Generic[K, T]):
-    """Remembers what was made from a key; forgets the oldest when there are too many columns.
+    """A cache of objects by key; the oldest are dropped when there are too many columns.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ def pack_marginals(program: Program, ids: I64, mus: list[F64 | None]) -> Margina
 
 
 def run_interruptibly(call: Callable[[], T], stop: Callable[[], None]) -> tuple[T, bool]:
-    """Return what a long compiled call returns, and whether Ctrl-C ended it early.
+    """Return the result of a long compiled call, and whether Ctrl-C ended it early.
 
     Python delivers Ctrl-C to the main thread, and only between two of its instructions.  So the main thread waits
     and another one makes the call (which must release the global lock).

@@ -54,7 +54,7 @@ class _Structures(SubspaceSolver):
         return space.with_best(labels, alone + self.oracle.of_factors(labels, self.example))
 
     def restore(self) -> None:
-        """Undo what was written to ``node``."""
+        """Undo the changes of ``node``."""
         self.node[self.mine] = self.clean
 
     def order(self, labels: I32, free: I64) -> I64:

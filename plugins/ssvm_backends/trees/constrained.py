@@ -44,7 +44,7 @@ def counting(need: Need) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class _Counts:
-    """What each state counts, and within what bounds the sum of each example lies.
+    """The count of each state, and the bounds on the sum of each example.
 
     Parameters
     ----------

@@ -193,7 +193,7 @@ def count_upwards(
 ) -> None:
     """Send all messages; the belief of the virtual parent gets the best score of each pair of counts.
 
-    ``message(t, a, b) = max_s belief(s, a, b) + table(s, t)``: an edge has no counts of its own.
+    ``message(t, a, b) = max_s belief(s, a, b) + table(s, t)``: edges have no counts.
 
     Parameters
     ----------

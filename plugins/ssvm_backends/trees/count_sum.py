@@ -39,16 +39,16 @@ SLICE, LONG = 1e6, 2000
 
 
 class CountedScores(NamedTuple):
-    """Scores of forests, what states count, and which counts are allowed.
+    """Scores of forests, the counts of states, and the allowed counts.
 
     Parameters
     ----------
     pool, factor, shift : ndarray of float64
-        Tables, their exponentials and what was taken off (:func:`ssvm_backends.trees.sum_product.exp_tables`).
+        Tables, their exponentials and subtracted maxima (:func:`ssvm_backends.trees.sum_product.exp_tables`).
     node : ndarray of float64, shape (S,)
         Unary scores, ``-inf`` at states that masks rule out.
     counts : ndarray of int64, shape (S, 2)
-        What each state counts, in the first column.
+        The count of each state, in the first column.
     rows, start : ndarray of int64, shape (n,)
         Of each listed example: the largest allowed count and one, 0 where there is none; and where its numbers start
         in ``offset``.
@@ -109,9 +109,9 @@ def log_convolve(first: F64, second: F64, sign: int, out: F64) -> None:
     Parameters
     ----------
     first, second : ndarray of float64
-        Logarithms by count; what is beyond their ends is ``-inf``.
+        Logarithms by count; counts beyond their ends have ``-inf``.
     sign : int
-        1: counts add up; -1: what is there beside the count of ``first``.
+        1: counts add up; -1: the count in addition to that of ``first``.
     out : ndarray of float64
         Written; must not overlap the others.
     """

@@ -173,7 +173,7 @@ def sum_product(
     pool : ndarray of float64
         Tables.
     factor, shift : ndarray of float64
-        Their exponentials and what was taken off, see :func:`exp_tables`.
+        Their exponentials and subtracted maxima, see :func:`exp_tables`.
     node : ndarray of float64, shape (S,)
         Unary scores, ``-inf`` at states that masks rule out.
     examples : ndarray of int64, shape (n,)

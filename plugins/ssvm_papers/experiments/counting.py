@@ -1,11 +1,11 @@
 """Gaertner and Vembu (2009), section 4 and Figure 1: training by counting, in batch and online.
 
-The paper does not tell the input kernel, lambda, or the parameter p of the step size; ours are below.  ``lam`` weighs
+The paper does not give the input kernel, lambda, or the parameter p of the step size; ours are below.  ``lam`` weighs
 the norm against the mean risk of the examples, so that objectives of different numbers of examples can be compared.
 NCG ends when the gap that its gradient certifies is small (``TOL``).
 
-What takes longer is told by counts of multiplications, which depend on no machine; times of one processor are shown
-beside them.  A product of the Gram matrix with coefficients takes n^2 d, the Gram matrix n^2 times the number of
+Costs are compared by counts of multiplications, which depend on no machine; times of one processor are shown
+as well.  A product of the Gram matrix with coefficients takes n^2 d, the Gram matrix n^2 times the number of
 inputs; a step of SGD looks at the coefficients that are kept, tau at most, each with a kernel and d numbers.
 
 Equation (2) is a sum over examples without the constant terms of their risks.  Its optimum is below 0, and falls in
@@ -44,7 +44,7 @@ TOUR_SOLVERS: Runs = {
     "SGD, all": {"solver": "sgd", "step": 1.0},
 }
 
-#: Runs whose median time is told, one solver after the other in turn.
+#: Number of runs whose median time is reported; solvers run in turn.
 REPEATS = 5
 
 
@@ -174,7 +174,7 @@ def run_truncation(quick: bool, progress: Progress) -> Findings:
 
 
 def crossing(n: int, n_inputs: int, batch: float) -> str:
-    """Return at which tau a pass of SGD takes as many multiplications as NCG."""
+    """Return the tau at which a pass of SGD takes as many multiplications as NCG."""
     work = np.array([online_work(n, n_inputs, IDENTITY, tau) for tau in range(n + 1)])
     at = int(np.searchsorted(work, batch))
     return f"{at / n:.2f} n" if at <= n else f"none: SGD takes {work[-1] / batch:.2f} times as many for tau = n"
@@ -242,7 +242,7 @@ def on_test(found: CountingPredictor, test: Tours) -> tuple[float, float]:
 
 
 def dicycle_answers(sizes: Sequence[int], curves: F64, work: F64) -> Answers:
-    """Return the statements of section 4.2 beside ours."""
+    """Return the statements of section 4.2 with our results."""
     (objective, seconds, risk, cosine), online, whole = curves[0].T, curves[1].T, curves[-1].T
     n, slower, ratio = sizes[-1], seconds / online[1], work[0] / work[1]
     within = np.flatnonzero(work[0] <= work[1, -1])
@@ -311,7 +311,7 @@ def draw_dicycles(arrays: Mapping[str, Any], figure: Any) -> None:
 
 
 def setting(task: Mapping[str, Any]) -> str:
-    """Return what the paper leaves open."""
+    """Return the settings that the paper leaves open."""
     return (
         f"Not told in the paper, and ours: {task['kernel']} kernel, lam/2 |h|^2 + mean risk with lam = "
         f"{task['lam']:g}, p = {STEP:g}.  The examples come in the order they are drawn.  Steps are no longer than the "

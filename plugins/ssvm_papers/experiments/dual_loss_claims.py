@@ -1,4 +1,4 @@
-"""Meshi et al. (2010), section 5: what is said beside Figure 1, of R and of fewer labels.
+"""Meshi et al. (2010), section 5: the statements about R and about fewer labels, which are not in Figure 1.
 
 *R*, the passes of message passing in each step of DLPW: "a couple of other values" near 10 had similar overall
 performance, a smaller R makes iterations faster and each of them less of an improvement, and without a limit DLPW does
@@ -74,7 +74,7 @@ class Judged:
     ----------
     data : Data
     judge : Problem
-        What evaluates equation 7.
+        Evaluates equation 7.
     best, gap : float
         The objective of our trainer, and its certified relative gap.
     """
@@ -86,28 +86,28 @@ class Judged:
 
     @classmethod
     def of(cls, data: Data, passes: float) -> Judged:
-        """Return a set, whose best objective comes from so many passes of ``bcfw`` at most."""
+        """Return a set; its best objective comes from at most ``passes`` passes of ``bcfw``."""
         judge, method = training_problem(data.model, *data.train, risk="relaxed", lam=1.0 / C), METHODS["ours: bcfw"]
         trace = run_method(method, *problem_of(data.model, *data.train, method), passes)
         best = ObjectiveCurve(trace, judge, 2).best
         return cls(data, judge, best, (best - trace.bound) / best)
 
     def curve(self, method: Method, passes: float, seed: int, level: float) -> ObjectiveCurve:
-        """Return the curve of a method, looked at closely where it comes within a level of the best objective."""
+        """Return the curve of a method, with more points where it comes within a level of the best objective."""
         found = run_method(method, *problem_of(self.data.model, *self.data.train, method), passes, seed)
         curve = ObjectiveCurve(found, self.judge, 4)
         curve.refine((1.0 + level) * self.best)
         return curve
 
     def reached(self, curves: Sequence[ObjectiveCurve], level: float) -> list[Effort]:
-        """Return what each curve took to a level; none where one of them did not come there."""
+        """Return the effort of each curve to a level; none where one of them did not reach it."""
         found = [curve.reached((1.0 + level) * self.best) for curve in curves]
         there = [one for one in found if one is not None]
         return there if len(there) == len(found) else []
 
 
 def mean(efforts: Sequence[Effort], what: str) -> float:
-    """Return the mean of what was done; ``nan`` of nothing."""
+    """Return the mean of some efforts; ``nan`` without any."""
     return float(np.mean([getattr(one, what) for one in efforts])) if efforts else np.nan
 
 
@@ -140,7 +140,7 @@ def run_all_passes(progress: Progress) -> Findings:
 
 
 def vary_passes(data: Data, values: Sequence[int], seeds: Sequence[int], progress: Progress) -> Findings:
-    """Run DLPW with some values of R, and Pegasos with linear programs beside."""
+    """Run DLPW with some values of R, and Pegasos with linear programs for comparison."""
     steps, answers = Steps(progress, len(values) + 2), Answers(PASS_STATEMENTS)
     with threadpool_limits(1, user_api="blas"):
         steps("the best objective")
@@ -178,7 +178,7 @@ def _shown(value: float, form: str = "{:.3g}") -> str:
 def tell_passes(
     answers: Answers, sweeps: Mapping[int, float], passes: Mapping[int, float], set_: Judged, pegasos: ObjectiveCurve
 ) -> None:
-    """Answer the statements about R; where a run did not come to the level nothing is told."""
+    """Answer the statements about R; a run that did not reach the level gives no answer."""
     alike = [sweeps[R] for R in ALIKE if R in sweeps]
     answers.numbers("alike", *([max(alike) / min(alike)] if np.isfinite(alike).all() else []))
     ratio = passes[2] / passes[20]
@@ -312,7 +312,7 @@ def tell_labels(answers: Answers, found: ByLabels) -> Any:
     return answers.rows
 
 
-#: What a table shows of what was done.
+#: The efforts that a table shows.
 SHOWN = {"passes": "{:.3g}", "sweeps": "{:.3g}", "seconds": "{:.2f} s"}
 
 

@@ -3,13 +3,13 @@
 Methods are given passes, not seconds, so that what they reach depends on no machine.  What they did until an iterate is
 an :class:`Effort`: looks at an example, operations, processor time, and the part of that time inside the solver alone.
 
-An operation is a look at one joint state of a pair of labels with the three numbers that it is made of (its score and a
+An operation reads one joint state of a pair of labels with its three numbers (its score and a
 message of either end; or the entries of its column in the equations):
 
 * a pass of message passing updates the messages into every label, which looks at every joint state twice, and the
   choice that gives the subgradient looks at each once more: 2 R + 1 sweeps over all joint states in a look of DLPW;
 * a pivot of the simplex method prices the columns, of which each joint state has one: a sweep for each pivot, and one
-  more for the look at the solution.  What a pivot costs besides (solving with the basis) is not counted.
+  more for the look at the solution.  Other costs of a pivot (solving with the basis) are not counted.
 
 Our linear programs start from the last basis of the same example, which takes a tenth of the pivots.  The paper speaks
 of methods that solve each program from scratch, and DLPW, whose messages stay, is made to do better than those.  So the
@@ -81,7 +81,7 @@ DLPW = {"evaluate_every": 10**9}
 #: took.
 COMPARED = {"DLPW": "DLPW", "Pegasos": "Pegasos + LP", "cutting plane": "n-slack + LP"}
 
-#: All methods; those that are not compared are shown beside.
+#: All methods; those that are not compared are shown as well.
 METHODS = {
     "ours: bcfw": Method("bcfw", "auto", {"yeast": 200, "scene": 200, "reuters": 200, "synthetic": 200}),
     "DLPW": Method("dlpw", "msd", {"yeast": 60, "scene": 60, "reuters": 50, "synthetic": 800}, DLPW, 21),
@@ -100,7 +100,7 @@ METHODS = {
 
 @dataclass(frozen=True, eq=False)
 class Effort(Value):
-    """What a method has done.
+    """The effort of a method.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class Effort(Value):
 
 
 def multilabel(n_labels: int, n_features: int, sparse: bool = False) -> type[Model]:
-    """Return the model of the paper: a complete graph, weights of its own for each label and pair."""
+    """Return the model of the paper: a complete graph with separate weights for each label and pair."""
 
     class MultiLabelModel(Model):
         K = Dim(n_labels)
@@ -136,7 +136,7 @@ def multilabel(n_labels: int, n_features: int, sparse: bool = False) -> type[Mod
 
 
 class Synthetic(Model):
-    """Twenty labels of four states; each sees one number of its own."""
+    """Twenty labels of four states; each has one feature."""
 
     K = Dim(20)
     x = Input(K)
@@ -171,7 +171,7 @@ def dataset(name: str, size: int) -> Data:
 
 
 def problem_of(model: type[Model], X: list[Any], Y: list[Any], method: Method) -> tuple[TrainProblem, Oracle]:
-    """Return the relaxed problem of a method, and what answers there."""
+    """Return the relaxed problem of a method, and the session that answers its questions."""
     made: list[Oracle] = []
 
     def around(session: Session) -> Session:
@@ -208,12 +208,12 @@ class Oracle:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What a method found.
+    """The iterates and bounds of a method.
 
     Parameters
     ----------
     iterates : list of (Effort, ndarray)
-        What was done until then, and the weights; thinned out.
+        The effort until then, and the weights; thinned out.
     bound : float
         The best lower bound of the optimum.
     pivots : float
@@ -247,7 +247,7 @@ def run_method(method: Method, problem: Any, oracle: Oracle, passes: float, seed
 
 
 def _effort(method: Method, problem: Any, oracle: Oracle, passes: float, seconds: float) -> Effort:
-    """Return what was done so far."""
+    """Return the effort so far."""
     looks = float(problem.n_oracle_calls)
     if method.sweeps:  # a pass is one kernel, all of it counts as solving
         return Effort(passes, looks, method.sweeps * looks, seconds, seconds)
@@ -274,7 +274,7 @@ class ObjectiveCurve:
     ----------
     trace : Trace
     judge : MarginProblem
-        What evaluates equation 7.
+        Evaluates equation 7.
     most : int
         How many iterates are evaluated at first, from the first one to the last.
     """
@@ -300,12 +300,12 @@ class ObjectiveCurve:
             first, last = (first, middle) if self.at(middle) <= goal else (middle, last)
 
     def reached(self, goal: float) -> Effort | None:
-        """Return what was done until the objective is at most the goal; ``None`` where it never is."""
+        """Return the effort until the objective is at most the goal; ``None`` where it never is."""
         return next((self.trace.iterates[k][0] for k in sorted(self.values) if self.values[k] <= goal), None)
 
     @property
     def whole(self) -> Effort:
-        """What was done in all."""
+        """The total effort."""
         return self.trace.iterates[-1][0]
 
     @property

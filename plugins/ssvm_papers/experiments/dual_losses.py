@@ -4,9 +4,9 @@ Four sets, one objective: the margin risk relaxed to the local polytope.  The pa
 is ahead in seconds is a matter of how each is programmed: here DLPW takes whole passes in one compiled kernel, linear
 programs are those of a library, called from Python for one example after the other.  So methods are given passes, and
 compared by operations (:mod:`ssvm_papers.experiments.dual_loss_methods`), which depend on no machine; seconds of a
-processor, of the whole training and of the solvers alone, are shown beside, and nothing is judged by them.
+processor, of the whole training and of the solvers alone, are shown as well, but no verdict depends on them.
 
-One method stands for each family, chosen beforehand; others are shown beside.  The best objective is the lowest any
+One method stands for each family, chosen beforehand; others are shown as well.  The best objective is the lowest any
 method reached; the best lower bound of any method tells how far it can be from the optimum.  The paper does not give C;
 here it is 1 (``1/2 |w|^2 + 1/n sum_i risk_i``).  Sets have the published sizes.  Equation 7 is evaluated at a few
 iterates, and at more of them around those that are the first within 10 % and within 1 %, outside of what is counted.
@@ -162,7 +162,7 @@ NOTES = (
     "lower bound (>).",
 )
 
-#: Why something misses, by set.
+#: Reasons for deviations, by set.
 QP = (
     "Cutting planes take few passes here, and few operations.  Every pass adds a plane for each example, and the "
     "quadratic program over all of them is then solved to its end.  Its operations are not counted; the code that the "
@@ -174,7 +174,7 @@ CAUSES: dict[str, tuple[str, ...]] = {"yeast": (QP,), "scene": (QP,)}
 def answer_optima(
     answers: Answers, found: Mapping[str, ObjectiveCurve], dlpw: Sequence[ObjectiveCurve], best: float
 ) -> None:
-    """Tell how near DLPW came to the best objective with each seed, and which methods did not come within 1 %."""
+    """Report the distance of DLPW from the best objective by seed, and methods that missed it by more than 1 %."""
     above = {label: curve.best / best - 1.0 for label, curve in found.items()}
     late = [f"{label} ({value:.1%})" for label, value in above.items() if value > GOALS[-1]]
     answers.draws("optimum", [100.0 * (curve.best / best - 1.0) for curve in dlpw])
@@ -184,7 +184,7 @@ def answer_optima(
 def answer_ratios(
     answers: Answers, name: str, found: Mapping[str, ObjectiveCurve], dlpw: Sequence[ObjectiveCurve], best: float
 ) -> None:
-    """Tell what the others took over what DLPW took on average over its seeds, to the level of comparison."""
+    """Report the efforts of other methods over the mean effort of DLPW over its seeds, to the level of comparison."""
     goal = (1.0 + LEVEL[name]) * best
     efforts_of_dlpw = [curve.reached(goal) for curve in dlpw]
     there = [one for one in efforts_of_dlpw if one is not None]
@@ -257,7 +257,7 @@ def efforts(name: str, found: Mapping[str, ObjectiveCurve], best: float) -> Tabl
 
 
 def by_default(answers: Answers, data: Data) -> None:
-    """Tell what an estimator with default options makes of a set."""
+    """Report the result of an estimator with default options on a set."""
     begin = time.process_time()
     svm = StructuredSVM(data.model, lam=1.0 / C, risk="relaxed", tol=0.01, random_state=0).fit(*data.train)
     spent = time.process_time() - begin

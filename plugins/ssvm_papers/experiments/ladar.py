@@ -28,7 +28,7 @@ LAM, N_POINTS, N_SCANS = 10.0, 350, 2
 #: Lengths of plain steps and of Newton steps that are tried, each over the root of the iteration; the best one counts.
 PLAIN, NEWTON, RIDGE = (0.0003, 0.001, 0.003), (10.0, 30.0, 100.0), 1000.0
 
-#: What an edge counts whose ends are of one class, for the weight of that class: whitening is of points only, and this
+#: Feature of an edge whose ends are of one class, for the weight of that class: only points are whitened, and this
 #: makes the edges a stiff direction, where second moments of subgradients tell something.
 EDGE = 5.0
 
@@ -105,7 +105,7 @@ def run(quick: bool, progress: Progress) -> Findings:
 def tell_crossings(
     answers: Answers, first: Mapping[str, Sequence[float]], least: Mapping[str, float], iterations: int
 ) -> None:
-    """Tell after how many iterations steps of either kind were at the line, and within 5 % of it.
+    """Report after how many iterations steps of either kind reached the line, and came within 5 % of it.
 
     Parameters
     ----------

@@ -118,7 +118,7 @@ def letter_and_word_error(svm: StructuredSVM, X: Sequence[Any], Y: Sequence[Any]
 
 
 def protocol(answers: Answers, train: Literal["one", "rest"], folds: Sequence[int], passes: int, steps: Steps) -> None:
-    """Tell errors and seconds of the published learner, and errors near the optimum."""
+    """Report errors and seconds of the published learner, and errors near the optimum."""
     name = TRAINED[train]
     errors, best, seconds = [], [], 0.0
     for fold in folds:
@@ -139,7 +139,7 @@ def protocol(answers: Answers, train: Literal["one", "rest"], folds: Sequence[in
 
 
 def orders(answers: Answers, curves: F64) -> None:
-    """Tell whether the three methods are in the published order on the test words."""
+    """Report whether the three methods are in the published order on the test words."""
     for name, k in (("letter", 2), ("word", 3)):
         last = curves[:, k].mean(axis=1)[:, -1]
         ours = ", ".join(f"{method} {last[m]:.3f}" for m, (method, _) in enumerate(METHODS))

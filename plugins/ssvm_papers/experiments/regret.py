@@ -7,7 +7,7 @@ r_t, and the step is ``w <- w - g_t / (lam t)`` for a subgradient g_t of c_t at 
     R_T = sum_t c_t(w_t) - min_w sum_t c_t(w)  <=  1/(2 lam) sum_t |g_t|^2 / t  <=  G^2/(2 lam) (1 + ln T) ,  |g_t| <= G
 
 (Hazan et al. 2006).  The minimum is that of a certified fit of the first T examples; its lower bound counts, so that
-the regret is not below what is said.  The loss of predictions is at most their risk, which gives theorem 5.2,
+the reported regret is an upper bound.  The loss of predictions is at most their risk, which gives theorem 5.2,
 
     sum_t L_t(y_t*)  <=  sum_t r_t(w*) + lam T |w*|^2 + 1/lam (1 + ln T)              (15)
 
@@ -17,7 +17,7 @@ the theorem gives (16), ``sum_t r_t(w*) + |w*| sqrt(T (1 + ln T))``; from (15) a
 So (15) and (16) are compared, and the bound of the regret is that with the subgradients that were met.
 
 (17): with probability 1 - delta the expected loss of the averaged weights is at most ``1/T sum_t r_t(w_t) +
-sqrt(2/T ln(1/delta))``.  It is that of risks of at most 1; the largest one that was met is told.
+sqrt(2/T ln(1/delta))``.  It holds for risks of at most 1; the largest observed risk is reported.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ STATEMENTS = tuple(
 
 @dataclass(frozen=True, eq=False)
 class OnlineRun:
-    """What an online learner met, after each example.
+    """The costs and losses of an online learner after each example.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def given(model: type[Model], w: F64, X: Sequence[Any], Y: Sequence[Any]) -> Str
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """An online learner beside what is known of it, at each horizon; ``shape (n_horizons,)`` each.
+    """An online learner and its proved bounds, at each horizon; ``shape (n_horizons,)`` each.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ class Comparison:
 
 
 def compared(name: str, draw: int, horizons: Sequence[int], n_new: int) -> Comparison:
-    """Return what a draw of the data shows."""
+    """Return the comparison on a draw of the data."""
     model, make = DATA[name]
     n = horizons[-1]
     X, Y = make(n + n_new, draw)

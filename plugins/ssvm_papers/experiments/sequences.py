@@ -114,7 +114,7 @@ def with_ends(accuracy: float | F64, Y: Sequence[Any]) -> Any:
 
 
 def with_squares(X: Sequence[F64]) -> list[F64]:
-    """Return observations beside their squares."""
+    """Return observations with their squares appended."""
     return [np.concatenate([x, x**2], axis=1) for x in X]
 
 

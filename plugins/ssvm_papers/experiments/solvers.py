@@ -29,7 +29,7 @@ COLUMNS = ("solver", "objective", "above best", "gap", "passes", "oracle calls",
 #: Passes that a solver may take, and in a quick run.
 PASSES, QUICK_PASSES = 10_000, 100
 
-#: Those of exponentiated gradient on graphs with cycles, where a pass takes longer and it is only shown beside.
+#: Passes of exponentiated gradient on graphs with cycles, where a pass takes longer and it is not compared.
 SLOW_PASSES = 2_500
 
 
@@ -45,7 +45,7 @@ class SolvedChain(Model):
 
 
 class Complete(Model):
-    """Five binary labels, each pair with a table of its own."""
+    """Five binary labels, each pair with a separate table."""
 
     K = Dim(5)
     x = Input(6)
@@ -154,7 +154,7 @@ def data_of(model: type[Model]) -> tuple[list[Any], list[Any]]:
 
 
 def compare_solvers(one: Formulation, quick: bool, answers: Answers, steps: Steps) -> Table:
-    """Answer whether all solvers reach one optimum; return what each took."""
+    """Answer whether all solvers reach one optimum; return the effort of each."""
     X, Y = data_of(one.model)
     reports, spent = {}, {}
     for solver in (*one.solvers, *one.slow):

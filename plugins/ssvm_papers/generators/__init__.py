@@ -1,4 +1,4 @@
-"""Seeded generators of the data that experiments take in the place of what the papers had."""
+"""Seeded generators of data in place of the papers' own."""
 
 from ssvm_papers.generators.multilabel import make_multilabel
 from ssvm_papers.generators.sequences import GaussianHMM, make_blocks, make_gaussian_hmm

@@ -11,7 +11,7 @@ from ssvm_dsl.ir import F64, I64
 
 @dataclass(frozen=True, eq=False)
 class GaussianHMM:
-    """A hidden Markov model with independent Gaussian features, and what a linear model needs to be it.
+    """A hidden Markov model with independent Gaussian features, and the weights of the equivalent linear model.
 
     Parameters
     ----------

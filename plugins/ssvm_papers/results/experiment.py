@@ -1,4 +1,4 @@
-"""What an experiment is, and what it finds: published numbers next to ours, and the arrays of its figure."""
+"""Experiments and their results: published numbers next to ours, and the arrays of a figure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from ssvm_papers.results.statements import Judgement, Row, Statement
 
-#: Told what is done now, and the share of the work that is done.
+#: Called with the current step in words, and the share of the work that is done.
 Progress = Callable[[str, float], None]
 
 
 class Steps:
-    """Progress in equal steps: call it with what the next one does.
+    """Progress in equal steps: call it with the next step in words.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class Steps:
         self._progress, self._n, self._done = progress, n, 0
 
     def __call__(self, doing: str) -> None:
-        """Tell what the next step does."""
+        """Report the next step."""
         self._progress(doing, min(self._done / self._n, 1.0))
         self._done += 1
 
@@ -44,7 +44,7 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What an experiment found.
+    """The results of an experiment.
 
     Parameters
     ----------

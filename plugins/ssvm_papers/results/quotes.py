@@ -76,7 +76,7 @@ def quotes_in(text: str, results: Mapping[str, Result], page: str) -> Iterator[Q
 
 
 def fill_quotes(folder: Path, results: Mapping[str, Result], page: str) -> list[Path]:
-    """Write the quotes of all Markdown pages of a folder anew; return the pages that were changed.
+    """Update the quotes of all Markdown pages of a folder; return the pages that were changed.
 
     Raises
     ------

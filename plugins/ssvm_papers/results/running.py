@@ -1,4 +1,4 @@
-"""Run experiments, keep what they found in a folder, and take it up again instead of running them again.
+"""Run experiments, keep their results in a folder, and load these instead of running them again.
 
 A finished experiment is a file ``NAME.npz`` of arrays and JSON, never pickle; ``NAME-quick.npz`` and ``NAME-full.npz``
 are those of runs of another size.
@@ -49,7 +49,7 @@ class Circumstances(Value):
     versions : dict
         By package, Python among them.
     seconds, processor_seconds : float
-        What the whole experiment took, compiling kernels included where they were not kept from earlier.
+        Seconds of the whole experiment, including compilation of kernels that were not cached.
     commit : str
         Of the code, where it is run from a Git checkout; ``-dirty`` follows where files were changed since.
     """
@@ -118,7 +118,7 @@ def _too_short(row: Row) -> Judgement:
 
 
 def _circumstances(seconds: float, processor_seconds: float) -> Circumstances:
-    """Return what is told of this run."""
+    """Return the circumstances of this run."""
     used = {"ssvm-dsl": __version__, "python": platform.python_version()} | {name: version(name) for name in PACKAGES}
     machine = f"{platform.machine()}, {_processors()} processors, {platform.system()}"
     return Circumstances(datetime.now(UTC).date().isoformat(), machine, used, seconds, processor_seconds, _commit())
@@ -199,7 +199,7 @@ def saved_result(folder: Path, name: str, size: Size) -> Result | None:
 
 
 def _result(content: Mapping[str, Any], arrays: Mapping[str, Any]) -> Result:
-    """Return a result from what a file holds."""
+    """Return a result from the content of a file."""
     circumstances = Circumstances(**content["circumstances"])
     return Result(content["name"], Size(content["size"]), Findings.from_json(content, arrays), circumstances)
 

@@ -1,4 +1,4 @@
-"""What a paper states, how near ours has to come to agree with it, and what becomes of that in a run.
+"""Statements of papers, the distance within which our numbers agree with them, and the verdicts of a run.
 
 A statement is declared with its experiment, as data, before the experiment runs: what is published, and a rule with a
 lower and an upper limit.  A run answers statements by numbers; the verdict follows from rule and numbers alone.  No
@@ -175,7 +175,7 @@ def near(key: str, what: str, published: float, within: float, form: str = "{:.3
 
 @dataclass(frozen=True, eq=False)
 class Row(Value):
-    """One statement beside what was measured.
+    """One statement with the measured number.
 
     Parameters
     ----------

@@ -81,7 +81,7 @@ def _bound(n: int, m: int, node: Nodes, twice: int, scale: float, const: float) 
 
 @njit(cache=True, nogil=True)
 def _flow(n: int, m: int, flow: Flow, queue: I64, state: RoofState, budget: int) -> tuple[bool, int]:
-    """Continue a flow; return (whether it is maximal, what is left of the budget).
+    """Continue a flow; return (whether it is maximal, the rest of the budget).
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ from ssvm_dsl.kernels import borrow, njit
 
 
 class RowState(NamedTuple):
-    """What is known of rows while they are solved; the first axis is that of :class:`RowFactors`.
+    """The state of rows while they are solved; the first axis is that of :class:`RowFactors`.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class RowState(NamedTuple):
 
 
 class RowTask(NamedTuple):
-    """Relaxations with rows: what a call works on.
+    """Relaxations with rows: the task of a call.
 
     Parameters
     ----------

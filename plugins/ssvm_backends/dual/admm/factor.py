@@ -24,7 +24,7 @@ from ssvm_backends.graphs.graph import Graph
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.kernels import njit
 
-#: Steps of one solve; what is left to do is done when the factor comes up again.
+#: Steps of one solve; further steps follow at the next visit of the factor.
 MAX_STEPS = 20
 
 #: Steps of the first solve, whose scores are far from the final ones.

@@ -23,7 +23,7 @@ def lift_split(program: Program, graph: Graph, ids: I64, reduced: Reduced, parts
         ``build_graph(program)``.
     ids : ndarray of int64, shape (n,)
     reduced : Reduced
-        What is left of these examples.
+        The reduced examples.
     parts : list of Part
         With a :class:`~ssvm_backends.dual.admm.steps.PrimalSide` as state, where the solver has begun.
     """
@@ -106,7 +106,7 @@ def _lift_factors(
     Parameters
     ----------
     graph, left : Graph
-        The graph before the reduction, and what is left of it.
+        The graph before and after the reduction.
     factors : ndarray of int64, shape (n,)
         Factors of ``graph`` that belong to feasible examples, in the order of the reduction.
     start : ndarray of int64, shape (n,)

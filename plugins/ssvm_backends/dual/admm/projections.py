@@ -169,7 +169,7 @@ def row_bound(rows: RowFactors, r: int, message: F64) -> tuple[float, float]:
 
 @njit(cache=True, nogil=True)
 def project_simplex(x: F64, first: int, n: int) -> None:
-    """Replace ``x[first : first + n]`` by the nearest distribution (Michelot 1986): drop what is negative, repeat."""
+    """Replace ``x[first : first + n]`` by the nearest distribution (Michelot 1986): drop negative entries, repeat."""
     top = x[first]
     for s in range(first, first + n):
         top = max(top, x[s])

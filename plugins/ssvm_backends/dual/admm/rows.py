@@ -133,7 +133,7 @@ def _loosened(side: SideRows) -> tuple[F64, F64]:
 
 
 def reduced_rows(program: Program, rows: ProgramRows, ids: I64, reduced: Reduced) -> tuple[RowFactors, I64, Bools]:
-    """Return the rows of what is left of some examples.
+    """Return the rows of some reduced examples.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def reduced_rows(program: Program, rows: ProgramRows, ids: I64, reduced: Reduced
 
 
 def columns_left(program: Program, ids: I64, reduced: Reduced) -> tuple[I64, F64]:
-    """Return for each state of a program its number in what is left (-1: none), and whether it is decided to hold."""
+    """Return for each state of a program its reduced number (-1: none), and whether it is decided to hold."""
     place, fixed = np.full(program.n_states, -1, dtype=np.int64), np.zeros(program.n_states)
     assert reduced.kept is not None
     variables = members(program.var_ptr, ids)

@@ -92,7 +92,7 @@ def decode(site: Site, labels: I32, value: F64, lo: int, hi: int) -> None:
 
 @njit(cache=True, nogil=True)
 def score_states(site: Site, v: int, labels: I32, value: F64) -> None:
-    """Write what the states of variable v are worth, given earlier labels and messages of factors of later variables.
+    """Write the scores of the states of variable v, given earlier labels and messages of factors of later variables.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ class ClusterDual:
     tables : dict of (int, int) to ndarray
         Scores of each edge.
     moved : dict of (int, int) to ndarray
-        What each edge has added to the scores of its two variables: messages to start from.
+        Initial messages: the amounts that each edge has added to the scores of its two variables.
     size : float
         Of the scores, for tolerances.
     """
@@ -152,7 +152,7 @@ class ClusterDual:
             n -= at_a_time
 
     def cycles(self, least: float, clock: Clock = UNLIMITED) -> tuple[list[tuple[int, ...]], F64]:
-        """Return cycles that may lower the bound by more than ``least``, and what a cluster of each is sure to.
+        """Return cycles that may lower the bound by more than ``least``, and the certain fall by a cluster of each.
 
         Those that are found by the time that the clock is over.
         """

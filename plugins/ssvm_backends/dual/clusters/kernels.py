@@ -40,7 +40,7 @@ def sweep(
     node, edge : ndarray of float64
         Reparametrised scores; changed in place.
     lam : ndarray of float64
-        Messages: what each edge has added to its variables; changed in place.
+        Messages: the amounts that each edge has added to its variables; changed in place.
     cl_edges : ndarray of int64, shape (c, 3)
         Edges (a, b), (a, d), (b, d) of each cluster of variables a < b < d.
     cl_at : ndarray of int64, shape (c, 3)
@@ -146,7 +146,7 @@ def refresh(
     ends: I64, card: I64, node_at: I64, score: F64, node: F64, edge_at: I64, edge_score: F64, edge: F64, lam_at: I64,
     lam: F64, cl_edges: I64, cl_at: I64, cl: F64,
 ) -> None:  # fmt: skip
-    """Make reparametrised scores of scores and messages anew.
+    """Recompute reparametrised scores from scores and messages.
 
     Parameters
     ----------

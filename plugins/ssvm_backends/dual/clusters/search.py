@@ -56,7 +56,7 @@ def short_cycles(
     known : set of (int, int, int)
         Triangles to leave out, ascending.
     clock : Clock
-        When it is over, what is found by then is returned; so in all of this module.
+        When time is up, the results so far are returned; so in all of this module.
     """
     near: list[set[int]] = [set() for _ in range(n)]
     for i, j in pairs:
@@ -94,7 +94,7 @@ def frustrated_cycles(
     edge : ndarray of float64
         Reparametrised scores.
     least : float
-        What a cycle must take off the bound at least.
+        The least fall of the bound by a cycle.
     clock : Clock
     """
     graph_seconds = GRAPH_SECONDS * float((card[ends[:, 0]] * card[ends[:, 1]]).sum())
@@ -160,7 +160,7 @@ def fundamental_cycles(ends: I64, n: int, root: int, clock: Clock = UNLIMITED) -
 
 
 def split_edges(ends: I64, card: I64, edge_at: I64, edge: F64) -> tuple[I64, I64, F64]:
-    """Return both split variables of each split edge, and what it wants: w of the module.
+    """Return both split variables of each split edge, and its weight: w of the module.
 
     A variable of two states is split once, one of more states once for each: that state or another.
     """

@@ -264,7 +264,7 @@ def edge_sweep(site: Site, visits: I64, rule: DescentRule, lo: int, hi: int) -> 
 
 @njit(cache=True, nogil=True)
 def pull(g: Graph, messages: F64, shift: int, f: int, origin: int, belief: F64) -> None:
-    """Move all score of a factor's variables into the factor; their beliefs become what they have without it."""
+    """Move all score of a factor's variables into the factor; their beliefs become those without it."""
     for k in range(g.slot_ptr[f], g.slot_ptr[f + 1]):
         mine, sums = g.message_ptr[k] + shift, g.state_ptr[g.scope[k]] - origin
         for s in range(g.card[g.scope[k]]):

@@ -1,7 +1,7 @@
 """Spanning trees of a factor graph, drawn at random inside kernels until every factor has been in one.
 
 A tree is a set of factors whose factor graph has no cycle: factors are taken in a random order, those that were in no
-tree so far first, and each that would close a cycle is left out (Kruskal 1956).  What is not connected makes several
+tree so far first, and each that would close a cycle is left out (Kruskal 1956).  Unconnected graphs make several
 trees, one for each component.  Trees depend on the shape of the example and on the number they are drawn by, and on
 nothing else, so that the order of examples, threads and interruptions change no answer.
 """
@@ -30,7 +30,7 @@ class SpanningTrees(NamedTuple):
     below : ndarray of float64, shape (m,)
         For each of them the number of variables beyond that one.
     weight : ndarray of float64, shape (n,)
-        Variables that are still to get a share: each variable and what is below it.
+        Variables that are still to get a share: each variable and its subtree.
     order : ndarray of int64, shape (m,)
         The factors of the example, from 0, in the random order of this round.
     covered, chosen : ndarray of bool, shape (m,)
@@ -89,7 +89,7 @@ def draw_trees(g: Graph, example: int, number: int, trees: SpanningTrees) -> tup
     example : int
         The example.
     number : int
-        What the root is drawn by.
+        The random number that chooses the root.
     trees : Trees
         After :func:`begin_round`; ``factor``, ``parent`` and ``covered`` are written, ``weight`` is set to 1.
     """

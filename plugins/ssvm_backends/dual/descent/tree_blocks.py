@@ -13,7 +13,7 @@ T make a problem without cycles, whose max-marginals dynamic programming finds e
       message[child slot] = (parts of c / parts left at the factor) B_c - b_c
 
 The bound of the tree's part is its best score afterwards, which no messages of T can undercut: an exact minimisation
-over the block.  What is left of a factor, at most 0, goes back to all its variables but the last, as in a handshake of
+over the block.  The rest of a factor, at most 0, goes back to all its variables but the last, as in a handshake of
 MPLP++ (:mod:`ssvm_backends.dual.descent.block_descent`); that does not raise the bound, and other trees profit.
 
 An iteration goes through trees (:mod:`ssvm_backends.dual.descent.spanning_trees`) until every factor has been in one.
@@ -158,7 +158,7 @@ def slice_of_list(t: MessageTask, factor: I64, at: int, last: int) -> int:
 def collect_up(site: Site, visits: I64, belief: F64, trees: SpanningTrees, lo: int, hi: int) -> None:
     """Send max-marginals from the leaves towards the roots, over the listed factors ``hi - 1`` down to ``lo``.
 
-    Afterwards the messages of a factor to its variables away from the root are what it takes from them, ``-b``.
+    Afterwards the messages of a factor to its variables away from the root are ``-b``, the scores taken from them.
 
     Parameters
     ----------

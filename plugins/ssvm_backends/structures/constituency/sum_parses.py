@@ -179,7 +179,7 @@ def spread_word(
     grammar, scores, shares
         As for :func:`spread_shares`.
     best, above : ndarray of float64, shape (S,)
-        Log sums of what is below each symbol, and its probability.
+        Log sums over the subtrees of each symbol, and its probability.
     t : int
         The word.
     """

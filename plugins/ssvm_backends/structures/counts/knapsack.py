@@ -54,7 +54,7 @@ def best_sum(s: WholeSums, k: int, node: F64, shift: int, labels: I32) -> bool:
     k : int
         The constraint.
     shift : int
-        What to add to a variable's number for the place of its label.
+        Offset from a variable's number to the place of its label.
     labels : ndarray of int32
         Written where there is a labelling.
     """

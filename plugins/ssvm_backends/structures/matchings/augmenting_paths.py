@@ -131,7 +131,7 @@ def match_all(cost: F64, start: I64, n_rows: I64, n_cols: I64, match_start: I64,
     start : ndarray of int64, shape (n + 1,)
         Where each matrix starts.
     n_rows, n_cols : ndarray of int64, shape (n,)
-        Size of each.  As many rows or columns are matched as there are of what is fewer.
+        Size of each.  All rows are matched, or all columns if there are fewer.
     match_start : ndarray of int64, shape (n + 1,)
         Where the rows of each start in ``match``.
     match : ndarray of int32

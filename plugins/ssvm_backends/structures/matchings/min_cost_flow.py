@@ -36,7 +36,7 @@ class FlowLimits(NamedTuple):
     most: I64
 
     def less(self, taken: I64) -> FlowLimits:
-        """Return the limits for what is left when so many literals of each row are true already."""
+        """Return the remaining limits when some literals of each row (``taken``) are true already."""
         return FlowLimits(np.maximum(self.least - taken, 0), self.most - taken)
 
     @property
@@ -98,7 +98,7 @@ def flow_of(row: I32, col: I32, gain: I64, rows: FlowLimits, cols: FlowLimits) -
     row_nodes, col_nodes = np.arange(n), n + np.arange(m)
     tail = np.concatenate([row, np.full(n, source), col_nodes, [source]]).astype(np.int32)
     head = np.concatenate([n + col, row_nodes, np.full(m, sink), [sink]]).astype(np.int32)
-    # what no row needs goes from the source to the sink at once
+    # flow that no row needs goes straight from the source to the sink
     supply = int(cols.most.sum()) + int(rows.least.sum())
     capacity = np.concatenate([np.ones(len(row)), rows.most - rows.least, cols.most - cols.least, [supply]])
     cost = np.concatenate([-gain, np.zeros(n + m + 1, dtype=np.int64)])

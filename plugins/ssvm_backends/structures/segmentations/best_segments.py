@@ -67,7 +67,7 @@ def best_ends(k: int, t: int, most: int, spans: F64, work: SpanWork) -> None:
     k, t, most : int
         Classes, the position, and positions of a segment that ends before it at most.
     spans : ndarray of float64, shape (at least most K,)
-        What segments score as such, the shortest first.
+        Scores of segments as such, the shortest first.
     work : SpanWork
         ``end`` is written.
     """

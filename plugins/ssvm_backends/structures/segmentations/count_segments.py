@@ -33,7 +33,7 @@ from ssvm_dsl.kernels import assign, borrow, njit
 
 
 class Counts(NamedTuple):
-    """What states and factors count.
+    """The counts of states and factors.
 
     Parameters
     ----------
@@ -315,7 +315,7 @@ def trace_counts(
 
 @njit(cache=True, nogil=True)
 def best_by_count(seg: Segmented, pool: F64, node: F64, counts: Counts, examples: I64, wanted: Wanted) -> None:
-    """Write the segmentation that is worth most by its counts, and what it is worth, for each listed example.
+    """Write the best segmentation by its counts, and its value, for each listed example.
 
     The worth of a labelling of counts (a, b) is ``offset[a, b] + scale[a, b] * (score + const)``; as scales are not
     negative, only the best score of each pair of counts matters.

@@ -45,7 +45,7 @@ class Segmented(NamedTuple):
     start : ndarray of int64, shape (S + 1,)
         Factors ``start[s]:start[s + 1]`` are those of shape s, by variable; f in all.
     kind : ndarray of int8, shape (f,)
-        What each factor joins: ``NEIGHBOURS``, ``SUCCESSIVE``, ``STARTS``, ``LENGTHS`` or ``SPAN`` of
+        The variables of each factor: ``NEIGHBOURS``, ``SUCCESSIVE``, ``STARTS``, ``LENGTHS`` or ``SPAN`` of
         :mod:`ssvm_dsl.ir`.
     variable : ndarray of int32, shape (f,)
         The class of its (second) position, counted from the first variable of the example.
@@ -106,7 +106,7 @@ class SpanWork(NamedTuple):
         Scores of a position at which a segment of each class begins, or continues.  A sweep up adds to ``begin`` what
         the positions before it are worth.
     length : ndarray of float64, shape (at least L K,)
-        What a segment scores by its length (first axis) and class.
+        Scores of segments by length (first axis) and class.
     before : ndarray of int16, shape (at least n K,)
         The best class before a segment of each class that begins at a position.
     factor : ndarray of int64, shape (at least n + 1,)
@@ -117,11 +117,11 @@ class SpanWork(NamedTuple):
     share : ndarray of float64, as long as ``row``
         How likely the segments are that end before a position.
     run : ndarray of float64, shape (at least K,)
-        What the positions of a segment after its first one score.
+        Scores of the positions of a segment after its first one.
     end : ndarray of float64, shape (at least K,)
-        What the positions before one are worth whose last segment has each class.
+        The best score of the positions before one whose last segment has each class.
     base : ndarray of float64, shape (2,)
-        What spans score that are no segments; and 1 where single spans have scores of their own, else 0.
+        The score of spans that are no segments; and 1 where single spans have own scores, else 0.
     """
 
     begin: F64
@@ -158,7 +158,7 @@ def work_space(n: int, k: int, longest: int) -> SpanWork:
 
 @njit(cache=True, nogil=True)
 def prepare(scores: SpanScores, i: int, c: int, work: SpanWork) -> float:
-    """Write what positions and lengths score; return what spans score that are none, ``-inf`` without segmentations.
+    """Write the scores of positions and lengths; return that of spans that are no segments, ``-inf`` if infeasible.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def add_positions(scores: SpanScores, i: int, c: int, work: SpanWork) -> None:
 
 @njit(cache=True, nogil=True)
 def keep_forced(seg: Segmented, node: F64, i: int, c: int, work: SpanWork) -> float:
-    """Rule out what spans that have to be segments leave no room for; return what spans score that are none.
+    """Rule out spans that contradict required segments; return the score of spans that are no segments.
 
     ``-inf`` is returned where a span has to be a segment that does not end within the sequence.
     """
@@ -263,7 +263,7 @@ def fill_row(scores: SpanScores, i: int, c: int, work: SpanWork, row: int) -> No
 
 @njit(cache=True, nogil=True)
 def fill_segments(scores: SpanScores, i: int, c: int, work: SpanWork, t: int) -> None:
-    """Write what the segments that end before position t score, the shortest first."""
+    """Write the scores of the segments that end before position t, the shortest first."""
     k, begin, inside, row, run = scores.seg.n_classes[c], work.begin, work.inside, work.row, work.run
     fill_spans(scores, i, c, work, t)
     run[:k] = 0.0
@@ -276,7 +276,7 @@ def fill_segments(scores: SpanScores, i: int, c: int, work: SpanWork, t: int) ->
 
 @njit(cache=True, nogil=True)
 def fill_spans(scores: SpanScores, i: int, c: int, work: SpanWork, t: int) -> None:
-    """Write what the spans that end before position t score as such, by their length and of their own."""
+    """Write the scores of the spans that end before position t, by length and as single spans."""
     seg, node, row = scores.seg, scores.node, work.row
     k, longest = seg.n_classes[c], seg.longest[c]
     assign(row[: min(longest, t) * k], work.length)

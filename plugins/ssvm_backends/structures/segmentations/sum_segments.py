@@ -44,7 +44,7 @@ class SegmentSums(NamedTuple):
         Where those of the first factor of each group in each example start; of lengths the sums over all factors.
         Without columns, tables are those of the program: factors that share a row are added up.
     coef : ndarray of float64, shape (at least m,)
-        What the tables of each example are multiplied by.
+        The factors of each example's tables.
     """
 
     node: F64
@@ -64,7 +64,7 @@ def table_place(seg: Segmented, i: int, e: int, f: int, size: int, answer: Segme
 
 
 class SpanWindow(NamedTuple):
-    """What a sweep down has found of the positions before it: as many as the longest segment has, and one more.
+    """Results of a sweep down for the last positions: as many as the longest segment has, and one more.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def sum_ends(k: int, t: int, most: int, spans: F64, work: SpanWork) -> None:
     k, t, most : int
         Classes, the position, and positions of a segment that ends before it at most.
     spans : ndarray of float64, shape (at least most K,)
-        What segments score as such, the shortest first.
+        Scores of segments as such, the shortest first.
     work : SpanWork
         ``end`` is written; so are ``share``, what each segment contributes to the sum of its class, and ``run``, the
         sum itself.

@@ -190,7 +190,7 @@ def by_forests(n: int, w: F64, shift: float, probability: F64) -> float:
     n, w, probability
         As for :func:`sum_arborescences`.
     shift : float
-        What is taken off the scores of arcs from the root.
+        Subtracted from the scores of arcs from the root.
     """
     m, log_z = n + 1, -np.inf
     walk, pivots = np.empty(m), np.empty(m)

@@ -9,7 +9,7 @@ of h)::
     span[i, j]   = plus_k     arc[i, k] + span[k, j]                   i < k <= j,  likewise to the left
 
 The result is ``span[0, n]`` over words 0..n, the root being word 0.  For a single dependent of the root all other
-``span[0, x]`` are ruled out: no arc from the root stands beside another one.
+``span[0, x]`` are ruled out, so that the root has no second arc.
 
 The probability of ``arc[h, x]`` is the marginal.  How the tasks share the recursion:
 :mod:`ssvm_backends.graphs.recursions`.  Measured against separate kernels for each task, 20 words, in a

@@ -47,7 +47,7 @@ class TreesSession(StructureSession):
         best(self.literals[group], self.trees[group], node, ids, ptr, labels, feasible)
 
     def seconds(self, ids: I64, task: Task) -> F64:
-        """Return what the trees of each example are expected to take."""
+        """Return the expected seconds of each example's trees."""
         if task is Task.MARGINALS:
             return self._sizes(3, ids) * (SUM_PROJECTIVE if self.projective else SUM_ARBORESCENCES)
         return self._sizes(3, ids) * BEST_PROJECTIVE if self.projective else self._sizes(2, ids) * BEST_ARBORESCENCE
