@@ -273,7 +273,7 @@ def test_forms_of_tables():
         (lambda m: Cost(m.y.is_("a"), "wrong"), "of single variables it takes the label"),
         (lambda m: Cost("y", "wrong"), "the first argument must be a Label, or joins labels"),
         (lambda m: Cost(chain(m.y, order=0), "wrong"), "order must be a positive int"),
-        (lambda m: Cost(chain(m.y), "wrong", node_weights=m.x), "node_weights must be an Input with the axes of features"),
+        (lambda m: Cost(chain(m.y), "wrong", node_weights=m.x), "node_weights must be an Input with the axes"),
         (lambda m: Cost(chain(m.y), "wrong") + ZeroOne(m.y), "ZeroOne cannot be added"),
     ],
 )
