@@ -7,6 +7,7 @@ find nothing that a covering choice does not.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, product
 from typing import Any, TypeVar
@@ -41,12 +42,18 @@ def crossed(together: int = 1, **cases: Iterable[Any]) -> pytest.MarkDecorator:
 
 
 def covering(sizes: Sequence[int], together: int) -> Iterator[tuple[int, ...]]:
-    """Yield rows of numbers below ``sizes``, so that all choices of numbers in so many columns occur."""
-    rows = list(product(*map(range, sizes)))
+    """Yield rows of numbers below ``sizes``, so that all choices of numbers in so many columns occur.
+
+    The next row is one with most choices that are new; of these, one of numbers that occurred least.
+    """
+    rows, used = list(product(*map(range, sizes))), Counter[tuple[int, int]]()
     left = {part for row in rows for part in _parts(row, together)}
     while left:
-        best = max(rows, key=lambda row: len(left.intersection(_parts(row, together))))
+        new = [len(left.intersection(_parts(row, together))) for row in rows]
+        chosen = [row for row, n in zip(rows, new) if n == max(new)]
+        best = min(chosen, key=lambda row: sum(used[one] for one in enumerate(row)))
         left.difference_update(_parts(best, together))
+        used.update(enumerate(best))
         yield best
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from test_optimum import TINY, check_certificate, check_optimal, fitted
 
 import small
+from combinations import crossed
 from small import CASES, Case, Word
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import load_letters
@@ -41,8 +42,7 @@ def smo(data, **options) -> StructuredSVM:
 # -- optimum and bounds ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(2))
-@each_forest
+@crossed(case=FORESTS, seed=range(2))
 def test_it_reaches_the_optimum(case, seed):
     data = case.make(seed)
     best, w = data.optimum()

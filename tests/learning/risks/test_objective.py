@@ -12,6 +12,7 @@ from scipy.optimize import minimize_scalar
 
 import naive
 import small
+from combinations import crossed
 from small import CASES, Case, Word
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.learning.objective import RegularizedRisk, lam_of
@@ -33,8 +34,7 @@ def in_blocks(data, flat: np.ndarray) -> np.ndarray:
     return w
 
 
-@pytest.mark.parametrize("seed", range(2))
-@each_case
+@crossed(case=CASES, seed=range(2))
 def test_the_objective_is_that_of_all_labellings(case, seed):
     data = case.make(seed)
     problem, rng = data.problem(), np.random.default_rng(seed)
@@ -98,8 +98,7 @@ def least(curvature: float, slope: float, low: float) -> float:
     return min(found.fun, 0.5 * curvature * span[0] ** 2 - slope * span[0])
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("case", [Case(Word), Case(small.Ties, weighted=True, regularization={"agree": 0.3})], ids=str)
+@crossed(case=[Case(Word), Case(small.Ties, weighted=True, regularization={"agree": 0.3})], seed=range(5))
 def test_any_mixture_of_planes_bounds_the_optimum(case, seed):
     data = case.make(seed)
     best, _ = data.optimum()
@@ -118,8 +117,7 @@ def quietly(model, data, **options) -> StructuredSVM:
         return StructuredSVM(model, random_state=0, n_threads=1, **options).fit(data.X, data.Y, data.weight)
 
 
-@pytest.mark.parametrize("trainer", ["bcfw", "subgradient"])
-@pytest.mark.parametrize("C", [0.05, 4.0])
+@crossed(trainer=["bcfw", "subgradient"], C=[0.05, 4.0])
 def test_C_and_lam_are_two_words_for_one_problem(trainer, C):
     data = Case(Word, n=8, C=C).make(0)
     with_C = quietly(Word, data, trainer=trainer, C=C, max_passes=20)

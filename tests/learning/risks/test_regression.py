@@ -15,6 +15,7 @@ from test_objective import in_blocks
 
 import naive
 import small
+from combinations import crossed
 from small import Case, Data, OneThread, Word
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredRegressor, StructuredSVM, chain
 from ssvm_dsl.errors import DataError, FileFormatError, OptionError, TrainingError
@@ -132,8 +133,7 @@ def test_bounds_of_relaxations_certify():
 # -- the optimum ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("power", [1, 2])
-@each_case
+@crossed(case=CASES, power=[1, 2])
 def test_the_optimum_is_that_of_the_quadratic_program_over_all_labellings(case, power):
     data = case.make(0)
     planes = planes_of(data, values_of(data))
@@ -164,8 +164,7 @@ class Line(Model):
     score = Factor(y, features=x)
 
 
-@pytest.mark.parametrize("power", [1, 2])
-@pytest.mark.parametrize("C", [0.01, 1.0, 10.0])
+@crossed(C=[0.01, 1.0, 10.0], power=[1, 2])
 def test_with_one_labelling_it_is_support_vector_regression(C, power):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(50, 4))

@@ -10,6 +10,7 @@ import pytest
 
 import naive
 import small
+from combinations import crossed
 from small import Case
 from ssvm_dsl import Hamming, StructuredSVM
 from ssvm_dsl.errors import NoBackendError, SsvmError, TrainingError
@@ -61,8 +62,7 @@ def fitted(data, **options):
         return StructuredSVM(case.model, **settings).fit(data.X, data.Y, data.weight)
 
 
-@pytest.mark.parametrize("trainer", ["n-slack", "one-slack", "bundle"])
-@each_case
+@crossed(case=CASES, trainer=["n-slack", "one-slack", "bundle"])
 def test_exact_trainers_reach_the_optimum(case, trainer):
     data = case.make(1)
     best, _ = data.optimum("slack")

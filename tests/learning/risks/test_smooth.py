@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 from test_objective import as_shown, in_blocks
 
 import small
+from combinations import crossed
 from small import CASES, Case, Data, OneThread, Word
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import OptionError, TrainingError
@@ -28,7 +29,6 @@ from ssvm_trainers.gradient.lbfgs import LBFGS
 RISKS = ("log", "softmax-margin")
 SMOOTH_CASES = [case for case in CASES if case.model not in small.LOSS_OF_WHOLE]
 
-each_case = pytest.mark.parametrize("case", SMOOTH_CASES, ids=str)
 each_risk = pytest.mark.parametrize("risk", RISKS)
 
 
@@ -98,9 +98,7 @@ def check_optimal(data: Data, risk: str, svm: StructuredSVM, power: float = 1.0,
 # -- values and gradients ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fast", [True, False], ids=["expect", "solve"])
-@each_risk
-@each_case
+@crossed(2, case=SMOOTH_CASES, risk=RISKS, fast=[True, False])
 def test_values_and_gradients_are_sums_over_all_labellings(case, risk, fast, monkeypatch):
     if not fast:
         monkeypatch.setattr(CheckedSession, "expect", lambda *args: None)
@@ -181,8 +179,7 @@ def test_any_number_of_threads_gives_the_same_bits(monkeypatch):
 # -- the optimum ----------------------------------------------------------------------------------------------
 
 
-@each_risk
-@each_case
+@crossed(case=SMOOTH_CASES, risk=RISKS)
 def test_lbfgs_reaches_the_optimum(case, risk):
     data = case.make(3)
     svm = fitted(data, risk, trainer="lbfgs", tol=1e-7, max_passes=3000)
@@ -190,8 +187,7 @@ def test_lbfgs_reaches_the_optimum(case, risk):
     assert svm.report_.converged
 
 
-@pytest.mark.parametrize("power", [1.5, 2.0])
-@pytest.mark.parametrize("case", [Case(Word, C=0.3), Case(small.Ties), Case(small.Loopy)], ids=str)
+@crossed(case=[Case(Word, C=0.3), Case(small.Ties), Case(small.Loopy)], power=[1.5, 2.0])
 def test_lbfgs_minimises_powers(case, power):
     data = case.make(0)
     svm = fitted(data, "log", power=power, trainer="lbfgs", tol=1e-7, max_passes=3000)
