@@ -85,7 +85,7 @@ def next_point(history: History, i: int, now: F64) -> bool:
     lo, hi, n, total = h.ptr[i], h.ptr[i + 1], h.known[i], 0.0
     for e in range(lo, hi):
         total += (now[e] - h.point[e]) ** 2
-    if total > h.before[i]:  # back to where the iteration before the step ended
+    if h.before[i] < np.inf and not total <= h.before[i]:  # or nan: back to where the one before the step ended
         for e in range(lo, hi):
             h.point[e] = h.reached[e]
         forget(history, i)
