@@ -112,7 +112,7 @@ class EdgeSpace(NamedTuple):
     sent: F64
 
 
-class Stretch(NamedTuple):
+class VariableSlice(NamedTuple):
     """An example, and a range of the places of its variables in the order of elimination.
 
     Parameters
@@ -205,7 +205,7 @@ def first_beliefs(forest: Forest, lo: int, hi: int, scores: CountedScores, work:
 
 @njit(cache=True, nogil=True)
 def sum_upwards(
-    forest: Forest, example: Stretch, scores: CountedScores, work: CountedBeliefs, space: EdgeSpace
+    forest: Forest, example: VariableSlice, scores: CountedScores, work: CountedBeliefs, space: EdgeSpace
 ) -> None:
     """Send the messages of some variables of an example; the virtual parent gets the sum of each count in the end.
 
@@ -213,7 +213,7 @@ def sum_upwards(
     ----------
     forest, scores
         Read only.
-    example : Stretch
+    example : VariableSlice
     work : CountedBeliefs
         Beliefs, messages and earlier beliefs are written.
     space : EdgeSpace
@@ -244,7 +244,7 @@ def sum_upwards(
 
 @njit(cache=True, nogil=True)
 def sum_downwards(
-    forest: Forest, example: Stretch, scores: CountedScores, work: CountedBeliefs, space: EdgeSpace,
+    forest: Forest, example: VariableSlice, scores: CountedScores, work: CountedBeliefs, space: EdgeSpace,
     out: SumOutput, k: int,
 ) -> None:  # fmt: skip
     """Write marginals of the example listed at place k, the last root first; see the module for the equations.
@@ -253,7 +253,7 @@ def sum_downwards(
     ----------
     forest, scores
         Read only.
-    example : Stretch
+    example : VariableSlice
         Those after it are done.
     work : CountedBeliefs
         Those of :func:`sum_upwards`, with ``above`` of the virtual parent; the rest of ``above`` is written.
@@ -364,7 +364,7 @@ def sum_by_count(forest: Forest, scores: CountedScores, examples: I64, out: SumO
         above = above if len(above) >= sizes[0] else np.empty(sizes[0])
         message = message if len(message) >= sizes[1] else np.empty(sizes[1])
         earlier = earlier if len(earlier) >= sizes[2] else np.empty(sizes[2])
-        work, whole = CountedBeliefs(reach, kept, place, belief, message, earlier, above), Stretch(lo, hi, lo, hi)
+        work, whole = CountedBeliefs(reach, kept, place, belief, message, earlier, above), VariableSlice(lo, hi, lo, hi)
         first_beliefs(forest, lo, hi, scores, work)
         sum_upwards(forest, whole, scores, work, space)
         out.log_z[k] = total_of(scores, work, hi - lo, k)
@@ -395,10 +395,10 @@ def sum_in_slices(forest: Forest, scores: CountedScores, example: int, out: SumO
     for begin, stop in pairwise(cuts):
         if perf_counter() > end:
             return False
-        sum_upwards(forest, Stretch(lo, hi, begin, stop), scores, work, space)
+        sum_upwards(forest, VariableSlice(lo, hi, begin, stop), scores, work, space)
     out.log_z[0] = total_of(scores, work, n, 0)
     for stop, begin in pairwise(reversed(cuts) if out.log_z[0] > -np.inf else ()):
         if perf_counter() > end:
             return False
-        sum_downwards(forest, Stretch(lo, hi, begin, stop), scores, work, space, out, 0)
+        sum_downwards(forest, VariableSlice(lo, hi, begin, stop), scores, work, space, out, 0)
     return True

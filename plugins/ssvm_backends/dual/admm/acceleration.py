@@ -5,7 +5,7 @@ settled which ends its projections are at, the map is affine.  From the last m +
 
     gamma = argmin |f_k - sum_j gamma_j (f_j+1 - f_j)|,        u = g_k - sum_j gamma_j (g_j+1 - g_j)
 
-is where the residual of the affine map is least (Anderson 1965; Walker and Ni, SIAM J. Numer. Anal. 2011, section 2).
+is where the residual of the affine map is least (Anderson 1965; Walker and Ni, SIAM J. Numerical Analysis 2011).
 As in SCS (O'Donoghue 2021) such a step is taken every few iterations, and taken back where the residual of the next
 iteration is longer than the one before it.  Bounds hold for any messages, so that no step can make one wrong.
 """
