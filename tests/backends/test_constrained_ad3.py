@@ -213,6 +213,10 @@ def test_steps_of_several_iterations_solve_affine_maps_and_are_taken_back():
     np.testing.assert_allclose(place, fixed, rtol=1e-4)
     assert not history.point[:2].any()  # those of another example
     reached = history.reached[2:].copy()
+    history.before[1] = 1.0
+    assert next_point(history, 1, history.point + np.array([0.0, 0.0, np.nan, 1.0, 1.0, 1.0, 1.0]))
+    np.testing.assert_array_equal(place, reached)
+    history.before[1] = 1.0
     assert next_point(history, 1, history.point + 100.0)  # a map of another kind there
     np.testing.assert_array_equal(place, reached)
     assert history.known[1] == 0

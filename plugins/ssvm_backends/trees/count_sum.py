@@ -86,7 +86,7 @@ class EdgeSpace(NamedTuple):
     sent: F64
 
 
-class ExampleSlice(NamedTuple):
+class VariableSlice(NamedTuple):
     """An example, and a range of the places of its variables in the order of elimination.
 
     Parameters
@@ -157,7 +157,7 @@ def first_beliefs(forest: Forest, lo: int, hi: int, scores: CountedScores, work:
 
 @njit(cache=True, nogil=True)
 def sum_upwards(
-    forest: Forest, example: ExampleSlice, scores: CountedScores, work: CountedBeliefs, space: EdgeSpace
+    forest: Forest, example: VariableSlice, scores: CountedScores, work: CountedBeliefs, space: EdgeSpace
 ) -> None:
     """Send the messages of some variables of an example; the virtual parent gets the sum of each count in the end.
 
@@ -165,7 +165,7 @@ def sum_upwards(
     ----------
     forest, scores
         Read only.
-    example : ExampleSlice
+    example : VariableSlice
     work : CountedBeliefs
         Beliefs, messages and earlier beliefs are written.
     space : EdgeSpace
@@ -196,7 +196,7 @@ def sum_upwards(
 
 @njit(cache=True, nogil=True)
 def sum_downwards(
-    forest: Forest, example: ExampleSlice, scores: CountedScores, work: CountedBeliefs, space: EdgeSpace,
+    forest: Forest, example: VariableSlice, scores: CountedScores, work: CountedBeliefs, space: EdgeSpace,
     out: SumOutput, k: int,
 ) -> None:  # fmt: skip
     """Write marginals of the example listed at place k, the last root first; see the module for the equations.
@@ -205,7 +205,7 @@ def sum_downwards(
     ----------
     forest, scores
         Read only.
-    example : ExampleSlice
+    example : VariableSlice
         Those after it are done.
     work : CountedBeliefs
         Those of :func:`sum_upwards`, with ``above`` of the virtual parent; the rest of ``above`` is written.
@@ -307,7 +307,7 @@ def sum_by_count(forest: Forest, scores: CountedScores, examples: I64, out: SumO
         if scores.rows[k] == 0:
             continue
         work = lay_out(forest, (lo, hi), scores.counts, (scores.rows[k] - 1, 0), work)
-        whole = ExampleSlice(lo, hi, lo, hi)
+        whole = VariableSlice(lo, hi, lo, hi)
         first_beliefs(forest, lo, hi, scores, work)
         sum_upwards(forest, whole, scores, work, space)
         out.log_z[k] = total_of(scores, work, hi - lo, k)
@@ -335,10 +335,10 @@ def sum_in_slices(forest: Forest, scores: CountedScores, example: int, out: SumO
     for begin, stop in pairwise(cuts):
         if perf_counter() > end:
             return False
-        sum_upwards(forest, ExampleSlice(lo, hi, begin, stop), scores, work, space)
+        sum_upwards(forest, VariableSlice(lo, hi, begin, stop), scores, work, space)
     out.log_z[0] = total_of(scores, work, n, 0)
     for stop, begin in pairwise(reversed(cuts) if out.log_z[0] > -np.inf else ()):
         if perf_counter() > end:
             return False
-        sum_downwards(forest, ExampleSlice(lo, hi, begin, stop), scores, work, space, out, 0)
+        sum_downwards(forest, VariableSlice(lo, hi, begin, stop), scores, work, space, out, 0)
     return True

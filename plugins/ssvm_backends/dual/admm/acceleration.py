@@ -5,7 +5,7 @@ settled which ends its projections are at, the map is affine.  From the last m +
 
     gamma = argmin |f_k - sum_j gamma_j (f_j+1 - f_j)|,        u = g_k - sum_j gamma_j (g_j+1 - g_j)
 
-is where the residual of the affine map is least (Anderson 1965; Walker and Ni, SIAM J. Numer. Anal. 2011, section 2).
+is where the residual of the affine map is least (Anderson 1965; Walker and Ni, SIAM J. Numerical Analysis 2011).
 As in SCS (O'Donoghue 2021) such a step is taken every few iterations, and taken back where the residual of the next
 iteration is longer than the one before it.  Bounds hold for any messages, so that no step can make one wrong.
 """
@@ -85,7 +85,7 @@ def next_point(history: History, i: int, now: F64) -> bool:
     lo, hi, n, total = h.ptr[i], h.ptr[i + 1], h.known[i], 0.0
     for e in range(lo, hi):
         total += (now[e] - h.point[e]) ** 2
-    if total > h.before[i]:  # back to where the iteration before the step ended
+    if h.before[i] < np.inf and not total <= h.before[i]:  # or nan: back to where the one before the step ended
         for e in range(lo, hi):
             h.point[e] = h.reached[e]
         forget(history, i)
