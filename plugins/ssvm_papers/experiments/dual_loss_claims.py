@@ -266,8 +266,8 @@ def compare_labels(size: int, share: float, progress: Progress) -> Findings:
                 seeds = SEEDS if name == "DLPW" else SEEDS[:1]
                 curves[name] = [set_.curve(METHODS[name], share * passes, seed, LEVEL_REUTERS) for seed in seeds]
             for R in REUTERS_R if n_labels == LABELS[-1] else ():
-                n_passes, name = share * REUTERS_PASSES["DLPW"], f"DLPW, R = {R}"
-                curves[name] = [set_.curve(of_passes(R), n_passes, seed, LEVEL_REUTERS) for seed in SEEDS]
+                most = share * REUTERS_PASSES["DLPW"]
+                curves[f"DLPW, R = {R}"] = [set_.curve(of_passes(R), most, seed, LEVEL_REUTERS) for seed in SEEDS]
             for several in curves.values():
                 for curve in several:
                     curve.refine((1.0 + LEVEL) * set_.best)
