@@ -21,7 +21,7 @@ class LogicToTables:
         """Accept constraints over few variables each; nothing but their joint states is looked at."""
         group, total = example.constraints[0], 0
         if group.without_rows:
-            return Verdict(False, reasons=("a Custom, or a tree of a grammar, is asked about whole labellings",))
+            return Verdict(False, reasons=("such a constraint is asked about whole labellings, as a Custom is",))
         for k in range(group.n_constraints):
             pause()
             scope = _scope(group, k)

@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.inputs.validate import Examples, stack_dense
-from ssvm_dsl.compiler.labels.tree_rules import TreeRules, shared_arrays
+from ssvm_dsl.compiler.labels.structures import structure_of
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.errors import DataError, TooLargeError
 from ssvm_dsl.ir.constraints import ConstraintGroup, CustomOracle
 from ssvm_dsl.ir.ragged import members, pointers, positions
 from ssvm_dsl.lang.arrays import MOST
 from ssvm_dsl.lang.constraints.custom import CUSTOM_EXACT, Custom
-from ssvm_dsl.lang.constraints.derivable import Derivable
 from ssvm_dsl.lang.constraints.logic import NO_BOUND, Constraint, Literal
 from ssvm_dsl.lang.constraints.quantities import EdgeEnd, Parameter, Sum
 from ssvm_dsl.lang.declaration import Declaration
@@ -178,8 +177,9 @@ def _group(constraint: Constraint, layout: Layout, examples: Examples) -> Constr
     states = np.array([_state(one) for one in constraint.literals], dtype=np.int32)
     negated = np.array([one.negated for one in constraint.literals], dtype=bool)
     values = _Values(constraint, examples, patterns, of, counts, counts * lengths)
-    grammar = constraint.grammar if isinstance(constraint, Derivable) else None
-    shared = {} if grammar is None else shared_arrays(grammar)
+    label = constraint.judged_label
+    structure = None if label is None else structure_of(label)
+    shared, rules = ({}, None) if structure is None or label is None else structure.rules(label)
     return ConstraintGroup(
         kind=constraint.kind,
         name=constraint.name,
@@ -194,7 +194,7 @@ def _group(constraint: Constraint, layout: Layout, examples: Examples) -> Constr
             for place, one in enumerate(constraint.literal_meta[0] if constraint.literal_meta else ())
         },
         oracle=_custom_oracle(constraint) if isinstance(constraint, Custom) else None,
-        rules=None if grammar is None else TreeRules(shared, grammar.symbols),
+        rules=rules,
         shared=shared,
     )
 

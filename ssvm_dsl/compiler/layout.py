@@ -15,9 +15,8 @@ from ssvm_dsl.array_types import I32, I64, Bools
 from ssvm_dsl.compiler.inputs.validate import Examples, check_sequence, refuse_mixture
 from ssvm_dsl.compiler.labels.class_states import class_array
 from ssvm_dsl.compiler.labels.label_arrays import ShapeOf, ignore_value, read_label
-from ssvm_dsl.compiler.labels.pointers import pair_values, pointed, read_pointers
-from ssvm_dsl.compiler.labels.segments import read_segments, segments_of
-from ssvm_dsl.compiler.labels.trees import parse_trees, read_parse_trees
+from ssvm_dsl.compiler.labels.pointers import pair_values
+from ssvm_dsl.compiler.labels.structures import structure_of
 from ssvm_dsl.errors import DataError, TooLargeError
 from ssvm_dsl.ir.ragged import pointers, runs
 from ssvm_dsl.ir.shapes import first_of_each, kinds_of_rows
@@ -233,14 +232,8 @@ class Layout:
         known = self.declaration.outputs if labels is None else labels
         barred: list[I64] = []
         for label, values in self._split(given, what, partial, known):
-            if label.pointer:
-                self._encode_pointers(label, values, states, ignored)
-                continue
-            if label.segments is not None:
-                self._encode_segments(label, values, states, ignored)
-                continue
-            if label.grammar is not None:
-                barred += self._encode_trees(label, values, states, ignored, partial)
+            if (structure := structure_of(label)) is not None:
+                barred += structure.encode(self, label, values, (states, ignored), partial)
                 continue
             flat, skip = read_label(self._shapes(label), label, values, ignore_value(self.declaration, label))
             states[self.variables(label)] = flat
@@ -250,34 +243,6 @@ class Layout:
 
     def _shapes(self, label: Label) -> ShapeOf:
         return partial(self.shape, label)
-
-    def _encode_pointers(self, label: Label, values: Sequence[Any], states: I32, ignored: Bools) -> None:
-        """Write whether each position points to each, or nowhere, and which pointers are not known."""
-        n_rows, n_cols = self.pairs(label)
-        pairs, none, unknown = read_pointers(label, values, n_rows, n_cols)
-        states[self.variables(label)] = pairs
-        ignored[self.variables(label)] = np.repeat(unknown, np.repeat(n_cols, n_rows))
-        if label.none is not None:
-            states[self.variables(label.none)], ignored[self.variables(label.none)] = none, unknown
-
-    def _encode_segments(self, label: Label, values: Sequence[Any], states: I32, ignored: Bools) -> None:
-        """Write classes of positions, where segments begin, and which spans are segments, and what is not known."""
-        parts = (label, *self.declaration.parts_of(label))
-        read = read_segments(label, values, self.count(label), spans=len(parts) > 2)
-        for part, found, unknown in zip(parts, read[:3], read[3:], strict=False):  # spans may be no variables
-            states[self.variables(part)], ignored[self.variables(part)] = found, unknown
-
-    def _encode_trees(
-        self, label: Label, values: Sequence[Any], states: I32, ignored: Bools, partial: bool
-    ) -> list[I64]:
-        """Write tags, phrases and codes of rules, and which trees are not known; return states that these lack."""
-        read = read_parse_trees(label, values, self.count(label), partial)
-        for part, found in zip((label, *label.parts), read[:4], strict=True):
-            states[self.variables(part)] = found
-            ignored[self.variables(part)] = np.repeat(read.hidden, self.count(part))
-        numbers, start = np.arange(len(states)), pointers(self.card)
-        places = [numbers[self.variables(part)] for part in (label, label.parts[0])] if read.barred else []
-        return [start[places[part][number]] + lacking for part, number, lacking in read.barred]
 
     def _split(
         self, given: Sequence[Any], what: str, partial: bool, labels: Sequence[Label]
@@ -311,16 +276,12 @@ class Layout:
         return [dict(zip(names, values, strict=True)) for values in zip(*parts, strict=True)]
 
     def _decode_label(self, label: Label, states: I32) -> list[Any]:
-        if label.pointer:
-            return pointed(states[self.variables(label)], *self.pairs(label))
+        if (structure := structure_of(label)) is not None:
+            return structure.decode(self, label, states)
         flat = states[self.variables(label)]
         named: NDArray[Any] = flat.astype(np.int64) if label.classes is None else class_array(label.classes)[flat]
         if not label.dims:
             return list(named.tolist())
-        if label.grammar is not None:
-            return list(parse_trees(label, flat, states[self.variables(label.parts[0])], self.count(label)))
-        if label.segments is not None:
-            return segments_of(label, named, states[self.variables(label.begins)], self.count(label))
         ptr = self._ends(label)
         arrays = [named[lo:hi] for lo, hi in pairwise(ptr)]
         if len(label.dims) == 1:

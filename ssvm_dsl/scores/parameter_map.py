@@ -133,8 +133,9 @@ class ParameterMap:
             There are features that are not kept.
         """
         for fmap in self.sliced:
-            text = f"features of factor '{fmap.name}' are not kept (stored=False), and this trainer needs them at hand"
-            raise OptionError(f"{text}; take 'one-slack' or 'subgradient', for smooth risks 'lbfgs'")
+            text = f"features of factor '{fmap.name}' are not kept (stored=False)"
+            why = "this trainer steps in compiled code, which cannot call the function that makes them"
+            raise OptionError(f"{text}: {why}; set trainer='one-slack' or 'subgradient', for smooth risks 'lbfgs'")
         return self._kept_flat
 
     @cached_property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ssvm_dsl.compiler.labels.structures import structure_of
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.lang.constraints.logic import Constraint
 from ssvm_dsl.lang.declaration import Declaration
@@ -25,15 +26,8 @@ def declared_words(declaration: Declaration) -> str:
     """Return the structures that plans and reports speak of; empty for labels that are variables of the program."""
     parts = []
     for label in declaration.outputs:
-        if label.segments is not None:
-            size = f"segments of up to {label.segments} positions, {label.n_states} classes"
-            parts.append(f"{size} (label '{label.name}')")
-        elif label.grammar is not None:
-            parts.append(f"parse trees of {len(label.grammar.rules)} rules (label '{label.name}')")
-        elif label.pointer:
-            assert label.over is not None
-            nowhere = " or nowhere" if label.null else ""
-            parts.append(f"pointers to {label.over.name}{nowhere} (label '{label.name}')")
+        if (structure := structure_of(label)) is not None:
+            parts.append(f"{structure.words(label)} (label '{label.name}')")
     if not parts:
         return ""
     own = [f"{one.name} = {one!r}" for one in declaration.symbols if isinstance(one, Constraint)]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.features.sparse import checked
+from ssvm_dsl.compiler.labels.label_structure import LabelStructure, Places
 from ssvm_dsl.compiler.labels.missing_labels import signed_hint
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.ragged import pointers
@@ -103,3 +104,35 @@ def _tables(flat: NDArray[Any], n_rows: I64, n_cols: I64) -> Iterator[NDArray[An
         pairwise(pointers(n_rows * n_cols).tolist()), n_rows.tolist(), n_cols.tolist(), strict=True
     ):
         yield flat[lo:hi].reshape(rows, cols)
+
+
+class PointerLabels(LabelStructure):
+    """Labels whose values are positions."""
+
+    has_classes: ClassVar[bool] = False
+
+    def words(self, label: Label) -> str:
+        """Return what plans and reports call such a label."""
+        assert label.over is not None
+        return f"pointers to {label.over.name}{' or nowhere' if label.null else ''}"
+
+    def judged(self, label: Label, parts_alone: bool) -> tuple[Label, ...]:
+        """Return the pairs, and who points nowhere."""
+        return (label, *label.parts)
+
+    def encode(
+        self, places: Places, label: Label, values: Sequence[Any], out: tuple[I32, Bools], partial: bool
+    ) -> list[I64]:
+        """Write whether each position points to each, or nowhere, and which pointers are not known."""
+        states, ignored = out
+        n_rows, n_cols = places.pairs(label)
+        pairs, none, unknown = read_pointers(label, values, n_rows, n_cols)
+        states[places.variables(label)] = pairs
+        ignored[places.variables(label)] = np.repeat(unknown, np.repeat(n_cols, n_rows))
+        if label.none is not None:
+            states[places.variables(label.none)], ignored[places.variables(label.none)] = none, unknown
+        return []
+
+    def decode(self, places: Places, label: Label, states: I32) -> list[Any]:
+        """Return positions."""
+        return pointed(states[places.variables(label)], *places.pairs(label))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32, I64, Bools
+from ssvm_dsl.compiler.labels.class_states import class_array
+from ssvm_dsl.compiler.labels.label_structure import LabelStructure, Places
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.ragged import pointers, runs
 from ssvm_dsl.lang.arrays import describe, is_masked
@@ -225,3 +227,33 @@ def segments_of(label: Label, classes: NDArray[Any], begins: I32, sizes: I64) ->
         starts, names = at.tolist(), classes[lo:hi][at].tolist()
         out.append(list(zip(starts, [*starts[1:], hi - lo], names, strict=False)))  # no segment: one end too many
     return out
+
+
+class SegmentLabels(LabelStructure):
+    """Labels whose values are segments."""
+
+    has_classes: ClassVar[bool] = True
+
+    def words(self, label: Label) -> str:
+        """Return what plans and reports call such a label."""
+        return f"segments of up to {label.segments} positions, {label.n_states} classes"
+
+    def judged(self, label: Label, parts_alone: bool) -> tuple[Label, ...]:
+        """Return the spans, or classes and where segments begin."""
+        return (label.spans,) if parts_alone else (label, label.begins)
+
+    def encode(
+        self, places: Places, label: Label, values: Sequence[Any], out: tuple[I32, Bools], partial: bool
+    ) -> list[I64]:
+        """Write classes of positions, where segments begin, and which spans are segments, and what is not known."""
+        parts = (label, *places.declaration.parts_of(label))
+        read = read_segments(label, values, places.count(label), spans=len(parts) > 2)
+        for part, found, unknown in zip(parts, read[:3], read[3:], strict=False):  # spans may be no variables
+            out[0][places.variables(part)], out[1][places.variables(part)] = found, unknown
+        return []
+
+    def decode(self, places: Places, label: Label, states: I32) -> list[Any]:
+        """Return ``(start, end, class)`` of each segment."""
+        flat = states[places.variables(label)]
+        named: NDArray[Any] = flat.astype(np.int64) if label.classes is None else class_array(label.classes)[flat]
+        return segments_of(label, named, states[places.variables(label.begins)], places.count(label))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32, I64, Bools
+from ssvm_dsl.compiler.labels.label_structure import LabelStructure, Places
+from ssvm_dsl.compiler.labels.tree_rules import TreeRules, shared_arrays
 from ssvm_dsl.errors import DataError
+from ssvm_dsl.ir.constraints import LabelRules
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.grammars.grammar import Grammar
 from ssvm_dsl.lang.grammars.parse_tree import ParseTree, is_part
@@ -175,3 +179,42 @@ def _tree(grammar: Grammar, tags: I32, cells: I32) -> ParseTree:
             tree = ParseTree(symbol, (tree,))
         level[int(start)] = (int(last) + 1, tree)
     return level[0][1].un_binarized()
+
+
+class TreeLabels(LabelStructure):
+    """Labels whose values are parse trees."""
+
+    has_classes: ClassVar[bool] = False
+
+    def words(self, label: Label) -> str:
+        """Return what plans and reports call such a label."""
+        assert label.grammar is not None
+        return f"parse trees of {len(label.grammar.rules)} rules"
+
+    def judged(self, label: Label, parts_alone: bool) -> tuple[Label, ...]:
+        """Return the tags; a loss of phrases has them as its label."""
+        return (label,)
+
+    def rules(self, label: Label) -> tuple[dict[str, NDArray[Any]], LabelRules | None]:
+        """Return the grammar in numbers, and what judges trees."""
+        assert label.grammar is not None
+        shared = shared_arrays(label.grammar)
+        return shared, TreeRules(shared, label.grammar.symbols)
+
+    def encode(
+        self, places: Places, label: Label, values: Sequence[Any], out: tuple[I32, Bools], partial: bool
+    ) -> list[I64]:
+        """Write tags, phrases and codes of rules, and which trees are not known; return states that these lack."""
+        states, ignored = out
+        read = read_parse_trees(label, values, places.count(label), partial)
+        for part, found in zip((label, *label.parts), read[:4], strict=True):
+            states[places.variables(part)] = found
+            ignored[places.variables(part)] = np.repeat(read.hidden, places.count(part))
+        numbers, start = np.arange(len(states)), pointers(places.card)
+        at = [numbers[places.variables(part)] for part in (label, label.parts[0])] if read.barred else []
+        return [start[at[part][number]] + lacking for part, number, lacking in read.barred]
+
+    def decode(self, places: Places, label: Label, states: I32) -> list[Any]:
+        """Return trees."""
+        tags, phrases = (states[places.variables(part)] for part in (label, label.parts[0]))
+        return list(parse_trees(label, tags, phrases, places.count(label)))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.compiler.inputs.validate import Examples
+from ssvm_dsl.compiler.labels.structures import structure_of
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.losses.count_loss import count_tables
 from ssvm_dsl.compiler.losses.joint_loss import loss_factors
@@ -201,13 +202,11 @@ def _totals(term: WeighedLoss, live: F64, example: NDArray[np.int64], layout: La
 
 
 def _judged(term: LabelLoss) -> tuple[Label, ...]:
-    """Return the parts of its label that a loss looks at: of segments either the spans or all else."""
-    label = term.label
-    if label.grammar is not None:  # its tags; the phrases are a part of it
-        return (label,)
-    if label.segments is None:
-        return (label, *label.parts)
-    return (label.spans,) if isinstance(term, Cost) else (label, label.begins)
+    """Return the parts of its label that a loss looks at."""
+    structure = structure_of(term.label)
+    if structure is None:
+        return (term.label, *term.label.parts)
+    return structure.judged(term.label, parts_alone=isinstance(term, Cost))
 
 
 def _prices(term: LabelLoss, label: Label, states: I32) -> F64:

@@ -6,7 +6,6 @@ from typing import Any
 
 from ssvm_dsl.lang.constraints.logic import Constraint, Literal
 from ssvm_dsl.lang.constraints.quantities import Parameter, Sum
-from ssvm_dsl.lang.grammars.grammar import Grammar
 from ssvm_dsl.lang.outputs.labels import Label, Target
 
 
@@ -33,10 +32,9 @@ class Derivable(Constraint):
         object.__setattr__(self, "name", y.name)
 
     @property
-    def grammar(self) -> Grammar:
-        """The grammar that derives the trees."""
-        assert self.of.grammar is not None
-        return self.of.grammar
+    def judged_label(self) -> Label:
+        """The label itself."""
+        return self.of
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""

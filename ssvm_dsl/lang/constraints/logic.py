@@ -126,6 +126,11 @@ class Constraint(Symbol):
         of_literals = literal_meta or ((),) * len(literals)
         self._fill(mistakes, kind=kind, literals=literals, along=along, meta=meta, literal_meta=of_literals)
 
+    @property
+    def judged_label(self) -> Label | None:
+        """The label that brings the rules which judge whole labellings; ``None`` where literals decide."""
+        return None
+
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
         parameters = (*self.meta, *(self.literal_meta[0] if self.literal_meta else ()))

@@ -34,6 +34,15 @@ class Variables(Symbol):
         """Whether its values are positions on an axis; it has a binary variable for every pair of positions."""
         return self.over is not None
 
+    @property
+    def structure(self) -> str | None:
+        """The kind of its values where they are no classes of positions: pointers, segments, trees."""
+        if self.over is not None:
+            return "pointers"
+        if self.segments is not None:
+            return "segments"
+        return None if self.grammar is None else "trees"
+
     def index(self, state: ClassName) -> int | None:
         """Return the position of a class name among the states, ``None`` when it is not one of them."""
         if not isinstance(state, str | int) or isinstance(state, bool):

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import I64, Bools
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.compiler.labels.structures import structure_of
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.outputs.labels import Label
 
@@ -52,7 +53,8 @@ def _unseen(grounded: Grounded, label: Label) -> str:
     Classes are declared, and small data often lack some of them.  It is suspicious where some labels are not known, or
     all that are known are of one class.
     """
-    if label.pointer or label.grammar is not None:
+    structure = structure_of(label)
+    if structure is not None and not structure.has_classes:
         return ""
     assert grounded.truth is not None
     variables = grounded.layout.variables(label)
