@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from loky import ProcessPoolExecutor
+from loky.backend.reduction import dumps, loads
 
 from ssvm_dsl.errors import OptionError, OutOfTime
 from ssvm_dsl.plugin_api import (
@@ -121,7 +122,8 @@ class WorkerProcesses:
         opened = []
         for place in missing:
             number, given = calls[place]
-            opened.append((place, self._submit(number, answer, (travelling(self._shards[number]), function, given))))
+            shard = travelling(self._shards[number], _dumps, loads)
+            opened.append((place, self._submit(number, answer, (shard, function, given))))
         return sorted([*lost, *self._collect(calls, opened, found)[0]])
 
     def _collect(
@@ -172,7 +174,7 @@ class WorkerProcesses:
             for future in [self._submit(at, ready, (self._most,)) for at in new]:
                 try:
                     if future is not None:
-                        future.result()
+                        _check_version(future.result())
                 except BrokenProcessPool:
                     pass  # whoever asks this process meets it again
 
@@ -203,6 +205,19 @@ class WorkerProcesses:
                     raise OutOfTime("the time limit came before the answers of all processes") from None
 
 
+def _check_version(there: str) -> None:
+    """Refuse a process that has imported another version of ssvm-dsl: an upgrade came after this process began.
+
+    Raises
+    ------
+    OptionError
+    """
+    here = ready()
+    if there != here:
+        text = f"worker processes have ssvm-dsl {there}, and this process has {here}"
+        raise OptionError(f"processes: {text}; start this process again (an upgrade takes effect then)")
+
+
 def _take_the_rest(asked: Sequence[tuple[int, Future[Any] | None]], found: list[Any]) -> None:
     """Take the answers that are there, and ask for no more."""
     for place, future in asked:
@@ -216,6 +231,11 @@ def _take_the_rest(asked: Sequence[tuple[int, Future[Any] | None]], found: list[
             continue  # that time is up is what is told
         if not isinstance(answered, NotOpen):
             found[place] = answered
+
+
+def _dumps(given: Any) -> bytes:
+    """Return an object as loky pickles it."""
+    return bytes(dumps(given))
 
 
 def _prepare(file: Path, row: int) -> None:

@@ -16,7 +16,8 @@ from importlib import import_module
 from threading import Lock
 from typing import Any, Protocol, runtime_checkable
 
-from ssvm_dsl.plugin_api.hosting.loading import loading_time
+from ssvm_dsl.errors import OptionError
+from ssvm_dsl.plugin_api.hosting.loading import loading, loading_time
 
 
 class Shard(Protocol):
@@ -141,35 +142,72 @@ def ready(most: int | None = None) -> str:
     return str(import_module("ssvm_dsl.version").__version__)
 
 
-class _Begun:
-    """A mark that is unpickled before a recipe and becomes ``None``."""
+class TravellingShard:
+    """A recipe on its way: pickled where it comes from, so that what cannot be is an error there, not elsewhere.
 
-    def __reduce__(self) -> Any:
-        return _begin_loading, ()
+    Parameters
+    ----------
+    key : str
+    pickled : bytes
+    loads : callable
+        Reads it.
+    """
+
+    def __init__(self, key: str, pickled: bytes, loads: Callable[[bytes], Any]) -> None:
+        self.key, self.pickled, self.loads = key, pickled, loads
+
+    def open(self) -> Any:
+        """Open the shard; what is imported for it counts as loading.
+
+        Raises
+        ------
+        OptionError
+            This process cannot import what the recipe needs.
+        """
+        with loading():
+            try:
+                shard = self.loads(self.pickled)
+            except (ImportError, AttributeError) as err:
+                text = f"a worker cannot import the model, or the function that reads a part: {err}"
+                hint = "put them into a module that workers find (installed there, or on their PYTHONPATH)"
+                raise OptionError(f"{text}; {hint}") from err
+        return shard.open()
 
 
-class _Travelling:
-    """A recipe being sent, which is unpickled as the recipe itself."""
-
-    def __init__(self, shard: Shard) -> None:
-        self.shard = shard
-
-    def __reduce__(self) -> Any:
-        return _arrived, (_Begun(), self.shard)
+#: What the fields of recipes are for users.
+_FIELDS = {
+    "part": "a part of the data, or the function that reads it",
+    "learner": "the model, or a parameter of the estimator",
+    "predictor": "the model, or a parameter of the estimator",
+}
 
 
-def _begin_loading() -> None:
-    loading_time().begin()
+def travelling(shard: Shard, dumps: Callable[[Any], bytes], loads: Callable[[bytes], Any]) -> TravellingShard:
+    """Return a recipe to send in the place of this one.
 
+    Parameters
+    ----------
+    shard : Shard
+    dumps, loads : callable
+        How the executor's library pickles; ``loads`` is found by name where the recipe goes.
 
-def _arrived(begun: None, shard: Shard) -> Shard:
-    loading_time().end()
-    return shard
-
-
-def travelling(shard: Shard) -> Any:
-    """Return a recipe to send in the place of this one: what is imported where it is unpickled counts as loading."""
-    return _Travelling(shard)
+    Raises
+    ------
+    OptionError
+        It cannot be pickled; says what of it.
+    """
+    try:
+        return TravellingShard(shard.key, dumps(shard), loads)
+    except Exception as err:
+        what, why = "a shard", err
+        for name, value in getattr(shard, "__dict__", {}).items():
+            try:
+                dumps(value)
+            except Exception as its:
+                what, why = _FIELDS.get(name, what), its
+                break
+        hint = "leave locks, open files and connections out of features and parts: make them inside the function"
+        raise OptionError(f"{what} cannot be sent to workers ({type(why).__name__}: {why}); {hint}") from err
 
 
 def answer(shard: Shard, function: ShardFunction, given: tuple[Any, ...]) -> Any:

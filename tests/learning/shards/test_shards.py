@@ -33,9 +33,9 @@ from ssvm_dsl.learning.driver.accuracy import Accuracy
 from ssvm_dsl.learning.driver.evaluations import Evaluations
 from ssvm_dsl.learning.shards.fit import Strength, open_executor, shard_problem
 from ssvm_dsl.learning.shards.parts import DataPart, parts_of
-from ssvm_dsl.learning.shards.recipe import LearningShard, learnt_of
+from ssvm_dsl.learning.shards.recipe import LearningShard, TrainingShard, learnt_of
 from ssvm_dsl.pausing import within
-from ssvm_dsl.plugin_api import TrainingEvent
+from ssvm_dsl.plugin_api import TrainingEvent, travelling
 
 
 class Plain(Model):
@@ -374,3 +374,17 @@ def only_the_first(part: int) -> tuple[list, list]:
     if part:
         raise ValueError("no such part")
     return tagged()
+
+
+def test_what_cannot_travel_is_named():
+    from threading import Lock
+
+    from loky.backend.reduction import dumps, loads
+
+    def missing(pickled):
+        raise ModuleNotFoundError("No module named 'elsewhere'")
+
+    with pytest.raises(OptionError, match=r"a part of the data, .* cannot be sent to workers"):
+        travelling(TrainingShard("key", None, DataPart(0, Lock(), tuple), {}), dumps, loads)
+    with pytest.raises(OptionError, match=r"cannot import the model, .*'elsewhere'.*PYTHONPATH"):
+        travelling(TrainingShard("key", None, DataPart(0, (), tuple), {}), dumps, missing).open()

@@ -175,7 +175,7 @@ class DaskExecutor:
         asked = {}
         for place in which:
             number, given = calls[place]
-            shard = self._shards[number].key if how is answer_if_open else travelling(self._shards[number])
+            shard = self._shards[number].key if how is answer_if_open else _travelling(self._shards[number])
             asked[place] = self._client.submit(
                 how, shard, function, given, workers=[self._home[number]], allow_other_workers=False, pure=False,
                 retries=0,
@@ -270,6 +270,13 @@ class DaskExecutor:
             if error is not None:
                 raise error
             return self._is_there(worker)
+
+
+def _travelling(shard: Shard) -> Any:
+    """Return a recipe as Dask pickles it."""
+    from distributed.protocol.pickle import dumps, loads
+
+    return travelling(shard, dumps, loads)
 
 
 def _client(address: str | None, workers: int | None, patience: float) -> tuple[Any, list[Any]]:
