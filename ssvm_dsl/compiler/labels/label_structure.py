@@ -14,7 +14,7 @@ from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.outputs.labels import Label
 
 
-class Places(Protocol):
+class LabelPlaces(Protocol):
     """Where the variables of labels are: a :class:`~ssvm_dsl.compiler.layout.Layout`."""
 
     @property
@@ -55,13 +55,13 @@ class LabelStructure(ABC):
 
     @abstractmethod
     def encode(
-        self, places: Places, label: Label, values: Sequence[Any], out: tuple[I32, Bools], partial: bool
+        self, places: LabelPlaces, label: Label, values: Sequence[Any], out: tuple[I32, Bools], partial: bool
     ) -> list[I64]:
         """Write what users gave as states, and which are not known; return states that some of the latter lack.
 
         Parameters
         ----------
-        places : Places
+        places : LabelPlaces
         label : Label
         values : sequence
             For each example.
@@ -72,5 +72,5 @@ class LabelStructure(ABC):
         """
 
     @abstractmethod
-    def decode(self, places: Places, label: Label, states: I32) -> list[Any]:
+    def decode(self, places: LabelPlaces, label: Label, states: I32) -> list[Any]:
         """Return the users' form of a labelling, for each example."""

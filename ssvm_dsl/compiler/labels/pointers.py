@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.features.sparse import checked
-from ssvm_dsl.compiler.labels.label_structure import LabelStructure, Places
+from ssvm_dsl.compiler.labels.label_structure import LabelPlaces, LabelStructure
 from ssvm_dsl.compiler.labels.missing_labels import signed_hint
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.ragged import pointers
@@ -121,7 +121,7 @@ class PointerLabels(LabelStructure):
         return (label, *label.parts)
 
     def encode(
-        self, places: Places, label: Label, values: Sequence[Any], out: tuple[I32, Bools], partial: bool
+        self, places: LabelPlaces, label: Label, values: Sequence[Any], out: tuple[I32, Bools], partial: bool
     ) -> list[I64]:
         """Write whether each position points to each, or nowhere, and which pointers are not known."""
         states, ignored = out
@@ -133,6 +133,6 @@ class PointerLabels(LabelStructure):
             states[places.variables(label.none)], ignored[places.variables(label.none)] = none, unknown
         return []
 
-    def decode(self, places: Places, label: Label, states: I32) -> list[Any]:
+    def decode(self, places: LabelPlaces, label: Label, states: I32) -> list[Any]:
         """Return positions."""
         return pointed(states[places.variables(label)], *places.pairs(label))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32, I64, Bools
 from ssvm_dsl.compiler.labels.class_states import class_array
-from ssvm_dsl.compiler.labels.label_structure import LabelStructure, Places
+from ssvm_dsl.compiler.labels.label_structure import LabelPlaces, LabelStructure
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.ragged import pointers, runs
 from ssvm_dsl.lang.arrays import describe, is_masked
@@ -243,7 +243,7 @@ class SegmentLabels(LabelStructure):
         return (label.spans,) if parts_alone else (label, label.begins)
 
     def encode(
-        self, places: Places, label: Label, values: Sequence[Any], out: tuple[I32, Bools], partial: bool
+        self, places: LabelPlaces, label: Label, values: Sequence[Any], out: tuple[I32, Bools], partial: bool
     ) -> list[I64]:
         """Write classes of positions, where segments begin, and which spans are segments, and what is not known."""
         parts = (label, *places.declaration.parts_of(label))
@@ -252,7 +252,7 @@ class SegmentLabels(LabelStructure):
             out[0][places.variables(part)], out[1][places.variables(part)] = found, unknown
         return []
 
-    def decode(self, places: Places, label: Label, states: I32) -> list[Any]:
+    def decode(self, places: LabelPlaces, label: Label, states: I32) -> list[Any]:
         """Return ``(start, end, class)`` of each segment."""
         flat = states[places.variables(label)]
         named: NDArray[Any] = flat.astype(np.int64) if label.classes is None else class_array(label.classes)[flat]

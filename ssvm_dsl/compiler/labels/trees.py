@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32, I64, Bools
-from ssvm_dsl.compiler.labels.label_structure import LabelStructure, Places
+from ssvm_dsl.compiler.labels.label_structure import LabelPlaces, LabelStructure
 from ssvm_dsl.compiler.labels.tree_rules import TreeRules, shared_arrays
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.constraints import LabelRules
@@ -202,7 +202,7 @@ class TreeLabels(LabelStructure):
         return shared, TreeRules(shared, label.grammar.symbols)
 
     def encode(
-        self, places: Places, label: Label, values: Sequence[Any], out: tuple[I32, Bools], partial: bool
+        self, places: LabelPlaces, label: Label, values: Sequence[Any], out: tuple[I32, Bools], partial: bool
     ) -> list[I64]:
         """Write tags, phrases and codes of rules, and which trees are not known; return states that these lack."""
         states, ignored = out
@@ -214,7 +214,7 @@ class TreeLabels(LabelStructure):
         at = [numbers[places.variables(part)] for part in (label, label.parts[0])] if read.barred else []
         return [start[at[part][number]] + lacking for part, number, lacking in read.barred]
 
-    def decode(self, places: Places, label: Label, states: I32) -> list[Any]:
+    def decode(self, places: LabelPlaces, label: Label, states: I32) -> list[Any]:
         """Return trees."""
         tags, phrases = (states[places.variables(part)] for part in (label, label.parts[0]))
         return list(parse_trees(label, tags, phrases, places.count(label)))

@@ -178,7 +178,17 @@ def multiply(paired: PairedRules, scores: ParseScores, space: PairedChart, i: in
 def add_products(
     paired: PairedRules, scores: ParseScores, space: PairedChart, i: int, j: int, k: int, sort: int
 ) -> None:
-    """Add the products of pairs of one sort at one division; as for :func:`multiply`."""
+    """Add the products of pairs of one sort at one division.
+
+    Parameters
+    ----------
+    paired, scores, space, i, j
+        As for :func:`multiply`.
+    k : int
+        Where the second child begins.
+    sort : int
+        The number of the sort, as of ``PairedRules.block``.
+    """
     n, scaled, out = len(scores.tag), space.scaled, space.products
     left, right = scaled.chart.above[span_at(i, k - 1, n)], scaled.chart.above[span_at(k, j, n)]
     factor = np.exp(split_shift(scores, scaled, i, j, k) - scaled.bottom[span_at(i, j, n)])
