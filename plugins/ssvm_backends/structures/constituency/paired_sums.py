@@ -178,16 +178,16 @@ def multiply(paired: PairedRules, scores: ParseScores, space: PairedChart, i: in
 def add_products(
     paired: PairedRules, scores: ParseScores, space: PairedChart, i: int, j: int, k: int, sort: int
 ) -> None:
-    """Add the products of pairs of one sort at one division; as for :func:`multiply`.
+    """Add the products of pairs of one sort at one division.
 
     Parameters
     ----------
-    paired, scores, space
-        As there; ``space.products`` is written.
-    i, j, k : int
-        The span from i to before j, divided before k.
+    paired, scores, space, i, j
+        As for :func:`multiply`.
+    k : int
+        Where the second child begins.
     sort : int
-        The sort of pairs, a number of a block of ``paired``.
+        The number of the sort, as of ``PairedRules.block``.
     """
     n, scaled, out = len(scores.tag), space.scaled, space.products
     left, right = scaled.chart.above[span_at(i, k - 1, n)], scaled.chart.above[span_at(k, j, n)]
