@@ -10,6 +10,29 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+__all__ = [
+    "BackendFault",
+    "DataError",
+    "FileFormatError",
+    "InfeasibleError",
+    "KeywordError",
+    "MissingAnswerError",
+    "ModelError",
+    "NoBackendError",
+    "NoLabellingError",
+    "OptionError",
+    "OutOfTime",
+    "PluginError",
+    "PluginWarning",
+    "ScoreError",
+    "SsvmError",
+    "TimeLimitWarning",
+    "TooLargeError",
+    "TrainingError",
+    "meant",
+    "memory_for",
+]
+
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -113,6 +113,7 @@ def test_minibatches_take_work_of_their_own_size_only(monkeypatch):
 
 def test_eg_refuses_what_does_not_fit_in_memory(monkeypatch):
     monkeypatch.setattr(eg, "MAX_NUMBERS", 100)
+    monkeypatch.setattr(eg, "MAX_CELLS", 0)
     with pytest.raises(TrainingError, match=r"two vectors of 15 weights for each of 5 examples.*lbfgs"):
         fitted(Case(Word).make(0), "log", trainer="eg")
 

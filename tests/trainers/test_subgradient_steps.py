@@ -165,7 +165,7 @@ def test_weights_in_a_convex_set_are_the_best_ones_there(order):
 
 @pytest.mark.parametrize(
     ("function", "text"),
-    [(halved, "second projection"), (lambda _: 3, "it returned int"), (shifted, "starts from .* are not in the set")],
+    [(halved, "second call"), (lambda _: 3, "it returned int"), (shifted, "starts from .* are not in the set")],
 )
 def test_what_is_no_projection_is_refused(function, text):
     options = {"project": function}

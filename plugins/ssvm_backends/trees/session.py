@@ -134,7 +134,7 @@ class ForestSession:
             first[g] = rows[:-1] - group.ptr[:-1][ids]
         sums.log_z[:] = -np.inf
         widths = np.array([g.n_configs for g in program.groups] or [1], dtype=np.int64)
-        reached, end = 0, np.inf if limits.time is None else perf_counter() + limits.time
+        reached, end = 0, np.inf if allowed is None or limits.time is None else perf_counter() + limits.time
         for lo, hi in chunks_until(len(ids), limits):
             mine = sums.log_z[lo:hi]
             out = SumOutput(sums.start[lo:], sums.node, first[:, lo:hi].copy(), sums.offset, widths, sums.pool, mine)

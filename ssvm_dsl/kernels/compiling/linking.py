@@ -349,7 +349,6 @@ class Callback(CFunc):
         finally:
             self._cache.release(self._sig)
 
-
     def __wrapper_address__(self) -> int:
         """Return where the code is; kernels that get the function ask for it."""
         assert self.address is not None
