@@ -62,7 +62,7 @@ fuzz: $(VENV)/.installed-test  ## attack every promise with random input, for mi
 	@$(BIN)/python tests/fuzz/run.py $(ARGS)
 
 docs: $(VENV)/.installed-docs  ## build the documentation with its pictures in docs/_build/html
-	@$(BIN)/python -m sphinx -W --keep-going -q -b html -d docs/_build/doctrees docs docs/_build/html $(ARGS)
+	@env -u SSVM_DATA $(BIN)/python -m sphinx -W --keep-going -q -b html -d docs/_build/doctrees docs docs/_build/html $(ARGS)
 	@echo "open docs/_build/html/index.html"
 
 clean:  ## remove .venv and everything that was built
