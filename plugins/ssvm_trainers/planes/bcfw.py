@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.ir import F64, I32, I64, SparseRows, pointers, slices
+from ssvm_dsl.ir import F64, I32, I64, SparseRows, slices
 from ssvm_dsl.kernels import N_CONFIGS, POOL, WIDTH
 from ssvm_dsl.plugin_api import CompiledOracle, Iterate, Planes, StopRule, TrainProblem, fixed_tables
 from ssvm_trainers.planes.cache import places
@@ -45,7 +45,7 @@ from ssvm_trainers.planes.side_by_side import SideBySide
 from ssvm_trainers.planes.state import DualState, start_state
 from ssvm_trainers.shared.arrays import CACHE_LINE, NO_FLOATS, NO_INTS, Work
 from ssvm_trainers.shared.certify import CertificationSchedule, count_calls
-from ssvm_trainers.shared.chunks import chunk_size, chunks
+from ssvm_trainers.shared.chunks import chunks
 from ssvm_trainers.shared.oracle_call import NO_INPUTS, OracleInputs, no_oracle, oracle_inputs
 from ssvm_trainers.shared.resumable import Resumable, Run
 from ssvm_trainers.shared.spaces import free_weights, shrunk_weights
@@ -71,9 +71,6 @@ LEAST_CHANCE = 0.1
 #: Multiply-adds that a solver which is no compiled oracle takes for each score (a minimum cut; an LP takes more), and
 #: those that a batch of its calls takes besides, in Python.
 SCORE_WORK, BATCH_WORK = 200.0, 2.0**18
-
-#: Groups of examples are joined so many times as often as the clock is read: moves from old weights spoil each other.
-CHUNKS_OF_GROUPS = 4.0
 
 #: Joint steps end when the gap over the kept planes is this share of the estimated gap.
 ENOUGH = 0.01
@@ -185,9 +182,6 @@ class BCFWRun(Run):
             tables = fixed_tables(problem.parameters, problem.loss)
             self.planes.fixed = self.planes.fixed._replace(tables=tables)
         self.groups = None if options.parallel == 1 else SideBySide(problem, self.inputs, options.parallel)
-        self.cost, self.least = self.exact_cost, 1  # for chunks of examples
-        if self.groups is not None:
-            self.cost, self.least = CHUNKS_OF_GROUPS * self.exact_cost, self.groups.least
 
     def _start(self) -> DualState | FractionalState:
         """Return the initial state; its ``w``, ``gap``, ``gain``, ``work``, ``fixed`` and ``refresh`` are used."""
@@ -281,12 +275,7 @@ class BCFWRun(Run):
         """Visit the examples of new planes; return the gain of the dual."""
         from ssvm_trainers.planes.bcfw_kernels import GIVEN
 
-        ids, gain = planes.examples, 0.0
-        ptr = pointers(np.diff(self.planes.fixed.var_ptr)[ids])
-        size = max(1, len(ids) if self.groups is None else chunk_size(self.cost, self.least))
-        for lo in range(0, len(ids), size):
-            hi = min(lo + size, len(ids))
-            gain += self._visit(GIVEN, ids[lo:hi], planes.labels[ptr[lo] : ptr[hi]], planes.loss[lo:hi])[0]
+        gain, _ = self._visit(GIVEN, planes.examples, planes.labels, planes.loss)
         return gain
 
     def _compiled(self, ids: I64) -> float:
@@ -294,41 +283,39 @@ class BCFWRun(Run):
         from ssvm_trainers.planes.bcfw_kernels import ASKED
 
         total = 0.0
-        for chunk in chunks(self.problem, ids, self.cost, self.least):
+        if self.groups is not None:
+            self.planes.make_room(self.now - self.options.keep)
+        for chunk in chunks(self.problem, ids, self.exact_cost):
             begin = self.problem.seconds()
             gain, off = self._visit(ASKED, chunk)
             count_calls(self.problem, len(chunk), begin, off, self.planes.w, np.sort(chunk))
             total += gain
         return total
 
-    def _visit(self, source: int, ids: I64, labels: I32 = NO_INTS, losses: F64 = NO_FLOATS) -> tuple[float, float]:
+    def _visit(
+        self, source: int, ids: I64, labels: I32 = NO_INTS, losses: F64 = NO_FLOATS, threshold: float = 0.0
+    ) -> tuple[float, float]:
         """Visit examples with new planes, an oracle's or those given, or with those that are kept.
 
         Returns (gain of the dual, largest relative error of the scores that the oracle reported).
         """
-        from ssvm_trainers.planes.bcfw_kernels import GIVEN, KEPT, NEVER, DualPoint, VisitRule, Visits, visit_examples
+        from ssvm_trainers.planes.bcfw_kernels import GIVEN, NEVER, DualPoint, VisitRule, Visits, visit_examples
 
         oracle = no_oracle if self.oracle is None else self.oracle.function
-        s, keep = self.planes, self.options.keep
-        groups = self.groups if self.groups is not None and self.groups.suits(ids) else None
-        rule = VisitRule(source, self.now, keep if groups is None else NEVER)
-        ptr = pointers(np.diff(s.fixed.var_ptr)[ids] if source == GIVEN else np.zeros(len(ids), dtype=np.int64))
+        s = self.planes
+        groups = self.groups if self.groups is not None and source != GIVEN and self.groups.suits(ids) else None
+        rule = VisitRule(source, self.now, self.options.keep if groups is None else NEVER, threshold)
 
-        def visit(part: slice, inputs: OracleInputs, work: Work, w: F64, free: F64) -> tuple[float, bool, float]:
-            own = slice(ptr[part.start], ptr[part.stop])
-            point, visits = DualPoint(w, free, s.gap, s.gain), Visits(ids[part], labels[own], losses[part])
-            found: tuple[float, bool, float] = visit_examples(
-                rule, oracle, inputs, s.fixed, s.cache, work, visits, point
-            )
-            return found
+        def visit(some: I64, inputs: OracleInputs, work: Work, w: F64, free: F64) -> tuple[float, float]:
+            point, visits = DualPoint(w, free, s.gap, s.gain), Visits(some, labels, losses)
+            gain, full, off = visit_examples(rule, oracle, inputs, s.fixed, s.cache, work, visits, point)
+            if full:
+                s.grow()
+            return float(gain), float(off)
 
         if groups is None:
-            gain, full, off = visit(slice(0, len(ids)), self.inputs, s.work, s.w, s.free)
-        else:
-            gain, full, off = groups.visit(s, ids, -1 if source == KEPT else max(self.now - keep, 0), visit)
-        if full:
-            s.grow()
-        return float(gain), float(off)
+            return visit(ids, self.inputs, s.work, s.w, s.free)
+        return groups.visit(s, ids, visit)
 
     def _cached(self, gain: float, cost: float, always: bool = False) -> tuple[float, float]:
         """Run cached passes while they gain more per operation than the iteration did so far; return (gain, cost).
@@ -350,9 +337,9 @@ class BCFWRun(Run):
 
     def cached_pass(self) -> float:
         """Visit the examples whose last visits gained most, without the oracle; return the gain of the dual."""
-        gain, order = self.planes.gain, self._order()
-        some = order[gain[order] >= 0.1 * float(gain.mean())]
-        return sum(map(self._visit_cached, chunks(self.problem, some, self.exact_cost, self.least)))
+        threshold = 0.1 * float(self.planes.gain.mean())
+        some = chunks(self.problem, self._order(), self.exact_cost)
+        return sum(self._visit_cached(chunk, threshold) for chunk in some)
 
     def _joint(self) -> None:
         """Raise the dual over the kept planes of all examples, where there are few weights and the budget allows it."""
@@ -376,11 +363,11 @@ class BCFWRun(Run):
         if self.options.averaging:
             self.average[:], self.averaged = free_weights(self.problem, found.w), 1
 
-    def _visit_cached(self, ids: I64) -> float:
+    def _visit_cached(self, order: I64, threshold: float) -> float:
         """Visit examples without the oracle; return the gain of the dual."""
         from ssvm_trainers.planes.bcfw_kernels import KEPT
 
-        return self._visit(KEPT, ids)[0]
+        return self._visit(KEPT, order, threshold=threshold)[0]
 
     def _certify(self, estimate: float, stop: StopRule | None = None) -> Iterate:
         """Return the iterate with its certificate; the planes found on the way go into the cache.
@@ -427,8 +414,8 @@ class _RelaxedRun(BCFWRun):
     def _take(self, planes: Planes) -> float:
         return float(self.planes.take(planes))
 
-    def _visit_cached(self, ids: I64) -> float:
-        return float(self.planes.cached(ids))
+    def _visit_cached(self, order: I64, threshold: float) -> float:
+        return float(self.planes.cached(order, threshold))
 
 
 def _batch(problem: TrainProblem) -> int:

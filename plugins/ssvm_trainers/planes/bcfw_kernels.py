@@ -60,16 +60,19 @@ class VisitRule(NamedTuple):
     Parameters
     ----------
     source : int
-        ``ASKED``: the oracle is called for new planes; ``GIVEN``: they are given; ``KEPT``: none, and examples without
-        planes are skipped; ``SUMMED``: nothing is changed but the weights, to which
+        ``ASKED``: the oracle is called for new planes; ``GIVEN``: they are given; ``KEPT``: none, and examples whose
+        last visit gained too little are skipped; ``SUMMED``: nothing is changed but the weights, to which
         ``sum_i share_i sum_k alpha_ik psi_ik`` is added.
     now, keep : int
         Number of the iteration; planes without dual weight for more than ``keep`` iterations are dropped.
+    threshold : float
+        With ``KEPT``, examples whose last visit gained less are skipped.
     """
 
     source: int
     now: int = 0
     keep: int = 0
+    threshold: float = 0.0
 
 
 class Visits(NamedTuple):
@@ -200,10 +203,10 @@ def drop_stale(cache: Cache, i: int, at: int, size: int, oldest: int) -> None:
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def make_room(fixed: Fixed, cache: Cache, examples: I64, oldest: int) -> None:
-    """Drop planes of some examples without dual weight since before iteration ``oldest``; all such of full ones."""
+def make_room(fixed: Fixed, cache: Cache, oldest: int) -> None:
+    """Drop planes of all examples without dual weight since before iteration ``oldest``; all such of full ones."""
     fixed, cache = borrow(fixed), borrow(cache)
-    for i in examples:
+    for i in range(len(cache.n_planes)):
         size, at = fixed.var_ptr[i + 1] - fixed.var_ptr[i], (cache.alpha.shape[1] + 1) * fixed.var_ptr[i]
         drop_stale(cache, i, at, size, oldest)
         if cache.n_planes[i] == cache.alpha.shape[1]:
@@ -424,10 +427,10 @@ def visit_examples(
     total, full, off, at, asked, kept = 0.0, False, 0.0, 0, rule.source == ASKED, rule.source == KEPT
     for j in range(len(examples)):
         i = examples[j]
-        if j + AHEAD < len(examples) and (asked or kept):
+        if j + AHEAD < len(examples) and (asked or (kept and point.gain[examples[j + AHEAD]] >= rule.threshold)):
             fetch_example(fixed, cache, examples[j + AHEAD])
         if kept:
-            if cache.n_planes[i] == 0:
+            if not (point.gain[i] >= rule.threshold and cache.n_planes[i] > 0):
                 continue
         elif asked:
             _, off = ask(oracle, inputs, fixed, work, i, point.w, work.ones, off)

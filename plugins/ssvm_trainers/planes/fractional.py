@@ -113,10 +113,10 @@ class FractionalState(Stateful):
         gain = plane_pass(self.maps, self.entries, self.fixed, self.store, self.work, new, weights, visits)
         return float(gain)
 
-    def cached(self, order: I64) -> float:
-        """Visit the listed examples without the oracle; return the gain of the dual."""
-        weights = PlaneWeights(self.w, self.free)
-        gain = cached_pass(self.maps, self.entries, self.fixed, self.store, self.work, order, weights, self.gain)
+    def cached(self, order: I64, threshold: float) -> float:
+        """Visit the listed examples whose last visit gained enough, without the oracle; return the gain of the dual."""
+        often, weights = order[self.gain[order] >= threshold], PlaneWeights(self.w, self.free)
+        gain = cached_pass(self.maps, self.entries, self.fixed, self.store, self.work, often, weights, self.gain)
         return float(gain)
 
     @property

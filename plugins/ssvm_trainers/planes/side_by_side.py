@@ -16,15 +16,14 @@ Groups, and how far each goes, depend on the problem and on ``parallel`` alone.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 
 import numpy as np
 
-from ssvm_dsl.ir import F64, I64, slices
+from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.plugin_api import TrainProblem
 from ssvm_trainers.planes.combination import combine
 from ssvm_trainers.planes.state import DualState
-from ssvm_trainers.shared.arrays import NO_FLOATS, Work
+from ssvm_trainers.shared.arrays import Work
 from ssvm_trainers.shared.lower_bound import is_plain
 from ssvm_trainers.shared.oracle_call import OracleInputs
 from ssvm_trainers.shared.spaces import work_space
@@ -35,9 +34,8 @@ LEAST_EXAMPLES = 4
 #: Sweeps over the groups in the search for their shares.
 SWEEPS = 50
 
-#: Visits a range of the examples from given weights (and free ones), which move; returns (gain, whether the cache of
-#: some example was too small, largest error of scores).
-Visit = Callable[[slice, OracleInputs, Work, F64, F64], tuple[float, bool, float]]
+#: Visits some examples from given weights (and free ones), which move; returns (gain, largest error of scores).
+Visit = Callable[[I64, OracleInputs, Work, F64, F64], tuple[float, float]]
 
 
 class SideBySide:
@@ -53,7 +51,6 @@ class SideBySide:
 
     def __init__(self, problem: TrainProblem, inputs: OracleInputs, n_groups: int) -> None:
         self.problem, self.n_groups = problem, n_groups
-        self.least = LEAST_EXAMPLES * n_groups
         self.inputs = [inputs, *(_own(inputs) for _ in range(n_groups - 1))]
         self.w = self.free = np.zeros((n_groups, problem.dim))
         if not is_plain(problem.objective):
@@ -62,63 +59,46 @@ class SideBySide:
 
     def suits(self, examples: I64) -> bool:
         """Return whether there are enough examples to share among the groups."""
-        return len(examples) >= self.least
+        return len(examples) >= LEAST_EXAMPLES * self.n_groups
 
-    def visit(self, planes: DualState, examples: I64, oldest: int, visit: Visit) -> tuple[float, bool, float]:
-        """Visit distinct examples in groups; return (gain, whether a cache was too small, largest error of scores).
+    def visit(self, planes: DualState, examples: I64, visit: Visit) -> tuple[float, float]:
+        """Visit distinct examples in groups, no plane being dropped meanwhile; return (gain, largest error of scores).
 
-        Only before the visits are planes dropped, those without dual weight since before iteration ``oldest``; none
-        where that is negative.  ``planes`` is changed: dual weights, weights, and the count of operations.
+        ``planes`` is changed: dual weights, weights, and the count of operations.
         """
-        from ssvm_trainers.planes.bcfw_kernels import make_room
-
         if not self.work or len(self.work[0].delta) != len(planes.work.delta):
             self.work = [work_space(self.problem, planes.capacity) for _ in range(self.n_groups)]
-        bounds = np.linspace(0, len(examples), self.n_groups + 1).astype(int).tolist()
-        parts = [slice(*pair) for pair in pairwise(bounds)]
-        before = [NO_FLOATS] * self.n_groups
+        groups = np.array_split(examples, self.n_groups)
+        before = [planes.cache.alpha[group] for group in groups]
 
-        def one(p: int) -> tuple[float, bool, float]:
-            if oldest >= 0:
-                make_room(planes.fixed, planes.cache, examples[parts[p]], oldest)
-            before[p] = planes.cache.alpha[examples[parts[p]]]
+        def one(p: int) -> tuple[float, float]:
             self.w[p], self.free[p] = planes.w, planes.free
-            return visit(parts[p], self.inputs[p], self.work[p], self.w[p], self.free[p])
+            return visit(groups[p], self.inputs[p], self.work[p], self.w[p], self.free[p])
 
-        gains, full, off = map(np.array, zip(*self.problem.side_by_side(one, range(self.n_groups)), strict=True))
+        found = np.array(self.problem.side_by_side(one, range(self.n_groups)))
         for work in self.work:
             planes.work.counter[0] += work.counter[0]
             work.counter[0] = 0
         alpha, loss = planes.cache.alpha, planes.cache.loss
         if self.free is self.w:
-            share, gain = self._join(planes, gains)
+            share, gain = self._join(planes, found[:, 0])
         else:
             rises = np.zeros(self.n_groups)
-            for p, part in enumerate(parts):
-                group = examples[part]
+            for p, group in enumerate(groups):
                 rises[p] = planes.fixed.share[group] @ ((alpha[group] - before[p]) * loss[group]).sum(axis=1)
             share, gain = self._join_bounded(planes, rises)
         for p in np.flatnonzero(share < 1.0).tolist():
-            group = examples[parts[p]]
-            alpha[group] = (1.0 - share[p]) * before[p] + share[p] * alpha[group]
-        return gain, bool(full.any()), float(np.max(off))
+            alpha[groups[p]] = (1.0 - share[p]) * before[p] + share[p] * alpha[groups[p]]
+        return gain, float(np.max(found[:, 1]))
 
     def _join(self, planes: DualState, gains: F64) -> tuple[F64, float]:
         """Move the weights as far as the parabola rises; return (how far each group goes, gain)."""
-        objective, parts = self.problem.objective, list(slices(self.problem.dim))
-
-        def products(part: slice) -> F64:
-            self.w[:, part] -= planes.w[part]
-            found: F64 = (objective.scale[part] * self.w[:, part]) @ self.w[:, part].T
-            return found
-
-        def move(part: slice) -> None:
-            planes.w[part] += share @ self.w[:, part]
-
-        curve = objective.lam * np.sum(self.problem.side_by_side(products, parts), axis=0)
+        objective = self.problem.objective
+        self.w -= planes.w
+        curve = (objective.lam * objective.scale * self.w) @ self.w.T
         slope = gains + 0.5 * np.diag(curve)
         share = best_shares(slope, curve)
-        self.problem.side_by_side(move, parts)
+        planes.w += share @ self.w
         return share, float(share @ slope - 0.5 * share @ curve @ share)
 
     def _join_bounded(self, planes: DualState, rises: F64) -> tuple[F64, float]:

@@ -130,7 +130,7 @@ class DualState(Stateful):
         """Drop planes without dual weight since before iteration ``oldest``: each example has space for one more."""
         from ssvm_trainers.planes.bcfw_kernels import make_room
 
-        make_room(self.fixed, self.cache, np.arange(self.problem.n), oldest)
+        make_room(self.fixed, self.cache, oldest)
         if self.cache.n_planes.max(initial=0) >= self.capacity:
             self.grow()
 

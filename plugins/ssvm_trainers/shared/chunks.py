@@ -14,7 +14,7 @@ from ssvm_dsl.plugin_api import TrainProblem
 CHUNK = 1e8
 
 
-def chunks(problem: TrainProblem, ids: I64, cost: float, least: int = 1) -> Iterator[I64]:
+def chunks(problem: TrainProblem, ids: I64, cost: float) -> Iterator[I64]:
     """Yield examples in chunks, checking the clock in between.
 
     Parameters
@@ -23,18 +23,11 @@ def chunks(problem: TrainProblem, ids: I64, cost: float, least: int = 1) -> Iter
     ids : ndarray of int64
     cost : float
         Multiply-adds for an average example.
-    least : int
-        Examples of a chunk, at least.
     """
-    size = chunk_size(cost, least)
+    size = max(1, int(CHUNK / max(cost, 1.0)))
     for lo in range(0, len(ids), size):
         problem.pause()
         yield ids[lo : lo + size]
-
-
-def chunk_size(cost: float, least: int = 1) -> int:
-    """Return how many examples of that cost a chunk has."""
-    return max(least, int(CHUNK / max(cost, 1.0)))
 
 
 def visit_cost(problem: TrainProblem) -> float:
