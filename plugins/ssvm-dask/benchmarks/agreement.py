@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from real_data import Chunks, Letters, examples, read
+from real_data import Chunks, LetterChain, examples, read
 from rich.console import Console
 
 from ssvm_dask.executor import DaskExecutor
@@ -33,7 +33,7 @@ from ssvm_dsl.learning.shards.recipe import step_on, sums_at
 SAME, MOST = 1e-9, 1.2
 
 #: By data: the model, and the tolerance.
-DATA = {"letters": (Letters, 1e-3), "chunks": (Chunks, 0.1)}
+DATA = {"letters": (LetterChain, 1e-3), "chunks": (Chunks, 0.1)}
 
 #: Risks that a trainer is for, if not margins.
 RISKS = {"lbfgs": {"risk": "log"}}

@@ -11,7 +11,7 @@ from ssvm_dsl import Attributes, Dim, Factor, Hamming, Input, Label, Model, chai
 from ssvm_dsl.datasets import CHUNK_TAGS, chunk_attributes, load_conll2000, load_letters
 
 
-class Letters(Model):
+class LetterChain(Model):
     """A word: images of its letters, and the letters."""
 
     T = Dim()

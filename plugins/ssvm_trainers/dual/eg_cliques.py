@@ -1,9 +1,9 @@
 """Compiled visits of ``eg``: distributions over labellings as those of the cells of junction trees.
 
 Where a distribution is ``exp(t Delta(y) + u . Phi(x, y))``, a step adds multiples of a vector to the logarithms of
-cells.  These logarithms are kept in place of u and t, so a visit scores its example once, at the weights there are,
-however many lengths of the step it tries; and what a trial does to v is that of the scores that changed.  With q' - q
-as the change of all cells, g their scores and losses, and H the entropy (of the log-loss), a step gains at least
+cells.  These logarithms are kept in place of u and t.  A visit therefore scores its example once, at the current
+weights, for all step lengths that it tries, and a trial updates v only by the cells that changed.  Let q' - q be the
+change of all cells, g their scores and losses, and H the entropy (of the log-loss).  A step gains at least
 
     a_i/n ( g . (q' - q) + H(q') - H(q) - a_i/(2 lam n) |Phi (q' - q)|^2 )
 
@@ -36,7 +36,7 @@ from ssvm_trainers.dual.smo.smo_cliques import score_marked
 from ssvm_trainers.shared.arrays import Fixed, Work
 from ssvm_trainers.shared.products import Shrinkage, clear_entries, shrink_entries
 
-#: A gain that is not more than this share of the dual value is none.
+#: Gains of at most this share of the dual value count as no gain.
 ROUNDING = 1e-14
 
 #: Steps tried in one visit.
