@@ -41,7 +41,7 @@ def check_parameters(svm: Any) -> None:
             continue
         whole = is_number(value) and isinstance(value, int | np.integer)
         if value is not None and not (whole and value >= least):
-            raise OptionError(f"{name} is None or an int of at least {least}, got {value!r}")
+            raise OptionError(f"{name} must be None or an int of at least {least}, got {value!r}")
     if not (is_number(svm.power) and 1 <= svm.power < np.inf):
         raise OptionError(f"power must be a number of at least 1, got {svm.power!r}")
     if not (is_number(svm.checkpoint_seconds) and svm.checkpoint_seconds >= 0):
@@ -86,7 +86,7 @@ def check_time_limit(seconds: Any) -> float:
     if seconds is None:
         return np.inf
     if not (is_number(seconds) and seconds > 0):
-        raise OptionError(f"time_limit is None or a positive number of seconds, got {seconds!r}")
+        raise OptionError(f"time_limit must be None or a positive number of seconds, got {seconds!r}")
     return float(seconds)
 
 
@@ -118,7 +118,7 @@ def _check_callbacks(callbacks: Any) -> None:
     wrong = [one for one in callbacks if not callable(one)] if listed else [callbacks]
     if wrong:
         hint = ": write callbacks=[...] for a single one" if callable(wrong[0]) else ""
-        raise OptionError(f"callbacks is None or a list of functions of a TrainingEvent, got {wrong[0]!r}{hint}")
+        raise OptionError(f"callbacks must be None or a list of functions of a TrainingEvent, got {wrong[0]!r}{hint}")
 
 
 def check_choice(value: Any, known: Iterable[str], name: str) -> None:

@@ -188,7 +188,7 @@ class Weights(Mapping["str | Factor", Any]):
             There is no such factor.
         """
         if k is not None and not (isinstance(k, int | np.integer) and k >= 1):
-            raise OptionError(f"k is None or a positive int, got {k!r}")
+            raise OptionError(f"k must be None or a positive int, got {k!r}")
         asked = list(self._blocks) if factor is None else [_name(factor)]
         found, known = [], False
         for name in asked:

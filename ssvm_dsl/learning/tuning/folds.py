@@ -45,7 +45,7 @@ def make_folds(n_examples: int, n_folds: int, groups: Any = None, random_state: 
         raise OptionError(f"folds: an int from 2 to the number of {of_what}, {most}, got {n_folds!r}")
     seeded = isinstance(random_state, int | np.integer) and 0 <= random_state < 2**32
     if random_state is not None and not seeded:
-        raise OptionError(f"random_state is None or an int from 0 to 2^32 - 1, got {random_state!r}")
+        raise OptionError(f"random_state must be None or an int from 0 to 2^32 - 1, got {random_state!r}")
     positions = np.arange(n_examples)
     if groups is not None:
         return list(GroupKFold(int(n_folds)).split(positions, groups=groups))

@@ -76,7 +76,7 @@ class LatentOptions:
         options = {} if given is None else given
         if not isinstance(options, Mapping) or set(options) - set(cls.__dataclass_fields__):
             known = ", ".join(cls.__dataclass_fields__)
-            raise OptionError(f"latent_options is None or a dict with some of {known}, got {given!r}")
+            raise OptionError(f"latent_options must be None or a dict with some of {known}, got {given!r}")
         made = cls(**options)
         for name in ("rounds", "restarts"):
             value = getattr(made, name)

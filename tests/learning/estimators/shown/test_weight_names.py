@@ -125,7 +125,7 @@ def test_the_top_is_sorted_and_can_be_of_one_class(tagger):
     with pytest.raises(OptionError, match="state='verbb' is not a class that trans scores"):
         weights.top("trans", state="verbb")
     for wrong in (0, 2.5, "all"):
-        with pytest.raises(OptionError, match="k is None or a positive int"):
+        with pytest.raises(OptionError, match="k must be None or a positive int"):
             weights.top(k=wrong)
     tagger.coef_[:] = 0
     assert weights.top(k=None) == ()
