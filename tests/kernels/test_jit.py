@@ -356,3 +356,20 @@ def test_plain_numba_compiles_where_the_environment_asks_for_it(monkeypatch, tmp
     done = fresh.run(["-c", "import plain_of_a_test"], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["12.0", "12.0", "8.0", "numba.core.registry"]
+
+
+def test_a_callee_has_its_own_options_whoever_it_is_compiled_for():
+    @njit(cache=False)
+    def rounded(x: float) -> float:
+        zeros = np.zeros(2)
+        return (x + 1e16) - 1e16 + zeros[1]
+
+    @njit(cache=False, borrowed=True, fastmath=True)
+    def quick(x: float) -> float:
+        return rounded(x)
+
+    @njit(cache=False)
+    def plain(x: float) -> float:
+        return rounded(x)
+
+    assert (quick(1.0), plain(1.0)) == (0.0, 0.0)

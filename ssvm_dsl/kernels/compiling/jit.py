@@ -27,6 +27,9 @@ elif not self_test.asked():
     text = "kernels are compiled by plain numba, so that first calls take longer; results are the same"
     warnings.warn(f"{text}: {OBJECTION}", RuntimeWarning, stacklevel=2)
 
+#: Options that numba takes, where they are not given, from whatever function a callee happens to be compiled for first.
+EXPLICIT = {"fastmath": False, "error_model": "python", "forceinline": False}
+
 
 def njit(
     function: Callable[..., Any] | None = None, *, cache: bool = True, borrowed: bool = False, **options: Any
@@ -51,6 +54,7 @@ def njit(
     """
     if function is None:
         return lambda function: njit(function, cache=cache, borrowed=borrowed, **options)
+    options = EXPLICIT | options
     if LINKED:
         return linking.njit(function, cache=cache, borrowed=borrowed, **options)
     return numba.njit(cache=cache, **options)(function)

@@ -312,8 +312,7 @@ def njit(function: Callable[..., Any], *, cache: bool, borrowed: bool, **options
     cache, borrowed, **options
         See :func:`ssvm_dsl.kernels.compiling.jit.njit`.
     """
-    if borrowed:
-        options["_nrt"] = False
+    options["_nrt"] = not borrowed
     kernel = Kernel(function, {"nopython": True, **options})
     if cache:
         text = options_text(options)
