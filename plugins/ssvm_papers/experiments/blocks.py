@@ -317,7 +317,8 @@ def compare_folds(n: int, draws: int, regularisations: Sequence[float], progress
     worst = errors.argmax(axis=2)
     same = (worst[:, 1:] == worst[:, :1]).mean(axis=1)
     answers = Answers(FOLD_STATEMENTS)
-    answers.numbers("shared", float((same > 0.5).mean()))
+    # A share of two draws is 0, a half or 1, whatever that of many is.
+    answers.numbers("shared", *([] if len(same) < N_FULL_FOLD_DRAWS else [float((same > 0.5).mean())]))
     answers.draws("same", same)
     answers.draws("agree", [concordance(one) for one in errors])
     answers.draws("spread", float(np.ptp(errors, axis=2).mean()))
