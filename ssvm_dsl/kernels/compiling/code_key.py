@@ -28,6 +28,9 @@ from numba.core.types.containers import BaseNamedTuple, BaseTuple
 #: Settings of numba that change what it makes of a function.
 SETTINGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LLVM_REFPRUNE_PASS")
 
+#: Modules that decide what machine code is made of a function.
+MAKERS = ("linking.py", "borrowing.py", "lowering.py", "aggregates.py", "range_loops.py")
+
 #: Digests of functions; those under way are none yet.
 _digests: WeakKeyDictionary[Callable[..., Any], str] = WeakKeyDictionary()
 
@@ -85,7 +88,7 @@ def versions_digest() -> str:
 @cache
 def _versions() -> str:
     """Return what all compiled code depends on."""
-    made_by = "".join(_file(str(Path(__file__).with_name(name))) for name in ("linking.py", "borrowing.py"))
+    made_by = "".join(_file(str(Path(__file__).with_name(name))) for name in MAKERS)
     names = (sys.implementation.cache_tag, numba.__version__, llvmlite.__version__, np.__version__, made_by)
     return " ".join([*map(str, names), *(str(getattr(config, name, "")) for name in SETTINGS)])
 

@@ -33,7 +33,7 @@ from numba.core.environment import lookup_environment
 from numba.core.errors import NumbaError
 from numba.core.registry import CPUDispatcher
 from numba.core.sigutils import normalize_signature
-from numba.core.typed_passes import AnnotateTypes
+from numba.core.typed_passes import AnnotateTypes, NativeLowering
 from numba.experimental import function_type  # noqa: F401 (how kernels take callbacks)
 from numba.extending import typeof_impl
 
@@ -42,6 +42,7 @@ from ssvm_dsl.kernels.compiling.code_key import NoKey, digest, options_text
 from ssvm_dsl.kernels.compiling.code_store import CodeStore
 from ssvm_dsl.kernels.compiling.held_interrupts import held_interrupts
 from ssvm_dsl.kernels.compiling.known_calls import remembering
+from ssvm_dsl.kernels.compiling.lowering import LeanLowering
 from ssvm_dsl.kernels.compiling.while_compiling import FewCollections
 
 #: What the name of a function's environment (what it needs to make Python objects of) begins with.
@@ -159,6 +160,7 @@ class BorrowingCompiler(Compiler):  # type: ignore[misc]
         managers = super().define_pipelines()
         for manager in managers:
             manager.add_pass_after(Borrowing, AnnotateTypes)
+            manager.passes = [(LeanLowering if one is NativeLowering else one, text) for one, text in manager.passes]
             manager.finalize()
         return list(managers)
 
