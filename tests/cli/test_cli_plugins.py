@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from foreign import BROKEN, LAZY, LOUD, NEEDY, distribution, inside, ssvm
+from foreign import BROKEN, LAZY, LOUD, NEEDY, distribution, inside, ssvm, ssvm_here
 
 from ssvm_dsl.cli.plugins.backend_template import FILES
 from ssvm_dsl.cli.plugins.command_template import COMMAND_FILES
@@ -72,7 +72,7 @@ def test_list_shows_strangers_what_they_lack_and_what_is_broken(site):
 
 
 def test_problems_as_json(site):
-    told = json.loads(ssvm("plugins", "list", "--json", path=site).stdout)
+    told = json.loads(ssvm_here("plugins", "list", "--json", path=site).stdout)
     assert [problem["plugin"] for problem in told["problems"]] == ["broken-plugin"]
     needy = next(one for one in told["plugins"] if one["name"] == "needy")
     assert (needy["usable"], needy["missing"], needy["auto"]) == (False, ["no_such_library"], False)
@@ -97,7 +97,7 @@ def test_plugins_that_print_do_not_spoil_json_and_those_that_quit_do_not_quit_th
 
 @pytest.mark.parametrize("arguments", [["--no-plugins", "plugins", "list"], ["plugins", "list", "--no-plugins"]])
 def test_no_plugins_means_bundled_only(site, arguments):
-    out = ssvm(*arguments, path=site).stdout
+    out = ssvm_here(*arguments, path=site).stdout
     assert "chain" in out
     assert "needy" not in out
     assert "broken" not in out
@@ -142,7 +142,7 @@ def test_show_a_backend_with_all_its_capabilities(capsys):
 
 
 def test_show_what_a_stranger_lacks(site):
-    out = ssvm("plugins", "show", "needy", path=site).stdout
+    out = ssvm_here("plugins", "show", "needy", path=site).stdout
     for words in ("needs no_such_library; pip install no-such-library", "does not choose it", "effort", "1, 2, 3"):
         assert words in out
 
@@ -203,7 +203,7 @@ def test_pairs_of_one_name_fit_a_screen_and_leave_nothing_out(capsys, name):
 
 
 def test_show_an_unknown_name(site):
-    done = ssvm("plugins", "show", "chian", path=site)
+    done = ssvm_here("plugins", "show", "chian", path=site)
     assert (done.returncode, done.stdout) == (2, "")
     assert "there is no plug-in 'chian'; did you mean 'chain'?" in done.stderr
     assert "left out: broken-plugin: cannot be imported" in done.stderr
@@ -241,12 +241,12 @@ def test_check_looks_all_names_up_before_it_checks_one(capsys, monkeypatch):
 
 
 def test_check_a_bad_backend(site):
-    done = ssvm("plugins", "check", "lazy", "--problems", "3", "--seed", "5", path=site)
+    done = ssvm_here("plugins", "check", "lazy", "--problems", "3", "--seed", "5", path=site)
     assert done.returncode == 1
     assert "backend 'lazy': " in done.stdout
     assert "FAIL  map" in done.stdout
     assert "(seed 5, 3 random problems)" in done.stdout
-    told = json.loads(ssvm("plugins", "check", "lazy", "--problems", "3", "--json", path=site).stdout)
+    told = json.loads(ssvm_here("plugins", "check", "lazy", "--problems", "3", "--json", path=site).stdout)
     assert not told["ok"]
     assert "map" in {check["name"] for check in told["checks"] if not check["ok"]}
 
@@ -276,7 +276,7 @@ def test_new_writes_a_package_that_installs_and_passes_its_tests(capsys, tmp_pat
     install = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--target", target, folder]
     done = subprocess.run(install, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    told = json.loads(ssvm("plugins", "show", "my-solver", "--json", path=target).stdout)
+    told = json.loads(ssvm_here("plugins", "show", "my-solver", "--json", path=target).stdout)
     assert (told[0]["distribution"], told[0]["usable"]) == ("my-solver 0.1.0", True)
     test = folder / "tests" / "test_conformance.py"
     test.write_text(test.read_text().replace('"my-solver"', '"my-solver", n_problems=2'))  # 40 take longer
@@ -315,7 +315,7 @@ def test_new_writes_a_command_that_installs_and_runs(capsys, tmp_path):
     install = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index"]
     done = subprocess.run([*install, "--target", target, folder], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "count the factors of a problem in a file" in ssvm("--help", path=target).stdout
+    assert "count the factors of a problem in a file" in ssvm_here("--help", path=target).stdout
     done = ssvm(str(folder / "tests"), "-q", "-p", "no:cacheprovider", path=target, command=("-m", "pytest"))
     assert done.returncode == 0, done.stdout
     (folder / "chain.uai").write_text("MARKOV\n2\n2 2\n1\n2 0 1\n\n4\n1 2 3 4\n")
