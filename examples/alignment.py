@@ -1,7 +1,7 @@
 """Align the words of a sentence with those of its translation: a matching with diagonals, learnt from a few pairs.
 
     python examples/alignment.py [FILE.png]            made-up sentence pairs; FILE.png shows the links of a new one
-    SSVM_DATA=folder python examples/alignment.py      Hansards: 100 pairs to train on, 347 to test
+    SSVM_DATA=folder python examples/alignment.py      Hansards: 100 pairs to train on, 347 to test; 10 s
 """
 
 import os
@@ -15,8 +15,7 @@ from ssvm_dsl.report import plot_links, save_for_script
 
 class Align(Model):
     I, J = Dim(), Dim()
-    x = Input(I, J, 19)
-    y = Label(I, J, 2, unknown=-1)
+    x, y = Input(I, J, 19), Label(I, J, 2, unknown=-1)
     sim = Factor(y.is_(1), features=x)
     both = Factor(pairs(y, I, J), form=[[[0, 0], [0, 1]]])  # successive words linked with successive words
     one = Matching(y.is_(1), rows=I, cols=J)
@@ -47,7 +46,8 @@ def main():
     pairs, sure, possible = read()
     X, n = link_features(pairs), 100 if len(pairs) > 100 else 40
     Y = [known(x.shape[:2], *links) for x, *links in zip(X, sure, possible, strict=True)]
-    svm = StructuredSVM(Align, C=1.0, tol=0.02).fit(X[:n], Y[:n])
+    quick = {"guarantee": "bound", "backend": "decompose", "backend_options": {"max_nodes": 1}}  # no search
+    svm = StructuredSVM(Align, C=1.0, tol=0.02, **quick).fit(X[:n], Y[:n])
     found = [set(map(tuple, np.argwhere(y).tolist())) for y in svm.predict(X[n:])]
     hits = [sum(len(f & links) for f, links in zip(found, right[n:], strict=True)) for right in (sure, possible)]
     print(f"{n} pairs to train on, backend {svm.report_.plan.backend}, gap {svm.report_.relative_gap:.1%}")

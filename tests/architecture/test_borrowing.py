@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from sources import module_name, product_files, tree_of
+from sources import module_name, nodes_of, product_files, tree_of
 from test_kernel_docs import is_kernel
 
 
@@ -34,7 +34,7 @@ def test_kernels_borrow_only_what_they_are_given():
     found = [
         f"{module_name(path)}:{node.name} {what}"
         for path in product_files()
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(tree_of(path))
         if isinstance(node, ast.FunctionDef) and is_kernel(node)
         for what in borrowed_of_own(node)
     ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from functools import cache
 
-from sources import module_name, product_files, tree_of
+from sources import module_name, nodes_of, product_files, tree_of
 from test_kernel_docs import arguments, is_kernel
 
 MOST_ARGUMENTS = 8
@@ -38,7 +38,7 @@ def of_many_arguments() -> dict[str, str]:
     return {
         f"{module_name(path)}:{node.name}": str(len(arguments(node)))
         for path in product_files()
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(tree_of(path))
         if isinstance(node, ast.FunctionDef) and is_kernel(node) and len(arguments(node)) > MOST_ARGUMENTS
     }
 

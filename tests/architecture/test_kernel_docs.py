@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from sources import ROOT, module_name, product_files, tree_of
+from sources import ROOT, module_name, nodes_of, product_files, tree_of
 
 MOST_ARGUMENTS = 6
 
@@ -57,7 +57,7 @@ def entries(node: Function) -> list[tuple[list[str], str, str]]:
 
 def kernels(path: Path) -> list[ast.FunctionDef]:
     """The kernels of many arguments in a file."""
-    found = [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.FunctionDef) and is_kernel(node)]
+    found = [node for node in nodes_of(tree_of(path)) if isinstance(node, ast.FunctionDef) and is_kernel(node)]
     return [node for node in found if len(arguments(node)) > MOST_ARGUMENTS]
 
 

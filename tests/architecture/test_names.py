@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from functools import cache
 
-from sources import ROOT, product_files, tree_of
+from sources import ROOT, nodes_of, product_files, tree_of
 
 
+@cache
 def classes() -> dict[str, list[str]]:
     """The places of each class."""
     found = defaultdict(list)
     for path in product_files():
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(tree_of(path)):
             if isinstance(node, ast.ClassDef):
                 found[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
     return found
@@ -41,7 +43,7 @@ ALLOWED = {("terrains.py", "blur"), ("custom.py", "whose"), ("cases.py", "but"),
 def test_names_are_those_of_the_field():
     found = set()
     for path in product_files():
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(tree_of(path)):
             names = [getattr(node, "name", None) if isinstance(node, ast.FunctionDef | ast.ClassDef) else None]
             names += [node.arg] if isinstance(node, ast.arg) else []
             names += [node.attr] if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) else []

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from sources import ROOT, imports, module_name, product_files, tree_of
+from sources import ROOT, imports, module_name, nodes_of, product_files, tree_of
 
 FILE_LINES, FUNCTION_LINES = 500, 70
 FORBIDDEN_CALLS = {"print", "eval", "exec"}
@@ -35,7 +35,7 @@ def too_long(path: Path) -> Iterator[str]:
     """A file or functions of too many lines."""
     if len(path.read_text().splitlines()) > FILE_LINES:
         yield f"more than {FILE_LINES} lines"
-    sizes = {n.name: body_lines(n) for n in ast.walk(tree_of(path)) if isinstance(n, Function)}
+    sizes = {n.name: body_lines(n) for n in nodes_of(tree_of(path)) if isinstance(n, Function)}
     long = {name: size for name, size in sizes.items() if size > FUNCTION_LINES}
     if long:
         yield f"functions of more than {FUNCTION_LINES} lines: {long}"
@@ -51,7 +51,7 @@ NO_FILES = {"ssvm_dsl.kernels.compiling.code_store", "ssvm_dsl.cli.tune.workers"
 
 def loose_ends(path: Path) -> Iterator[str]:
     """Calls and modules that are forbidden, and what is left to do."""
-    nodes = list(ast.walk(tree_of(path)))
+    nodes = nodes_of(tree_of(path))
     for node in nodes:
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in FORBIDDEN_CALLS:
             yield f"line {node.lineno} calls {ast.unparse(node.func)}"

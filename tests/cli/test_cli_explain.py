@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from foreign import LAZY, distribution, inside, ssvm
+from foreign import LAZY, distribution, inside, ssvm_here
 
 import catalogue
 from ssvm_dsl.cli.explain.command import with_all_weights, without_features
@@ -256,13 +256,13 @@ def test_drawings_of_no_known_kind_are_refused(capsys, tmp_path, file):
 
 def test_foreign_backends_are_shown_and_not_chosen(tmp_path, file):
     distribution(tmp_path, "lazy", LAZY)
-    told = json.loads(ssvm("explain", f"{file}:OCR", "--json", path=tmp_path).stdout)
+    told = json.loads(ssvm_here("explain", f"{file}:OCR", "--json", path=tmp_path).stdout)
     lazy = next(one for one in told["predict"]["candidates"] if one["name"] == "lazy")
     assert lazy["fits"]
     assert not lazy["auto"]
     assert told["predict"]["backend"] == "chain"
-    assert "not for auto: name it" in ssvm("explain", f"{file}:OCR", path=tmp_path).stdout
-    bundled = json.loads(ssvm("explain", f"{file}:OCR", "--json", "--no-plugins", path=tmp_path).stdout)
+    assert "not for auto: name it" in ssvm_here("explain", f"{file}:OCR", path=tmp_path).stdout
+    bundled = json.loads(ssvm_here("explain", f"{file}:OCR", "--json", "--no-plugins", path=tmp_path).stdout)
     assert "lazy" not in [one["name"] for one in bundled["predict"]["candidates"]]
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from foreign import BROKEN, LAZY, LOUD, NEEDY, distribution, inside, ssvm
+from foreign import BROKEN, LAZY, LOUD, NEEDY, distribution, inside, ssvm, ssvm_here
 
 from ssvm_dsl.cli.plugins.backend_template import FILES
 from ssvm_dsl.cli.plugins.command_template import COMMAND_FILES
@@ -72,7 +72,7 @@ def test_list_shows_strangers_what_they_lack_and_what_is_broken(site):
 
 
 def test_problems_as_json(site):
-    told = json.loads(ssvm("plugins", "list", "--json", path=site).stdout)
+    told = json.loads(ssvm_here("plugins", "list", "--json", path=site).stdout)
     assert [problem["plugin"] for problem in told["problems"]] == ["broken-plugin"]
     needy = next(one for one in told["plugins"] if one["name"] == "needy")
     assert (needy["usable"], needy["missing"], needy["auto"]) == (False, ["no_such_library"], False)
@@ -97,7 +97,7 @@ def test_plugins_that_print_do_not_spoil_json_and_those_that_quit_do_not_quit_th
 
 @pytest.mark.parametrize("arguments", [["--no-plugins", "plugins", "list"], ["plugins", "list", "--no-plugins"]])
 def test_no_plugins_means_bundled_only(site, arguments):
-    out = ssvm(*arguments, path=site).stdout
+    out = ssvm_here(*arguments, path=site).stdout
     assert "chain" in out
     assert "needy" not in out
     assert "broken" not in out
@@ -142,7 +142,7 @@ def test_show_a_backend_with_all_its_capabilities(capsys):
 
 
 def test_show_what_a_stranger_lacks(site):
-    out = ssvm("plugins", "show", "needy", path=site).stdout
+    out = ssvm_here("plugins", "show", "needy", path=site).stdout
     for words in ("needs no_such_library; pip install no-such-library", "does not choose it", "effort", "1, 2, 3"):
         assert words in out
 
@@ -203,7 +203,7 @@ def test_pairs_of_one_name_fit_a_screen_and_leave_nothing_out(capsys, name):
 
 
 def test_show_an_unknown_name(site):
-    done = ssvm("plugins", "show", "chian", path=site)
+    done = ssvm_here("plugins", "show", "chian", path=site)
     assert (done.returncode, done.stdout) == (2, "")
     assert "there is no plug-in 'chian'; did you mean 'chain'?" in done.stderr
     assert "left out: broken-plugin: cannot be imported" in done.stderr
@@ -241,12 +241,12 @@ def test_check_looks_all_names_up_before_it_checks_one(capsys, monkeypatch):
 
 
 def test_check_a_bad_backend(site):
-    done = ssvm("plugins", "check", "lazy", "--problems", "3", "--seed", "5", path=site)
+    done = ssvm_here("plugins", "check", "lazy", "--problems", "3", "--seed", "5", path=site)
     assert done.returncode == 1
     assert "backend 'lazy': " in done.stdout
     assert "FAIL  map" in done.stdout
     assert "(seed 5, 3 random problems)" in done.stdout
-    told = json.loads(ssvm("plugins", "check", "lazy", "--problems", "3", "--json", path=site).stdout)
+    told = json.loads(ssvm_here("plugins", "check", "lazy", "--problems", "3", "--json", path=site).stdout)
     assert not told["ok"]
     assert "map" in {check["name"] for check in told["checks"] if not check["ok"]}
 
@@ -268,56 +268,47 @@ def test_check_what_cannot_be_checked(capsys, arguments, word):
 # -- new -------------------------------------------------------------------------------------------------
 
 
-def test_new_writes_a_package_that_installs_and_passes_its_tests(capsys, tmp_path):
-    status, out, _ = inside(capsys, "plugins", "new", "my-solver", "--dir", tmp_path)
-    folder, target = tmp_path / "my-solver", tmp_path / "installed"
-    assert status == 0
-    assert out.count("wrote ") == len(FILES)
-    install = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--target", target, folder]
-    done = subprocess.run(install, capture_output=True, text=True, check=False)
+#: What ``new`` writes: the option of each kind and its files, by a name.
+WRITTEN = {
+    "my-solver": ((), FILES),
+    "my-method": (("--trainer",), TRAINER_FILES),
+    "my-cluster": (("--executor",), EXECUTOR_FILES),
+    "my-count": (("--command",), COMMAND_FILES),
+}
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory):
+    """Packages of all kinds as ``new`` writes them, where they are installed offline, and what their tests say."""
+    folder = tmp_path_factory.mktemp("new")
+    target = folder / "installed"
+    for name, (kind, files) in WRITTEN.items():
+        done = ssvm_here("plugins", "new", name, *kind, "--dir", folder, path=target)
+        assert (done.returncode, done.stdout.count("wrote ")) == (0, len(files)), done.stderr
+    paths = [str(folder / name) for name in WRITTEN]
+    install = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index"]
+    done = subprocess.run([*install, "--target", target, *paths], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    told = json.loads(ssvm("plugins", "show", "my-solver", "--json", path=target).stdout)
-    assert (told[0]["distribution"], told[0]["usable"]) == ("my-solver 0.1.0", True)
-    test = folder / "tests" / "test_conformance.py"
+    test = folder / "my-solver" / "tests" / "test_conformance.py"
     test.write_text(test.read_text().replace('"my-solver"', '"my-solver", n_problems=2'))  # 40 take longer
-    done = ssvm(str(folder / "tests"), "-q", "-p", "no:cacheprovider", path=target, command=("-m", "pytest"))
+    options = ("-v", f"--rootdir={folder}", "--import-mode=importlib", "-p", "no:cacheprovider")
+    done = ssvm(*(f"{path}/tests" for path in paths), *options, path=target, command=("-m", "pytest"))
+    return folder, target, done
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_new_writes_packages_that_install_offline_and_pass_their_tests(packages, name):
+    folder, _, done = packages
     assert done.returncode == 0, done.stdout
-    assert "1 passed" in done.stdout
+    assert len(re.findall(rf"/{name}/tests/.* PASSED", done.stdout)) >= 1
+    assert "setuptools>=61" in (folder / name / "pyproject.toml").read_text()
 
 
-def test_new_writes_a_trainer_that_installs_offline_and_passes_the_kit(capsys, tmp_path):
-    status, out, _ = inside(capsys, "plugins", "new", "my-method", "--trainer", "--dir", tmp_path)
-    assert (status, out.count("wrote ")) == (0, len(TRAINER_FILES))
-    folder, target = tmp_path / "my-method", tmp_path / "installed"
-    install = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index"]
-    done = subprocess.run([*install, "--target", target, folder], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    done = ssvm(str(folder / "tests"), "-q", "-p", "no:cacheprovider", path=target, command=("-m", "pytest"))
-    assert done.returncode == 0, done.stdout
-    assert "setuptools>=61" in (folder / "pyproject.toml").read_text()
-
-
-def test_new_writes_an_executor_that_installs_offline_and_passes_the_kit(capsys, tmp_path):
-    status, out, _ = inside(capsys, "plugins", "new", "my-cluster", "--executor", "--dir", tmp_path)
-    assert (status, out.count("wrote ")) == (0, len(EXECUTOR_FILES))
-    folder, target = tmp_path / "my-cluster", tmp_path / "installed"
-    install = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index"]
-    done = subprocess.run([*install, "--target", target, folder], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    done = ssvm(str(folder / "tests"), "-q", "-p", "no:cacheprovider", path=target, command=("-m", "pytest"))
-    assert done.returncode == 0, done.stdout
-
-
-def test_new_writes_a_command_that_installs_and_runs(capsys, tmp_path):
-    status, out, _ = inside(capsys, "plugins", "new", "my-count", "--command", "--dir", tmp_path)
-    assert (status, out.count("wrote ")) == (0, len(COMMAND_FILES))
-    folder, target = tmp_path / "my-count", tmp_path / "installed"
-    install = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index"]
-    done = subprocess.run([*install, "--target", target, folder], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "count the factors of a problem in a file" in ssvm("--help", path=target).stdout
-    done = ssvm(str(folder / "tests"), "-q", "-p", "no:cacheprovider", path=target, command=("-m", "pytest"))
-    assert done.returncode == 0, done.stdout
+def test_a_new_backend_and_a_new_command_are_found(packages):
+    folder, target, _ = packages
+    told = json.loads(ssvm_here("plugins", "show", "my-solver", "--json", path=target).stdout)
+    assert (told[0]["distribution"], told[0]["usable"]) == ("my-solver 0.1.0", True)
+    assert "count the factors of a problem in a file" in ssvm_here("--help", path=target).stdout
     (folder / "chain.uai").write_text("MARKOV\n2\n2 2\n1\n2 0 1\n\n4\n1 2 3 4\n")
     shown = ssvm("my-count", str(folder / "chain.uai"), path=target).stdout
     assert shown.splitlines()[-1].split() == ["2", "1"]

@@ -14,7 +14,7 @@ from dataclasses import replace
 from io import StringIO
 
 import pytest
-from foreign import distribution, inside, ssvm
+from foreign import distribution, inside, ssvm_here
 from rich.console import Console
 
 from ssvm_dsl.cli.solve.answer import SolveRequest, ask
@@ -92,7 +92,7 @@ def odd(tmp_path, tiny):
     distribution(tmp_path, "odd", ODD)
 
     def run(*arguments):
-        done = ssvm("solve", tiny, *arguments, path=tmp_path)
+        done = ssvm_here("solve", tiny, *arguments, path=tmp_path)
         return done.returncode, done.stdout, done.stderr
 
     return run

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from foreign import HEAD, distribution, inside, ssvm
+from foreign import HEAD, distribution, inside, ssvm, ssvm_here
 
 from ssvm_dsl.cli.main import COMMANDS
 from ssvm_dsl.plugin_api.hosting.check_spec import CORE_COMMANDS
@@ -112,9 +112,9 @@ def test_the_reserved_names_are_those_of_the_core():
 
 
 def test_commands_are_listed_without_being_imported(site):
-    done = ssvm("--help", path=site)
+    done = ssvm_here("--help", path=site)
     assert "is echo" in done.stdout
-    told = json.loads(ssvm("plugins", "list", "--json", path=site).stdout)
+    told = json.loads(ssvm_here("plugins", "list", "--json", path=site).stdout)
     assert {"echo", "reproduce"} <= {one["name"] for one in told["plugins"] if one["kind"] == "command"}
     texts = [problem["text"] for problem in told["problems"]]
     assert any("the name 'demo' is taken: it is a command of ssvm itself" in text for text in texts)
@@ -136,11 +136,11 @@ def test_a_command_runs(site, word, status):
     assert (done.returncode, said[:3], said[-1]) == (status, [word, "it", "word"], word)
     assert "a note" in done.stderr
     assert "echo: 50%, all of it" in done.stderr
-    assert json.loads(ssvm("echo", word, "--json", path=site).stdout) == word
+    assert json.loads(ssvm_here("echo", word, "--json", path=site).stdout) == word
 
 
 def test_a_command_has_help(site):
-    done = ssvm("echo", "--help", path=site)
+    done = ssvm_here("echo", "--help", path=site)
     assert done.returncode == 0
     assert "word" in done.stdout
     assert "--no-plugins" in done.stdout
@@ -168,12 +168,12 @@ def test_output_belongs_to_the_command(site):
     ],
 )
 def test_what_breaks_is_told_in_a_line(site, name, text):
-    done = ssvm(name, path=site)
+    done = ssvm_here(name, path=site)
     assert (done.returncode, done.stdout) == (2, "")
     assert text in done.stderr
     assert "Traceback" not in done.stderr
     assert name == "lost" or f"command '{name}' (plug-in 'wordy-plugin', wordy 1.0)" in done.stderr
-    assert "Traceback" in ssvm(name, "--traceback", path=site).stderr
+    assert "Traceback" in ssvm_here(name, "--traceback", path=site).stderr
 
 
 def test_a_closed_pipe_is_no_fault(site):
@@ -182,20 +182,20 @@ def test_a_closed_pipe_is_no_fault(site):
 
 @pytest.mark.parametrize("arguments", [("--no-plugins", "echo", "yes"), ("echo", "yes", "--no-plugins")])
 def test_foreign_commands_can_be_left_out(site, arguments):
-    done = ssvm(*arguments, path=site)
+    done = ssvm_here(*arguments, path=site)
     assert done.returncode == 2
     assert "invalid choice: 'echo'" in done.stderr
-    assert ssvm("reproduce", "list", "--no-plugins", path=site).returncode == 0
+    assert ssvm_here("reproduce", "list", "--no-plugins", path=site).returncode == 0
 
 
 def test_an_allow_list_decides(site):
-    assert ssvm("echo", "yes", path=site, SSVM_PLUGINS="wordy").returncode == 0
-    assert ssvm("echo", "yes", path=site, SSVM_PLUGINS="other").returncode == 2
+    assert ssvm_here("echo", "yes", path=site, SSVM_PLUGINS="wordy").returncode == 0
+    assert ssvm_here("echo", "yes", path=site, SSVM_PLUGINS="other").returncode == 2
 
 
 def test_a_missing_command_may_be_of_a_broken_plugin(tmp_path):
     distribution(tmp_path, "broken", "import a_library_that_is_not_there\n")
-    done = ssvm("lacking", path=tmp_path)
+    done = ssvm_here("lacking", path=tmp_path)
     assert done.returncode == 2
     assert "broken plug-ins are left out: see ssvm plugins list" in done.stderr
 

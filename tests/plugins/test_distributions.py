@@ -100,7 +100,8 @@ def score(name):
     except SsvmError as err:
         return f"{type(err).__name__}: {err}"
 
-found["scores"] = {name: score(name) for name in [*found["owners"], "nobody"]}
+strangers = [name for name, plugin in found["owners"].items() if plugin != "backends"]
+found["scores"] = {name: score(name) for name in [*strangers, "chain", "tree", "brute-force", "nobody"]}
 found["copied"] = [spec.name for spec in known.copy().specs(BackendSpec)]
 """
 PRINT = "print(json.dumps(found))"
