@@ -1,10 +1,10 @@
 """Oracle calls from within trainers' kernels beside the same backend asked for a batch, and small fits.
 
-Processor time of one thread.  *Call* is one call of the compiled oracle from a kernel, at random scores; *batch* is the
-time for each example when the backend's session answers all of them in one call from Python; *bare* is that of the
-kernel alone that the session has called for it, with the same arguments; *ratio* is that of a call to it.  *Visit* is
-what a fit of ``bcfw`` takes for each exact visit: scores of the features, the call, and the step.  *Joint* is the share
-of all counted operations that were steps over the kept planes of all examples.
+Processor time of one thread.  *Call* is one call of the compiled oracle from a kernel, at random scores, for one of 256
+examples; *batch* is the time for each example when the backend's session answers all of them in one call from Python;
+*bare* is that of the kernel alone that the session has called for it, with the same arguments; *ratio* is that of a
+call to it.  *Visit* is what a fit of ``bcfw`` takes for each exact visit: scores of the features, the call, and the
+step.  *Joint* is the share of all counted operations that were steps over the kept planes of all examples.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ from ssvm_dsl.ir import Question, Task, Theta
 from ssvm_dsl.kernels import njit
 from ssvm_dsl.plugin_api import program_need
 
-ROUNDS = 7
+#: Rounds, calls in each for every example, and examples: enough for calls from Python not to be seen.
+ROUNDS, TIMES, MANY = 7, 5, 256
 
 #: The kernel that a backend's session calls for a batch: (module, name).
 KERNELS = {
@@ -144,12 +145,13 @@ def data(model: type[Model], shape: tuple[int, ...], n: int) -> tuple[list[Any],
 
 @njit
 def call_all(
-    function: Any, ints: Any, longs: Any, n: int, pool: Any, node: Any, labels: Any, work: Any
+    function: Any, ints: Any, longs: Any, n: int, times: int, pool: Any, node: Any, labels: Any, work: Any
 ) -> float:  # fmt: skip
-    """Call an oracle for all examples; return the sum of the scores."""
+    """Call an oracle for all examples some times; return the sum of the scores."""
     total = 0.0
-    for i in range(n):
-        total += function(ints, longs, i, pool, node, labels, work)
+    for _ in range(times):
+        for i in range(n):
+            total += function(ints, longs, i, pool, node, labels, work)
     return total
 
 
@@ -212,12 +214,11 @@ def calls(model: type[Model], X: list[Any]) -> tuple[str, float, float, float]:
     if oracle is None:
         return session.plan.backend, np.nan, np.nan, np.nan
     n, labels, work = len(X), np.zeros(program.n_variables, np.int32), np.empty(oracle.work_size)
-    given = oracle.function, oracle.ints, oracle.longs, n, theta.pool, theta.node, labels, work
-    times = max(1, 1000 // n)
+    given = oracle.function, oracle.ints, oracle.longs, n, TIMES, theta.pool, theta.node, labels, work
     alone = bare(session.plan.backend, lambda: session.solve(question))
     tasks = [lambda: call_all(*given), lambda: session.solve(question), *([] if alone is None else [alone])]
-    found = [1e6 * one / n for one in spent_in_turn(tasks, times)]
-    return session.plan.backend, found[0], found[1], found[2] if alone is not None else np.nan
+    inside, *others = [1e6 * one / n for one in spent_in_turn(tasks, TIMES)]
+    return session.plan.backend, inside / TIMES, others[0], others[1] if alone is not None else np.nan
 
 
 def main() -> None:
@@ -226,7 +227,7 @@ def main() -> None:
     table = Table("model", "examples", "backend", *heads)
     for model, shape, n in CASES:
         X, Y = data(model, shape, n)
-        backend, inside, batch, alone = calls(model, X)
+        backend, inside, batch, alone = calls(model, (X * MANY)[:MANY])
         estimator = StructuredSVM(model, C=1.0, tol=0.01, max_passes=1000, random_state=0)
         seconds, report = spent(lambda: estimator.fit(X, Y), 1), estimator.report_  # noqa: B023
         visit = 1e6 * report.oracle_seconds / max(report.n_oracle_calls, 1)
