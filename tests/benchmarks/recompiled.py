@@ -19,12 +19,15 @@ from typing import Any
 import numpy as np
 from numba.core import event
 
-#: Tasks of a process, and what their estimators are made with where they fit.
+#: Trainers with kernels of their own.
+TRAINERS = "subgradient", "one-slack", "n-slack", "smo", "eg", "dlpw", "adam", "svrg"
+
+#: Fits by name, and what their estimators are made with.
 FITS: dict[str, dict[str, Any]] = {
     "fit": {},
     "log-loss": {"risk": "log", "trainer": "lbfgs"},
     "perceptron": {"risk": "perceptron", "trainer": "perceptron"},
-    **{name: {"trainer": name} for name in ("subgradient", "one-slack", "n-slack", "smo", "eg", "dlpw", "adam", "svrg")},
+    **{name: {"trainer": name} for name in TRAINERS},
 }
 
 
@@ -130,7 +133,8 @@ def main() -> None:
     from ocr_speed import CONSOLE, table
 
     os.environ["SSVM_COMPILE_AHEAD"] = "off"
-    shown = table("each task in two fresh processes", "model", "task", "first, CPU s", "second, CPU s", "compiled again")
+    heads = "model", "task", "first, CPU s", "second, CPU s", "compiled again"
+    shown = table("each task in two fresh processes", *heads)
     bad = []
     for case in cases():
         for first, second in zip(rows(case), rows(case), strict=True):
