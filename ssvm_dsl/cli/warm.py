@@ -1,6 +1,6 @@
 """``ssvm warm [FILE[:Model]]``: compile ahead what training and prediction need, on all processors.
 
-Kernels of other questions, such as marginals, take seconds to compile as well; ``--also`` names the ones that are asked.
+Kernels of other questions, such as marginals, take seconds to compile as well; ``--also`` names those that are asked.
 """
 
 from __future__ import annotations
