@@ -1,4 +1,7 @@
-"""``ssvm warm [FILE[:Model]]``: compile ahead what training and prediction need, on all processors."""
+"""``ssvm warm [FILE[:Model]]``: compile ahead what training and prediction need, on all processors.
+
+Kernels of other questions, such as marginals, take seconds to compile as well; ``--also`` names those that are asked.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import tempfile
 import threading
 import warnings
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from queue import SimpleQueue
@@ -25,9 +28,17 @@ if TYPE_CHECKING:
 
     from ssvm_dsl.kernels.compiling.rehearsal import Job
     from ssvm_dsl.lang.model import Model
+    from ssvm_dsl.learning.estimators.svm import StructuredSVM
 
 #: Examples and passes of the rehearsal: enough for each kernel to be called.
 EXAMPLES, PASSES = 3, 3
+
+#: Questions that ``--also`` names, beside labels and their score.
+ALSO: dict[str, Callable[[StructuredSVM, Any], object]] = {
+    "marginals": lambda svm, X: svm.predict_marginals(X),
+    "kbest": lambda svm, X: svm.predict_kbest(X, 2),
+    "explain": lambda svm, X: svm.explain(X[0]),
+}
 
 #: Processor seconds that compiling takes for each byte of Python's code, measured over all trainers and backends.
 SECONDS_PER_BYTE = 5.5e-4
@@ -43,6 +54,9 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--data", metavar="NAME", help="take examples X from this variable (or function) of FILE; made up by default"
     )
+    text = "questions to compile for, beside labels and their score"
+    text = f"{text}: {', '.join(ALSO)}"
+    parser.add_argument("--also", nargs="+", choices=ALSO, default=[], metavar="QUESTION", help=text)
     parser.add_argument("--trees", action="store_true", help="make up edge lists that are trees")
     parser.add_argument(
         "--processes", type=positive_int, metavar="N", help="compile in this many processes (default: all processors)"
@@ -93,6 +107,8 @@ def _rehearse(args: Namespace) -> None:
         svm = StructuredSVM(model, **options, max_passes=PASSES, tol=1e-9, random_state=0, n_threads=1).fit(X, Y)
         svm.predict(X)
         svm.score(X, Y)
+        for name in args.also:
+            ALSO[name](svm, X)
 
 
 def _examples(args: Namespace) -> tuple[type[Model], Any, list[Any]]:

@@ -160,9 +160,13 @@ def _grounded(
         fitted = {}
     met = None if structures is None or fitted is None else structures.of(declaration, fitted)
     try:
-        examples = read_examples(declaration, X, judged=Y is not None)
-        key = None if structures is None else structure_key(declaration, examples, Y is not None)
-        known = None if met is None else met.find(key)
+        key = known = None
+        if met is not None:
+            examples, key = met.read(declaration, X, Y is not None)
+            known = met.find(key)
+        else:
+            examples = read_examples(declaration, X, judged=Y is not None)
+            key = None if structures is None else structure_key(declaration, examples, Y is not None)
         layout = Layout.of(declaration, examples) if known is None else known.layout
         needed = _require_memory(declaration, examples, layout, Y is not None, met, known)
         truth, ignored, _ = (None, None, None) if Y is None else layout.encode(Y)

@@ -19,22 +19,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.array_types import I32, I64
+from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.compiler.constants import ground_constants
 from ssvm_dsl.compiler.feature_maps import GroundedFactors, feature_rows
 from ssvm_dsl.compiler.features.encode import Encoder, Fitted
 from ssvm_dsl.compiler.footprint import Footprint, footprint
-from ssvm_dsl.compiler.inputs.validate import Examples
+from ssvm_dsl.compiler.inputs.met_shapes import MetShapes
+from ssvm_dsl.compiler.inputs.validate import Examples, read_examples, stack_dense
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
 from ssvm_dsl.ir.bounded_cache import BoundedCache
-from ssvm_dsl.ir.features import NODE, FeatureMap
+from ssvm_dsl.ir.features import NODE, FeatureMap, SlicedRows, SparseRows
 from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.outputs.labels import Target
 from ssvm_dsl.memory import SMALL
 from ssvm_dsl.scores.constants import Constants
 from ssvm_dsl.scores.parameter_map import ParameterMap
+
+Features = F64 | SparseRows | SlicedRows
 
 #: What a cache holds at most: structures, and bytes of all of them with what is prepared for them.
 MOST, BYTES = 1024, 64_000_000
@@ -102,6 +106,7 @@ class Structure:
         self.as_small = needed < SMALL and not sparse  # whatever the numbers of other examples are
         self._declaration = declaration
         self._factors = [factor for factor in declaration.factors for _ in factor.parts]
+        self._plain = [_plain_input(factor) for factor in self._factors]
         self._maps = [one.with_features(None) for one in parameters.maps]
         for one in self._maps:
             one.share_places()
@@ -159,15 +164,23 @@ class Structure:
 
     def _filled(self, encoder: Encoder) -> list[FeatureMap] | None:
         """Return the feature maps with the rows of other examples; ``None`` where their numbers differ."""
-        maps = []
-        for factor, fmap, shape in zip(self._factors, self._maps, self._rows, strict=True):
+        maps, stacked, examples = [], dict[str, F64](), encoder.examples
+        for factor, plain, fmap, shape in zip(self._factors, self._plain, self._maps, self._rows, strict=True):
             if shape is None:
                 maps.append(fmap)
                 continue
-            rows = feature_rows(factor, encoder, fmap.shapes.counts)
-            if rows is None or rows.values.shape != shape:
+            values: Features | None
+            if plain is None:
+                rows = feature_rows(factor, encoder, fmap.shapes.counts)
+                values = None if rows is None else rows.values
+            else:
+                values = stacked.get(plain.name)
+                if values is None:
+                    values = stack_dense(plain, examples.raw[plain.name], examples.size(plain.dims))
+                    stacked[plain.name] = values
+            if values is None or values.shape != shape:
                 return None
-            maps.append(fmap.with_features(rows.values))
+            maps.append(fmap.with_features(values))
         return maps
 
     def program_of(self, parameters: ParameterMap) -> KeptProgram:
@@ -182,6 +195,12 @@ class Structure:
             bare.__dict__["_bare"] = parameters._bare
             kept = self._programs[key] = KeptProgram(bare, self._settled, self)
         return kept
+
+
+def _plain_input(factor: Factor) -> Input | None:
+    """Return the dense input whose numbers are the features of a factor, if they are."""
+    source = factor.features
+    return source if isinstance(source, Input) and not source.sparse and not factor.agreements else None
 
 
 def _varies(declaration: Declaration) -> bool:
@@ -223,6 +242,7 @@ class StructureCache:
         self.n_bytes = 0.0
         self._declaration: Declaration | None = None
         self._fitted: Fitted | None = None
+        self._met: MetShapes | None = None
         self._each: BoundedCache[Hashable, Footprint] = BoundedCache(MOST * OBJECTS)
 
     def __reduce__(self) -> tuple[type[StructureCache], tuple[()]]:
@@ -239,7 +259,19 @@ class StructureCache:
                 self._known.clear()
                 self._each.clear()
                 self._declaration, self._fitted, self.n_bytes = declaration, fitted, 0.0
+                self._met = MetShapes(declaration)
         return self
+
+    def read(self, declaration: Declaration, X: object, judged: bool) -> tuple[Examples, Hashable]:
+        """Return (checked examples, key of their structure); shapes met before are not checked again."""
+        met = self._met
+        found = None if met is None or met.declaration is not declaration else met.find(X, judged)
+        if found is None:
+            examples = read_examples(declaration, X, judged)
+            found = examples, structure_key(declaration, examples, judged)
+            if met is not None and met.declaration is declaration:
+                met.note(X, judged, *found)
+        return found
 
     def learns_nothing(self, declaration: Declaration) -> bool:
         """Whether features of a model are known to learn nothing from examples."""

@@ -273,8 +273,10 @@ def add_joint_features(maps: FlatMaps, examples: I64, label_ptr: I64, labels: I3
 @njit(cache=True, nogil=True, borrowed=True)
 def add_node_scores(
     node: F64, state_ptr: I64, var_ptr: I64, examples: I64, label_ptr: I64, labels: I32, out: F64
-) -> None:
-    """Add the unary scores of a labelling of each listed example to ``out``.
+) -> bool:
+    """Add the unary scores of a labelling of each listed example to ``out``; return whether all labels are states.
+
+    Nothing is read or added for a label that is no state of its variable.
 
     Parameters
     ----------
@@ -289,11 +291,17 @@ def add_node_scores(
     out : ndarray of float64, shape (n_listed,)
         Changed in place.
     """
+    states = True
     for k in range(len(examples)):
         first, total = var_ptr[examples[k]], 0.0
         for j in range(label_ptr[k + 1] - label_ptr[k]):
-            total += node[state_ptr[first + j] + labels[label_ptr[k] + j]]
+            v, label = first + j, labels[label_ptr[k] + j]
+            if label < 0 or label >= state_ptr[v + 1] - state_ptr[v]:
+                states = False
+            else:
+                total += node[state_ptr[v] + label]
         out[k] += total
+    return states
 
 
 @njit(cache=True, nogil=True, borrowed=True)

@@ -27,19 +27,27 @@ def score_labels(program: Program, theta: Theta, labels: I32, examples: I64 | No
     -------
     ndarray of float64, shape (n,)
     """
-    return score_packed(program, theta, labels, select(program, examples), label_ptr(program, examples))
+    return _scored(program, theta, labels, select(program, examples), label_ptr(program, examples))[0]
 
 
-def score_packed(program: Program, theta: Theta, labels: I32, ids: I64, ptr: I64) -> F64:
-    """Return the scores of labels that are packed at ``ptr``, as :func:`score_labels` does."""
+def score_states(program: Program, theta: Theta, labels: I32, ids: I64, ptr: I64) -> F64 | None:
+    """Return the scores of labels that are packed at ``ptr``; ``None`` where one is no state of its variable."""
+    total, states = _scored(program, theta, labels, ids, ptr, checked=True)
+    return total if states else None
+
+
+def _scored(
+    program: Program, theta: Theta, labels: I32, ids: I64, ptr: I64, checked: bool = False
+) -> tuple[F64, bool]:
+    """Return (scores, whether all labels are states); if ``checked``, tables are not read where one is none."""
     from ssvm_dsl.kernels.scoring import add_node_scores, add_table_scores
 
-    total = np.zeros(len(ids))
-    add_node_scores(theta.node, program.state_ptr, program.var_ptr, ids, ptr, labels, total)
-    total += theta.const[ids]
-    for group, tables in zip(program.groups, theta.tables, strict=True):
-        add_table_scores(group.flat, tables, ids, ptr, labels, total)
-    return total
+    total = theta.const[ids]
+    states = add_node_scores(theta.node, program.state_ptr, program.var_ptr, ids, ptr, labels, total)
+    if states or not checked:
+        for group, tables in zip(program.groups, theta.tables, strict=True):
+            add_table_scores(group.flat, tables, ids, ptr, labels, total)
+    return total, states
 
 
 def node_scores(program: Program, node: F64, labels: I32, examples: I64 | None = None) -> F64:

@@ -1,7 +1,7 @@
 """Load a saved model and answer once in a fresh process whose kernels are compiled: where the time goes.
 
 Each row is the quickest of a few processes, in processor seconds: the interpreter and the libraries that every model
-needs (numpy, numba, and of scipy what numba imports), our own modules, the file, the first answer, the second one.
+needs (numpy and numba), our own modules, the file, the first answer, the second one.
 ``bare`` is a process that imports these libraries and does nothing: what no model can be quicker than.
 """
 
@@ -29,8 +29,8 @@ REPEATS = 5
 
 #: What no first answer of a small model needs.
 UNNEEDED = (
-    "numba.typed.dictimpl", "scipy.optimize", "sklearn", "ortools", "networkx", "clarabel", "pandas", "matplotlib",
-    "rich",
+    "numba.typed.dictimpl", "scipy.linalg", "scipy.sparse", "scipy.optimize", "sklearn", "ortools", "networkx",
+    "clarabel", "pandas", "matplotlib", "rich",
 )  # fmt: skip
 
 CHILD = """
@@ -38,7 +38,7 @@ import json, sys, time
 marks = [time.process_time()]
 def mark():
     marks.append(time.process_time())
-import numpy, numba, scipy.linalg
+import numpy, numba
 mark()
 from ssvm_dsl import StructuredSVM
 mark()
@@ -56,7 +56,7 @@ print(json.dumps([marks, len(sys.modules), [name for name in sys.argv[3:] if nam
 
 BARE = """
 import json, sys, time
-import numpy, numba, scipy.linalg
+import numpy, numba
 print(json.dumps([[time.process_time()], len(sys.modules), []]))
 """
 

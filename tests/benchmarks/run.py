@@ -38,6 +38,7 @@ BENCHMARKS = {
     "cores": ("cores", "fits on one thread and on all processors: seconds, processors in use, the same weights"),
     "cold": ("cold", "first fit and predict, warm processes, kernel families: seconds where nothing is compiled yet"),
     "loading": ("loading", "load a saved model and answer once in a fresh process: seconds by step, libraries apart"),
+    "recompiled": ("recompiled", "each task twice in fresh processes, one cache folder: what is compiled again"),
     "shapes": ("shapes_scale", "159 labels, complete graph, 4880 examples: memory and time of grounding and fits"),
     "regret": ("regret", "auto beside the best backend of the same guarantee: structures, sizes, questions and fits"),
     "speeds": ("speeds", "how long backends take beside what their check expects, over the structures of regret"),

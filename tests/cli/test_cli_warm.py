@@ -34,7 +34,7 @@ rng = np.random.default_rng(1)
 X = [rng.standard_normal((n, 3)) for n in range(1, 30)]
 Y = [np.argmax(x @ rng.standard_normal((3, 4)), axis=1) for x in X]
 svm = StructuredSVM(Words, trainer="one-slack").fit(X, Y)
-svm.predict(X), svm.score(X, Y)
+svm.predict(X), svm.score(X, Y), svm.predict_kbest(X, 2)
 print(len(missed))
 """
 
@@ -51,7 +51,7 @@ def here(tmp_path):
 
 
 def test_a_fit_compiles_nothing_any_more(here):
-    asked = ("-m", "ssvm_dsl.cli", "warm", "words.py", "--trainer", "one-slack", "--processes", "2")
+    asked = ("-m", "ssvm_dsl.cli", "warm", "words.py", "--trainer", "one-slack", "--processes", "2", "--also", "kbest")
     done = run(here, *asked)
     assert done.returncode == 0, done.stderr
     assert "kernels to compile, about" in done.stderr

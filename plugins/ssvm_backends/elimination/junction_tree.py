@@ -24,7 +24,7 @@ from ssvm_backends.graphs.reduce import Reduced
 from ssvm_backends.graphs.session import FINISHED, INTERRUPTED, TIME, pack_arrays
 from ssvm_dsl.errors import OutOfTime, TooLargeError
 from ssvm_dsl.ir import I64, Need, Program, Question, Solution, Task, Theta
-from ssvm_dsl.plugin_api import Clock, CompiledOracle, Verdict, score_labels
+from ssvm_dsl.plugin_api import Clock, CompiledOracle, Verdict
 
 #: Operations for each variable of a shape that is laid out; a third of the real cost, since that arises once.
 PLANNED = 8e3
@@ -145,8 +145,7 @@ class JunctionTreeSession:
         finished = stop == FINISHED
         there = finished & reduced.feasible & (score > -np.inf)
         if np.logical_and.reduce(there):
-            full = reduced.lift(labels)
-            return Solution.exact(full, score_labels(self.program, theta, full, ids))
+            return Solution.exact(reduced.lift(labels), score + reduced.instance.const[reduced.ids])
         # the score of a best labelling is its bound; -inf leaves it to the score that is recomputed
         bound = np.where(finished, -np.inf, np.nan)
         return pack_arrays(self.program, theta, ids, reduced, labels, there, bound, stop)

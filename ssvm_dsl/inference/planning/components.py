@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ssvm_dsl.array_types import I64
+from ssvm_dsl.ir.analysis.connected import first_of_component
 from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.program import Group, Program
@@ -54,21 +55,16 @@ class ComponentGroup:
 
 def by_component(program: Program) -> ComponentGroup:
     """Return all components of a program as one part."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     n = program.n_variables
     scopes = [group.shapes.variables() for group in program.groups]
-    ends = [np.stack([np.repeat(one[:, 0], one.shape[1] - 1), one[:, 1:].ravel()]) for one in scopes]
-    edges = np.concatenate(ends, axis=1) if ends else np.zeros((2, 0), np.int32)
-    graph = coo_array((np.ones(edges.shape[1], dtype=np.int8), (edges[0], edges[1])), shape=(n, n))
-    n_components, found = connected_components(graph, directed=False)
-    first = np.full(n_components, n, dtype=np.int64)
-    np.minimum.at(first, found, np.arange(n))
-    component = np.argsort(np.argsort(first))[found]  # numbered by their first variable, so sorted by example
+    ends = [np.stack([np.repeat(one[:, 0], one.shape[1] - 1), one[:, 1:].ravel()], axis=1) for one in scopes]
+    edges = np.concatenate(ends) if ends else np.zeros((0, 2), np.int32)
+    root = first_of_component(n, edges)
+    first = np.flatnonzero(root == np.arange(n))  # components are numbered by their first variable
+    component = np.searchsorted(first, root)
     variables = np.argsort(component, kind="stable").astype(np.int64)
-    example = owners(program.var_ptr)[np.sort(first)]
-    ptr = pointers(np.bincount(component, minlength=n_components))
+    example = owners(program.var_ptr)[first]
+    ptr = pointers(np.bincount(component, minlength=len(first)))
     return _part(program, variables, ptr, example, [component[one[:, 0]] for one in scopes])
 
 

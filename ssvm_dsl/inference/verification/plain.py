@@ -6,16 +6,18 @@ what is wrong: an answer that it does not recognise is looked at in full.
 
 from __future__ import annotations
 
+from math import inf, isfinite
+
 import numpy as np
 
-from ssvm_dsl.array_types import F64
+from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.ir.constraints import broken_constraints
 from ssvm_dsl.ir.need import Caps, Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import positions
 from ssvm_dsl.ir.solution import Solution
-from ssvm_dsl.scores.labellings import score_packed
+from ssvm_dsl.scores.labellings import score_states
 
 #: Tasks that one labelling answers.
 ONE_LABELLING = (Task.MAP, Task.MAP_CLAMPED)
@@ -46,17 +48,13 @@ def recognised(program: Program, question: Question, solution: Solution, caps: C
     given = (labels, claimed, bound, solution.stop, solution.primal)
     if not _formed(given, int(ptr[-1]), n) or _ANY(solution.stop) or _ANY(solution.primal):  # finished, and feasible
         return None
-    variables, alike = positions(program.var_ptr, question.examples), program.uniform_card
-    if not _ALL(labels.view(np.uint32) < (alike or program.card[variables])):  # negative ones are large
-        return None
-    allowed, clamp = program.allowed, question.clamp
-    if allowed is not None and not _ALL(allowed[program.state_ptr[:-1][variables] + labels]):
-        return None
-    if clamp is not None and _ANY((clamp[variables] >= 0) & (clamp[variables] != labels)):
+    score = score_states(program, question.theta, labels, ids, ptr)
+    if score is None or _masked(program, question, labels):
         return None
     if program.constraints and _ANY(broken_constraints(program.constraints, labels, ptr, question.examples)):
         return None
-    score = score_packed(program, question.theta, labels, ids, ptr)
+    if n == 1 and known is None:
+        return score if _agrees(float(score[0]), float(claimed[0]), float(bound[0]), caps) else None
     if not _ALL(np.isfinite(score)):
         return None
     size = caps.score_atol * np.abs(score)
@@ -67,6 +65,26 @@ def recognised(program: Program, question: Question, solution: Solution, caps: C
     if known is not None:
         right &= known - bound <= caps.score_atol * np.abs(known)
     return score if _ALL(right) else None
+
+
+def _masked(program: Program, question: Question, labels: I32) -> bool:
+    """Whether labels have states that masks or clamps rule out."""
+    allowed, clamp = program.allowed, question.clamp
+    if allowed is None and clamp is None:
+        return False
+    variables = positions(program.var_ptr, question.examples)
+    if allowed is not None and not _ALL(allowed[program.state_ptr[:-1][variables] + labels]):
+        return True
+    return clamp is not None and bool(_ANY((clamp[variables] >= 0) & (clamp[variables] != labels)))
+
+
+def _agrees(score: float, claimed: float, bound: float, caps: Caps) -> bool:
+    """Whether the numbers of one example agree: a dozen operations on arrays of one number are ten microseconds."""
+    if not isfinite(score):
+        return False
+    size, above = caps.score_atol * abs(score), bound - score
+    most = 2.0 * size if caps.guarantee is Guarantee.EXACT else inf
+    return abs(score - claimed) <= size and -size <= above <= most
 
 
 def _formed(given: tuple[object, ...], n_labels: int, n: int) -> bool:

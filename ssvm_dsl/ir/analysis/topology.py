@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32, I64
+from ssvm_dsl.ir.analysis.connected import first_of_component
 from ssvm_dsl.ir.ragged import owners
 from ssvm_dsl.ir.shapes import Shapes
 
@@ -92,15 +93,9 @@ def distinct_edges(groups: Sequence[Shapes], n_variables: int) -> I64:
 
 def _cyclic(var_ptr: I64, edges: I64, owner: I64) -> NDArray[np.bool_]:
     """Return in which examples the pairwise factors close a cycle."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     n_examples, n = len(var_ptr) - 1, int(var_ptr[-1])
-    graph = coo_array((np.ones(len(edges), dtype=np.int8), (edges[:, 0], edges[:, 1])), shape=(n, n))
-    _, component = connected_components(graph, directed=False)
-    first_of = np.zeros(n, dtype=np.int64)
-    first_of[np.unique(component, return_index=True)[1]] = 1
-    n_components = np.bincount(owner, weights=first_of, minlength=n_examples)
+    is_first = first_of_component(n, edges) == np.arange(n)
+    n_components = np.bincount(owner, weights=is_first, minlength=n_examples)
     n_edges = np.bincount(owner[edges[:, 0]], minlength=n_examples)
     return np.asarray(n_edges > np.diff(var_ptr) - n_components, dtype=bool)
 
@@ -108,11 +103,10 @@ def _cyclic(var_ptr: I64, edges: I64, owner: I64) -> NDArray[np.bool_]:
 def _forest_order(edges: I64, degree: NDArray[np.intp], owner: I64, plain: I32) -> I32:
     """Return a leaves-first order for all variables (plain order where the search cannot tell)."""
     from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import breadth_first_order, connected_components
+    from scipy.sparse.csgraph import breadth_first_order
 
     n = len(plain)
-    ends = (np.ones(len(edges), dtype=np.int8), (edges[:, 0], edges[:, 1]))
-    _, component = connected_components(coo_array(ends, shape=(n, n)), directed=False)
+    component = first_of_component(n, edges)
     # the root of a component is its last variable of degree <= 1 (its last variable when it has no such one)
     rank = np.lexsort((np.arange(n), degree <= 1, component))
     last = np.flatnonzero(np.diff(component[rank], append=-1))

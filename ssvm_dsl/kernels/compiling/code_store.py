@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from numba.core.caching import _Cache
+from numba.core.environment import Environment
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 from ssvm_dsl.kernels.compiling import code_key, compile_cache
 from ssvm_dsl.kernels.compiling.compile_cache import LOCKS
+from ssvm_dsl.kernels.compiling.environments import KeptEnvironment
 from ssvm_dsl.kernels.compiling.held_interrupts import held_interrupts
 
 if LOCKS:
@@ -212,4 +214,12 @@ def unpacked(data: bytes) -> Any:
 
 def reduced(result: Any) -> tuple[Any, ...]:
     """Return the cached part of a compile result, without its type annotations, which are not needed again."""
-    return tuple(result._replace(type_annotation="")._reduce())
+    found = result._replace(type_annotation="")._reduce()
+    return tuple(map(_kept, found))
+
+
+def _kept(value: Any) -> Any:
+    """Return environments, alone or in a tuple, in the form in which they are kept; everything else as it is."""
+    if isinstance(value, tuple) and value and all(isinstance(one, Environment) for one in value):
+        return tuple(map(KeptEnvironment, value))
+    return KeptEnvironment(value) if isinstance(value, Environment) and value.can_cache() else value

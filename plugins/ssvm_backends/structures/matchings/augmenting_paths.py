@@ -142,10 +142,8 @@ def match_all(cost: F64, start: I64, n_rows: I64, n_cols: I64, match_start: I64,
     cost, match, most = borrow(cost), borrow(match), 0
     for k in range(len(n_rows)):
         most = max(most, n_rows[k], n_cols[k])
-    work = PathWork(
-        np.empty(most), np.empty(most), np.empty(most), np.empty(most, np.int32), np.empty(most, np.int32),
-        np.empty(most, np.int32), np.empty(most, np.int32),
-    )  # fmt: skip
+    reals, ints = np.empty((3, most)), np.empty((4, most), np.int32)
+    work = PathWork(reals[0], reals[1], reals[2], ints[0], ints[1], ints[2], ints[3])
     for k in range(len(n_rows)):
         if not possible[k] or start[k] == start[k + 1]:
             continue

@@ -42,12 +42,14 @@ def assign_all(
     m = 0
     for i in ids:
         m += literals.ptr[i + 1] - literals.ptr[i]
-    rows, cols, owner = np.zeros(m, np.int64), np.zeros(m, np.int64), np.empty(m, np.int64)
-    start, match_start = np.zeros(m + 1, np.int64), np.zeros(m + 1, np.int64)
-    possible, forced, fits = np.ones(m, dtype=np.bool_), np.zeros(m, dtype=np.bool_), np.ones(m, dtype=np.bool_)
+    # few allocations: oracles are called for one example, whose matching may take less time than thirty of them
+    numbers, flags = np.zeros((5, m + 1), np.int64), np.zeros((3, m), np.bool_)
+    rows, cols, owner, start, match_start = numbers[0][:m], numbers[1][:m], numbers[2][:m], numbers[3], numbers[4]
+    possible, forced, fits = flags[0], flags[1], flags[2]
     c = 0
     for e in range(len(ids)):
         for k in range(literals.ptr[ids[e]], literals.ptr[ids[e] + 1]):
+            possible[c], fits[c] = True, True
             if matchings.method[k] == ASSIGNMENT:
                 rows[c], cols[c] = matchings.n_rows[k], matchings.n_cols[k]
                 fits[c] = matchings.row_least[k] <= 0 or rows[c] <= cols[c]
@@ -55,8 +57,9 @@ def assign_all(
             owner[c] = e
             start[c + 1], match_start[c + 1] = start[c] + rows[c] * cols[c], match_start[c] + rows[c]
             c += 1
-    cost, literal = np.empty(start[m]), np.empty(start[m], dtype=np.int32)
-    match = np.full(match_start[m], -1, dtype=np.int32)
+    cost, places = np.empty(start[m]), np.empty(start[m] + match_start[m], dtype=np.int32)
+    literal, match = places[: start[m]], places[start[m] :]
+    match[:] = -1
     matrices = CostMatrices(start, cost, literal, possible, forced, match_start, match)
     fill_matrices(literals, matchings, node, ids, matrices)
     for c in range(m):
