@@ -60,10 +60,10 @@ class ViterbiSession(ChainSession):
         self._link = link
 
     def _map(self, theta: Theta, node: F64, ids: I64, ptr: I64, labels: I32, score: F64) -> None:
-        from ssvm_backends.trees.viterbi import viterbi
+        from ssvm_backends.trees.viterbi import ChainBatch, viterbi
 
         c = self.program.uniform_card
-        viterbi(self.program.var_ptr, self._link, c, theta.pool, node, ids, ptr, labels, score)
+        viterbi(ChainBatch(self.program.var_ptr, self._link, c), theta.pool, node, ids, ptr, labels, score)
 
     def compiled(self) -> CompiledOracle:
         """Return the oracle for trainers that call it inside their own kernels."""

@@ -11,6 +11,8 @@ torch-struct 12800 and 690.  The kernel of trees takes 1.4 to 1.55 times as long
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ssvm_backends.trees.max_product import argmax, max_message
@@ -68,20 +70,34 @@ def best_path(link: I64, c: int, lo: int, hi: int, pool: F64, node: F64, alpha: 
     return total
 
 
-@njit(cache=True, nogil=True)
-def viterbi(
-    var_ptr: I64, link: I64, c: int, pool: F64, node: F64, examples: I64, label_ptr: I64, labels: I32, score: F64
-) -> None:
-    """Write the best labelling and score (without constant) of each listed example.
+class ChainBatch(NamedTuple):
+    """Chains of equal cardinality.
 
     Parameters
     ----------
     var_ptr : ndarray of int64, shape (B + 1,)
         Variables of each example.
     link : ndarray of int64, shape (V,)
-        Where the table between a variable and the next starts in ``pool``, -1 at the end of a chain.
+        Where the table between a variable and the next starts in the pool, -1 at the end of a chain.
     c : int
         Number of states of every variable.
+    """
+
+    var_ptr: I64
+    link: I64
+    c: int
+
+
+@njit(cache=True, nogil=True)
+def viterbi(
+    chains: ChainBatch, pool: F64, node: F64, examples: I64, label_ptr: I64, labels: I32, score: F64
+) -> None:
+    """Write the best labelling and score (without constant) of each listed example.
+
+    Parameters
+    ----------
+    chains : ChainBatch
+        Read only.
     pool, node : ndarray of float64
         Tables, and unary scores with ``-inf`` at states that masks rule out.
     examples : ndarray of int64, shape (n,)
@@ -93,7 +109,7 @@ def viterbi(
     score : ndarray of float64, shape (n,)
         Written; ``-inf`` where there is no labelling.
     """
-    longest = 1
+    (var_ptr, link, c), longest = chains, 1
     for k in range(len(examples)):
         longest = max(longest, var_ptr[examples[k] + 1] - var_ptr[examples[k]])
     alpha = np.empty((longest + 1) * c)
