@@ -54,13 +54,13 @@ def make_walk(compiled: Compiled) -> Walk:
     return Walk(np.empty(compiled.scratch), np.empty(compiled.scratch), digit, position)
 
 
-class Runs(NamedTuple):
+class BlockRuns(NamedTuple):
     """How a part lies in a block: neighbouring axes of the block that it passes through at one stride are one run.
 
     Parameters
     ----------
     size, stride : ndarray of int64
-        Runs of all parts; the stride is 0 where a part does not depend on the axes, and 0 or 1 in its last run.
+        BlockRuns of all parts; the stride is 0 where a part does not depend on the axes, and 0 or 1 in its last run.
     lo, hi : int
         The runs of this part in these, at least one.
     """
@@ -72,7 +72,7 @@ class Runs(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def spread(to: F64, start: int, table: F64, at: int, runs: Runs, product: bool) -> None:
+def spread(to: F64, start: int, table: F64, at: int, runs: BlockRuns, product: bool) -> None:
     """Add a part to a block (multiply the block by it) in place.
 
     ``to[start + i] += table[at + sum_r digit_r(i) stride_r]`` for every entry i of the block; its digits are positions
@@ -88,7 +88,7 @@ def spread(to: F64, start: int, table: F64, at: int, runs: Runs, product: bool) 
         Holds the part's table; the entry of the first one of the block is ``at``.
     at : int
         See ``table``.
-    runs : Runs
+    runs : BlockRuns
     product : bool
         Whether to multiply.
     """
@@ -124,7 +124,7 @@ def spread(to: F64, start: int, table: F64, at: int, runs: Runs, product: bool) 
 
 
 @njit(cache=True, nogil=True)
-def gather(source: F64, start: int, table: F64, at: int, runs: Runs) -> None:
+def gather(source: F64, start: int, table: F64, at: int, runs: BlockRuns) -> None:
     """Add up a block over the axes that a part does not depend on: the transpose of :func:`spread`.
 
     ``table[at + sum_r digit_r(i) stride_r] += source[start + i]`` for every entry i of the block.
@@ -139,7 +139,7 @@ def gather(source: F64, start: int, table: F64, at: int, runs: Runs) -> None:
         Holds the part's table, which is added to in place; the entry of the first one of the block is ``at``.
     at : int
         See ``table``.
-    runs : Runs
+    runs : BlockRuns
     """
     size, stride, lo, hi = runs
     n, s = size[hi - 1], stride[hi - 1]
@@ -179,7 +179,7 @@ def prepare(plan: EliminationPlan, t: int, work: F64, walk: Walk, neutral: float
             size *= p.axis_size[k]
             for q in range(first, last):
                 if p.axis[q] == k - p.axis_ptr[t]:
-                    inner = Runs(p.run_size, p.run_stride, p.run_ptr[q] + 1, p.run_ptr[q + 1])
+                    inner = BlockRuns(p.run_size, p.run_stride, p.run_ptr[q] + 1, p.run_ptr[q + 1])
                     spread(w.base, start, work, p.at[q] + a * p.step[q], inner, product)
 
 
@@ -252,7 +252,7 @@ def fill(plan: EliminationPlan, t: int, a: int, work: F64, walk: Walk, start: in
             w.values[start + i] = w.base[a * n + i] + x
     for q in range(flat + p.n_inner[t], last):  # those between are in base
         at = p.at[q] + w.position[q - first] + a * p.step[q]
-        spread(w.values, start, work, at, Runs(p.run_size, p.run_stride, p.run_ptr[q], p.run_ptr[q + 1]), product)
+        spread(w.values, start, work, at, BlockRuns(p.run_size, p.run_stride, p.run_ptr[q], p.run_ptr[q + 1]), product)
 
 
 @njit(cache=True, nogil=True)

@@ -17,7 +17,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_backends.elimination.blocks import NO, YES, ZERO, Runs, Walk, fill, gather, go_on, go_to, load_table, prepare
+from ssvm_backends.elimination.blocks import (
+    NO,
+    YES,
+    ZERO,
+    BlockRuns,
+    Walk,
+    fill,
+    gather,
+    go_on,
+    go_to,
+    load_table,
+    prepare,
+)
 from ssvm_backends.elimination.plan import FACTOR, MESSAGE, NODE, EliminationPlan
 from ssvm_backends.graphs.graph import Graph, Instance
 from ssvm_dsl.ir import F64, I64, Bools
@@ -404,4 +416,4 @@ def _hand_out(p: EliminationPlan, t: int, work: F64, w: Walk) -> None:
             if q < first + p.n_flat[t]:
                 work[at] += total
             else:
-                gather(w.values, a * n, work, at, Runs(p.run_size, p.run_stride, p.run_ptr[q], p.run_ptr[q + 1]))
+                gather(w.values, a * n, work, at, BlockRuns(p.run_size, p.run_stride, p.run_ptr[q], p.run_ptr[q + 1]))

@@ -144,7 +144,7 @@ class ClusterDual:
 
     def sweep(self, n: int, clock: Clock = UNLIMITED) -> None:
         """Update all edges and clusters n times; less often where time is up."""
-        entries = len(self.state.edge) + len(self.state.held) * int(self.card.max(initial=1))
+        entries = len(self.state.edge) + len(self.state.share) * int(self.card.max(initial=1))
         at_a_time = 2 * max(1, int(CALL / (2.0 * max(entries, 1))))  # each call begins forwards: an even number
         while n > 0 and not clock.over:
             sweep(self.graph, self.state, min(n, at_a_time))
@@ -231,6 +231,6 @@ class ClusterDual:
         edges = [(self.number[a, b], self.number[a, c], self.number[b, c]) for a, b, c in self.clusters]
         of_clusters = np.array(edges, dtype=np.int64).reshape(-1, 3)
         at = pointers(np.diff(self.graph.edge_at)[of_clusters].ravel())
-        self.graph = self.graph._replace(edges=of_clusters, held_at=at[:-1].reshape(-1, 3))
-        held = np.concatenate([self.state.held, np.zeros(int(at[-1]) - len(self.state.held))])
-        self.state = self.state._replace(held=held)
+        self.graph = self.graph._replace(edges=of_clusters, share_at=at[:-1].reshape(-1, 3))
+        share = np.concatenate([self.state.share, np.zeros(int(at[-1]) - len(self.state.share))])
+        self.state = self.state._replace(share=share)

@@ -29,7 +29,7 @@ class ClusterGraph(NamedTuple):
         Where the scores of variables and edges, and the messages of edges to both variables, start.
     edges : ndarray of int64, shape (c, 3)
         Edges (a, b), (a, d), (b, d) of each cluster of variables a < b < d.
-    held_at : ndarray of int64, shape (c, 3)
+    share_at : ndarray of int64, shape (c, 3)
         Where what it holds of them starts.
     """
 
@@ -39,7 +39,7 @@ class ClusterGraph(NamedTuple):
     edge_at: I64
     lam_at: I64
     edges: I64
-    held_at: I64
+    share_at: I64
 
 
 class ClusterState(NamedTuple):
@@ -51,7 +51,7 @@ class ClusterState(NamedTuple):
         Reparametrised scores.
     lam : ndarray of float64
         Messages: the amounts that each edge has added to its variables.
-    held : ndarray of float64
+    share : ndarray of float64
         What clusters hold of their edges.
     work : ndarray of float64, shape (at least 4 max(card)^2,)
         Work space.
@@ -60,7 +60,7 @@ class ClusterState(NamedTuple):
     node: F64
     edge: F64
     lam: F64
-    held: F64
+    share: F64
     work: F64
 
 
@@ -110,7 +110,7 @@ def update_edge(graph: ClusterGraph, state: ClusterState, e: int) -> None:
 @njit(cache=True, nogil=True)
 def update_cluster(graph: ClusterGraph, state: ClusterState, k: int) -> None:
     """Update the messages of cluster k; see :func:`sweep`."""
-    (_, edge, _, cl, work), edges, at = state, graph.edges[k], graph.held_at[k]
+    (_, edge, _, cl, work), edges, at = state, graph.edges[k], graph.share_at[k]
     na, nb, nd = cluster_cards(graph, k)
     p, q, r = graph.edge_at[edges[0]], graph.edge_at[edges[1]], graph.edge_at[edges[2]]
     second, third = na * nb, na * nb + na * nd
@@ -180,7 +180,7 @@ def refresh(graph: ClusterGraph, score: F64, edge_score: F64, state: ClusterStat
 def dual_bound(graph: ClusterGraph, state: ClusterState) -> float:
     """Return the bound of reparametrised scores; see the module."""
     node, edge, _, cl, _ = state
-    node_at, edge_at, cl_at, total = graph.node_at, graph.edge_at, graph.held_at, 0.0
+    node_at, edge_at, cl_at, total = graph.node_at, graph.edge_at, graph.share_at, 0.0
     for v in range(len(graph.card)):
         total += node[node_at[v] : node_at[v + 1]].max()
     for e in range(len(graph.ends)):

@@ -453,8 +453,9 @@ def _write(layout: Any, x: Any, share: float, i: int, space: Any, out: Any, mass
 
     Parameters
     ----------
-    layout, x
-        As for :func:`project_all`; read only.
+    layout : PolytopeLayout
+    x : ndarray of float64, shape (n_columns,)
+        Read only.
     share : float
         How much the example counts.
     i : int

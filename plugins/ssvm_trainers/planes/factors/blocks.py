@@ -33,7 +33,7 @@ from ssvm_trainers.planes.factors.lists import (
     own_tables,
     together,
 )
-from ssvm_trainers.planes.factors.records import Dual, FactorProblem, Factors, StepRule, SweepWorkspace
+from ssvm_trainers.planes.factors.records import Dual, FactorProblem, FactorRule, Factors, SweepWorkspace
 from ssvm_trainers.planes.fractional import first_entries, kinds_of_entries
 from ssvm_trainers.planes.fractional_records import Entries, Metric
 from ssvm_trainers.shared.chunks import chunks, visit_cost
@@ -135,7 +135,7 @@ class FactorRun(Run):
         if self.start is not None and not self.asked:
             return self.seed(self.start)
         self.space.totals[:] = 0.0
-        rule = StepRule(self.penalty, STEPS, NO_SLOPE * self.size)
+        rule = FactorRule(self.penalty, STEPS, NO_SLOPE * self.size)
         for chunk in chunks(self.problem, self.random.permutation(self.problem.n), STEPS * self.cost):
             sweep(self.visited, rule, self.space, chunk, self._dual())
         self.now += 1

@@ -34,9 +34,9 @@ from ssvm_trainers.planes.factors.records import (
     Curvature,
     Dual,
     FactorProblem,
+    FactorRule,
     Factors,
     FactorSite,
-    StepRule,
     SweepWorkspace,
 )
 from ssvm_trainers.planes.fractional_kernels import move
@@ -116,7 +116,7 @@ class FactorPlace(NamedTuple):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def factor_step(
-    factors: Factors, place: FactorPlace, scores: F64, mu: F64, rule: StepRule, curvature: float,
+    factors: Factors, place: FactorPlace, scores: F64, mu: F64, rule: FactorRule, curvature: float,
     space: SweepWorkspace, margin: F64,
 ) -> None:  # fmt: skip
     """Take pairwise steps on the marginals q of factor f, each with exact line search.
@@ -134,7 +134,7 @@ def factor_step(
         Holds the factor's table; read only.
     mu : ndarray of float64
         Changed at the factor.
-    rule : StepRule
+    rule : FactorRule
     curvature : float
         The s of the quadratic bound.
     space : SweepWorkspace
@@ -232,10 +232,16 @@ def variable_step(
 
 @njit(cache=True, nogil=True, forceinline=True)
 def step_on(
-    factors: Factors, curvature: Curvature, state_ptr: I64, dual: Dual, rule: StepRule, space: SweepWorkspace,
+    factors: Factors, curvature: Curvature, state_ptr: I64, dual: Dual, rule: FactorRule, space: SweepWorkspace,
     site: FactorSite,
 ) -> None:  # fmt: skip
-    """Step on the next factor, of any number of variables, as :func:`pair_run` does on pairs; arguments are its."""
+    """Step on the next factor, of any number of variables, as :func:`pair_run` does on pairs.
+
+    Parameters
+    ----------
+    factors, curvature, state_ptr, dual, rule, space, site
+        As for :func:`~ssvm_trainers.planes.factors.pairs.pair_run`.
+    """
     i, first, zero, step, f, _, entry, x_at = site
     g, own, mu, before = factors.group[f], factors.own[f], dual.mu, space.before
     at, message = factors.mu_at[i, g] + factors.mu[f], factors.message_at[i] + factors.message[f]
@@ -262,7 +268,7 @@ def step_on(
 
 
 @njit(cache=True, nogil=True)
-def visit(problem: FactorProblem, rule: StepRule, space: SweepWorkspace, i: int, dual: Dual) -> None:
+def visit(problem: FactorProblem, rule: FactorRule, space: SweepWorkspace, i: int, dual: Dual) -> None:
     """Take one step on each factor and variable of example i, update its messages and move the weights.
 
     Weights that are scores of one factor's table move with its marginals at once; all others at the end of the visit.
@@ -305,7 +311,7 @@ def visit(problem: FactorProblem, rule: StepRule, space: SweepWorkspace, i: int,
 
 
 @njit(cache=True, nogil=True)
-def sweep(problem: FactorProblem, rule: StepRule, space: SweepWorkspace, examples: I64, dual: Dual) -> None:
+def sweep(problem: FactorProblem, rule: FactorRule, space: SweepWorkspace, examples: I64, dual: Dual) -> None:
     """Visit the listed examples, but those of share 0; ``dual`` and ``space`` are changed."""
     problem, space, dual = borrow(problem), borrow(space), borrow(dual)
     for i in examples:

@@ -12,10 +12,10 @@ from ssvm_dsl.kernels import njit
 from ssvm_trainers.planes.factors.records import (
     Curvature,
     Dual,
+    FactorRule,
     Factors,
     FactorSite,
     PairPlace,
-    StepRule,
     SweepWorkspace,
 )
 
@@ -24,7 +24,7 @@ ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 
 
 @njit(cache=True, nogil=True)
-def pair_step(place: PairPlace, mu: F64, value: F64, rule: StepRule, curvature: float, margin: F64) -> None:
+def pair_step(place: PairPlace, mu: F64, value: F64, rule: FactorRule, curvature: float, margin: F64) -> None:
     """Take pairwise steps on the marginals of one factor; a step changes the gradient in two rows and two columns.
 
     The steps are those of :func:`~ssvm_trainers.planes.factors.factor_kernels.factor_step`; but the gradient is updated
@@ -64,11 +64,23 @@ def pair_step(place: PairPlace, mu: F64, value: F64, rule: StepRule, curvature: 
 
 @njit(cache=True, nogil=True, inline="always")
 def binary_step(
-    place: PairPlace, mu: F64, messages: F64, scores: F64, rule: StepRule, curvature: float, margin: F64
+    place: PairPlace, mu: F64, messages: F64, scores: F64, rule: FactorRule, curvature: float, margin: F64
 ) -> bool:
     """Write gradient and margins, and take the steps, for two variables of two states; return if anything changed.
 
-    The four marginals stay in registers: no loops over states, and none of the work space.  Places are unsigned.
+    The four marginals stay in registers: no loops over states, and none of the work space.
+
+    Parameters
+    ----------
+    place : PairPlace
+        Its numbers are unsigned.
+    mu, margin : ndarray of float64
+        Changed at the factor.
+    messages, scores : ndarray of float64
+        Read only.
+    rule : FactorRule
+    curvature : float
+        The s of the quadratic bound.
     """
     at, a, b, x_at, penalty = place.mu, place.a, place.b, place.x, rule.penalty
     first, message = place.table, place.message
@@ -118,7 +130,7 @@ def binary_step(
 
 @njit(cache=True, nogil=True, inline="always")
 def table_step(
-    place: PairPlace, dual: Dual, scores: F64, rule: StepRule, curvature: float, space: SweepWorkspace
+    place: PairPlace, dual: Dual, scores: F64, rule: FactorRule, curvature: float, space: SweepWorkspace
 ) -> None:
     """Do the same as :func:`binary_step` for any numbers of states; places are signed."""
     rows, columns, at, a, b, table, message, x_at = place
@@ -144,7 +156,7 @@ def table_step(
 
 @njit(cache=True, nogil=True)
 def pair_run(
-    factors: Factors, curvature: Curvature, state_ptr: I64, dual: Dual, rule: StepRule, space: SweepWorkspace,
+    factors: Factors, curvature: Curvature, state_ptr: I64, dual: Dual, rule: FactorRule, space: SweepWorkspace,
     site: FactorSite,
 ) -> int:  # fmt: skip
     """Take steps on the next factors of an example, up to the first that is not of two variables.
@@ -161,7 +173,7 @@ def pair_run(
     state_ptr : ndarray of int64, shape (V + 1,)
     dual : Dual
         ``mu`` is changed at the factors, ``w`` where they have own weights; ``messages`` are read.
-    rule : StepRule
+    rule : FactorRule
     space : SweepWorkspace
         ``margin`` and ``delta`` are written; ``message + penalty margin`` is added to ``belief``.
     site : FactorSite

@@ -64,7 +64,7 @@ class Factors(NamedTuple):
     place: I64
 
 
-class StepRule(NamedTuple):
+class FactorRule(NamedTuple):
     """How far steps go.
 
     Parameters
