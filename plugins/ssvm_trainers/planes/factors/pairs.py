@@ -202,7 +202,7 @@ def pair_run(
             q, m, t, x = np.uint64(at), np.uint64(message), np.uint64(table), np.uint64(x_at)
             pa, pb, ba, bb = np.uint64(a), np.uint64(b), np.uint64(a - zero), np.uint64(b - zero)
             q0, q1, q2, q3 = mu[q], mu[q + ONE], mu[q + TWO], mu[q + THREE]
-            place = PairPlace(TWO, TWO, q, pa, pb, t, m, x)
+            place = PairPlace(2, 2, q, pa, pb, t, m, x)
             changed = binary_step(place, mu, messages, scores, rule, bend, margin)
             if own < 0:
                 e = np.uint64(entry)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import FlatMaps
 from ssvm_trainers.planes.fractional_records import Entries, Metric
@@ -129,12 +131,12 @@ class PairPlace(NamedTuple):
 
     rows: int
     columns: int
-    mu: int
-    a: int
-    b: int
-    table: int
-    message: int
-    x: int
+    mu: int | np.uint64
+    a: int | np.uint64
+    b: int | np.uint64
+    table: int | np.uint64
+    message: int | np.uint64
+    x: int | np.uint64
 
 
 class Curvature(NamedTuple):
