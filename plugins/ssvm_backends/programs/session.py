@@ -136,8 +136,10 @@ class PolytopeSession(ABC):
         return self.packed(question, answers)
 
     def packed(self, question: Question, answers: list[ProgramAnswer]) -> Solution:
-        """Return the answers for all examples as one solution."""
-        return pack_answers(question.ids(self.program), question.label_ptr(self.program), answers)
+        """Return the answers for all examples as one solution; there is always something to start the next call from."""
+        solution = pack_answers(question.ids(self.program), question.label_ptr(self.program), answers)
+        solution.warm = solution.warm or {}
+        return solution
 
     def _one(self, theta: Theta, node: F64, example: int, clock: Clock, warm: Any, task: Task) -> ProgramAnswer:
         if self.program.var_ptr[example] == self.program.var_ptr[example + 1]:
