@@ -136,7 +136,7 @@ class PolytopeSession(ABC):
         return self.packed(question, answers)
 
     def packed(self, question: Question, answers: list[ProgramAnswer]) -> Solution:
-        """Return the answers for all examples as one solution; there is always something to start the next call from."""
+        """Return the answers for all examples as one solution; there is always a start for the next call."""
         solution = pack_answers(question.ids(self.program), question.label_ptr(self.program), answers)
         solution.warm = solution.warm or {}
         return solution
