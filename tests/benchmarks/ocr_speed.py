@@ -100,7 +100,7 @@ def one_pass(data: Split) -> None:
 
 def decoding(data: Split) -> None:
     """Batch decoding of all words beside its own matrix product and bare kernel."""
-    from ssvm_backends.trees.viterbi import ChainBatch, viterbi
+    from ssvm_backends.trees.viterbi import viterbi
 
     X = [*data.X_train, *data.X_test]
     svm = StructuredSVM(OCR, C=0.1, tol=0.5, n_threads=1).fit(data.X_train[:500], data.Y_train[:500])
@@ -111,12 +111,11 @@ def decoding(data: Split) -> None:
     features, node = parameters.maps[0].features, theta.node.reshape(-1, 26)
     weights, ids = np.ascontiguousarray(svm.weights_["emit"]), np.arange(program.n_examples)
     labels, score = np.zeros(program.n_variables, np.int32), np.zeros(program.n_examples)
-    chains = ChainBatch(program.var_ptr, raw._link, 26)
     parameters.fill_shared(svm.coef_, theta)
 
     def bare() -> None:
         np.matmul(features, weights.T, out=node)
-        viterbi(chains, theta.pool, theta.node, ids, program.var_ptr, labels, score)
+        viterbi(raw.chains, theta.pool, theta.node, ids, program.var_ptr, labels, score)
 
     arrays = [np.asarray(x, dtype=float) for x in X]
     with threadpool_limits(1, user_api="blas"):

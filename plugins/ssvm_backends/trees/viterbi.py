@@ -11,10 +11,9 @@ torch-struct 12800 and 690.  The kernel of trees takes 1.4 to 1.55 times as long
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
+from ssvm_backends.trees.forest import Chains
 from ssvm_backends.trees.max_product import argmax, max_message
 from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import borrow, njit
@@ -70,33 +69,15 @@ def best_path(link: I64, c: int, lo: int, hi: int, pool: F64, node: F64, alpha: 
     return total
 
 
-class ChainBatch(NamedTuple):
-    """Chains of equal cardinality.
-
-    Parameters
-    ----------
-    var_ptr : ndarray of int64, shape (B + 1,)
-        Variables of each example.
-    link : ndarray of int64, shape (V,)
-        Where the table between a variable and the next starts in the pool, -1 at the end of a chain.
-    c : int
-        Number of states of every variable.
-    """
-
-    var_ptr: I64
-    link: I64
-    c: int
-
-
 @njit(cache=True, nogil=True)
 def viterbi(
-    chains: ChainBatch, pool: F64, node: F64, examples: I64, label_ptr: I64, labels: I32, score: F64
+    chains: Chains, pool: F64, node: F64, examples: I64, label_ptr: I64, labels: I32, score: F64
 ) -> None:
     """Write the best labelling and score (without constant) of each listed example.
 
     Parameters
     ----------
-    chains : ChainBatch
+    chains : Chains
         Read only.
     pool, node : ndarray of float64
         Tables, and unary scores with ``-inf`` at states that masks rule out.

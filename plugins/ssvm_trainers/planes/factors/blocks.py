@@ -38,7 +38,7 @@ from ssvm_trainers.planes.fractional import first_entries, kinds_of_entries
 from ssvm_trainers.planes.fractional_records import Entries, Metric
 from ssvm_trainers.shared.chunks import chunks, visit_cost
 from ssvm_trainers.shared.resumable import Run
-from ssvm_trainers.shared.spaces import bounded_maps, map_scales, threshold
+from ssvm_trainers.shared.spaces import bounded_maps, follow_plane, map_scales, threshold
 from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART, SHARES, StateRule
 
 if TYPE_CHECKING:
@@ -192,10 +192,7 @@ class FactorRun(Run):
     def _follow(self) -> None:
         """Recompute w from the marginals (rounding errors do not add up)."""
         v, _ = self._plane(self.mu)
-        objective = self.problem.objective
-        self.w[:] = objective.weights(v)
-        if self.free is not self.w:
-            self.free[:] = v / (objective.lam * objective.scale)
+        follow_plane(self.problem, v, self.w, self.free)
 
     def _rounded(self) -> tuple[float, tuple[F64, float]]:
         """Return the value of the dual at the marginals rounded to the local polytope, and their plane."""
