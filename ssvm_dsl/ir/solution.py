@@ -41,6 +41,12 @@ class Primal(IntEnum):
     NONE = 2
     INFEASIBLE = 3
 
+    @staticmethod
+    def codes(score: F64, bound: F64) -> I8:
+        """Return the codes of labels by their scores (``-inf``: none) and upper bounds (``-inf``: there are none)."""
+        missing = np.where(bound == -np.inf, INFEASIBLE, NONE)
+        return np.where(score > -np.inf, FEASIBLE, missing).astype(np.int8)
+
 
 #: The codes as plain numbers: looking at a member of an enumeration costs more than comparing small arrays.
 FINISHED, TIME, INTERRUPTED = int(Stop.FINISHED), int(Stop.TIME), int(Stop.INTERRUPTED)

@@ -10,7 +10,14 @@ from ssvm_dsl.needs.orders import GIVE_UP
 from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.needs.treewidth import eliminations, structure_keys, width_order, width_orders
 from ssvm_dsl.pausing import pause, time_left
-from ssvm_dsl.plugin_api.example_session import Clock, ExampleAnswer, ExampleSession, PlainExample, answer_each
+from ssvm_dsl.plugin_api.example_session import (
+    Clock,
+    ExampleAnswer,
+    ExampleSession,
+    PlainExample,
+    answer_each,
+    pack_answers,
+)
 from ssvm_dsl.plugin_api.hookspecs import hookimpl
 from ssvm_dsl.plugin_api.hosting.loading import (
     LoadingElsewhere,
@@ -182,6 +189,7 @@ __all__ = [
     "loading_file",
     "loading_seconds",
     "missing_methods",
+    "pack_answers",
     "pause",
     "program_need",
     "ready",

@@ -157,6 +157,13 @@ class ExampleAnswer:
     warm: Any = None
     stats: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def primal(self) -> Primal:
+        """What there is to show."""
+        if self.labels is not None:
+            return Primal.FEASIBLE
+        return Primal.INFEASIBLE if self.bound == -np.inf else Primal.NONE
+
     @classmethod
     def exact(cls, labels: Sequence[int] | I32 | None, score: float, **extra: Any) -> ExampleAnswer:
         """Return the answer of a search that has found the best labelling; score ``-inf`` means that there is none."""
@@ -210,7 +217,8 @@ class ExampleSession(ABC):
             clock.tell(score, found.bound)
             return replace(found, labels=found.labels if score > -np.inf else None, score=score)
 
-        return self._packed(question, answer_each(ids, clock, one, lambda why: ExampleAnswer(score=-np.inf, stop=why)))
+        answers = answer_each(ids, clock, one, lambda why: ExampleAnswer(score=-np.inf, stop=why))
+        return pack_answers(ids, question.label_ptr(program), answers)
 
     def _checked(self, found: object, n_variables: int) -> ExampleAnswer:
         """Return an answer; refuse other types, and labels of another length, which NumPy would broadcast.
@@ -228,21 +236,31 @@ The message says what ``answer`` must return.
             raise ValueError(f"{method} returned {len(found.labels)} labels for an example of {n_variables} variables")
         return found
 
-    def _packed(self, question: Question, answers: list[ExampleAnswer]) -> Solution:
-        ids, ptr = question.ids(self.program), question.label_ptr(self.program)
-        labels = np.zeros(int(ptr[-1]), dtype=np.int32)
-        stats: dict[str, Any] = {}
-        for i, answer in enumerate(answers):
-            if answer.labels is not None:
-                labels[ptr[i] : ptr[i + 1]] = answer.labels
-            for name, value in answer.stats.items():
-                stats[name] = stats.get(name, 0) + value
-        numbers = np.array([(answer.score, answer.bound) for answer in answers], dtype=np.float64).reshape(-1, 2)
-        score, bound = np.ascontiguousarray(numbers.T)
-        primal = np.where(score > -np.inf, Primal.FEASIBLE, np.where(bound == -np.inf, Primal.INFEASIBLE, Primal.NONE))
-        stop = np.array([answer.stop for answer in answers], dtype=np.int8)
-        warm = {int(e): a.warm for e, a in zip(ids, answers, strict=True) if a.warm is not None}
-        return Solution(labels, score, bound, stop, primal.astype(np.int8), warm=warm or None, stats=stats)
+
+
+def pack_answers(ids: I64, ptr: I64, answers: Sequence[ExampleAnswer]) -> Solution:
+    """Return the answers for examples as one solution; counters of the same name are added up.
+
+    Parameters
+    ----------
+    ids : ndarray of int64, shape (n,)
+        The examples, by whose numbers ``warm`` keeps the starts of later calls.
+    ptr : ndarray of int64, shape (n + 1,)
+        Where the labels of each start.
+    answers : sequence of ExampleAnswer
+    """
+    labels, stats = np.zeros(int(ptr[-1]), dtype=np.int32), dict[str, Any]()
+    for i, answer in enumerate(answers):
+        if answer.labels is not None:
+            labels[ptr[i] : ptr[i + 1]] = answer.labels
+        for name, value in answer.stats.items():
+            stats[name] = stats.get(name, 0) + value
+    numbers = np.array([(one.score, one.bound) for one in answers], dtype=np.float64).reshape(-1, 2)
+    score, bound = np.ascontiguousarray(numbers.T)
+    codes = np.array([(one.stop, one.primal) for one in answers], dtype=np.int8).reshape(-1, 2)
+    stop, primal = np.ascontiguousarray(codes.T)
+    warm = {number: one.warm for number, one in zip(ids.tolist(), answers, strict=True) if one.warm is not None}
+    return Solution(labels, score, bound, stop, primal, warm=warm or None, stats=stats)
 
 
 def answer_each(ids: I64, clock: Clock, one: Callable[[int, int, Clock], A], missing: Callable[[Stop], A]) -> list[A]:

@@ -94,9 +94,7 @@ def test_a_cluster_takes_off_what_its_cycle_promises():
     assert gains.min() >= 0.0
     assert dual.add(1, 0.0)
     assert dual.bound() == pytest.approx(before)
-    update_cluster(
-        dual.ends, dual.card, dual.edge_at, dual.rep_edge, dual.cl_edges[0], dual.cl_at[0], dual.cl, dual.work
-    )
+    update_cluster(dual.graph, dual.state, 0)
     assert before - dual.bound() == pytest.approx(gains.max())
 
 
@@ -121,8 +119,8 @@ def tables_around(dual, cycle):
     out = []
     for u, v in itertools.pairwise([*cycle, cycle[0]]):
         e = dual.number[min(u, v), max(u, v)]
-        i, j = dual.ends[e]
-        table = dual.rep_edge[dual.edge_at[e] : dual.edge_at[e + 1]].reshape(dual.card[i], dual.card[j])
+        i, j = dual.graph.ends[e]
+        table = dual.state.edge[dual.graph.edge_at[e] : dual.graph.edge_at[e + 1]].reshape(dual.card[i], dual.card[j])
         out.append(table if u < v else table.T)
     return out
 
@@ -169,12 +167,12 @@ def test_frustrated_cycles_are_what_they_are_called():
     """Binary variables: each is simple, has an odd number of edges that want to differ, and the gain it promises."""
     dual = dual_at_rest(glass(6, 1))
     least = 1e-3
-    found = frustrated_cycles(dual.ends, dual.card, dual.edge_at, dual.rep_edge, least)
+    found = frustrated_cycles(dual.graph.ends, dual.card, dual.graph.edge_at, dual.state.edge, least)
     assert found
     assert len(set(found)) == len(found)
     want = {}
-    for e, (i, j) in enumerate(dual.ends.tolist()):
-        table = dual.rep_edge[dual.edge_at[e] : dual.edge_at[e + 1]].reshape(2, 2)
+    for e, (i, j) in enumerate(dual.graph.ends.tolist()):
+        table = dual.state.edge[dual.graph.edge_at[e] : dual.graph.edge_at[e + 1]].reshape(2, 2)
         want[i, j] = max(table[0, 0], table[1, 1]) - max(table[0, 1], table[1, 0])
     gains = dict(zip(*dual.cycles(least)))
     for cycle in found:
@@ -190,10 +188,10 @@ def test_none_is_found_where_none_is_frustrated():
     problem = glass(5, 0)
     dual, rng = dual_at_rest(problem, 0), np.random.default_rng(0)
     side = rng.choice([-1.0, 1.0], 25)
-    for e, (i, j) in enumerate(dual.ends.tolist()):
+    for e, (i, j) in enumerate(dual.graph.ends.tolist()):
         c = side[i] * side[j] * rng.uniform(0.1, 1.0)
-        dual.rep_edge[dual.edge_at[e] : dual.edge_at[e + 1]] = [c, -c, -c, c]
-    assert frustrated_cycles(dual.ends, dual.card, dual.edge_at, dual.rep_edge, 1e-9) == []
+        dual.state.edge[dual.graph.edge_at[e] : dual.graph.edge_at[e + 1]] = [c, -c, -c, c]
+    assert frustrated_cycles(dual.graph.ends, dual.card, dual.graph.edge_at, dual.state.edge, 1e-9) == []
 
 
 def test_spin_glasses_on_grids_are_proved():

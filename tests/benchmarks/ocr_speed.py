@@ -115,7 +115,7 @@ def decoding(data: Split) -> None:
 
     def bare() -> None:
         np.matmul(features, weights.T, out=node)
-        viterbi(program.var_ptr, raw._link, 26, theta.pool, theta.node, ids, program.var_ptr, labels, score)
+        viterbi(raw.chains, theta.pool, theta.node, ids, program.var_ptr, labels, score)
 
     arrays = [np.asarray(x, dtype=float) for x in X]
     with threadpool_limits(1, user_api="blas"):

@@ -133,7 +133,7 @@ def test_bounds_are_true_at_any_time(case):
 def test_curvature_is_never_underestimated(case):
     problem, rng = problem_of(*case), np.random.default_rng(5)
     program, run = problem.parameters.program, FactorRun(problem, 0, None)
-    curvature, factors = run.curvature, run.factors
+    curvature, factors = run.visited.curvature, run.visited.factors
     for i in range(problem.n):
         for kind in ("node", "factor"):
             change = np.zeros(len(run.mu))
@@ -157,7 +157,7 @@ def test_tables_that_are_weights():
     problem = problem_of(*untied())
     program, run = problem.parameters.program, FactorRun(problem, 0, None)
     run.w[:] = np.random.default_rng(2).normal(size=problem.dim)
-    pool, factors = np.concatenate([t.ravel() for t in problem.scores(run.w).tables]), run.factors
+    pool, factors = np.concatenate([t.ravel() for t in problem.scores(run.w).tables]), run.visited.factors
     own, n = factors.own >= 0, factors.n_configs[factors.group]
     assert (
         set(factors.group[own]) == set(own_tables(problem)) == {g for g, k in enumerate(program.groups) if k.arity == 3}

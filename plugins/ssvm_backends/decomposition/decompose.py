@@ -158,8 +158,7 @@ class DecomposeSession:
             stats, kept = self._lower(question, theta, best, clock, bound, stop)
         score, labels = score[ids], labels[positions(program.var_ptr, ids)]
         bound = np.maximum(np.where(bound[ids] == np.inf, np.nan, bound[ids]), score)
-        primal = np.where(score > -np.inf, Primal.FEASIBLE, np.where(bound == -np.inf, Primal.INFEASIBLE, Primal.NONE))
-        return Solution(labels, score, bound, stop[ids], primal.astype(np.int8), warm=kept, stats=stats)
+        return Solution(labels, score, bound, stop[ids], Primal.codes(score, bound), warm=kept, stats=stats)
 
     def _lower(
         self, question: Question, theta: Theta, best: Incumbents, clock: Clock, bound: F64, stop: I8

@@ -286,9 +286,8 @@ class ConstrainedSession:
     def _labelled(self, run: ConstrainedRun, best: Incumbents, stop: Stop) -> Solution:
         score, (bound, why) = best.score[run.ids], self._bounds(run, stop)
         bound = np.where(bound < score, score, bound)
-        primal = np.where(score > -np.inf, Primal.FEASIBLE, np.where(bound == -np.inf, Primal.INFEASIBLE, Primal.NONE))
         labels = best.labels[positions(self.program.var_ptr, run.ids)]
-        return Solution(labels, score, bound, why, primal.astype(np.int8))
+        return Solution(labels, score, bound, why, Primal.codes(score, bound))
 
     def _relaxed(self, run: ConstrainedRun, stop: Stop) -> Solution:
         """Return the fractional solutions, whose variables are made distributions again."""

@@ -54,9 +54,26 @@ def make_walk(compiled: Compiled) -> Walk:
     return Walk(np.empty(compiled.scratch), np.empty(compiled.scratch), digit, position)
 
 
+class BlockRuns(NamedTuple):
+    """How a part lies in a block: neighbouring axes of the block that it passes through at one stride are one run.
+
+    Parameters
+    ----------
+    size, stride : ndarray of int64
+        BlockRuns of all parts; the stride is 0 where a part does not depend on the axes, and 0 or 1 in its last run.
+    lo, hi : int
+        The runs of this part in these, at least one.
+    """
+
+    size: I64
+    stride: I64
+    lo: int
+    hi: int
+
+
 @njit(cache=True, nogil=True)
-def spread(to: F64, start: int, table: F64, at: int, size: I64, stride: I64, lo: int, hi: int, product: bool) -> None:
-    """Add a part (multiply by it) in place: runs ``lo..hi-1`` say how the part lies in the block.
+def spread(to: F64, start: int, table: F64, at: int, runs: BlockRuns, product: bool) -> None:
+    """Add a part to a block (multiply the block by it) in place.
 
     ``to[start + i] += table[at + sum_r digit_r(i) stride_r]`` for every entry i of the block; its digits are positions
     in the runs, that of the last run fastest.
@@ -71,14 +88,11 @@ def spread(to: F64, start: int, table: F64, at: int, size: I64, stride: I64, lo:
         Holds the part's table; the entry of the first one of the block is ``at``.
     at : int
         See ``table``.
-    size, stride : ndarray of int64
-        Runs of all parts: neighbouring axes of the block that the part passes through at one stride; 0 where it does
-        not depend on them.  The stride of a part's last run is 0 or 1.
-    lo, hi : int
-        The part's runs in these, at least one.
+    runs : BlockRuns
     product : bool
         Whether to multiply.
     """
+    size, stride, lo, hi = runs
     # the last two runs have separate loops; the innermost one reads one number, or memory in order
     n, s = size[hi - 1], stride[hi - 1]
     n_above, s_above = (size[hi - 2], stride[hi - 2]) if hi - lo > 1 else (1, 0)
@@ -110,7 +124,7 @@ def spread(to: F64, start: int, table: F64, at: int, size: I64, stride: I64, lo:
 
 
 @njit(cache=True, nogil=True)
-def gather(source: F64, start: int, table: F64, at: int, size: I64, stride: I64, lo: int, hi: int) -> None:
+def gather(source: F64, start: int, table: F64, at: int, runs: BlockRuns) -> None:
     """Add up a block over the axes that a part does not depend on: the transpose of :func:`spread`.
 
     ``table[at + sum_r digit_r(i) stride_r] += source[start + i]`` for every entry i of the block.
@@ -125,9 +139,9 @@ def gather(source: F64, start: int, table: F64, at: int, size: I64, stride: I64,
         Holds the part's table, which is added to in place; the entry of the first one of the block is ``at``.
     at : int
         See ``table``.
-    size, stride, lo, hi
-        As for :func:`spread`.
+    runs : BlockRuns
     """
+    size, stride, lo, hi = runs
     n, s = size[hi - 1], stride[hi - 1]
     n_rest = 1
     for r in range(lo, hi - 1):
@@ -165,10 +179,8 @@ def prepare(plan: EliminationPlan, t: int, work: F64, walk: Walk, neutral: float
             size *= p.axis_size[k]
             for q in range(first, last):
                 if p.axis[q] == k - p.axis_ptr[t]:
-                    spread(
-                        w.base, start, work, p.at[q] + a * p.step[q], p.run_size, p.run_stride, p.run_ptr[q] + 1,
-                        p.run_ptr[q + 1], product,
-                    )  # fmt: skip
+                    inner = BlockRuns(p.run_size, p.run_stride, p.run_ptr[q] + 1, p.run_ptr[q + 1])
+                    spread(w.base, start, work, p.at[q] + a * p.step[q], inner, product)
 
 
 @njit(cache=True, nogil=True)
@@ -240,7 +252,7 @@ def fill(plan: EliminationPlan, t: int, a: int, work: F64, walk: Walk, start: in
             w.values[start + i] = w.base[a * n + i] + x
     for q in range(flat + p.n_inner[t], last):  # those between are in base
         at = p.at[q] + w.position[q - first] + a * p.step[q]
-        spread(w.values, start, work, at, p.run_size, p.run_stride, p.run_ptr[q], p.run_ptr[q + 1], product)
+        spread(w.values, start, work, at, BlockRuns(p.run_size, p.run_stride, p.run_ptr[q], p.run_ptr[q + 1]), product)
 
 
 @njit(cache=True, nogil=True)

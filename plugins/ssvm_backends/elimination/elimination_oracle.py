@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from ssvm_backends.elimination.blocks import Walk
-from ssvm_backends.elimination.max import max_steps
+from ssvm_backends.elimination.max import MaxSpace, MaxTarget, max_steps
 from ssvm_backends.elimination.packing import GRAPH, graph_in, plan_in
+from ssvm_backends.graphs.graph import Instance
 from ssvm_dsl.kernels import SIGNATURE, borrow, cfunc, packed_longs
 
 
@@ -40,8 +41,7 @@ def elimination_oracle(ints, longs, example, pool, node, labels, work):  # type:
         rest[:n_block], rest[n_block : 2 * n_block], np.zeros(n_axes, np.int64), np.zeros(n_parts, np.int64)
     )
     score = np.zeros(1)
-    max_steps(
-        plan, graph_in(ints, longs, GRAPH + 1), node, pool, np.full(1, example), np.zeros(1, np.int64), labels, score,
-        messages, best, walk, np.zeros(3, np.int64), np.int64(1) << 62,
-    )  # fmt: skip
+    instance = Instance(graph_in(ints, longs, GRAPH + 1), node, pool, score)  # nobody reads the constants
+    out = MaxTarget(np.full(1, example), np.zeros(1, np.int64), labels, score)
+    max_steps(plan, instance, MaxSpace(messages, best, walk), out, np.zeros(3, np.int64), np.int64(1) << 62)
     return score[0]

@@ -14,7 +14,7 @@ import numpy as np
 from ssvm_backends.elimination.blocks import BUDGET, make_walk
 from ssvm_backends.elimination.plan import Compiled
 from ssvm_backends.elimination.plan_cache import PlanCache
-from ssvm_backends.elimination.sum import make_scales, marginal_steps, sum_steps
+from ssvm_backends.elimination.sum import MarginalTarget, SumSpace, make_scales, marginal_steps, sum_steps
 from ssvm_backends.graphs.batch_session import summed_solution
 from ssvm_backends.graphs.graph import Graph, factor_origin
 from ssvm_backends.graphs.reduce import Reduced
@@ -101,24 +101,21 @@ def _one(
 ) -> float | None:
     """Write one example's marginals and return its log Z without the constant; ``None`` when time is up."""
     plan, instance, example = compiled.plan, reduced.instance, int(reduced.ids[position])
-    work, walk = np.empty(compiled.work), make_walk(compiled)
-    scales, cursor = make_scales(len(plan.variable)), np.zeros(2, dtype=np.int64)
-    scores = instance.graph, instance.node, instance.pool
+    own = SumSpace(np.empty(compiled.work), make_walk(compiled), make_scales(len(plan.variable)))
+    cursor = np.zeros(2, dtype=np.int64)
     while cursor[0] < len(plan.variable):
         if clock.over:
             return None
-        sum_steps(plan, *scores, example, work, walk, scales, cursor, BUDGET)
-    log_z = float(scales.total[0])
+        sum_steps(plan, instance, example, own, cursor, BUDGET)
+    log_z = float(own.scales.total[0])
     if not wanted or log_z == -np.inf:
         return log_z
     tables = space.table_at[space.factor_at[position] : space.factor_at[position + 1]]
-    node_at = int(space.node_at[position])
+    out = MarginalTarget(space.node, int(space.node_at[position]), space.table, tables)
     while cursor[0] > 0:
         if clock.over:
             return None
-        marginal_steps(
-            plan, *scores, example, work, walk, scales, space.node, node_at, space.table, tables, cursor, BUDGET
-        )
+        marginal_steps(plan, instance, example, own, out, cursor, BUDGET)
     return log_z
 
 

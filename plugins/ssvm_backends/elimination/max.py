@@ -10,6 +10,8 @@ toulbar2 takes 0.8 to 1.4 ms for one, CP-SAT 85 to 105 ms.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ssvm_backends.elimination.blocks import (
@@ -31,38 +33,66 @@ from ssvm_dsl.kernels import borrow, njit
 from ssvm_dsl.plugin_api import Clock
 
 
+class MaxSpace(NamedTuple):
+    """What a maximisation works with.
+
+    Parameters
+    ----------
+    work : ndarray of float64
+        Messages.
+    best : ndarray of uint8
+        Which states attain them.
+    walk : Walk
+        Work space of a step.
+    """
+
+    work: F64
+    best: U8
+    walk: Walk
+
+
+class MaxTarget(NamedTuple):
+    """Which examples are asked for, and where the answers go.
+
+    Parameters
+    ----------
+    ids : ndarray of int64, shape (m,)
+        Examples whose graph is the plan's.
+    label_ptr : ndarray of int64, shape (m,)
+        Where the labels of each begin.
+    labels : ndarray of int32
+    score : ndarray of float64, shape (m,)
+        Without the constants; ``-inf`` where there is no labelling.
+    """
+
+    ids: I64
+    label_ptr: I64
+    labels: I32
+    score: F64
+
+
 @njit(cache=True, nogil=True)
 def max_steps(
-    plan: EliminationPlan, graph: Graph, node: F64, pool: F64, ids: I64, label_ptr: I64, labels: I32, score: F64,
-    work: F64, best: U8, walk: Walk, cursor: I64, budget: int,
-) -> None:  # fmt: skip
+    plan: EliminationPlan, instance: Instance, space: MaxSpace, out: MaxTarget, cursor: I64, budget: int
+) -> None:
     """Go on with the examples from where ``cursor`` says, until done or the budget is spent.
 
     Parameters
     ----------
     plan : Plan
         The elimination; read only.
-    graph : Graph
-        Structure; read only.
-    node, pool : ndarray of float64
-        Unary scores and tables of all examples; ``-inf`` is forbidden.
-    ids : ndarray of int64, shape (m,)
-        Examples whose graph is the plan's.
-    label_ptr : ndarray of int64, shape (m,)
-        Where the labels of each begin.
-    labels, score : ndarray
-        Where the answers go; scores are without the constants, ``-inf`` where there is no labelling.
-    work, best : ndarray
-        Work space: messages, and best states.
-    walk : Walk
-        Work space of a step.
+    instance : Instance
+        Unary scores and tables of all examples, ``-inf`` is forbidden; read only.
+    space : MaxSpace
+    out : MaxTarget
+        ``labels`` and ``score`` are written.
     cursor : ndarray of int64, shape (3,)
         (example, step, outer state); zeros at first, (m, 0, 0) when done.
     budget : int
         About how many table entries to look at.
     """
-    p, g, w = borrow(plan), borrow(graph), borrow(walk)
-    node, pool, work, best = borrow(node), borrow(pool), borrow(work), borrow(best)
+    p, g, (work, best, w) = borrow(plan), borrow(instance.graph), borrow(space)
+    node, pool, (ids, label_ptr, labels, score) = borrow(instance.node), borrow(instance.pool), borrow(out)
     n = len(p.variable)
     while cursor[0] < len(ids) and budget > 0:
         i = cursor[0]
@@ -179,12 +209,10 @@ def maximise(
     """
     plan = compiled.plan
     work, best = np.empty(compiled.work), np.empty(int(plan.arg[-1]), dtype=np.uint8)
-    walk, mine, cursor = make_walk(compiled), np.zeros(len(ids)), np.zeros(3, dtype=np.int64)
+    space, cursor = MaxSpace(work, best, make_walk(compiled)), np.zeros(3, dtype=np.int64)
+    out = MaxTarget(ids, label_ptr, labels, np.zeros(len(ids)))
     while cursor[0] < len(ids) and not clock.over:
-        max_steps(
-            plan, instance.graph, instance.node, instance.pool, ids, label_ptr, labels, mine, work, best, walk,
-            cursor, BUDGET,
-        )  # fmt: skip
+        max_steps(plan, instance, space, out, cursor, BUDGET)
     done = int(cursor[0])
-    score[positions[:done]] = mine[:done]
+    score[positions[:done]] = out.score[:done]
     return done

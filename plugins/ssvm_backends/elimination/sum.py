@@ -17,9 +17,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_backends.elimination.blocks import NO, YES, ZERO, Walk, fill, gather, go_on, go_to, load_table, prepare
+from ssvm_backends.elimination.blocks import (
+    NO,
+    YES,
+    ZERO,
+    BlockRuns,
+    Walk,
+    fill,
+    gather,
+    go_on,
+    go_to,
+    load_table,
+    prepare,
+)
 from ssvm_backends.elimination.plan import FACTOR, MESSAGE, NODE, EliminationPlan
-from ssvm_backends.graphs.graph import Graph
+from ssvm_backends.graphs.graph import Graph, Instance
 from ssvm_dsl.ir import F64, I64, Bools
 from ssvm_dsl.kernels import borrow, njit
 
@@ -54,6 +66,43 @@ class Scales(NamedTuple):
     total: F64
 
 
+class SumSpace(NamedTuple):
+    """What the elimination of one example works with.
+
+    Parameters
+    ----------
+    work : ndarray of float64
+        Holds the messages; on the way down marginals of the separators replace them.
+    walk : Walk
+        Work space of a step.
+    scales : Scales
+    """
+
+    work: F64
+    walk: Walk
+    scales: Scales
+
+
+class MarginalTarget(NamedTuple):
+    """Where the marginals of one example go.
+
+    Parameters
+    ----------
+    node : ndarray of float64
+        Those of the states of its variables, from ``node_at`` on.
+    node_at : int
+    table : ndarray of float64
+        Those of the joint states of its factor f, from ``table_at[f]`` on.
+    table_at : ndarray of int64
+        Factors are numbered from 0 in the example.
+    """
+
+    node: F64
+    node_at: int
+    table: F64
+    table_at: I64
+
+
 def make_scales(n: int) -> Scales:
     """Return the state of an elimination of n steps before it starts."""
     flags = np.zeros((2, n), dtype=bool)
@@ -62,34 +111,27 @@ def make_scales(n: int) -> Scales:
 
 @njit(cache=True, nogil=True)
 def sum_steps(
-    plan: EliminationPlan, graph: Graph, node: F64, pool: F64, example: int, work: F64, walk: Walk, scales: Scales,
-    cursor: I64, budget: int,
-) -> None:  # fmt: skip
+    plan: EliminationPlan, instance: Instance, example: int, space: SumSpace, cursor: I64, budget: int
+) -> None:
     """Go on with one example from where ``cursor`` says, until done or the budget is spent.
 
     Parameters
     ----------
     plan : Plan
         The elimination; read only.  When marginals are to follow, one that keeps messages.
-    graph : Graph
-        Structure; read only.
-    node, pool : ndarray of float64
-        Unary scores and tables of all examples; ``-inf`` is forbidden.
+    instance : Instance
+        Read only.
     example : int
         The example.
-    work : ndarray of float64
-        Work space; holds the messages.
-    walk : Walk
-        Work space of a step.
-    scales : Scales
-        In and out.  In the end ``total`` is log Z without the constant, ``-inf`` where there is no labelling.
+    space : SumSpace
+        In the end ``scales.total`` is log Z without the constant, ``-inf`` where there is no labelling.
     cursor : ndarray of int64, shape (2,)
         (step, outer state); zeros at first, at step n when done.
     budget : int
         About how many table entries to look at.
     """
-    p, g, w, z = borrow(plan), borrow(graph), borrow(walk), borrow(scales)
-    node, pool, work = borrow(node), borrow(pool), borrow(work)
+    p, g, w, z = borrow(plan), borrow(instance.graph), borrow(space.walk), borrow(space.scales)
+    node, pool, work = borrow(instance.node), borrow(instance.pool), borrow(space.work)
     n = len(p.variable)
     while cursor[0] < n and budget > 0:
         t, outer = cursor[0], cursor[1]
@@ -273,8 +315,8 @@ def _end(p: EliminationPlan, t: int, work: F64, z: Scales) -> bool:
 
 @njit(cache=True, nogil=True)
 def marginal_steps(
-    plan: EliminationPlan, graph: Graph, node: F64, pool: F64, example: int, work: F64, walk: Walk, scales: Scales,
-    out_node: F64, node_at: int, out_table: F64, table_at: I64, cursor: I64, budget: int,
+    plan: EliminationPlan, instance: Instance, example: int, space: SumSpace, out: MarginalTarget, cursor: I64,
+    budget: int,
 ) -> None:  # fmt: skip
     """Go on downwards with one example from where ``cursor`` says, until done or the budget is spent.
 
@@ -286,27 +328,17 @@ def marginal_steps(
 
     Parameters
     ----------
-    plan, graph, node, pool, example, walk
+    plan, instance, example, space
         As for :func:`sum_steps`, after it.
-    work : ndarray of float64
-        The messages of :func:`sum_steps`; marginals of the separators replace them.
-    scales : Scales
-        What :func:`sum_steps` left; read only.
-    out_node : ndarray of float64
-        Marginals of the states of the example's variables go to ``out_node[node_at:]``.
-    node_at : int
-        See ``out_node``.
-    out_table : ndarray of float64
-        Those of the joint states of its factor f go to ``out_table[table_at[f]:]``.
-    table_at : ndarray of int64
-        See ``out_table``; factors are numbered from 0 in the example.
+    out : MarginalTarget
+        Written.
     cursor : ndarray of int64, shape (2,)
         (steps left, outer state); (n, 0) at first, at 0 steps left when done.
     budget : int
         About how many table entries to look at.
     """
-    p, g, w, z = borrow(plan), borrow(graph), borrow(walk), borrow(scales)
-    node, pool, work, out_table = borrow(node), borrow(pool), borrow(work), borrow(out_table)
+    p, g, w, z = borrow(plan), borrow(instance.graph), borrow(space.walk), borrow(space.scales)
+    node, pool, work, out = borrow(instance.node), borrow(instance.pool), borrow(space.work), borrow(out)
     first_state = g.state_ptr[g.var_ptr[example]]
     while cursor[0] > 0 and budget > 0:
         t, outer = cursor[0] - 1, cursor[1]
@@ -336,12 +368,12 @@ def marginal_steps(
             return
         for q in range(first, last):
             if p.kind[q] == FACTOR:
-                load_table(p, q, out_table, table_at[p.ref[q]], work, p.gather[q], YES)
+                load_table(p, q, out.table, out.table_at[p.ref[q]], work, p.gather[q], YES)
             else:
                 to, at = work, p.at[q]
                 if p.kind[q] == NODE:
-                    to = out_node
-                    at = node_at + g.state_ptr[g.var_ptr[example] + p.ref[q]] - first_state
+                    to = out.node
+                    at = out.node_at + g.state_ptr[g.var_ptr[example] + p.ref[q]] - first_state
                 for i in range(p.total[q]):
                     to[at + i] = work[p.gather[q] + i]
         cursor[0], cursor[1] = t, 0
@@ -384,4 +416,4 @@ def _hand_out(p: EliminationPlan, t: int, work: F64, w: Walk) -> None:
             if q < first + p.n_flat[t]:
                 work[at] += total
             else:
-                gather(w.values, a * n, work, at, p.run_size, p.run_stride, p.run_ptr[q], p.run_ptr[q + 1])
+                gather(w.values, a * n, work, at, BlockRuns(p.run_size, p.run_stride, p.run_ptr[q], p.run_ptr[q + 1]))

@@ -20,7 +20,7 @@ from ssvm_backends.graphs.graph import Instance, build_graph
 from ssvm_backends.graphs.reduce import Reduced, Remainders
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import F64, I8, I32, I64, Bools, Primal, Program, Question, Solution, Stop, Theta, label_ptr
-from ssvm_dsl.plugin_api import Clock, ExampleAnswer, answer_each, score_labels
+from ssvm_dsl.plugin_api import Clock, ExampleAnswer, answer_each, pack_answers, score_labels
 
 #: Codes as plain numbers: looking at a member of an enumeration costs more than comparing a small array.
 FINISHED, TIME, INTERRUPTED = int(Stop.FINISHED), int(Stop.TIME), int(Stop.INTERRUPTED)
@@ -115,15 +115,10 @@ class GraphCall:
 
     def take(self, answers: list[ExampleAnswer]) -> None:
         """Take over the answers for the examples, in their order."""
-        ptr = self.label_ptr
-        for i, answer in enumerate(answers):
-            self.there[i], self.bound[i], self.stop[i] = answer.labels is not None, answer.bound, answer.stop
-            if answer.labels is not None:
-                self.labels[ptr[i] : ptr[i + 1]] = answer.labels
-            for key, value in answer.stats.items():
-                self.stats[key] = self.stats.get(key, 0) + value
-        warm = zip(self.ids.tolist(), answers, strict=True)
-        self.warm = {number: answer.warm for number, answer in warm if answer.warm is not None} or None
+        found = pack_answers(self.ids, self.label_ptr, answers)
+        self.labels, self.bound, self.stop, self.warm = found.labels, found.bound, found.stop, found.warm
+        self.there = found.primal == FEASIBLE
+        self.stats |= found.stats
 
     def solution(self) -> Solution:
         """Return the solution; a bound that rounding left below its labelling's score is lifted to it."""
@@ -253,11 +248,9 @@ def pack_arrays(
     """
     full = reduced.lift(labels)
     score = np.where(there, score_labels(program, theta, full, ids), -np.inf)
-    there = there & (score > -np.inf)
     bound = np.where(reduced.feasible, bound, -np.inf)
     bound = np.where(bound < score, score, bound)
-    primal = np.where(there, FEASIBLE, np.where(bound == -np.inf, INFEASIBLE, NONE))
-    return Solution(full, score, bound, stop, primal.astype(np.int8))
+    return Solution(full, score, bound, stop, Primal.codes(score, bound))
 
 
 def labels_by_example(program: Program, ids: I64, labels: I32, there: Bools) -> dict[int, I32]:

@@ -27,7 +27,7 @@ from ssvm_backends.programs.lp_solvers import Highs, LPOutcome, Solver
 from ssvm_backends.programs.math_opt_core import import_math_opt, math_opt
 from ssvm_backends.programs.rounding import rounded
 from ssvm_backends.programs.session import COLUMN_BYTES, PolytopeSession, ProgramAnswer, columns_of, pack_marginals
-from ssvm_dsl.ir import F64, I32, I64, Need, Primal, Program, Solution, Stop, Task, Topology
+from ssvm_dsl.ir import F64, I32, I64, Need, Primal, Program, Question, Solution, Stop, Task, Topology
 from ssvm_dsl.plugin_api import Clock, Verdict, loading
 
 #: How far from 0 and 1 numbers may be to count as whole.
@@ -105,11 +105,11 @@ class LPSession(PolytopeSession):
             return next(iter(self._solvers.values()))
         return self._solvers["pdlp" if priced.polytope.n_columns >= MANY_COLUMNS else "glop"]
 
-    def _packed(self, ids: I64, ptr: I64, answers: list[ProgramAnswer], task: Task) -> Solution:
+    def packed(self, question: Question, answers: list[ProgramAnswer]) -> Solution:
         """Return the solution; the task ``relaxed`` has no labels, and the scores are those of the marginals."""
-        solution = super()._packed(ids, ptr, answers, task)
-        solution.marginals = pack_marginals(self.program, ids, [answer.mu for answer in answers])
-        if task is Task.RELAXED:
+        solution = super().packed(question, answers)
+        solution.marginals = pack_marginals(self.program, question.ids(self.program), [one.mu for one in answers])
+        if question.task is Task.RELAXED:
             solution.labels = np.zeros(0, np.int32)
         else:
             solution.score[solution.primal != Primal.FEASIBLE] = -np.inf
@@ -126,8 +126,8 @@ class LPSession(PolytopeSession):
             labels = None if rule == "none" else rounded(priced, mu, rule)
         score = -np.inf if labels is None else priced.score_of(labels)
         if score == -np.inf:
-            return ProgramAnswer(None, priced.value(mu), bound, outcome.stop, mu, outcome.warm, stats)
-        return ProgramAnswer(labels, score, max(bound, score), outcome.stop, mu, outcome.warm, stats)
+            return ProgramAnswer(None, priced.value(mu), bound, outcome.stop, outcome.warm, stats, mu)
+        return ProgramAnswer(labels, score, max(bound, score), outcome.stop, outcome.warm, stats, mu)
 
 
 def normalised(mu: F64, closed: Any, block_ptr: I64) -> F64 | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Lock, current_thread, main_thread
 from typing import Any, Generic, TypeVar
 
@@ -17,8 +17,8 @@ import numpy as np
 
 from ssvm_backends.programs.local_polytope import LocalPolytope, PolytopeStructure, Priced, build_polytope, n_entries
 from ssvm_dsl.errors import OutOfTime
-from ssvm_dsl.ir import F64, I32, I64, Marginals, Need, Primal, Program, Question, Solution, Stop, Task, Theta, pointers
-from ssvm_dsl.plugin_api import Clock, answer_each, loading
+from ssvm_dsl.ir import F64, I64, Marginals, Need, Primal, Program, Question, Solution, Stop, Task, Theta, pointers
+from ssvm_dsl.plugin_api import Clock, ExampleAnswer, answer_each, loading, pack_answers
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -63,41 +63,27 @@ class Kept(Generic[K, T]):
 
 
 @dataclass(frozen=True, eq=False)
-class ProgramAnswer:
+class ProgramAnswer(ExampleAnswer):
     """The answer of a solver for one example.
 
     Parameters
     ----------
-    labels : ndarray of int32, optional
-        A labelling of finite score.
+    labels, bound, stop, warm, stats
+        As of :class:`~ssvm_dsl.plugin_api.ExampleAnswer`.
     score : float
-        Its score; without labels that of ``mu``, or ``-inf``.
-    bound : float
-        Certified upper bound; ``-inf`` proves that there is no labelling.
-    stop : Stop
+        Of the labels; without labels that of ``mu``, or ``-inf``.
     mu : ndarray of float64, optional
         Fractional solution, one number for each column of the polytope.
-    warm : object
-        The start of a later call.
-    stats : dict
     """
 
-    labels: I32 | None = None
     score: float = -np.inf
-    bound: float = np.nan
-    stop: Stop = Stop.FINISHED
     mu: F64 | None = None
-    warm: Any = None
-    stats: dict[str, Any] = field(default_factory=dict)
 
     @property
     def primal(self) -> Primal:
         """What there is to show."""
-        if self.labels is not None:
-            return Primal.FEASIBLE
-        if self.bound == -np.inf:
-            return Primal.INFEASIBLE
-        return Primal.NONE if self.mu is None else Primal.FRACTIONAL
+        found = super().primal
+        return Primal.FRACTIONAL if found is Primal.NONE and self.mu is not None else found
 
 
 def columns_of(need: Need) -> float:
@@ -147,7 +133,13 @@ class PolytopeSession(ABC):
             return answer
 
         answers = answer_each(ids, clock, one, lambda why: ProgramAnswer(stop=why))
-        return self._packed(ids, question.label_ptr(self.program), answers, question.task)
+        return self.packed(question, answers)
+
+    def packed(self, question: Question, answers: list[ProgramAnswer]) -> Solution:
+        """Return the answers for all examples as one solution; there is always a start for the next call."""
+        solution = pack_answers(question.ids(self.program), question.label_ptr(self.program), answers)
+        solution.warm = solution.warm or {}
+        return solution
 
     def _one(self, theta: Theta, node: F64, example: int, clock: Clock, warm: Any, task: Task) -> ProgramAnswer:
         if self.program.var_ptr[example] == self.program.var_ptr[example + 1]:
@@ -171,25 +163,6 @@ class PolytopeSession(ABC):
             if priced is None:
                 raise
             return ProgramAnswer(bound=priced.bound(), stop=Stop.INTERRUPTED)
-
-    def _packed(self, ids: I64, ptr: I64, answers: list[ProgramAnswer], task: Task) -> Solution:
-        n, labels = len(ids), np.zeros(int(ptr[-1]), dtype=np.int32)
-        for i, answer in enumerate(answers):
-            if answer.labels is not None:
-                labels[ptr[i] : ptr[i + 1]] = answer.labels
-        stats: dict[str, Any] = {}
-        for answer in answers:
-            for key, value in answer.stats.items():
-                stats[key] = stats.get(key, 0) + value
-        return Solution(
-            labels,
-            np.array([answer.score for answer in answers], dtype=np.float64).reshape(n),
-            np.array([answer.bound for answer in answers], dtype=np.float64).reshape(n),
-            np.array([answer.stop for answer in answers], dtype=np.int8).reshape(n),
-            np.array([answer.primal for answer in answers], dtype=np.int8).reshape(n),
-            warm={int(e): answer.warm for e, answer in zip(ids, answers, strict=True) if answer.warm is not None},
-            stats=stats,
-        )
 
 
 def empty_labelling_keeps(program: Program, example: int) -> bool:

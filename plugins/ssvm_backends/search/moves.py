@@ -42,6 +42,9 @@ NO, YES = np.bool_(False), np.bool_(True)
 #: The modes of :func:`move`.
 PROJECT, DIRECT, LOOK = ZERO, ONE, ONE + ONE
 
+#: What :func:`_plane` computes: gains, or needs, of each state of its second variable.
+GAINS, EACH = -ONE - ONE, -ONE
+
 
 @njit(cache=True, nogil=True)
 def put(st: State, at: int, new: float) -> None:
@@ -189,11 +192,11 @@ def move(core: Core, st: State, f: int, slot: int, what: int) -> bool:
     """
     target = ZERO + core.scope[slot]
     first = core.state_ptr[target]
-    gain, need = core.width, 2 * core.width
+    gain = core.width
     n_open = _open_slots(core, st, f, slot)
     for i in range(st.size[target]):
         st.work[gain + st.domain[first + i]] = np.inf
-    _scan(core, st, f, slot, n_open, ZERO, 1.0 if what != PROJECT else 0.0, gain, need, NO)
+    _scan(core, st, f, slot, n_open, ZERO, 1.0 if what != PROJECT else 0.0, NO)
     some = False
     for i in range(st.size[target]):
         s = st.domain[first + i]
@@ -203,7 +206,7 @@ def move(core: Core, st: State, f: int, slot: int, what: int) -> bool:
     if what == LOOK or not some:
         return True
     if what == DIRECT:
-        _extend(core, st, f, slot, n_open, gain, need)
+        _extend(core, st, f, slot, n_open)
     st.tally[CULPRIT] = f
     changed, closed = False, 0
     for i in range(st.size[target]):
@@ -232,7 +235,7 @@ def factor_least(core: Core, st: State, f: int) -> float:
     first, least = core.state_ptr[v], np.inf
     for i in range(st.size[v]):
         st.work[core.width + st.domain[first + i]] = np.inf
-    _scan(core, st, f, slot, n_open, ZERO, 0.0, core.width, 2 * core.width, NO)
+    _scan(core, st, f, slot, n_open, ZERO, 0.0, NO)
     for i in range(st.size[v]):
         least = min(least, st.work[core.width + st.domain[first + i]])
     return least
@@ -250,34 +253,21 @@ def _open_slots(core: Core, st: State, f: int, slot: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _extend(core: Core, st: State, f: int, slot: int, n_open: int, gain: int, need: int) -> None:
+def _extend(core: Core, st: State, f: int, slot: int, n_open: int) -> None:
     """Move into the factor the unary costs that its projection takes from it, one variable after the other.
 
     The variable of open slot j gives ``need(b) = max_a gain(a) - least cost(a, b)``, but never more than it has; slots
-    before j count with what they have given, those after j with all their unary costs.
-
-    Parameters
-    ----------
-    core, st : Core, State
-        The problem, and the node of the search: messages and unary costs change in place, by way of the trail.
-    f : int
-        The factor.
-    slot : int
-        The slot that cost is to be moved to.
-    n_open : int
-        How many of its other slots are open; :func:`_open_slots` listed them in ``st.digit``.
-    gain : int
-        Place in ``st.work`` of what the projection to each state of the slot's variable takes; read only.
-    need : int
-        Place in ``st.work`` of work space for the states of one variable.
+    before j count with what they have given, those after j with all their unary costs.  :func:`_scan` has put the gains
+    into ``st.work``, and puts the needs behind them.
     """
+    need = 2 * core.width
     for j in range(n_open):
         k = st.digit[j]
         v = core.scope[k]
         first = core.state_ptr[v]
         for i in range(st.size[v]):
             st.work[need + st.domain[first + i]] = 0.0
-        _scan(core, st, f, slot, n_open, j + 1, 1.0, gain, need, YES)
+        _scan(core, st, f, slot, n_open, j + 1, 1.0, YES)
         for i in range(st.size[v]):
             s = st.domain[first + i]
             amount = min(st.work[need + s], st.value[core.n_messages + first + s])
@@ -288,15 +278,14 @@ def _extend(core: Core, st: State, f: int, slot: int, n_open: int, gain: int, ne
 
 
 @njit(cache=True, nogil=True)
-def _scan(
-    core: Core, st: State, f: int, slot: int, n_open: int, sources: int, unary: float, gain: int, need: int, lack: bool
-) -> None:
+def _scan(core: Core, st: State, f: int, slot: int, n_open: int, sources: int, unary: float, lack: bool) -> None:
     """Go through the factor's joint states that are left.
 
-    With ``lack`` False, ``work[gain + a]`` becomes the least cost for each state a of the slot's variable, where
-    the open slots from number ``sources`` on count with their unary costs (times ``unary``).  With ``lack`` True,
-    ``work[need + b]`` becomes the most by which ``work[gain + a]`` exceeds the cost, for each state b of open slot
-    number ``sources - 1``.
+    With ``lack`` False, ``gain(a)`` becomes the least cost for each state a of the slot's variable, where the open
+    slots from number ``sources`` on count with their unary costs (times ``unary``).  With ``lack`` True, ``need(b)``
+    becomes the most by which ``gain(a)`` exceeds the cost, for each state b of open slot number ``sources - 1``.
+    Gains are in ``st.work`` from ``core.width`` on, needs from twice that on.  Those that are written must hold ``inf``
+    (gains) or 0 (needs) beforehand.
 
     Parameters
     ----------
@@ -312,9 +301,6 @@ def _scan(
         Open slots from this number on count with their unary costs.
     unary : float
         1 to count unary costs, 0 not to.
-    gain, need : int
-        Places in ``st.work``, of entries for the states of one variable each.  Entries written must hold ``inf`` (gain)
-        or 0 (need) beforehand.
     lack : bool
         The quantity to compute, see above.
     """
@@ -327,11 +313,11 @@ def _scan(
             fixed += st.value[core.message_ptr[k] + s]
     inner = n_open - 1
     if inner < 0:
-        _line(core, st, slot, base, fixed, gain)
+        _line(core, st, slot, base, fixed)
         return
     inner_unary = unary if inner >= sources else 0.0
     if inner == 0:
-        _plane(core, st, slot, st.digit[0], base, fixed, inner_unary, gain, need if lack else -ONE, -ONE)
+        _plane(core, st, slot, st.digit[0], base, fixed, inner_unary, EACH if lack else GAINS)
         return
     for j in range(inner):
         st.digit[core.half + j] = 0
@@ -345,11 +331,11 @@ def _scan(
             less += st.value[core.message_ptr[k] + s]
             if j >= sources:
                 less -= unary * st.value[core.n_messages + core.state_ptr[v] + s]
-        marked = -ONE
+        marked = EACH if lack else GAINS
         if lack and sources - 1 < inner:
             k = st.digit[sources - 1]
             marked = st.domain[core.state_ptr[core.scope[k]] + st.digit[core.half + sources - 1]]
-        _plane(core, st, slot, st.digit[inner], at, less, inner_unary, gain, need if lack else -ONE, marked)
+        _plane(core, st, slot, st.digit[inner], at, less, inner_unary, marked)
         j = inner - 1
         while j >= 0:
             st.digit[core.half + j] += 1
@@ -362,20 +348,18 @@ def _scan(
 
 
 @njit(cache=True, nogil=True)
-def _line(core: Core, st: State, slot: int, at: int, less: float, gain: int) -> None:
+def _line(core: Core, st: State, slot: int, at: int, less: float) -> None:
     """Write the costs of the states of one slot's variable, all others fixed."""
     v = core.scope[slot]
     first, stride, message = core.state_ptr[v], core.stride[slot], core.message_ptr[slot]
     for i in range(st.size[v]):
         a = st.domain[first + i]
-        st.work[gain + a] = core.cost[at + a * stride] - less - st.value[message + a]
+        st.work[core.width + a] = core.cost[at + a * stride] - less - st.value[message + a]
     st.tally[WORK] += st.size[v]
 
 
 @njit(cache=True, nogil=True)
-def _plane(
-    core: Core, st: State, slot: int, other: int, at: int, less: float, unary: float, gain: int, need: int, marked: int
-) -> None:
+def _plane(core: Core, st: State, slot: int, other: int, at: int, less: float, unary: float, marked: int) -> None:
     """Go through the states of two slots' variables, all others fixed: the inner loops of :func:`_scan`.
 
     The cost of states a and b is ``table[a, b] - message[slot, a] - message[other, b] - less + unary u[b]``.
@@ -392,24 +376,22 @@ def _plane(
         The messages (less unary costs) of the fixed slots, which are subtracted from the table.
     unary : float
         1 to count the unary costs of ``other``, 0 not to.
-    gain : int
-        Place in ``st.work`` of the least costs of each a, which are lowered, or with ``need >= 0`` only read.
-    need : int
-        Place in ``st.work`` of the lacks ``max_a gain(a) - cost(a, b)``, which are raised; -1 for least costs.
     marked : int
-        The state the lacks are for, that of a fixed slot; -1 for a lack for each state b of ``other``.
+        ``GAINS``: lower the gains, the least costs of each a.  Else raise the needs ``max_a gain(a) - cost(a, b)``:
+        with ``EACH`` that of each state b of ``other``, or that of the state ``marked`` of a fixed slot.
     """
     target, v = core.scope[slot], core.scope[other]
     first, stride, message = core.state_ptr[target], core.stride[slot], core.message_ptr[slot]
     v_first, v_stride, v_message = core.state_ptr[v], core.stride[other], core.message_ptr[other]
     v_unary, size = core.n_messages + core.state_ptr[v], st.size[target]
+    gain, need = core.width, 2 * core.width
     for j in range(st.size[v]):
         b = st.domain[v_first + j]
         row = at + b * v_stride
         out = less + st.value[v_message + b]
         if unary != 0.0:
             out -= unary * st.value[v_unary + b]
-        if need < 0:
+        if marked == GAINS:
             for i in range(size):
                 a = st.domain[first + i]
                 st.work[gain + a] = min(st.work[gain + a], core.cost[row + a * stride] - out - st.value[message + a])

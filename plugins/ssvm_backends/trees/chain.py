@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends.trees.constrained import counting, refusal
+from ssvm_backends.trees.forest import Chains
 from ssvm_backends.trees.session import ForestSession
 from ssvm_dsl.ir import F64, I32, I64, Limits, Need, Program, Question, Theta
 from ssvm_dsl.plugin_api import CompiledOracle, Verdict, add_marginals
@@ -57,13 +58,12 @@ class ViterbiSession(ChainSession):
 
     def __init__(self, program: Program, link: I64) -> None:
         super().__init__(program)
-        self._link = link
+        self.chains = Chains(program.var_ptr, link, program.uniform_card)
 
     def _map(self, theta: Theta, node: F64, ids: I64, ptr: I64, labels: I32, score: F64) -> None:
         from ssvm_backends.trees.viterbi import viterbi
 
-        c = self.program.uniform_card
-        viterbi(self.program.var_ptr, self._link, c, theta.pool, node, ids, ptr, labels, score)
+        viterbi(self.chains, theta.pool, node, ids, ptr, labels, score)
 
     def compiled(self) -> CompiledOracle:
         """Return the oracle for trainers that call it inside their own kernels."""
@@ -71,20 +71,13 @@ class ViterbiSession(ChainSession):
 
         program = self.program
         header = np.array([program.uniform_card, program.n_examples], dtype=np.int64)
-        longs = np.concatenate([header, program.var_ptr, self._link])
+        longs = np.concatenate([header, program.var_ptr, self.chains.link])
         longest = int(np.diff(program.var_ptr).max(initial=0))
         return CompiledOracle(viterbi_oracle, np.zeros(1, np.int32), longs, (longest + 1) * program.uniform_card)
 
     def expect(self, question: Question, coef: F64, node: F64, tables: Sequence[F64]) -> F64 | None:
         """Add weighted marginals and return log partitions; see :class:`~ssvm_dsl.plugin_api.SumSession`."""
-        from ssvm_backends.trees.chain_sum import (
-            Chains,
-            ChainScores,
-            ChainSums,
-            expect_chains,
-            linear_tables,
-            shift_scores,
-        )  # fmt: skip
+        from ssvm_backends.trees.chain_sum import ChainScores, ChainSums, expect_chains, linear_tables, shift_scores
 
         theta, ids = question.theta, question.ids(self.program)
         groups, c = self.program.groups, self.program.uniform_card
@@ -99,11 +92,11 @@ class ViterbiSession(ChainSession):
         own_node, log_z = question.masked_node(self.program), np.empty(len(ids))
         listed = int(np.sum(self.program.var_ptr[ids + 1] - self.program.var_ptr[ids]))
         left, right = np.empty((listed * shared, c)), np.empty((listed * shared, c))
-        chains, unary, top = Chains(self.program.var_ptr, self._link, c), np.empty(listed * c), np.empty(listed)
-        shift_scores(chains, own_node, ids, unary, top)
+        unary, top = np.empty(listed * c), np.empty(listed)
+        shift_scores(self.chains, own_node, ids, unary, top)
         scores = ChainScores(np.exp(unary, out=unary), top, factor.reshape(-1), shift)
         sums = ChainSums(node, factor.reshape(-1) if shared else tables[0].reshape(-1), left, right)
-        edges = expect_chains(chains, scores, ids, coef, shared, sums, log_z)
+        edges = expect_chains(self.chains, scores, ids, coef, shared, sums, log_z)
         if shared and edges:  # a table that none of these examples reads may hold anything
             tables[0][0] += (left[:edges].T @ right[:edges]).ravel() * factor[0]
         wide = np.flatnonzero(np.isnan(log_z))

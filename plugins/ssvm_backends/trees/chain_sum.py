@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ssvm_backends.trees.forest import Chains
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.kernels import assign, borrow, njit
 
@@ -30,24 +31,6 @@ RANGE = 200.0
 
 #: Smallest entry of a scaled vector: 1e-130 * 1e-87 * 1e-87 is still a normal double.
 LEAST = 1e-130
-
-
-class Chains(NamedTuple):
-    """Chains of equal cardinality, variables in natural order, one factor on each edge.
-
-    Parameters
-    ----------
-    var_ptr : ndarray of int64, shape (B + 1,)
-        Variables of each example.
-    link : ndarray of int64, shape (V,)
-        Where the table between a variable and the next starts, -1 at the end of a chain.
-    c : int
-        Number of states of every variable.
-    """
-
-    var_ptr: I64
-    link: I64
-    c: int
 
 
 class ChainScores(NamedTuple):

@@ -27,27 +27,22 @@ from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import assign, borrow, njit
 
 
-@njit(cache=True, nogil=True)
-def convolve(
-    first: F64, a1: int, b1: int, second: F64, a2: int, b2: int, out: F64, a_most: int, b_most: int, width: int
-) -> None:
-    """Write ``out(a, b) = max first(a - c, b - d) + second(c, d)`` for a, b up to ``a_most``, ``b_most``.
+class CountTable(NamedTuple):
+    """Scores by counts up to (a, b), row by row: ``b + 1`` entries each, ``-inf`` where nothing has these counts."""
 
-    Parameters
-    ----------
-    first, second : ndarray of float64
-        Tables of scores, row by row, of largest counts (a1, b1) and (a2, b2); ``-inf`` where nothing has these counts.
-    a1, b1 : int
-        Largest counts of ``first``; its rows have ``b1 + 1`` entries.
-    a2, b2 : int
-        Likewise of ``second``.  The inner loop runs over its rows, so it should be the larger one.
-    out : ndarray of float64
-        Written.  Must not overlap the others.
-    a_most, b_most : int
-        Largest counts wanted; what goes beyond is dropped.
-    width : int
-        Distance between the rows of ``out``.
+    score: F64
+    a: int
+    b: int
+
+
+@njit(cache=True, nogil=True)
+def convolve(one: CountTable, other: CountTable, out: F64, a_most: int, b_most: int, width: int) -> None:
+    """Write ``out(a, b) = max one(a - c, b - d) + other(c, d)`` for a, b up to ``a_most``, ``b_most``.
+
+    The inner loop runs over the rows of ``other``, so it should be the larger one.  ``out``, whose rows are ``width``
+    apart, must not overlap them.
     """
+    (first, a1, b1), (second, a2, b2) = one, other
     for a in range(a_most + 1):
         out[a * width : a * width + b_most + 1] = -np.inf
     for a in range(min(a1, a_most) + 1):
@@ -180,11 +175,12 @@ def take_in(belief: F64, above: I64, message: F64, below: I64, whole: I64, c_p: 
         mine, target = earlier[t * old : (t + 1) * old], belief[t * capacity : (t + 1) * capacity]
         for a in range(above[0] + 1):
             assign(mine[a * (above[1] + 1) : (a + 1) * (above[1] + 1)], target[a * width :])
-        came = message[t * new : (t + 1) * new]
+        one = CountTable(mine, above[0], above[1])
+        other = CountTable(message[t * new : (t + 1) * new], below[0], below[1])
         if old <= new:  # the larger one second: its rows are the inner loop
-            convolve(mine, above[0], above[1], came, below[0], below[1], target, a_most, b_most, width)
+            convolve(one, other, target, a_most, b_most, width)
         else:
-            convolve(came, below[0], below[1], mine, above[0], above[1], target, a_most, b_most, width)
+            convolve(other, one, target, a_most, b_most, width)
 
 
 @njit(cache=True, nogil=True)

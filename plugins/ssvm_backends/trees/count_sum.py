@@ -246,7 +246,7 @@ def sum_downwards(
                     space.joint[s * c_p + t] += np.exp(whole_score - log_z)
         normalise(out.node, at, c_v)
         normalise(space.joint, 0, c_v * c_p)
-        write_marginals(forest, v, c_v, c_p, space.joint, out.first[:, k], out.offset, out.widths, out.tables)
+        write_marginals(forest, v, c_v, c_p, space.joint, out, k)
 
 
 @njit(cache=True, nogil=True)

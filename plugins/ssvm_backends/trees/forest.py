@@ -46,6 +46,24 @@ class Forest(NamedTuple):
     entry_flip: I32
 
 
+class Chains(NamedTuple):
+    """Chains of equal cardinality, variables in natural order, one factor on each edge.
+
+    Parameters
+    ----------
+    var_ptr : ndarray of int64, shape (B + 1,)
+        Variables of each example.
+    link : ndarray of int64, shape (V,)
+        Where the table between a variable and the next starts, -1 at the end of a chain.
+    c : int
+        Number of states of every variable.
+    """
+
+    var_ptr: I64
+    link: I64
+    c: int
+
+
 def build_forest(program: Program) -> Forest:
     """Return the flat structure of a program of forests."""
     n = program.n_variables

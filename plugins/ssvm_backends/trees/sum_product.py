@@ -132,6 +132,14 @@ def sum_message(
             out[t] = log_sum(column)
 
 
+class JointSpace(NamedTuple):
+    """Work space for the joint marginals of an edge: exponentials at both ends, and the marginals, row by row."""
+
+    left: F64
+    right: F64
+    joint: F64
+
+
 class SumOutput(NamedTuple):
     """Where marginals and log partitions of n examples are written.
 
@@ -185,8 +193,9 @@ def sum_product(
     forest, pool, factor, shift, node = borrow(forest), borrow(pool), borrow(factor), borrow(shift), borrow(node)
     up, full = np.empty(biggest), np.empty(biggest)
     sent = np.empty((longest, widest))
-    table, linear, joint = np.empty(widest * widest), np.empty(widest * widest), np.empty(widest * widest)
-    message, without, left, right = np.empty(widest), np.empty(widest), np.empty(widest), np.empty(widest)
+    table, linear = np.empty(widest * widest), np.empty(widest * widest)
+    message, without = np.empty(widest), np.empty(widest)
+    space = JointSpace(np.empty(widest), np.empty(widest), np.empty(widest * widest))
     for k in range(len(examples)):
         lo, hi = forest.var_ptr[examples[k]], forest.var_ptr[examples[k] + 1]
         first = forest.state_ptr[lo]
@@ -222,8 +231,8 @@ def sum_product(
                 sum_message(without[:c_p], table, linear, offset, c_p, c_v, np.bool_(False), message)
                 for s in range(c_v):
                     full[at + s] = up[at + s] + message[s]
-                joint_weights(up[at : at + c_v], without, table, linear, c_v, c_p, left, right, joint)
-                write_marginals(forest, v, c_v, c_p, joint, out.first[:, k], out.offset, out.widths, out.tables)
+                joint_weights(up[at : at + c_v], without, table, linear, c_v, c_p, space)
+                write_marginals(forest, v, c_v, c_p, space.joint, out, k)
             norm = log_sum(full[at : at + c_v])
             for s in range(c_v):
                 out.node[out.ptr[k] + at + s] = np.exp(full[at + s] - norm)
@@ -231,7 +240,7 @@ def sum_product(
 
 @njit(cache=True, nogil=True)
 def joint_weights(
-    belief: F64, without: F64, table: F64, linear: F64, c_v: int, c_p: int, left: F64, right: F64, out: F64
+    belief: F64, without: F64, table: F64, linear: F64, c_v: int, c_p: int, space: JointSpace
 ) -> None:
     """Write ``exp(belief[s] + table[s, t] + without[t])`` normalised to sum 1; ``linear`` as in messages.
 
@@ -245,11 +254,10 @@ def joint_weights(
         The edge's table, and its exponentials up to a factor, row by state of v.
     c_v, c_p : int
         Number of states of v and of its parent.
-    left, right : ndarray of float64, shape (at least c_v and at least c_p,)
-        Work space.
-    out : ndarray of float64, shape (at least c_v * c_p,)
-        Written, row by state of v.
+    space : JointSpace
+        ``joint`` is written, row by state of v.
     """
+    left, right, out = space
     top_v, top_p = -np.inf, -np.inf
     for s in range(c_v):
         top_v = max(top_v, belief[s])
@@ -277,9 +285,7 @@ def joint_weights(
 
 
 @njit(cache=True, nogil=True)
-def write_marginals(
-    forest: Forest, v: int, c_v: int, c_p: int, joint: F64, first: I64, offset: I64, widths: I64, out: F64
-) -> None:
+def write_marginals(forest: Forest, v: int, c_v: int, c_p: int, joint: F64, out: SumOutput, k: int) -> None:
     """Write the joint marginals of v and its parent for every factor on their edge.
 
     Parameters
@@ -292,16 +298,14 @@ def write_marginals(
         Number of states of v and of its parent.
     joint : ndarray of float64, shape (at least c_v * c_p,)
         The marginals, row by state of v.
-    first : ndarray of int64, shape (groups,)
-        ``first[g] + factor number`` is a factor's row in the output of group g.
-    offset, widths : ndarray of int64, shape (groups,)
-        Where the output of each group starts, and the length of its rows.
-    out : ndarray of float64
-        Written: in the order of the factor's own variables, which may be the parent first.
+    out : SumOutput
+        ``tables`` is written: in the order of the factor's own variables, which may be the parent first.
+    k : int
+        The example, among those that are listed.
     """
     for e in range(forest.entry_ptr[v], forest.entry_ptr[v + 1]):
         g = forest.entry_group[e]
-        at = offset[g] + (first[g] + forest.entry_factor[e]) * widths[g]
+        at = out.offset[g] + (out.first[g, k] + forest.entry_factor[e]) * out.widths[g]
         for s in range(c_v):
             for t in range(c_p):
-                out[at + (t * c_v + s if forest.entry_flip[e] else s * c_p + t)] = joint[s * c_p + t]
+                out.tables[at + (t * c_v + s if forest.entry_flip[e] else s * c_p + t)] = joint[s * c_p + t]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ssvm_backends.trees.forest import Chains
 from ssvm_backends.trees.max_product import argmax, max_message
 from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import borrow, njit
@@ -70,18 +71,14 @@ def best_path(link: I64, c: int, lo: int, hi: int, pool: F64, node: F64, alpha: 
 
 @njit(cache=True, nogil=True)
 def viterbi(
-    var_ptr: I64, link: I64, c: int, pool: F64, node: F64, examples: I64, label_ptr: I64, labels: I32, score: F64
+    chains: Chains, pool: F64, node: F64, examples: I64, label_ptr: I64, labels: I32, score: F64
 ) -> None:
     """Write the best labelling and score (without constant) of each listed example.
 
     Parameters
     ----------
-    var_ptr : ndarray of int64, shape (B + 1,)
-        Variables of each example.
-    link : ndarray of int64, shape (V,)
-        Where the table between a variable and the next starts in ``pool``, -1 at the end of a chain.
-    c : int
-        Number of states of every variable.
+    chains : Chains
+        Read only.
     pool, node : ndarray of float64
         Tables, and unary scores with ``-inf`` at states that masks rule out.
     examples : ndarray of int64, shape (n,)
@@ -93,7 +90,7 @@ def viterbi(
     score : ndarray of float64, shape (n,)
         Written; ``-inf`` where there is no labelling.
     """
-    longest = 1
+    (var_ptr, link, c), longest = chains, 1
     for k in range(len(examples)):
         longest = max(longest, var_ptr[examples[k] + 1] - var_ptr[examples[k]])
     alpha = np.empty((longest + 1) * c)

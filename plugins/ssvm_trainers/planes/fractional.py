@@ -25,7 +25,7 @@ from ssvm_trainers.planes.fractional_records import (
     Store,
 )
 from ssvm_trainers.shared.resumable import Stateful
-from ssvm_trainers.shared.spaces import bounded_maps, map_scales, threshold
+from ssvm_trainers.shared.spaces import bounded_maps, follow_plane, map_scales, threshold
 from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, ROUNDING, SHARES, require
 
 if TYPE_CHECKING:
@@ -138,11 +138,8 @@ class FractionalState(Stateful):
         v = np.zeros(self.problem.dim)
         aggregate(self.maps, self.entries, self.fixed, self.store, self.work, v)
         b = float((self.fixed.share[:, None] * self.store.alpha * self.store.loss).sum())
-        objective = self.problem.objective
-        self.w[:] = objective.weights(v)
-        if self.free is not self.w:
-            self.free[:] = v / (objective.lam * objective.scale)
-        return objective.dual(v, b), (v, b)
+        follow_plane(self.problem, v, self.w, self.free)
+        return self.problem.objective.dual(v, b), (v, b)
 
     def packed(self) -> SavedFractional:
         """Return the arrays, not copies."""

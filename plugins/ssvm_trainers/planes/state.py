@@ -21,7 +21,7 @@ from ssvm_trainers.planes.cache import MOST_NUMBERS, MOST_WEIGHTS, Cache, DenseP
 from ssvm_trainers.shared.arrays import NO_FLOATS, NO_INTS, Fixed, Work
 from ssvm_trainers.shared.oracle_call import NO_INPUTS, no_oracle
 from ssvm_trainers.shared.resumable import Stateful
-from ssvm_trainers.shared.spaces import fixed_arrays, parts_space, plane_space, work_space
+from ssvm_trainers.shared.spaces import fixed_arrays, follow_plane, parts_space, plane_space, work_space
 from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, ROUNDING, StateRule, require
 
 #: Longer vectors are kept, too, up to this number of weights for each factor of an example.
@@ -164,11 +164,8 @@ class DualState(Stateful):
     def refresh(self) -> tuple[float, tuple[F64, float]]:
         """Recompute w from the dual weights (rounding errors do not add up); return (dual value, plane)."""
         v, b = self.aggregate()
-        objective = self.problem.objective
-        self.w[:] = objective.weights(v)
-        if self.free is not self.w:
-            self.free[:] = v / (objective.lam * objective.scale)
-        return objective.dual(v, b), (v, b)
+        follow_plane(self.problem, v, self.w, self.free)
+        return self.problem.objective.dual(v, b), (v, b)
 
 
 def start_state(problem: TrainProblem) -> DualState:

@@ -58,6 +58,14 @@ def shrunk_weights(problem: TrainProblem, free: F64) -> F64:
     return objective.weights(objective.lam * objective.scale * free) if bounded_maps(problem).any() else free
 
 
+def follow_plane(problem: TrainProblem, v: F64, w: F64, free: F64) -> None:
+    """Write the weights of the sum ``v`` of the dual, and the free ones, unless they are the same array."""
+    objective = problem.objective
+    w[:] = objective.weights(v)
+    if free is not w:
+        free[:] = v / (objective.lam * objective.scale)
+
+
 def free_weights(problem: TrainProblem, w: F64) -> F64:
     """Return free weights whose weights are w."""
     return w + threshold(problem) * np.sign(w)

@@ -2,8 +2,9 @@
 
 A compiled oracle (:class:`~ssvm_dsl.plugin_api.CompiledOracle`) is called with one array of int32 and one of int64.
 :func:`pack` puts any number of arrays into them.  Array k lies at ``longs[2 k] : longs[2 k + 1]`` of its own array:
-``longs`` for int64, ``ints`` for int32 and for bytes (bool, int8), which :func:`packed_flags` and :func:`packed_bytes`
-read.  :func:`packed_record` makes the kernel that reads all arrays of a record.
+``longs`` for int64, ``ints`` for int32.  Bytes (bool, int8) are in ``ints``, too, from ``longs[2 k]`` on;
+``longs[2 k + 1]`` less this is their number, which :func:`packed_flags` and :func:`packed_bytes` know.
+:func:`packed_record` makes the kernel that reads all arrays of a record.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ def pack(*arrays: Any) -> tuple[I32, I64]:
     at = {np.int32: 0, np.int64: 2 * len(arrays)}
     for number, array in enumerate(arrays):
         flat = np.ascontiguousarray(array).ravel()
-        kind = flat.dtype.type
+        kind, length = flat.dtype.type, len(flat)
         if kind in (np.bool_, np.int8):
             flat = np.concatenate([flat.view(np.int8), np.zeros(-len(flat) % 4, dtype=np.int8)]).view(np.int32)
             kind = np.int32
         if kind not in at:
             raise TypeError(f"array {number} is of {flat.dtype}; int64, int32, int8 and bool can be packed")
-        directory[number] = at[kind], at[kind] + len(flat)
+        directory[number] = at[kind], at[kind] + length
         at[kind] += len(flat)
         (longs if kind is np.int64 else ints).append(flat)
     none = np.zeros(0, dtype=np.int32)
@@ -63,14 +64,16 @@ def packed_ints(ints: I32, longs: I64, number: int) -> I32:
 
 @njit
 def packed_bytes(ints: I32, longs: I64, number: int) -> I8:
-    """Return a packed array of int8; up to three zeros follow it."""
-    return ints[longs[2 * number] : longs[2 * number + 1]].view(np.int8)
+    """Return a packed array of int8."""
+    first, n = longs[2 * number], longs[2 * number + 1] - longs[2 * number]
+    return ints[first : first + (n + 3) // 4].view(np.int8)[:n]
 
 
 @njit
 def packed_flags(ints: I32, longs: I64, number: int) -> Bools:
-    """Return a packed array of bool; up to three that are false follow it."""
-    return ints[longs[2 * number] : longs[2 * number + 1]].view(np.bool_)
+    """Return a packed array of bool."""
+    first, n = longs[2 * number], longs[2 * number + 1] - longs[2 * number]
+    return ints[first : first + (n + 3) // 4].view(np.bool_)[:n]
 
 
 #: By letter the type of a field, that of its entries in compiled code, and what reads its array by number.

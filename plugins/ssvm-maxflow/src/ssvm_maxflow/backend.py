@@ -63,8 +63,8 @@ class Session:
                 break
             labels[number], score[number], bound[number] = best(example)
             stop[number] = Stop.FINISHED
-        there = np.where(score > -np.inf, Primal.FEASIBLE, np.where(bound == -np.inf, Primal.INFEASIBLE, Primal.NONE))
-        return Solution(np.concatenate([np.zeros(0, np.int32), *labels]), score, bound, stop, there.astype(np.int8))
+        packed = np.concatenate([np.zeros(0, np.int32), *labels])
+        return Solution(packed, score, bound, stop, Primal.codes(score, bound))
 
 
 def best(example: Example) -> tuple[I32, float, float]:

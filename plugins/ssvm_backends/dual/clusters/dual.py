@@ -8,7 +8,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from ssvm_backends.dual.clusters.kernels import cycle_gains, dual_bound, improve, refresh, sweep
+from ssvm_backends.dual.clusters.kernels import (
+    ClusterGraph,
+    ClusterState,
+    cycle_gains,
+    dual_bound,
+    improve,
+    refresh,
+    sweep,
+)  # fmt: skip
 from ssvm_backends.dual.clusters.search import frustrated_cycles, fundamental_cycles, short_cycles
 from ssvm_backends.graphs.deadline import UNLIMITED
 from ssvm_backends.graphs.states import top_states
@@ -50,13 +58,14 @@ class ClusterDual:
     size: float
 
     def __post_init__(self) -> None:
-        self.node_at = pointers(self.card)
         self.clusters: list[tuple[int, int, int]] = []
         self.number: dict[tuple[int, int], int] = {}
-        self.ends, self.cl_edges = np.zeros((0, 2), np.int64), np.zeros((0, 3), np.int64)
-        self.edge_at, self.cl_at = np.zeros(1, np.int64), np.zeros((0, 3), np.int64)
-        self.score, self.lam, self.cl = np.zeros(0), np.zeros(0), np.zeros(0)
-        self.lam_at, self.work = np.zeros(1, np.int64), np.zeros(4 * int(self.card.max(initial=1)) ** 2)
+        none, nothing, triples = np.zeros(1, np.int64), np.zeros(0), np.zeros((0, 3), np.int64)
+        self.graph = ClusterGraph(
+            np.zeros((0, 2), np.int64), self.card, pointers(self.card), none, none, triples, triples
+        )
+        work = np.zeros(4 * int(self.card.max(initial=1)) ** 2)
+        self.score, self.state = nothing, ClusterState(self.node, nothing, nothing, nothing, work)
         self.n_given = len(self.tables)
         self._add_edges(list(self.tables))
 
@@ -117,38 +126,28 @@ class ClusterDual:
 
     def labels(self) -> I64:
         """Return the best states by reparametrised score, improved one variable at a time."""
-        labels = top_states(self.rep_node, self.card).astype(np.int64)
-        improve(self.ends, self.card, self.node_at, self.node, self.edge_at, self.score, self.order, self.start, labels)
+        labels = top_states(self.state.node, self.card).astype(np.int64)
+        improve(self.graph, self.node, self.score, self.order, self.start, labels)
         return labels
 
     def score_of(self, labels: I64) -> float:
         """Return the score of labels; where one is ruled out, less than any that is not."""
-        i, j = labels[self.ends[:, 0]], labels[self.ends[:, 1]]
-        joint = self.edge_at[:-1] + i * self.card[self.ends[:, 1]] + j
-        return float(self.node[self.node_at[:-1] + labels].sum() + self.score[joint].sum())
+        graph = self.graph
+        i, j = labels[graph.ends[:, 0]], labels[graph.ends[:, 1]]
+        joint = graph.edge_at[:-1] + i * self.card[graph.ends[:, 1]] + j
+        return float(self.node[graph.node_at[:-1] + labels].sum() + self.score[joint].sum())
 
     def bound(self) -> float:
         """Return the bound of the messages, from recomputed scores: rounding errors do not add up."""
-        refresh(
-            self.ends, self.card, self.node_at, self.node, self.rep_node, self.edge_at, self.score, self.rep_edge,
-            self.lam_at, self.lam, self.cl_edges, self.cl_at, self.cl,
-        )  # fmt: skip
-        return float(
-            dual_bound(
-                self.ends, self.card, self.node_at, self.rep_node, self.edge_at, self.rep_edge, self.cl_edges,
-                self.cl_at, self.cl,
-            )
-        )  # fmt: skip
+        refresh(self.graph, self.node, self.score, self.state)
+        return float(dual_bound(self.graph, self.state))
 
     def sweep(self, n: int, clock: Clock = UNLIMITED) -> None:
         """Update all edges and clusters n times; less often where time is up."""
-        entries = len(self.rep_edge) + len(self.cl) * int(self.card.max(initial=1))
+        entries = len(self.state.edge) + len(self.state.share) * int(self.card.max(initial=1))
         at_a_time = 2 * max(1, int(CALL / (2.0 * max(entries, 1))))  # each call begins forwards: an even number
         while n > 0 and not clock.over:
-            sweep(
-                self.ends, self.card, self.node_at, self.rep_node, self.edge_at, self.rep_edge, self.lam_at, self.lam,
-                self.cl_edges, self.cl_at, self.cl, self.work, min(n, at_a_time),
-            )  # fmt: skip
+            sweep(self.graph, self.state, min(n, at_a_time))
             n -= at_a_time
 
     def cycles(self, least: float, clock: Clock = UNLIMITED) -> tuple[list[tuple[int, ...]], F64]:
@@ -157,10 +156,10 @@ class ClusterDual:
         Those that are found by the time that the clock is over.
         """
         found = short_cycles(list(self.number), len(self.card), set(self.clusters), clock)
-        found += frustrated_cycles(self.ends, self.card, self.edge_at, self.rep_edge, least, clock)
+        found += frustrated_cycles(self.graph.ends, self.card, self.graph.edge_at, self.state.edge, least, clock)
         if (self.card > 2).any() and not clock.over:
             root = len(self.clusters) % len(self.card)
-            trees = fundamental_cycles(self.ends[: self.n_given], len(self.card), root, clock)
+            trees = fundamental_cycles(self.graph.ends[: self.n_given], len(self.card), root, clock)
             found = list(dict.fromkeys(found + trees))
         gains: list[F64] = [np.zeros(0)]
         for part in self._chunks(found):
@@ -183,7 +182,7 @@ class ClusterDual:
         along = [self.number[min(u, v), max(u, v)] for c in cycles for u, v in pairwise([*c, c[0]])]
         path = np.array([v for cycle in cycles for v in cycle], dtype=np.int64)
         edges = np.array(along, dtype=np.int64)
-        return cycle_gains(ptr, path, edges, self.card, self.edge_at, self.rep_edge, self.work)
+        return cycle_gains(ptr, path, edges, self.graph, self.state)
 
     def add(self, most: int, least: float, clock: Clock = UNLIMITED) -> bool:
         """Add clusters of cycles that lower the bound by more than ``least``, best first; return whether any did.
@@ -215,23 +214,23 @@ class ClusterDual:
     def _add_edges(self, pairs: list[tuple[int, int]]) -> None:
         for pair in pairs:
             self.number[pair] = len(self.number)
-        ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-        self.ends = np.concatenate([self.ends, ends])
-        sizes = self.card[self.ends]
-        self.edge_at, self.lam_at = pointers(sizes[:, 0] * sizes[:, 1]), pointers(sizes.sum(axis=1))
+        ends = np.concatenate([self.graph.ends, np.array(pairs, dtype=np.int64).reshape(-1, 2)])
+        sizes = self.card[ends]
+        edge_at, lam_at = pointers(sizes[:, 0] * sizes[:, 1]), pointers(sizes.sum(axis=1))
+        self.graph = self.graph._replace(ends=ends, edge_at=edge_at, lam_at=lam_at)
         self.score = np.concatenate([self.score, *(self.tables[pair].ravel() for pair in pairs)])
-        self.lam = np.concatenate([self.lam, *(self.moved[pair] for pair in pairs)])
-        self.rep_edge, self.rep_node = self.score.copy(), self.node.copy()
-        owner = np.concatenate([self.ends[:, 0], self.ends[:, 1]])
-        self.order = np.argsort(owner, kind="stable") % max(len(self.ends), 1)
+        lam = np.concatenate([self.state.lam, *(self.moved[pair] for pair in pairs)])
+        self.state = self.state._replace(node=self.node.copy(), edge=self.score.copy(), lam=lam)
+        owner = np.concatenate([ends[:, 0], ends[:, 1]])
+        self.order = np.argsort(owner, kind="stable") % max(len(ends), 1)
         self.start = pointers(np.bincount(owner, minlength=len(self.card)))
         self.bound()
 
     def _add_clusters(self, new: list[tuple[int, int, int]]) -> None:
         self.clusters += new
         edges = [(self.number[a, b], self.number[a, c], self.number[b, c]) for a, b, c in self.clusters]
-        self.cl_edges = np.array(edges, dtype=np.int64).reshape(-1, 3)
-        sizes = np.diff(self.edge_at)[self.cl_edges]
-        at = pointers(sizes.ravel())
-        self.cl_at = at[:-1].reshape(-1, 3)
-        self.cl = np.concatenate([self.cl, np.zeros(int(at[-1]) - len(self.cl))])
+        of_clusters = np.array(edges, dtype=np.int64).reshape(-1, 3)
+        at = pointers(np.diff(self.graph.edge_at)[of_clusters].ravel())
+        self.graph = self.graph._replace(edges=of_clusters, share_at=at[:-1].reshape(-1, 3))
+        share = np.concatenate([self.state.share, np.zeros(int(at[-1]) - len(self.state.share))])
+        self.state = self.state._replace(share=share)

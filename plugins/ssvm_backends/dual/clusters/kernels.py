@@ -8,26 +8,16 @@ and without what its clusters hold.  With ``b`` the reparametrised scores the bo
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ssvm_dsl.ir import F64, I64
-from ssvm_dsl.kernels import assign, njit
+from ssvm_dsl.kernels import assign, borrow, njit
 
 
-@njit(cache=True, nogil=True)
-def sweep(
-    ends: I64, card: I64, node_at: I64, node: F64, edge_at: I64, edge: F64, lam_at: I64, lam: F64, cl_edges: I64,
-    cl_at: I64, cl: F64, work: F64, n: int,
-) -> None:  # fmt: skip
-    """Update every edge, then every cluster, forwards and backwards in turn; no update raises the bound.
-
-    An edge shares its best scores with its variables (Globerson and Jaakkola 2007): with ``A = b_e + b_i + b_j``,
-
-        b_i <- 1/2 max over x_j of A ,    b_j <- 1/2 max over x_i of A ,    b_e <- A - b_i - b_j ;
-
-    a cluster with its edges: with B the sum of its three edges and what it holds of them,
-
-        b_e <- 1/3 max over the third variable of B ,    b_ce <- b_ce + b_e(before) - b_e .
+class ClusterGraph(NamedTuple):
+    """Variables, edges and clusters of one example.
 
     Parameters
     ----------
@@ -37,47 +27,70 @@ def sweep(
         Numbers of states.
     node_at, edge_at, lam_at : ndarray of int64
         Where the scores of variables and edges, and the messages of edges to both variables, start.
-    node, edge : ndarray of float64
-        Reparametrised scores; changed in place.
-    lam : ndarray of float64
-        Messages: the amounts that each edge has added to its variables; changed in place.
-    cl_edges : ndarray of int64, shape (c, 3)
+    edges : ndarray of int64, shape (c, 3)
         Edges (a, b), (a, d), (b, d) of each cluster of variables a < b < d.
-    cl_at : ndarray of int64, shape (c, 3)
+    share_at : ndarray of int64, shape (c, 3)
         Where what it holds of them starts.
-    cl : ndarray of float64
-        What clusters hold; changed in place.
-    work : ndarray of float64, shape (at least 4 max(card)^2,)
-        Work space.
-    n : int
-        How often.
     """
-    m, c = len(ends), len(cl_edges)
-    for number in range(n):
-        for step in range(m):
-            e = step if number % 2 == 0 else m - 1 - step
-            update_edge(ends[e, 0], ends[e, 1], card, node_at, node, edge, edge_at[e], lam, lam_at[e], work)
-        for step in range(c):
-            k = step if number % 2 == 0 else c - 1 - step
-            update_cluster(ends, card, edge_at, edge, cl_edges[k], cl_at[k], cl, work)
+
+    ends: I64
+    card: I64
+    node_at: I64
+    edge_at: I64
+    lam_at: I64
+    edges: I64
+    share_at: I64
 
 
-@njit(cache=True, nogil=True)
-def update_edge(
-    i: int, j: int, card: I64, node_at: I64, node: F64, edge: F64, at: int, lam: F64, lam_at: int, work: F64
-) -> None:
-    """Update the messages of one edge; see :func:`sweep`.
+class ClusterState(NamedTuple):
+    """Messages, and the scores that they reparametrise; all are changed in place.
 
     Parameters
     ----------
-    i, j : int
-        Its variables.
-    card, node_at, node, edge, lam, work
-        As of :func:`sweep`.
-    at, lam_at : int
-        Where its scores and messages start.
+    node, edge : ndarray of float64
+        Reparametrised scores.
+    lam : ndarray of float64
+        Messages: the amounts that each edge has added to its variables.
+    share : ndarray of float64
+        What clusters hold of their edges.
+    work : ndarray of float64, shape (at least 4 max(card)^2,)
+        Work space.
     """
-    ni, nj, hi, hj = card[i], card[j], node_at[i], node_at[j]
+
+    node: F64
+    edge: F64
+    lam: F64
+    share: F64
+    work: F64
+
+
+@njit(cache=True, nogil=True)
+def sweep(graph: ClusterGraph, state: ClusterState, n: int) -> None:
+    """Update every edge, then every cluster, forwards and backwards in turn; no update raises the bound.
+
+    An edge shares its best scores with its variables (Globerson and Jaakkola 2007): with ``A = b_e + b_i + b_j``,
+
+        b_i <- 1/2 max over x_j of A ,    b_j <- 1/2 max over x_i of A ,    b_e <- A - b_i - b_j ;
+
+    a cluster with its edges: with B the sum of its three edges and what it holds of them,
+
+        b_e <- 1/3 max over the third variable of B ,    b_ce <- b_ce + b_e(before) - b_e .
+    """
+    graph, state = borrow(graph), borrow(state)
+    m, c = len(graph.ends), len(graph.edges)
+    for number in range(n):
+        for step in range(m):
+            update_edge(graph, state, step if number % 2 == 0 else m - 1 - step)
+        for step in range(c):
+            update_cluster(graph, state, step if number % 2 == 0 else c - 1 - step)
+
+
+@njit(cache=True, nogil=True)
+def update_edge(graph: ClusterGraph, state: ClusterState, e: int) -> None:
+    """Update the messages of edge e; see :func:`sweep`."""
+    (node, edge, lam, _, work), at, lam_at = state, graph.edge_at[e], graph.lam_at[e]
+    i, j = graph.ends[e, 0], graph.ends[e, 1]
+    ni, nj, hi, hj = graph.card[i], graph.card[j], graph.node_at[i], graph.node_at[j]
     work[: ni + nj] = -np.inf
     for a in range(ni):
         for b in range(nj):
@@ -95,18 +108,11 @@ def update_edge(
 
 
 @njit(cache=True, nogil=True)
-def update_cluster(ends: I64, card: I64, edge_at: I64, edge: F64, edges: I64, at: I64, cl: F64, work: F64) -> None:
-    """Update the messages of one cluster; see :func:`sweep`.
-
-    Parameters
-    ----------
-    ends, card, edge_at, edge, cl, work
-        As of :func:`sweep`.
-    edges, at : ndarray of int64, shape (3,)
-        The edges of the cluster, and where what it holds of them starts.
-    """
-    na, nb, nd = card[ends[edges[0], 0]], card[ends[edges[0], 1]], card[ends[edges[1], 1]]
-    p, q, r = edge_at[edges[0]], edge_at[edges[1]], edge_at[edges[2]]
+def update_cluster(graph: ClusterGraph, state: ClusterState, k: int) -> None:
+    """Update the messages of cluster k; see :func:`sweep`."""
+    (_, edge, _, cl, work), edges, at = state, graph.edges[k], graph.share_at[k]
+    na, nb, nd = cluster_cards(graph, k)
+    p, q, r = graph.edge_at[edges[0]], graph.edge_at[edges[1]], graph.edge_at[edges[2]]
     second, third = na * nb, na * nb + na * nd
     work[: third + nb * nd] = -np.inf
     for a in range(na):
@@ -121,6 +127,13 @@ def update_cluster(ends: I64, card: I64, edge_at: I64, edge: F64, edges: I64, at
     give(edge, p, cl, at[0], work, 0, na * nb)
     give(edge, q, cl, at[1], work, second, na * nd)
     give(edge, r, cl, at[2], work, third, nb * nd)
+
+
+@njit(cache=True, nogil=True)
+def cluster_cards(graph: ClusterGraph, k: int) -> tuple[int, int, int]:
+    """Return the numbers of states of the three variables of a cluster."""
+    ends, edges = graph.ends, graph.edges[k]
+    return graph.card[ends[edges[0], 0]], graph.card[ends[edges[0], 1]], graph.card[ends[edges[1], 1]]
 
 
 @njit(cache=True, nogil=True)
@@ -142,21 +155,10 @@ def give(edge: F64, at: int, cl: F64, cl_at: int, new: F64, new_at: int, n: int)
 
 
 @njit(cache=True, nogil=True)
-def refresh(
-    ends: I64, card: I64, node_at: I64, score: F64, node: F64, edge_at: I64, edge_score: F64, edge: F64, lam_at: I64,
-    lam: F64, cl_edges: I64, cl_at: I64, cl: F64,
-) -> None:  # fmt: skip
-    """Recompute reparametrised scores from scores and messages.
-
-    Parameters
-    ----------
-    score, edge_score : ndarray of float64
-        Scores of variables and edges.
-    node, edge : ndarray of float64
-        Written.
-    ends, card, node_at, edge_at, lam_at, lam, cl_edges, cl_at, cl
-        As of :func:`sweep`; read only.
-    """
+def refresh(graph: ClusterGraph, score: F64, edge_score: F64, state: ClusterState) -> None:
+    """Recompute reparametrised scores from the scores of variables and edges, and messages."""
+    ends, card, node_at, edge_at, lam_at, cl_edges, cl_at = graph
+    node, edge, lam, cl, _ = state
     assign(node, score)
     assign(edge, edge_score)
     for k in range(len(cl_edges)):
@@ -175,24 +177,16 @@ def refresh(
 
 
 @njit(cache=True, nogil=True)
-def dual_bound(
-    ends: I64, card: I64, node_at: I64, node: F64, edge_at: I64, edge: F64, cl_edges: I64, cl_at: I64, cl: F64
-) -> float:
-    """Return the bound of reparametrised scores; see the module.
-
-    Parameters
-    ----------
-    ends, card, node_at, node, edge_at, edge, cl_edges, cl_at, cl
-        As of :func:`sweep`; read only.
-    """
-    total = 0.0
-    for v in range(len(card)):
+def dual_bound(graph: ClusterGraph, state: ClusterState) -> float:
+    """Return the bound of reparametrised scores; see the module."""
+    node, edge, _, cl, _ = state
+    node_at, edge_at, cl_at, total = graph.node_at, graph.edge_at, graph.share_at, 0.0
+    for v in range(len(graph.card)):
         total += node[node_at[v] : node_at[v + 1]].max()
-    for e in range(len(ends)):
+    for e in range(len(graph.ends)):
         total += edge[edge_at[e] : edge_at[e + 1]].max()
-    for k in range(len(cl_edges)):
-        na, nb = card[ends[cl_edges[k, 0], 0]], card[ends[cl_edges[k, 0], 1]]
-        nd, best = card[ends[cl_edges[k, 1], 1]], -np.inf
+    for k in range(len(graph.edges)):
+        (na, nb, nd), best = cluster_cards(graph, k), -np.inf
         for a in range(na):
             for b in range(nb):
                 for d in range(nd):
@@ -203,7 +197,7 @@ def dual_bound(
 
 
 @njit(cache=True, nogil=True)
-def cycle_gains(ptr: I64, path: I64, edges: I64, card: I64, edge_at: I64, edge: F64, work: F64) -> F64:
+def cycle_gains(ptr: I64, path: I64, edges: I64, graph: ClusterGraph, state: ClusterState) -> F64:
     """Return the certain fall of the bound by a cluster for each cycle: sum of maxima less maximum of the sum.
 
     The maximum of the sum is found by going around: for each state of the first variable and each of the one that was
@@ -217,9 +211,10 @@ def cycle_gains(ptr: I64, path: I64, edges: I64, card: I64, edge_at: I64, edge: 
         The variables of the cycles in order, three or more each.
     edges : ndarray of int64
         For each of them the edge to the next one, for the last one of a cycle that to its first.
-    card, edge_at, edge, work
-        As of :func:`sweep`.
+    graph, state : ClusterGraph, ClusterState
+        Read only, but for the work space.
     """
+    card, edge_at, edge, work = graph.card, graph.edge_at, state.edge, state.work
     n_cycles = len(ptr) - 1
     gains = np.zeros(n_cycles)
     for k in range(n_cycles):
@@ -247,22 +242,12 @@ def cycle_gains(ptr: I64, path: I64, edges: I64, card: I64, edge_at: I64, edge: 
 
 
 @njit(cache=True, nogil=True)
-def improve(
-    ends: I64, card: I64, node_at: I64, node: F64, edge_at: I64, edge: F64, order: I64, start: I64, labels: I64
-) -> None:
+def improve(graph: ClusterGraph, node: F64, edge: F64, order: I64, start: I64, labels: I64) -> None:
     """Move one variable at a time to a better state until none is, at most 100 times over all.
 
-    Parameters
-    ----------
-    ends, card, node_at, edge_at
-        As of :func:`sweep`.
-    node, edge : ndarray of float64
-        Scores; read only.
-    order, start : ndarray of int64
-        The edges of variable v are ``order[start[v]:start[v + 1]]``.
-    labels : ndarray of int64, shape (n,)
-        Changed in place.
+    ``node`` and ``edge`` are scores; the edges of variable v are ``order[start[v]:start[v + 1]]``.
     """
+    ends, card, node_at, edge_at = graph.ends, graph.card, graph.node_at, graph.edge_at
     for _ in range(100):
         moved = False
         for v in range(len(card)):

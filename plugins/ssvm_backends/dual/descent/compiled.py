@@ -1,8 +1,6 @@
 """Block-coordinate descent on the dual bound for callers with separate kernels.
 
-:class:`~ssvm_dsl.plugin_api.CompiledMessages` takes structure as flat arrays, so a graph is laid out in two of them:
-its int32 arrays one after the other, and its int64 arrays behind a header (update, and how many examples, variables,
-factors and slots there are).
+:class:`~ssvm_dsl.plugin_api.CompiledMessages` takes structure as flat arrays: the number of the update, and a graph.
 """
 
 from __future__ import annotations
@@ -15,43 +13,12 @@ from ssvm_backends.dual.answers.slope import choose
 from ssvm_backends.dual.descent.block_descent import STAR, DescentRule, add_up, sweep
 from ssvm_backends.dual.kernels import MAX_ARITY, VISIT, Site, extent, fill_visits, shift_of
 from ssvm_backends.graphs.graph import Graph, Instance
-from ssvm_dsl.ir import F64, I32, I64
-from ssvm_dsl.kernels import MESSAGE_SIGNATURE, borrow, cfunc, njit
+from ssvm_dsl.ir import F64, I32
+from ssvm_dsl.kernels import MESSAGE_SIGNATURE, borrow, cfunc, njit, pack, packed_longs, packed_record
 from ssvm_dsl.plugin_api import CompiledMessages
 
-#: Numbers before the arrays of a graph.
-HEADER = 5
-
-
-def flat_graph(graph: Graph, update: int) -> tuple[I32, I64, Graph]:
-    """Return (int32 arrays, header and int64 arrays) of a graph, each in one, and the graph as views of them."""
-    counts = [graph.n_examples, graph.n_variables, graph.n_factors, len(graph.scope)]
-    ints = np.concatenate([part for part in graph if part.dtype == np.int32])
-    longs = np.concatenate([np.array([update, *counts]), *(part for part in graph if part.dtype == np.int64)])
-    return ints, longs, graph_of(ints, longs)
-
-
-@njit(cache=True, nogil=True)
-def graph_of(ints: I32, longs: I64) -> Graph:
-    """Return the graph that is laid out in two arrays, as views of them."""
-    b, v, f, k = longs[1], longs[2], longs[3], longs[4]
-    var_ptr = HEADER
-    state_ptr = var_ptr + b + 1
-    factor_ptr = state_ptr + v + 1
-    slot_ptr = factor_ptr + b + 1
-    table_ptr = slot_ptr + f + 1
-    table_size = table_ptr + f
-    stride = table_size + f
-    touch_ptr = stride + k
-    touch_slot = touch_ptr + v + 1
-    slot_factor = touch_slot + k
-    message_ptr = slot_factor + k
-    return Graph(
-        longs[var_ptr:state_ptr], longs[state_ptr:factor_ptr], ints[:v], longs[factor_ptr:slot_ptr],
-        longs[slot_ptr:table_ptr], ints[v : v + k], longs[table_ptr:table_size], longs[table_size:stride],
-        longs[stride:touch_ptr], longs[touch_ptr:touch_slot], longs[touch_slot:slot_factor],
-        longs[slot_factor:message_ptr], longs[message_ptr : message_ptr + k + 1],
-    )  # fmt: skip
+#: How a graph is read.
+graph_in = packed_record(Graph)
 
 
 class CompiledRule(NamedTuple):
@@ -110,7 +77,7 @@ def descent(ints, longs, reals, example, pool, node, passes, messages, choices, 
     Parameters
     ----------
     ints, longs : ndarray of int32, ndarray of int64
-        The graph and the kind of update, see :func:`flat_graph`.
+        Packed: the kind of update, and the arrays of the graph.
     reals : ndarray of float64, shape (1,)
         The temperature of soft maxima.
     pool, node : ndarray of float64
@@ -118,8 +85,8 @@ def descent(ints, longs, reals, example, pool, node, passes, messages, choices, 
     example, passes, messages, choices, work
         As for :func:`descend_example`.
     """
-    graph = graph_of(ints, longs)
-    instance, rule = Instance(graph, node, pool, reals), CompiledRule(longs[0], reals[0])
+    instance = Instance(graph_in(ints, longs, 1), node, pool, reals)
+    rule = CompiledRule(packed_longs(longs, 0)[0], reals[0])
     return descend_example(instance, rule, example, passes, messages, choices, work)
 
 
@@ -131,6 +98,7 @@ def work_size(graph: Graph) -> int:
 
 def compiled_messages(graph: Graph, update: int, temperature: float) -> tuple[CompiledMessages, Graph]:
     """Return the compiled messages for callers with separate kernels, and the graph as views of its arrays."""
-    ints, longs, views = flat_graph(graph, update)
+    ints, longs = pack(np.array([update]), *graph)
+    views = graph_in.py_func(ints, longs, 1)
     ptr = graph.message_ptr[graph.slot_ptr[graph.factor_ptr]]
     return CompiledMessages(descent, ints, longs, np.array([temperature]), ptr, work_size(graph)), views

@@ -10,11 +10,12 @@ import numpy as np
 from ssvm_backends.structures.constituency.paired_rules import PairedRules
 from ssvm_backends.structures.constituency.sentence import SentenceArrays, best_labels
 from ssvm_backends.structures.literals import Literals, best_states
-from ssvm_dsl.ir import I32, I64, GrammarArrays
-from ssvm_dsl.kernels import SIGNATURE, borrow, cfunc, njit, packed_flags, packed_ints, packed_longs
+from ssvm_dsl.ir import I64, GrammarArrays
+from ssvm_dsl.kernels import SIGNATURE, borrow, cfunc, njit, packed_flags, packed_longs, packed_record
 
 #: Where the arrays of sentences, and of grammars, begin; how many arrays a grammar is, and with its pairs.
-SENTENCES, GRAMMARS, OF_GRAMMAR, OF_RULES = 3, 9, 13, 18
+SENTENCES, GRAMMARS, OF_GRAMMAR = 3, 9, len(GrammarArrays._fields)
+OF_RULES = OF_GRAMMAR + len(PairedRules._fields)
 
 
 @njit
@@ -30,40 +31,8 @@ def sentences_in(longs: I64) -> SentenceArrays:
     )
 
 
-@njit
-def grammar_in(ints: I32, longs: I64, number: int) -> GrammarArrays:
-    """Return a grammar by its number."""
-    first = GRAMMARS + OF_RULES * number
-    first_ptr = packed_longs(longs, first)
-    n_symbols = len(first_ptr) - 1
-    return GrammarArrays(
-        first_ptr,
-        packed_ints(ints, longs, first + 1),
-        packed_ints(ints, longs, first + 2),
-        packed_ints(ints, longs, first + 3),
-        packed_longs(longs, first + 4),
-        packed_ints(ints, longs, first + 5),
-        packed_ints(ints, longs, first + 6),
-        packed_ints(ints, longs, first + 7),
-        packed_ints(ints, longs, first + 8),
-        packed_ints(ints, longs, first + 9),
-        packed_ints(ints, longs, first + 10),
-        packed_flags(ints, longs, first + 11)[:n_symbols],
-        packed_flags(ints, longs, first + 12)[:n_symbols],
-    )
-
-
-@njit
-def pairs_in(ints: I32, longs: I64, number: int) -> PairedRules:
-    """Return the pairs of a grammar by its number."""
-    first = GRAMMARS + OF_RULES * number + OF_GRAMMAR
-    return PairedRules(
-        packed_ints(ints, longs, first),
-        packed_longs(longs, first + 1),
-        packed_ints(ints, longs, first + 2),
-        packed_longs(longs, first + 3),
-        packed_longs(longs, first + 4),
-    )
+#: How a grammar, and its pairs, are read.
+grammar_in, pairs_in = packed_record(GrammarArrays), packed_record(PairedRules)
 
 
 @cfunc(SIGNATURE)
@@ -88,7 +57,7 @@ def cky_oracle(ints, longs, example, pool, node, labels, work):  # type: ignore[
         if free[v]:
             total += node[state_ptr[v] + labels[v - lo]]
     if arrays.grammar[example] >= 0:
-        number = arrays.grammar[example]
-        grammar, paired = grammar_in(ints, longs, number), pairs_in(ints, longs, number)
+        first = GRAMMARS + OF_RULES * arrays.grammar[example]
+        grammar, paired = grammar_in(ints, longs, first), pairs_in(ints, longs, first + OF_GRAMMAR)
         total += best_labels(grammar, paired, arrays, example, node, pool, labels)
     return total

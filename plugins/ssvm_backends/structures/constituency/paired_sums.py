@@ -16,22 +16,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_backends.structures.constituency.chart import ParseScores, block_crossing, empty_chart, note_active, span_at
+from ssvm_backends.structures.constituency.chart import ParseScores, note_active, span_at
 from ssvm_backends.structures.constituency.paired_rules import PairedRules
 from ssvm_backends.structures.constituency.scaled_sums import (
     TINY,
     UNLIKELY,
     ScaledChart,
-    in_range,
+    begin_chart,
+    begin_shares,
+    begin_span,
+    log_total,
     rescale,
-    scale,
-    scale_word,
     split_shift,
     spread_chains,
     spread_words,
     sum_chains,
 )
-from ssvm_backends.structures.constituency.sum_parses import ParseShares, Passed, largest
+from ssvm_backends.structures.constituency.sum_parses import ParseShares, largest
 from ssvm_dsl.ir import F64, GrammarArrays
 from ssvm_dsl.kernels import njit
 
@@ -66,31 +67,22 @@ def fill_paired(grammar: GrammarArrays, paired: PairedRules, scores: ParseScores
     scores : ParseScores
         With one row of scores of rules.
     """
-    n, n_symbols = len(scores.tag), len(grammar.is_part)
-    size, chart = n * (n + 1) // 2, empty_chart(n, n_symbols)
-    scaled = ScaledChart(chart, np.empty(size), np.empty(size), np.empty_like(scores.rule), np.zeros(1))
+    n, (scaled, base) = len(scores.tag), begin_chart(grammar, scores)
+    size = n * (n + 1) // 2
     space = PairedChart(scaled, np.ones(size + 1), np.empty(len(paired.place)), np.empty(len(paired.second)))
-    base, total = block_crossing(scores, chart), 0.0
-    scaled.rule_shift[0] = scale(scores.rule[0], scaled.rule[0])
-    if not in_range(scores.rule[0], scaled.rule[0]):
-        return space, np.nan
+    if np.isnan(base):
+        return space, base
     for q in range(len(space.weight)):
         space.weight[q] = scaled.rule[0, grammar.by_left[q]]
         if space.weight[q] > 0.0:
             space.least[size] = min(space.least[size], space.weight[q])
     for t in range(n):
-        if not scale_word(grammar, scores, t, scaled):
-            return space, np.nan
         note_least(space, span_at(t, t, n))
     for length in range(2, n + 1):
         for i in range(n - length + 1):
             if not fill_paired_span(grammar, paired, scores, space, i, i + length - 1):
                 return space, np.nan
-    whole = span_at(0, n - 1, n)
-    for s in range(n_symbols):
-        if grammar.is_start[s]:
-            total += chart.above[whole, s]
-    return space, base + scaled.top[whole] + np.log(total) if total > 0.0 else -np.inf
+    return space, base + log_total(grammar, scaled, n)
 
 
 @njit(cache=True, nogil=True, borrowed=True)
@@ -110,19 +102,14 @@ def fill_paired_span(
     """Write the tables of the span i..j, i < j, after all shorter ones; return whether no term is too small."""
     scaled, n = space.scaled, len(scores.tag)
     chart, at = scaled.chart, span_at(i, j, n)
-    chart.below[at, :], chart.above[at, :] = 0.0, 0.0
-    scaled.top[at], scaled.bottom[at] = -np.inf, -np.inf
-    if not chart.blocked[at]:
-        for k in range(i + 1, j + 1):
-            scaled.bottom[at] = max(scaled.bottom[at], split_shift(scores, scaled, i, j, k))
-        if scaled.bottom[at] > -np.inf:
-            if not in_reach(scores, space, i, j):
-                return False
-            multiply(paired, scores, space, i, j)
-            sum_rules(grammar, paired, space, at)
-            scaled.bottom[at] += rescale(chart.below[at])
-            if not sum_chains(grammar, scores, i, j, scaled):
-                return False
+    if begin_span(scores, scaled, i, j):
+        if not in_reach(scores, space, i, j):
+            return False
+        multiply(paired, scores, space, i, j)
+        sum_rules(grammar, paired, space, at)
+        scaled.bottom[at] += rescale(chart.below[at])
+        if not sum_chains(grammar, scores, i, j, scaled):
+            return False
     note_active(chart, at, 0.0)
     note_least(space, at)
     return True
@@ -248,15 +235,8 @@ def spread_paired(
         Zeros; written.  ``rule`` has one row, for the whole sentence.
     """
     n, n_symbols, scaled = len(scores.tag), len(grammar.is_part), space.scaled
-    chart, whole, total = scaled.chart, span_at(0, n - 1, n), 0.0
-    passed = Passed(np.zeros((len(chart.above), n_symbols)), np.zeros(n_symbols))
+    chart, passed = scaled.chart, begin_shares(grammar, scaled, n)
     by = Derivatives(np.zeros_like(passed.above), np.empty_like(space.products), np.zeros(len(paired.place)))
-    for s in range(n_symbols):
-        if grammar.is_start[s]:
-            total += chart.above[whole, s]
-    for s in range(n_symbols):
-        if grammar.is_start[s]:
-            passed.above[whole, s] = chart.above[whole, s] / total
     for length in range(n, 0, -1):
         for i in range(n - length + 1):
             j, at = i + length - 1, span_at(i, i + length - 1, n)

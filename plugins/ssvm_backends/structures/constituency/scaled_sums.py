@@ -63,10 +63,23 @@ def fill_scaled(grammar: GrammarArrays, scores: ParseScores) -> tuple[ScaledChar
 
     It is ``-inf`` without a parse, and nan where a term would lose digits; the tables are not complete then.
     """
-    n, n_symbols = len(scores.tag), len(grammar.is_part)
-    chart, size = empty_chart(n, n_symbols), n * (n + 1) // 2
+    n, (scaled, base) = len(scores.tag), begin_chart(grammar, scores)
+    if np.isnan(base):
+        return scaled, base
+    for length in range(2, n + 1):
+        for i in range(n - length + 1):
+            if not scale_span(grammar, scores, i, i + length - 1, scaled):
+                return scaled, np.nan
+    return scaled, base + log_total(grammar, scaled, n)
+
+
+@njit(cache=True, nogil=True)
+def begin_chart(grammar: GrammarArrays, scores: ParseScores) -> tuple[ScaledChart, float]:
+    """Return tables with the spans of single words, and what every parse scores; nan where a term would lose digits."""
+    n = len(scores.tag)
+    chart, size = empty_chart(n, len(grammar.is_part)), n * (n + 1) // 2
     scaled = ScaledChart(chart, np.empty(size), np.empty(size), np.empty_like(scores.rule), np.zeros(len(scores.rule)))
-    base, total = block_crossing(scores, chart), 0.0
+    base = block_crossing(scores, chart)
     for g in range(len(scores.rule)):
         scaled.rule_shift[g] = scale(scores.rule[g], scaled.rule[g])
         if not in_range(scores.rule[g], scaled.rule[g]):
@@ -74,15 +87,42 @@ def fill_scaled(grammar: GrammarArrays, scores: ParseScores) -> tuple[ScaledChar
     for t in range(n):
         if not scale_word(grammar, scores, t, scaled):
             return scaled, np.nan
-    for length in range(2, n + 1):
-        for i in range(n - length + 1):
-            if not scale_span(grammar, scores, i, i + length - 1, scaled):
-                return scaled, np.nan
-    whole = span_at(0, n - 1, n)
+    return scaled, base
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def log_total(grammar: GrammarArrays, scaled: ScaledChart, n: int) -> float:
+    """Return the log sum over the parses of n words; ``-inf`` without a parse."""
+    whole, total = span_at(0, n - 1, n), 0.0
+    for s in range(len(grammar.is_start)):
+        if grammar.is_start[s]:
+            total += scaled.chart.above[whole, s]
+    return scaled.top[whole] + np.log(total) if total > 0.0 else -np.inf
+
+
+@njit(cache=True, nogil=True)
+def begin_shares(grammar: GrammarArrays, scaled: ScaledChart, n: int) -> Passed:
+    """Return the probabilities of the symbols of the span of all n words, which has a parse."""
+    n_symbols, whole, total = len(grammar.is_part), span_at(0, n - 1, n), 0.0
+    passed = Passed(np.zeros((len(scaled.chart.above), n_symbols)), np.zeros(n_symbols))
     for s in range(n_symbols):
         if grammar.is_start[s]:
-            total += chart.above[whole, s]
-    return scaled, base + scaled.top[whole] + np.log(total) if total > 0.0 else -np.inf
+            passed.above[whole, s] = scaled.chart.above[whole, s]
+            total += passed.above[whole, s]
+    passed.above[whole] /= total
+    return passed
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def begin_span(scores: ParseScores, scaled: ScaledChart, i: int, j: int) -> bool:
+    """Clear the tables of the span i..j, i < j, and write the shift of its products; return whether it has any."""
+    chart, at = scaled.chart, span_at(i, j, len(scores.tag))
+    chart.below[at, :], chart.above[at, :] = 0.0, 0.0
+    scaled.top[at], scaled.bottom[at] = -np.inf, -np.inf
+    if not chart.blocked[at]:
+        for k in range(i + 1, j + 1):
+            scaled.bottom[at] = max(scaled.bottom[at], split_shift(scores, scaled, i, j, k))
+    return scaled.bottom[at] > -np.inf
 
 
 @njit(cache=True, nogil=True, borrowed=True)
@@ -126,18 +166,13 @@ def scale_word(grammar: GrammarArrays, scores: ParseScores, t: int, scaled: Scal
 def scale_span(grammar: GrammarArrays, scores: ParseScores, i: int, j: int, scaled: ScaledChart) -> bool:
     """Write the tables of the span i..j, i < j, after all shorter ones; return whether no term is too small."""
     chart, at = scaled.chart, span_at(i, j, len(scores.tag))
-    chart.below[at, :], chart.above[at, :] = 0.0, 0.0
-    scaled.top[at], scaled.bottom[at] = -np.inf, -np.inf
-    if not chart.blocked[at]:
+    if begin_span(scores, scaled, i, j):
         for k in range(i + 1, j + 1):
-            scaled.bottom[at] = max(scaled.bottom[at], split_shift(scores, scaled, i, j, k))
-        if scaled.bottom[at] > -np.inf:
-            for k in range(i + 1, j + 1):
-                if not sum_splits(grammar, scores, i, j, k, scaled):
-                    return False
-            scaled.bottom[at] += rescale(chart.below[at])
-            if not sum_chains(grammar, scores, i, j, scaled):
+            if not sum_splits(grammar, scores, i, j, k, scaled):
                 return False
+        scaled.bottom[at] += rescale(chart.below[at])
+        if not sum_chains(grammar, scores, i, j, scaled):
+            return False
     note_active(chart, at, 0.0)
     return True
 
@@ -229,15 +264,9 @@ def spread_scaled(grammar: GrammarArrays, scores: ParseScores, scaled: ScaledCha
     shares : ParseShares
         Zeros; written.
     """
-    n, n_symbols = len(scores.tag), len(grammar.is_part)
-    chart, whole, total = scaled.chart, span_at(0, n - 1, n), 0.0
-    passed = Passed(np.zeros((len(chart.above), n_symbols)), np.zeros(n_symbols))
+    n, chart, n_symbols = len(scores.tag), scaled.chart, len(grammar.is_part)
+    passed = begin_shares(grammar, scaled, n)
     above, below = passed.above, passed.below
-    for s in range(n_symbols):
-        if grammar.is_start[s]:
-            above[whole, s] = chart.above[whole, s]
-            total += above[whole, s]
-    above[whole] /= total
     for length in range(n, 1, -1):
         for i in range(n - length + 1):
             j = i + length - 1

@@ -25,7 +25,7 @@ from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import F64, I64, Bools, Program, owners, pointers, runs
 from ssvm_trainers.dual.junction.junction_trees import JunctionTrees
 from ssvm_trainers.dual.projection.layout import PolytopeLayout
-from ssvm_trainers.dual.projection.projection_kernels import MOST_STEPS, project_all
+from ssvm_trainers.dual.projection.projection_kernels import MOST_STEPS, NewtonState, ProjectedPoint, project_all
 from ssvm_trainers.shared.resumable import Stateful
 from ssvm_trainers.shared.state_rules import NUMBERS
 
@@ -95,13 +95,12 @@ class PolytopeProjection(Stateful):
             Newton's method did not converge: not from the last multipliers, and not from 0 either.
         """
         y, point, mass = self.y.copy(), np.zeros_like(x), np.zeros(self.n_scores)
-        todo, steps, radius = self.share > 0.0, np.zeros(len(self.share), dtype=np.int64), np.ones_like(self.share)
+        todo, steps = self.share > 0.0, np.zeros(len(self.share), dtype=np.int64)
+        target = ProjectedPoint(x, scores, length, self.used, self.share)
+        newton = NewtonState(y, todo, steps, np.ones_like(self.share))
         moved, again = 0.0, np.zeros(len(self.share), dtype=bool)
         while todo.any():
-            more, off = project_all(
-                self.layout, self.used, self.share, x, scores, length, y, ACCURACY, todo, steps, radius, COLUMNS,
-                point, mass,
-            )  # fmt: skip
+            more, off = project_all(self.layout, target, newton, ACCURACY, COLUMNS, point, mass)
             moved += more
             stuck = np.flatnonzero(todo & (steps == MOST_STEPS))
             if again[stuck].any():

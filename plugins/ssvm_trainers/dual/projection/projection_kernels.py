@@ -70,43 +70,73 @@ class _Workspace(NamedTuple):
     step: F64
 
 
+class ProjectedPoint(NamedTuple):
+    """What is projected: ``x + length * scores``.
+
+    Parameters
+    ----------
+    x : ndarray of float64, shape (n_columns,)
+    scores : ndarray of float64
+        Of the states, then of the tables (``layout.pool``).
+    length : float
+    used : ndarray of bool, shape (n_columns,) or (0,)
+        Columns that may be positive; all for shape (0,).
+    share : ndarray of float64, shape (B,)
+        How much each example counts.
+    """
+
+    x: F64
+    scores: F64
+    length: float
+    used: Bools
+    share: F64
+
+
+class NewtonState(NamedTuple):
+    """How far each example has come.
+
+    Parameters
+    ----------
+    y : ndarray of float64, shape (n_rows,)
+        Multipliers to start from; those of the projections after.
+    todo : ndarray of bool, shape (B,)
+        False for those that are done; the others need more steps from their ``y``.
+    steps : ndarray of int64, shape (B,)
+        Steps of each example so far, 0 before the first call.
+    radius : ndarray of float64, shape (B,)
+        How far the next step of each example may lead; of those without steps it is not read.
+    """
+
+    y: F64
+    todo: Bools
+    steps: I64
+    radius: F64
+
+
 @njit(cache=True, nogil=True)
 def project_all(
-    layout: PolytopeLayout, used: Bools, share: F64, x: F64, scores: F64, length: float, y: F64, accuracy: float,
-    todo: Bools, steps: I64, radius: F64, budget: int, out: F64, mass: F64,
+    layout: PolytopeLayout, point: ProjectedPoint, newton: NewtonState, accuracy: float, budget: int, out: F64,
+    mass: F64,
 ) -> tuple[float, float]:  # fmt: skip
-    """Write the projections of ``x + length * scores`` of the examples in ``todo`` to ``out``.
+    """Write the projections of the examples in ``todo`` to ``out``.
 
     The call returns after some steps of Newton's method, so that its caller may check the clock; calls with the same
     arrays continue from there, and the cuts change no result.
 
     Parameters
     ----------
-    layout : Layout
-    used : ndarray of bool, shape (n_columns,) or (0,)
-        Columns that may be positive; all for shape (0,).
-    share : ndarray of float64, shape (B,)
-        How much each example counts; read only.
-    x : ndarray of float64, shape (n_columns,)
+    layout : PolytopeLayout
+    point : ProjectedPoint
         Read only.
-    scores : ndarray of float64
-        Of the states, then of the tables (``layout.pool``); read only.
-    length : float
-    y : ndarray of float64, shape (n_rows,)
-        Multipliers to start from; in place, those of the projections after.
+    newton : NewtonState
+        Continued in place.
     accuracy : float
         How far a row may be off, relative to the largest number projected.
-    todo : ndarray of bool, shape (B,)
-        In place: false for those that are done; the others need more steps from their ``y``.
-    steps : ndarray of int64, shape (B,)
-        In place: steps of each example so far, 0 before the first call.
-    radius : ndarray of float64, shape (B,)
-        In place: how far the next step of each example may lead; of those without steps it is not read.
     budget : int
         Columns that may be passed over, once for each step of their example; the last step may go beyond.
     out : ndarray of float64, shape (n_columns,)
         Written for those that are done.
-    mass : ndarray, shape of ``scores``
+    mass : ndarray, shape of ``point.scores``
         ``share * out`` is added, columns with the same score added up.
 
     Returns
@@ -114,13 +144,14 @@ def project_all(
     moved, off : float
         ``sum_k share_k (x_k - out_k)^2`` of those that were done now, and how far rows of the others are off, else 0.
     """
+    x, share, (y, todo, steps, radius) = point.x, point.share, newton
     workspace = _workspace(layout)
     matrix = np.empty(1024)
     moved, farthest = 0.0, 0.0
     for i in range(len(share)):
         if not todo[i] or budget <= 0:
             continue
-        largest, n_columns = _shift(layout, used, x, scores, length, i, workspace)
+        largest, n_columns = _shift(layout, point, i, workspace)
         tolerance = accuracy * (1.0 + largest)
         while budget > 0:
             budget -= n_columns
@@ -171,18 +202,12 @@ def _workspace(layout: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _shift(layout: Any, used: Any, x: Any, scores: Any, length: float, i: int, space: Any) -> tuple[float, int]:
+def _shift(layout: Any, point: Any, i: int, space: Any) -> tuple[float, int]:
     """Write ``z = x + length * scores`` of an example; return its largest number, in absolute value, and how many.
 
-    Parameters
-    ----------
-    layout, used, x, scores, length
-        As for :func:`project_all`; read only.
-    i : int
-        The example.
-    space : _Workspace
-        ``z`` is written; -inf where ``used`` rules a column out, so that its projection is zero.
+    It is -inf where ``used`` rules a column out, so that its projection is zero.
     """
+    x, scores, length, used, _ = point
     lo, hi = layout.state_ptr[i], layout.state_ptr[i + 1]
     largest, k = _add_scaled(x[lo:hi], scores[lo:hi], length, space.z[: hi - lo]), hi - lo
     if len(used):
@@ -428,8 +453,9 @@ def _write(layout: Any, x: Any, share: float, i: int, space: Any, out: Any, mass
 
     Parameters
     ----------
-    layout, x
-        As for :func:`project_all`; read only.
+    layout : PolytopeLayout
+    x : ndarray of float64, shape (n_columns,)
+        Read only.
     share : float
         How much the example counts.
     i : int

@@ -21,7 +21,7 @@ from ssvm_trainers.dual.smo.smo_pairs import Rooted, SMOWorkspace
 from ssvm_trainers.shared.arrays import NO_INTS, NO_LONGS
 from ssvm_trainers.shared.oracle_call import OracleInputs
 from ssvm_trainers.shared.resumable import Stateful
-from ssvm_trainers.shared.spaces import basis_space, fixed_arrays, work_space
+from ssvm_trainers.shared.spaces import basis_space, fixed_arrays, follow_plane, work_space
 from ssvm_trainers.shared.state_rules import NUMBERS, ROUNDING, SHARES, require
 
 #: Within the supports.
@@ -76,11 +76,9 @@ class SMOState(Stateful):
 
     def refresh(self) -> tuple[float, tuple[F64, float]]:
         """Recompute w from the marginals (rounding errors do not add up); return (dual value, plane)."""
-        objective, (v, b) = self.problem.objective, self.plane()
-        self.w[:] = objective.weights(v)
-        if self.free is not self.w:
-            self.free[:] = v / (objective.lam * objective.scale)
-        return objective.dual(v, b), (v, b)
+        v, b = self.plane()
+        follow_plane(self.problem, v, self.w, self.free)
+        return self.problem.objective.dual(v, b), (v, b)
 
     def packed(self) -> SavedMarginals:
         """Return the arrays, not copies."""

@@ -33,12 +33,12 @@ from ssvm_trainers.planes.factors.lists import (
     own_tables,
     together,
 )
-from ssvm_trainers.planes.factors.records import Dual, Factors, SweepWorkspace
+from ssvm_trainers.planes.factors.records import Dual, FactorProblem, FactorRule, Factors, SweepWorkspace
 from ssvm_trainers.planes.fractional import first_entries, kinds_of_entries
 from ssvm_trainers.planes.fractional_records import Entries, Metric
 from ssvm_trainers.shared.chunks import chunks, visit_cost
 from ssvm_trainers.shared.resumable import Run
-from ssvm_trainers.shared.spaces import bounded_maps, map_scales, threshold
+from ssvm_trainers.shared.spaces import bounded_maps, follow_plane, map_scales, threshold
 from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART, SHARES, StateRule
 
 if TYPE_CHECKING:
@@ -102,19 +102,21 @@ class FactorRun(Run):
         parameters, objective, n = problem.parameters, problem.objective, problem.n
         own = own_tables(problem)
         self.maps, rest = parameters.flat, [m for m in range(len(parameters.maps)) if m not in own.values()]
-        self.others = self.maps._replace(desc=self.maps.desc[rest])
         listing = list_shapes(parameters.program)
-        self.entries, self.factors = entries_of(problem, rest), list_factors(problem, listing, own)
-        self.curvature = curvature_of(problem, listing, self.factors)
+        entries, factors = entries_of(problem, rest), list_factors(problem, listing, own)
         bounded = bounded_maps(problem)[rest]
         lower = np.array([m.block.lower_bound for m in parameters.maps])[rest]
         metric, share = 1.0 / map_scales(problem)[rest], objective.weight / n
-        self.fixed = Metric(metric, bounded, lower, threshold(problem), share, float(objective.lam))
-        self.space = work_space(problem, self.entries.ptr, self.factors)
+        self.visited = FactorProblem(
+            self.maps._replace(desc=self.maps.desc[rest]), entries,
+            Metric(metric, bounded, lower, threshold(problem), share, float(objective.lam)), factors,
+            curvature_of(problem, listing, factors), problem.loss.node,
+        )  # fmt: skip
+        self.space = work_space(problem, entries.ptr, factors)
         self.size, self.cost = mean_loss(problem), visit_cost(problem)
-        self.chunks = chunks_of(self.factors)
+        self.chunks = chunks_of(factors)
         self.mu = labelling_marginals(parameters.program, problem.loss.truth)
-        n_messages = int(self.factors.message_at[-1])
+        n_messages = int(factors.message_at[-1])
         self.messages = np.zeros(n_messages, np.float64 if n_messages < SINGLE else np.float32)
         self.w = np.zeros(problem.dim)
         self.free = np.zeros(problem.dim) if bounded.any() else self.w
@@ -125,17 +127,17 @@ class FactorRun(Run):
         """Passes so far."""
         return self.asked + self.now / SWEEPS
 
+    def _dual(self) -> Dual:
+        return Dual(self.mu, self.messages, self.w, self.free)
+
     def iterate(self, stop: StopRule) -> Iterate:
         """Sweep once; certify ever more rarely."""
         if self.start is not None and not self.asked:
             return self.seed(self.start)
         self.space.totals[:] = 0.0
+        rule = FactorRule(self.penalty, STEPS, NO_SLOPE * self.size)
         for chunk in chunks(self.problem, self.random.permutation(self.problem.n), STEPS * self.cost):
-            sweep(
-                self.others, self.entries, self.fixed, self.factors, self.curvature, self.space, chunk,
-                self.problem.loss.node, self.penalty, STEPS, NO_SLOPE * self.size,
-                Dual(self.mu, self.messages, self.w, self.free),
-            )  # fmt: skip
+            sweep(self.visited, rule, self.space, chunk, self._dual())
         self.now += 1
         if self.now % SWEEPS == 0:
             self._balance(self.now // SWEEPS)
@@ -180,8 +182,8 @@ class FactorRun(Run):
         self._follow()
         risks = np.empty(problem.n)
         message_bounds(
-            self.maps, self.entries, self.factors, self.space, problem.loss.node, problem.loss.truth,
-            self.messages, self.w, risks,
+            self.maps, self.visited.entries, self.visited.factors, self.space, problem.loss.node, problem.loss.truth,
+            self._dual(), risks,
         )  # fmt: skip
         upper = problem.objective.primal(self.w, risks + problem.loss.const)
         dual, plane = self._rounded()
@@ -190,10 +192,7 @@ class FactorRun(Run):
     def _follow(self) -> None:
         """Recompute w from the marginals (rounding errors do not add up)."""
         v, _ = self._plane(self.mu)
-        objective = self.problem.objective
-        self.w[:] = objective.weights(v)
-        if self.free is not self.w:
-            self.free[:] = v / (objective.lam * objective.scale)
+        follow_plane(self.problem, v, self.w, self.free)
 
     def _rounded(self) -> tuple[float, tuple[F64, float]]:
         """Return the value of the dual at the marginals rounded to the local polytope, and their plane."""

@@ -10,14 +10,14 @@ import numpy as np
 from ssvm_dsl.ir import F64, I32
 from ssvm_dsl.kernels import FlatMaps, ScoreSpace, StateScores, borrow, njit, score_example
 from ssvm_trainers.planes.factors.factor_kernels import table_values
-from ssvm_trainers.planes.factors.records import Factors, SweepWorkspace
+from ssvm_trainers.planes.factors.records import Dual, Factors, SweepWorkspace
 from ssvm_trainers.planes.fractional_records import Entries
 
 
 @njit(cache=True, nogil=True)
 def message_bounds(
-    maps: FlatMaps, entries: Entries, factors: Factors, space: SweepWorkspace, loss: F64, truth: I32, messages: F64,
-    w: F64, out: F64,
+    maps: FlatMaps, entries: Entries, factors: Factors, space: SweepWorkspace, loss: F64, truth: I32, dual: Dual,
+    out: F64,
 ) -> None:  # fmt: skip
     """Write the upper bounds of the examples' risks at w from the messages, less the constants of their losses.
 
@@ -34,15 +34,14 @@ def message_bounds(
     loss : ndarray of float64, shape (S,)
         Loss of each state.
     truth : ndarray of int32, shape (V,)
-    messages : ndarray of float64
-        As in :class:`Dual`; read only.
-    w : ndarray of float64, shape (dim,)
-        Read only.
+    dual : Dual
+        ``messages`` and ``w`` are read.
     out : ndarray of float64, shape (n,)
         Written.
     """
     maps, entries, factors, space = borrow(maps), borrow(entries), borrow(factors), borrow(space)
-    loss, messages, w, state_ptr, belief = borrow(loss), borrow(messages), borrow(w), entries.state_ptr, space.belief
+    loss, dual, state_ptr, belief = borrow(loss), borrow(dual), entries.state_ptr, space.belief
+    messages, w = dual.messages, dual.w
     for i in range(len(out)):
         lo, hi = entries.var_ptr[i], entries.var_ptr[i + 1]
         zero, total = state_ptr[lo], 0.0

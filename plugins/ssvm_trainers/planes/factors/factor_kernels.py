@@ -23,16 +23,24 @@ to an upper bound of the risk (Meshi et al. 2010, equation 8).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ssvm_dsl.ir import F64, I64
-from ssvm_dsl.kernels import FlatMaps, ScoreSpace, StateScores, borrow, njit, score_example
+from ssvm_dsl.kernels import ScoreSpace, StateScores, borrow, njit, score_example
 from ssvm_trainers.planes.factors.pairs import pair_run, update_messages
-from ssvm_trainers.planes.factors.records import Curvature, Dual, Factors, SweepWorkspace
+from ssvm_trainers.planes.factors.records import (
+    Curvature,
+    Dual,
+    FactorProblem,
+    FactorRule,
+    Factors,
+    FactorSite,
+    SweepWorkspace,
+)
 from ssvm_trainers.planes.fractional_kernels import move
-from ssvm_trainers.planes.fractional_records import Entries, Metric, MoveRule, PlaneWeights
+from ssvm_trainers.planes.fractional_records import MoveRule, PlaneWeights
 
 #: Typed, since numba compiles a function again for each literal argument.
 ZERO: Any = np.int64(0)
@@ -70,19 +78,17 @@ def table_values(factors: Factors, f: int, scores: F64, table: int, pull: F64, o
 
 @njit(cache=True, nogil=True, forceinline=True)
 def pull_on(
-    factors: Factors, f: int, message: int, first: int, state_ptr: I64, dual: Dual, penalty: float, margin: F64,
-    pull: F64,
-) -> None:  # fmt: skip
-    """Write ``message + penalty (margin - p)`` for each state of each slot of factor f.
+    factors: Factors, site: FactorSite, message: int, state_ptr: I64, dual: Dual, penalty: float, margin: F64, pull: F64
+) -> None:
+    """Write ``message + penalty (margin - p)`` for each state of each slot of the next factor.
 
     Parameters
     ----------
     factors : Factors
         Read only.
-    f : int
-        The factor, counted over all shapes.
-    message, first : int
-        Where its messages start among all, and the first variable of the example.
+    site : FactorSite
+    message : int
+        Where its messages start among all.
     state_ptr : ndarray of int64, shape (V + 1,)
     dual : Dual
         ``mu`` and ``messages`` are read.
@@ -92,18 +98,26 @@ def pull_on(
     pull : ndarray of float64
         Written, slot by slot.
     """
-    x, mu, messages = 0, dual.mu, dual.messages
+    x, mu, messages, f = 0, dual.mu, dual.messages, site.f
     for slot in range(factors.slot[f], factors.slot[f] + factors.arity[factors.group[f]]):
-        v = first + factors.variable[slot]
+        v = site.first + factors.variable[slot]
         for s in range(state_ptr[v], state_ptr[v + 1]):
             pull[x] = messages[message + x] + penalty * (margin[x] - mu[s])
             x += 1
 
 
+class FactorPlace(NamedTuple):
+    """A factor, and where its marginals start in ``mu`` and its table in the scores."""
+
+    f: int
+    mu: int
+    table: int
+
+
 @njit(cache=True, nogil=True, forceinline=True)
 def factor_step(
-    factors: Factors, f: int, at: int, scores: F64, table: int, dual: Dual, penalty: float, curvature: float,
-    n_steps: int, tol: float, space: SweepWorkspace, margin: F64,
+    factors: Factors, place: FactorPlace, scores: F64, mu: F64, rule: FactorRule, curvature: float,
+    space: SweepWorkspace, margin: F64,
 ) -> None:  # fmt: skip
     """Take pairwise steps on the marginals q of factor f, each with exact line search.
 
@@ -113,30 +127,26 @@ def factor_step(
 
     Parameters
     ----------
-    factors, f, penalty
-        As for :func:`pull_on`.
-    at : int
-        Where its marginals start in ``mu``.
+    factors : Factors
+        Read only.
+    place : FactorPlace
     scores : ndarray of float64
-    table : int
-        The factor's table is ``scores[table:]``; read only.
-    dual : Dual
-        ``mu`` is changed at the factor.
+        Holds the factor's table; read only.
+    mu : ndarray of float64
+        Changed at the factor.
+    rule : FactorRule
     curvature : float
         The s of the quadratic bound.
-    n_steps : int
-        Steps at most.
-    tol : float
-        Differences of gradients up to this end the steps.
     space : SweepWorkspace
         ``before`` holds q_old; ``value`` begins with the gradient, ``pull`` with the pull, and both follow.
     margin : ndarray of float64
         The factor's margins, slot by slot, which follow, too.
     """
-    g = factors.group[f]
-    n, arity, place = factors.n_configs[g], factors.arity[g], factors.place_at[g]
-    mu, value, pull = dual.mu, space.value, space.pull
-    for number in range(n_steps):
+    f, at, table = place
+    g, penalty = factors.group[f], rule.penalty
+    n, arity, row = factors.n_configs[g], factors.arity[g], factors.place_at[g]
+    value, pull = space.value, space.pull
+    for number in range(rule.n_steps):
         high, low = 0, -1
         for c in range(n):
             if value[c] > value[high]:
@@ -144,21 +154,21 @@ def factor_step(
             if mu[at + c] > 0.0 and (low < 0 or value[c] < value[low]):
                 low = c
         slope = value[high] - value[low]
-        if slope <= tol:
+        if slope <= rule.tol:
             return
         bend = 2.0 * curvature
         for k in range(arity):
-            bend += 2.0 * penalty * (factors.place[place + high * arity + k] != factors.place[place + low * arity + k])
+            bend += 2.0 * penalty * (factors.place[row + high * arity + k] != factors.place[row + low * arity + k])
         step = mu[at + low] if bend * mu[at + low] <= slope else slope / bend
         mu[at + high] += step
         mu[at + low] = max(mu[at + low] - step, 0.0)
         for k in range(arity):
-            up, down = factors.place[place + high * arity + k], factors.place[place + low * arity + k]
+            up, down = factors.place[row + high * arity + k], factors.place[row + low * arity + k]
             margin[up] += step
             margin[down] -= step
             pull[up] += penalty * step
             pull[down] -= penalty * step
-        if number + 1 < n_steps:  # the gradient after the last step is not asked for
+        if number + 1 < rule.n_steps:  # the gradient after the last step is not asked for
             table_values(factors, f, scores, table, pull, value)
             for c in range(n):
                 value[c] -= curvature * (mu[at + c] - space.before[c])
@@ -222,38 +232,27 @@ def variable_step(
 
 @njit(cache=True, nogil=True, forceinline=True)
 def step_on(
-    factors: Factors, i: int, f: int, first: int, state_ptr: I64, zero: int, dual: Dual, penalty: float, step: float,
-    curvature: float, n_steps: int, tol: float, space: SweepWorkspace, entry: int, x_at: int,
+    factors: Factors, curvature: Curvature, state_ptr: I64, dual: Dual, rule: FactorRule, space: SweepWorkspace,
+    site: FactorSite,
 ) -> None:  # fmt: skip
-    """Step on factor f of any number of variables, as :func:`pair_run` does on pairs.
+    """Step on the next factor, of any number of variables, as :func:`pair_run` does on pairs.
 
     Parameters
     ----------
-    i : int
-        The example.
-    factors, f, first, state_ptr, dual, penalty
-        As for :func:`pull_on`; ``dual.mu`` is changed at the factor, ``dual.w`` where it has own weights.
-    zero : int
-        The first state of the example.
-    step : float
-        ``share / lam``.
-    curvature, n_steps, tol
-        As for :func:`factor_step`.
-    space : SweepWorkspace
-        ``margin`` and ``delta`` are written for the factor; ``message + penalty margin`` is added to ``belief``.
-    entry, x_at : int
-        Where the factor's joint states are in ``delta``, and its slots in ``margin``.
+    factors, curvature, state_ptr, dual, rule, space, site
+        As for :func:`~ssvm_trainers.planes.factors.pairs.pair_run`.
     """
+    i, first, zero, step, f, _, entry, x_at = site
     g, own, mu, before = factors.group[f], factors.own[f], dual.mu, space.before
     at, message = factors.mu_at[i, g] + factors.mu[f], factors.message_at[i] + factors.message[f]
-    n, margin = factors.n_configs[g], space.margin[x_at:]
+    n, margin, bend = factors.n_configs[g], space.margin[x_at:], step * curvature.factor[curvature.at[i] + f]
     for c in range(n):
         before[c] = mu[at + c]
     scores, table = (space.pool, factors.table_at[i, g] + factors.table[f]) if own < 0 else (dual.w, own)
     add_margins(factors, f, mu, at, margin)
-    pull_on(factors, f, message, first, state_ptr, dual, penalty, margin, space.pull)
+    pull_on(factors, site, message, state_ptr, dual, rule.penalty, margin, space.pull)
     table_values(factors, f, scores, table, space.pull, space.value)
-    factor_step(factors, f, at, scores, table, dual, penalty, curvature, n_steps, tol, space, margin)
+    factor_step(factors, FactorPlace(f, at, table), scores, mu, rule, bend, space, margin)
     for c in range(n):
         change = step * (before[c] - mu[at + c])
         if own >= 0:
@@ -264,39 +263,18 @@ def step_on(
     for k in range(factors.arity[g]):
         v = first + factors.variable[factors.slot[f] + k]
         for s in range(state_ptr[v] - zero, state_ptr[v + 1] - zero):
-            space.belief[s] += messages[message + x - x_at] + penalty * space.margin[x]
+            space.belief[s] += messages[message + x - x_at] + rule.penalty * space.margin[x]
             x += 1
 
 
 @njit(cache=True, nogil=True)
-def visit(
-    maps: FlatMaps, entries: Entries, fixed: Metric, factors: Factors, curvature: Curvature, space: SweepWorkspace,
-    i: int, loss: F64, penalty: float, n_steps: int, tol: float, dual: Dual,
-) -> None:  # fmt: skip
+def visit(problem: FactorProblem, rule: FactorRule, space: SweepWorkspace, i: int, dual: Dual) -> None:
     """Take one step on each factor and variable of example i, update its messages and move the weights.
 
     Weights that are scores of one factor's table move with its marginals at once; all others at the end of the visit.
-
-    Parameters
-    ----------
-    maps : FlatMaps
-        The feature maps but those whose weights move at once; read only.
-    entries, fixed, factors, curvature : Entries, Metric, Factors, Curvature
-        Read only; ``entries.first`` and ``fixed`` are those of ``maps``.
-    space : SweepWorkspace
-        Work space; squared residuals are added to ``totals``.
-    i : int
-        The example, of positive share.
-    loss : ndarray of float64, shape (S,)
-        Loss of each state.
-    penalty : float
-    n_steps : int
-        Pairwise steps of each factor at most.
-    tol : float
-        Differences of gradients up to this end the steps.
-    dual : Dual
-        Changed in place.
+    Squared residuals are added to ``space.totals``.  The share of the example is positive.
     """
+    maps, entries, fixed, factors, curvature, loss = problem
     state_ptr, mu, delta = entries.state_ptr, dual.mu, space.delta
     lo, hi = entries.var_ptr[i], entries.var_ptr[i + 1]
     zero, n_states = state_ptr[lo], state_ptr[hi] - state_ptr[lo]
@@ -304,19 +282,18 @@ def visit(
     score_example(maps, StateScores(entries.var_ptr, state_ptr, loss), i, dual.w, space.ones, scores)
     for s in range(n_states):
         space.belief[s] = space.node[zero + s]
-    step, entry, x_at = fixed.share[i] / fixed.lam, n_states, ZERO
+    step, entry, x_at, penalty = fixed.share[i] / fixed.lam, n_states, ZERO, rule.penalty
     first, end = factors.start[factors.shape[i]], factors.start[factors.shape[i] + 1]
     f = first
     while f < end:
-        reached = pair_run(
-            factors, i, f, end, lo, state_ptr, zero, dual, penalty, step, curvature, n_steps, tol, space, entry, x_at
-        )
+        site = FactorSite(i, lo, zero, step, f, end, entry, x_at)
+        reached = pair_run(factors, curvature, state_ptr, dual, rule, space, site)
         for k in range(f, reached):
             entry, x_at = entry + factors.n_configs[factors.group[k]], x_at + factors.width[factors.group[k]]
         f = reached
         if f < end:
-            bend = step * curvature.factor[curvature.at[i] + f]
-            step_on(factors, i, f, lo, state_ptr, zero, dual, penalty, step, bend, n_steps, tol, space, entry, x_at)
+            site = FactorSite(i, lo, zero, step, f, end, entry, x_at)
+            step_on(factors, curvature, state_ptr, dual, rule, space, site)
             entry, x_at = entry + factors.n_configs[factors.group[f]], x_at + factors.width[factors.group[f]]
             f += 1
     for v in range(lo, hi):
@@ -327,26 +304,16 @@ def visit(
             delta[s] = -step * change
             mu[zero + s] = space.belief[s]
             space.totals[1] += factors.degree[v] * change * change  # once for each slot, as residuals of margins
-    update_messages(factors, i, first, end, lo, state_ptr, dual, penalty, space)
-    rule, weights = MoveRule(fixed.metric, fixed.bounded), PlaneWeights(dual.w, dual.free)
-    move(maps, entries, fixed, rule, i, delta, weights, np.bool_(False))
+    whole = FactorSite(i, lo, zero, step, first, end, n_states, ZERO)
+    update_messages(factors, state_ptr, dual, penalty, space, whole)
+    how, weights = MoveRule(fixed.metric, fixed.bounded), PlaneWeights(dual.w, dual.free)
+    move(maps, entries, fixed, how, i, delta, weights, np.bool_(False))
 
 
 @njit(cache=True, nogil=True)
-def sweep(
-    maps: FlatMaps, entries: Entries, fixed: Metric, factors: Factors, curvature: Curvature, space: SweepWorkspace,
-    examples: I64, loss: F64, penalty: float, n_steps: int, tol: float, dual: Dual,
-) -> None:  # fmt: skip
-    """Visit the listed examples, but those of share 0.
-
-    Parameters
-    ----------
-    maps, entries, fixed, factors, curvature, space, loss, penalty, n_steps, tol, dual
-        As for :func:`visit`; ``dual`` and ``space`` are changed.
-    examples : ndarray of int64
-    """
-    maps, entries, factors, space, dual = borrow(maps), borrow(entries), borrow(factors), borrow(space), borrow(dual)
-    fixed, curvature, loss = borrow(fixed), borrow(curvature), borrow(loss)
+def sweep(problem: FactorProblem, rule: FactorRule, space: SweepWorkspace, examples: I64, dual: Dual) -> None:
+    """Visit the listed examples, but those of share 0; ``dual`` and ``space`` are changed."""
+    problem, space, dual = borrow(problem), borrow(space), borrow(dual)
     for i in examples:
-        if fixed.share[i] > 0.0:
-            visit(maps, entries, fixed, factors, curvature, space, i, loss, penalty, n_steps, tol, dual)
+        if problem.fixed.share[i] > 0.0:
+            visit(problem, rule, space, i, dual)

@@ -9,48 +9,36 @@ import numpy as np
 
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.kernels import njit
-from ssvm_trainers.planes.factors.records import Curvature, Dual, Factors, SweepWorkspace
+from ssvm_trainers.planes.factors.records import (
+    Curvature,
+    Dual,
+    FactorRule,
+    Factors,
+    FactorSite,
+    PairPlace,
+    SweepWorkspace,
+)
 
 #: Unsigned offsets: numba checks the sign of every signed index.
 ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 
 
 @njit(cache=True, nogil=True)
-def pair_step(
-    rows: int, columns: int, mu: F64, at: int, value: F64, penalty: float, curvature: float, n_steps: int, tol: float,
-    margin: F64, x_at: int,
-) -> None:  # fmt: skip
+def pair_step(place: PairPlace, mu: F64, value: F64, rule: FactorRule, curvature: float, margin: F64) -> None:
     """Take pairwise steps on the marginals of one factor; a step changes the gradient in two rows and two columns.
 
     The steps are those of :func:`~ssvm_trainers.planes.factors.factor_kernels.factor_step`; but the gradient is updated
-    here, and not recomputed.
-
-    Parameters
-    ----------
-    rows, columns : int
-        States of the two variables.
-    mu : ndarray of float64
-    at : int
-        The marginals are ``mu[at : at + rows * columns]``, row by row; changed in place.
-    value : ndarray of float64
-        Begins with the gradient of these, and follows.
-    penalty, curvature : float
-    n_steps : int
-        Steps at most.
-    tol : float
-        Differences of gradients up to this end the steps.
-    margin : ndarray of float64
-    x_at : int
-        ``margin[x_at:]`` begins with the margins of both variables, one after the other, and follows.
+    here, and not recomputed: ``value`` begins with it, ``margin`` with the margins, and both follow ``mu``.
     """
-    for _ in range(n_steps):
+    rows, columns, at, x_at, penalty = place.rows, place.columns, place.mu, place.x, rule.penalty
+    for _ in range(rule.n_steps):
         high, low, top, bottom = 0, -1, value[0], np.inf
         for c in range(rows * columns):
             if value[c] > top:
                 high, top = c, value[c]
             if mu[at + c] > 0.0 and value[c] < bottom:
                 low, bottom = c, value[c]
-        if top - bottom <= tol:
+        if top - bottom <= rule.tol:
             return
         a, b = high // columns, low // columns
         i, j = high - a * columns, low - b * columns
@@ -76,31 +64,26 @@ def pair_step(
 
 @njit(cache=True, nogil=True, inline="always")
 def binary_step(
-    mu: F64, at: int, scores: F64, first: int, messages: F64, message: int, a: int, b: int, penalty: float,
-    curvature: float, n_steps: int, tol: float, margin: F64, x_at: int,
-) -> bool:  # fmt: skip
+    place: PairPlace, mu: F64, messages: F64, scores: F64, rule: FactorRule, curvature: float, margin: F64
+) -> bool:
     """Write gradient and margins, and take the steps, for two variables of two states; return if anything changed.
 
     The four marginals stay in registers: no loops over states, and none of the work space.
 
     Parameters
     ----------
-    mu, at : ndarray of float64, and int
-        The four marginals of the factor are ``mu[at:]``; changed in place.
-    scores, first : ndarray of float64, and int
-        Its table is ``scores[first:]``; read only.
-    messages, message : ndarray of float64, and int
-        The messages to the states of both variables are ``messages[message:]``; read only.
-    a, b : int
-        Where the marginals of its variables are in ``mu``; all places are unsigned.
-    penalty, curvature : float
-    n_steps : int
-        Steps at most.
-    tol : float
-        Differences of gradients up to this end the steps.
-    margin, x_at : ndarray of float64, and int
-        The margins of both variables are written to ``margin[x_at:]``.
+    place : PairPlace
+        Its numbers are unsigned.
+    mu, margin : ndarray of float64
+        Changed at the factor.
+    messages, scores : ndarray of float64
+        Read only.
+    rule : FactorRule
+    curvature : float
+        The s of the quadratic bound.
     """
+    at, a, b, x_at, penalty = place.mu, place.a, place.b, place.x, rule.penalty
+    first, message = place.table, place.message
     q0, q1, q2, q3 = mu[at], mu[at + ONE], mu[at + TWO], mu[at + THREE]
     up = messages[message] + penalty * (q0 + q1 - mu[a])
     down = messages[message + ONE] + penalty * (q2 + q3 - mu[a + ONE])
@@ -109,7 +92,7 @@ def binary_step(
     v0, v1 = scores[first] - up - left, scores[first + ONE] - up - right
     v2, v3 = scores[first + TWO] - down - left, scores[first + THREE] - down - right
     changed = False
-    for _ in range(n_steps):
+    for _ in range(rule.n_steps):
         high, top = 0, v0
         if v1 > top:
             high, top = 1, v1
@@ -126,7 +109,7 @@ def binary_step(
             low, bottom, most = 2, v2, q2
         if q3 > 0.0 and v3 < bottom:
             low, bottom, most = 3, v3, q3
-        if top - bottom <= tol:
+        if top - bottom <= rule.tol:
             break
         # indices are 2 (state of the first variable) + (state of the second)
         differ = high ^ low  # bit 1: another state of the first variable, bit 0: of the second
@@ -147,22 +130,12 @@ def binary_step(
 
 @njit(cache=True, nogil=True, inline="always")
 def table_step(
-    rows: int, columns: int, mu: F64, at: int, scores: F64, table: int, messages: F64, message: int, a: int, b: int,
-    penalty: float, curvature: float, n_steps: int, tol: float, margin: F64, x_at: int, pull: F64, value: F64,
-) -> None:  # fmt: skip
-    """Do the same as :func:`binary_step` for any numbers of states.
-
-    Parameters
-    ----------
-    rows, columns : int
-        States of the two variables.
-    mu, at, scores, messages, message, a, b, penalty, curvature, n_steps, tol, margin, x_at
-        As for :func:`binary_step`; places may be signed.
-    table : int
-        The factor's table is ``scores[table:]``.
-    pull, value : ndarray of float64, shape (at least rows + columns,) and (at least rows * columns,)
-        Work space.
-    """
+    place: PairPlace, dual: Dual, scores: F64, rule: FactorRule, curvature: float, space: SweepWorkspace
+) -> None:
+    """Do the same as :func:`binary_step` for any numbers of states; places are signed."""
+    rows, columns, at, a, b, table, message, x_at = place
+    mu, messages, margin, penalty = dual.mu, dual.messages, space.margin, rule.penalty
+    pull, value = space.pull, space.value
     for k in range(rows):
         total = 0.0
         for j in range(columns):
@@ -178,15 +151,15 @@ def table_step(
     for k in range(rows):
         for j in range(columns):
             value[k * columns + j] = scores[table + k * columns + j] - pull[k] - pull[rows + j]
-    pair_step(rows, columns, mu, at, value, penalty, curvature, n_steps, tol, margin, x_at)
+    pair_step(place, mu, value, rule, curvature, margin)
 
 
 @njit(cache=True, nogil=True)
 def pair_run(
-    factors: Factors, i: int, first: int, end: int, lo: int, state_ptr: I64, zero: int, dual: Dual, penalty: float,
-    step: float, curvature: Curvature, n_steps: int, tol: float, space: SweepWorkspace, entry: int, x_at: int,
+    factors: Factors, curvature: Curvature, state_ptr: I64, dual: Dual, rule: FactorRule, space: SweepWorkspace,
+    site: FactorSite,
 ) -> int:  # fmt: skip
-    """Take steps on the factors ``first..end-1`` of example i up to the first that is not of two variables.
+    """Take steps on the next factors of an example, up to the first that is not of two variables.
 
     All in one function, because passing the arrays takes longer than the steps.  Writes margins and beliefs; moves
     own weights of factors, and writes how others should move.
@@ -195,38 +168,24 @@ def pair_run(
     ----------
     factors : Factors
         Read only.
-    i : int
-        The example.
-    first, end : int
-        The factors, counted over all shapes.
-    lo : int
-        The first variable of the example.
-    state_ptr : ndarray of int64, shape (V + 1,)
-    zero : int
-        The first state of the example.
-    dual : Dual
-        ``mu`` is changed at the factors, ``w`` where they have own weights; ``messages`` are read.
-    penalty : float
-    step : float
-        ``share / lam``.
     curvature : Curvature
         That of each factor for ``step`` 1.
-    n_steps : int
-        Steps of each factor at most.
-    tol : float
-        Differences of gradients up to this end the steps.
+    state_ptr : ndarray of int64, shape (V + 1,)
+    dual : Dual
+        ``mu`` is changed at the factors, ``w`` where they have own weights; ``messages`` are read.
+    rule : FactorRule
     space : SweepWorkspace
         ``margin`` and ``delta`` are written; ``message + penalty margin`` is added to ``belief``.
-    entry, x_at : int
-        Where the first factor's joint states are in ``delta``, and its slots in ``margin``.
+    site : FactorSite
 
     Returns
     -------
     int
         The factor it stopped at.
     """
-    mu, messages, margin, value, before = dual.mu, dual.messages, space.margin, space.value, space.before
-    belief, pull, delta, w = space.belief, space.pull, space.delta, dual.w
+    mu, messages, margin, before = dual.mu, dual.messages, space.margin, space.before
+    belief, delta, w, penalty = space.belief, space.delta, dual.w, rule.penalty
+    i, lo, zero, step, first, end, entry, x_at = site
     message_at, bends = factors.message_at[i], curvature.at[i]
     for f in range(first, end):
         g = factors.group[f]
@@ -243,7 +202,8 @@ def pair_run(
             q, m, t, x = np.uint64(at), np.uint64(message), np.uint64(table), np.uint64(x_at)
             pa, pb, ba, bb = np.uint64(a), np.uint64(b), np.uint64(a - zero), np.uint64(b - zero)
             q0, q1, q2, q3 = mu[q], mu[q + ONE], mu[q + TWO], mu[q + THREE]
-            changed = binary_step(mu, q, scores, t, messages, m, pa, pb, penalty, bend, n_steps, tol, margin, x)
+            place = PairPlace(2, 2, q, pa, pb, t, m, x)
+            changed = binary_step(place, mu, messages, scores, rule, bend, margin)
             if own < 0:
                 e = np.uint64(entry)
                 delta[e], delta[e + ONE] = step * (q0 - mu[q]), step * (q1 - mu[q + ONE])
@@ -262,10 +222,7 @@ def pair_run(
             continue
         for c in range(n):
             before[c] = mu[at + c]
-        table_step(
-            rows, columns, mu, at, scores, table, messages, message, a, b, penalty, bend, n_steps, tol, margin, x_at,
-            pull, value,
-        )  # fmt: skip
+        table_step(PairPlace(rows, columns, at, a, b, table, message, x_at), dual, scores, rule, bend, space)
         if own < 0:
             for c in range(n):
                 delta[entry + c] = step * (before[c] - mu[at + c])
@@ -282,28 +239,13 @@ def pair_run(
 
 @njit(cache=True, nogil=True)
 def update_messages(
-    factors: Factors,
-    i: int,
-    first: int,
-    end: int,
-    lo: int,
-    state_ptr: I64,
-    dual: Dual,
-    penalty: float,
-    space: SweepWorkspace,
+    factors: Factors, state_ptr: I64, dual: Dual, penalty: float, space: SweepWorkspace, site: FactorSite
 ) -> None:
-    """Add ``penalty (margin - p)`` to the messages of the factors ``first..end-1``: all of example i.
+    """Add ``penalty (margin - p)`` to the messages of all factors of an example, which ``site`` is at the start of.
 
-    Parameters
-    ----------
-    factors, i, first, end, lo, state_ptr
-        As for :func:`pair_run`; read only.
-    dual : Dual
-        ``messages`` are changed, ``mu`` holds the new p.
-    penalty : float
-    space : SweepWorkspace
-        ``margin`` is read from its start; the squared differences, and how many there are, are added to ``totals``.
+    The squared differences, and how many there are, are added to ``space.totals``.
     """
+    i, lo, first, end = site.example, site.first, site.f, site.end
     x, total, mu, messages, margin = np.int64(0), 0.0, dual.mu, dual.messages, space.margin
     for f in range(first, end):
         g, message, slot = factors.group[f], factors.message_at[i] + factors.message[f], factors.slot[f]

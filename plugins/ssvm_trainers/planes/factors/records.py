@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from ssvm_dsl.ir import F64, I32, I64
+from ssvm_dsl.kernels import FlatMaps
+from ssvm_trainers.planes.fractional_records import Entries, Metric
 
 
 class Factors(NamedTuple):
@@ -62,6 +66,79 @@ class Factors(NamedTuple):
     place: I64
 
 
+class FactorRule(NamedTuple):
+    """How far steps go.
+
+    Parameters
+    ----------
+    penalty : float
+        Of disagreement between factors and variables.
+    n_steps : int
+        Pairwise steps of each factor at most.
+    tol : float
+        Differences of gradients up to this end the steps.
+    """
+
+    penalty: float
+    n_steps: int
+    tol: float
+
+
+class FactorSite(NamedTuple):
+    """An example, and how far the visit to it has come.
+
+    Parameters
+    ----------
+    example : int
+    first, zero : int
+        Its first variable, and the first state of that.
+    step : float
+        ``share / lam``.
+    f, end : int
+        The next factor, counted over all shapes, and the one after the last.
+    entry, x_at : int
+        Where the joint states of the next factor are in ``delta``, and its slots in ``margin``.
+    """
+
+    example: int
+    first: int
+    zero: int
+    step: float
+    f: int
+    end: int
+    entry: int
+    x_at: int
+
+
+class PairPlace(NamedTuple):
+    """Where the numbers of a factor of two variables are.
+
+    Parameters
+    ----------
+    rows, columns : int
+        States of the two variables.
+    mu : int
+        Its marginals in ``mu``, row by row.
+    a, b : int
+        Those of its variables in ``mu``.
+    table : int
+        Its table in the scores.
+    message : int
+        The messages to the states of both variables, one after the other.
+    x : int
+        Their margins in ``margin``, likewise.
+    """
+
+    rows: int
+    columns: int
+    mu: int | np.uint64
+    a: int | np.uint64
+    b: int | np.uint64
+    table: int | np.uint64
+    message: int | np.uint64
+    x: int | np.uint64
+
+
 class Curvature(NamedTuple):
     """Curvature of the dual of an example along marginals of each variable and factor, for ``lam`` and share 1.
 
@@ -97,6 +174,29 @@ class Dual(NamedTuple):
     messages: F64
     w: F64
     free: F64
+
+
+class FactorProblem(NamedTuple):
+    """What visits read: all of it stays as it is.
+
+    Parameters
+    ----------
+    maps : FlatMaps
+        The feature maps but those whose weights move at once; ``entries.first`` and ``fixed`` are those of ``maps``.
+    entries : Entries
+    fixed : Metric
+    factors : Factors
+    curvature : Curvature
+    loss : ndarray of float64, shape (S,)
+        Loss of each state.
+    """
+
+    maps: FlatMaps
+    entries: Entries
+    fixed: Metric
+    factors: Factors
+    curvature: Curvature
+    loss: F64
 
 
 class SweepWorkspace(NamedTuple):
