@@ -338,7 +338,7 @@ class BCFWRun(Run):
     def cached_pass(self) -> float:
         """Visit the examples whose last visits gained most, without the oracle; return the gain of the dual."""
         threshold = 0.1 * float(self.planes.gain.mean())
-        some = chunks(self.problem, self._order(), self.exact_cost)
+        some = chunks(self.problem, self._order(), self.exact_cost / self.options.parallel)
         return sum(self._visit_cached(chunk, threshold) for chunk in some)
 
     def _joint(self) -> None:

@@ -1,14 +1,17 @@
 """Visits of groups of examples at the same time: ``bcfw`` with ``parallel=``, the same bits for any number of threads.
 
-Each group is visited one example after the other from the same weights, in a copy of them, as it would be alone; the
-moves of all groups are then joined.  With shares t_p of the moves of groups p the dual rises by
+Each group is visited one example after the other from the same weights, in a copy of them, as it would be alone.
+Groups meet the same mistakes, and their moves together go too far; so from P = 3 on each visits its examples as if the
+dual were s = P / 2 times as curved, and its copy moves s times as far as counts (sigma' of CoCoA+, Ma et al. 2015; at
+s = P moves always add up, at s = P / 2 nearly always, and a group goes further).  The moves are then joined.  With
+shares t_p of the moves of groups p the dual rises by
 
-    sum_p t_p a_p - 1/2 sum_pq t_p t_q C_pq ,     C_pq = lam d_p . S d_q ,  a_p = gain_p + 1/2 C_pp ,
+    sum_p t_p a_p - 1/2 sum_pq t_p t_q C_pq ,     C_pq = lam d_p . S d_q ,  a_p = gain_p + s/2 C_pp ,
 
-where d_p is the move of the weights, S the relative regularisation, gain_p the gain of p alone: a parabola, whose
-top in [0, 1]^P is found by searches along one t_p after the other.  Mostly it is at 1.  Else dual weights are mixed
-with those before.  With lower bounds on weights or an L1 penalty the dual is no parabola, and the searches are those
-of :mod:`ssvm_trainers.planes.combination`.
+where d_p is the move of the weights, S the relative regularisation, gain_p what its visits gain where the dual is s
+times as curved: a parabola, whose top in [0, 1]^P is found by searches along one t_p after the other.  Mostly it is at
+1.  Else dual weights are mixed with those before.  With lower bounds on weights or an L1 penalty the dual is no
+parabola, and the searches are those of :mod:`ssvm_trainers.planes.combination`.
 
 Groups, and how far each goes, depend on the problem and on ``parallel`` alone.
 """
@@ -16,6 +19,8 @@ Groups, and how far each goes, depend on the problem and on ``parallel`` alone.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
+from operator import mul
 
 import numpy as np
 
@@ -23,7 +28,7 @@ from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.plugin_api import TrainProblem
 from ssvm_trainers.planes.combination import combine
 from ssvm_trainers.planes.state import DualState
-from ssvm_trainers.shared.arrays import Work
+from ssvm_trainers.shared.arrays import NO_FLOATS, Work
 from ssvm_trainers.shared.lower_bound import is_plain
 from ssvm_trainers.shared.oracle_call import OracleInputs
 from ssvm_trainers.shared.spaces import work_space
@@ -31,8 +36,14 @@ from ssvm_trainers.shared.spaces import work_space
 #: Fewer examples than this for each group are visited one after the other.
 LEAST_EXAMPLES = 4
 
+#: How much of the curvature of all groups' moves together a group takes for its own, so that they add up.
+CAUTION = 0.5
+
 #: Sweeps over the groups in the search for their shares.
 SWEEPS = 50
+
+#: They end when no share moves by more.
+SETTLED = 1e-9
 
 #: Visits some examples from given weights (and free ones), which move; returns (gain, largest error of scores).
 Visit = Callable[[I64, OracleInputs, Work, F64, F64], tuple[float, float]]
@@ -56,6 +67,7 @@ class SideBySide:
         if not is_plain(problem.objective):
             self.free = np.zeros((n_groups, problem.dim))
         self.work: list[Work] = []
+        self.caution = max(CAUTION * n_groups, 1.0)
 
     def suits(self, examples: I64) -> bool:
         """Return whether there are enough examples to share among the groups."""
@@ -68,46 +80,55 @@ class SideBySide:
         """
         if not self.work or len(self.work[0].delta) != len(planes.work.delta):
             self.work = [work_space(self.problem, planes.capacity) for _ in range(self.n_groups)]
-        groups = np.array_split(examples, self.n_groups)
-        before = [planes.cache.alpha[group] for group in groups]
+        ends = np.linspace(0, len(examples), self.n_groups + 1).astype(int).tolist()
+        groups = [examples[lo:hi] for lo, hi in pairwise(ends)]
+        alpha, loss, fixed = planes.cache.alpha, planes.cache.loss, planes.fixed
+        before: list[F64] = [NO_FLOATS] * self.n_groups
+        planes.fixed = fixed._replace(lam=fixed.lam / self.caution)
 
         def one(p: int) -> tuple[float, float]:
+            before[p] = alpha.take(groups[p], axis=0)
             self.w[p], self.free[p] = planes.w, planes.free
-            return visit(groups[p], self.inputs[p], self.work[p], self.w[p], self.free[p])
+            found = visit(groups[p], self.inputs[p], self.work[p], self.w[p], self.free[p])
+            self.free[p] -= planes.free
+            return found
 
-        found = np.array(self.problem.side_by_side(one, range(self.n_groups)))
+        try:
+            found = self.problem.side_by_side(one, range(self.n_groups))
+        finally:
+            planes.fixed = fixed
         for work in self.work:
             planes.work.counter[0] += work.counter[0]
             work.counter[0] = 0
-        alpha, loss = planes.cache.alpha, planes.cache.loss
         if self.free is self.w:
-            share, gain = self._join(planes, found[:, 0])
+            share, gain = self._join(planes, np.array([gain for gain, _ in found]))
         else:
             rises = np.zeros(self.n_groups)
             for p, group in enumerate(groups):
-                rises[p] = planes.fixed.share[group] @ ((alpha[group] - before[p]) * loss[group]).sum(axis=1)
+                rises[p] = fixed.share[group] @ ((alpha[group] - before[p]) * loss[group]).sum(axis=1)
             share, gain = self._join_bounded(planes, rises)
-        for p in np.flatnonzero(share < 1.0).tolist():
-            alpha[groups[p]] = (1.0 - share[p]) * before[p] + share[p] * alpha[groups[p]]
-        return gain, float(np.max(found[:, 1]))
+        for group, old, far in zip(groups, before, share, strict=True):
+            if far < 1.0:
+                alpha[group] = (1.0 - far) * old + far * alpha.take(group, axis=0)
+        return gain, float(np.max([off for _, off in found]))
 
-    def _join(self, planes: DualState, gains: F64) -> tuple[F64, float]:
+    def _join(self, planes: DualState, gains: F64) -> tuple[list[float], float]:
         """Move the weights as far as the parabola rises; return (how far each group goes, gain)."""
         objective = self.problem.objective
-        self.w -= planes.w
-        curve = (objective.lam * objective.scale * self.w) @ self.w.T
-        slope = gains + 0.5 * np.diag(curve)
+        moves = self.free / self.caution
+        curve = (objective.lam * objective.scale * moves) @ moves.T
+        slope = gains + 0.5 * self.caution * np.diag(curve)
         share = best_shares(slope, curve)
-        planes.w += share @ self.w
-        return share, float(share @ slope - 0.5 * share @ curve @ share)
+        planes.w += share @ moves
+        return share.tolist(), float(share @ slope - 0.5 * share @ curve @ share)
 
-    def _join_bounded(self, planes: DualState, rises: F64) -> tuple[F64, float]:
+    def _join_bounded(self, planes: DualState, rises: F64) -> tuple[list[float], float]:
         """Do the same where weights are bounded; ``rises`` are the changes of the plane's offset by each group."""
         objective = self.problem.objective
         strength = objective.lam * objective.scale
         v = strength * planes.free
         moves = np.zeros((self.n_groups + 1, 2, len(v) + 1))  # the last row is the state before
-        moves[:-1, 1, :-1], moves[:-1, 1, -1] = strength * (self.free - planes.free), rises
+        moves[:-1, 1, :-1], moves[:-1, 1, -1] = strength / self.caution * self.free, rises
         moves[-1, :, :-1] = v
         weight = np.tile([1.0, 0.0], (self.n_groups + 1, 1))
         combine(objective, moves, weight)
@@ -115,7 +136,7 @@ class SideBySide:
         after = v + share @ moves[:-1, 1, :-1]
         gain = objective.dual(after, float(share @ rises)) - objective.dual(v, 0.0)
         planes.w[:], planes.free[:] = objective.weights(after), after / strength
-        return share, gain
+        return share.tolist(), gain
 
 
 def best_shares(slope: F64, curve: F64) -> F64:
@@ -126,15 +147,20 @@ def best_shares(slope: F64, curve: F64) -> F64:
     slope : ndarray of float64, shape (P,)
     curve : ndarray of float64, shape (P, P)
     """
-    share = np.ones(len(slope))
     if (slope >= curve.sum(axis=1)).all():
-        return share
-    share[:] = 0.0
+        return np.ones(len(slope))
+    rows, rise = curve.tolist(), slope.tolist()  # numbers of Python: an array of two or four costs more than its sum
+    share = [0.0] * len(rise)
     for _ in range(SWEEPS):
-        for p in range(len(slope)):
-            if curve[p, p] > 0.0:
-                share[p] = np.clip(share[p] + (slope[p] - curve[p] @ share) / curve[p, p], 0.0, 1.0)
-    return share
+        moved = 0.0
+        for p, row in enumerate(rows):
+            if row[p] > 0.0:
+                step = (rise[p] - sum(map(mul, row, share))) / row[p]
+                now = min(max(share[p] + step, 0.0), 1.0)
+                moved, share[p] = max(moved, abs(now - share[p])), now
+        if moved <= SETTLED:
+            break
+    return np.array(share)
 
 
 def _own(inputs: OracleInputs) -> OracleInputs:

@@ -51,6 +51,9 @@ TELL = 0.2
 #: Seconds between two attempts to start workers again that a cluster of this process has given up.
 RESTORE = 2.0
 
+#: The status of nannies that start no worker any more.
+GONE = {"failed", "closed"}
+
 #: So many times as long as for any worker is one waited for whose process there is.
 STARTING = 10.0
 
@@ -326,10 +329,13 @@ def _restore(client: Any) -> bool:
 
     A nanny closes for ever where its worker is lost while it starts, and ``LocalCluster`` closes one that takes more
     than ``distributed.deploy.lost-worker-timeout`` (15 s) to start another; neither looks for others in their place
-    before the next call of ``scale``.
+    before the next call of ``scale``.  That goes by names: a nanny that never started keeps its own for ever.
     """
     cluster = getattr(client, "cluster", None)
-    wanted, there = getattr(cluster, "worker_spec", ()), getattr(cluster, "workers", ())
+    wanted, there = getattr(cluster, "worker_spec", ()), getattr(cluster, "workers", {})
+    for name, nanny in list(there.items()):
+        if getattr(getattr(nanny, "status", None), "name", "") in GONE:
+            there.pop(name, None)
     if cluster is None or len(there) >= len(wanted):
         return False
     cluster.scale(len(wanted))
