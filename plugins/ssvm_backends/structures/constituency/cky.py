@@ -18,8 +18,14 @@ from ssvm_dsl.ir import F64, I32, I64, Bools, Need, Program, Question, Solution,
 from ssvm_dsl.kernels import pack
 from ssvm_dsl.plugin_api import CompiledOracle, Verdict, pause
 
-#: Operations for each rule and division of a span; operations of a call besides, and of one of the compiled oracle.
-RULE, CALL, COMPILED_CALL = 0.2, 1e5, 2048.0
+#: Operations for each rule and division of a span, and for each division: of best parses, and of sums over parses.
+BEST, SUMS = (0.16, 87.0), (1.1, 150.0)
+
+#: How many times as long the best few parses take as the best one (five, of 5 to 25 words).
+SEVERAL = 300.0
+
+#: Operations of a call besides, and of one of the compiled oracle.
+CALL, COMPILED_CALL = 1.5e4, 2048.0
 
 #: Seconds for each rule and division of a span, and for each division.
 SECONDS, DIVISION = 6e-10, 4e-8
@@ -44,9 +50,11 @@ class Cky:
         if need.max_constraints > 1:
             return Verdict(False, reasons=("takes one label of trees in each example",))
         n_rules = max((len(one.shared["left"]) for one in need.constraints if "left" in one.shared), default=0)
-        cost = CALL + RULE * n_rules * max(need.max_variables, 1) ** 1.5
+        divisions = float(max(need.max_variables, 1)) ** 1.5
+        best, sums = ((of_rule * n_rules + of_division) * divisions for of_rule, of_division in (BEST, SUMS))
+        cost = CALL + (sums if Task.MARGINALS in need.tasks else best)
         if Task.KBEST in need.tasks:
-            cost *= need.max_variables
+            cost += SEVERAL * best
         return Verdict(True, need.n_examples * cost, n_bytes=40.0 * need.n_variables)
 
     def open(self, program: Program, options: Mapping[str, Any]) -> CkySession:
@@ -109,7 +117,7 @@ class CkySession(BatchSession):
         arrays = [program.var_ptr, program.state_ptr, parsed.free, *parsed.arrays]
         of_grammars = zip(parsed.grammars, parsed.paired, strict=True)
         packed = pack(*arrays, *(one for grammar, paired in of_grammars for one in (*grammar, *paired)))
-        work = RULE * parsed.work.mean() if len(parsed.work) else 0.0
+        work = (BEST[0] * parsed.work + BEST[1] * parsed.divisions).mean() if len(parsed.work) else 0.0
         return CompiledOracle(cky_oracle, *packed, 0, COMPILED_CALL + float(work))
 
     def total(self, call: BatchCall, sums: SummedAnswers, lo: int, hi: int) -> int:
