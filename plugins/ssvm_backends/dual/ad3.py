@@ -1,8 +1,8 @@
 """``ad3``: alternating directions dual decomposition, exact on the LP relaxation.
 
 The method is in :mod:`ssvm_backends.dual.admm.steps`.  Hard constraints of any kind join it by their linear rows
-(:mod:`ssvm_backends.dual.admm.constrained_steps`), which makes the relaxation that of ``lp``.  Directed trees join it as a
-whole (:mod:`ssvm_backends.dual.admm.trees`), which makes it tighter.  Labellings then come from the oracles of the
+(:mod:`ssvm_backends.dual.admm.constrained_steps`), which makes the relaxation that of ``lp``.  Directed trees join it
+as a whole (:mod:`ssvm_backends.dual.admm.trees`), which makes it tighter.  Labellings then come from the oracles of the
 constraints (:mod:`ssvm_backends.dual.constrained`) and keep all of them.
 
 Labels are the most probable states improved by local search; the task ``relaxed`` returns the fractional solution

@@ -8,8 +8,8 @@ themselves, which is smaller than that of the rows.  Its subproblem
 
 is solved by active sets as for tables (:mod:`ssvm_backends.dual.admm.factor`; Martins et al. 2015, section 5.3).  The
 optimum on a set of trees is a linear system whose matrix counts the arcs that two trees share.  A tree whose weight
-would become negative leaves, otherwise the best tree at the slope ``c - z`` enters (Wolfe 1976).  It starts from the last
-set.  To the dual bound a factor adds ``max -message . z``, which is the score of a best tree.
+would become negative leaves, otherwise the best tree at the slope ``c - z`` enters (Wolfe 1976).  It starts from the
+last set.  To the dual bound a factor adds ``max -message . z``, which is the score of a best tree.
 """
 
 from __future__ import annotations
