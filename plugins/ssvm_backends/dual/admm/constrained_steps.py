@@ -294,7 +294,7 @@ def solve_rows(task: RowTask, at: PrimalSite) -> None:
             p = s.p[c - origin] if c < n_states else x.auxiliary[c - n_states]
             point[j] = p - inverse * x.message[j]
         if trees.of_row[r] >= 0:
-            solve_tree(rows, r, trees, task.sets, point, x.copy)
+            solve_tree(r, rows.coefficient, trees, task.sets, point, x.copy)
         else:
             x.level[r] = project_row(rows, r, point, x.level[r], x.copy)
 
@@ -425,7 +425,7 @@ def publish_rows(task: RowTask, i: int, at: int) -> float:
     bound, _, size = dual_bound(g, moved, pool, best.current, shift_of(g, example, at), example)
     for r in range(rows.ptr[example], rows.ptr[example + 1]):
         if task.trees.of_row[r] >= 0:
-            value, terms = tree_bound(rows, r, task.trees, x.message)
+            value, terms = tree_bound(r, rows.coefficient, task.trees, x.message)
         else:
             value, terms = row_bound(rows, r, x.message)
         bound += value

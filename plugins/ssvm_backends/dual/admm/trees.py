@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ssvm_backends.dual.admm.program_trees import FALSE, TRUE, TreeFactors, TreeSets
-from ssvm_backends.dual.admm.rows import RowFactors
 from ssvm_backends.structures.arcs import arc_matrix
 from ssvm_backends.structures.spanning_trees.chu_liu_edmonds import best_arborescence
 from ssvm_backends.structures.spanning_trees.projective import best_projective, tree_items
@@ -306,14 +305,15 @@ def write_share(task: TreeTask, count: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def solve_tree(rows: RowFactors, r: int, trees: TreeFactors, sets: TreeSets, point: F64, copy: F64) -> None:
+def solve_tree(r: int, coefficient: F64, trees: TreeFactors, sets: TreeSets, point: F64, copy: F64) -> None:
     """Write the nearest mixture of trees to the point of a row, see :func:`project_tree`.
 
     Parameters
     ----------
-    rows : RowFactors
     r : int
         A row that is a tree.
+    coefficient : ndarray of float64, shape (E,)
+        1 for entries that are literals, -1 for their opposites.
     trees : TreeFactors
     sets : TreeSets
         The one of the tree is changed.
@@ -328,23 +328,23 @@ def solve_tree(rows: RowFactors, r: int, trees: TreeFactors, sets: TreeSets, poi
     for l in range(size):
         j = trees.entry[first + l]
         if j >= 0:
-            score[l] = point[j] if rows.coefficient[j] > 0.0 else 1.0 - point[j]
+            score[l] = point[j] if coefficient[j] > 0.0 else 1.0 - point[j]
     project_tree(
         TreeTask(trees, sets, t, score, share, np.empty((most, most)), np.empty(most), np.empty(most), np.empty(most))
     )
     for l in range(size):
         j = trees.entry[first + l]
         if j >= 0:
-            copy[j] = share[l] if rows.coefficient[j] > 0.0 else 1.0 - share[l]
+            copy[j] = share[l] if coefficient[j] > 0.0 else 1.0 - share[l]
 
 
 @njit(cache=True, nogil=True)
-def tree_bound(rows: RowFactors, r: int, trees: TreeFactors, message: F64) -> tuple[float, float]:
+def tree_bound(r: int, coefficient: F64, trees: TreeFactors, message: F64) -> tuple[float, float]:
     """Return the most that ``-message . z`` is at a tree, and the sum of the sizes of its terms.
 
     Parameters
     ----------
-    rows, r, trees
+    r, coefficient, trees
         As for :func:`solve_tree`.
     message : ndarray of float64, shape (E,)
     """
@@ -354,7 +354,7 @@ def tree_bound(rows: RowFactors, r: int, trees: TreeFactors, message: F64) -> tu
     for l in range(size):
         j = trees.entry[first + l]
         if j >= 0:
-            gain[l] = -message[j] if rows.coefficient[j] > 0.0 else message[j]
-            total -= 0.0 if rows.coefficient[j] > 0.0 else message[j]
+            gain[l] = -message[j] if coefficient[j] > 0.0 else message[j]
+            total -= 0.0 if coefficient[j] > 0.0 else message[j]
             terms += abs(message[j])
     return total + best_tree(trees, t, gain, chosen), 2.0 * terms
