@@ -1,7 +1,10 @@
 """Sessions of ``ad3`` for programs with hard constraints: rows in addition to tables, and labellings that keep them.
 
 The relaxation is that of ``lp``: the local polytope and the linear rows of all constraints
-(:mod:`ssvm_backends.dual.admm.constrained_steps`).  From time to time the fractional solution becomes a labelling:
+(:mod:`ssvm_backends.dual.admm.constrained_steps`).  Directed trees are one factor in place of their rows
+(:mod:`ssvm_backends.dual.admm.trees`), which makes it tighter.
+
+From time to time the fractional solution becomes a labelling:
 the oracle of each constraint takes the best labelling by its probabilities
 (:class:`~ssvm_backends.decomposition.incumbents.Incumbents`), all others their most probable state, and what keeps all
 constraints is improved.  Where none of these does, an integer program of all rows together takes the most probable
@@ -18,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ssvm_backends.dual.admm.program_trees import TreeSets
 from ssvm_backends.dual.admm.rows import ProgramRows, RowFactors, columns_left, reduced_rows
 from ssvm_backends.dual.kernels import PHASE
 from ssvm_backends.dual.progress import SolverProgress
@@ -51,8 +55,8 @@ if TYPE_CHECKING:
     from ssvm_backends.decomposition.parts import DualSubproblem
     from ssvm_backends.dual.admm.acceleration import History
 
-#: Work of an iteration for each entry of a table, state and entry of a row.
-PRICE = 8.0
+#: Work of an iteration for each entry of a table, state and entry of a row, and how many times that for one of a tree.
+PRICE, TREE = 8.0, 20.0
 
 
 class ConstrainedRun:
@@ -71,8 +75,9 @@ class ConstrainedRun:
         self.question, self.ids, self.clock = question, question.ids(program), Clock.start(question.limits)
         session.rows_within(self.clock)
         self.reduced: Reduced = reduce_problem(program, graph, question, always=True)
-        rows, self.entry, possible = reduced_rows(program, session.rows, self.ids, self.reduced)
+        rows, trees, self.entry, possible = reduced_rows(program, session.rows, self.ids, self.reduced)
         self.rows: RowFactors = rows
+        self.trees, self.sets = trees, TreeSets.start(trees)
         self.feasible = self.reduced.feasible & possible
         self.ptr, self.kept, stored = session.stored(self.ids, question.warm)
         self.place = message_places(graph, self.reduced, self.ids, self.kept[0])
@@ -112,6 +117,8 @@ class ConstrainedRun:
         tables = pointers(graph.table_size * np.diff(graph.slot_ptr))[graph.factor_ptr]
         states, entries = graph.state_ptr[graph.var_ptr], rows.entry_ptr[rows.ptr]
         cost = PRICE * (np.diff(tables) + np.diff(states) + 2.0 * np.diff(entries) + 8.0)
+        of_trees = (self.trees.of_row >= 0) * np.diff(rows.entry_ptr)
+        cost += PRICE * TREE * np.diff(pointers(of_trees)[rows.ptr])
         number = np.floor(np.cumsum(cost) / CALL)
         cuts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(cost)]
         for lo, hi in pairwise(cuts):
@@ -231,8 +238,8 @@ class ConstrainedSession:
 
         instance, rows = run.reduced.instance, run.rows
         task = RowTask(
-            instance, part.ids, part.messages, part.progress, rows, run.known, np.empty(len(instance.node)),
-            np.empty(len(rows.column)), history, np.empty(len(history.point)),
+            instance, part.ids, part.messages, part.progress, rows, run.trees, run.sets, run.known,
+            np.empty(len(instance.node)), np.empty(len(rows.column)), history, np.empty(len(history.point)),
         )  # fmt: skip
         constrained_ad3(task, part.state, n, float(self.options["tol"]), part.task is not Task.RELAXED)
 

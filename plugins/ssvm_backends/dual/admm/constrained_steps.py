@@ -5,7 +5,7 @@ mentions, and one for each variable, which keeps its marginals a distribution (a
 box).  With ``node'[v] = node[v] + sum of all messages to v`` one iteration is::
 
     q_f     as in :mod:`ssvm_backends.dual.admm.steps`
-    z_r     = nearest point of row r's polytope to  p - message_r / penalty
+    z_r     = nearest point of row r's polytope (or of all trees) to  p - message_r / penalty
     d_v     = nearest distribution to               p_v + node'[v] / penalty
     p       = average of the copies q, z, d of each column
     message = message + penalty (copy - p)                for the copies q and z
@@ -26,6 +26,7 @@ import numpy as np
 
 from ssvm_backends.dual.admm.acceleration import History, forget, next_point
 from ssvm_backends.dual.admm.factor import MAX_ACTIVE
+from ssvm_backends.dual.admm.program_trees import TreeFactors, TreeSets
 from ssvm_backends.dual.admm.projections import project_row, project_simplex, row_bound
 from ssvm_backends.dual.admm.rows import RowFactors
 from ssvm_backends.dual.admm.steps import (
@@ -40,6 +41,7 @@ from ssvm_backends.dual.admm.steps import (
     solve_factors,
     value_of,
 )
+from ssvm_backends.dual.admm.trees import solve_tree, tree_bound
 from ssvm_backends.dual.kernels import PHASE, Site, dual_bound, n_messages, shift_of
 from ssvm_backends.dual.progress import SolverProgress
 from ssvm_backends.graphs.graph import Instance
@@ -100,6 +102,10 @@ class RowTask(NamedTuple):
         Continued in place.
     rows : RowFactors
         Of all examples of the graph.
+    trees : TreeFactors
+        Which of these rows are trees.
+    sets : TreeSets
+        Of all trees; continued in place.
     known : RowState
         Of all rows; continued in place.
     moved : ndarray of float64, shape (S,)
@@ -117,6 +123,8 @@ class RowTask(NamedTuple):
     messages: F64
     progress: SolverProgress
     rows: RowFactors
+    trees: TreeFactors
+    sets: TreeSets
     known: RowState
     moved: F64
     point: F64
@@ -187,7 +195,7 @@ def iterate_rows(task: RowTask, at: PrimalSite, space: AdmmSpace) -> None:
     """Run one iteration of the module on an example; its residuals are written."""
     g, rows, x, e = task.instance.graph, task.rows, task.known, at.site.example
     solve_factors(at, space, g.factor_ptr[e], g.factor_ptr[e + 1])
-    solve_rows(at, rows, x, task.point)
+    solve_rows(task, at)
     space.residuals[:] = 0.0
     agree_on_states(at, rows, x, space.residuals, task.moved)
     agree_on_auxiliary(rows, len(task.instance.node), e, at.i, at.split, x, space.residuals)
@@ -275,19 +283,9 @@ def first_point(at: PrimalSite, rows: RowFactors, x: RowState) -> None:
 
 
 @njit(cache=True, nogil=True)
-def solve_rows(at: PrimalSite, rows: RowFactors, x: RowState, point: F64) -> None:
-    """Project ``p - message / penalty`` onto the rows of an example.
-
-    Parameters
-    ----------
-    at : PrimalSite
-        Read only.
-    rows : RowFactors
-    x : RowState
-        ``copy`` and ``level`` of these rows are written.
-    point : ndarray of float64, shape (E,)
-        Work space.
-    """
+def solve_rows(task: RowTask, at: PrimalSite) -> None:
+    """Project ``p - message / penalty`` onto the rows of an example; ``copy`` and ``level`` of these are written."""
+    rows, x, point, trees = task.rows, task.known, task.point, task.trees
     g, example, i, state, s = at.site.graph, at.site.example, at.i, at.state, at.split
     inverse, origin, n_states = 1.0 / s.penalty[i], g.state_ptr[g.var_ptr[example]] - state, g.state_ptr[-1]
     for r in range(rows.ptr[example], rows.ptr[example + 1]):
@@ -295,7 +293,10 @@ def solve_rows(at: PrimalSite, rows: RowFactors, x: RowState, point: F64) -> Non
             c = rows.column[j]
             p = s.p[c - origin] if c < n_states else x.auxiliary[c - n_states]
             point[j] = p - inverse * x.message[j]
-        x.level[r] = project_row(rows, r, point, x.level[r], x.copy)
+        if trees.of_row[r] >= 0:
+            solve_tree(r, rows.coefficient, trees, task.sets, point, x.copy)
+        else:
+            x.level[r] = project_row(rows, r, point, x.level[r], x.copy)
 
 
 @njit(cache=True, nogil=True)
@@ -423,7 +424,10 @@ def publish_rows(task: RowTask, i: int, at: int) -> float:
         longest = max(longest, rows.touch_ptr[c + 1] - rows.touch_ptr[c])
     bound, _, size = dual_bound(g, moved, pool, best.current, shift_of(g, example, at), example)
     for r in range(rows.ptr[example], rows.ptr[example + 1]):
-        value, terms = row_bound(rows, r, x.message)
+        if task.trees.of_row[r] >= 0:
+            value, terms = tree_bound(r, rows.coefficient, task.trees, x.message)
+        else:
+            value, terms = row_bound(rows, r, x.message)
         bound += value
         added += terms
         size += abs(value)

@@ -1,16 +1,18 @@
 """Linear rows of hard constraints as factors of AD3: of all examples, and of the reduced examples asked for.
 
 Where masks and clamps have decided a column it moves into the bounds of its rows.  Rows that nothing can break are left
-out, and those that nothing can keep prove that an example has no labelling.
+out, and those that nothing can keep prove that an example has no labelling.  A constraint that is a directed tree has
+one row without bounds, all of whose entries are one factor (:mod:`ssvm_backends.dual.admm.trees`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
+from ssvm_backends.dual.admm.program_trees import FALSE, TRUE, ProgramTrees, TreeFactors, is_tree
 from ssvm_backends.graphs.deadline import UNLIMITED
 from ssvm_backends.graphs.reduce import Reduced
 from ssvm_backends.programs.side_rows import SLACK, SideRows
@@ -69,6 +71,7 @@ class ProgramRows:
     auxiliary_ptr : ndarray of int64, shape (B + 1,)
     least, most : ndarray of float64
         Of the auxiliary columns.
+    trees : ProgramTrees
     """
 
     ptr: I64
@@ -80,6 +83,7 @@ class ProgramRows:
     auxiliary_ptr: I64
     least: F64
     most: F64
+    trees: ProgramTrees
 
     @classmethod
     def of(cls, program: Program, clock: Clock = UNLIMITED) -> ProgramRows:
@@ -91,19 +95,21 @@ class ProgramRows:
         TooLargeError
             There are more entries than any solver takes.
         """
-        starts, auxiliary = program.state_ptr[program.var_ptr], 0
+        starts, auxiliary, trees = program.state_ptr[program.var_ptr], 0, ProgramTrees.of(program)
+        others = replace(program, constraints=tuple(one for one in program.constraints if not is_tree(one)))
         n_rows, n_auxiliary, parts = list[int](), list[int](), list[tuple[I64, I64, F64, F64, F64, F64, F64]]()
         for i in range(program.n_examples):
             lo, hi = program.var_ptr[i : i + 2]
             n = int(starts[i + 1] - starts[i])
-            side = SideRows.of(program, i, n, program.state_ptr[lo : hi + 1] - starts[i], clock)
+            side = SideRows.of(others, i, n, program.state_ptr[lo : hi + 1] - starts[i], clock)
             matrix, at = side.matrix, side.matrix.indices.astype(np.int64)
             column = np.where(at < n, at + starts[i], at - n + program.n_states + auxiliary)
             parts.append(
                 (np.diff(matrix.indptr).astype(np.int64), column, matrix.data, *_loosened(side), side.least, side.most)
             )
+            parts.extend(trees.rows(i))
             auxiliary += side.n_auxiliary
-            n_rows.append(side.n_rows)
+            n_rows.append(side.n_rows + len(trees.mine(i)))
             n_auxiliary.append(side.n_auxiliary)
         joined = [np.concatenate([np.zeros(0), *(part[k] for part in parts)]) for k in range(7)]
         lengths, column = joined[0].astype(np.int64), joined[1].astype(np.int64)
@@ -114,7 +120,7 @@ class ProgramRows:
         joined[2][inner] *= unit[column[inner] - program.n_states]
         return cls(
             pointers(np.array(n_rows, dtype=np.int64)), pointers(lengths), column, joined[2], joined[3], joined[4],
-            pointers(np.array(n_auxiliary, dtype=np.int64)), joined[5] / unit, joined[6] / unit,
+            pointers(np.array(n_auxiliary, dtype=np.int64)), joined[5] / unit, joined[6] / unit, trees,
         )  # fmt: skip
 
 
@@ -132,7 +138,9 @@ def _loosened(side: SideRows) -> tuple[F64, F64]:
     return side.lower - slack, side.upper + slack
 
 
-def reduced_rows(program: Program, rows: ProgramRows, ids: I64, reduced: Reduced) -> tuple[RowFactors, I64, Bools]:
+def reduced_rows(
+    program: Program, rows: ProgramRows, ids: I64, reduced: Reduced
+) -> tuple[RowFactors, TreeFactors, I64, Bools]:
     """Return the rows of some reduced examples.
 
     Parameters
@@ -146,6 +154,8 @@ def reduced_rows(program: Program, rows: ProgramRows, ids: I64, reduced: Reduced
     Returns
     -------
     rows : RowFactors
+    trees : TreeFactors
+        Of those of these rows that are trees.
     entry : ndarray of int64, shape (E,)
         The place of each entry among those of the examples asked for.
     possible : ndarray of bool, shape (n,)
@@ -165,7 +175,8 @@ def reduced_rows(program: Program, rows: ProgramRows, ids: I64, reduced: Reduced
     now[~auxiliary], constant[~auxiliary] = place[column[~auxiliary]], fixed[column[~auxiliary]]
     shift = np.bincount(owner, coefficient * constant, len(mine))
     lower, upper = rows.lower[mine] - shift, rows.upper[mine] - shift
-    kept = (now >= 0) & (coefficient != 0.0)
+    kept, true = (now >= 0) & (coefficient != 0.0), constant == (coefficient > 0.0)
+    tree = rows.trees.of_rows(rows.ptr)[mine]
     entries, owner, now, coefficient = np.flatnonzero(kept), owner[kept], now[kept], coefficient[kept]
     box = np.concatenate([np.zeros(n_left), rows.least[chosen]]), np.concatenate([np.ones(n_left), rows.most[chosen]])
     least, most = box[0][now], box[1][now]
@@ -174,8 +185,8 @@ def reduced_rows(program: Program, rows: ProgramRows, ids: I64, reduced: Reduced
     size = size + np.bincount(owner, np.abs(coefficient), len(mine)) + np.abs(shift)
     example = np.repeat(np.arange(len(ids)), np.diff(rows.ptr)[ids])
     impossible = (low > upper + SLACK * size) | (high < lower - SLACK * size) | (lower > upper)
-    possible = np.bincount(example[impossible], minlength=len(ids)) == 0
-    left = ~impossible & ((low < lower) | (high > upper))
+    whole = (tree >= 0) & (np.bincount(owner, minlength=len(mine)) > 0)
+    left = ~impossible & ((low < lower) | (high > upper) | whole)
     # what rounding leaves of a bound that is met by one point alone
     lower, upper = np.minimum(lower, high), np.maximum(upper, low)
     in_use = left[owner]
@@ -187,7 +198,35 @@ def reduced_rows(program: Program, rows: ProgramRows, ids: I64, reduced: Reduced
         lower[left], upper[left], pointers(np.diff(rows.auxiliary_ptr)[ids]),
         pointers(np.bincount(now, minlength=n_left + len(chosen))), touch,
     )  # fmt: skip
-    return made, entries, possible
+    trees, there = _tree_factors(rows.trees, tree, lengths, entries, true)
+    impossible[tree >= 0] = ~there
+    trees = trees._replace(of_row=np.where(tree >= 0, np.cumsum(tree >= 0) - 1, -1)[left])
+    return made, trees, entries, np.bincount(example[impossible], minlength=len(ids)) == 0
+
+
+def _tree_factors(
+    trees: ProgramTrees, tree: I64, lengths: I64, entries: I64, true: Bools
+) -> tuple[TreeFactors, Bools]:
+    """Return the trees among some rows, of which it is not said yet which row each is, and whether each exists.
+
+    Parameters
+    ----------
+    trees : ProgramTrees
+    tree, lengths : ndarray of int64, shape (rows,)
+        The tree of each row (-1: none), and how many columns it mentions.
+    entries : ndarray of int64, shape (E,)
+        Which of these columns are entries.
+    true : ndarray of bool
+        Of each column that is decided: whether its literal is true.
+    """
+    chosen, code = tree[tree >= 0], np.where(true, TRUE, FALSE)
+    if not len(chosen):
+        return trees.factors(chosen, code[:0]), np.zeros(0, dtype=bool)
+    from ssvm_backends.dual.admm.trees import trees_exist
+
+    code[entries] = np.arange(len(entries))
+    factors = trees.factors(chosen, code[np.repeat(tree >= 0, lengths)])
+    return factors, trees_exist(factors)
 
 
 def columns_left(program: Program, ids: I64, reduced: Reduced) -> tuple[I64, F64]:

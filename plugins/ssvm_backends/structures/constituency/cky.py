@@ -18,11 +18,17 @@ from ssvm_dsl.ir import F64, I32, I64, Bools, Need, Program, Question, Solution,
 from ssvm_dsl.kernels import pack
 from ssvm_dsl.plugin_api import CompiledOracle, Verdict, pause
 
-#: Operations for each rule and division of a span; operations of a call besides, and of one of the compiled oracle.
-RULE, CALL, COMPILED_CALL = 0.2, 1e5, 2048.0
+#: Nanoseconds for each rule and division of a span, and for each division: of best parses, and of sums over parses.
+BEST, SUMS = (0.35, 200.0), (2.5, 330.0)
 
-#: Seconds for each rule and division of a span, and for each division.
-SECONDS, DIVISION = 6e-10, 4e-8
+#: Divisions of spans, in variables to the power of 1.5.
+DIVISIONS = 0.14
+
+#: How many times as long the best few parses take as the best one (five, of 5 to 25 words).
+SEVERAL = 300.0
+
+#: Nanoseconds of a call besides, and of one of the compiled oracle.
+CALL, COMPILED_CALL = 1.5e4, 2048.0
 
 #: Seconds of one call of a kernel that sums over parses, about.
 RUN_SECONDS = 0.05
@@ -44,9 +50,11 @@ class Cky:
         if need.max_constraints > 1:
             return Verdict(False, reasons=("takes one label of trees in each example",))
         n_rules = max((len(one.shared["left"]) for one in need.constraints if "left" in one.shared), default=0)
-        cost = CALL + RULE * n_rules * max(need.max_variables, 1) ** 1.5
+        divisions = DIVISIONS * float(max(need.max_variables, 1)) ** 1.5
+        best, sums = ((of_rule * n_rules + of_division) * divisions for of_rule, of_division in (BEST, SUMS))
+        cost = CALL + (sums if Task.MARGINALS in need.tasks else best)
         if Task.KBEST in need.tasks:
-            cost *= need.max_variables
+            cost += SEVERAL * best
         return Verdict(True, need.n_examples * cost, n_bytes=40.0 * need.n_variables)
 
     def open(self, program: Program, options: Mapping[str, Any]) -> CkySession:
@@ -70,12 +78,14 @@ class CkySession(BatchSession):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self.parsed, self.places = ParsedProgram.of(program), places_of(program)
-        self._seconds = SECONDS * self.parsed.work + DIVISION * self.parsed.divisions
+        self._best_seconds, self._sum_seconds = (
+            1e-9 * (rule * self.parsed.work + division * self.parsed.divisions) for rule, division in (BEST, SUMS)
+        )
         self._asked: tuple[Bools, bool] | None = None
 
     def seconds(self, ids: I64, task: Task) -> F64:
         """Return the expected seconds of each example."""
-        return (4.0 if task is Task.MARGINALS else 1.0) * self._seconds[ids]
+        return (self._sum_seconds if task is Task.MARGINALS else self._best_seconds)[ids]
 
     def ranked(self, question: Question) -> Solution:
         """Answer the task ``kbest``."""
@@ -109,7 +119,7 @@ class CkySession(BatchSession):
         arrays = [program.var_ptr, program.state_ptr, parsed.free, *parsed.arrays]
         of_grammars = zip(parsed.grammars, parsed.paired, strict=True)
         packed = pack(*arrays, *(one for grammar, paired in of_grammars for one in (*grammar, *paired)))
-        work = RULE * parsed.work.mean() if len(parsed.work) else 0.0
+        work = 1e9 * self._best_seconds.mean() if len(parsed.work) else 0.0
         return CompiledOracle(cky_oracle, *packed, 0, COMPILED_CALL + float(work))
 
     def total(self, call: BatchCall, sums: SummedAnswers, lo: int, hi: int) -> int:
@@ -131,7 +141,7 @@ class CkySession(BatchSession):
                 for some in self._runs(np.flatnonzero(number == g), ids):
                     log_z[some] = self._expect_bound(g, ids[some], own, question.theta.pool, (coef[some], node, tables))
         for k in np.flatnonzero(np.isnan(log_z)).tolist():
-            pause(4 * float(self._seconds[ids[k]]))
+            pause(float(self._sum_seconds[ids[k]]))
             log_z[k] = self._expect_one(int(ids[k]), own, question.theta.pool, (coef[k], node, tables))
         return np.asarray(log_z + np.where(log_z > -np.inf, question.theta.const[ids], 0.0))
 
@@ -145,7 +155,7 @@ class CkySession(BatchSession):
 
     def _runs(self, places: I64, ids: I64) -> list[I64]:
         """Return places of examples in runs that take ``RUN_SECONDS`` each."""
-        number = np.cumsum(4 * self._seconds[ids[places]]) // RUN_SECONDS
+        number = np.cumsum(self._sum_seconds[ids[places]]) // RUN_SECONDS
         return np.split(places, np.flatnonzero(np.diff(number)) + 1)
 
     def _expect_bound(self, g: int, ids: I64, node: F64, pool: F64, out: tuple[F64, F64, Sequence[F64]]) -> F64:
@@ -162,7 +172,7 @@ class CkySession(BatchSession):
         """
         from ssvm_backends.structures.constituency.sentence import ExpectedParts, expect_sentences
 
-        pause(4 * float(self._seconds[ids].sum()))
+        pause(float(self._sum_seconds[ids].sum()))
         grammar, paired, (coef, to_node, tables) = self.parsed.grammars[g], self.parsed.paired[g], out
         parts = ExpectedParts(coef, to_node, np.zeros((len(ids), len(grammar.left))), np.empty(len(ids)))
         expect_sentences(grammar, paired, self.parsed.arrays, ids, node, pool, parts)
