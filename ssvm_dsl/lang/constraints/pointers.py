@@ -30,6 +30,7 @@ class PointerStructure(Constraint):
         meta: tuple[Parameter, ...],
         pair: tuple[Parameter, ...],
         none: tuple[Parameter, ...],
+        along: tuple[Dim, ...] = (),
     ) -> None:
         """Declare the constraint: numbers of the whole, of a pair, and of a pointer that points nowhere."""
         pointers = _checked(label, type(self).__name__, mistakes)
@@ -39,7 +40,7 @@ class PointerStructure(Constraint):
             literals.append(Literal(Target("indicator", (pointers.none,), state=1)))
             numbers.append(none)
         object.__setattr__(self, "pointers", pointers)
-        self._declare(mistakes, kind, tuple(literals), (), meta, tuple(numbers))
+        self._declare(mistakes, kind, tuple(literals), along, meta, tuple(numbers))
 
     def clashes(self, model: ModelView) -> Iterator[str]:
         """Yield a structure that the same pointers have already."""
@@ -89,7 +90,7 @@ class AllDifferent(_Matched):
         self._match(y, 1, [])
 
 
-class ExactlyOneState(_Matched):
+class ExactlyOneState(PointerStructure):
     """Each pointer of a label points to one position (or nowhere): every pointer label has this constraint.
 
     Parameters
@@ -99,7 +100,8 @@ class ExactlyOneState(_Matched):
     """
 
     def __init__(self, y: Label) -> None:
-        self._match(y, NO_BOUND, [])
+        one = tuple(Parameter(name, 1, whole=True) for name in ("lower", "upper"))
+        self._structure("count", y, [], one, (), (), along=y.dims[:1])
         object.__setattr__(self, "name", y.name)
 
 
