@@ -85,11 +85,11 @@ class Feature(FunctionSource, OfFactors):
         Called with the example's inputs by name (``def contrast(x): ...`` receives the input ``x``), vectorised:
         returns an array of shape ``(*axes, width)``.  Inputs are read-only views, sparse ones and attributes copies.
     *axes : Dim, Target or Label
-        The axes of the result, ``T, T`` for a pointer label ``Label(T, over=T)``; or one target such as ``pairs(y, W)``, then the function returns
-        ``(n_factors, width)``, one row for each factor in the order of the pattern.  A label stands for each of its
-        variables.  For ``spans(y)`` the function also receives the arrays ``start`` and ``end`` of all spans, ``end``
-        not included, where it has such parameters; for ``siblings(y)`` and ``grandparents(y)`` the arrays ``first``,
-        ``second`` and ``target``.
+        The axes of the result, ``T, T`` for a pointer label ``Label(T, over=T)``; or one target such as
+        ``pairs(y, W)``, then the function returns ``(n_factors, width)``, one row for each factor in the order of the
+        pattern.  A label stands for each of its variables.  For ``spans(y)`` the function also receives the arrays
+        ``start`` and ``end`` of all spans, ``end`` not included, where it has such parameters; for ``siblings(y)`` and
+        ``grandparents(y)`` the arrays ``first``, ``second`` and ``target``.
     width : int
         Number of features in a row.
     stored : bool
