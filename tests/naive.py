@@ -147,7 +147,8 @@ def feature_vector(source, inputs, where, number, fitted, states):
         return (x - state["mean"]) / state["scale"]
     if kind == "PLiF":
         x = feature_vector(source.source, inputs, where, number, fitted, states)
-        knots = fitted[repr(source) if not source.name else source.name]["knots"]
+        learnt = None if source.knots else fitted[repr(source) if not source.name else source.name]["knots"]
+        knots = [source.knots] * len(x) if learnt is None else learnt
         return np.concatenate([[np.interp(v, k, np.eye(len(k))[j]) for j in range(len(k))] for v, k in zip(x, knots)])
     raise AssertionError(kind)
 

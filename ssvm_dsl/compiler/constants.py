@@ -207,9 +207,8 @@ class _Work:
     def _give_states(self, given: Given, shapes: Shapes, values: F64) -> None:
         """Add a row of scores to the states of each variable; ``-inf`` becomes a mask."""
         label, states = given.target.label, np.array(table_states(given.target))
-        if given.target.kind == "indicator":
-            assert given.target.state is not None
-            states = np.array([label.index(given.target.state)])
+        if given.only_state is not None:
+            states = np.array([given.only_state])
         variables = shapes.variables()[:, 0].astype(np.int64)
         at = self.state_ptr[variables][:, None] + states
         out = values == -np.inf

@@ -30,12 +30,14 @@ class Given(ScoredTarget):
         ``y``, ``y.is_(k)``, ``y.at(0)``, ``chain(y)`` and so on, as for :class:`Factor`.
     scores : Input, feature, or array
         An input (or another dense feature, fitted ones included: ``Standardized(logits)``) with a number for each
-        joint state of the target (one for ``y.is_(k)``), at the positions that features of a factor have; or an array
-        of the shape of the joint states, the same for all.
+        joint state of the target (one for ``y.is_(k)``, and for each position of a pointer label and what it points
+        to), at the positions that features of a factor have; or an array of the shape of the joint states, the same
+        for all.
 
     Examples
     --------
     >>> net = Given(y, scores=logits)                    # logits = Input(T, 26)
+    >>> arcs = Given(head, scores=matrix)                # head = Label(T, over=T), matrix = Input(T, T)
     >>> bigrams = Given(chain(y), scores=np.log(counts))  # the same (26, 26) table everywhere
     """
 
@@ -51,8 +53,10 @@ class Given(ScoredTarget):
             mistakes.append(got("Given: scores must be a dense Input, another dense feature, or an array", scores))
         elif isinstance(scores, Source):
             source, width = scores, scores.width or n
-            if width != n and not goal.mistakes:
+            if width != n and not (width == 1 and _of_pairs(goal)) and not goal.mistakes:
                 words = f"{number_text(n)} numbers, one for each joint state of the target"
+                if _of_pairs(goal):
+                    words = "one number for each position and what it points to, as of Input(T, T)"
                 mistakes.append(f"Given: expected {words}, {number_text(width)} are declared")
         else:
             table = self._read_table(goal, scores, n, mistakes)
@@ -82,6 +86,15 @@ class Given(ScoredTarget):
         return None
 
     @property
+    def only_state(self) -> int | None:
+        """The state that scores are for: that of ``y.is_(k)``, or that a pointer is there; ``None`` for all states."""
+        if self.target.kind == "indicator":
+            assert self.target.state is not None
+            return self.target.label.index(self.target.state) or 0
+        alone = self.features is not None and self.features.width == 1
+        return 1 if alone and _of_pairs(self.target) else None
+
+    @property
     def note(self) -> str:
         """That there is nothing to learn."""
         return "no weights"
@@ -90,3 +103,8 @@ class Given(ScoredTarget):
         """Return the constructor's arguments."""
         scores = self.features if self.table is None else list(self.table)
         return (self.target,), {"scores": scores}
+
+
+def _of_pairs(target: Target) -> bool:
+    """Whether a target is each position of a pointer label and what it points to."""
+    return target.kind == "each" and target.label.pointer

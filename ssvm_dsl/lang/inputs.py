@@ -60,6 +60,13 @@ class Source(Symbol):
         yield from ()
 
 
+def unpaired_axes(source: Source, model: ModelView) -> Iterator[str]:
+    """Yield the mistake of a source that uses an axis twice where no pointers are between its positions."""
+    paired, kind = [dim for dim in source.dims if dim.origin is not dim], type(source).__name__
+    if paired and not any((id(dim.origin), id(dim)) in model.pointer_axes for dim in paired):
+        yield f"{kind}: the same Dim is used twice; make a second Dim(), or a pointer label: Label(T, over=T)"
+
+
 @dataclass(frozen=True, init=False, repr=False)
 class ExampleSource(Source):
     """A source that comes with each example, and is part of a model by its name."""
@@ -79,9 +86,7 @@ class ExampleSource(Source):
 
     def clashes(self, model: ModelView) -> Iterator[str]:
         """Yield an axis that is used twice where no pointers are between its positions."""
-        paired, kind = [dim for dim in self.dims if dim.origin is not dim], type(self).__name__
-        if paired and not any((id(dim.origin), id(dim)) in model.pointer_axes for dim in paired):
-            yield f"{kind}: the same Dim is used twice; make a second Dim(), or a pointer label: Label(T, over=T)"
+        yield from unpaired_axes(self, model)
 
 
 @dataclass(frozen=True, init=False, repr=False)

@@ -81,7 +81,7 @@ def plot_segments(
     length = max((end for segments in rows.values() for _, end, _ in segments), default=0)
     _expect_names("words", words, length)
     classes = dict.fromkeys(kind for segments in rows.values() for _, _, kind in segments if kind != outside)
-    ax = axes_for(ax)
+    ax = axes_for(ax, height=0.8 + 0.6 * len(rows))
     colours = {kind: f"C{k % 10}" for k, kind in enumerate(classes)}
     for row, segments in enumerate(rows.values()):
         for start, end, kind in segments:
@@ -115,7 +115,7 @@ def plot_heads(words: Sequence[Any], heads: Sequence[Any], truth: Sequence[Any] 
     found, right = _heads(heads, len(words), "heads"), None
     if truth is not None:
         right = _heads(truth, len(words), "truth")
-    ax = axes_for(ax)
+    ax = axes_for(ax, height=2.4)
     for dependent, head in enumerate(found):
         is_right = right is None or right[dependent] == head
         _draw_arc(ax, head, dependent, RIGHT if is_right else WRONG, "-")
@@ -154,7 +154,7 @@ def plot_links(
     """
     found = _links(links, len(rows), len(columns), "links")
     right = found if truth is None else _links(truth, len(rows), len(columns), "truth")
-    ax = axes_for(ax)
+    ax = axes_for(ax, height=2.4)
     for row, column in sorted(found | right):
         missing = (row, column) not in found
         colour = MISSING if missing else RIGHT if (row, column) in right else WRONG

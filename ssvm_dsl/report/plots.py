@@ -326,6 +326,10 @@ def plot_grid(found: GridScores, ax: Any = None) -> Any:
     return ax
 
 
+#: Width in inches of a figure with one picture, where its height is given.
+WIDTH = 6.4
+
+
 def new_figure(width: float, height: float) -> Any:
     """Return an empty figure of a size in inches, which no window shows."""
     try:
@@ -335,20 +339,21 @@ def new_figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height))
 
 
-def axes_for(ax: Any) -> Any:
-    """Return the axes to draw on: those given, or new ones."""
+def axes_for(ax: Any, height: float | None = None) -> Any:
+    """Return the axes to draw on: those given, or new ones, of a height in inches if it is given."""
     if ax is not None:
         return ax
-    return new_subplots(1)[0]
+    return new_subplots(1, height)[0]
 
 
-def new_subplots(n: int) -> list[Any]:
-    """Return n new axes side by side."""
+def new_subplots(n: int, height: float | None = None) -> list[Any]:
+    """Return n new axes side by side, in a figure with room for legends beside them."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as err:
         raise OptionError(NO_MATPLOTLIB) from err
-    figure = plt.figure(figsize=(3.0 * n, 3.0) if n > 1 else None)
+    size = (3.0 * n, height or 3.0) if n > 1 else None if height is None else (WIDTH, height)
+    figure = plt.figure(figsize=size, layout="constrained")
     return [figure.add_subplot(1, n, k + 1) for k in range(n)]
 
 

@@ -105,7 +105,7 @@ class Template:
     def shape(self) -> tuple[int, ...]:
         """The shape of the scores of one factor: its joint states, or the weights of its form."""
         target = self.target
-        if target.kind == "indicator":
+        if target.kind == "indicator" or (isinstance(self.symbol, Given) and self.symbol.only_state is not None):
             return ()
         if isinstance(self.symbol, Given) or self.symbol.joint:
             return target.cards
@@ -132,9 +132,8 @@ class Template:
             return self.symbol.parts
         target = self.target
         basis = None
-        if target.kind == "indicator":
-            assert target.state is not None
-            basis = np.eye(target.label.n_states)[[target.label.index(target.state) or 0]]
+        if isinstance(self.symbol, Given) and self.symbol.only_state is not None:
+            basis = np.eye(target.label.n_states)[[self.symbol.only_state]]
         elif target.of_segments:
             basis = in_tables(target, np.eye(prod(target.cards)))
         return (FactorTerm(self.name, target, basis),)

@@ -20,6 +20,7 @@ from ssvm_dsl import (
     Polynomial,
     Quantiles,
     Standardized,
+    StructuredSVM,
     Whitened,
     ground,
 )
@@ -99,6 +100,15 @@ def test_plif_is_piecewise_linear_interpolation(knots):
     assert ((coordinates > 0).sum(axis=2) <= 2).all()
     heights = np.random.default_rng(0).normal(size=len(knots))
     np.testing.assert_allclose(coordinates @ heights, np.interp(X[0], knots, heights), rtol=1e-12)
+
+
+def test_declared_knots_are_not_learnt():
+    model, X = with_features(PLiF(Plain.x, [0.0, 1.0])), data(3)
+    assert ground(model, X).fitted == {}
+    weights = np.arange(12.0).reshape(2, 6) % 5
+    scores = StructuredSVM.from_weights(model, {"emit": weights}).best_score(X)
+    expected = [(rows(ground(model, [x])) @ weights.T).max(axis=1).sum() for x in X]
+    np.testing.assert_allclose(scores, expected)
 
 
 def test_plif_learns_quantiles():

@@ -148,6 +148,31 @@ def test_the_model_is_trained_and_keeps_its_constraint(data):
         assert score(labels) == pytest.approx(score(best))
 
 
+def test_what_a_feature_learnt_is_saved_and_loaded(data, tmp_path):
+    X, Y = data
+    svm = StructuredSVM(Round, tol=0.1, random_state=0).fit(X, Y)
+    svm.save(tmp_path / "round.ssvm")
+    again = StructuredSVM.load(tmp_path / "round.ssvm", trusted=[__name__])
+    given = StructuredSVM.from_weights(Round, dict(svm.weights_.items()), fitted_on=X)
+    assert again.best_score(X).tolist() == svm.best_score(X).tolist() == given.best_score(X).tolist()
+
+
+def test_what_cannot_be_saved_is_not_learnt(data):
+    class Words(Ranked):
+        def learn(self, rows):
+            return {"sorted": ["a"] * len(rows)}
+
+    class Named(Model):
+        T = Dim(5)
+        x = Input(T, 2)
+        y = Label(T, 2)
+        emit = Factor(y, features=Words(x))
+        loss = Hamming(y)
+
+    with pytest.raises(DataError, match=r"feature Words\(x\).*a dict of arrays of numbers"):
+        ground(Named, data[0])
+
+
 def test_models_are_printed_in_their_words():
     text = str(Round)
     assert "turn = Factor(ring(y))" in text

@@ -15,6 +15,8 @@ from ssvm_dsl import (
     Cost,
     Dim,
     Factor,
+    Feature,
+    Given,
     Hamming,
     Input,
     Label,
@@ -27,6 +29,7 @@ from ssvm_dsl import (
     ground,
 )
 from ssvm_dsl.errors import DataError, ModelError
+from ssvm_dsl.scoring import Scorer
 from structures.trees_by_hand import all_trees, tree_score
 
 
@@ -115,9 +118,39 @@ def test_pointers_without_a_structure_point_anywhere_or_nowhere():
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(3, n, 2)) for n in (1, 4, 0, 2)]
     Y = [np.array([s.argmax() if s.max(initial=0.0) > 0 else -1 for s in x @ WEIGHTS]) for x in X]
-    svm = StructuredSVM(Nearest, C=100.0, max_passes=300, backend="assignment").fit(X, Y)
+    svm = StructuredSVM(Nearest, C=100.0, max_passes=300).fit(X, Y)
     assert svm.score(X, Y) == 1.0
     assert svm.predict(X)[2].tolist() == [-1, -1, -1]
+    (worth,) = svm.weights_.values()
+    for x, found in zip(X, svm.predict_marginals(X)):
+        scores = np.column_stack([x @ worth, np.zeros(3)])
+        np.testing.assert_allclose(found, np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True), rtol=1e-9)
+
+
+def of_both(x):
+    return x[:, None, :] * x[None, :, :]
+
+
+def test_a_function_and_given_scores_have_numbers_for_each_pair():
+    class Arcs(Model):
+        T = Dim()
+        x = Input(T, 2)
+        score = Input(T, T)
+        y = Label(T, over=T)
+        both = Factor(y, features=Feature(of_both, T, T, width=2))
+        net = Given(y, scores=score)
+        loss = Hamming(y)
+
+    rng = np.random.default_rng(1)
+    ahead = np.where(np.tri(4, k=-1) + np.eye(4) > 0, rng.normal(size=(4, 4)), -np.inf)
+    one = {"x": rng.normal(size=(4, 2)), "score": ahead}
+    best = (of_both(one["x"]) @ [1.0, -2.0] + ahead).argmax(axis=1)
+    svm = StructuredSVM.from_weights(Arcs, {"both": [1.0, -2.0]})
+    assert svm.predict([one])[0].tolist() == best.tolist()
+    assert (best <= np.arange(4)).all()
+    answers = Scorer(Arcs).answer({"both": [of_both(one["x"]) @ [1.0, -2.0]], "net": [ahead]})
+    assert answers.labels[0].tolist() == best.tolist()
+    assert Model.from_json(Arcs.to_json(), trusted=[__name__]).declaration == Arcs.declaration
 
 
 def test_loss_counts_wrong_pointers():

@@ -10,6 +10,7 @@ import numpy as np
 
 from ssvm_dsl.compiler.feature_maps import factor_block
 from ssvm_dsl.compiler.features.encode import Fitted, fitted_keys
+from ssvm_dsl.compiler.features.learnt_arrays import are_arrays
 from ssvm_dsl.compiler.features.observed import check_pairs, of_learnt
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.lang.declaration import Declaration
@@ -18,6 +19,9 @@ from ssvm_dsl.lang.features import sources as lang
 from ssvm_dsl.lang.features.kernel_features import KernelMap, Nystroem, RandomFourier
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Attributes, Source
+
+#: The kinds of this package that learn arrays: their names and shapes are known.
+_BUNDLED = lang.PLiF | lang.Standardized | lang.Whitened | KernelMap
 
 
 class LearntWidths:
@@ -47,7 +51,9 @@ class LearntWidths:
             if factor.observed and factor.tie is None:
                 known.add(factor.name)
                 self.pairs(factor)
-        if set(fitted) != known:
+        # older files also hold knots that are declared
+        declared = {key for source, key in self._keys.items() if isinstance(source, lang.PLiF) and source.knots}
+        if set(fitted) - declared != known:
             raise ValueError(f"expected what these learnt: {sorted(known)}, found {sorted(fitted)}")
 
     def of(self, source: Source) -> int:
@@ -92,6 +98,10 @@ class LearntWidths:
                 raise ValueError(f"{key!r}: expected different names of attributes")
             return
         assert isinstance(source, lang.Transform)
+        if not isinstance(source, _BUNDLED):
+            if not are_arrays(self._fitted.get(key)):
+                raise ValueError(f"{key!r}: expected a dict of arrays of numbers")
+            return
         width = self.of(source.source)
         shapes: dict[str, tuple[int, ...]] = {"mean": (width,)}
         shapes |= {"matrix": (width, width)} if isinstance(source, lang.Whitened) else {"scale": (width,)}
@@ -116,7 +126,7 @@ def _learning(source: Source | None) -> Iterator[Source]:
     """Yield the sources that learn something; hashed attributes learn no names."""
     if source is None:
         return
-    if isinstance(source, Attributes | lang.PLiF | lang.Standardized | lang.Whitened | KernelMap):
+    if source.learns:
         yield source
     if not isinstance(source, lang.Hashed):
         for part in source.sources:

@@ -16,6 +16,7 @@ from ssvm_dsl.compiler.features.attributes import Names, hashed_rows, known_rows
 from ssvm_dsl.compiler.features.computed import FEW_ROWS, Computed, first_rows, with_empty_rows
 from ssvm_dsl.compiler.features.hat_functions import hat_functions
 from ssvm_dsl.compiler.features.kernel_features import kernel_rows, learn_kernel
+from ssvm_dsl.compiler.features.learnt_arrays import learnt_arrays
 from ssvm_dsl.compiler.features.sliced import sliced_rows
 from ssvm_dsl.compiler.features.sparse import checked, stack_rows
 from ssvm_dsl.compiler.inputs.validate import Examples, check_finite, example_inputs, position_words, stack_dense
@@ -341,8 +342,9 @@ def _n_factors(target: Target, encoder: Encoder, i: int) -> int:
 def _brought(encoder: Encoder, source: lang.Transform) -> Rows:
     """Return the rows of a kind of feature from another package, which computes them itself."""
     values, rows = _dense_of(encoder, source)
-    learnt = encoder.learnt(source, lambda: source.learn(values)) if source.learns else {}
-    made, what = np.asarray(source.transform(values, learnt), dtype=np.float64), f"feature {source!r}"
+    what = f"feature {source!r}"
+    learnt = encoder.learnt(source, lambda: learnt_arrays(what, source.learn(values))) if source.learns else {}
+    made = np.asarray(source.transform(values, learnt), dtype=np.float64)
     if made.shape != (len(values), source.width):
         raise DataError(what, expected=f"shape {(len(values), source.width)}", found=f"shape {made.shape}")
     return _finite(made, rows.dims, rows.ptr, what)
@@ -381,14 +383,11 @@ def _learn(
 
 def _plif(encoder: Encoder, source: lang.PLiF) -> Rows:
     values, rows = _dense_of(encoder, source)
-    levels = np.linspace(0.0, 1.0, source.n_knots)
-
-    def learn() -> dict[str, Any]:
-        if source.knots:
-            return {"knots": np.tile(np.array(source.knots), (values.shape[1], 1))}
-        return {"knots": np.quantile(values, levels, axis=0).T}
-
-    knots = _learn(encoder, source, values, learn)["knots"]
+    if source.knots:
+        knots = np.tile(np.array(source.knots), (values.shape[1], 1))
+    else:
+        levels = np.linspace(0.0, 1.0, source.n_knots)
+        knots = _learn(encoder, source, values, lambda: {"knots": np.quantile(values, levels, axis=0).T})["knots"]
     out = np.zeros((len(values), values.shape[1], source.n_knots))
     for p in range(values.shape[1]):
         out[:, p] = hat_functions(values[:, p], knots[p])

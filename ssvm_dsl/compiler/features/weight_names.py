@@ -139,7 +139,7 @@ def _columns(source: Source, learnt: Callable[[Source], dict[str, Any]]) -> Sequ
         return [f"{source.source.name}#{k}" for k in range(source.width)]
     inner = _columns(source.source, learnt)
     if isinstance(source, lang.PLiF):
-        knots = learnt(source)["knots"]
+        knots = [source.knots] * len(inner) if source.knots else learnt(source)["knots"]
         return [f"{name} at {knot:.6g}" for name, mine in zip(inner, knots, strict=True) for knot in mine]
     if isinstance(source, KernelMap):
         called = f"{type(source).__name__}({source.source.name or repr(source.source)})"

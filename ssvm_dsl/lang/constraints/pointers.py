@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ssvm_dsl.lang.constraints.logic import NO_BOUND, Constraint, Literal
+from ssvm_dsl.lang.constraints.logic import Constraint, Literal
 from ssvm_dsl.lang.constraints.quantities import Parameter, Sum
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.outputs.labels import Label, Target
@@ -30,6 +30,7 @@ class PointerStructure(Constraint):
         meta: tuple[Parameter, ...],
         pair: tuple[Parameter, ...],
         none: tuple[Parameter, ...],
+        along: tuple[Dim, ...] = (),
     ) -> None:
         """Declare the constraint: numbers of the whole, of a pair, and of a pointer that points nowhere."""
         pointers = _checked(label, type(self).__name__, mistakes)
@@ -39,7 +40,7 @@ class PointerStructure(Constraint):
             literals.append(Literal(Target("indicator", (pointers.none,), state=1)))
             numbers.append(none)
         object.__setattr__(self, "pointers", pointers)
-        self._declare(mistakes, kind, tuple(literals), (), meta, tuple(numbers))
+        self._declare(mistakes, kind, tuple(literals), along, meta, tuple(numbers))
 
     def clashes(self, model: ModelView) -> Iterator[str]:
         """Yield a structure that the same pointers have already."""
@@ -53,26 +54,7 @@ class PointerStructure(Constraint):
         return (self.pointers,), ({"single_root": True} if single else {})
 
 
-class _Matched(PointerStructure):
-    """Each pointer points to one position, or nowhere."""
-
-    def _match(self, label: object, most: int, mistakes: list[Mistake]) -> None:
-        """Declare that at most ``most`` pointers point to the same position; any number points nowhere."""
-        pointers = _checked(label, type(self).__name__, mistakes)
-        from_, to = pointers.dims
-        meta = (
-            Parameter("n_rows", Sum(sizes=(from_,)), whole=True),
-            Parameter("n_cols", Sum(sizes=(to, from_) if pointers.null else (to,)), whole=True),
-            *(Parameter(name, value, whole=True) for name, value in (("row_least", 1), ("row_most", 1))),
-            *(Parameter(name, value, whole=True) for name, value in (("col_least", 0), ("col_most", most))),
-        )
-        row = Parameter("row", Sum((from_,)))
-        # "nowhere" is a column of each row's own
-        own = (row, Parameter("col", Sum((from_,), (to,))))
-        self._structure("matching", pointers, mistakes, meta, (row, Parameter("col", Sum((to,)))), own)
-
-
-class AllDifferent(_Matched):
+class AllDifferent(PointerStructure):
     """No two pointers of a label point to the same position; with as many positions as pointers, a permutation.
 
     Parameters
@@ -86,10 +68,22 @@ class AllDifferent(_Matched):
     """
 
     def __init__(self, y: Label) -> None:
-        self._match(y, 1, [])
+        mistakes = list[Mistake]()
+        pointers = _checked(y, type(self).__name__, mistakes)
+        from_, to = pointers.dims
+        meta = (
+            Parameter("n_rows", Sum(sizes=(from_,)), whole=True),
+            Parameter("n_cols", Sum(sizes=(to, from_) if pointers.null else (to,)), whole=True),
+            *(Parameter(name, value, whole=True) for name, value in (("row_least", 1), ("row_most", 1))),
+            *(Parameter(name, value, whole=True) for name, value in (("col_least", 0), ("col_most", 1))),
+        )
+        row = Parameter("row", Sum((from_,)))
+        # "nowhere" is a column of each row's own
+        own = (row, Parameter("col", Sum((from_,), (to,))))
+        self._structure("matching", pointers, mistakes, meta, (row, Parameter("col", Sum((to,)))), own)
 
 
-class ExactlyOneState(_Matched):
+class ExactlyOneState(PointerStructure):
     """Each pointer of a label points to one position (or nowhere): every pointer label has this constraint.
 
     Parameters
@@ -99,7 +93,8 @@ class ExactlyOneState(_Matched):
     """
 
     def __init__(self, y: Label) -> None:
-        self._match(y, NO_BOUND, [])
+        one = tuple(Parameter(name, 1, whole=True) for name in ("lower", "upper"))
+        self._structure("count", y, [], one, (), (), along=y.dims[:1])
         object.__setattr__(self, "name", y.name)
 
 

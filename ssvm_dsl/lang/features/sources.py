@@ -16,13 +16,13 @@ from typing import Any
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.calls import checked_class
 from ssvm_dsl.lang.arrays import MOST
-from ssvm_dsl.lang.dims import Dim, check_axes
+from ssvm_dsl.lang.dims import Dim, check_axes, with_origins
 from ssvm_dsl.lang.functions import FunctionRef, check_function
-from ssvm_dsl.lang.inputs import Attributes, Input, Source
+from ssvm_dsl.lang.inputs import Attributes, Input, Source, unpaired_axes
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.pointer_targets import POINTER_ENDS, PointerTarget
 from ssvm_dsl.lang.outputs.targets import as_target
-from ssvm_dsl.lang.symbols import Mistake, as_flag, as_numbers, got, plain, show
+from ssvm_dsl.lang.symbols import Mistake, ModelView, as_flag, as_numbers, got, plain, show
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -85,11 +85,11 @@ class Feature(FunctionSource, OfFactors):
         Called with the example's inputs by name (``def contrast(x): ...`` receives the input ``x``), vectorised:
         returns an array of shape ``(*axes, width)``.  Inputs are read-only views, sparse ones and attributes copies.
     *axes : Dim, Target or Label
-        The axes of the result; or one target such as ``pairs(y, W)``, then the function returns
-        ``(n_factors, width)``, one row for each factor in the order of the pattern.  A label stands for each of its
-        variables.  For ``spans(y)`` the function also receives the arrays ``start`` and ``end`` of all spans, ``end``
-        not included, where it has such parameters; for ``siblings(y)`` and ``grandparents(y)`` the arrays ``first``,
-        ``second`` and ``target``.
+        The axes of the result, ``T, T`` for a pointer label ``Label(T, over=T)``; or one target such as
+        ``pairs(y, W)``, then the function returns ``(n_factors, width)``, one row for each factor in the order of the
+        pattern.  A label stands for each of its variables.  For ``spans(y)`` the function also receives the arrays
+        ``start`` and ``end`` of all spans, ``end`` not included, where it has such parameters; for ``siblings(y)`` and
+        ``grandparents(y)`` the arrays ``first``, ``second`` and ``target``.
     width : int
         Number of features in a row.
     stored : bool
@@ -112,7 +112,7 @@ class Feature(FunctionSource, OfFactors):
     ) -> None:
         mistakes: list[Mistake] = []
         target = as_target(axes[0]) if len(axes) == 1 and isinstance(axes[0], Target | Label) else None
-        dims = check_axes(axes if target is None else (), "Feature", mistakes)
+        dims = check_axes(axes if target is None else (), "Feature", mistakes, twice=True)
         ref = check_function(function, "Feature", mistakes)
         width, kept = check_width(width, "Feature", mistakes), as_flag(stored, "Feature: stored", mistakes)
         asked = None if ref is None or ref.function is None else ref.arguments()
@@ -124,7 +124,12 @@ class Feature(FunctionSource, OfFactors):
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
         options = {"width": self.n_features} | ({} if self.stored else {"stored": False})
-        return (self.ref, *(self.dims if self.target is None else (self.target,))), options
+        return (self.ref, *(with_origins(self.dims) if self.target is None else (self.target,))), options
+
+    def clashes(self, model: ModelView) -> Iterator[str]:
+        """Yield an axis that is used twice where no pointers are between its positions."""
+        yield from super().clashes(model)
+        yield from unpaired_axes(self, model)
 
     @property
     def _spare(self) -> tuple[str, ...]:

@@ -49,6 +49,12 @@ def test_segments_are_bars_from_start_to_end():
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["A", "B"]
 
 
+def test_the_legend_is_within_the_picture():
+    figure = plot_segments({"true": [(0, 2, "a company of a long name")]}).figure
+    figure.draw_without_rendering()
+    assert figure.axes[0].get_legend().get_window_extent().x1 <= figure.bbox.x1
+
+
 def test_wrong_and_missing_arcs_have_their_colours():
     ax = plot_heads(["the", "cat", "sleeps"], [1, None, 1], truth=[1, 2, -1])
     assert colours(ax.patches) == sorted([RIGHT, WRONG, MISSING, WRONG, MISSING])
