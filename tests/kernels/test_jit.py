@@ -194,8 +194,17 @@ def test_errors_come_out_of_parts():
         twice(0.0)
 
 
+@pytest.fixture
+def thresholds():
+    """Set the collector as Python does."""
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    yield
+    gc.set_threshold(*before)
+
+
 @own_compiler
-def test_garbage_is_looked_for_seldom_while_something_is_compiled():
+def test_garbage_is_looked_for_seldom_while_something_is_compiled(thresholds):
     before, seen = gc.get_threshold(), []
 
     @njit(cache=False)

@@ -1,8 +1,8 @@
-"""How typed functions become code of LLVM: as numba does it, but with a quarter of the instructions.
+"""How typed functions become code of LLVM: as numba does it, but with a third of the instructions.
 
 Numba writes one instruction for each thought: an array is copied to memory before an element is read, a variable lives
 in memory unless it is used in one block only, a record is taken apart and put together for each call.  LLVM takes all
-of that out again.  Writing, printing, reading and simplifying these instructions was half of the time of a first fit.
+of that out again: writing, printing, reading and simplifying these instructions was half of the time of compiling.
 What is done otherwise here:
 
 * variables that are assigned once live in no memory, wherever they are used;
