@@ -96,9 +96,10 @@ def other_last_digits() -> Generator[None, None, None]:
 
 
 def pytest_collection_finish() -> None:
-    """Keep the collector from looking at thousands of tests again and again while kernels are compiled (4 %)."""
+    """Keep the collector from looking at thousands of tests, and at what compilers leave, again and again."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(200_000, 50, 100)  # with Python's own numbers it looks after each kernel, for 0.05 s
 
 
 @pytest.fixture(autouse=True)

@@ -45,9 +45,15 @@ class Borrowing(AnalysisPass):  # type: ignore[misc]
     def run_pass(self, state: Any) -> bool:
         """Return whether the code was changed: never."""
         if state.flags.nrt and state.func_id.func not in _count and only_borrows(state):
-            state.targetctx.enable_nrt = False  # of this function only: what numba brings itself may make arrays
-            state.targetctx.__dict__.pop("nrt", None)
+            count_nothing(state.targetctx)
+            state.library.borrows = True
         return False
+
+
+def count_nothing(context: Any) -> None:
+    """Let the function that a target context is for count no references; what numba brings itself may make arrays."""
+    context.enable_nrt = False
+    context.__dict__.pop("nrt", None)
 
 
 def must_count(function: Callable[..., Any], error: NumbaError) -> bool:

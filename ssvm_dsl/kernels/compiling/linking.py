@@ -5,9 +5,9 @@ translated by itself, with a wrapper for calls from Python, and then again in ea
 theirs.  Most of our functions are never called from Python, so that all but the last of this is for nothing: more than
 a third of the time of a first fit.  Functions of :func:`njit` have two forms, each made when it is first needed:
 
-* the *kernel*, what Python calls: machine code;
-* the *part*, what other kernels call: code of LLVM that has not been optimised, from which the callers' kernels are
-  made.  As a kernel knows all of its code, functions that are called in one place only are always inlined.
+* the *part*: code of LLVM that has not been optimised, from which kernels are made, its own one and its callers';
+* the *kernel*, what Python calls: machine code of the part and of all that it calls.  As a kernel knows all of its
+  code, functions that are called in one place only are always inlined.
 
 Both are kept on disk (:mod:`ssvm_dsl.kernels.compiling.code_store`): other kernels, other processes and other
 environments begin with the parts that are there.
@@ -23,6 +23,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 from llvmlite import binding
 from numba import config, types
@@ -37,7 +38,7 @@ from numba.core.typed_passes import AnnotateTypes, NativeLowering
 from numba.experimental import function_type  # noqa: F401 (how kernels take callbacks)
 from numba.extending import typeof_impl
 
-from ssvm_dsl.kernels.compiling.borrowing import Borrowing, must_count
+from ssvm_dsl.kernels.compiling.borrowing import Borrowing, count_nothing, must_count
 from ssvm_dsl.kernels.compiling.code_key import NoKey, digest, options_text
 from ssvm_dsl.kernels.compiling.code_store import CodeStore
 from ssvm_dsl.kernels.compiling.held_interrupts import held_interrupts
@@ -78,8 +79,25 @@ class FixedFlags(Flags):  # type: ignore[misc]
         return sha256(self.text.encode()).hexdigest()[:12]
 
 
-class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
+class SimplifiedLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """Code whose functions are simplified one by one, so that there is less of it to keep and to put together."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """Simplify functions: LLVM optimises each again before it goes into others, when it makes a kernel."""
+        ll_module.data_layout = self._codegen._data_layout
+        manager = binding.create_new_module_pass_manager()
+        manager.add_sroa_pass()
+        manager.add_instruction_combine_pass()
+        manager.add_simplify_cfg_pass()
+        manager.add_refprune_pass()
+        manager.run(ll_module, pass_builder(self._codegen))
+
+
+class PartLibrary(SimplifiedLibrary):
     """The code of a part and of all that it calls, neither optimised nor translated."""
+
+    #: Whether the function needs no reference counts (:class:`~ssvm_dsl.kernels.compiling.borrowing.Borrowing`).
+    borrows = False
 
     def finalize(self) -> None:
         """Bring the code together."""
@@ -90,16 +108,17 @@ class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
         self._finalize_dynamic_globals()
         self._finalized = True
 
-    def serialize_using_object_code(self) -> tuple[str, bytes]:
+    def serialize_using_object_code(self) -> tuple[str, bool, bytes]:
         """Return what is kept on disk."""
         self._ensure_finalized()
-        return self.name, self._final_module.as_bitcode()
+        return self.name, self.borrows, self._final_module.as_bitcode()
 
     @classmethod
-    def kept(cls, target_context: Any, state: tuple[str, bytes]) -> PartLibrary:
+    def kept(cls, target_context: Any, state: tuple[str, bool, bytes]) -> PartLibrary:
         """Return the code that was kept on disk."""
-        library = cls(target_context.codegen(), state[0])
-        library._final_module = binding.parse_bitcode(state[1])
+        name, borrows, code = state
+        library = cls(target_context.codegen(), name)
+        library.borrows, library._final_module = borrows, binding.parse_bitcode(code)
         library._finalized = True
         return library
 
@@ -116,8 +135,11 @@ def pass_builder(codegen: Any) -> Any:
     return binding.create_pass_builder(codegen._tm, tuning)
 
 
-class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
+class KernelLibrary(SimplifiedLibrary):
     """The code of a kernel and of all that it calls."""
+
+    #: The name of the function that the wrapper for Python calls.
+    entry = ""
 
     def _optimize_final_module(self) -> None:
         """Optimise; nothing but the kernel and its wrapper is called from elsewhere.
@@ -127,7 +149,7 @@ class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
         """
         for function in self._final_module.functions:
             if not function.is_declaration and function.linkage == binding.Linkage.linkonce_odr:
-                function.linkage = "private"
+                function.linkage = "external" if function.name == self.entry else "private"
         codegen = self._codegen
         cheap, builder = codegen._module_pass_manager(cost="cheap", opt=0, loop_vectorize=False, slp_vectorize=False)
         cheap.run(self._final_module, builder)
@@ -188,17 +210,26 @@ class PartCompiler(BorrowingCompiler):
         return super()._compile_bytecode()
 
 
-class KernelCompiler(BorrowingCompiler):
-    """Compiles a kernel."""
+class KernelCompiler(Compiler):  # type: ignore[misc]
+    """Makes a kernel of a part."""
 
     def compile_extra(self, func: Any) -> Any:
         """Return the result of compiling."""
-        state = self.state
-        state.typingctx, state.flags = remembering(state.typingctx), FixedFlags(state.flags)
-        state.library = KernelLibrary(state.targetctx.codegen(), func.__qualname__)
-        state.library.enable_object_caching()
-        state.flags.no_cfunc_wrapper = True
-        return super().compile_extra(func)
+        context, args = self.state.targetctx, tuple(self.state.args)
+        part = _parts[func]
+        part.compile(args)
+        made = part.overloads[args]
+        library = KernelLibrary(context.codegen(), func.__qualname__)
+        library.entry = made.fndesc.llvm_func_name
+        library.enable_object_caching()
+        library.add_linking_library(made.library)
+        if made.library.borrows:
+            count_nothing(context)
+        release = self.state.flags.release_gil
+        with context.push_code_library(library):
+            context.create_cpython_wrapper(library, made.fndesc, made.environment, None, release_gil=release)
+        entry = context.get_executable(library, made.fndesc, made.environment)
+        return made._replace(entry_point=entry, library=library, target_context=context, metadata=None)
 
 
 class CallbackCompiler(BorrowingCompiler):
@@ -215,6 +246,10 @@ class CallbackCompiler(BorrowingCompiler):
 
 class _Key:
     """What numba finds a part by."""
+
+
+#: The parts of functions.
+_parts: WeakKeyDictionary[Callable[..., Any], Part] = WeakKeyDictionary()
 
 
 def kept_part(target_context: Any, reduced: tuple[Any, ...]) -> Any:
@@ -289,7 +324,7 @@ class Kernel(KeptLibrary):
 
     def __init__(self, py_func: Callable[..., Any], targetoptions: dict[str, Any]) -> None:
         super().__init__(py_func, targetoptions=targetoptions, pipeline_class=KernelCompiler)
-        self.part = Part(py_func, targetoptions=targetoptions, pipeline_class=PartCompiler)
+        self.part = _parts[py_func] = Part(py_func, targetoptions=targetoptions, pipeline_class=PartCompiler)
 
     def compile(self, sig: Any) -> Any:
         """Compile for some argument types, or use the replacement."""
