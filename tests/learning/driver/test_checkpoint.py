@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import fresh
 import small
 from small import Case
 from ssvm_dsl import StructuredSVM, __version__
@@ -180,7 +180,8 @@ def fit(trainer, risk, file, callbacks=()):
 
 #: A fit that never ends, however late it is killed.
 STUCK = """
-import time
+import os, pathlib, time
+pathlib.Path(sys.argv[3] + ".pid").write_text(str(os.getpid()))
 seen = []
 def wait(event):
     seen.append(event)
@@ -198,16 +199,17 @@ def test_kill_minus_nine_and_resume(trainer, risk, kills, tmp_path):
     exec(SCRIPT, space)
     whole = space["fit"](trainer, risk, None)
     file = tmp_path / "fit.ckpt"
-    command = [sys.executable, "-c", SCRIPT + STUCK, trainer, risk, str(file)]
+    command = ["-c", SCRIPT + STUCK, trainer, risk, file]
     before = None
-    for _ in range(kills):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        while (file.stat().st_mtime_ns if file.exists() else None) == before and process.poll() is None:
-            time.sleep(0.002)
-        time.sleep(np.random.default_rng().uniform(0.0, 0.05))
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
-        before = file.stat().st_mtime_ns
+    with ThreadPoolExecutor() as pool:
+        for _ in range(kills):
+            process = pool.submit(fresh.run, command)
+            while (file.stat().st_mtime_ns if file.exists() else None) == before and not process.done():
+                time.sleep(0.002)
+            time.sleep(np.random.default_rng().uniform(0.0, 0.05))
+            os.kill(int(Path(f"{file}.pid").read_text()), signal.SIGKILL)
+            assert process.result().returncode == -signal.SIGKILL
+            before = file.stat().st_mtime_ns
     resumed = space["fit"](trainer, risk, str(file))
     same(resumed, whole)
     assert len(resumed.report_.history) > 20
