@@ -54,7 +54,7 @@ test-numba: $(VENV)/.installed  ## check one backend with kernels that plain num
 check: $(VENV)/.installed-test $(VENV)/.installed-check  ## lint, check spelling, types and the import rules
 	@$(BIN)/ruff check .
 	@$(BIN)/codespell
-	@$(BIN)/mypy
+	@MYPY_NUM_WORKERS=2 $(BIN)/mypy
 	@$(BIN)/python -m pytest tests/architecture/test_imports.py tests/architecture/test_style.py
 
 bench: $(VENV)/.installed-bench  ## measure speed beside the peers, in one run on one thread
