@@ -7,6 +7,8 @@ ARGS   ?=
 # The versions of Python that test-pythons looks for, and the processor that test-sensitive takes its matrix products from.
 PYTHONS ?= 3.11 3.12 3.13 3.14
 CORE    ?= Nehalem
+# Other files are not even read.
+SENSITIVE = $(shell grep -rl --include='test_*.py' 'mark[.]sensitive' tests)
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -30,7 +32,7 @@ test: $(VENV)/.installed-test  ## run the tests, in two processes
 
 test-sensitive: $(VENV)/.installed-test  ## run what depends on the last digits as on another processor, without data
 	@env -u SSVM_DATA -u SSVM_REQUIRE_DATA -u OPENBLAS_L2_SIZE OPENBLAS_CORETYPE=$(CORE) \
-	    $(BIN)/python -m pytest -n 2 --no-loadscope-reorder -m sensitive $(ARGS)
+	    $(BIN)/python -m pytest -n 2 --no-loadscope-reorder -m sensitive $(SENSITIVE) $(ARGS)
 
 test-pythons:  ## run the tests by each installed Python, and with the lowest versions of the dependencies
 	@status=0; \
@@ -52,7 +54,7 @@ test-numba: $(VENV)/.installed  ## check one backend with kernels that plain num
 check: $(VENV)/.installed-test $(VENV)/.installed-check  ## lint, check spelling, types and the import rules
 	@$(BIN)/ruff check .
 	@$(BIN)/codespell
-	@$(BIN)/mypy
+	@MYPY_NUM_WORKERS=2 $(BIN)/mypy
 	@$(BIN)/python -m pytest tests/architecture/test_imports.py tests/architecture/test_style.py
 
 bench: $(VENV)/.installed-bench  ## measure speed beside the peers, in one run on one thread

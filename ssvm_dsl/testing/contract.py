@@ -6,8 +6,10 @@ Without these checks an author would see Python's message about a call deep in t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from inspect import signature
 from pathlib import Path
+from types import MethodType
 from typing import Any
 
 from ssvm_dsl.ir import Program
@@ -60,6 +62,8 @@ def require_constructor(factory: Callable[..., Any], options: Mapping[str, Any])
 
 def _misfit(function: Callable[..., Any], *args: Any, **named: Any) -> str | None:
     """Return the signature of a function that refuses these arguments; ``None`` if it takes them or has none."""
+    if isinstance(function, MethodType) and _takes(function.__func__, (function.__self__, *args), named):
+        return None
     try:
         form = signature(function)
     except (TypeError, ValueError):
@@ -69,6 +73,18 @@ def _misfit(function: Callable[..., Any], *args: Any, **named: Any) -> str | Non
     except TypeError:
         return str(form)
     return None
+
+
+def _takes(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> bool:
+    """Whether a function certainly takes arguments; its signature is found once, for objects of a class in turn."""
+    try:
+        _signature(function).bind(*args, **named)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+_signature = lru_cache(maxsize=256)(signature)
 
 
 def opened(backend: Backend, program: Program, options: Mapping[str, Any]) -> Session:

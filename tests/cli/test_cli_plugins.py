@@ -299,8 +299,8 @@ def packages(tmp_path_factory):
 @pytest.mark.parametrize("name", WRITTEN)
 def test_new_writes_packages_that_install_offline_and_pass_their_tests(packages, name):
     folder, _, done = packages
-    assert done.returncode == 0, done.stdout
-    assert len(re.findall(rf"/{name}/tests/.* PASSED", done.stdout)) >= 1
+    found = re.findall(rf"/{name}/tests/.* (PASSED|FAILED|ERROR)", done.stdout)
+    assert set(found) == {"PASSED"}, done.stdout
     assert "setuptools>=61" in (folder / name / "pyproject.toml").read_text()
 
 

@@ -9,6 +9,7 @@ import zipfile
 import numpy as np
 import pytest
 
+from combinations import ALL
 from ssvm_dsl import datasets
 from ssvm_dsl.datasets import CHUNK_TAGS, chunk_attributes, chunk_f1, load_conll2000, phrases
 from ssvm_dsl.errors import DataError
@@ -140,8 +141,9 @@ def test_the_published_counts(data_dir):
     tags = [{tag for s in part for tag in s.chunks} for part in (train, test)]
     assert tags[0] | tags[1] == set(CHUNK_TAGS)
     assert tags[0] == set(CHUNK_TAGS) - {"I-LST"}
-    names = {name for s in train for token in chunk_attributes(s.words, s.pos) for name in token}
-    assert len(names) == 335674
+    read, n_names = (train, 335674) if ALL else (train[:500], 42082)
+    names = {name for s in read for token in chunk_attributes(s.words, s.pos) for name in token}
+    assert len(names) == n_names
     flat = list(itertools.chain.from_iterable(s.pos for s in train))
     assert len(set(flat)) == 44
 

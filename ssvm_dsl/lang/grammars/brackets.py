@@ -72,9 +72,7 @@ def read_brackets(
     if len(text) > MOST_TEXT:
         raise DataError(where, expected=f"at most {MOST_TEXT} characters", found=f"{len(text)}")
     raw = [ParseTree.of(one) for one in nested_lists(text, where)]
-    trees = [tree for tree in raw if empty or not _is_empty(tree)]
-    if not empty:
-        trees = [_without_empty(tree) for tree in trees]
+    trees = raw if empty else [tree for one in raw if (tree := _without_empty(one)) is not None]
     return trees if functions else [tree.map_labels(without_function) for tree in trees]
 
 
@@ -83,11 +81,9 @@ def without_function(label: str) -> str:
     return label if label.startswith("-") else _FUNCTION.sub("", label)
 
 
-def _is_empty(tree: ParseTree) -> bool:
-    return all(tag == EMPTY for tag in tree.tags)
-
-
-def _without_empty(tree: ParseTree) -> ParseTree:
+def _without_empty(tree: ParseTree) -> ParseTree | None:
+    """Return a tree without words that stand for nothing; ``None`` if it has no others."""
     if tree.is_tag:
-        return tree
-    return ParseTree(tree.label, tuple(_without_empty(child) for child in tree.trees if not _is_empty(child)))
+        return None if tree.label == EMPTY else tree
+    kept = tuple(child for one in tree.trees if (child := _without_empty(one)) is not None)
+    return ParseTree(tree.label, kept) if kept else None

@@ -102,10 +102,13 @@ class ParseTree:
 
     def leaves(self) -> Iterator[ParseTree]:
         """Yield the subtrees of one word, from left to right."""
-        if self.is_tag:
-            yield self
-        for child in self.trees:
-            yield from child.leaves()
+        waiting = [self]
+        while waiting:
+            tree = waiting.pop()
+            if tree.is_tag:
+                yield tree
+            else:
+                waiting += reversed(tree.trees)
 
     def subtrees(self) -> Iterator[ParseTree]:
         """Yield the tree and all trees inside, those above before those below."""
