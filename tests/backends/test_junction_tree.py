@@ -250,7 +250,7 @@ def test_interruption_keeps_the_examples_that_are_done(monkeypatch):
 
     def press_ctrl_c_within_the_big_one(*arguments):
         steps(*arguments)
-        cursor = arguments[11]
+        cursor = arguments[13]
         if cursor[0] == 0:  # a call was not enough
             signal.raise_signal(signal.SIGINT)
 
