@@ -88,7 +88,7 @@ def max_steps(
     ints, longs, work = borrow(ints), borrow(longs), borrow(work)
     messages, best, walk = work_of(packed_longs(longs, 0), work)
     call = MaxCall(var_ptr, state_ptr, factor_ptr, table_ptr, node, pool, ids, label_ptr, labels, score)
-    replay(plan_in(ints, longs, 1), borrow(call), messages, best, walk, cursor, budget)
+    replay(plan_in(ints, longs, 1), call, messages, best, walk, cursor, budget)
 
 
 @njit(cache=True, nogil=True)
