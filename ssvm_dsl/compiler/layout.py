@@ -278,8 +278,9 @@ class Layout:
     def _decode_label(self, label: Label, states: I32) -> list[Any]:
         if (structure := structure_of(label)) is not None:
             return structure.decode(self, label, states)
-        flat = states[self.variables(label)]
-        named: NDArray[Any] = flat.astype(np.int64) if label.classes is None else class_array(label.classes)[flat]
+        places, classes = self._named_places(label)
+        flat = states[places]
+        named: NDArray[Any] = flat.astype(np.int64) if classes is None else classes[flat]
         if not label.dims:
             return list(named.tolist())
         ptr = self._ends(label)
@@ -287,6 +288,20 @@ class Layout:
         if len(label.dims) == 1:
             return arrays
         return [array.reshape(self.shape(label, i)) for i, array in enumerate(arrays)]
+
+    def _named_places(self, label: Label) -> tuple[slice | I64, NDArray[Any] | None]:
+        """Return (the variables of a label, its classes as an array), worked out once."""
+        found = self._known_places.get(label.name)
+        if found is None:
+            places = self.variables(label)
+            found = places, None if label.classes is None else class_array(label.classes)
+            if isinstance(places, slice):
+                self._known_places[label.name] = found
+        return found
+
+    @cached_property
+    def _known_places(self) -> dict[str, tuple[slice | I64, NDArray[Any] | None]]:
+        return {}
 
     def decode_states(self, values: NDArray[np.float64]) -> list[Any]:
         """Return numbers given for every state of every variable as arrays ``(*axes, n_states)`` for each example.

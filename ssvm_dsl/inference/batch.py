@@ -72,7 +72,7 @@ def solve_batch(
         Ctrl-C came, even if the backend caught it.
     """
     program = parameters.program
-    theta = Theta.zeros(program)
+    theta = Theta.zeros(program, np.empty(program.n_states))  # all are written, example by example
     until = Deadline() if deadline is None else deadline
     parameters.fill_shared(w, theta)
 
@@ -92,6 +92,8 @@ def solve_batch(
     else:
         ids = np.arange(program.n_examples, dtype=np.int64)
         solution = join_solutions(executor.map(part, split_examples(program.state_ptr[program.var_ptr], ids)))
+    if solution.complete:
+        return solution
     noted = MissingAnswers(task) if missing is None else missing
     why = partial(conflict, session.program, theta, until=until)
     noted.add(session.plan, session.guarantee, solution, first, why)

@@ -153,11 +153,12 @@ def better_of(program: Program, question: Question, first: Solution, second: Sol
         bound=np.maximum(bound, score),  # apart by no more than the rounding of sums
         stop=np.where(worse & (first.stop != Stop.TIME), first.stop, second.stop),
         primal=np.where(worse, first.primal, second.primal),
+        complete=False,
     )
 
 
 def refuse_interrupted(solution: Solution) -> Solution:
     """Return a solution; raise ``KeyboardInterrupt`` for one that a backend cut short because of Ctrl-C."""
-    if np.logical_or.reduce(solution.stop == INTERRUPTED):
+    if not solution.complete and np.logical_or.reduce(solution.stop == INTERRUPTED):
         raise KeyboardInterrupt
     return solution

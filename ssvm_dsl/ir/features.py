@@ -332,6 +332,8 @@ def table_rows(fmap: FeatureMap) -> tuple[I32, I64, int]:
 
 def pool_features(maps: Sequence[FeatureMap]) -> list[FeatureMap]:
     """Return maps whose dense features are views of one array (as they are when there is only one)."""
+    if len(maps) == 1:
+        return list(maps)
     dense = {id(m.features): m.features for m in maps if isinstance(m.features, np.ndarray)}
     if len(dense) <= 1:
         return list(maps)

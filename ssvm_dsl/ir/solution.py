@@ -99,6 +99,9 @@ class Solution:
         Counters of the backend's own.
     terms : Terms, optional
         The terms of the scores, set by sessions of :func:`~ssvm_dsl.inference.session.open_plan`.
+    complete : bool
+        Whether every example is known to be finished and to have its labelling, set by the same sessions: nobody then
+        needs to look for those that are not.
     """
 
     labels: I32
@@ -111,6 +114,7 @@ class Solution:
     warm: Any = None
     stats: dict[str, Any] = field(default_factory=dict)
     terms: Terms | None = None
+    complete: bool = False
 
     @classmethod
     def exact(cls, labels: I32, score: F64, **extra: Any) -> Solution:
@@ -207,6 +211,7 @@ def join_solutions(parts: Sequence[Solution]) -> Solution:
         marginals=join_marginals([part.marginals for part in parts]),
         log_partition=np.concatenate(log_z) if len(log_z) == len(parts) else None,
         stats=stats,
+        complete=all(part.complete for part in parts),
     )
 
 

@@ -114,11 +114,13 @@ class PredictionRequest:
     def session(self, grounded: Grounded, first: int, n: int) -> PlannedSession:
         """Return the opened plan of a chunk; where time is up before that, what answers with starting labellings."""
         guarantee = accepted_guarantee(self.backend, self.guarantee)
+        asked = frozenset({self.task}), guarantee, self.backend, self.options, first
+        announce = None if first else partial(self._announce, n)
         try:
+            if self.deadline.limit == np.inf:
+                return OpenedPlan.of(grounded.parameters, grounded.kept, *asked, announce=announce).session
             with within(self.deadline):
                 pause()
-                asked = frozenset({self.task}), guarantee, self.backend, self.options, first
-                announce = None if first else partial(self._announce, n)
                 return OpenedPlan.of(grounded.parameters, grounded.kept, *asked, announce=announce).session
         except OutOfTime:
             return StartingSession(self.backend, grounded.program)
@@ -134,7 +136,7 @@ def _of_unknown_worth(solution: Solution, lo: int) -> Solution:
     score, bound, stop = solution.score.copy(), solution.bound.copy(), solution.stop.copy()
     score[..., lo:][score[..., lo:] > -np.inf] = np.nan
     bound[lo:], stop[lo:] = np.nan, TIME
-    return replace(solution, score=score, bound=bound, stop=stop)
+    return replace(solution, score=score, bound=bound, stop=stop, complete=False)
 
 
 def most_labellings(program: Program) -> int:
@@ -198,6 +200,8 @@ class BoundSummary:
     @classmethod
     def of(cls, solution: Solution) -> BoundSummary:
         """Return what is known of the answers of a chunk."""
+        if solution.complete:
+            return cls(solution.best, solution.bound, np.zeros(len(solution.bound), dtype=bool))
         late = solution.stop == TIME
         some = np.logical_or.reduce(late)
         return cls(solution.best, solution.bound, late & ~solution.optimal() if some else late)

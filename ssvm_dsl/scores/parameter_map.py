@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -92,9 +92,14 @@ class ParameterMap:
 
     def refilled(self, maps: Sequence[FeatureMap], constants: Constants | None) -> ParameterMap:
         """Return the map with other features and constants of the same structure, from which the rest follows."""
-        made, kept = object.__new__(ParameterMap), {name: getattr(self, name) for name in OF_STRUCTURE}
-        made.__dict__.update(kept, maps=tuple(pool_features(maps)), constants=constants)
+        made = object.__new__(ParameterMap)
+        made.__dict__.update(self._of_structure, maps=tuple(pool_features(maps)), constants=constants)
         return made
+
+    @cached_property
+    def _of_structure(self) -> dict[str, Any]:
+        """What does not depend on features and constants, by name."""
+        return {name: getattr(self, name) for name in OF_STRUCTURE}
 
     def with_groups(self, groups: Sequence[Group]) -> ParameterMap:
         """Return the map to the scores of a program with further factors, whose scores do not depend on weights."""

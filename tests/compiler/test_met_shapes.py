@@ -42,8 +42,8 @@ def test_a_met_shape_is_not_validated_again(svm, monkeypatch):
     ("wrong", "told"),
     [
         ({"x": np.full((4, 2), np.nan)}, "x"), ({"x": np.ones((4, 3))}, "x"), ({"z": np.ones((4, 2))}, "z"),
-        ({"x": np.ones((4, 2), dtype=complex)}, "x"), ({"x": np.full((4, 2), "a")}, "x"), ({"more": np.ones(1)}, "more"),
-        ({"z": None}, "z"),
+        ({"x": np.ones((4, 2), dtype=complex)}, "x"), ({"x": np.full((4, 2), "a")}, "x"), ({"z": None}, "z"),
+        ({"more": np.ones(1)}, "more"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told_all_the_same(svm, wrong, told):

@@ -27,7 +27,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_dsl.ir import I64
+from ssvm_dsl.ir import I32, I64
+from ssvm_dsl.kernels import pack
 
 #: Entries of the largest block, and of a block times the states of the variable.
 BLOCK, BLOCK_STATES = 2048, 16384
@@ -141,7 +142,23 @@ class Compiled:
         """The largest number of parts of a step."""
         return int(np.diff(self.plan.part_ptr).max(initial=1))
 
+    @cached_property
+    def sizes(self) -> I64:
+        """Parts of the work space of maximisation: messages, a block, best states (in floats), outer axes, parts."""
+        best = -(-int(self.plan.arg[-1]) // 8)
+        return np.array([self.work, self.scratch, best, self.most_outer_axes + 1, self.most_parts + 1], np.int64)
+
+    @property
+    def max_work(self) -> int:
+        """Entries (floats) of work space of maximisation."""
+        return int(self.sizes[:3].sum()) + self.scratch
+
+    @cached_property
+    def packed(self) -> tuple[I32, I64]:
+        """The sizes and the plan as two arrays: to pass forty of them to a kernel takes ten microseconds."""
+        return pack(self.sizes, *self.plan)
+
     @property
     def n_bytes(self) -> int:
-        """Bytes of the plan itself."""
-        return sum(array.nbytes for array in self.plan)
+        """Bytes of the plan itself, twice: packed as well."""
+        return 2 * sum(array.nbytes for array in self.plan)

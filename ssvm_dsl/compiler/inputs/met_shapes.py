@@ -7,8 +7,8 @@ left of validation (a tenth of a prediction of one example).  The numbers themse
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import NamedTuple
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -69,8 +69,9 @@ class MetShapes:
         if met is None:
             return None
         assert isinstance(X, list)
-        names = self._names[judged] or ()
-        raw = {name: [one if type(one) is np.ndarray else one[name] for one in X] for name in names}
+        raw: dict[str, Sequence[Any]] = {}
+        for name in self._names[judged] or ():
+            raw[name] = [one if type(one) is np.ndarray else one[name] for one in X]
         return Examples(len(X), met.sizes, raw), met.structure
 
     def note(self, X: object, judged: bool, examples: Examples, structure: Hashable) -> None:

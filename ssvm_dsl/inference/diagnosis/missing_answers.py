@@ -134,6 +134,8 @@ def without_answer(solution: Solution, task: Task) -> Bools:
 
     Marginals come without labels, but with log Z where they are done.
     """
+    if solution.complete:
+        return np.zeros(len(solution.primal), dtype=bool)
     none = np.asarray(solution.primal != FEASIBLE)
     if task is Task.MARGINALS and solution.log_partition is not None:
         none = np.isnan(solution.log_partition) | (solution.primal == INFEASIBLE)

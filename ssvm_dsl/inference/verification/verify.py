@@ -103,9 +103,10 @@ class Verifier:
         if not self.foreign or known is not None:  # others are held against a labelling that is found first
             score = recognised(self.program, question, solution, self.caps, known)
             if score is not None:
-                solution.score = score
+                solution.score, solution.complete = score, True
                 return solution
         check_form(self.program, solution, question, self.fault)
+        solution.complete = False
         solution = filled_in(self.program, question, solution, self.caps.guarantee, self.completes)
         task = question.task
         if task in LABELS_OPTIONAL:
@@ -156,6 +157,7 @@ class Verifier:
             The answer breaks the contract.
         """
         check_form(self.program, solution, question, self.fault)
+        solution.complete = False
         score = self._scores(question, solution.labels, solution.score, solution.primal)
         offset, scale = tables.terms(self.program, solution.labels, question.examples)
         value = worth(offset, scale, score)

@@ -68,6 +68,7 @@ class Predictor(Estimator):
     _blocks: tuple[Block, ...]
     _structures: StructureCache
     _deadline: Deadline | None = None  # of the fit that this one is a part of
+    _same_blocks: tuple[object, object] = None, None  # the fitted ones, and the last others that were equal
 
     def __new__(cls, *args: Any, **named: Any) -> Any:
         """Make an instance that has met no examples."""
@@ -311,12 +312,14 @@ class Predictor(Estimator):
             part = None if labels is None else labels[lo:hi]
             fixed = None if clamp is None else clamp[lo:hi]
             asked: dict[str, Any] = {"first": lo, "whole": True, "given": fixed, "in_time": True}
-            with within(deadline):
+            if deadline.limit == np.inf:
                 grounded = self._ground(examples[lo:hi], part, self._fitted, **asked)
-            if grounded.n_uncomputed:
-                deadline.end()
-            if grounded.parameters.blocks != self._blocks:
-                raise OptionError("the weights are those of another model, or of other learnt features; fit again")
+            else:
+                with within(deadline):
+                    grounded = self._ground(examples[lo:hi], part, self._fitted, **asked)
+                if grounded.n_uncomputed:
+                    deadline.end()
+            self._check_blocks(grounded.parameters.blocks)
             return grounded
 
         worths: list[BoundSummary] = []
@@ -324,6 +327,8 @@ class Predictor(Estimator):
 
         def noted(grounded: Grounded, solution: Solution) -> T:
             worths.append(BoundSummary.of(solution))
+            if solution.complete:
+                return read(grounded, solution)
             return _readable(read, grounded, solution, without_answer(solution, task))
 
         guarantee, own = Guarantee(self.guarantee), self.backend_options
@@ -339,6 +344,15 @@ class Predictor(Estimator):
             text = f"{late}; raise time_limit, or look at predict(..., return_bounds=True)"
             warn_caller(text, TimeLimitWarning)
         return found, worth
+
+    def _check_blocks(self, blocks: tuple[Block, ...]) -> None:
+        """Refuse data whose weights are not the fitted ones; a structure's are compared once."""
+        fitted, known = self._same_blocks
+        if fitted is self._blocks and known is blocks:
+            return
+        if blocks != self._blocks:
+            raise OptionError("the weights are those of another model, or of other learnt features; fit again")
+        self._same_blocks = self._blocks, blocks
 
     def _examples(self, X: Any) -> Sequence[Any]:
         """Return X if it is a list of examples, or a sparse matrix with a row for each."""
