@@ -28,7 +28,17 @@ from ssvm_dsl.ir.messages import Messages, Prices
 from ssvm_dsl.ir.need import Ability, Caps, Guarantee, Limits, Need, Task, Warm
 from ssvm_dsl.ir.program import AUXILIARY, ONE_SPAN, SPANS, Group, Program
 from ssvm_dsl.ir.question import Question
-from ssvm_dsl.ir.ragged import bounded_slices, members, owners, pointers, positions, reduced, runs, slices
+from ssvm_dsl.ir.ragged import (
+    bounded_slices,
+    first_largest,
+    members,
+    owners,
+    pointers,
+    positions,
+    reduced,
+    runs,
+    slices,
+)
 from ssvm_dsl.ir.solution import (
     Marginals,
     Primal,
@@ -98,6 +108,7 @@ __all__ = [
     "energy_origins",
     "energy_ratio",
     "expansion_factor",
+    "first_largest",
     "label_ptr",
     "labelling_marginals",
     "members",

@@ -16,7 +16,7 @@ from ssvm_backends.dual.clusters.dual import ClusterDual
 from ssvm_backends.dual.clusters.kernels import update_cluster
 from ssvm_backends.dual.clusters.search import frustrated_cycles
 from ssvm_dsl.ir import Limits, Question, Stop
-from ssvm_dsl.plugin_api import ExampleAnswer, PlainExample
+from ssvm_dsl.plugin_api import ExampleAnswer, PlainExample, pack_answers
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Recipe, seeded
 
@@ -225,4 +225,4 @@ def test_no_bound_is_above_that_of_trws_and_none_is_lost_when_time_is_up():
 
 def cut_short(session, question):
     found = [ExampleAnswer(score=-np.inf, stop=Stop.TIME) for _ in question.ids(session.program)]
-    return session._packed(question, found)
+    return pack_answers(question.ids(session.program), question.label_ptr(session.program), found)

@@ -29,6 +29,7 @@ from ssvm_backends.dual.session import CALL, ExampleRange, message_places, messa
 from ssvm_backends.graphs.deadline import UNLIMITED
 from ssvm_backends.graphs.graph import build_graph
 from ssvm_backends.graphs.reduce import Reduced, reduce_problem
+from ssvm_backends.graphs.states import top_states
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import (
     F64,
@@ -267,10 +268,8 @@ class ConstrainedSession:
         p = np.concatenate([part.state.p for part in run.parts])
         worth = np.where(fixed > 0.0, 1.0, -np.inf)
         worth[place >= 0] = p[place[place >= 0]]
-        top = np.maximum.reduceat(worth, self.program.state_ptr[:-1])
-        at_top = np.flatnonzero(worth == np.repeat(top, self.program.card))
-        likely = at_top[np.searchsorted(at_top, self.program.state_ptr[:-1])] - self.program.state_ptr[:-1]
-        return np.where(best.theta.node > -np.inf, worth, -np.inf), likely.astype(np.int32)
+        likely = top_states(worth, self.program.card)
+        return np.where(best.theta.node > -np.inf, worth, -np.inf), likely
 
     def _last_resort(self, run: ConstrainedRun, best: Incumbents) -> None:
         """Ask all constraints at once where no labelling was found; believe a proof that there is none."""

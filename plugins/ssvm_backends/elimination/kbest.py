@@ -66,6 +66,4 @@ def k_best(plans: PlanCache, theta: Theta, ids: I64, reduced: Reduced, clock: Cl
             answers[i] = k_best_of(solver, solver.whole, k)
             if answers[i].stop is Stop.INTERRUPTED:
                 late = Ranked([], Stop.INTERRUPTED)
-    stop = np.array([answer.stop for answer in answers], dtype=np.int8).reshape(len(ids))
-    found = [answer.labels for answer in answers]
-    return pack_ranked(plans.program, theta, ids, reduced.label_ptr, reduced.lift, found, stop, k)
+    return pack_ranked(plans.program, theta, ids, reduced.label_ptr, reduced.lift, answers, k)

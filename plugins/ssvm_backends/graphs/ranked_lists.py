@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_backends.graphs.session import FEASIBLE, FINISHED, INFEASIBLE, NONE
 from ssvm_dsl.errors import TooLargeError
-from ssvm_dsl.ir import F64, I8, I32, I64, Program, Solution, Theta, label_ptr
-from ssvm_dsl.plugin_api import score_labels
+from ssvm_dsl.ir import F64, I32, I64, Program, Solution, Theta, label_ptr
+from ssvm_dsl.plugin_api import Ranked, score_labels
 
 #: Bytes for the subspaces of one example when labellings are listed, and of a subspace besides its labels.
 MEMORY, PART = 2.0**31, 500.0
 
 
 def pack_ranked(
-    program: Program, theta: Theta, ids: I64, ptr: I64, lift: Callable[[I32], I32], found: list[list[I32]], stop: I8,
+    program: Program, theta: Theta, ids: I64, ptr: I64, lift: Callable[[I32], I32], answers: Sequence[Ranked],
     k: int,
 ) -> Solution:  # fmt: skip
     """Return a solution of the task ``kbest`` from labellings of reduced examples.
@@ -28,18 +28,17 @@ def pack_ranked(
         Where the labels of each reduced example start.
     lift : callable
         Maps packed labels of reduced examples to packed labels of the examples.
-    found : list of list of ndarray of int32
+    answers : sequence of Ranked
         The best labellings of each example, best first up to rounding; they are put in the order of their scores
-        recomputed.
-    stop : ndarray of int8, shape (n,)
-        Lists of examples that were cut short may be incomplete.
+        recomputed.  Lists of examples that were cut short may be incomplete.
     k : int
     """
     full_ptr, n = label_ptr(program, ids), len(ids)
+    stop = np.array([answer.stop for answer in answers], dtype=np.int8).reshape(n)
     left, there = np.zeros((k, int(ptr[-1])), dtype=np.int32), np.zeros((k, n), dtype=bool)
-    for i, listed in enumerate(found):
-        there[: len(listed), i] = True
-        for rank, labels in enumerate(listed):
+    for i, answer in enumerate(answers):
+        there[: len(answer.labels), i] = True
+        for rank, labels in enumerate(answer.labels):
             left[rank, ptr[i] : ptr[i + 1]] = labels
     labels = np.stack([lift(row) for row in left]) if k else np.zeros((0, int(full_ptr[-1])), np.int32)
     score = np.stack([score_labels(program, theta, row, ids) for row in labels])

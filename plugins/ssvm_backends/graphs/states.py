@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ssvm_dsl.ir import F64, I32, I64, pointers
+from ssvm_dsl.ir import F64, I32, I64, first_largest, pointers
 
 
 def top_states(worth: F64, card: I32 | I64) -> I32:
@@ -17,8 +17,4 @@ def top_states(worth: F64, card: I32 | I64) -> I32:
     card : ndarray of int, shape (n,)
         Their numbers.
     """
-    if not len(card):
-        return np.zeros(0, np.int32)
-    first = pointers(card)[:-1]
-    at_top = np.flatnonzero(worth == np.repeat(np.maximum.reduceat(worth, first), card))
-    return (at_top[np.searchsorted(at_top, first)] - first).astype(np.int32)
+    return first_largest(worth, pointers(card)).astype(np.int32)

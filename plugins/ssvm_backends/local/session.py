@@ -16,6 +16,7 @@ import numpy as np
 from ssvm_backends.graphs.graph import Instance
 from ssvm_backends.graphs.reduce import Reduced
 from ssvm_backends.graphs.session import GraphCall, GraphSession, labels_by_example
+from ssvm_backends.graphs.states import top_states
 from ssvm_dsl.ir import F64, I8, I32, I64, Program, Question, Solution, label_ptr, members, pointers
 
 #: Table entries between two checks of the clock; some 10 to 40 ms.
@@ -93,12 +94,7 @@ def start_labels(program: Program, reduced: Reduced, ids: I64, warm: Mapping[int
     card = graph.card[variables].astype(np.int64)
     first, ptr = graph.state_ptr[variables], pointers(card)
     node = reduced.instance.node[np.repeat(first - ptr[:-1], card) + np.arange(int(ptr[-1]))]
-    # the first position of each variable's maximum
-    top = np.repeat(np.maximum.reduceat(node, ptr[:-1]), card) if len(card) else node
-    hits = np.flatnonzero(node == top)
-    owner = np.repeat(np.arange(len(card)), card)[hits]
-    labels = np.zeros(len(card), dtype=np.int32)
-    labels[owner[::-1]] = (hits - ptr[owner])[::-1]
+    labels = top_states(node, card)
     if not warm:
         return labels
     empty = [np.full(int(n), -1, np.int32) for n in np.diff(label_ptr(program, ids))]

@@ -34,6 +34,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends.graphs.deadline import UNLIMITED
+from ssvm_backends.graphs.states import top_states
 from ssvm_backends.programs.side_rows import SideRows
 from ssvm_dsl.ir import F64, I32, I64, Program, Theta, pointers, polytope_equations
 from ssvm_dsl.plugin_api import Clock
@@ -157,10 +158,7 @@ class LocalPolytope:
 
     def labels_of(self, mu: F64) -> I32:
         """Return the state of largest mu of each variable, the first among equals."""
-        best = np.maximum.reduceat(mu[: self.state_ptr[-1]], self.state_ptr[:-1])
-        at_best = np.flatnonzero(mu[: self.state_ptr[-1]] == np.repeat(best, np.diff(self.state_ptr)))
-        first = np.searchsorted(at_best, self.state_ptr[:-1])
-        return (at_best[first] - self.state_ptr[:-1]).astype(np.int32)
+        return top_states(mu[: self.state_ptr[-1]], np.diff(self.state_ptr))
 
     def chosen(self, labels: I32) -> I64:
         """Return the column of each block that is 1 for a labelling; ``ndarray, shape (n_blocks,)``."""

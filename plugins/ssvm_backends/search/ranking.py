@@ -187,6 +187,4 @@ def k_best(program: Program, graph: Graph, question: Question, options: Mapping[
         return Ranking(alone, setup).best(question.k)
 
     answers = answer_each(ids, clock, one, lambda why: Ranked([], why))
-    stop = np.array([answer.stop for answer in answers], dtype=np.int8).reshape(len(ids))
-    found = [answer.labels for answer in answers]
-    return pack_ranked(program, question.theta, ids, reduced.label_ptr, reduced.lift, found, stop, question.k)
+    return pack_ranked(program, question.theta, ids, reduced.label_ptr, reduced.lift, answers, question.k)

@@ -9,14 +9,17 @@ import numpy as np
 
 from ssvm_backends.structures.literals import Literals, best_states
 from ssvm_dsl.ir import F64, I32, I64, Bools
-from ssvm_dsl.kernels import borrow, njit, pack, packed_flags, packed_ints, packed_longs
+from ssvm_dsl.kernels import borrow, njit, pack, packed_flags, packed_longs, packed_record
 from ssvm_dsl.plugin_api import CompiledOracle
 
 if TYPE_CHECKING:
     from ssvm_backends.structures.session import StructureSession
 
 #: Arrays that come before those of the groups, and those of each group's literals.
-SHARED, OF_LITERALS = 4, 5
+SHARED, OF_LITERALS = 4, len(Literals._fields)
+
+#: How the literals of a group are read, and where the variables are, as a record of no literals.
+literals_in, places_in = packed_record(Literals), packed_record(Literals, ("var_ptr", "state_ptr"))
 
 #: Operations of a call with almost no work.
 CALL = 2048.0
@@ -38,9 +41,9 @@ def structure_oracle(
         Of an average call.
     """
     header = np.array([len(records)], dtype=np.int64)
-    arrays: list[Any] = [header, session.places.var_ptr, session.places.state_ptr, session.free]
+    arrays: list[Any] = [header, session.free, session.places.var_ptr, session.places.state_ptr]
     for literals, record in zip(session.literals, records, strict=True):
-        arrays += [literals.ptr, literals.literal_ptr, literals.variable, literals.state, literals.negated, *record]
+        arrays += [*literals, *record]
     return CompiledOracle(function, *pack(*arrays), 0, operations)
 
 
@@ -75,14 +78,14 @@ def begin_call(ints: I32, longs: I64, example: int, node: F64, labels: I32) -> O
     """Return the record of a call; the variables that are in no constraint have their best states already."""
     ints, longs, node, labels = borrow(ints), borrow(longs), borrow(node), borrow(labels)
     ids, ptr, feasible = np.full(1, example), np.zeros(1, np.int64), np.ones(1, dtype=np.bool_)
-    best_states(places_in(ints, longs), packed_flags(ints, longs, 3), node, ids, ptr, labels, feasible)
+    best_states(places_in(ints, longs, 2), packed_flags(ints, longs, 1), node, ids, ptr, labels, feasible)
     return OracleCall(ints, longs, node, ids, ptr, labels, feasible)
 
 
 @njit
 def end_call(call: OracleCall) -> float:
     """Return the score of the labels, without the constant; ``-inf`` where a constraint is not satisfied."""
-    total, places = 0.0, places_in(call.ints, call.longs)
+    total, places = 0.0, places_in(call.ints, call.longs, 2)
     lo = places.var_ptr[call.ids[0]]
     for v in range(lo, places.var_ptr[call.ids[0] + 1]):
         total += call.node[places.state_ptr[v] + call.labels[v - lo]]
@@ -94,26 +97,3 @@ def group_arrays(longs: I64, n_arrays: int) -> range:
     """Return the number of the first array of each group of constraints, which has n arrays besides its literals."""
     size = OF_LITERALS + n_arrays
     return range(SHARED, SHARED + size * packed_longs(longs, 0)[0], size)
-
-
-@njit
-def literals_in(call: OracleCall, first: int) -> Literals:
-    """Return the literals of the group whose arrays begin at number ``first``."""
-    ints, longs = call.ints, call.longs
-    return Literals(
-        packed_longs(longs, 1),
-        packed_longs(longs, 2),
-        packed_longs(longs, first),
-        packed_longs(longs, first + 1),
-        packed_ints(ints, longs, first + 2),
-        packed_ints(ints, longs, first + 3),
-        packed_flags(ints, longs, first + 4),
-    )
-
-
-@njit
-def places_in(ints: I32, longs: I64) -> Literals:
-    """Return where the variables are, as a record of no literals."""
-    none, nothing = longs[:0], ints[:0]
-    flags = packed_flags(ints, longs, 3)[:0]
-    return Literals(packed_longs(longs, 1), packed_longs(longs, 2), none, none, nothing, nothing, flags)

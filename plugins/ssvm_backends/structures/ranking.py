@@ -82,6 +82,4 @@ def k_best(session: _Oracle, question: Question) -> Solution:
             solver.restore()
 
     answers = answer_each(ids, clock, one, lambda why: Ranked([], why))
-    stop = np.array([answer.stop for answer in answers], dtype=np.int8).reshape(len(ids))
-    found = [answer.labels for answer in answers]
-    return pack_ranked(program, question.theta, ids, ptr, lambda labels: labels, found, stop, question.k)
+    return pack_ranked(program, question.theta, ids, ptr, lambda labels: labels, answers, question.k)

@@ -13,13 +13,14 @@ from ssvm_backends.dual.clusters.kernels import (
     ClusterState,
     cycle_gains,
     dual_bound,
-    improve,
     refresh,
     sweep,
 )  # fmt: skip
 from ssvm_backends.dual.clusters.search import frustrated_cycles, fundamental_cycles, short_cycles
 from ssvm_backends.graphs.deadline import UNLIMITED
+from ssvm_backends.graphs.graph import make_graph
 from ssvm_backends.graphs.states import top_states
+from ssvm_backends.local.search import improve_within, score_of
 from ssvm_dsl.ir import F64, I32, I64, pointers
 from ssvm_dsl.plugin_api import Clock, PlainExample
 
@@ -120,22 +121,19 @@ class ClusterDual:
         card = np.array([len(one) for one in states], dtype=np.int64)
         return cls(states, card, np.concatenate([np.zeros(0), *node]), tables, moved, size)
 
-    def states(self, labels: I64) -> I32:
+    def states(self, labels: I32) -> I32:
         """Return labels among open states as states of the variables."""
         return np.array([one[k] for one, k in zip(self.open, labels.tolist(), strict=True)], dtype=np.int32)
 
-    def labels(self) -> I64:
+    def labels(self) -> I32:
         """Return the best states by reparametrised score, improved one variable at a time."""
-        labels = top_states(self.state.node, self.card).astype(np.int64)
-        improve(self.graph, self.node, self.score, self.order, self.start, labels)
+        labels = top_states(self.state.node, self.card).astype(np.int32)
+        improve_within(self.plain, self.node, self.score, 0, labels, UNLIMITED, pairs=False)
         return labels
 
-    def score_of(self, labels: I64) -> float:
+    def score_of(self, labels: I32) -> float:
         """Return the score of labels; where one is ruled out, less than any that is not."""
-        graph = self.graph
-        i, j = labels[graph.ends[:, 0]], labels[graph.ends[:, 1]]
-        joint = graph.edge_at[:-1] + i * self.card[graph.ends[:, 1]] + j
-        return float(self.node[graph.node_at[:-1] + labels].sum() + self.score[joint].sum())
+        return float(score_of(self.plain, self.node, self.score, 0, labels))
 
     def bound(self) -> float:
         """Return the bound of the messages, from recomputed scores: rounding errors do not add up."""
@@ -221,9 +219,9 @@ class ClusterDual:
         self.score = np.concatenate([self.score, *(self.tables[pair].ravel() for pair in pairs)])
         lam = np.concatenate([self.state.lam, *(self.moved[pair] for pair in pairs)])
         self.state = self.state._replace(node=self.node.copy(), edge=self.score.copy(), lam=lam)
-        owner = np.concatenate([ends[:, 0], ends[:, 1]])
-        self.order = np.argsort(owner, kind="stable") % max(len(ends), 1)
-        self.start = pointers(np.bincount(owner, minlength=len(self.card)))
+        whole, slots = np.array([0, len(self.card)]), 2 * np.arange(len(ends) + 1)
+        scope, card = ends.ravel().astype(np.int32), self.card.astype(np.int32)
+        self.plain = make_graph(whole, card, np.array([0, len(ends)]), slots, scope)
         self.bound()
 
     def _add_clusters(self, new: list[tuple[int, int, int]]) -> None:

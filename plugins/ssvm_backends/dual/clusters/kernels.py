@@ -239,32 +239,3 @@ def cycle_gains(ptr: I64, path: I64, edges: I64, graph: ClusterGraph, state: Clu
             best = max(best, work[now + a * origin + a])
         gains[k] -= best
     return gains
-
-
-@njit(cache=True, nogil=True)
-def improve(graph: ClusterGraph, node: F64, edge: F64, order: I64, start: I64, labels: I64) -> None:
-    """Move one variable at a time to a better state until none is, at most 100 times over all.
-
-    ``node`` and ``edge`` are scores; the edges of variable v are ``order[start[v]:start[v + 1]]``.
-    """
-    ends, card, node_at, edge_at = graph.ends, graph.card, graph.node_at, graph.edge_at
-    for _ in range(100):
-        moved = False
-        for v in range(len(card)):
-            best, choice, old = -np.inf, labels[v], labels[v]
-            before = -np.inf
-            for s in range(card[v]):
-                here = node[node_at[v] + s]
-                for k in range(start[v], start[v + 1]):
-                    e = order[k]
-                    i, j = ends[e]
-                    a, b = (s, labels[j]) if i == v else (labels[i], s)
-                    here += edge[edge_at[e] + a * card[j] + b]
-                if here > best:
-                    best, choice = here, s
-                if s == old:
-                    before = here
-            if choice != old and best > before:
-                labels[v], moved = choice, True
-        if not moved:
-            return

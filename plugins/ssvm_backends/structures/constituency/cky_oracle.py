@@ -9,7 +9,8 @@ import numpy as np
 
 from ssvm_backends.structures.constituency.paired_rules import PairedRules
 from ssvm_backends.structures.constituency.sentence import SentenceArrays, best_labels
-from ssvm_backends.structures.literals import Literals, best_states
+from ssvm_backends.structures.literals import best_states
+from ssvm_backends.structures.packing import places_in
 from ssvm_dsl.ir import I64, GrammarArrays
 from ssvm_dsl.kernels import SIGNATURE, borrow, cfunc, njit, packed_flags, packed_longs, packed_record
 
@@ -46,12 +47,10 @@ def cky_oracle(ints, longs, example, pool, node, labels, work):  # type: ignore[
     """
     ints, longs, pool, node, labels = borrow(ints), borrow(longs), borrow(pool), borrow(node), borrow(labels)
     ids, ptr, feasible = np.full(1, example), np.zeros(1, np.int64), np.ones(1, dtype=np.bool_)
-    var_ptr, state_ptr, free = packed_longs(longs, 0), packed_longs(longs, 1), packed_flags(ints, longs, 2)
-    lo, hi, none, nothing = var_ptr[example], var_ptr[example + 1], longs[:0], ints[:0]
+    places, free = places_in(ints, longs, 0), packed_flags(ints, longs, 2)
+    lo, hi, state_ptr = places.var_ptr[example], places.var_ptr[example + 1], places.state_ptr
     labels[: hi - lo] = 0
-    best_states(
-        Literals(var_ptr, state_ptr, none, none, nothing, nothing, free[:0]), free, node, ids, ptr, labels, feasible
-    )
+    best_states(places, free, node, ids, ptr, labels, feasible)
     total, arrays = 0.0 if feasible[0] else -np.inf, sentences_in(longs)
     for v in range(lo, hi):
         if free[v]:

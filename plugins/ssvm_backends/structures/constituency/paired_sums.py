@@ -138,23 +138,11 @@ def multiply(paired: PairedRules, scores: ParseScores, space: PairedChart, i: in
         As for :func:`fill_paired`; ``products`` is written.
     i, j : int
     """
-    n, scaled, out, block = len(scores.tag), space.scaled, space.products, paired.block
-    above, bottom, k = scaled.chart.above, scaled.bottom[span_at(i, j, n)], i + 1
+    out = space.products
     for p in range(len(out)):
         out[p] = 0.0
-    while k < j:  # two divisions at a time: the products are loaded once for them
-        left, right = above[span_at(i, k - 1, n)], above[span_at(k, j, n)]
-        left2, right2 = above[span_at(i, k, n)], above[span_at(k + 1, j, n)]
-        factor = np.exp(split_shift(scores, scaled, i, j, k) - bottom)
-        factor2 = np.exp(split_shift(scores, scaled, i, j, k + 1) - bottom)
-        for q in range(block[0], block[1]):
-            value, value2 = left[paired.first[q]] * factor, left2[paired.first[q]] * factor2
-            if value + value2 > 0.0:
-                for p in range(paired.ptr[q], paired.ptr[q + 1]):
-                    out[p] += value * right[paired.second[p]] + value2 * right2[paired.second[p]]
-        k += 2
-    for last in range(k, j + 1):
-        add_products(paired, scores, space, i, j, last, 0)
+    for k in range(i + 1, j + 1):
+        add_products(paired, scores, space, i, j, k, 0)
     add_products(paired, scores, space, i, j, i + 1, 1)
     add_products(paired, scores, space, i, j, j, 2)
     if j == i + 1:
@@ -293,27 +281,8 @@ def divide(paired: PairedRules, scores: ParseScores, space: PairedChart, by: Der
         ``above`` is added to.
     i, j : int
     """
-    n, scaled, block, k = len(scores.tag), space.scaled, paired.block, i + 1
-    above, bottom = scaled.chart.above, scaled.bottom[span_at(i, j, n)]
-    while k < j:  # two divisions at a time: the derivatives are loaded once for them
-        one, other, one2, other2 = span_at(i, k - 1, n), span_at(k, j, n), span_at(i, k, n), span_at(k + 1, j, n)
-        factor = np.exp(split_shift(scores, scaled, i, j, k) - bottom)
-        factor2 = np.exp(split_shift(scores, scaled, i, j, k + 1) - bottom)
-        for q in range(block[0], block[1]):
-            s, total, total2 = paired.first[q], 0.0, 0.0
-            value, value2 = above[one, s] * factor, above[one2, s] * factor2
-            if value + value2 > 0.0:
-                for p in range(paired.ptr[q], paired.ptr[q + 1]):
-                    slope, c = by.products[p], paired.second[p]
-                    total += slope * above[other, c]
-                    total2 += slope * above[other2, c]
-                    by.above[other, c] += value * slope
-                    by.above[other2, c] += value2 * slope
-                by.above[one, s] += factor * total
-                by.above[one2, s] += factor2 * total2
-        k += 2
-    for last in range(k, j + 1):
-        divide_at(paired, scores, space, by, i, j, last, 0)
+    for k in range(i + 1, j + 1):
+        divide_at(paired, scores, space, by, i, j, k, 0)
     divide_at(paired, scores, space, by, i, j, i + 1, 1)
     divide_at(paired, scores, space, by, i, j, j, 2)
     if j == i + 1:

@@ -20,6 +20,6 @@ def cardinality_oracle(ints, longs, example, pool, node, labels, work):  # type:
     for first in group_arrays(longs, N_ARRAYS):
         lower = packed_longs(call.longs, first + OF_LITERALS)
         upper = packed_longs(call.longs, first + OF_LITERALS + 1)
-        literals = literals_in(call, first)
+        literals = literals_in(call.ints, call.longs, first)
         choose_counts(literals, lower, upper, call.node, call.ids, call.ptr, call.labels, call.feasible)
     return end_call(call)

@@ -20,5 +20,6 @@ def assignment_oracle(ints, longs, example, pool, node, labels, work):  # type: 
     call = begin_call(ints, longs, example, node, labels)
     for first in group_arrays(longs, N_ARRAYS):
         matchings = matchings_in(call.ints, call.longs, first + OF_LITERALS)
-        assign_all(literals_in(call, first), matchings, call.node, call.ids, call.ptr, call.labels, call.feasible)
+        literals = literals_in(call.ints, call.longs, first)
+        assign_all(literals, matchings, call.node, call.ids, call.ptr, call.labels, call.feasible)
     return end_call(call)

@@ -19,7 +19,8 @@ def rows_oracle(ints, longs, example, pool, node, labels, work):  # type: ignore
     """
     call = begin_call(ints, longs, example, node, labels)
     for first in group_arrays(longs, N_ARRAYS):
-        literals, matchings = literals_in(call, first), matchings_in(call.ints, call.longs, first + OF_LITERALS)
+        literals = literals_in(call.ints, call.longs, first)
+        matchings = matchings_in(call.ints, call.longs, first + OF_LITERALS)
         assign_all(literals, matchings, call.node, call.ids, call.ptr, call.labels, call.feasible)
         take_rows_alone(literals, matchings, call.node, call.ids, call.ptr, call.labels, call.feasible)
     return end_call(call)

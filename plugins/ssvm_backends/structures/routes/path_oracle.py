@@ -22,7 +22,8 @@ def path_oracle(ints, longs, example, pool, node, labels, work):  # type: ignore
     state = np.zeros(1, np.int64)
     for first in group_arrays(longs, N_ARRAYS):
         paths = paths_in(call.ints, call.longs, first + OF_LITERALS)
-        best_paths(literals_in(call, first), paths, call.node, call.ids, call.ptr, call.labels, state)
+        literals = literals_in(call.ints, call.longs, first)
+        best_paths(literals, paths, call.node, call.ids, call.ptr, call.labels, state)
         if state[0] >= POSITIVE_CYCLE:
             return np.nan
         call.feasible[0] = call.feasible[0] and state[0] == SOLVED

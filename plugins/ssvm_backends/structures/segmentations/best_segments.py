@@ -71,34 +71,14 @@ def best_ends(k: int, t: int, most: int, spans: F64, work: SpanWork) -> None:
     work : SpanWork
         ``end`` is written.
     """
-    begin, inside, b = work.begin, work.inside, 0
-    while b + 4 <= k:  # four classes at a time stay in registers
-        top0 = top1 = top2 = top3 = -np.inf
-        run0 = run1 = run2 = run3 = 0.0
-        s, at = (t - 1) * k + b, b
-        for _ in range(most):
-            x0 = begin[s] + run0 + spans[at]
-            x1 = begin[s + 1] + run1 + spans[at + 1]
-            x2 = begin[s + 2] + run2 + spans[at + 2]
-            x3 = begin[s + 3] + run3 + spans[at + 3]
-            top0 = x0 if x0 > top0 else top0
-            top1 = x1 if x1 > top1 else top1
-            top2 = x2 if x2 > top2 else top2
-            top3 = x3 if x3 > top3 else top3
-            run0 += inside[s]
-            run1 += inside[s + 1]
-            run2 += inside[s + 2]
-            run3 += inside[s + 3]
-            s, at = s - k, at + k
-        work.end[b], work.end[b + 1], work.end[b + 2], work.end[b + 3] = top0, top1, top2, top3
-        b += 4
-    for rest in range(b, k):
-        top, run, s = -np.inf, 0.0, (t - 1) * k + rest
+    begin, inside = work.begin, work.inside
+    for b in range(k):
+        top, run, s = -np.inf, 0.0, (t - 1) * k + b
         for l in range(most):
-            x = begin[s - l * k] + run + spans[l * k + rest]
+            x = begin[s - l * k] + run + spans[l * k + b]
             top = x if x > top else top
             run += inside[s - l * k]
-        work.end[rest] = top
+        work.end[b] = top
 
 
 @njit(cache=True, nogil=True, borrowed=True)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ssvm_backends.structures.literals import Literals, best_states
+from ssvm_backends.structures.literals import best_states
+from ssvm_backends.structures.packing import places_in
 from ssvm_backends.structures.segmentations.best_segments import best_segmentations
 from ssvm_backends.structures.segmentations.segment_scores import Segmented
 from ssvm_dsl.ir import I32, I64
@@ -63,9 +64,7 @@ def segment_oracle(ints, longs, example, pool, node, labels, work):  # type: ign
     seg, free = segmented_in(ints, longs), packed_flags(ints, longs, 0)
     lo, hi = seg.var_ptr[example], seg.var_ptr[example + 1]
     labels[: hi - lo] = 0
-    none, nothing = longs[:0], ints[:0]
-    places = Literals(seg.var_ptr, seg.state_ptr, none, none, nothing, nothing, free[:0])
-    best_states(places, free, node, ids, ptr, labels, feasible)
+    best_states(places_in(ints, longs, 1), free, node, ids, ptr, labels, feasible)
     best_segmentations(seg, pool, node, ids, ptr, labels, feasible, worth)
     for v in range(lo, hi):
         if free[v]:

@@ -19,7 +19,6 @@ def eisner_oracle(ints, longs, example, pool, node, labels, work):  # type: igno
     call = begin_call(ints, longs, example, node, labels)
     for first in group_arrays(longs, N_ARRAYS):
         trees = trees_in(call.ints, call.longs, first + OF_LITERALS)
-        best_projective_trees(
-            literals_in(call, first), trees, call.node, call.ids, call.ptr, call.labels, call.feasible
-        )
+        literals = literals_in(call.ints, call.longs, first)
+        best_projective_trees(literals, trees, call.node, call.ids, call.ptr, call.labels, call.feasible)
     return end_call(call)
