@@ -174,6 +174,10 @@ class ShardSteps(Protocol):
     def sizes(self) -> I64:
         """Number of examples of each shard; ``shape (n_shards,)``."""
 
+    @property
+    def keeps(self) -> bool:
+        """Whether shards stay open, with their ``memory``, until the executor needs the room."""
+
     def each(self, step: ShardStep, given: Sequence[tuple[Any, ...]], which: I64 | None = None) -> list[Any]:
         """Return ``step(problem, memory, *given[s])`` of every shard s, or of some, in order.
 

@@ -128,19 +128,24 @@ class KeptPlanes(Stateful):
 
     def cut(self, w: F64) -> tuple[float, F64, float]:
         """Return (objective over the kept planes, v, b): the aggregated plane that touches it at w."""
-        objective, n = self.problem.objective, self.problem.n
+        value, v, b = self.part(w)
+        return self.problem.objective.regularizer(w) + value, v, b
+
+    def part(self, w: F64) -> tuple[float, F64, float]:
+        """Return the same without the regulariser: on a shard, its part of the mean risk over all examples."""
+        objective = self.problem.objective
         values = self.loss - self.rows @ w
-        risks = np.zeros(n)
+        risks = np.zeros(self.problem.n)
         np.maximum.at(risks, self.owner, values)
         best = np.flatnonzero(values >= risks[self.owner])
         owners, one_each = np.unique(self.owner[best], return_index=True)  # the truth's is best for the others
         self._time += 1
         self._used[best] = self._time
         coef = np.zeros(len(self))
-        coef[best[one_each]] = objective.slopes(risks[owners]) * objective.weight[owners] / n
+        coef[best[one_each]] = objective.slopes(risks[owners]) * objective.weight[owners] / objective.n
         v = self.rows.T @ coef
-        mean = float(np.dot(objective.weight, objective.powered(risks))) / n
-        return objective.regularizer(w) + mean, v, mean + float(np.dot(v, w))
+        mean = float(np.dot(objective.weight, objective.powered(risks))) / objective.n
+        return mean, v, mean + float(np.dot(v, w))
 
     def _forget(self) -> None:
         """Forget the planes of each example beyond the limit that were not best for longest."""

@@ -20,6 +20,7 @@ from ssvm_dsl.ir import F64
 from ssvm_dsl.plugin_api import Iterate, Planes, StopRule, TrainProblem
 from ssvm_trainers.cutting.aggregated_qp import INNER, AggregatedModel, Stabilizer
 from ssvm_trainers.cutting.kept_planes import KeptPlanes
+from ssvm_trainers.cutting.planes_on_shards import MOST_LOSSES, PlanesOnShards
 from ssvm_trainers.shared.resumable import Resumable, Run
 from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, OPEN, PART
 
@@ -36,7 +37,7 @@ class OneSlack(Resumable):
     Parameters
     ----------
     cache : int
-        Planes kept for an example; 0 for none.  With examples on shards no planes are kept: all passes are exact.
+        Planes kept for an example; 0 for none.  Those of examples on shards are kept there.
     max_cached_cuts : int
         Most cuts from the cache between two exact passes.
     keep : int
@@ -68,18 +69,24 @@ class OneSlackRun(Run):
     def __init__(self, options: OneSlack, problem: TrainProblem, start: F64 | None) -> None:
         self.options, self.problem = options, problem
         self.model, self.kept = AggregatedModel(problem.objective, options.keep), KeptPlanes(problem, options.cache)
+        self.on_shards = PlanesOnShards.of(problem, options.cache)
         self.w = self.model.w if start is None else start
         self.passes, self.lowest, self.cuts = 0.0, np.inf, 0
 
     def iterate(self, stop: StopRule) -> Iterate:
         """Take an exact pass, and cuts from the cache."""
         w, model = self.w, self.model
-        planes = None
-        if self.problem.shards is None:
+        planes, has_kept = None, False
+        if self.on_shards is not None:
+            primal, upper, plane = self.on_shards.exact(w)
+            has_kept = self.on_shards.kept
+            if self.on_shards.losses >= MOST_LOSSES:  # a worker has more shards than it keeps open
+                self.on_shards, has_kept = None, False
+        elif self.problem.shards is not None:
+            primal, upper, plane = summed(self.problem, w)
+        else:
             primal, upper, planes = self.problem.evaluate(w)
             plane = aggregated(self.problem, w, planes)
-        else:
-            primal, upper, plane = summed(self.problem, w)
         self.passes += 1.0
         self.lowest = min(self.lowest, primal)
         model.add(*plane)
@@ -87,6 +94,8 @@ class OneSlackRun(Run):
         self.w = model.w
         if planes is not None and self.options.cache > 0:
             self.kept.add(planes)
+            has_kept = True
+        if has_kept:
             self.w = self._cached_cuts(w)
         extra = {"planes": float(len(model)), "cuts": float(self.cuts)}
         return Iterate(w, self.passes, primal, upper, model.dual, extra=extra, plane=model.plane)
@@ -100,7 +109,10 @@ class OneSlackRun(Run):
         stabilizer, model = Stabilizer(stabilise=True), self.model
         for _ in range(self.options.max_cached_cuts):
             self.problem.pause()
-            value, v, b = self.kept.cut(w)
+            cut = self.kept.cut(w) if self.on_shards is None else self.on_shards.cut(w)
+            if cut is None:
+                break
+            value, v, b = cut
             self.cuts += 1
             model.add(v, b)
             model.solve(INNER * (stabilizer.lowest - model.dual))

@@ -80,9 +80,14 @@ def check_shards(declaration: Declaration, spec: TrainerSpec, executor: str) -> 
         able = [other.name for other in registry().specs(TrainerSpec) if other.distributes]
         text = f"trainer '{spec.name}' works on examples in its own process; these train on shards: {', '.join(able)}"
         raise TrainingError(f"{text} (for risk='log': trainer='lbfgs')")
-    if spec.keeps_on_shards and not registry().find(ExecutorSpec, executor).keeps:
+    if spec.keeps_on_shards and not keeps_shards(executor):
         text = f"trainer '{spec.name}' keeps planes on the shards, which executor '{executor}' closes after each call"
         raise TrainingError(f"{text}: set executor='processes', or trainer='bundle'")
+
+
+def keeps_shards(executor: str) -> bool:
+    """Return whether an executor keeps shards open from one call to the next."""
+    return bool(registry().find(ExecutorSpec, executor).keeps)
 
 
 def open_executor(name: str, options: dict[str, Any] | None) -> ShardExecutor:
@@ -102,7 +107,7 @@ def open_executor(name: str, options: dict[str, Any] | None) -> ShardExecutor:
 
 def shard_problem(
     executor: ShardExecutor, parts: list[DataPart], learner: ShardLearner, declaration: Declaration, strength: Strength,
-    deadline: Deadline | None = None,
+    deadline: Deadline | None = None, keeps: bool = True,
 ) -> tuple[ShardedProblem, ShardedData]:  # fmt: skip
     """Return the training problem of all parts, and what their features learnt.
 
@@ -119,6 +124,8 @@ def shard_problem(
     strength : Strength
     deadline : Deadline, optional
         It ends here where time is up.
+    keeps : bool
+        Whether the executor keeps shards open.
 
     Raises
     ------
@@ -139,7 +146,7 @@ def shard_problem(
     l1 = l1_of(*given, strength.l1)
     objective = regularized_risk(parameters, lam_of(*given), np.zeros(0), strength.regularization, l1=l1)
     objective = replace(objective, n=n, weight=np.ones(len(facts)))
-    problem = ShardedProblem(facts, objective, messages)
+    problem = ShardedProblem(facts, objective, messages, keeps)
     problem.complete &= len(facts) == len(parts)
     return problem, ShardedData(fitted, problem.parameters, len(parts), len(facts))
 

@@ -36,6 +36,7 @@ from ssvm_dsl.learning.shards.recipe import (
     ShardSums,
     StepFound,
     curvature_at,
+    evaluated_at,
     step_on,
     sums_at,
     sums_of,
@@ -74,6 +75,8 @@ class ShardedProblem(GradientProblem):
         Of all examples, with a weight of 1 for each shard.
     where : ShardMessages
         Runs calls on the shards.
+    keeps : bool
+        Whether shards stay open.
 
     Attributes
     ----------
@@ -81,7 +84,9 @@ class ShardedProblem(GradientProblem):
         Whether time sufficed to open all shards that are known; otherwise nothing is asked of them.
     """
 
-    def __init__(self, facts: Sequence[ShardFacts], objective: RegularizedRisk, where: ShardMessages) -> None:
+    def __init__(
+        self, facts: Sequence[ShardFacts], objective: RegularizedRisk, where: ShardMessages, keeps: bool = True
+    ) -> None:
         first = facts[0]
         parameters = no_examples(first.blocks)
         heuristic = any(one.guarantee is Guarantee.HEURISTIC for one in facts)
@@ -91,7 +96,7 @@ class ShardedProblem(GradientProblem):
         states: I32 = np.zeros(0, dtype=np.int32)
         loss = LossTerm(states, np.zeros(0), np.zeros(0))
         super().__init__(parameters, loss, objective, session, Threads())
-        self.facts, self.where = facts, where
+        self.facts, self.where, self.keeps = facts, where, keeps
         self.smooth, self.relaxed, self.degree = first.smooth, first.relaxed, first.degree
         self.ptr: I64 = pointers(np.array([one.n for one in facts], dtype=np.int64))
         self.n = int(self.ptr[-1])
@@ -140,15 +145,23 @@ class ShardedProblem(GradientProblem):
         for one in found:
             vector += one.vector
             offset += one.offset
-        self.accuracy.watch(np.array([one.slope for one in found]))
         self.n_oracle_calls += self.n if examples is None else len(examples)
         self.oracle_seconds += work_seconds() - begin
-        value = np.array([one.value for one in found])
-        bound = np.array([one.bound for one in found])
         if examples is not None:
-            return RiskGradient(np.concatenate([one.risks for one in found]), bound, vector, offset)
-        self._note(w, value, bound, sum(one.n_proved for one in found), sum(one.n_late for one in found))
-        return RiskGradient(value, bound, vector, offset)
+            self.accuracy.watch(np.array([one.slope for one in found]))
+            bounds = np.array([one.bound for one in found])
+            return RiskGradient(np.concatenate([one.risks for one in found]), bounds, vector, offset)
+        return RiskGradient(*self._taken(w, found), vector, offset)
+
+    def value(self, w: F64) -> tuple[float, float]:
+        """Return (objective, certified upper bound or nan) at w; shards that have asked their oracle there know it."""
+        begin, left = work_seconds(), self._left()
+        found: list[tuple[ShardSums, int]] = self._run(evaluated_at, [(s, (w, left)) for s in range(len(self.facts))])
+        sums = [one for one, _ in found]
+        self.n_oracle_calls += sum(n_calls for _, n_calls in found)
+        self.oracle_seconds += work_seconds() - begin
+        value, bound = self._taken(w, sums)
+        return self.objective.primal(w, value), self.objective.primal(w, bound)
 
     def curvature(self) -> F64:
         """Return a guess of the second derivatives of smooth risks at no weights, summed over the examples."""
@@ -190,10 +203,14 @@ class ShardedProblem(GradientProblem):
         found = self.evaluation(w)
         return found.n_proved / self.n if isinstance(found, SumEvaluation) else np.nan
 
-    def _note(self, w: F64, value: F64, bound: F64, n_proved: int, n_late: int) -> None:
-        """Remember an evaluation of all examples."""
+    def _taken(self, w: F64, found: Sequence[ShardSums]) -> tuple[F64, F64]:
+        """Remember an evaluation of all examples; return the sums of each shard, and their bounds."""
+        self.accuracy.watch(np.array([one.slope for one in found]))
+        value, bound = np.array([one.value for one in found]), np.array([one.bound for one in found])
+        n_proved, n_late = sum(one.n_proved for one in found), sum(one.n_late for one in found)
         estimate, upper = self.objective.primal(w, value), self.objective.primal(w, bound)
         self.evaluations.add(w, SumEvaluation(estimate, upper, value, bound, n_late, n_proved))
+        return value, bound
 
     def _left(self) -> float:
         """Return the seconds that an oracle call has; raise ``OutOfTime`` where there are none."""

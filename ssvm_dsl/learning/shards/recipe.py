@@ -305,6 +305,19 @@ def sums_of(shard: OpenShard, w: F64, seconds: float, examples: I64) -> ShardSum
     return _sums(shard, w, seconds, examples)
 
 
+def evaluated_at(shard: OpenShard, w: F64, seconds: float) -> tuple[ShardSums, int]:
+    """Return the sums at weights without a vector, and oracle calls: none where the shard remembers the evaluation."""
+    problem = shard.problem
+    problem.within(Deadline(seconds))
+    before, asked = problem.oracle_seconds, problem.n_oracle_calls
+    with one_blas_thread():
+        found = problem.evaluation(w)
+    sums = _summed(problem, found.value, found.bound, problem.objective.weight)
+    late = found.n_late if problem.cut_short else 0
+    sums = replace(sums, n_late=late, seconds=problem.oracle_seconds - before)
+    return sums, problem.n_oracle_calls - asked
+
+
 @dataclass(frozen=True)
 class StepFound:
     """What a trainer's step on a shard returned, and what it cost.
@@ -346,12 +359,18 @@ def _sums(shard: OpenShard, w: F64, seconds: float, examples: I64 | None) -> Sha
     before = problem.oracle_seconds
     with one_blas_thread():
         found = problem.gradient(w, examples)
-    objective = problem.objective
-    weight = objective.weight if examples is None else objective.weight[examples]
-    tight = proved(found.value, found.bound)
+    weight = problem.objective.weight if examples is None else problem.objective.weight[examples]
+    sums = _summed(problem, found.value, found.bound, weight)
+    return replace(
+        sums, vector=found.vector, offset=found.offset, n_late=len(weight) - sums.n_proved if problem.cut_short else 0,
+        seconds=problem.oracle_seconds - before, risks=np.zeros(0) if examples is None else found.value,
+    )  # fmt: skip
+
+
+def _summed(problem: Problem, value: F64, bound: F64, weight: F64) -> ShardSums:
+    """Return the sums of risks and of their bounds alone."""
+    powered = problem.objective.powered
     return ShardSums(
-        float(np.dot(weight, objective.powered(found.value))), float(np.dot(weight, objective.powered(found.bound))),
-        found.vector, found.offset, float(problem.steepness(found.value).max(initial=0.0)), int(tight.sum()),
-        int((~tight).sum()) if problem.cut_short else 0, problem.oracle_seconds - before,
-        np.zeros(0) if examples is None else found.value,
+        float(np.dot(weight, powered(value))), float(np.dot(weight, powered(bound))), np.zeros(0), 0.0,
+        float(problem.steepness(value).max(initial=0.0)), int(proved(value, bound).sum()), 0, 0.0,
     )  # fmt: skip

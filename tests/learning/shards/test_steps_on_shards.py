@@ -117,6 +117,17 @@ def test_workers_are_as_good_as_one_process():
     assert_same_optimum(in_one_process(), fitted(**WORKERS))
 
 
+def test_one_slack_keeps_its_planes_on_shards_whoever_is_lost(here):
+    asked = {"trainer": "one-slack", "C": 1.0, "lam": None, "tol": 1e-6}
+    one, other = fitted(**asked), fitted(**asked, **WORKERS)
+    assert other.report_.n_oracle_calls == one.report_.n_oracle_calls
+    assert_same_optimum(one, other)
+    here.setattr(Here, "lost_after", (3, 9))
+    assert_same_optimum(one, fitted(**asked, **WORKERS))
+    here.setattr(Here, "keeps_nothing", True)
+    assert_same_optimum(one, fitted(**asked, **WORKERS))
+
+
 def test_what_keeps_no_dual_variables_is_refused(here):
     with pytest.raises(TrainingError, match=r"'stream' closes .* executor='processes'"):
         fitted(executor="stream")

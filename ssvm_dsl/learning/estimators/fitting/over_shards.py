@@ -25,7 +25,15 @@ from ssvm_dsl.learning.estimators.fitting.training_target import FitRequest, Tra
 from ssvm_dsl.learning.estimators.predictor import ON_MISSING
 from ssvm_dsl.learning.risks.kinds import Problem, check_convex, check_pairing, find_risk
 from ssvm_dsl.learning.shards.answers import PartAnswer, Write, answers_of, ask_parts, labellings_of, losses_of
-from ssvm_dsl.learning.shards.fit import THREADS, ShardedData, Strength, check_shards, open_executor, shard_problem
+from ssvm_dsl.learning.shards.fit import (
+    THREADS,
+    ShardedData,
+    Strength,
+    check_shards,
+    keeps_shards,
+    open_executor,
+    shard_problem,
+)
 from ssvm_dsl.learning.shards.parts import PartitionedDataset, parts_of
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.kinds.executors import ShardFunction
@@ -78,7 +86,9 @@ class ShardedFit(Base):
             strength = Strength(self.C, self.lam, self.regularization, self.l1)
             with one_blas_thread():
                 with contained(f"executor '{self.executor}'"):
-                    problem, data = shard_problem(executor, parts, self._worker(), declaration, strength, deadline)
+                    problem, data = shard_problem(
+                        executor, parts, self._worker(), declaration, strength, deadline, keeps_shards(self.executor)
+                    )
                 if self.verbose:
                     tell_workers(problem.where.lines(problem.sizes.tolist()))
                 check_convex(spec, risk, problem.objective)
