@@ -43,6 +43,7 @@ from ssvm_dsl import (
     leaves,
     pairs,
     rules,
+    siblings,
 )
 from standard import matching
 
@@ -206,6 +207,10 @@ class Heads(Model):
     root = Factor(y.is_(None), features=r)
     tree = Arborescence(y, single_root=True)
     loss = Hamming(y)
+
+
+class Siblings(Heads):
+    both = Factor(siblings(Heads.y))
 
 
 class Nested(Model):
@@ -471,6 +476,7 @@ STRUCTURES = {
     "both": Structure(Both, _some, matched(limit=3), (2, 20, 150)),
     "permutation": Structure(Permutation, _permutation, lambda x, y: sorted(y) == list(range(len(y))), (2, 40, 300)),
     "arborescence": Structure(Heads, _heads, one_root, (2, 30, 250)),
+    "siblings": Structure(Siblings, _heads, one_root, (2, 12, 80)),
     "projective": Structure(Nested, _heads, nested, (2, 20, 150)),
     "segments": Structure(Segments, _segments, divided, (3, 500, 5000)),
     "path": Structure(Route, _onwards, route, (3, 200, 3000)),

@@ -10,11 +10,12 @@ from functools import partial
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
-from ssvm_dsl.errors import DataError
+from ssvm_dsl.errors import DataError, OutOfTime
 from ssvm_dsl.inference.deadline import Deadline, answer_within, refuse_interrupted
 from ssvm_dsl.inference.diagnosis.conflicts import conflict
 from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers
 from ssvm_dsl.inference.layers.base import PlannedSession
+from ssvm_dsl.inference.starting.fill_in import unanswered
 from ssvm_dsl.ir.analysis.tolerance import Terms
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.question import Question
@@ -85,7 +86,12 @@ def solve_batch(
         if ids is not None and len(ids) and until.limit < np.inf:
             mine = until.share(len(ids) / (program.n_examples - int(ids[0])))
         question = Question(theta, ids, task, k=k, tables=task is not Task.MARGINALS)
-        return refuse_interrupted(answer_within(session, mine, question))
+        try:
+            return refuse_interrupted(answer_within(session, mine, question))
+        except OutOfTime:
+            if task is not Task.MARGINALS:
+                raise
+            return unanswered(program, question)
 
     if program.n_states <= PART_STATES:
         solution = part(None)

@@ -10,7 +10,7 @@ import pytest
 
 from limit_structures import STRUCTURES, weighted
 from ssvm_dsl import AtLeast, Custom, Dim, Factor, Given, Hamming, Input, Label, Model, StructuredSVM, complete
-from ssvm_dsl.errors import InfeasibleError, NoLabellingError, OptionError, OutOfTime
+from ssvm_dsl.errors import InfeasibleError, NoLabellingError, OptionError, OutOfTime, TimeLimitWarning
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers
 from ssvm_dsl.inference.planning.plans import Candidate, Plan
@@ -241,3 +241,16 @@ def test_loops_pause_only_where_a_call_has_an_end():
             assert 0.0 < time_left() <= 60.0
             pause()
         pause()
+
+
+def test_marginals_that_time_cuts_short_name_their_examples(monkeypatch):
+    def late(*_):
+        raise OutOfTime("the time limit of the call is over")
+
+    structure, rng = STRUCTURES["chain"], np.random.default_rng(0)
+    svm, X = weighted(structure, rng), [structure.example(3, rng)[0] for _ in range(2)]
+    monkeypatch.setattr("ssvm_dsl.inference.batch.answer_within", late)
+    with pytest.raises(NoLabellingError, match=r"no marginals for 2 of 2 examples \(numbers 0, 1\): time was up"):
+        svm.predict_marginals(X)
+    with pytest.warns(TimeLimitWarning):
+        assert svm.predict_marginals(X, on_missing="none") == [None, None]

@@ -90,7 +90,7 @@ class JunctionTreeSession:
         if question.task is Task.MARGINALS:
             from ssvm_backends.elimination.marginals import marginals
 
-            return marginals(self.plans, self.with_marginals, theta, ids, reduced, clock)
+            return marginals(self.plans, self.with_marginals, question, reduced, clock)
         if question.task is Task.KBEST:
             from ssvm_backends.elimination.kbest import k_best
 

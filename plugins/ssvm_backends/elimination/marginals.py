@@ -19,7 +19,7 @@ from ssvm_backends.graphs.batch_session import summed_solution
 from ssvm_backends.graphs.graph import Graph, factor_origin
 from ssvm_backends.graphs.reduce import Reduced
 from ssvm_dsl.errors import OutOfTime
-from ssvm_dsl.ir import F64, I64, Bools, Marginals, Program, Solution, Stop, Theta, members, pointers, runs
+from ssvm_dsl.ir import F64, I64, Bools, Marginals, Program, Question, Solution, Stop, members, pointers, runs
 from ssvm_dsl.kernels import borrow, njit
 from ssvm_dsl.plugin_api import Clock
 
@@ -71,8 +71,9 @@ class MarginalSources(NamedTuple):
     start: I64
 
 
-def marginals(plans: PlanCache, wanted: bool, theta: Theta, ids: I64, reduced: Reduced, clock: Clock) -> Solution:
+def marginals(plans: PlanCache, wanted: bool, question: Question, reduced: Reduced, clock: Clock) -> Solution:
     """Answer the task ``marginals``; log Z alone unless marginals are ``wanted``."""
+    ids = question.ids(plans.program)
     n = len(ids)
     log_z = np.full(n, -np.inf)
     space = _space(reduced, wanted)
@@ -92,7 +93,7 @@ def marginals(plans: PlanCache, wanted: bool, theta: Theta, ids: I64, reduced: R
     const = reduced.instance.const[reduced.ids]
     log_z += np.where(log_z > -np.inf, const, 0.0)
     there = (stop == Stop.FINISHED) & (log_z > -np.inf)
-    lifted = _lifted(plans.program, plans.graph, ids, reduced, space, there) if wanted else None
+    lifted = _lifted(plans.program, plans.graph, ids, reduced, space, there, question.tables) if wanted else None
     return summed_solution(log_z, stop, lifted)
 
 
@@ -131,7 +132,7 @@ def _space(reduced: Reduced, wanted: bool) -> MarginalArrays:
 
 
 def _lifted(
-    program: Program, graph: Graph, ids: I64, reduced: Reduced, space: MarginalArrays, there: Bools
+    program: Program, graph: Graph, ids: I64, reduced: Reduced, space: MarginalArrays, there: Bools, with_tables: bool
 ) -> Marginals:
     """Return marginals of the program, zeros for examples that are not ``there``."""
     left = reduced.instance.graph
@@ -150,6 +151,10 @@ def _lifted(
         source[runs(state_at[:-1][kept], program.card[variables][kept])] = -1
         source[np.repeat(state_at[:-1][kept], left.card[chosen]) + reduced.state] = states
     source[np.repeat(np.repeat(~there, lengths), program.card[variables])] = -1
+    if not with_tables:
+        node, known = (source == -2).astype(np.float64), source >= 0
+        node[known] = space.node[source[known]]
+        return Marginals(node, ())
     # for each variable asked for: how many states are left, and where in space.node they start
     count, start = np.zeros((2, len(variables)), dtype=np.int64)
     count[kept], start[kept] = left.card[chosen], pointers(left.card[chosen])[:-1]

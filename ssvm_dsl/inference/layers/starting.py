@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.inference.layers.base import PlannedSession
 from ssvm_dsl.inference.planning.plans import Plan
@@ -45,9 +43,6 @@ class StartingSession(PlannedSession):
         """Answer with starting labellings and bounds that always hold; with nothing where labellings are no answer."""
         nothing = unanswered(self.program, question)
         if question.task is Task.MARGINALS:
-            n = len(nothing.score)
-            nothing.labels, nothing.score = np.zeros(0, np.int32), np.full(n, np.nan)
-            nothing.log_partition = np.full(n, np.nan)
             return nothing
         found = self._verify(question, nothing, known)
         return round_outwards(self.program, question, found) if self._outwards else found

@@ -73,6 +73,11 @@ def filled_in(
 def unanswered(program: Program, question: Question, why: Stop = Stop.TIME) -> Solution:
     """Return the answer of a search that time, or Ctrl-C, did not let begin."""
     n, size = len(question.ids(program)), int(question.label_ptr(program)[-1])
+    if question.task is Task.MARGINALS:
+        never, none = np.full(n, np.nan), np.full(n, Primal.NONE, np.int8)
+        return Solution(
+            np.zeros(0, np.int32), never, never.copy(), np.full(n, why, np.int8), none, log_partition=never.copy()
+        )
     rows = (question.k,) if question.task is Task.KBEST else ()
     stop, primal = np.full(n, why, np.int8), np.full(n, Primal.NONE, np.int8)
     labels, score = np.zeros((*rows, size), np.int32), np.full((*rows, n), -np.inf)
