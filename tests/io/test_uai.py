@@ -257,6 +257,13 @@ def test_published_optima(data_dir, name):
     assert found.score[0] == pytest.approx(optima[name]["best_log_score"], abs=1e-6)
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_problem_with_zeros_is_solved_without_warnings(tmp_path):
+    path = tmp_path / "zeros.uai"
+    path.write_text("MARKOV\n2\n2 2\n1\n2 0 1\n4  0 1 2 0\n")
+    assert solve_problem(read_problem(path)).labels == [1, 0]
+
+
 def test_a_problem_is_solved_in_one_call(tmp_path):
     path = tmp_path / "two.uai"
     path.write_text("MARKOV\n2\n2 2\n2\n1 0\n2 0 1\n2  1.0 3.0\n4  2.0 1.0 0.5 1.0\n")
