@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32
+from ssvm_dsl.calls import checked_call
 from ssvm_dsl.errors import DataError, OptionError, OutOfTime
 from ssvm_dsl.inference.deadline import Deadline, answer_within
 from ssvm_dsl.inference.layers.base import PlannedSession
@@ -143,6 +144,7 @@ class SolveAnswer:
         return facts
 
 
+@checked_call
 def solve_problem(
     problem: GraphProblem,
     task: str = "best",
