@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite, isnan, nan
+from numbers import Real
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -182,8 +184,12 @@ def solve_problem(
     >>> answer = solve_problem(read_problem("problem.uai"), time_limit=10.0)
     >>> answer.status, answer.score, answer.labels
     """
-    if task not in ("best", "marginals"):
+    if not isinstance(problem, GraphProblem):
+        raise OptionError(f"problem: expected what read_problem returns, got {type(problem).__name__}")
+    if not isinstance(task, str) or task not in ("best", "marginals"):
         raise OptionError(f"task must be 'best' or 'marginals', got {task!r}")
+    if time_limit is not None and not (isinstance(time_limit, Real) and time_limit > 0):
+        raise OptionError(f"time_limit must be None or a positive number of seconds, got {time_limit!r}")
     request = SolveRequest(problem, task == "marginals", _observed(problem, evidence), time_limit)
     deadline = request.deadline()
     try:
@@ -198,12 +204,17 @@ def _observed(problem: GraphProblem, evidence: Mapping[int, int] | Sequence[int]
     """Return a state for each variable, -1 where it is free; ``None`` where all are."""
     if evidence is None:
         return None
-    if not isinstance(evidence, Mapping):
-        if len(evidence) != problem.n_variables:
-            expected = f"a state for each of {problem.n_variables} variables, -1 where it is free"
-            raise DataError("evidence", expected=expected, found=f"{len(evidence)} of them")
-        evidence = {variable: int(state) for variable, state in enumerate(evidence) if state >= 0}
-    return problem.clamp(evidence.items()) if evidence else None
+    try:
+        states = [index(state) for state in (evidence.values() if isinstance(evidence, Mapping) else evidence)]
+        variables = [index(variable) for variable in evidence] if isinstance(evidence, Mapping) else range(len(states))
+    except TypeError:
+        expected = "{variable: state}, or a state for each variable, both as ints"
+        raise DataError("evidence", expected=expected, found=f"{evidence!r}"[:80]) from None
+    if not isinstance(evidence, Mapping) and len(states) != problem.n_variables:
+        expected = f"a state for each of {problem.n_variables} variables, -1 where it is free"
+        raise DataError("evidence", expected=expected, found=f"{len(states)} of them")
+    observed = [pair for pair in zip(variables, states, strict=True) if pair[1] != -1]
+    return problem.clamp(observed) if observed else None
 
 
 def ask(
