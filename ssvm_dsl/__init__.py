@@ -120,3 +120,4 @@ if TYPE_CHECKING:
     from ssvm_dsl.learning.tuning.grid import grid_scores as grid_scores
     from ssvm_dsl.learning.tuning.grid import nested_scores as nested_scores
     from ssvm_dsl.registry import register as register
+    from ssvm_dsl.scoring.problems import solve_problem as solve_problem

@@ -36,12 +36,12 @@ LAYERS: dict[str, set[str]] = {
     "root": {"version"},
 }
 LAYERS["insight"] = {"compiler", "lang", "ir", "errors", "report"}
-LAYERS["scoring"] = LAYERS["inference"] | {"inference"}
+LAYERS["scoring"] = LAYERS["inference"] | {"inference", "io"}
 LAYERS["learning"] = LAYERS["inference"] | {"inference", "insight", "io", "report", "processors", "version"}
 LAYERS["datasets"] = {"errors", "lang", "learning"}  # generators search for best outputs, readers return trees
 LAYERS["testing"] = LAYERS["learning"] | {"learning"}
 LAYERS["models"] = LAYERS["learning"] | {"learning", "datasets"}
-LAYERS["cli"] = LAYERS["learning"] | {"learning", "datasets", "models", "testing"}
+LAYERS["cli"] = LAYERS["learning"] | {"learning", "datasets", "models", "scoring", "testing"}
 
 #: What plug-ins may import of ``ssvm_dsl``: the names in ``__all__`` of these (all public names of ``errors``).
 CONTRACT = {"plugin_api", "ir", "kernels", "errors"}

@@ -136,6 +136,14 @@ def test_auto_is_not_recommended_to_those_who_use_it(stop, guarantee):
         assert ("guarantee='exact'" in text) == (used and guarantee is Guarantee.HEURISTIC)
 
 
+def test_without_time_for_a_plan_no_backend_is_blamed():
+    missing = MissingAnswers(Task.MARGINALS)
+    missing.add(Plan("auto", "", "time was up before there was a plan"), Guarantee.EXACT, nothing(2, Stop.TIME))
+    with pytest.raises(NoLabellingError, match=r"^no backend was chosen in time: no marginals for 2 of 2") as caught:
+        missing.check()
+    assert "backend='auto'" not in str(caught.value)
+
+
 # -- backends that leave without an answer ------------------------------------------------------------------
 
 

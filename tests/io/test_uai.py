@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import tracemalloc
 from itertools import product
 
@@ -12,7 +13,7 @@ import pytest
 
 from counted_calls import calls_of
 from naive_formats import assert_same_scores, read_uai, scores_of, uai_text
-from ssvm_dsl import read_problem
+from ssvm_dsl import read_problem, solve_problem
 from ssvm_dsl.errors import DataError, FileFormatError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
@@ -254,3 +255,23 @@ def test_published_optima(data_dir, name):
     session = open_plan(plan(program_need(problem.program), "brute-force"), problem.program)
     found = session.solve(Question(problem.theta))
     assert found.score[0] == pytest.approx(optima[name]["best_log_score"], abs=1e-6)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_problem_with_zeros_is_solved_without_warnings(tmp_path):
+    path = tmp_path / "zeros.uai"
+    path.write_text("MARKOV\n2\n2 2\n1\n2 0 1\n4  0 1 2 0\n")
+    assert solve_problem(read_problem(path)).labels == [1, 0]
+
+
+def test_a_problem_is_solved_in_one_call(tmp_path):
+    path = tmp_path / "two.uai"
+    path.write_text("MARKOV\n2\n2 2\n2\n1 0\n2 0 1\n2  1.0 3.0\n4  2.0 1.0 0.5 1.0\n")
+    problem = read_problem(path)
+    found = solve_problem(problem)
+    assert (found.status, found.labels, found.score) == ("optimal", [1, 1], pytest.approx(math.log(3.0)))
+    for evidence in ({1: 0}, [-1, 0]):
+        assert solve_problem(problem, evidence=evidence, backend="tree").labels == [0, 0]
+    assert solve_problem(problem, "marginals").log_partition == pytest.approx(math.log(7.5))
+    with pytest.raises(DataError, match="a state for each of 2 variables"):
+        solve_problem(problem, evidence=[1])

@@ -9,11 +9,11 @@ import pytest
 
 from naive_formats import assert_same_scores, read_wcsp, scores_of, wcsp_text
 from ssvm_dsl import read_problem
-from ssvm_dsl.cli.solve.answer import SolveRequest, ask
 from ssvm_dsl.errors import FileFormatError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.io.source_text import FileLimits
 from ssvm_dsl.plugin_api import program_need
+from ssvm_dsl.scoring.problems import SolveRequest, ask
 
 TINY = "tiny 3 3 2 10\n2 3 2\n2 0 1 0 1\n0 1 5\n1 2 3 1\n1 0\n"
 

@@ -14,11 +14,10 @@ from ssvm_dsl.cli.command import Subcommand, add_json, positive
 from ssvm_dsl.cli.screen import aside, complain, console, write_json
 
 if TYPE_CHECKING:
-    from ssvm_dsl.cli.solve.answer import SolveAnswer, SolveRequest
     from ssvm_dsl.inference.deadline import Deadline
     from ssvm_dsl.inference.planning.plans import Plan
-    from ssvm_dsl.io.graph_problem import GraphProblem
     from ssvm_dsl.ir.need import Need
+    from ssvm_dsl.scoring.problems import SolveAnswer, SolveRequest
 
 #: Exit statuses.
 SOLVED, UNSOLVED, INTERRUPTED = 0, 1, 130
@@ -66,10 +65,10 @@ def run(args: Namespace) -> int:
 
 def _request(args: Namespace) -> tuple[SolveRequest, float]:
     """Return the problem of the files, and the seconds it took to read them."""
-    from ssvm_dsl.cli.solve.answer import SolveRequest
     from ssvm_dsl.errors import OptionError
     from ssvm_dsl.io.formats.uai import read_evidence
     from ssvm_dsl.io.read_problem import FORMATS, format_of, read_problem
+    from ssvm_dsl.scoring.problems import SolveRequest
 
     start = perf_counter()
     if os.path.isdir(args.file):
@@ -84,15 +83,6 @@ def _request(args: Namespace) -> tuple[SolveRequest, float]:
     return SolveRequest(problem, args.task == "marginals", observed, args.time_limit), perf_counter() - start
 
 
-def _need(request: SolveRequest) -> Need:
-    from ssvm_dsl.needs.program_needs import program_need
-    from ssvm_dsl.needs.properties import table_properties
-
-    problem = request.problem
-    known = table_properties(problem.program, problem.theta)
-    return program_need(problem.program, frozenset({request.task}), properties=known)
-
-
 def _run_one(args: Namespace, request: SolveRequest, read: float) -> int:
     from ssvm_dsl.cli.solve.show import show_answer
     from ssvm_dsl.errors import NoBackendError, OutOfTime
@@ -102,8 +92,8 @@ def _run_one(args: Namespace, request: SolveRequest, read: float) -> int:
     deadline = request.deadline()
     try:
         with within(deadline):
-            need = _need(request)
-            plan = _plan(request.problem, need, args.backend, dict(args.option))
+            need = request.need()
+            plan = request.plan(need, args.backend, dict(args.option))
     except NoBackendError as err:
         complain(str(err) + _weaker(need, args.backend))
         return UNSOLVED
@@ -117,13 +107,6 @@ def _run_one(args: Namespace, request: SolveRequest, read: float) -> int:
     if answer.answered:
         return SOLVED
     return INTERRUPTED if answer.status == "interrupted" else UNSOLVED
-
-
-def _plan(problem: GraphProblem, need: Need, backend: str, options: dict[str, Any]) -> Plan:
-    """Return the plan: ``auto`` takes exact backends only, one that is named may be weaker."""
-    from ssvm_dsl.inference.planning.planner import accepted_guarantee, plan_program
-
-    return plan_program(problem.program, replace(need, guarantee=accepted_guarantee(backend)), backend, options)
 
 
 def _weaker(need: Need, backend: str) -> str:
@@ -160,7 +143,7 @@ def _run_all(args: Namespace, request: SolveRequest, read: float) -> int:
     from ssvm_dsl.cli.solve.show import show_comparison
     from ssvm_dsl.errors import SsvmError
 
-    fitting, refused = _fitting(_need(request))
+    fitting, refused = _fitting(request.need())
     answers: list[SolveAnswer] = []
     for plan, _ in fitting:
         if answers and answers[-1].status == "interrupted":
@@ -179,9 +162,9 @@ def _run_all(args: Namespace, request: SolveRequest, read: float) -> int:
 
 def _ask(plan: Plan, request: SolveRequest, deadline: Deadline | None = None) -> SolveAnswer:
     """Ask one backend, with a live line where standard error is a terminal."""
-    from ssvm_dsl.cli.solve.answer import ask
     from ssvm_dsl.report.compiling import announce_compiling
     from ssvm_dsl.report.solve_progress import SolveProgress
+    from ssvm_dsl.scoring.problems import ask
 
     screen = aside()
     announce_compiling()

@@ -13,8 +13,8 @@ from ssvm_dsl.units import seconds_text
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ssvm_dsl.cli.solve.answer import SolveAnswer, SolveRequest
     from ssvm_dsl.io.graph_problem import GraphProblem
+    from ssvm_dsl.scoring.problems import SolveAnswer, SolveRequest
 
 
 def show_answer(screen: Console, request: SolveRequest, answer: SolveAnswer, read: float, labels: bool) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import Bools
 from ssvm_dsl.errors import InfeasibleError, MissingAnswerError, NoLabellingError
-from ssvm_dsl.inference.planning.plans import Plan
+from ssvm_dsl.inference.planning.plans import AUTO, Plan
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.solution import FEASIBLE, INFEASIBLE, Primal, Solution, Stop
 
@@ -109,7 +109,13 @@ class MissingAnswers:
                 cause += " before one was found, and whether there is any takes a search to tell"
         elif self._fractional:
             cause = "its solutions are fractional"
-        return f"backend '{self._plan.title}' has no {what} for {whole}: {cause}\n  hint: {self._hint()}"
+        who = "no backend was chosen in time:" if self._unplanned else f"backend '{self._plan.title}' has"
+        return f"{who} no {what} for {whole}: {cause}\n  hint: {self._hint()}"
+
+    @property
+    def _unplanned(self) -> bool:
+        """Whether time was up before a backend was chosen."""
+        return self._plan is not None and self._plan.backend == AUTO
 
     def _hint(self) -> str:
         """Return advice, without settings that are already in use."""
@@ -119,7 +125,7 @@ class MissingAnswers:
         off = [f"{name}='none'" for name, value in options if value == "none"]
         advice = ["raise time_limit"] if self._late else []
         advice += [f"leave out the option {', '.join(off)}"] if off else []
-        chosen = bool(plan.components) or any(one.name != plan.backend for one in plan.candidates)
+        chosen = self._unplanned or bool(plan.components) or any(one.name != plan.backend for one in plan.candidates)
         if not chosen:
             advice.append("set backend='auto', which takes exact ones that always find a labelling if they finish")
         elif self._guarantee is not Guarantee.EXACT:

@@ -14,6 +14,7 @@ from ssvm_dsl.inference.bridging.choices import bridged
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planning.candidates import consider, consider_resolved
 from ssvm_dsl.inference.planning.components import SEPARABLE, component_groups, one_kind
+from ssvm_dsl.inference.planning.plans import AUTO as AUTO
 from ssvm_dsl.inference.planning.plans import Candidate, Plan, by_cost, joined_plan
 from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.features import NODE, FeatureMap
@@ -28,8 +29,6 @@ from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import Registry, registry
 from ssvm_dsl.scores.parameter_map import ParameterMap
 from ssvm_dsl.units import seconds_text
-
-AUTO = "auto"
 
 #: What auxiliary variables would falsify.
 _OF_OUTPUTS_ALONE = frozenset({Task.MARGINALS, Task.KBEST})

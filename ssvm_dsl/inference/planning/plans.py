@@ -15,6 +15,9 @@ from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import Registry
 from ssvm_dsl.values import Value
 
+#: The name of the choice that is left to the planner.
+AUTO = "auto"
+
 #: How backends and bridges are named together.
 THROUGH, AND = " through ", " and "
 

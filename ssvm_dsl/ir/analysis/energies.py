@@ -100,7 +100,8 @@ def _distances(group: Group, tables: F64) -> F64:
     """Return V of every table; ``shape (n_tables, k, k)``."""
     t = tables.reshape(-1, *group.cards)
     own = np.einsum("nkk->nk", t)
-    return np.asarray(0.5 * (own[:, :, None] + own[:, None, :]) - t)
+    with np.errstate(invalid="ignore"):  # states that are ruled out have no distance
+        return np.asarray(0.5 * (own[:, :, None] + own[:, None, :]) - t)
 
 
 def _spread(V: F64, tables: F64) -> F64:

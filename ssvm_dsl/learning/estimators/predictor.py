@@ -116,7 +116,7 @@ class Predictor(Estimator):
         TooLargeError
             So many do not fit.
         """
-        if not isinstance(k, int | np.integer) or k < 1:
+        if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
             raise OptionError(f"k must be a positive int, got {k!r}")
         if self.model.declaration.latents:
             return self._distinct(X, int(k), time_limit, given, on_missing)

@@ -1,4 +1,4 @@
-"""One question of ``ssvm solve`` to one backend, and the status of its verified answer.
+"""Factor graphs of files and other libraries: one question to one backend, and the status of its verified answer.
 
 The status is derived, never taken over:
 
@@ -10,26 +10,32 @@ The status is derived, never taken over:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import inf, isfinite, isnan, nan
+from numbers import Real
+from operator import index
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32
-from ssvm_dsl.errors import OutOfTime
+from ssvm_dsl.calls import checked_call
+from ssvm_dsl.errors import DataError, OptionError, OutOfTime
 from ssvm_dsl.inference.deadline import Deadline, answer_within
 from ssvm_dsl.inference.layers.base import PlannedSession
 from ssvm_dsl.inference.layers.starting import StartingSession
+from ssvm_dsl.inference.planning.planner import AUTO, accepted_guarantee, plan_program
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.io.graph_problem import GraphProblem
 from ssvm_dsl.ir.analysis.energies import energy_ratio
-from ssvm_dsl.ir.need import Guarantee, Limits, Task
+from ssvm_dsl.ir.need import Guarantee, Limits, Need, Task
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Primal, Solution, Stop
+from ssvm_dsl.needs.program_needs import program_need
+from ssvm_dsl.needs.properties import table_properties
 from ssvm_dsl.pausing import pause, within
 
 #: Statuses that answer the question.
@@ -55,6 +61,16 @@ class SolveRequest:
     marginals: bool = False
     clamp: I32 | None = None
     time_limit: float | None = None
+
+    def need(self) -> Need:
+        """Return what it asks of a backend."""
+        known = table_properties(self.problem.program, self.problem.theta)
+        return program_need(self.problem.program, frozenset({self.task}), properties=known)
+
+    def plan(self, need: Need, backend: str = AUTO, options: Mapping[str, Any] | None = None) -> Plan:
+        """Return the plan: ``auto`` takes exact backends only, one that is named may be weaker."""
+        accepted = replace(need, guarantee=accepted_guarantee(backend))
+        return plan_program(self.problem.program, accepted, backend, dict(options or {}))
 
     def deadline(self) -> Deadline:
         """Return the end of a call that begins now."""
@@ -91,7 +107,7 @@ class SolveAnswer:
         What else there is to know.
     """
 
-    plan: Plan
+    plan: Plan = field(repr=False)
     status: str
     seconds: float
     score: float = nan
@@ -128,6 +144,77 @@ class SolveAnswer:
         if self.log_partition is not None:
             facts["log_partition"] = _finite(self.log_partition)
         return facts
+
+
+@checked_call
+def solve_problem(
+    problem: GraphProblem,
+    task: str = "best",
+    *,
+    backend: str = AUTO,
+    backend_options: Mapping[str, Any] | None = None,
+    evidence: Mapping[int, int] | Sequence[int] | I32 | None = None,
+    time_limit: float | None = None,
+) -> SolveAnswer:
+    """Return the best labelling of a factor graph, or its marginals and log Z, as ``ssvm solve`` does.
+
+    Parameters
+    ----------
+    problem : GraphProblem
+        Such as ``read_problem("problem.uai")``.
+    task : {"best", "marginals"}
+    backend : str
+        ``"auto"`` takes exact backends only; one that is named may be weaker.
+    backend_options : mapping, optional
+        Options of the named backend.
+    evidence : mapping of int to int, or sequence of int, optional
+        The states of observed variables: ``{variable: state}``, or a state for each variable, -1 where it is free.
+    time_limit : float, optional
+        Seconds, planning included, compiling kernels not.
+
+    Raises
+    ------
+    NoBackendError
+        No backend fits.
+    DataError
+        The evidence names a variable or state that is not there.
+
+    Examples
+    --------
+    >>> answer = solve_problem(read_problem("problem.uai"), time_limit=10.0)
+    >>> answer.status, answer.score, answer.labels
+    """
+    if not isinstance(problem, GraphProblem):
+        raise OptionError(f"problem: expected what read_problem returns, got {type(problem).__name__}")
+    if not isinstance(task, str) or task not in ("best", "marginals"):
+        raise OptionError(f"task must be 'best' or 'marginals', got {task!r}")
+    if time_limit is not None and not (isinstance(time_limit, Real) and time_limit > 0):
+        raise OptionError(f"time_limit must be None or a positive number of seconds, got {time_limit!r}")
+    request = SolveRequest(problem, task == "marginals", _observed(problem, evidence), time_limit)
+    deadline = request.deadline()
+    try:
+        with within(deadline):
+            plan = request.plan(request.need(), backend, backend_options)
+    except OutOfTime:
+        plan = Plan(backend, "", "time was up before there was a plan")
+    return ask(plan, request, deadline=deadline)
+
+
+def _observed(problem: GraphProblem, evidence: Mapping[int, int] | Sequence[int] | I32 | None) -> I32 | None:
+    """Return a state for each variable, -1 where it is free; ``None`` where all are."""
+    if evidence is None:
+        return None
+    try:
+        states = [index(state) for state in (evidence.values() if isinstance(evidence, Mapping) else evidence)]
+        variables = [index(variable) for variable in evidence] if isinstance(evidence, Mapping) else range(len(states))
+    except TypeError:
+        expected = "{variable: state}, or a state for each variable, both as ints"
+        raise DataError("evidence", expected=expected, found=f"{evidence!r}"[:80]) from None
+    if not isinstance(evidence, Mapping) and len(states) != problem.n_variables:
+        expected = f"a state for each of {problem.n_variables} variables, -1 where it is free"
+        raise DataError("evidence", expected=expected, found=f"{len(states)} of them")
+    observed = [pair for pair in zip(variables, states, strict=True) if pair[1] != -1]
+    return problem.clamp(observed) if observed else None
 
 
 def ask(
