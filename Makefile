@@ -27,6 +27,9 @@ help:  ## list the targets
 demo: $(VENV)/.installed  ## train a word recogniser on the embedded letters and show its certificate
 	@$(BIN)/ssvm demo $(ARGS)
 
+# Each process of the tests has one processor; threads of BLAS on small matrices would wait for each other on it.
+test test-sensitive: export OPENBLAS_NUM_THREADS := 1
+
 test: $(VENV)/.installed-test  ## run the tests, in two processes
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
@@ -83,6 +84,12 @@ def fit(model, data, backend, trainer="bcfw", **options):
     return svm.fit(*data)
 
 
+@cache
+def fitted(model, backend, trainer="bcfw"):
+    """A fit on the data of a model, for all tests that only look at it."""
+    return fit(model, {Seq: SEQUENCES, Tags: TAGGED, Twice: LONG}[model], backend, trainer)
+
+
 def objective(svm, labellings, score, data):
     """The primal objective by enumeration: hinge losses over feasible labellings."""
     total = 0.5 * float(svm.coef_ @ svm.coef_)
@@ -98,7 +105,7 @@ def few(x):
 
 @pytest.mark.parametrize("backend", ["auto", "tree", "ilp", "brute-force"])
 def test_sequences_have_one_optimum_whoever_answers(backend):
-    svm = fit(Seq, SEQUENCES, backend)
+    svm = fitted(Seq, backend)
     assert svm.plan_.backend == ("chain" if backend == "auto" else backend)
     assert svm.report_.certified
     emit, trans = svm.weights_[Seq.emit], svm.weights_[Seq.trans]
@@ -110,14 +117,14 @@ def test_sequences_have_one_optimum_whoever_answers(backend):
     value = objective(svm, few, score, SEQUENCES)
     assert svm.report_.primal == pytest.approx(value, rel=1e-6)
     assert svm.report_.dual <= value * (1 + 1e-6)
-    reference = fit(Seq, SEQUENCES, "brute-force", "n-slack")
+    reference = fitted(Seq, "brute-force", "n-slack")
     assert value == pytest.approx(reference.report_.primal, rel=1e-3)
     assert all(list(y).count("b") <= 2 for y in svm.predict(SEQUENCES[0]))
 
 
 @pytest.mark.parametrize("trainer", ["n-slack", "one-slack", "bundle"])
 def test_cutting_planes_reach_it_as_well(trainer):
-    reference = fit(Tags, TAGGED, "brute-force").report_.primal
+    reference = fitted(Tags, "brute-force").report_.primal
     svm = fit(Tags, TAGGED, "ilp", trainer)
     assert svm.report_.primal == pytest.approx(reference, rel=1e-3)
     assert all(x["cost"] @ y <= 2.0 for x, y in zip(TAGGED[0], svm.predict(TAGGED[0]), strict=True))
@@ -127,7 +134,7 @@ def test_constraints_only_take_labellings_away():
     class Free(Tags):
         budget = None
 
-    free, bound = fit(Free, TAGGED, "ilp"), fit(Tags, TAGGED, "ilp")
+    free, bound = fit(Free, TAGGED, "ilp"), fitted(Tags, "ilp")
     assert bound.report_.primal <= free.report_.dual * (1 + 1e-3)
 
 
@@ -144,7 +151,7 @@ def test_other_risks_by_enumeration(risk, trainer):
 
 def test_the_relaxed_risk_bounds_the_margin_risk():
     relaxed = fit(Tags, TAGGED, "lp", "n-slack", risk="relaxed")
-    assert relaxed.report_.primal >= fit(Tags, TAGGED, "ilp").report_.dual * (1 - 1e-6)
+    assert relaxed.report_.primal >= fitted(Tags, "ilp").report_.dual * (1 - 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +178,7 @@ def test_a_loss_of_counts_is_left_to_brute_force():
 
 
 def test_models_are_saved_with_their_constraints(tmp_path):
-    svm = fit(Tags, TAGGED, "ilp")
+    svm = fitted(Tags, "ilp")
     svm.save(tmp_path / "tags.npz")
     again = StructuredSVM.load(tmp_path / "tags.npz")
     assert "budget" in str(again.model)
@@ -236,7 +243,7 @@ def test_two_counts_on_a_chain_train_behind_a_bridge(backend, tmp_path):
     else:
         assert svm.plan_.title == f"{backend} through counts-to-states"
     assert svm.report_.certified
-    assert svm.report_.primal == pytest.approx(fit(Twice, LONG, "ilp").report_.primal, rel=1e-3)
+    assert svm.report_.primal == pytest.approx(fitted(Twice, "ilp").report_.primal, rel=1e-3)
     assert all(1 <= list(y).count("b") <= 2 for y in svm.predict(LONG[0]))
     svm.save(tmp_path / "twice.npz")
     assert StructuredSVM.load(tmp_path / "twice.npz").plan_.title == svm.plan_.title

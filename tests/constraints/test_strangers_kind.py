@@ -103,7 +103,7 @@ def test_the_kit_passes_it(kind, constraint_conformance):
 
 
 def test_backends_are_checked_with_it(kind):
-    report = check_backend("ilp", n_problems=3, only={"map", "constraints"})
+    report = check_backend("ilp", n_problems=1, only={"map", "constraints"})
     assert report.ok
     assert {check.name: check.cases for check in report.checks}["constraints"] > 5
 
@@ -172,7 +172,7 @@ class NoProblem(few_runs.FewRuns):
     ],
 )
 def test_the_kit_catches_what_is_wrong(factory, failed, text):
-    report = check_constraint("few-runs", registered(factory), n_problems=10)
+    report = check_constraint("few-runs", registered(factory), n_problems=5)
     assert failed <= set(report.failed)
     assert text in str(report)
 

@@ -12,7 +12,7 @@ from ssvm_dsl.testing import check_backend
 from ssvm_dsl.testing.backends.rules import RULES
 
 UNIT = "cases"
-SHORT = 2
+SHORT = 1
 LIMIT = 300.0
 
 #: Random problems of a trial.

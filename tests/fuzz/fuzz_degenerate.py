@@ -23,7 +23,7 @@ from ssvm_dsl.testing.problems import Problem
 from ssvm_dsl.testing.report import Complaint
 
 UNIT = "answers"
-SHORT = 4
+SHORT = 2
 LIMIT = 60.0
 
 #: What scores there are, each drawn for a whole array.

@@ -11,7 +11,7 @@ import catalogue
 from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, chain, complete, cross, estimate, grid, ground
 from ssvm_dsl.lang.model import Model as Declared
 
-UNIT, SHORT, LIMIT = "models", 8, 60.0
+UNIT, SHORT, LIMIT = "models", 4, 60.0
 
 #: How far estimates may be off (a factor), and what they need not know of: names, lists, small arrays.
 WITHIN, UNCOUNTED = 1.3, 300_000

@@ -19,7 +19,7 @@ from ssvm_dsl.ir import Guarantee
 from ssvm_dsl.plugin_api import BackendSpec
 from ssvm_dsl.registry import registry
 
-UNIT, SHORT, LIMIT = "fits", 2, 90.0
+UNIT, SHORT, LIMIT = "fits", 1, 90.0
 
 #: Backends, all of them for any graph or refusing.
 BACKENDS = ("auto", "auto", "auto", "lp", "trws", "ilp", "brute-force", "combi", "icm")

@@ -6,6 +6,7 @@ A bare ``TypeError`` or ``AttributeError`` from inner code would speak of things
 from __future__ import annotations
 
 import inspect
+import pickle
 import warnings
 
 import numpy as np
@@ -89,7 +90,8 @@ def declared(made):
     elif isinstance(made, Symbol):
         body["made"] = made
     repr(made)
-    refused(type(Model), "Made", (Model,), body)
+    if len(body) > 6:  # there is something in it that could be wrong
+        refused(type(Model), "Made", (Model,), body)
 
 
 def parameters(call):
@@ -155,6 +157,7 @@ def test_methods_of_estimators(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     make, good = FITTED[name]
     fitted = refused(make)
+    kept = pickle.dumps(fitted)
     for method in sorted(key for key in dir(type(fitted)) if not key.startswith("_")):
         if not callable(getattr(type(fitted), method)) or method == "set_params":
             continue
@@ -168,7 +171,7 @@ def test_methods_of_estimators(name, tmp_path, monkeypatch):
         base = {key: value for key, value in good.items() if key in known and known[key].default is inspect._empty}
         for key in known.keys() - FLAGS:
             for odd in ODD:
-                refused(getattr(refused(make) if "fit" in method else fitted, method), **{**base, key: odd})
+                refused(getattr(pickle.loads(kept) if "fit" in method else fitted, method), **{**base, key: odd})
 
 
 def test_functions_of_data_and_parameters():

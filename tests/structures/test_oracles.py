@@ -42,7 +42,7 @@ def same(first, second):
 @pytest.mark.parametrize("kind", ORACLES)
 def test_best_labellings(kind):
     seen = set()
-    for seed in range(24 if kind != "circuit" else 12):
+    for seed in range(12):
         program, theta = problem(kind, seed)
         if kind == "path" and program_need(program).cyclic:
             continue
@@ -58,7 +58,7 @@ def test_best_labellings(kind):
         for mine, yours in zip(asked(program, ORACLES[kind], *questions), right):
             same(mine, yours)
             seen.update(mine.primal.tolist())
-        if seed % 12 == 0:
+        if seed % 6 == 0:
             for mine, yours in zip(asked(program, "ilp", *questions[:2]), right):
                 same(mine, yours)
     assert seen == {0, 3}  # feasible and infeasible ones
@@ -98,7 +98,7 @@ def test_auto_prefers_the_oracle_to_integer_programs(kind):
 
 @pytest.mark.parametrize("name", ORACLES.values())
 def test_conformance(name):
-    keeps_its_promises(name, n_problems=8, seed=1)
+    keeps_its_promises(name, seed=1)
 
 
 def grid(n, rng, back=False):

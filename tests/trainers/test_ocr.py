@@ -48,7 +48,7 @@ def test_errors_of_ratliff_et_al(train, published):
 
 def test_bcfw_near_its_optimum_on_nine_folds():
     X, Y, X_test, Y_test = load_letters(fold=0, train="rest")
-    svm = StructuredSVM(BiasedOCR, C=0.3, tol=1e-2, random_state=0).fit(X, Y)
+    svm = StructuredSVM(BiasedOCR, C=0.3, tol=5e-2, random_state=0).fit(X, Y)
     assert 0.11 < letter_error(svm, X_test, Y_test) < 0.125
 
 

@@ -12,7 +12,7 @@ from scipy import optimize
 
 import naive
 import small
-from combinations import crossed
+from combinations import crossed, some
 from small import CASES, Case, Data, Word
 from ssvm_dsl import (
     ANTISYMMETRIC,
@@ -77,7 +77,7 @@ def test_bcfw_reaches_the_optimum(case):
     check_optimal(data, fitted(data, tol=1e-7, max_passes=2000), best, w)
 
 
-@each_case
+@pytest.mark.parametrize("case", some(CASES, 11), ids=str)
 def test_bcfw_without_a_compiled_oracle_reaches_the_optimum(case, monkeypatch):
     monkeypatch.setattr(MarginProblem, "compiled", lambda self, tables=False: None)
     data = case.make(1)

@@ -91,7 +91,7 @@ def planes(draw):
     return objective, rng.normal(size=dim) * draw(st.sampled_from([0.1, 1.0, 10.0])), draw(st.floats(0.01, 10.0)), rng
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(planes())
 def test_bounds_are_those_of_planes_scaled_down(made):
     objective, v, b, rng = made

@@ -12,6 +12,7 @@ from test_smooth import fitted as fitted_risk
 from test_smooth import naive_objective, reference
 
 import small
+from combinations import crossed
 from small import Case, Word
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import OptionError, TrainingError
@@ -53,8 +54,7 @@ def test_sums_of_squares_do_not_run_away(C):
 
 
 @pytest.mark.sensitive
-@pytest.mark.parametrize("order", ["stochastic", "batch"])
-@pytest.mark.parametrize("case", CASES, ids=str)
+@crossed(case=CASES, order=["stochastic", "batch"])
 def test_squared_risks_come_close_by_default(case, order):
     data = case.make(1)
     best, _ = data.optimum(power=2)
@@ -95,8 +95,7 @@ def test_the_steps_of_squared_risks_are_those_of_the_definition():
     np.testing.assert_allclose(found, w, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("risk", ["margin", "hm", "log", "slack"])
-@pytest.mark.parametrize("case", [CASES[0], CASES[1], CASES[2]], ids=str)
+@crossed(case=CASES[:3], risk=["margin", "hm", "log", "slack"])
 def test_long_steps_end_in_the_start_or_in_an_error_of_the_trainer(case, risk):
     data = case.make(2)
     options = {"trainer": "subgradient", "tol": 0.0, "max_passes": 20, "trainer_options": WILD}
@@ -199,8 +198,8 @@ def test_overflow_is_told_by_name(trainer):
 
 
 def test_svrg_undoes_rounds_that_overflow():
-    data = Case(Word, n=6).make(0)
-    options = {"batch_size": 2, "step_size": 1e160}
+    data = Case(Word, n=2).make(0)  # hundreds of rounds, each with a step of half the length
+    options = {"batch_size": 1, "step_size": 1e160}
     svm = fitted_risk(data, "log", power=2.0, trainer="svrg", tol=1e-2, max_passes=9000, trainer_options=options)
     assert svm.report_.converged
     assert svm.report_.primal == pytest.approx(reference(data, "log", 2.0), rel=1e-2)

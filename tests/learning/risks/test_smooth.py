@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -67,6 +68,7 @@ def naive_objective(data: Data, risk: str, flat: np.ndarray, power: float = 1.0)
     return primal, data.scale * flat + slopes @ gradients
 
 
+@cache
 def reference(data: Data, risk: str, power: float = 1.0) -> float:
     """The optimum, by scipy's L-BFGS-B."""
     bounds = [(0.0 if nonneg else None, None) for nonneg in data.nonneg]
