@@ -188,6 +188,8 @@ def solve_problem(
         raise OptionError(f"problem: expected what read_problem returns, got {type(problem).__name__}")
     if not isinstance(task, str) or task not in ("best", "marginals"):
         raise OptionError(f"task must be 'best' or 'marginals', got {task!r}")
+    if not isinstance(backend_options, Mapping | None):
+        raise OptionError(f"backend_options: expected a dict of options by name, got {backend_options!r}")
     if time_limit is not None and not (isinstance(time_limit, Real) and time_limit > 0):
         raise OptionError(f"time_limit must be None or a positive number of seconds, got {time_limit!r}")
     request = SolveRequest(problem, task == "marginals", _observed(problem, evidence), time_limit)

@@ -14,7 +14,7 @@ import pytest
 from counted_calls import calls_of
 from naive_formats import assert_same_scores, read_uai, scores_of, uai_text
 from ssvm_dsl import read_problem, solve_problem
-from ssvm_dsl.errors import DataError, FileFormatError
+from ssvm_dsl.errors import DataError, FileFormatError, OptionError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.io.formats.uai import read_evidence
@@ -275,3 +275,5 @@ def test_a_problem_is_solved_in_one_call(tmp_path):
     assert solve_problem(problem, "marginals").log_partition == pytest.approx(math.log(7.5))
     with pytest.raises(DataError, match="a state for each of 2 variables"):
         solve_problem(problem, evidence=[1])
+    with pytest.raises(OptionError, match="a dict of options by name"):
+        solve_problem(problem, backend_options=3)
