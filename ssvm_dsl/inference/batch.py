@@ -73,7 +73,7 @@ def solve_batch(
         Ctrl-C came, even if the backend caught it.
     """
     program = parameters.program
-    theta = Theta.zeros(program, np.empty(program.n_states))  # all are written, example by example
+    theta = Theta.zeros(program)
     until = Deadline() if deadline is None else deadline
     parameters.fill_shared(w, theta)
 
