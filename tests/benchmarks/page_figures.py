@@ -37,6 +37,7 @@ from ssvm_dsl import (
     ground,
 )
 from ssvm_dsl.datasets import load_letters, make_chains
+from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Question, Task, Theta
@@ -290,7 +291,7 @@ def schedules() -> None:
                     trainer_options=options,
                 )  # fmt: skip
                 shown = f"{report.primal / best.primal:.3f}"
-            except ValueError:
+            except TrainingError:
                 shown = "diverges"
             table.add_row(f"{C:g}", str(power), schedule, shown)
     CONSOLE.print(table)
