@@ -118,7 +118,7 @@ class ConstrainedRun:
         tables = pointers(graph.table_size * np.diff(graph.slot_ptr))[graph.factor_ptr]
         states, entries = graph.state_ptr[graph.var_ptr], rows.entry_ptr[rows.ptr]
         cost = PRICE * (np.diff(tables) + np.diff(states) + 2.0 * np.diff(entries) + 8.0)
-        of_trees = (self.trees.of_row >= 0) * np.diff(rows.entry_ptr)
+        of_trees = np.where(self.trees.of_row >= 0, np.diff(rows.entry_ptr), 0)
         cost += PRICE * TREE * np.diff(pointers(of_trees)[rows.ptr])
         number = np.floor(np.cumsum(cost) / CALL)
         cuts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(cost)]

@@ -64,13 +64,13 @@ class TreeSets(NamedTuple):
     literal : ndarray of int32
         Of each tree in a set the literal of each token, ``n + 1`` apart.
     weight : ndarray of float64
-    count : ndarray of int64, shape (T,)
+    size : ndarray of int64, shape (T,)
         How many trees a set has.
     """
 
     literal: I32
     weight: F64
-    count: I64
+    size: I64
 
     @classmethod
     def start(cls, trees: TreeFactors) -> TreeSets:

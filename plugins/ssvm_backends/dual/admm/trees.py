@@ -124,7 +124,7 @@ def project_tree(task: TreeTask) -> None:
     """Write the nearest mixture of trees to ``task.score`` to ``task.share``, or one nearer than the last one."""
     trees, sets, t, share = task.trees, task.sets, task.t, task.share
     first, n, at, to = trees.ptr[t], trees.n[t], trees.set_ptr[t], trees.place_ptr[t]
-    m, size, count = n + 1, trees.ptr[t + 1] - first, sets.count[t]
+    m, size, count = n + 1, trees.ptr[t + 1] - first, sets.size[t]
     gain, chosen, always = np.empty(size), np.empty(m, dtype=np.int32), decided(trees, t)
     steps = MAX_STEPS if count else FIRST_STEPS
     if count == 0:
@@ -160,7 +160,7 @@ def project_tree(task: TreeTask) -> None:
         if known:
             break
         count, factored = enter(task, chosen, count)
-    sets.count[t] = count
+    sets.size[t] = count
     write_share(task, count)
 
 
