@@ -157,8 +157,8 @@ class DataPart:
             hint = ""
             if isinstance(err, FileNotFoundError):
                 hint = f"each worker reads its own parts: paths must be there on every machine; this was {node()}"
-            found = f"{type(err).__name__}: {err}"
-            raise DataError(self.name, expected="load to return (X, Y)", found=found, hint=hint) from err
+            text = f"{type(err).__name__}: {err}"
+            raise DataError(self.name, expected="load to return (X, Y)", found=text, hint=hint) from err
         if not isinstance(found, tuple) or len(found) not in (2, 3):
             shown = f"a tuple of {len(found)}" if isinstance(found, tuple) else type(found).__name__
             raise DataError(self.name, expected="(X, Y) or (X, Y, sample_weight) from load", found=shown)
