@@ -7,13 +7,16 @@ import signal
 import time
 from importlib import import_module
 from itertools import chain as chain_lists
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from dask import delayed
 from dask.bag import from_sequence
+from distributed import Status
 
 from ssvm_dask import computed, delayed_parts
+from ssvm_dask.executor import _restore
 from ssvm_dsl import Attributes, Dim, Factor, Hamming, Input, Label, Model, PartitionedDataset, StructuredSVM, chain
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.plugin_api import ready
@@ -113,6 +116,21 @@ def test_a_cluster_without_workers_is_waited_for_as_long_as_asked():
         with pytest.raises(OptionError, match=r"no workers after 0.5 s; start one"):
             StructuredSVM(Tagger, **asked).fit(X, Y)
         assert time.perf_counter() - begin < 20.0  # and not 30 s
+
+
+def test_a_nanny_that_never_started_is_replaced():
+    class Nanny(SimpleNamespace):
+        @property
+        def status(self):
+            return Status[self.named]
+
+    scaled = []
+    there = {0: Nanny(named="running"), 1: Nanny(named="failed")}
+    cluster = SimpleNamespace(worker_spec={0: {}, 1: {}}, workers=there, scale=scaled.append)
+    assert _restore(SimpleNamespace(cluster=cluster))
+    assert (sorted(there), scaled) == ([0], [2])  # scale() starts those whose names are missing
+    there[1] = Nanny(named="starting")
+    assert not _restore(SimpleNamespace(cluster=cluster))
 
 
 def slow(seed: int) -> tuple[list, list]:

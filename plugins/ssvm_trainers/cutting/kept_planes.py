@@ -128,11 +128,11 @@ class KeptPlanes(Stateful):
 
     def cut(self, w: F64) -> tuple[float, F64, float]:
         """Return (objective over the kept planes, v, b): the aggregated plane that touches it at w."""
-        value, v, b = self.part(w)
+        value, v, b = self.part(w, self.problem.n)
         return self.problem.objective.regularizer(w) + value, v, b
 
-    def part(self, w: F64) -> tuple[float, F64, float]:
-        """Return the same without the regulariser: on a shard, its part of the mean risk over all examples."""
+    def part(self, w: F64, n: int) -> tuple[float, F64, float]:
+        """Return the same without the regulariser; on a shard, its part of the mean risk over all n examples."""
         objective = self.problem.objective
         values = self.loss - self.rows @ w
         risks = np.zeros(self.problem.n)
@@ -142,9 +142,9 @@ class KeptPlanes(Stateful):
         self._time += 1
         self._used[best] = self._time
         coef = np.zeros(len(self))
-        coef[best[one_each]] = objective.slopes(risks[owners]) * objective.weight[owners] / objective.n
+        coef[best[one_each]] = objective.slopes(risks[owners]) * objective.weight[owners] / n
         v = self.rows.T @ coef
-        mean = float(np.dot(objective.weight, objective.powered(risks))) / objective.n
+        mean = float(np.dot(objective.weight, objective.powered(risks))) / n
         return mean, v, mean + float(np.dot(v, w))
 
     def _forget(self) -> None:

@@ -35,21 +35,21 @@ class ShardPlane(NamedTuple):
     kept: bool
 
 
-def exact_pass(problem: TrainProblem, memory: dict[str, Any], w: F64, limit: int) -> ShardPlane:
+def exact_pass(problem: TrainProblem, memory: dict[str, Any], w: F64, n: int, limit: int) -> ShardPlane:
     """Ask the oracle about all examples of a shard, and keep their planes."""
     there = KEPT in memory
     _, _, planes = problem.evaluate(w)
     kept: KeptPlanes = memory.setdefault(KEPT, KeptPlanes(problem, limit))
     kept.add(planes)
-    share = problem.objective.weight / problem.objective.n
+    share = problem.objective.weight / n
     v = problem.accumulate(planes, share * problem.objective.slopes(planes.value), np.zeros(problem.dim))
     return ShardPlane(0.0, v, float(np.dot(share, planes.loss)), there)
 
 
-def cached_cut(problem: TrainProblem, memory: dict[str, Any], w: F64) -> ShardPlane | None:
+def cached_cut(problem: TrainProblem, memory: dict[str, Any], w: F64, n: int) -> ShardPlane | None:
     """Return the best plane over those that a shard has kept; ``None`` where it has lost them."""
     kept: KeptPlanes | None = memory.get(KEPT)
-    return None if kept is None else ShardPlane(*kept.part(w), kept=True)
+    return None if kept is None else ShardPlane(*kept.part(w, n), kept=True)
 
 
 class PlanesOnShards:
@@ -84,7 +84,8 @@ class PlanesOnShards:
 
     def exact(self, w: F64) -> tuple[float, float, tuple[F64, float]]:
         """Return the objective at w, its bound, and the aggregated plane (v, b) of an exact pass."""
-        found: list[ShardPlane] = self.shards.each(exact_pass, [(w, self.limit)] * len(self.shards.sizes))
+        given = w, self.problem.n, self.limit
+        found: list[ShardPlane] = self.shards.each(exact_pass, [given] * len(self.shards.sizes))
         self.kept = self._n_passes == 0 or all(one.kept for one in found)
         self.losses += not self.kept
         self._n_passes += 1
@@ -93,7 +94,7 @@ class PlanesOnShards:
 
     def cut(self, w: F64) -> tuple[float, F64, float] | None:
         """Return (objective over the kept planes, v, b); ``None`` where a shard has lost its planes."""
-        found: list[ShardPlane | None] = self.shards.each(cached_cut, [(w,)] * len(self.shards.sizes))
+        found: list[ShardPlane | None] = self.shards.each(cached_cut, [(w, self.problem.n)] * len(self.shards.sizes))
         there = [one for one in found if one is not None]
         self.kept = len(there) == len(found)
         if not self.kept:

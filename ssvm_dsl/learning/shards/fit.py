@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from ssvm_dsl.errors import DataError, OptionError, OutOfTime, TrainingError
+from ssvm_dsl.errors import DataError, OptionError, OutOfTime, PluginError, TrainingError
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.learning.objective import l1_of, lam_of, regularized_risk
@@ -98,7 +98,12 @@ def open_executor(name: str, options: dict[str, Any] | None) -> ShardExecutor:
     PluginError, OptionError
         There is none of that name, or it has no such option.
     """
-    spec = registry().find(ExecutorSpec, name)
+    try:
+        spec = registry().find(ExecutorSpec, name)
+    except PluginError as err:
+        text = f"{err}\n  '{THREADS}', the default, trains in this process"
+        hint = "; 'dask' comes with the package ssvm-dask" if name == "dask" else ""
+        raise PluginError(f"{text}{hint}") from None
     given = spec.resolve(options)
     with contained(f"executor '{name}'"):
         made: ShardExecutor = spec.load()(**given)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from platform import node
 from typing import Any
 
 import numpy as np
@@ -153,7 +154,11 @@ class DataPart:
         try:
             found = self.load(self.what)
         except Exception as err:
-            raise DataError(self.name, expected="load to return (X, Y)", found=f"{type(err).__name__}: {err}") from err
+            hint = ""
+            if isinstance(err, FileNotFoundError):
+                hint = f"each worker reads its own parts: paths must be there on every machine; this was {node()}"
+            text = f"{type(err).__name__}: {err}"
+            raise DataError(self.name, expected="load to return (X, Y)", found=text, hint=hint) from err
         if not isinstance(found, tuple) or len(found) not in (2, 3):
             shown = f"a tuple of {len(found)}" if isinstance(found, tuple) else type(found).__name__
             raise DataError(self.name, expected="(X, Y) or (X, Y, sample_weight) from load", found=shown)

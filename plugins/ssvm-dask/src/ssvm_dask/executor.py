@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from threading import Thread
 from time import monotonic, sleep
 from typing import Any
@@ -105,8 +107,7 @@ class DaskExecutor:
         try:
             self._names = self._checked_workers()
         except BaseException:
-            for one in self._closes:
-                one.close()
+            _close(self._closes)
             raise
         self.n_shards = shards or len(self._names)
         self._shards: Sequence[Shard] = ()
@@ -145,10 +146,10 @@ class DaskExecutor:
     def close(self) -> None:
         """Forget the shards; end what was started here."""
         try:
-            self.start(())
+            if not any(_nannies(one) for one in self._closes):  # workers that live on
+                self.start(())
         finally:
-            for one in self._closes:
-                one.close()
+            _close(self._closes)
 
     def _place(self, numbers: Sequence[int]) -> None:
         """Give shards without a worker, or whose worker is gone, to those that there are."""
@@ -302,6 +303,25 @@ def _client(address: str | None, workers: int | None, patience: float) -> tuple[
     except (OSError, ValueError) as err:
         raise OptionError(f"dask: no scheduler answers at {address!r} ({err}); start one: dask scheduler") from err
     return client, [client]
+
+
+def _nannies(cluster: Any) -> list[Any]:
+    """Return what starts the workers of a local cluster; nothing for a client."""
+    return list(getattr(cluster, "workers", {}).values())
+
+
+def _close(what: list[Any]) -> None:
+    """Close a client, and a cluster that was started here.
+
+    Its workers are killed: they have nothing to save, and one that computes would be waited for, up to 4 s.
+    """
+    for one in what:
+        for nanny in _nannies(one):
+            nanny.auto_restart = False
+            if nanny.pid is not None:
+                with suppress(ProcessLookupError):
+                    os.kill(nanny.pid, signal.SIGKILL)
+        one.close()
 
 
 def _workers(client: Any, patience: float) -> list[str]:
