@@ -62,7 +62,7 @@ def test_ilp_finds_the_best_labelling_that_keeps_them(solver, seed):
 
 
 @pytest.mark.parametrize("solver", ["glop", "highs"])
-@pytest.mark.parametrize("seed", some(range(18), 9))
+@pytest.mark.parametrize("seed", range(18))
 def test_bounds_of_lp_hold_and_its_labellings_are_feasible(solver, seed):
     program, theta, rng = problem(seed)
     for question in questions(program, theta, rng):

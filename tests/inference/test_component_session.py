@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from combinations import crossed
 from ssvm_dsl.inference.layers.checked import CheckedSession
 from ssvm_dsl.inference.layers.components import ComponentSession
 from ssvm_dsl.inference.planning.components import by_component, component_groups
@@ -37,8 +38,7 @@ def by_hand(program):
     return Plan("+".join(one.backend for one in plans), "", "", components=plans), parts
 
 
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("seed", range(25))
+@crossed(task=TASKS, seed=range(25))
 def test_parts_answer_like_the_whole(seed, task):
     problem = mixed_problem(seed)
     program, theta, rng = problem.program, problem.theta, np.random.default_rng(seed)
