@@ -163,7 +163,7 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
 
 
 def timed(problem: Problem, trainer: str, most: float) -> tuple[float, float]:
-    """Return (processor seconds, gap) of a fit that may take so many, after a short one that compiles what is needed."""
+    """Return (processor seconds, gap) of a fit that may take so many, after a short one that compiles what it needs."""
     model, X, Y, c = problem
     few = StructuredSVM(model, C=c, trainer=trainer, tol=GAP, max_passes=2, n_threads=1, random_state=0)
     few.fit(X[:10], Y[:10])
