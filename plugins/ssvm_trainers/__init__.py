@@ -86,6 +86,7 @@ def _dual_ascent() -> list[TrainerSpec]:
             resumable=True,
             distributes=True,
             keeps_on_shards=True,
+            aggregates=True,
             n_labellings=16,
             n_marginals=2,  # and as many messages
             options=(

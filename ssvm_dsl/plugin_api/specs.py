@@ -344,8 +344,8 @@ class TrainerSpec(OptionedSpec):
         Whether its iterates carry lower bounds of the optimum, so that there is a duality gap, and the planes behind
         them (:class:`~ssvm_dsl.plugin_api.Iterate`), so that there is one for every C.
     aggregates : bool
-        Whether a pass makes one plane of all examples: few passes do where there are few weights, and users of other
-        trainers get this information.
+        Whether a pass makes a plane of all examples, at least where there are few weights: few passes do then, and
+        users of other trainers get this information.
     completes : bool
         Whether each of its steps moves by the planes at the newest weights alone and keeps none, so that latent
         variables are completed again at each (online updates), not between fits.
