@@ -79,21 +79,7 @@ class FixedFlags(Flags):  # type: ignore[misc]
         return sha256(self.text.encode()).hexdigest()[:12]
 
 
-class SimplifiedLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """Code whose functions are simplified one by one, so that there is less of it to keep and to put together."""
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        """Simplify functions: LLVM optimises each again before it goes into others, when it makes a kernel."""
-        ll_module.data_layout = self._codegen._data_layout
-        manager = binding.create_new_module_pass_manager()
-        manager.add_sroa_pass()
-        manager.add_instruction_combine_pass()
-        manager.add_simplify_cfg_pass()
-        manager.add_refprune_pass()
-        manager.run(ll_module, pass_builder(self._codegen))
-
-
-class PartLibrary(SimplifiedLibrary):
+class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
     """The code of a part and of all that it calls, neither optimised nor translated."""
 
     #: Whether the function needs no reference counts (:class:`~ssvm_dsl.kernels.compiling.borrowing.Borrowing`).
@@ -135,7 +121,7 @@ def pass_builder(codegen: Any) -> Any:
     return binding.create_pass_builder(codegen._tm, tuning)
 
 
-class KernelLibrary(SimplifiedLibrary):
+class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
     """The code of a kernel and of all that it calls."""
 
     #: The name of the function that the wrapper for Python calls.
