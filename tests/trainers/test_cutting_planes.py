@@ -97,12 +97,11 @@ VARIANTS = [
 ]
 
 
-@pytest.mark.parametrize(("trainer", "options"), VARIANTS, ids=str)
-def test_variants_agree(trainer, options):
-    for case in (Case(Word, n=7, C=3.0), Case(small.Ties), Case(small.Tree, ragged=(4,), n=4)):
-        data = case.make(5)
-        best, _ = data.optimum()
-        check(data, fitted(data, trainer=trainer, trainer_options=options, tol=1e-7), best)
+@crossed(variant=VARIANTS, case=[Case(Word, n=7, C=3.0), Case(small.Ties), Case(small.Tree, ragged=(4,), n=4)])
+def test_variants_agree(variant, case):
+    data, (trainer, options) = case.make(5), variant
+    best, _ = data.optimum()
+    check(data, fitted(data, trainer=trainer, trainer_options=options, tol=1e-7), best)
 
 
 @each_trainer

@@ -117,12 +117,11 @@ VARIANTS = [
 ]
 
 
-@pytest.mark.parametrize("options", VARIANTS, ids=str)
-def test_bcfw_variants_agree(options):
-    for case in (Case(Word, n=13, C=3.0), Case(small.Ties), Case(small.Tree, ragged=(4,), n=4)):
-        data = case.make(5)
-        best, w = data.optimum()
-        check_optimal(data, fitted(data, tol=1e-7, max_passes=4000, trainer_options=options), best, w)
+@crossed(options=VARIANTS, case=[Case(Word, n=13, C=3.0), Case(small.Ties), Case(small.Tree, ragged=(4,), n=4)])
+def test_bcfw_variants_agree(options, case):
+    data = case.make(5)
+    best, w = data.optimum()
+    check_optimal(data, fitted(data, tol=1e-7, max_passes=4000, trainer_options=options), best, w)
 
 
 @pytest.mark.parametrize("compiled", [True, False])
