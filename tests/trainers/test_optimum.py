@@ -112,13 +112,26 @@ VARIANTS = [
     {"keep": 1000, "max_cached_passes": 100},
     {"averaging": True},
     {"averaging": True, "sampling": "uniform", "max_cached_passes": 0, "keep": 1},
-    {"parallel": 2},
-    {"parallel": 3, "sampling": "uniform", "keep": 0},
 ]
 
+#: They need some examples for each group.
+PARALLEL = [{"parallel": 2}, {"parallel": 3, "sampling": "uniform", "keep": 0}]
 
-@crossed(options=VARIANTS, case=[Case(Word, n=13, C=3.0), Case(small.Ties), Case(small.Tree, ragged=(4,), n=4)])
+MANY = Case(Word, n=13, C=3.0)
+
+
+@crossed(options=VARIANTS, case=[MANY, Case(small.Ties), Case(small.Tree, ragged=(4,), n=4)])
 def test_bcfw_variants_agree(options, case):
+    check_variant(options, case)
+
+
+@pytest.mark.parametrize("options", PARALLEL, ids=str)
+def test_bcfw_in_groups_agrees(options):
+    for case in (MANY, Case(small.Ties), Case(small.Tree, ragged=(4,), n=4)):
+        check_variant(options, case)
+
+
+def check_variant(options, case):
     data = case.make(5)
     best, w = data.optimum()
     check_optimal(data, fitted(data, tol=1e-7, max_passes=4000, trainer_options=options), best, w)
