@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 #: Versions of numba that were tested.
 TESTED = ("0.68",)
@@ -65,23 +65,27 @@ def run() -> None:
 
     from ssvm_dsl.kernels.compiling.linking import cfunc, njit
 
-    def twice(x: Any, k: int) -> Any:
-        return x[k] * 2.0
+    class Rows(NamedTuple):
+        rows: Any
+        scale: float
 
-    def total(x: Any) -> Any:
+    def scaled(r: Any, k: int) -> Any:
+        return r.rows[k, -1] * r.scale
+
+    def total(r: Any) -> Any:
         out = 0.0
-        for k in range(len(x)):
-            out += part(x, k)
+        for k in range(len(r.rows)):
+            r.rows[k, 0] = k
+            out += part(r, k) + r.rows[k][0]
         return out
 
     @cfunc(types.float64(types.float64))
     def callback(x: float) -> float:
         return x + 1.0
 
-    part = njit(twice, cache=False, borrowed=True)
+    part = njit(scaled, cache=False, borrowed=True)
     kernel = njit(total, cache=False, borrowed=False, nogil=True)
-    values = np.arange(4.0)
-    found = kernel(values), callback.ctypes(1.5)
-    expected = 12.0, 2.5
+    found = kernel(Rows(np.arange(6.0).reshape(3, 2), 2.0)), callback.ctypes(1.5)
+    expected = 21.0, 2.5
     if found != expected:
         raise ArithmeticError(f"a small kernel computes {found}, expected {expected}")
