@@ -83,6 +83,28 @@ def test_a_broken_entry_is_compiled_anew(ask, tmp_path):
     assert ask() == ["5.0", "1", "1", "1"]
 
 
+MAKES = """
+import numpy as np
+from ssvm_dsl.kernels.compiling.jit import njit
+
+@njit
+def made(n):
+    return np.zeros(n)
+
+@njit
+def through(n):
+    return len(made(n)) + {more}
+
+{asked}
+"""
+
+
+def test_a_kernel_finds_its_objects_after_its_part_was_loaded(ask):
+    assert ask(top=MAKES.format(more=0, asked="print(len(made(2)), through(2))")) == ["2", "2"]
+    told = MAKES.format(more=1, asked="print(through(2), len(made(2)), made.stats.cache_hits.total())")
+    assert ask(top=told) == ["3", "2", "1"]
+
+
 def test_processes_wait_for_each_other(tmp_path):
     lock = Lock(tmp_path / "lock")
     code = "from ssvm_dsl.kernels.compiling.code_store import Lock; from pathlib import Path\nimport os, time\n"

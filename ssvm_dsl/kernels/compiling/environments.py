@@ -33,11 +33,16 @@ class KeptEnvironment:
 
 
 def rebuilt(module: str, consts: Sequence[Any], name: str) -> Environment:
-    """Return the environment of a name: the one that is there, else one made of what was kept."""
+    """Return the environment of a name: the one that is there, else one made of what was kept.
+
+    A part and the kernel that is made of it have one environment, kept with each: the kernel's has more objects at its
+    end, such as the types of elements of arrays that it returns to Python.  Whichever is loaded first, all are there.
+    """
     found = lookup_environment(name)
     if found is None:
         there = sys.modules.get(module)
         found = Environment({"__name__": module} if there is None else there.__dict__)
-        found.consts[:], found.env_name = consts, name
+        found.env_name = name
         Environment._memo[name] = found
+    found.consts.extend(consts[len(found.consts) :])
     return found
