@@ -29,7 +29,7 @@ from ssvm_dsl.compiler.inputs.validate import Examples, read_examples, stack_den
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
 from ssvm_dsl.ir.bounded_cache import BoundedCache
-from ssvm_dsl.ir.features import NODE, FeatureMap, SlicedRows, SparseRows
+from ssvm_dsl.ir.features import NODE, Block, FeatureMap, SlicedRows, SparseRows
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.inputs import Input
@@ -244,6 +244,7 @@ class StructureCache:
         self._fitted: Fitted | None = None
         self._met: MetShapes | None = None
         self._each: BoundedCache[Hashable, Footprint] = BoundedCache(MOST * OBJECTS)
+        self._equal: tuple[object, object] = None, None
 
     def __reduce__(self) -> tuple[type[StructureCache], tuple[()]]:
         return StructureCache, ()
@@ -272,6 +273,15 @@ class StructureCache:
             if met is not None and met.declaration is declaration:
                 met.note(X, judged, *found)
         return found
+
+    def same_blocks(self, blocks: tuple[Block, ...], fitted: tuple[Block, ...]) -> bool:
+        """Return whether the weights of a structure have the blocks that were fitted; both are compared once."""
+        if self._equal[0] is blocks and self._equal[1] is fitted:
+            return True
+        same = blocks == fitted
+        if same:
+            self._equal = blocks, fitted
+        return same
 
     def learns_nothing(self, declaration: Declaration) -> bool:
         """Whether features of a model are known to learn nothing from examples."""

@@ -285,6 +285,7 @@ def test_masks_of_a_lexicon_and_of_spans(ranked):
     words = {"D": "the", "A": "old", "P": "in", "N": "fish", "V": "fish"}
     known = Grammar(*G.arguments()[:3], [*words.items(), ("N", "old")], *G.arguments()[4:])
     mask = known.tag_mask([words[tag] for tag in wanted.tags])
+    assert known.tag_mask([]).shape == (0, mask.shape[1])
     assert mask.sum() > 6
 
     class Masked(Model):

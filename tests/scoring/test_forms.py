@@ -85,12 +85,15 @@ def test_programs_are_kept_by_shape():
     assert np.array_equal(again.score, Scorer(Chain).answer(batch(seed=2)).score)
 
 
-def test_relaxed_bounds_the_best():
+@pytest.mark.parametrize("backend", ["auto", "lp", "ad3"])
+def test_relaxed_bounds_the_best(backend):
     rng = np.random.default_rng(0)
     scores = {"unary": rng.normal(size=(2, 4, 2)), "pair": rng.normal(size=(2, 6, 2, 2)), "triple": np.zeros((2, 2, 2))}
-    relaxed = Scorer(Tags, guarantee="bound").answer(scores, task="relaxed")
+    scores["pair"][0] = 5.0 - 5.0 * np.eye(2)  # all differ, which two of three cannot
+    relaxed = Scorer(Tags, backend=backend, guarantee="bound").answer(scores, task="relaxed")
     best = Scorer(Tags).answer(scores)
     assert (relaxed.bound >= best.score - 1e-6).all()
+    assert relaxed.bound[0] > best.score[0] + 1.0
 
 
 def wrong(match: str, error: type[Exception] = DataError, model: Any = Chain, **changes: Any) -> None:

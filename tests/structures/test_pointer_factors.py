@@ -84,6 +84,20 @@ class Square(Model):
     loss = Cost(y, range(3))
 
 
+def test_examples_without_pointers_cost_nothing():
+    class Grades(Model):
+        I, J = Dim(), Dim(3)
+        x = Input(I, J, 2)
+        y = Label(I, over=J)
+        arc = Factor(y, features=x)
+        loss = Cost(y, range(3))
+
+    svm = StructuredSVM.from_weights(Grades, {"arc": np.ones(2)})
+    none = [np.zeros((0, 3, 2))] * 2, [np.zeros(0, dtype=int)] * 2
+    assert [len(y) for y in svm.predict(none[0])] == [0, 0]
+    assert svm.score(*none) == 1.0
+
+
 def phi(x, heads):
     """The features of a labelling of ``Trees``, by weights."""
     n, h = len(heads), list(heads)

@@ -391,7 +391,8 @@ def _plif(encoder: Encoder, source: lang.PLiF) -> Rows:
     out = np.zeros((len(values), values.shape[1], source.n_knots))
     for p in range(values.shape[1]):
         out[:, p] = hat_functions(values[:, p], knots[p])
-    return _finite(out.reshape(len(values), -1), source.dims, rows.ptr, f"feature {source!r}")
+    flat = out.reshape(len(values), values.shape[1] * source.n_knots)
+    return _finite(flat, source.dims, rows.ptr, f"feature {source!r}")
 
 
 def _kernel_map(encoder: Encoder, source: KernelMap) -> Rows:

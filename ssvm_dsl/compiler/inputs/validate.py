@@ -278,11 +278,11 @@ def all_finite(rows: F64) -> bool:
 
 def _complain_numbers(rows: F64, wrong: NDArray[np.bool_], row_ptr: I64, what: str, expected: str) -> None:
     """Raise a DataError naming the first wrong number, if there is one."""
-    bad = np.argwhere(wrong.reshape(len(rows), -1))
+    bad = np.flatnonzero(wrong)
     if len(bad):
-        row, column = bad[0]
-        example = owner_of(row_ptr, int(row))
-        value = rows.reshape(len(rows), -1)[row, column]
+        row, column = divmod(int(bad[0]), rows[0].size)
+        example = owner_of(row_ptr, row)
+        value = rows.flat[bad[0]]
         place = f"{value} at row {row - row_ptr[example]}, column {column}"
         raise DataError(what, example=example, expected=expected, found=place)
 

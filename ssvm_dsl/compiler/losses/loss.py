@@ -106,6 +106,8 @@ def _price_pointers(
     parts = [part for part in (label, label.none) if part is not None]
     n_pointers, everywhere = layout.pairs(label)[0], np.arange(len(layout.card))
     owner = np.repeat(np.arange(layout.n), n_pointers)
+    if not owner.size:
+        return
     variables = np.hstack([everywhere[layout.variables(part)].reshape(len(owner), -1) for part in parts])
     live = np.ones(len(owner)) if ignored is None else 1.0 - ignored[variables[:, 0]]
     total = np.bincount(owner, weights=live, minlength=layout.n) if term.normalize else np.ones(layout.n)

@@ -23,7 +23,7 @@ class MissingAnswers:
     Parameters
     ----------
     task : Task
-        ``map``, ``kbest`` or ``marginals``.
+        ``map``, ``kbest``, ``marginals`` or ``relaxed``.
     """
 
     def __init__(self, task: Task) -> None:
@@ -100,14 +100,14 @@ class MissingAnswers:
     def _without_text(self) -> str:
         """Return which examples have no answer, why, and what to do."""
         assert self._plan is not None
-        what = "marginals" if self.task is Task.MARGINALS else "labelling"
+        what = {Task.MARGINALS: "marginals", Task.RELAXED: "fractional solution"}.get(self.task, "labelling")
         whole = f"{len(self.without)} of {self.n_examples} examples ({_listed(self.without)})"
         cause = "its search ended before it found a labelling"
         if self._late:
             cause = "time was up"
             if what == "labelling":
                 cause += " before one was found, and whether there is any takes a search to tell"
-        elif self._fractional:
+        elif self._fractional and self.task is not Task.RELAXED:
             cause = "its solutions are fractional"
         who = "no backend was chosen in time:" if self._unplanned else f"backend '{self._plan.title}' has"
         return f"{who} no {what} for {whole}: {cause}\n  hint: {self._hint()}"
@@ -138,13 +138,15 @@ class MissingAnswers:
 def without_answer(solution: Solution, task: Task) -> Bools:
     """Return which examples have no answer, ``shape (n,)``.
 
-    Marginals come without labels, but with log Z where they are done.
+    Marginals come without labels, but with log Z where they are done; ``relaxed`` asks for fractional solutions.
     """
     if solution.complete:
         return np.zeros(len(solution.primal), dtype=bool)
     none = np.asarray(solution.primal != FEASIBLE)
     if task is Task.MARGINALS and solution.log_partition is not None:
         none = np.isnan(solution.log_partition) | (solution.primal == INFEASIBLE)
+    if task is Task.RELAXED:
+        none &= solution.primal != Primal.FRACTIONAL
     return none
 
 

@@ -65,7 +65,7 @@ def run() -> None:
 
     from ssvm_dsl.kernels.compiling.linking import cfunc, njit
 
-    class Rows(NamedTuple):
+    class TestedRecord(NamedTuple):
         rows: Any
         scale: float
 
@@ -85,7 +85,7 @@ def run() -> None:
 
     part = njit(scaled, cache=False, borrowed=True)
     kernel = njit(total, cache=False, borrowed=False, nogil=True)
-    found = kernel(Rows(np.arange(6.0).reshape(3, 2), 2.0)), callback.ctypes(1.5)
+    found = kernel(TestedRecord(np.arange(6.0).reshape(3, 2), 2.0)), callback.ctypes(1.5)
     expected = 21.0, 2.5
     if found != expected:
         raise ArithmeticError(f"a small kernel computes {found}, expected {expected}")

@@ -254,7 +254,8 @@ class Grammar:
 
     def tag_mask(self, words: Sequence[str]) -> Bools:
         """Return which tags each word may have, for ``Label(T, grammar=G, allowed=mask)``; ``shape (T, tags)``."""
-        return np.array([[tag in may for tag in self.tags] for may in self.allowed_tags(words)]).reshape(len(words), -1)
+        found = [[tag in may for tag in self.tags] for may in self.allowed_tags(words)]
+        return np.array(found, dtype=bool).reshape(len(words), len(self.tags))
 
     def n_parses(self, words: Sequence[str], tags: Sequence[str] | None = None) -> int:
         """Return how many trees a sentence has: a whole number, of any size, counted exactly.

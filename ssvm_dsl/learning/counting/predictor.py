@@ -384,7 +384,8 @@ class CountingPredictor(Estimator):
         if wrong is not None:
             text = f"features of {self.space!r}: expected shape {(self.space.n_features,)}, found {wrong.shape}"
             raise OptionError(f"{text}; ssvm_dsl.testing.check_output_space looks for such mistakes")
-        return np.array(features, dtype=np.float64).reshape(len(features), -1), np.cumsum([0, *map(len, truth)])
+        shape = len(features), self.space.n_features
+        return np.array(features, dtype=np.float64).reshape(shape), np.cumsum([0, *map(len, truth)])
 
     def _risk(self, Y: Any, sample_weight: Any, n: int) -> CountingRisk:
         """Return the risks of n examples."""

@@ -68,7 +68,6 @@ class Predictor(Estimator):
     _blocks: tuple[Block, ...]
     _structures: StructureCache
     _deadline: Deadline | None = None  # of the fit that this one is a part of
-    _same_blocks: tuple[object, object] = None, None  # the fitted ones, and the last others that were equal
 
     def __new__(cls, *args: Any, **named: Any) -> Any:
         """Make an instance that has met no examples."""
@@ -347,12 +346,8 @@ class Predictor(Estimator):
 
     def _check_blocks(self, blocks: tuple[Block, ...]) -> None:
         """Refuse data whose weights are not the fitted ones; a structure's are compared once."""
-        fitted, known = self._same_blocks
-        if fitted is self._blocks and known is blocks:
-            return
-        if blocks != self._blocks:
+        if not self._structures.same_blocks(blocks, self._blocks):
             raise OptionError("the weights are those of another model, or of other learnt features; fit again")
-        self._same_blocks = self._blocks, blocks
 
     def _examples(self, X: Any) -> Sequence[Any]:
         """Return X if it is a list of examples, or a sparse matrix with a row for each."""

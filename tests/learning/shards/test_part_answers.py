@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from itertools import chain as lists
 from pathlib import Path
 
@@ -105,8 +106,15 @@ def test_a_limit_leaves_out_what_is_not_read_in_time(fitted):
 
 
 def test_labellings_that_time_cut_short_are_told_once(fitted):
-    shards = [PredictionShard("late", fitted, DataPart(number, number, unlabelled)) for number in (0, 1)]
-    found = [labellings_of(shard, Share(1e-9, 1), "raise", None) for shard in shards]
+    class Late:
+        """Time ends each call before its labellings are proved best."""
+
+        def predict(self, X, **asked):
+            warnings.warn("time ended the search", TimeLimitWarning, stacklevel=2)
+            return fitted.predict(X)
+
+    shards = [PredictionShard("late", Late(), DataPart(number, number, unlabelled)) for number in (0, 1)]
+    found = [labellings_of(shard, Share(1.0, 1), "raise", None) for shard in shards]
     with pytest.warns(TimeLimitWarning, match=r"labellings of 2 of 2 parts") as heard:
         labels = answers_of("predict_parts", found, "raise")
     assert [len(one) for one in labels] == [2, 3]
