@@ -96,13 +96,15 @@ class ScoredAnswers:
         ----------
         label : str
         width : tuple of int, optional
-            The size of each axis; by default the sizes of the largest example.
+            The size of each axis; by default that of its mask, or of the largest example.
         fill : int
 
         Raises
         ------
         OptionError
             There is no such label, or marginals were asked for.
+        DataError
+            The width is too small, or not that of the mask.
         """
         layout, sizes, states = self._grounded.layout, self._sizes, self.states
         known = {one.name: one for one in layout.declaration.own_labels}
@@ -110,10 +112,10 @@ class ScoredAnswers:
             raise OptionError(f"no label '{label}'; the labels are {', '.join(known)}")
         template = self._grounded.label_template(known[label])
         if width is None:
-            masked = [sizes.kept.get(axis.name) for axis in template.axes]
             own = template.sizes(sizes.known, sizes.n).max(axis=0, initial=0).tolist()
-            width = tuple(size if mask is None else mask.shape[1] for size, mask in zip(own, masked, strict=True))
-        at = sizes.places(template, width)
+            masked = [sizes.mask_widths.get(axis.name) for axis in template.axes]
+            width = tuple(size if most is None else most for size, most in zip(own, masked, strict=True))
+        at = sizes.places(template, width, "width")
         mine = states[..., layout.variables(known[label])]
         shape = (*states.shape[:-1], sizes.n, *width)
         if at is None:

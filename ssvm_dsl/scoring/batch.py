@@ -133,21 +133,25 @@ class Sizes:
     known : dict of str to ndarray of int64, shape (n,)
     kept : dict of str to ndarray of bool, shape (n, width)
         Masks that leave out positions in the middle, by axis.
+    mask_widths : dict of str to int
+        The number of columns of every mask, by axis: padded arrays have as many positions.
     """
 
-    def __init__(self, n: int, known: dict[str, I64], kept: dict[str, Bools]) -> None:
-        self.n, self.known, self.kept = n, known, kept
+    def __init__(
+        self, n: int, known: dict[str, I64], kept: dict[str, Bools], mask_widths: dict[str, int] | None = None
+    ) -> None:
+        self.n, self.known, self.kept, self.mask_widths = n, known, kept, mask_widths or {}
         self._places: dict[tuple[str, tuple[int, ...]], I64 | None] = {}
 
-    def places(self, template: Template, widths: tuple[int, ...]) -> I64 | None:
+    def places(self, template: Template, widths: tuple[int, ...], what: str) -> I64 | None:
         """Return :func:`padded_places` of a template, kept for the next time."""
         key = (f"{template.target.kind} {template.name}", widths)
         if key not in self._places:
-            self._places[key] = padded_places(template, self, widths)
+            self._places[key] = padded_places(template, self, widths, what)
         return self._places[key]
 
 
-def padded_places(template: Template, sizes: Sizes, widths: tuple[int, ...]) -> I64 | None:
+def padded_places(template: Template, sizes: Sizes, widths: tuple[int, ...], what: str) -> I64 | None:
     """Return where the factors of each example are in padded scores, ``None`` where these are all of them, in order.
 
     Parameters
@@ -156,22 +160,28 @@ def padded_places(template: Template, sizes: Sizes, widths: tuple[int, ...]) -> 
     sizes : Sizes
     widths : tuple of int
         The axes of the padded array.
+    what : str
+        What messages call the array.
 
     Raises
     ------
     DataError
-        An example has more positions than the array.
+        An example has more positions than the array, or the array has another width than the mask of its axis.
     """
     own = template.sizes(sizes.known, sizes.n)
-    names, of = [axis.name for axis in template.axes], scores_of(template)
-    for k, (name, width) in enumerate(zip(names, widths, strict=True)):
-        if name in sizes.kept:
+    names = [axis.name for axis in template.axes]
+    for k, (axis, width) in enumerate(zip(template.axes, widths, strict=True)):
+        masked = sizes.mask_widths.get(axis.name, width + axis.less)
+        if masked != width + axis.less:
+            expected = f"{masked - axis.less} positions along {_names(template)[k]}, as in the mask of {axis.name}"
+            raise DataError(what, expected=expected, found=f"{width} (padded)")
+        if axis.name in sizes.kept:
             continue
         wrong = np.flatnonzero(own[:, k] > width)
         if len(wrong):
             i = int(wrong[0])
             expected = f"at least {int(own[i, k])} positions along {_names(template)[k]}"
-            raise DataError(of, example=i, expected=expected, found=f"{width} (padded)")
+            raise DataError(what, example=i, expected=expected, found=f"{width} (padded)")
     parts, area, known = [], prod(widths), dict[bytes, list[I64]]()
     for i in range(sizes.n):
         key = own[i].tobytes()
@@ -223,7 +233,7 @@ class Pouring:
         values, template = poured.values, self.template
         if len(values) != self.n:
             raise DataError(scores_of(template), expected=f"{self.n} examples", found=describe(values))
-        return sizes.places(template, values.shape[1 : 1 + len(template.axes)])
+        return sizes.places(template, values.shape[1 : 1 + len(template.axes)], scores_of(template))
 
     def _check_packed(self, poured: Poured) -> None:
         if len(poured.values) != self.n_factors:

@@ -23,7 +23,7 @@ class BatchLayout(NamedTuple):
 
     Parameters
     ----------
-    grounded : Laid
+    grounded : GroundedBatch
         The model, laid over the batch.
     sizes : Sizes
     pourings : dict of str to Pouring

@@ -53,7 +53,7 @@ class Truth:
     Parameters
     ----------
     declaration : Declaration
-    grounded : Laid
+    grounded : GroundedBatch
     states : ndarray of int32, shape (V,)
     """
 
@@ -77,7 +77,7 @@ def read_truth(declaration: Declaration, grounded: GroundedBatch, sizes: Sizes, 
     Parameters
     ----------
     declaration : Declaration
-    grounded : Laid
+    grounded : GroundedBatch
     sizes : Sizes
     Y : list of labels, or ndarray of ints
         As for ``fit``; an array ``(B, *positions)`` holds numbers of states, padded as scores are.
@@ -114,8 +114,10 @@ def _padded_states(declaration: Declaration, grounded: GroundedBatch, sizes: Siz
         raise DataError("truth", expected=expected, found=describe(Y))
     template = grounded.label_template(label)
     if len(Y) != sizes.n or Y.ndim != 1 + len(template.axes):
-        raise DataError("truth", expected=f"{template.words(tied=False)}, padded", found=describe(Y))
-    at = sizes.places(template, Y.shape[1:])
+        axes = ", ".join([str(sizes.n), *(axis.words for axis in template.axes)])
+        expected = f"states of {sizes.n} examples, padded: an array of shape ({axes}{'' if template.axes else ','})"
+        raise DataError("truth", expected=expected, found=describe(Y))
+    at = sizes.places(template, Y.shape[1:], "truth")
     states = Y.ravel() if at is None else Y.ravel()[at]
     wrong = (states < 0) | (states >= label.n_states)
     if wrong.any():

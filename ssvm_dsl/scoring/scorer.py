@@ -144,7 +144,8 @@ class Scorer:
             Sizes of the axes in each example, by the name of the axis; a sequence where only one is ragged.  Without it
             padded arrays are full.
         mask : mapping, or array of bool, shape (B, width), optional
-            An alternative to lengths: the existing positions, which may have gaps in the middle.
+            The existing positions, which may have gaps in the middle; as wide as the padded arrays.  With lengths, none
+            of them is beyond the length of its example.
         data : mapping, optional
             By the name of the input: edges, masks of labels and numbers of constraints, one for each example.
         truth : list of labels, or ndarray of ints, optional
@@ -218,7 +219,7 @@ class Scorer:
         poured = self._poured(scores)
         sizes, rows = self._sizes(poured, lengths, mask, data)
         grounded = self._grounded_for(poured, sizes, rows, data)
-        sizes = Sizes(sizes.n, grounded.examples.sizes, sizes.kept)
+        sizes = Sizes(sizes.n, grounded.examples.sizes, sizes.kept, sizes.mask_widths)
         pourings = {name: Pouring(one, sizes) for name, one in poured.items()}
         made = BatchLayout(grounded, sizes, pourings)
         if key is not None:
@@ -244,13 +245,14 @@ class Scorer:
         known = {name: _lengths(value, n, name) for name, value in by_length.items()}
         kept: dict[str, Bools] = {}
         for name, value in by_mask.items():
-            found = _mask(value, n, name)
+            found = _mask(value, n, name, known.get(name))
             known[name] = found.sum(axis=1).astype(np.int64)
             if not (np.arange(found.shape[1]) < known[name][:, None])[found].all():
                 kept[name] = found
+        widths = {name: np.shape(value)[1] for name, value in by_mask.items()}
         known = told_sizes(poured, known)
         rows = [dict(zip(given, one, strict=True)) for one in zip(*given.values(), strict=True)] if given else []
-        return Sizes(n, known, kept), rows
+        return Sizes(n, known, kept, widths), rows
 
     def _by_axis(self, value: Any, what: str) -> dict[str, Any]:
         """Return lengths or masks by axis."""
@@ -353,16 +355,31 @@ def _n_examples(counts: Mapping[str, int | None]) -> int:
 
 def _lengths(value: Any, n: int, name: str) -> I64:
     array = np.asarray(value)
-    if array.shape != (n,) or array.dtype.kind not in "iu" or array.min(initial=0) < 0:
-        raise DataError(f"lengths of {name}", expected=f"{n} sizes", found=describe(array))
+    if array.shape != (n,) or array.dtype.kind not in "iu":
+        raise DataError(f"lengths of {name}", expected=f"{n} whole numbers", found=_typed(array))
+    if array.min(initial=0) < 0:
+        i = int(np.argmax(array < 0))
+        raise DataError(f"lengths of {name}", example=i, expected="a length of at least 0", found=str(array[i]))
     return array.astype(np.int64)
 
 
-def _mask(value: Any, n: int, name: str) -> Bools:
-    array = np.asarray(value)
+def _mask(value: Any, n: int, name: str, lengths: I64 | None) -> Bools:
+    """Return the mask of an axis, whose positions are not beyond given lengths."""
+    array, what = np.asarray(value), f"mask of {name}"
     if array.ndim != 2 or len(array) != n or array.dtype.kind not in "biu":
-        raise DataError(f"mask of {name}", expected=f"an array of bools, shape ({n}, width)", found=describe(array))
-    return array.astype(bool)
+        raise DataError(what, expected=f"an array of bools, shape ({n}, width)", found=_typed(array))
+    mask = array.astype(bool)
+    if lengths is not None:
+        beyond = mask & (np.arange(mask.shape[1]) >= lengths[:, None])
+        if beyond.any():
+            i, position = np.argwhere(beyond)[0].tolist()
+            expected = f"no position beyond its length {lengths[i]}"
+            raise DataError(what, example=i, expected=expected, found=f"position {position}")
+    return mask
+
+
+def _typed(array: NDArray[Any]) -> str:
+    return f"{describe(array)}, {array.dtype}"
 
 
 def _content(values: Sequence[Any]) -> tuple[Any, ...]:

@@ -136,8 +136,12 @@ def test_refusals():
     wrong("scores of 'first': expected 2 examples, as in scores of 'emit', found 3", scores={"first": np.zeros((3, 3))})
     wrong("scores of 'emit', example 1: expected at least 6 positions along T", lengths=[5, 6])
     wrong("lengths of T: expected 2 examples, as in scores of 'emit', found 1", lengths=[5])
-    wrong("lengths of T: expected 2 sizes", lengths=[5, -1])
-    wrong("mask of T: expected an array of bools, shape (2, width)", mask=np.ones((2, 5)))
+    wrong("lengths of T, example 1: expected a length of at least 0, found -1", lengths=[5, -1])
+    wrong("lengths of T: expected 2 whole numbers, found an array of shape (2,), float64", lengths=[5.0, 5.0])
+    wrong("mask of T: expected an array of bools, shape (2, width), found an array of shape (2, 5), float64",
+          mask=np.ones((2, 5)))  # fmt: skip
+    wrong("mask of T, example 1: expected no position beyond its length 2, found position 2",
+          mask=np.ones((2, 5), dtype=bool), lengths=[5, 2])  # fmt: skip
     wrong("ragged axes: T, found 'N'", lengths={"N": [1, 2]})
     wrong("the inputs that structures come from: none, found 'x'", data={"x": [1, 2]})
     wrong("task must be one of best, kbest", OptionError, task="map")
@@ -148,6 +152,22 @@ def test_refusals():
     wrong("labels that are all known", truth=[[0, 1, None, 0, 1]] * 2)
     wrong("weights: expected 2 numbers", weights=[1.0])
     wrong("lengths: expected the size of axis T", scores={"emit": np.zeros((10, 3)), "first": np.zeros((2, 3))})
+
+
+@pytest.mark.parametrize("width", [2, 4, 6, 9])
+@pytest.mark.parametrize("gaps", [False, True])
+def test_masks_are_as_wide_as_padded_arrays(width, gaps):
+    mask = np.ones((2, width), dtype=bool)
+    mask[:, 1 if gaps else -1] = False
+    wrong(f"scores of 'emit': expected {width} positions along T, as in the mask of T, found 5 (padded)", mask=mask)
+    mask = np.ones((2, 5), dtype=bool)
+    mask[:, 1 if gaps else -1] = False
+    wrong(f"truth: expected 5 positions along T, as in the mask of T, found {width} (padded)",
+          mask=mask, truth=np.zeros((2, width), dtype=int))  # fmt: skip
+    found = Scorer(Chain).answer(batch(), mask=mask)
+    assert found.padded("y").shape == (2, 5)
+    with pytest.raises(DataError, match="width: expected 5 positions"):
+        found.padded("y", (width,))
 
 
 def test_forms_that_must_not_be_negative():

@@ -17,6 +17,7 @@ from ssvm_dsl import (
     Dim,
     Factor,
     Feature,
+    Given,
     Hamming,
     Input,
     Label,
@@ -24,6 +25,7 @@ from ssvm_dsl import (
     Model,
     StructuredSVM,
     ZeroOne,
+    chain,
     cross,
     pairs,
 )
@@ -154,6 +156,21 @@ def test_single_precision():
     assert loss.item() == pytest.approx(expected, rel=1e-5)
 
 
+def test_losses_have_the_highest_precision_of_the_scores():
+    layer = StructuredLayer(Given32, "log")
+    x, y = torch.randn(2, 4, 3), torch.zeros(2, 4, dtype=int)
+    assert layer(x, y).dtype == torch.float32
+    assert layer(x.double(), y).dtype == layer(x.double(), y, reduction="none").dtype == torch.float64
+    assert layer(1e300 * x.double(), y).isfinite()  # which no number of single precision is
+
+
+def test_compiled_networks_break_their_graph_at_the_layer():
+    case = CASES["chain"]()
+    layer = layer_of(case, "log")
+    network = torch.compile(lambda inputs: 2.0 * layer(inputs, case.truth, **case.more), backend="eager")
+    assert network(case.inputs).item() == pytest.approx(2.0 * layer(case.inputs, case.truth, **case.more).item())
+
+
 def test_state_dict_and_files():
     case = CASES["chain"]()
     layer, other = layer_of(case, "log"), StructuredLayer(case.model, "log", dtype=torch.float64)
@@ -264,6 +281,43 @@ def test_latent_variables_and_losses_that_do_not_add_up_are_refused_by_name():
 
 def double(x):
     return 2.0 * x
+
+
+class Given32(Model):
+    T = Dim()
+    logits = Input(T, 3)
+    y = Label(T, 3)
+    trans = Factor(chain(y))
+    net = Given(y, scores=logits)
+
+
+X, Y = torch.zeros(2, 4, 3), torch.zeros(2, 4, dtype=int)
+MASK = torch.ones(2, 4, dtype=torch.bool)
+FORBIDDEN = torch.where(torch.arange(3) == 0, -torch.inf, 0.0)
+WRONG = {
+    r"input 'logits': expected a padded tensor \(B, T, 3\), found .* \(4, 3\)": (X[0], Y),
+    r"input 'logits', example 1: expected a tensor \(T, 3\), found shape \(2, 4\)": ([X[0], torch.zeros(2, 4)], Y),
+    "input 'logits': expected at least one example, found none": (X[:0], Y[:0]),
+    "found an empty list": ([], []),
+    "found ndarray": (X.numpy(), Y),
+    "found a single number": (X.sum(), Y),
+    "a dense tensor with numbers, found one of layout torch.sparse_coo": (X.to_sparse(), Y),
+    "a dense tensor with numbers, found one on the device 'meta'": (X.to("meta"), Y),
+    r"truth: expected states of 2 examples, padded: an array of shape \(2, T\)": (X, Y[:1]),
+    "truth, example 0: expected at least 4 positions along T, found 3": (X, Y[:, :3]),
+    "truth, example 0: expected numbers of states from 0 to 2 where there are positions, found -3": (X, Y - 3),
+    "truth, example 0: expected labels that the scores allow, found a score of -inf": (X + FORBIDDEN, Y),
+    "as in the mask of T, found 4": (X, Y, MASK[:, :3]),
+    r"mask of T: expected an array of bools, shape \(2, width\), found .*float32": (X, Y, MASK.float()),
+    "sample_weight, example 1: expected a finite number, found nan": (X, Y, MASK, torch.tensor([1.0, torch.nan])),
+}
+
+
+@pytest.mark.parametrize("found", WRONG)
+def test_what_is_wrong_with_tensors_is_named(found):
+    inputs, truth, mask, weight, *_ = *WRONG[found], None, None
+    with pytest.raises(DataError, match=found):
+        StructuredLayer(Given32, "log")(inputs, truth, mask=mask, sample_weight=weight)
 
 
 def test_refusals():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,14 @@ def to_arrays(scores: Mapping[str, torch.Tensor]) -> dict[str, NDArray[Any]]:
 
 def like(array: NDArray[Any] | float, tensor: torch.Tensor) -> torch.Tensor:
     """Return an array as a tensor of the precision and on the device of another one."""
-    made = torch.from_numpy(np.ascontiguousarray(array))
+    made = torch.from_numpy(np.asarray(array, order="C"))
     return made if made.dtype == tensor.dtype and tensor.device.type == "cpu" else made.to(tensor)
+
+
+def widest(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return the first of the tensors of the highest precision: sums of all of them are like it."""
+    dtype = reduce(torch.promote_types, (one.dtype for one in tensors))
+    return next((one for one in tensors if one.dtype == dtype), tensors[0])
 
 
 def summed(made: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:

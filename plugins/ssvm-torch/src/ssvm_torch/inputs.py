@@ -62,24 +62,37 @@ def read_inputs(scorer: Scorer, inputs: Any) -> Batch:
             found = ", ".join(map(str, inputs)) or "none"
             raise DataError("inputs", expected=f"a tensor for input '{name}'", found=found)
         tensors[name] = _padded(one, inputs[name], lengths)
+        if not len(tensors[name]):
+            raise DataError(f"input '{name}'", expected="at least one example", found="none")
     return Batch(tensors, lengths)
 
 
 def _padded(one: Input, value: Any, lengths: dict[str, Any]) -> torch.Tensor:
     """Return the padded tensor of an input; note the sizes of its axes where it is a list."""
+    what, n_axes = f"input '{one.name}'", len(one.dims)
     if isinstance(value, torch.Tensor):
-        return value
+        if not value.dim():
+            raise DataError(what, expected="a padded tensor, with an axis of examples", found="a single number")
+        return _with_numbers(value, what)
     if not isinstance(value, Sequence) or not value or not all(isinstance(part, torch.Tensor) for part in value):
         expected = "a padded tensor, or a list with a tensor for each example"
-        raise DataError(f"input '{one.name}'", expected=expected, found=type(value).__name__)
-    n_axes = len(one.dims)
+        found = "an empty list" if isinstance(value, Sequence) and not value else type(value).__name__
+        raise DataError(what, expected=expected, found=found)
     for i, part in enumerate(value):
-        if part.dim() != n_axes + len(one.shape):
-            expected = f"a tensor of {n_axes + len(one.shape)} dimensions"
-            raise DataError(f"input '{one.name}'", example=i, expected=expected, found=str(tuple(part.shape)))
+        _with_numbers(part, what)
+        if part.dim() != n_axes + len(one.shape) or part.shape[n_axes:] != one.shape:
+            words = ", ".join([dim.name for dim in one.dims] + [str(size) for size in one.shape])
+            raise DataError(what, example=i, expected=f"a tensor ({words})", found=f"shape {tuple(part.shape)}")
     sizes = np.array([tuple(part.shape[:n_axes]) for part in value], dtype=np.int64).reshape(len(value), n_axes)
     for k, dim in enumerate(one.dims):
         if dim.ragged:
             lengths[dim.origin.name] = sizes[:, k]
     return stacked(value, sizes.max(axis=0).tolist())
 
+
+def _with_numbers(tensor: torch.Tensor, what: str) -> torch.Tensor:
+    """Return a tensor that has numbers, one after the other."""
+    if tensor.layout is not torch.strided or tensor.is_meta:
+        found = "one on the device 'meta'" if tensor.is_meta else f"one of layout {tensor.layout}"
+        raise DataError(what, expected="a dense tensor with numbers", found=found)
+    return tensor

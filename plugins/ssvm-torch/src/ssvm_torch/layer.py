@@ -12,6 +12,7 @@ from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.scoring import ScoredAnswers, Scorer
 from ssvm_torch.arrays import Scores, as_mask, as_states, plain_label, to_arrays
+from ssvm_torch.graphs import outside_graphs
 from ssvm_torch.inputs import Batch, read_inputs
 from ssvm_torch.risks import RISKS, BatchQuestion, Expected, RiskFunction
 from ssvm_torch.sampling import draw
@@ -73,6 +74,7 @@ class StructuredLayer(torch.nn.Module):
 
     # -- scores -------------------------------------------------------------------------------------------
 
+    @outside_graphs
     def scores(self, inputs: Any) -> Scores:
         """Return the scores of each factor for a batch: what the answers are of."""
         return self._scores(read_inputs(self.scorer, inputs))
@@ -101,10 +103,8 @@ class StructuredLayer(torch.nn.Module):
         asked: dict[str, Any] = {"data": data}
         if mask is not None:
             asked["mask"] = as_mask(mask)
-        elif lengths is not None:
-            asked["lengths"] = as_mask(lengths)
-        elif batch.lengths:
-            asked["lengths"] = batch.lengths
+        if lengths is not None or batch.lengths:
+            asked["lengths"] = batch.lengths if lengths is None else as_mask(lengths)
         if truth is not None:
             asked["truth"] = as_states(truth, self.scorer)
         return BatchQuestion(self.scorer, list(scores), asked), scores
@@ -114,6 +114,7 @@ class StructuredLayer(torch.nn.Module):
 
     # -- what it is for -----------------------------------------------------------------------------------
 
+    @outside_graphs
     def forward(
         self,
         inputs: Any,
@@ -136,17 +137,19 @@ class StructuredLayer(torch.nn.Module):
         mask : bool Tensor, shape (B, width), optional
             Which positions there are, also in the middle; a dict by axis where several are ragged.
         lengths : integer Tensor, shape (B,), optional
-            Instead of the mask.
+            Without a mask, the first positions that there are; with one, it keeps none beyond them.
         data : mapping, optional
             Edges, masks of labels and numbers of constraints by the name of the input, one for each example.
         sample_weight : Tensor, shape (B,), optional
+            Finite; where it needs a gradient, that flows to it, too.
         reduction : {"mean", "sum", "none"}
             ``mean`` divides by the number of examples.
 
         Raises
         ------
         DataError, InfeasibleError, NoBackendError, OptionError
-            As for :meth:`~ssvm_dsl.scoring.Scorer.answer`; scores in half precision.
+            As for :meth:`~ssvm_dsl.scoring.Scorer.answer`; scores in half precision; a truth that scores of ``-inf``
+            forbid, whose risk would be infinite.
         """
         if reduction not in REDUCTIONS:
             raise OptionError(f"reduction must be one of {', '.join(REDUCTIONS)}, got {reduction!r}")
@@ -159,6 +162,9 @@ class StructuredLayer(torch.nn.Module):
             coef = share * sample_weight.detach().cpu().double().numpy()
         else:
             raise DataError("sample_weight", expected=f"{n} numbers", found=f"shape {tuple(sample_weight.shape)}")
+        if not np.isfinite(coef).all():
+            i = int(np.argmin(np.isfinite(coef)))
+            raise DataError("sample_weight", example=i, expected="a finite number", found=str(coef[i]))
         learnt = sample_weight is not None and sample_weight.requires_grad
         whole = reduction != "none" and not learnt
         made: torch.Tensor = RiskFunction.apply(question, self.risk, coef, whole, *scores.values())
@@ -167,6 +173,7 @@ class StructuredLayer(torch.nn.Module):
         made = made * sample_weight.to(made)
         return made if reduction == "none" else share * made.sum()
 
+    @outside_graphs
     @torch.no_grad()
     def decode(self, inputs: Any, *, mask: Any = None, lengths: Any = None, data: Any = None) -> Any:
         """Return the best labels: a padded tensor of states, -1 where there are no positions.
@@ -180,12 +187,14 @@ class StructuredLayer(torch.nn.Module):
             return found.labels
         return torch.from_numpy(found.padded(name, self._width(scores, name)))
 
+    @outside_graphs
     @torch.no_grad()
     def k_best(self, inputs: Any, k: int, *, mask: Any = None, lengths: Any = None, data: Any = None) -> Any:
         """Return for each example its k best labels with their scores, best first."""
         question, scores = self._question(inputs, mask, lengths, data)
         return self._answer(question, scores, task="kbest", k=k).labels
 
+    @outside_graphs
     def marginals(self, inputs: Any, *, mask: Any = None, lengths: Any = None, data: Any = None) -> Scores:
         """Return the expected counts of each score by factor, in the shape of the scores; differentiable.
 
@@ -194,6 +203,7 @@ class StructuredLayer(torch.nn.Module):
         question, scores = self._question(inputs, mask, lengths, data)
         return dict(zip(scores, Expected.apply(question, *scores.values()), strict=True))
 
+    @outside_graphs
     @torch.no_grad()
     def sample(
         self,

@@ -18,6 +18,7 @@ from torch.autograd.function import once_differentiable
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.scoring import Scorer
 from ssvm_torch.arrays import Scores, as_mask, like, to_arrays
+from ssvm_torch.graphs import outside_graphs
 from ssvm_torch.risks import BatchQuestion
 from ssvm_torch.sparsemap import penalised
 
@@ -59,6 +60,7 @@ class _Perturbed(torch.autograd.Function):
         return None, None, None, None, None, *made
 
 
+@outside_graphs
 def perturbed(
     scorer: Scorer,
     scores: Scores,

@@ -11,8 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch.autograd.function import once_differentiable
 
+from ssvm_dsl.errors import DataError
 from ssvm_dsl.scoring import ScoredAnswers, Scorer
-from ssvm_torch.arrays import like, to_arrays
+from ssvm_torch.arrays import like, to_arrays, widest
 
 #: The risks: the task, and whether scores are augmented by the loss.
 RISKS = {"margin": ("best", True), "log": ("log_z", False), "softmax-margin": ("log_z", True)}
@@ -72,9 +73,11 @@ class RiskFunction(torch.autograd.Function):
         found = question.answer(arrays, **more)
         ctx.question, ctx.more, ctx.found, ctx.weights, ctx.whole = question, more, found, weights, whole
         ctx.save_for_backward(*scores)
-        upper = found.log_z if task == "log_z" else found.score
-        each = upper - found.truth_score
-        return scores[0].new_tensor(weights @ each) if whole else like(each, scores[0])
+        upper, truth = found.log_z if task == "log_z" else found.score, found.truth_score
+        if not np.isfinite(truth).all():
+            i = int(np.argmin(np.isfinite(truth)))
+            raise DataError("truth", example=i, expected="labels that the scores allow", found="a score of -inf")
+        return like(weights @ (upper - truth) if whole else upper - truth, widest(scores))
 
     @staticmethod
     @once_differentiable

@@ -22,7 +22,8 @@ from torch.autograd.function import once_differentiable
 
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.scoring import ScoredAnswers, Scorer
-from ssvm_torch.arrays import Scores, as_mask, as_states, like, summed, to_arrays
+from ssvm_torch.arrays import Scores, as_mask, as_states, like, summed, to_arrays, widest
+from ssvm_torch.graphs import outside_graphs
 from ssvm_torch.risks import BatchQuestion
 
 #: Added to squared lengths of labellings, so that those that depend on each other have a unique solution.
@@ -224,7 +225,7 @@ class _Loss(torch.autograd.Function):
         ctx.save_for_backward(*scores)
         first = found.answers[0]
         of_truth = _flat(first.truth_counts(), on)
-        return like(found.value - first.truth_score + 0.5 * (of_truth**2).sum(axis=1), scores[0])
+        return like(found.value - first.truth_score + 0.5 * (of_truth**2).sum(axis=1), widest(scores))
 
     @staticmethod
     @once_differentiable
@@ -239,6 +240,7 @@ class _Loss(torch.autograd.Function):
         return None, None, None, *made
 
 
+@outside_graphs
 def sparsemap(
     scorer: Scorer,
     scores: Scores,
@@ -283,6 +285,7 @@ class SparseMap(torch.nn.Module):
         super().__init__()
         self.scorer, self.on, self.max_iter = scorer, on, max_iter
 
+    @outside_graphs
     def forward(
         self, scores: Scores, truth: Any, *, mask: Any = None, lengths: Any = None, data: Any = None
     ) -> torch.Tensor:
