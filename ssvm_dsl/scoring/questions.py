@@ -94,22 +94,22 @@ def read_truth(declaration: Declaration, grounded: GroundedBatch, sizes: Sizes, 
         text = f"model {declaration.name} has latent variables ({names}), which no truth covers"
         raise OptionError(f"{text}: scores are answered without truth= and augmented=")
     if isinstance(Y, np.ndarray) and Y.dtype.kind in "iu" and Y.ndim:
-        states = _padded_states(declaration, grounded, sizes, Y)
+        states, unknown = _padded_states(declaration, grounded, sizes, Y), None
     else:
         found = grounded.layout.encode(Y)
         states, unknown = found.states, found.unknown
-        if grounded.layout.agreements:
-            unknown = set_auxiliary(grounded.layout, grounded.examples, states, unknown)
-        if unknown is not None and unknown.any():
-            example = int(np.searchsorted(grounded.layout.var_ptr, int(np.argmax(unknown)), side="right")) - 1
-            raise DataError("truth", example=example, expected="labels that are all known", found="one that is not")
+    if grounded.layout.agreements:
+        unknown = set_auxiliary(grounded.layout, grounded.examples, states, unknown)
+    if unknown is not None and unknown.any():
+        example = int(np.searchsorted(grounded.layout.var_ptr, int(np.argmax(unknown)), side="right")) - 1
+        raise DataError("truth", example=example, expected="labels that are all known", found="one that is not")
     return Truth(declaration, grounded, states)
 
 
 def _padded_states(declaration: Declaration, grounded: GroundedBatch, sizes: Sizes, Y: NDArray[Any]) -> I32:
-    """Return the states of the only label, given as numbers in a padded array."""
+    """Return the states of the only label, given as numbers in a padded array; those of auxiliary variables are 0."""
     label = declaration.own_labels[0]
-    if len(declaration.labels) != 1:
+    if len(declaration.own_labels) != 1 or label.pointer:
         expected = "a list of labels: numbers of states in an array are for models of a single plain label"
         raise DataError("truth", expected=expected, found=describe(Y))
     template = grounded.label_template(label)
@@ -118,14 +118,17 @@ def _padded_states(declaration: Declaration, grounded: GroundedBatch, sizes: Siz
         expected = f"states of {sizes.n} examples, padded: an array of shape ({axes}{'' if template.axes else ','})"
         raise DataError("truth", expected=expected, found=describe(Y))
     at = sizes.places(template, Y.shape[1:], "truth")
-    states = Y.ravel() if at is None else Y.ravel()[at]
-    wrong = (states < 0) | (states >= label.n_states)
+    given, places = (Y.ravel() if at is None else Y.ravel()[at]), grounded.layout.variables(label)
+    wrong = (given < 0) | (given >= label.n_states)
     if wrong.any():
         k = int(np.argmax(wrong))
-        example = int(np.searchsorted(grounded.layout.var_ptr, k, side="right")) - 1
+        variable = int(np.arange(grounded.program.n_variables)[places][k])
+        example = int(np.searchsorted(grounded.layout.var_ptr, variable, side="right")) - 1
         expected = f"numbers of states from 0 to {label.n_states - 1} where there are positions"
-        raise DataError("truth", example=example, expected=expected, found=str(states[k]))
-    return np.ascontiguousarray(states, dtype=np.int32)
+        raise DataError("truth", example=example, expected=expected, found=str(given[k]))
+    states = np.zeros(grounded.program.n_variables, dtype=np.int32)
+    states[places] = given
+    return states
 
 
 def require_additive(declaration: Declaration, truth: Truth) -> LossTerm:

@@ -66,7 +66,7 @@ def summed(made: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
 
 def plain_label(scorer: Scorer) -> str | None:
     """Return the only label of a model, if it has just one that is plain: no segments, no pointers."""
-    labels = scorer.declaration.labels
+    labels = scorer.declaration.own_labels
     return labels[0].name if len(labels) == 1 and not labels[0].pointer else None
 
 
