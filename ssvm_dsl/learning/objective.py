@@ -236,8 +236,8 @@ def factor_name(key: Factor | str) -> str:
     return key.name if isinstance(key, Factor) else key
 
 
-def check_sample_weight(given: Any, n: int) -> F64:
-    """Return the weights of n examples, ones by default.
+def check_sample_weight(given: Any, n: int, part: bool = False) -> F64:
+    """Return the weights of n examples, ones by default; those of a ``part`` of the data may all be 0.
 
     Raises
     ------
@@ -260,6 +260,32 @@ def check_sample_weight(given: Any, n: int) -> F64:
         i = int(wrong[0])
         found = repr(weight[i].item())
         raise DataError("sample_weight", example=i, expected="a finite non-negative number", found=found)
-    if not weight.any():
-        raise DataError("sample_weight", expected="at least one weight above 0", found="zeros only")
+    if not part:
+        require_weight(bool(weight.any()))
     return weight
+
+
+def require_labels(n_variables: int, n_examples: int) -> None:
+    """Refuse data that have nothing to label.
+
+    Raises
+    ------
+    DataError
+        There are no variables.
+    """
+    if not n_variables:
+        expected = "at least one example with something to label"
+        raise DataError("X", expected=expected, found=f"{n_examples} empty examples")
+
+
+def require_weight(some: bool) -> None:
+    """Refuse data without an example whose weight is above 0.
+
+    Raises
+    ------
+    DataError
+        There is none.
+    """
+    if not some:
+        raise DataError("sample_weight", expected="at least one weight above 0", found="zeros only")
+

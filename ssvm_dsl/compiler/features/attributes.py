@@ -21,6 +21,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.compiler.features.computed import POSITIONS
 from ssvm_dsl.compiler.features.sparse import csr_of
+from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.arrays import as_floats, describe, number_text
@@ -32,6 +33,20 @@ def tokens_of(source: Attributes, raw: Iterable[Any]) -> Iterable[Any]:
     for _ in source.dims:
         raw = chain.from_iterable(raw)
     return raw
+
+
+def require_names(fitted: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse examples none of which has a named feature.
+
+    Raises
+    ------
+    DataError
+        Names the input.
+    """
+    for name, state in fitted.items():
+        if "names" in state and not len(state["names"]):
+            expected, hint = "attribute names in some example", "without any there is nothing to learn a weight for"
+            raise DataError(f"input '{name}'", expected=expected, found="none at all", hint=hint)
 
 
 class Names(list[str]):

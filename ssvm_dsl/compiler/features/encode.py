@@ -197,9 +197,6 @@ def _tokens(encoder: Encoder, source: Attributes) -> list[Any]:
 def _attributes(encoder: Encoder, source: Attributes) -> Rows:
     if encoder.fitting:
         names, rows = _checked(encoder, source, lambda tokens: learn_rows(tokens, _attributes_go_on(encoder, source)))
-        if not names:
-            expected, hint = "attribute names in some example", "without any there is nothing to learn a weight for"
-            raise DataError(f"input '{source.name}'", expected=expected, found="none at all", hint=hint)
         encoder.learnt(source, lambda: {"names": names})
         return Rows(source.dims, rows, pointers(encoder.examples.size(source.dims)))
     state = encoder.fitted[source.name]

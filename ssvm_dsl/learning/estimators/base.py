@@ -13,7 +13,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.errors import DataError, OptionError, OutOfTime, TrainingError, memory_for
+from ssvm_dsl.errors import OptionError, OutOfTime, TrainingError, memory_for
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.diagnosis.feasible_truth import require_feasible_truth, unknown_variables
 from ssvm_dsl.inference.layers.base import PlannedSession
@@ -57,7 +57,7 @@ from ssvm_dsl.learning.estimators.fitting.training_target import FitRequest, Tar
 from ssvm_dsl.learning.estimators.linked_report import LinkedReport
 from ssvm_dsl.learning.estimators.predictor import Predictor
 from ssvm_dsl.learning.estimators.scoring import Scoring
-from ssvm_dsl.learning.objective import check_sample_weight, convention, l1_of, lam_of, regularized_risk
+from ssvm_dsl.learning.objective import check_sample_weight, convention, l1_of, lam_of, regularized_risk, require_labels
 from ssvm_dsl.learning.risks.factored import check_factored
 from ssvm_dsl.learning.risks.hinges.completing import CompletingProblem
 from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
@@ -376,16 +376,15 @@ class Learner(Predictor):
 
     def _problem(
         self, grounded: Grounded, target: TrainingTarget, executor: Executor, spec: TrainerSpec, sample_weight: Any,
-        n: int, deadline: Deadline,
+        n: int, deadline: Deadline, part: bool = False,
     ) -> tuple[Problem, CostEstimate]:  # fmt: skip
-        """Return the training problem with its oracle, and its expected cost."""
-        if not grounded.program.n_variables:
-            expected = "at least one example with something to label"
-            raise DataError("X", expected=expected, found=f"{grounded.n_examples} empty examples")
+        """Return the training problem with its oracle, and its expected cost; a ``part`` may have nothing to learn."""
+        if not part:
+            require_labels(grounded.program.n_variables, grounded.n_examples)
         require_feasible_truth(grounded)
         risk, needs = target.risk, spec.needs
         check_pairing(spec, risk, self.power, is_default(self, "trainer"), sparse=self.l1 > 0.0)
-        weight = check_sample_weight(sample_weight, grounded.n_examples)
+        weight = check_sample_weight(sample_weight, grounded.n_examples, part)
         lam = lam_of(self.C, self.lam, n)
         l1 = l1_of(self.C, self.lam, n, self.l1)
         objective = regularized_risk(grounded.parameters, lam, weight, self.regularization, self.power, l1)

@@ -15,6 +15,7 @@ from ssvm_dsl import processors
 from ssvm_dsl.array_types import F64, Bools
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded, ground
+from ssvm_dsl.compiler.features.attributes import require_names
 from ssvm_dsl.compiler.features.encode import Fitted
 from ssvm_dsl.compiler.inputs.validate import check_sequence
 from ssvm_dsl.compiler.structure import StructureCache
@@ -446,11 +447,15 @@ class Predictor(Estimator):
 
         return from_saved(cls, read_model(as_path(path, "load")), path, trusted)
 
-    def _ground(self, X: Any, Y: Any = None, fitted: Any = None, **options: Any) -> Grounded:
+    def _ground(self, X: Any, Y: Any = None, fitted: Any = None, part: bool = False, **options: Any) -> Grounded:
+        """Return the model laid over examples; a ``part`` of the data may have no names for features to learn."""
         if self.model.declaration.reads_sparse:
             _load_sparse()
         options["structures"] = self._structures
-        return ground(self.model, X, Y, fitted=fitted, custom_losses=loss_function, **options)
+        grounded = ground(self.model, X, Y, fitted=fitted, custom_losses=loss_function, **options)
+        if fitted is None and not part:
+            require_names(grounded.fitted)
+        return grounded
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -246,12 +247,13 @@ class StructuredSVM(ShardedFit, ClassScores):
         self._learn_more(data.X, data.Y, self._target, data.sample_weight)
         return self
 
-    def _trainable(self, X: Any, Y: Any, sample_weight: Any) -> Trainable:
+    def _trainable(self, X: Any, Y: Any, sample_weight: Any, part: bool = False) -> Trainable:
         """Return the data without labels that the model rules out, if that is asked for."""
         if self.infeasible == RAISE:
             return Trainable(X, Y, sample_weight, np.zeros(0, dtype=np.int64))
         declaration = self.model.declaration
-        data = trainable(lambda: self._ground(X, Y, whole=True), declaration, X, Y, sample_weight, self.infeasible)
+        grounded = partial(self._ground, X, Y, part=part, whole=True)
+        data = trainable(grounded, declaration, X, Y, sample_weight, self.infeasible, part)
         self.infeasible_ = data.examples
         return data
 
@@ -347,10 +349,12 @@ class StructuredSVM(ShardedFit, ClassScores):
     def _example_losses(self, X: Any, Y: Any) -> F64:
         return np.concatenate(self._answers(self._examples(X), lambda *one: losses(*one)[0], Y=_given(Y, "to_html")))
 
-    def _losses(self, X: Any, Y: Any, sample_weight: Any, time_limit: float | None = None) -> tuple[float, float]:
+    def _losses(
+        self, X: Any, Y: Any, sample_weight: Any, time_limit: float | None = None, part: bool = False
+    ) -> tuple[float, float]:
         """Return the weighted sums of the losses of the best labellings, and of the largest losses."""
         X = self._examples(X)
-        weight = check_sample_weight(sample_weight, len(X))
+        weight = check_sample_weight(sample_weight, len(X), part)
         lost_parts, largest = zip(*self._answers(X, losses, Y=_given(Y, "score"), time_limit=time_limit), strict=True)
         return float(np.dot(weight, np.concatenate(lost_parts))), float(np.dot(weight, np.concatenate(largest)))
 

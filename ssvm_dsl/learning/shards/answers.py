@@ -15,7 +15,7 @@ from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.errors import DataError, MissingAnswerError, NoLabellingError, OutOfTime, TimeLimitWarning
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.learning.shards.messages import ShardMessages
-from ssvm_dsl.learning.shards.parts import DataPart, PartitionedDataset
+from ssvm_dsl.learning.shards.parts import DataPart, PartitionedDataset, has_examples
 from ssvm_dsl.pausing import time_left, within
 from ssvm_dsl.plugin_api.kinds.executors import ShardExecutor, ShardFunction
 
@@ -29,7 +29,9 @@ class PartPredictor(Protocol):
     def predict(self, X: Any, *, on_missing: str, time_limit: float | None) -> list[Any]:
         """Return the best labelling of each example."""
 
-    def _losses(self, X: Any, Y: Any, sample_weight: Any, time_limit: float | None) -> tuple[float, float]:
+    def _losses(
+        self, X: Any, Y: Any, sample_weight: Any, time_limit: float | None, part: bool
+    ) -> tuple[float, float]:
         """Return the sums of the losses and of the largest losses."""
 
 
@@ -104,19 +106,23 @@ def labellings_of(shard: PredictionShard, share: Share, on_missing: str, write: 
     X, _, _ = shard.part.read()
     with shard._located(), _noticing_limits() as late:
         try:
-            found = shard.predictor.predict(X, on_missing=on_missing, time_limit=_limit(deadline))
+            limit = _limit(deadline)
+            found = shard.predictor.predict(X, on_missing=on_missing, time_limit=limit) if has_examples(X) else []
         except MissingAnswerError as err:
             return PartAnswer(err.found, bool(late), str(err))
     return PartAnswer(found if write is None else write(shard.part.what, found), bool(late))
 
 
 def losses_of(shard: PredictionShard, share: Share) -> PartAnswer:
-    """Return the sums of the losses and of the largest losses of a part."""
+    """Return the sums of the losses, of the largest losses and of the weights of a part."""
     deadline = share.begin()
     X, Y, weight = shard.part.read()
+    if not has_examples(X):
+        return PartAnswer((0.0, 0.0, 0.0))
     with shard._located(), _noticing_limits() as late:
-        found = shard.predictor._losses(X, Y, weight, _limit(deadline))
-    return PartAnswer(found, bool(late))
+        lost, most = shard.predictor._losses(X, Y, weight, _limit(deadline), part=True)
+        heavy = float(len(X) if weight is None else np.sum(weight))
+    return PartAnswer((lost, most, heavy), bool(late))
 
 
 def _limit(deadline: Deadline) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
@@ -12,13 +12,14 @@ import numpy as np
 from ssvm_dsl.errors import DataError, OptionError, OutOfTime, PluginError, TrainingError
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.learning.objective import l1_of, lam_of, regularized_risk
+from ssvm_dsl.learning.objective import l1_of, lam_of, regularized_risk, require_labels, require_weight
 from ssvm_dsl.learning.shards.learnt import join_learnt, learns
 from ssvm_dsl.learning.shards.messages import ShardMessages
 from ssvm_dsl.learning.shards.parts import DataPart
 from ssvm_dsl.learning.shards.problem import ShardedProblem, no_examples
 from ssvm_dsl.learning.shards.recipe import (
     LearningShard,
+    NoExamples,
     ShardFacts,
     ShardLearner,
     TrainingShard,
@@ -141,19 +142,26 @@ def shard_problem(
         raise OptionError("there are no parts of the data")
     deadline = deadline or Deadline()
     messages = ShardMessages(executor, parts)
-    facts, fitted = _Opening(messages, parts, learner, declaration, deadline).facts()
-    if len(facts) < len(parts) or not all(one.complete for one in facts):
+    read, fitted = _Opening(messages, parts, learner, declaration, deadline).facts()
+    whole = len(read) == len(parts)
+    if not whole or not all(one.complete for one in read.values()):
         deadline.end()
-    _check_same(facts)
+    known = {number: one for number, one in read.items() if isinstance(one, ShardFacts)}
+    _check_same(known)
+    messages.ask_only(tuple(known))
+    facts = list(known.values())
     n = sum(one.n for one in facts)
+    if whole:
+        require_labels(sum(one.n_variables for one in facts), n)
+        require_weight(any(one.lightest < np.inf for one in facts))
     parameters = no_examples(facts[0].blocks)
     given = strength.C, strength.lam, n
     l1 = l1_of(*given, strength.l1)
     objective = regularized_risk(parameters, lam_of(*given), np.zeros(0), strength.regularization, l1=l1)
     objective = replace(objective, n=n, weight=np.ones(len(facts)))
     problem = ShardedProblem(facts, objective, messages, keeps)
-    problem.complete &= len(facts) == len(parts)
-    return problem, ShardedData(fitted, problem.parameters, len(parts), len(facts))
+    problem.complete &= whole
+    return problem, ShardedData(fitted, problem.parameters, len(parts), len(read))
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,26 +177,42 @@ class _Opening:
     declaration: Declaration
     deadline: Deadline
 
-    def facts(self) -> tuple[list[ShardFacts], dict[str, dict[str, Any]]]:
-        """Return what is known of the parts that were read, in order, and what their features learnt."""
+    def facts(self) -> tuple[dict[int, ShardFacts | NoExamples], dict[str, dict[str, Any]]]:
+        """Return what is known of the parts that were read, by number, and what their features learnt.
+
+        Raises
+        ------
+        DataError
+            No part that was read has examples.
+        """
         fitted: dict[str, dict[str, Any]] = {}
         last: tuple[ShardFacts, Any] | None = None
+        number = 0
         if learns(self.declaration):
             learnt, in_time = self._asked(LearningShard, learnt_of)
+            able = [number for number, one in enumerate(learnt) if one is not None and one.n]
+            self._require_examples(able, sum(one is not None for one in learnt))
             if not in_time or self.deadline.limit < np.inf:
-                number = max(number for number, one in enumerate(learnt) if one is not None)
+                number = able[-1]
                 last = self.messages.run(facts_with_its_own, [(number, ())])[0]
             if last is not None and not (in_time and all(one.complete for one in learnt)):
-                return [replace(last[0], complete=False)], dict(last[1])
-            fitted = join_learnt(self.declaration, learnt)
+                return {number: replace(last[0], complete=False)}, dict(last[1])
+            fitted = join_learnt(self.declaration, [learnt[number] for number in able])
             if last is not None and self.deadline.over:
-                return [replace(last[0], complete=False)], dict(last[1])
+                return {number: replace(last[0], complete=False)}, dict(last[1])
         facts, _ = self._asked(TrainingShard, facts_of, fitted, needed=last is None)
-        found = [one for one in facts if one is not None]
-        if not found:
-            assert last is not None
-            return [replace(last[0], complete=False)], dict(last[1])
+        found = {number: one for number, one in enumerate(facts) if one is not None}
+        able = [number for number, one in found.items() if isinstance(one, ShardFacts)]
+        if not able and last is not None:
+            return {number: replace(last[0], complete=False)}, dict(last[1])
+        self._require_examples(able, len(found))
         return found, fitted
+
+    def _require_examples(self, able: Sequence[int], n_read: int) -> None:
+        """Refuse parts none of which has examples."""
+        if not able:
+            found = f"none in the {n_read} of {len(self.parts)} parts that were read"
+            raise DataError("X", expected="at least one example to learn from", found=found)
 
     def _asked(self, recipe: Any, function: ShardFunction, *more: Any, needed: bool = True) -> tuple[list[Any], bool]:
         """Return what a function finds on all shards, ``None`` where time was up before, and whether it never was.
@@ -213,7 +237,7 @@ def _of_each(found: Sequence[Any], n: int) -> list[Any]:
     return list(found) if len(found) == n else [None] * n
 
 
-def _check_same(facts: list[ShardFacts]) -> None:
+def _check_same(facts: Mapping[int, ShardFacts]) -> None:
     """Refuse shards of different models.
 
     Raises
@@ -221,10 +245,10 @@ def _check_same(facts: list[ShardFacts]) -> None:
     DataError
         Names the first part that differs.
     """
-    first = facts[0]
-    for number, one in enumerate(facts):
+    least, first = next(iter(facts.items()))
+    for number, one in facts.items():
         if one.blocks != first.blocks:
-            expected, found = f"weights {_shapes(first)}, as part 0 has", _shapes(one)
+            expected, found = f"weights {_shapes(first)}, as part {least} has", _shapes(one)
             raise DataError(f"part {number}", expected=expected, found=found)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.array_types import I32, I64
+from ssvm_dsl.compiler.features.attributes import require_names
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.declaration import Declaration
@@ -46,6 +47,8 @@ def join_learnt(declaration: Declaration, shards: Sequence[Learnt]) -> dict[str,
     ------
     TrainingError
         A feature learns something that cannot be joined; names it.
+    DataError
+        No shard has a named feature.
     """
     joined: dict[str, dict[str, Any]] = {}
     columns: dict[str, list[I64]] = {}
@@ -67,6 +70,7 @@ def join_learnt(declaration: Declaration, shards: Sequence[Learnt]) -> dict[str,
     missing = [key for shard in shards for key in shard.fitted if key not in joined]
     if missing:
         raise _needs_all(missing[0])
+    require_names(joined)
     return joined
 
 

@@ -120,16 +120,23 @@ class ShardMessages:
     Attributes
     ----------
     workers : dict
-        By shard: who has it, and the seconds that opening it took.
+        By part: who has it, and the seconds that opening it took.
     """
 
     def __init__(self, executor: ShardExecutor, parts: Sequence[DataPart] = ()) -> None:
         self.executor, self.parts = executor, parts
         self.workers: dict[int, tuple[str, float]] = {}
         self._shown: set[str] = set()
+        self._asked: Sequence[int] | None = None
+
+    def ask_only(self, numbers: Sequence[int]) -> None:
+        """From now on, take the parts of these numbers for all there are: shard k is the k-th of them."""
+        self._asked = numbers
 
     def run(self, function: ShardFunction, calls: Sequence[tuple[int, tuple[Any, ...]]]) -> list[Any]:
         """Return the results of a function on shards, in order; as ``executor.run``."""
+        if self._asked is not None:
+            calls = [(self._asked[shard], given) for shard, given in calls]
         asked = [(number, (function, given)) for number, given in calls]
         try:
             said = self.executor.run(saying, asked)
@@ -166,14 +173,16 @@ class ShardMessages:
         Parameters
         ----------
         sizes : sequence of int
-            Number of examples of each part.
+            Number of examples of each shard that is asked.
         """
         by_worker: dict[str, list[int]] = {}
-        for number in sorted(self.workers):
+        asked = range(len(sizes)) if self._asked is None else self._asked
+        n_examples = dict(zip(asked, sizes, strict=True))
+        for number in sorted(self.workers.keys() & n_examples.keys()):
             by_worker.setdefault(self.workers[number][0], []).append(number)
         lines = []
         for worker, numbers in by_worker.items():
-            n, seconds = sum(sizes[k] for k in numbers), sum(self.workers[k][1] for k in numbers)
+            n, seconds = sum(n_examples[k] for k in numbers), sum(self.workers[k][1] for k in numbers)
             named = ", ".join(map(str, numbers)) if len(numbers) <= 8 else f"{numbers[0]} to {numbers[-1]}"
             lines.append(f"{worker}: part{'s' if numbers[1:] else ''} {named}, {n} examples, read in {seconds:.1f} s")
         return lines

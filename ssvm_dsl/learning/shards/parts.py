@@ -166,6 +166,12 @@ class DataPart:
         return X, Y, found[2] if len(found) == 3 else None
 
 
+def has_examples(values: Any) -> bool:
+    """Return whether there are examples, as far as their number can be told."""
+    shape = getattr(values, "shape", None)
+    return bool(shape[0] if shape else len(values)) if shape or hasattr(values, "__len__") else True
+
+
 def parts_of(X: Any, Y: Any, sample_weight: Any, n_parts: int) -> list[DataPart]:
     """Return lists of examples cut into parts of nearly equal length, in order."""
     if isinstance(X, PartitionedDataset):

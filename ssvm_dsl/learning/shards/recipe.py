@@ -22,7 +22,7 @@ from ssvm_dsl.learning.driver.checkpoint import fingerprint
 from ssvm_dsl.learning.driver.evaluations import proved
 from ssvm_dsl.learning.risks.kinds import Problem
 from ssvm_dsl.learning.shards.messages import Opened, opening
-from ssvm_dsl.learning.shards.parts import DataPart
+from ssvm_dsl.learning.shards.parts import DataPart, has_examples
 from ssvm_dsl.pausing import time_left, within
 from ssvm_dsl.plugin_api.training import ShardStep
 
@@ -32,8 +32,11 @@ class ShardLearner(Protocol):
 
     def _shard_data(
         self, X: Any, Y: Any, sample_weight: Any, fitted: Any, in_time: bool = False
-    ) -> tuple[Grounded, Any]:
-        """Return the model laid over examples, and their weights; ``in_time`` as for ``ground``."""
+    ) -> tuple[Grounded, Any] | None:
+        """Return the model laid over examples, and their weights, or ``None`` where no example is left to learn from.
+
+        ``in_time`` is that of ``ground``.
+        """
 
     def _shard_problem(self, grounded: Grounded, sample_weight: Any, deadline: Deadline | None = None) -> Problem:
         """Return the training problem of examples, without a backend where time is up before there is one."""
@@ -55,6 +58,11 @@ class Learnt:
     fitted: Mapping[str, Mapping[str, Any]]
     n: int
     complete: bool = True
+
+
+@dataclass(eq=False)
+class EmptyShard(Opened):
+    """A part without examples to learn from."""
 
 
 @dataclass(eq=False)
@@ -87,16 +95,21 @@ class LearningShard:
         """Read the examples, check them, and let fitted features learn."""
         deadline = Deadline(min(self.seconds, time_left()))
         with opening() as noted, one_blas_thread():
-            grounded, weight = _grounded(self.learner, self.part, None, deadline)
+            found = _grounded(self.learner, self.part, None, deadline)
+        if found is None:
+            return LearntShard(Learnt({}, 0), **noted)
+        grounded, weight = found
         learnt = Learnt(grounded.fitted, grounded.n_examples, not grounded.n_uncomputed)
         if deadline.limit == np.inf:
             return LearntShard(learnt, **noted)
         return LearntShard(learnt, OpenShard(self, grounded, weight), **noted)
 
 
-def _grounded(learner: ShardLearner, part: DataPart, fitted: Any, deadline: Deadline) -> tuple[Grounded, Any]:
-    """Return the model laid over the examples of a part, and their weights; errors say which part."""
+def _grounded(learner: ShardLearner, part: DataPart, fitted: Any, deadline: Deadline) -> tuple[Grounded, Any] | None:
+    """Return the model laid over the examples of a part, and their weights, where it has any; errors say which part."""
     data = part.read()
+    if not has_examples(data[0]) and not has_examples(data[1]):
+        return None
     try:
         with within(deadline):
             return learner._shard_data(*data, fitted, in_time=deadline.limit < np.inf)
@@ -115,7 +128,7 @@ def facts_with_its_own(shard: LearntShard) -> tuple[ShardFacts, Mapping[str, Map
     assert opened is not None, "shards of fits with a limit keep their examples"
     with one_blas_thread():
         opened.open_problem(Deadline(0.0))
-    return facts_of(opened), shard.learnt.fitted
+    return _facts(opened), shard.learnt.fitted
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,13 +152,16 @@ class TrainingShard:
     fitted: dict[str, dict[str, Any]]
     seconds: float = np.inf
 
-    def open(self) -> OpenShard:
+    def open(self) -> OpenShard | EmptyShard:
         """Read the examples and lay the model over them."""
         deadline = Deadline(min(self.seconds, time_left()))
         with opening() as noted, one_blas_thread():
-            grounded, weight = _grounded(self.learner, self.part, self.fitted, deadline)
-            made = OpenShard(self, grounded, weight)
-            made.open_problem(deadline)
+            found = _grounded(self.learner, self.part, self.fitted, deadline)
+            if found is not None:
+                made = OpenShard(self, *found)
+                made.open_problem(deadline)
+        if found is None:
+            return EmptyShard(**noted)
         made.warned, made.seconds = noted["warned"], noted["seconds"]
         return made
 
@@ -223,6 +239,7 @@ class ShardFacts:
         Of the risks raised to their power.
     lightest : float
         The smallest weight of an example that is not 0.
+    n_variables : int
     complete : bool
         Whether time sufficed for all of this; otherwise only ``n``, ``blocks`` and ``at_zero`` are known.
     """
@@ -240,11 +257,23 @@ class ShardFacts:
     relaxed: bool
     degree: float
     lightest: float
+    n_variables: int
     complete: bool = True
 
 
-def facts_of(shard: OpenShard) -> ShardFacts:
+@dataclass(frozen=True)
+class NoExamples:
+    """What the driver is to know of a part without examples to learn from."""
+
+    complete: bool = True
+
+
+def facts_of(shard: OpenShard | EmptyShard) -> ShardFacts | NoExamples:
     """Return the facts about a shard for the driver."""
+    return NoExamples() if isinstance(shard, EmptyShard) else _facts(shard)
+
+
+def _facts(shard: OpenShard) -> ShardFacts:
     problem = shard.opened_problem
     assert problem is not None
     with one_blas_thread():
@@ -253,7 +282,8 @@ def facts_of(shard: OpenShard) -> ShardFacts:
         facts = ShardFacts(
             problem.n, problem.blocks, {}, problem.session.plan, problem.session.guarantee, np.zeros(problem.dim), 0.0,
             None, known, problem.smooth, problem.relaxed, problem.degree * objective.power,
-            float(objective.weight[objective.weight > 0.0].min(initial=np.inf)), shard.complete,
+            float(objective.weight[objective.weight > 0.0].min(initial=np.inf)),
+            problem.program.n_variables, shard.complete,
         )  # fmt: skip
         if not shard.complete:
             return facts

@@ -54,7 +54,8 @@ def check_infeasible(value: object) -> None:
 
 
 def trainable(
-    ground: Callable[[], Grounded], declaration: Declaration, X: Any, Y: Any, sample_weight: Any, how: str
+    ground: Callable[[], Grounded], declaration: Declaration, X: Any, Y: Any, sample_weight: Any, how: str,
+    part: bool = False,
 ) -> Trainable:
     """Return the data without labels that are ruled out, and warn of them.
 
@@ -65,6 +66,8 @@ def trainable(
     declaration : Declaration
     X, Y, sample_weight
         As for ``fit``.
+    part : bool
+        Whether this is a part of the data, all of whose examples may be left out.
     how : {"drop", "nearest"}
 
     Notes
@@ -85,10 +88,10 @@ def trainable(
         text = f"{some}: the nearest feasible ones are learnt ({changed})"
         warn_caller(text)
         return Trainable(X, found.labels, sample_weight, examples)
-    if len(examples) == n:
+    if len(examples) == n and not part:
         raise DataError("Y", expected="labels that the model does not rule out", found=f"none among {n} examples")
     warn_caller(f"{some}: these examples are left out")
     kept = np.setdiff1d(np.arange(n), examples)
-    weight = None if sample_weight is None else check_sample_weight(sample_weight, n)[kept]
+    weight = None if sample_weight is None else check_sample_weight(sample_weight, n, part)[kept]
     whole, labels = check_sequence(X, "X", declaration), check_sequence(Y, "Y")
     return Trainable([whole[i] for i in kept], [labels[i] for i in kept], weight, examples)

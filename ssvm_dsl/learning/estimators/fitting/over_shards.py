@@ -23,6 +23,7 @@ from ssvm_dsl.learning.estimators.fitting.fit_warnings import refuse_excess, war
 from ssvm_dsl.learning.estimators.fitting.fitted_report import without_objective
 from ssvm_dsl.learning.estimators.fitting.training_target import FitRequest, TrainingTarget
 from ssvm_dsl.learning.estimators.predictor import ON_MISSING
+from ssvm_dsl.learning.objective import require_weight
 from ssvm_dsl.learning.risks.kinds import Problem, check_convex, check_pairing, find_risk
 from ssvm_dsl.learning.shards.answers import PartAnswer, Write, answers_of, ask_parts, labellings_of, losses_of
 from ssvm_dsl.learning.shards.fit import (
@@ -66,7 +67,7 @@ class ShardedFit(Base):
 
     if TYPE_CHECKING:
 
-        def _trainable(self, X: Any, Y: Any, sample_weight: Any) -> Trainable: ...
+        def _trainable(self, X: Any, Y: Any, sample_weight: Any, part: bool = False) -> Trainable: ...
 
         def _target(self, grounded: Grounded) -> TrainingTarget: ...
 
@@ -162,7 +163,8 @@ class ShardedFit(Base):
         found = self._ask_parts("score", data, losses_of, time_limit=time_limit)
         none = all(one is None for one in found)
         sums = [one for one in answers_of("score", found, "raise" if none else "none") if one is not None]
-        lost, most = (math.fsum(one) for one in zip(*sums, strict=True))
+        lost, most, weight = (math.fsum(one) for one in zip(*sums, strict=True))
+        require_weight(weight > 0.0)
         return lost, most
 
     def _ask_parts(
@@ -196,13 +198,18 @@ class ShardedFit(Base):
 
     def _shard_data(
         self, X: Any, Y: Any, sample_weight: Any, fitted: Any, in_time: bool = False
-    ) -> tuple[Grounded, Any]:
-        """Return the model laid over examples, and their weights; ``in_time`` as for ``ground``."""
-        data = self._trainable(X, Y, sample_weight)
-        return self._ground(data.X, data.Y, fitted=fitted, in_time=in_time), data.sample_weight
+    ) -> tuple[Grounded, Any] | None:
+        """Return the model laid over examples, and their weights, or ``None`` where no example is left to learn from.
+
+        ``in_time`` is that of ``ground``.
+        """
+        data = self._trainable(X, Y, sample_weight, part=True)
+        if len(data.examples) and not len(data.X):
+            return None
+        return self._ground(data.X, data.Y, fitted=fitted, part=True, in_time=in_time), data.sample_weight
 
     def _shard_problem(self, grounded: Grounded, sample_weight: Any, deadline: Deadline | None = None) -> Problem:
         """Return the training problem of examples, without a backend where time is up before there is one."""
         spec, _ = self._trainer_spec()
         target, n = self._target(grounded), grounded.n_examples
-        return self._problem(grounded, target, Threads(), spec, sample_weight, n, deadline or Deadline())[0]
+        return self._problem(grounded, target, Threads(), spec, sample_weight, n, deadline or Deadline(), part=True)[0]
