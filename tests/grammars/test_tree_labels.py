@@ -331,3 +331,20 @@ def test_declarations():
         type("Bad", (Model,), {"T": T, "y": Label(T, grammar="S -> a")})
     with pytest.raises(ModelError, match="one axis"):
         type("Bad", (Model,), {"T": T, "y": Label(T, 3, grammar=G)})
+
+
+def test_a_symbol_that_is_a_tag_and_a_phrase():
+    """Over one word the chain S stands above the tag A; the chain S > A is another one, above two words."""
+
+    class Twofold(Model):
+        T = Dim()
+        x = Input(T, 3)
+        y = Label(T, grammar=Grammar([("S", "A"), ("S", "SA"), ("A", "Sb"), ("A", "bb")], start="S", tags="Ab"))
+        leaf = Factor(leaves(y), features=x)
+        loss = Hamming(y)
+
+    trees = [ParseTree.of(text) for text in ("(S (A (S (A 0)) (b 1)))", "(S (S (A 0)) (A 1))", "(S (A (b 0) (b 1)))")]
+    data = [{"x": np.eye(3)[[k, k]]} for k in range(3)]
+    svm = StructuredSVM(Twofold, random_state=0).fit(data, trees)
+    assert ground(Twofold, data, trees).layout.decode(ground(Twofold, data, trees).truth) == trees
+    assert svm.report_.certified

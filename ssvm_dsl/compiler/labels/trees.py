@@ -58,6 +58,8 @@ class GrammarPlaces:
         self.tag = {one: k for k, one in enumerate(grammar.tags)}
         self.chain = {one: k + 1 for k, one in enumerate(grammar.chains)}
         self.rule = {one: k + 1 for k, one in enumerate(grammar.numbered_rules)}
+        phrases = dict(zip(grammar.chains, grammar.phrase_chains, strict=True))
+        self.over_word = {(phrases[one], tag): self.chain[one] for one, tag in grammar.chains_above_tags}
 
 
 def read_parse_trees(label: Label, values: Sequence[Any], sizes: I64, partial: bool = False) -> TreeStates:
@@ -137,8 +139,8 @@ def _write(tree: ParseTree, start: int, places: GrammarPlaces, phrases: I32, cod
         end = _write(other, middle, places, phrases, codes)
         codes[middle] = places.rule.get((bottom.label, one.label, other.label), 0)
     if chain and not is_part(chain[0]):
-        longer = (*chain, bottom.label) if bottom.is_tag else chain
-        phrases[start, end - 1] = places.chain.get(longer, 0) or places.chain.get(chain, 0)
+        known = places.chain.get(chain, 0)
+        phrases[start, end - 1] = places.over_word.get((chain, bottom.label), known) if bottom.is_tag else known
     return end
 
 
