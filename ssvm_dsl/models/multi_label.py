@@ -70,13 +70,17 @@ class MultiLabel(ReadyModel):
         return np.array([name in one for name in names], dtype=np.int64)
 
     def _declaration(self, X: Any, Y: Any) -> type[Model]:
+        width = next((len(one) for one in Y if hasattr(one, "__len__")), 0)
+        if not width:
+            raise DataError("Y", expected="a row of 0 and 1 for each example", found=show(Y[0]))
+
         class LabelSet(Model):
-            K = Dim(len(Y[0]))
+            K = Dim(width)
             x = input_of(X)
             y = Label(K, 2)
             unary = Factor(y, features=x, per=K)
             bias = Factor(y, per=K)
-            pair = Factor(complete(y), per="edge") if self.together and len(Y[0]) > 1 else None
+            pair = Factor(complete(y), per="edge") if self.together and width > 1 else None
             loss = Hamming(y)
 
         return LabelSet

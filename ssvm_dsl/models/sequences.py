@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ssvm_dsl.errors import DataError
+from ssvm_dsl.lang.arrays import describe
 from ssvm_dsl.lang.constraints.forbidden import BIO, Forbid
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
@@ -85,15 +87,20 @@ class SegmentTagger(ReadyModel):
 
     def _read_labels(self, Y: Any) -> Any:
         """Return arrays with a segment in each row as lists of segments."""
+        for i, one in enumerate(Y):
+            if one is not None and not hasattr(one, "__len__"):
+                expected = "a list of segments (start, end, class), or of classes"
+                raise DataError("Y", example=i, expected=expected, found=describe(one))
         return [list(map(tuple, one.tolist())) if np.ndim(one) == 2 and hasattr(one, "tolist") else one for one in Y]
 
     def _declaration(self, X: Sequence[Any], Y: Sequence[Any]) -> type[Model]:
-        lengths, classes = zip(*(one for y in Y if y is not None for one in _lengths(y)), strict=True)
+        segments = [one for y in Y if y is not None for one in _lengths(y)]
+        longest = max((length for length, _ in segments), default=1)
 
         class SegmentChain(Model):
             T = Dim()
             x = input_of(X, T)
-            y = Label(T, classes_of([classes]), segments=self.longest or max(lengths))
+            y = Label(T, classes_of([[name for _, name in segments]]), segments=self.longest or longest)
             word = Factor(y, features=x)
             length = Factor(spans(y), features=SpanLength(spans(y)))
             trans = Factor(chain(y))

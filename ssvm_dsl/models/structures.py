@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ssvm_dsl.datasets.pair_features import arc_features
-from ssvm_dsl.lang.arrays import is_sparse
+from ssvm_dsl.errors import DataError
+from ssvm_dsl.lang.arrays import describe, is_sparse
 from ssvm_dsl.lang.constraints.pointers import AllDifferent, Arborescence, ProjectiveTree
 from ssvm_dsl.lang.constraints.structures import Matching
 from ssvm_dsl.lang.dims import Dim
@@ -18,7 +20,7 @@ from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.models.base import ReadyModel
-from ssvm_dsl.models.classes import input_of
+from ssvm_dsl.models.classes import array_of, input_of, require_names
 
 
 class Matcher(ReadyModel):
@@ -71,7 +73,10 @@ class DependencyParser(ReadyModel):
     single_root: bool = True
 
     def _read_examples(self, X: Any) -> Any:
-        return [dict(zip("xr", arc_features(*one), strict=True)) if _is_sentence(one) else one for one in X]
+        found = [dict(zip("xr", arc_features(*one), strict=True)) if _is_sentence(one) else one for one in X]
+        for i, one in enumerate(found):
+            require_names(one, i, "xr", "a pair (words, parts of speech), or a dict with x and r")
+        return found
 
     def _declaration(self, X: Sequence[Any], Y: Sequence[Any]) -> type[Model]:
         named, kind = isinstance(X[0]["r"], list), ProjectiveTree if self.projective else Arborescence
@@ -92,7 +97,11 @@ class DependencyParser(ReadyModel):
 
 def _is_sentence(one: Any) -> bool:
     """Whether an example is (words, parts of speech)."""
-    return isinstance(one, tuple | list) and len(one) == 2 and all(isinstance(w, str) for part in one for w in part)
+    pair = isinstance(one, tuple | list) and len(one) == 2 and all(hasattr(part, "__iter__") for part in one)
+    return pair and all(isinstance(word, str) for part in one for word in part)
+
+
+_ITEMS = "an array of numbers with a row of features for each item"
 
 
 class Ranker(ReadyModel):
@@ -108,7 +117,8 @@ class Ranker(ReadyModel):
     """
 
     def _read_examples(self, X: Any) -> Any:
-        return [_at_places(one.toarray() if is_sparse(one) else np.asarray(one)) for one in X]
+        return [_at_places(one.toarray() if is_sparse(one) else array_of(one, "X", i, _ITEMS), i)
+                for i, one in enumerate(X)]  # fmt: skip
 
     def _declaration(self, X: Sequence[Any], Y: Sequence[Any]) -> type[Model]:
         class RankedList(Model):
@@ -122,8 +132,10 @@ class Ranker(ReadyModel):
         return RankedList
 
 
-def _at_places(items: Any) -> Any:
+def _at_places(items: NDArray[Any], i: int) -> NDArray[Any]:
     """Return features of each (item, place): those of the item times the height of the place, from 1 to -1."""
-    if items.ndim != 2 or items.dtype.kind not in "biuf":
+    if items.ndim == 3:  # made before
         return items
+    if items.ndim != 2 or items.dtype.kind not in "biuf":
+        raise DataError("X", example=i, expected=_ITEMS, found=f"{describe(items)}, {items.dtype}")
     return items[:, None, :] * np.linspace(1.0, -1.0, len(items))[None, :, None]
