@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from time import perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from ssvm_dsl.array_types import F64
-from ssvm_dsl.errors import OutOfTime
+from ssvm_dsl.errors import OptionError, OutOfTime
 from ssvm_dsl.ir.need import Limits, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import INTERRUPTED, Solution, Stop
+from ssvm_dsl.lang.arrays import is_number
 from ssvm_dsl.plugin_api.hosting.loading import loading_time
 
 
@@ -36,6 +37,21 @@ class Answering(Protocol):
 def work_seconds() -> float:
     """Return the time on a clock that stands still while something is loaded."""
     return perf_counter() - loading_time().seconds
+
+
+def check_time_limit(seconds: Any) -> float:
+    """Return a time limit in seconds, ``inf`` for ``None``.
+
+    Raises
+    ------
+    OptionError
+        It is something else.
+    """
+    if seconds is None:
+        return np.inf
+    if not (is_number(seconds) and seconds > 0):
+        raise OptionError(f"time_limit must be None or a positive number of seconds, got {seconds!r}")
+    return float(seconds)
 
 
 class Deadline:

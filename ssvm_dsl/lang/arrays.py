@@ -45,6 +45,11 @@ def describe(value: object) -> str:
     return f"{type(value).__name__} {number_text(value)}" if isinstance(value, int | float) else type(value).__name__
 
 
+def is_number(value: object) -> bool:
+    """Return whether a value is a plain or numpy number; True and False are none."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
 def number_text(value: object) -> str:
     """Return the text of a value; ints of thousands of digits only by their length."""
     if isinstance(value, int) and value.bit_length() > 256:

@@ -19,12 +19,13 @@ from ssvm_dsl.calls import checked_class
 from ssvm_dsl.compiler import ground
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.inference.planning.planner import AUTO
+from ssvm_dsl.lang.arrays import is_number
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features.sources import PLiF
 from ssvm_dsl.lang.forms import FULL
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.learning.estimators.check_parameters import check_labels, is_number
+from ssvm_dsl.learning.estimators.check_parameters import check_labels
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
 from ssvm_dsl.learning.estimators.weights import Weights
 

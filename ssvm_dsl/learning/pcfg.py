@@ -24,7 +24,7 @@ from ssvm_dsl.compiler import ground
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.inference.diagnosis.feasible_truth import require_feasible_truth
 from ssvm_dsl.inference.planning.planner import AUTO
-from ssvm_dsl.lang.arrays import describe
+from ssvm_dsl.lang.arrays import describe, is_number
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.forms import FULL
@@ -32,7 +32,7 @@ from ssvm_dsl.lang.grammars.grammar import Grammar
 from ssvm_dsl.lang.grammars.reading import Chain, Rule
 from ssvm_dsl.lang.inputs import Attributes
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.learning.estimators.check_parameters import check_labels, is_number
+from ssvm_dsl.learning.estimators.check_parameters import check_labels
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
 from ssvm_dsl.learning.estimators.weights import Weights
 

@@ -54,9 +54,9 @@ def read_offer(plugin: object, info: PluginInfo) -> Offer:
     try:
         with contained("looking for its hooks"):
             manager.register(plugin, info.key)
+            callers = manager.get_hookcallers(plugin) or ()
     except SsvmError as err:
         raise PluginError(f"its hooks do not fit: {err.__cause__ or err}") from err
-    callers = manager.get_hookcallers(plugin) or ()
     if not callers:
         text = f"it has none of the hooks ({', '.join([*KINDS, EVENTS])})"
         raise PluginError(f"{text}; write one as a function marked with @hookimpl")

@@ -66,6 +66,9 @@ def signature(scores: object, lengths: object, mask: object) -> Any:
     for given in (lengths, mask):
         named = given if isinstance(given, Mapping) else {"": given}
         for name, value in named.items():
-            array = None if value is None else np.asarray(value)
+            try:
+                array = None if value is None else np.asarray(value)
+            except ValueError:  # lists of different lengths, which are refused later
+                return None
             parts.append(None if array is None else (str(name), array.dtype.str, array.shape, array.tobytes()))
     return tuple(parts)

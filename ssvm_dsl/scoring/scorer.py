@@ -17,7 +17,7 @@ from ssvm_dsl.calls import checked_class
 from ssvm_dsl.compiler.inputs.validate import Examples, read_inputs
 from ssvm_dsl.compiler.labels.declared import declaration_of
 from ssvm_dsl.errors import DataError, ModelError, OptionError
-from ssvm_dsl.inference.deadline import Deadline, answer_within, refuse_interrupted
+from ssvm_dsl.inference.deadline import Deadline, answer_within, check_time_limit, refuse_interrupted
 from ssvm_dsl.inference.diagnosis.conflicts import conflict
 from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers
 from ssvm_dsl.inference.planning.kept_plans import OpenedPlan
@@ -26,7 +26,7 @@ from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import NO_STATE, Primal, Solution
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.lang.arrays import describe
+from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, real_array
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Edges, Input
@@ -167,7 +167,9 @@ class Scorer:
             No backend answers this task for this model, with each one's reason.
         """
         asked = task_of(task, k)
-        deadline = Deadline(np.inf if time_limit is None else float(time_limit))
+        deadline = Deadline(check_time_limit(time_limit))
+        if not isinstance(augmented, bool | np.bool_):
+            raise OptionError(f"augmented must be True or False, got {augmented!r}")
         layout, arrays = self._batch(scores, lengths, mask, data)
         (grounded, sizes, pourings), theta = layout, layout.theta(arrays)
         known_truth = None if truth is None else read_truth(self._bare, grounded, sizes, truth)
@@ -178,9 +180,7 @@ class Scorer:
             program = grounded.program
             require_additive(self.declaration, known_truth).augment(program, theta, program.every_example)
         opened = self._opened(grounded, asked)
-        coef = np.ones(sizes.n) if weights is None else np.array(weights, dtype=np.float64)
-        if coef.shape != (sizes.n,):
-            raise DataError("weights", expected=f"{sizes.n} numbers", found=describe(coef))
+        coef = np.ones(sizes.n) if weights is None else _weights(weights, sizes.n)
         solution, sums = _solved(opened, Question(theta, task=asked, k=k), deadline, known, task, coef)
         noted = MissingAnswers(asked)
         session = opened.session
@@ -212,6 +212,8 @@ class Scorer:
         self, scores: Mapping[Any, Any], lengths: Any, mask: Any, data: Any
     ) -> tuple[BatchLayout, Mapping[str, Any]]:
         """Return the grounded batch, the layout of its scores, and the scores; cached for arrays of the same shapes."""
+        if data is not None and not isinstance(data, Mapping):
+            raise DataError("data", expected="a dict by the name of the input", found=describe(data))
         key = None if data else signature(scores, lengths, mask)
         known = None if key is None else self._batches.get(key)
         if known is not None:
@@ -264,11 +266,20 @@ class Scorer:
             wrong = [name for name in found if name not in ragged]
             if wrong:
                 raise DataError(what, expected=f"ragged axes: {', '.join(ragged) or 'none'}", found=repr(wrong[0]))
-            return found
-        if len(ragged) != 1:
+        elif len(ragged) != 1:
             expected = f"a dict by ragged axis: {', '.join(ragged) or 'none'}"
             raise DataError(what, expected=expected, found=describe(value))
-        return {ragged[0]: value}
+        else:
+            found = {ragged[0]: value}
+        for name, one in found.items():
+            try:
+                shape = np.shape(one)
+            except ValueError:  # lists of different lengths
+                shape = ()
+            if not shape:
+                expected = "an array with an entry for each example"
+                raise DataError(f"{what} of {name}", expected=expected, found=describe(one))
+        return found
 
     def _grounded_for(
         self, poured: Mapping[str, Poured], sizes: Sizes, rows: list[dict[str, Any]], data: Any
@@ -376,6 +387,17 @@ def _mask(value: Any, n: int, name: str, lengths: I64 | None) -> Bools:
             expected = f"no position beyond its length {lengths[i]}"
             raise DataError(what, example=i, expected=expected, found=f"position {position}")
     return mask
+
+
+def _weights(value: Any, n: int) -> F64:
+    expected = f"{n} numbers"
+    try:
+        array = as_floats(real_array(value))
+    except NotNumbers as err:
+        raise DataError("weights", expected=expected, found=err.found, hint=err.hint) from None
+    if array.shape != (n,) or not np.isfinite(array).all():
+        raise DataError("weights", expected=expected, found=describe(array) if array.shape != (n,) else str(array))
+    return array
 
 
 def _typed(array: NDArray[Any]) -> str:

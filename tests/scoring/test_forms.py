@@ -143,6 +143,13 @@ def test_refusals():
     wrong("mask of T, example 1: expected no position beyond its length 2, found position 2",
           mask=np.ones((2, 5), dtype=bool), lengths=[5, 2])  # fmt: skip
     wrong("ragged axes: T, found 'N'", lengths={"N": [1, 2]})
+    wrong("mask of T: expected an array with an entry for each example, found a list of 2", mask=[[1, 0], [1]])
+    wrong("lengths of T: expected an array with an entry for each example, found int 3", lengths=3)
+    wrong("data: expected a dict by the name of the input, found 'ab'", data="ab")
+    wrong("time_limit must be None or a positive number of seconds, got 'soon'", OptionError, time_limit="soon")
+    wrong("augmented must be True or False", OptionError, augmented=np.ones(2))
+    wrong("weights: expected 2 numbers", weights={})
+    wrong("weights: expected 2 numbers, found [ 1. nan]", weights=[1.0, np.nan])
     wrong("the inputs that structures come from: none, found 'x'", data={"x": [1, 2]})
     wrong("task must be one of best, kbest", OptionError, task="map")
     wrong("k must be a positive int", OptionError, task="kbest", k=0)

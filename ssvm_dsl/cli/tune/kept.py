@@ -15,7 +15,8 @@ import numpy as np
 
 from ssvm_dsl.errors import FileFormatError, ModelError, OptionError
 from ssvm_dsl.io.arrays_file import read_arrays, write_arrays
-from ssvm_dsl.learning.estimators.check_parameters import check_path, is_number
+from ssvm_dsl.lang.arrays import is_number
+from ssvm_dsl.learning.estimators.check_parameters import check_path
 from ssvm_dsl.learning.tuning.fitting import FittingTask, Outcome, Trials
 from ssvm_dsl.version import __version__
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ssvm_dsl.cli.tune.sources import plain_json
 from ssvm_dsl.cli.tune.tuned import Tuned
-from ssvm_dsl.learning.estimators.check_parameters import is_number
+from ssvm_dsl.lang.arrays import is_number
 from ssvm_dsl.learning.tuning.grid import GridScores, described
 
 if TYPE_CHECKING:

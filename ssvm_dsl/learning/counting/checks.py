@@ -8,10 +8,10 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import DataError, OptionError
-from ssvm_dsl.lang.arrays import NotNumbers, as_floats, real_array
+from ssvm_dsl.lang.arrays import NotNumbers, as_floats, is_number, real_array
 from ssvm_dsl.learning.counting.outputs.output_spaces import OutputSpace, chosen_decoder
 from ssvm_dsl.learning.counting.report import CERTIFICATES
-from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_strength, is_number
+from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_strength
 
 SOLVERS = ("ncg", "sgd", "closed-form")
 STEP_RULES = ("decay", "smd")

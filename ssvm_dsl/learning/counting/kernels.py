@@ -10,7 +10,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import DataError, OptionError
-from ssvm_dsl.learning.estimators.check_parameters import is_number
+from ssvm_dsl.lang.arrays import is_number
 from ssvm_dsl.memory import require_memory
 
 #: A function of two arrays of inputs, (m, p) and (n, p), that returns their Gram matrix (m, n), as ``SVC`` takes it.

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.errors import FileFormatError, OptionError, SsvmError
 from ssvm_dsl.io.arrays_file import read_arrays, write_arrays
+from ssvm_dsl.lang.arrays import is_number
 from ssvm_dsl.learning.counting.checks import check_predictor
 from ssvm_dsl.learning.counting.kernels import NAMES, InputKernel
 from ssvm_dsl.learning.counting.methods.streams import settings
@@ -23,7 +24,6 @@ from ssvm_dsl.learning.counting.outputs.output_spaces import OutputSpace
 from ssvm_dsl.learning.counting.outputs.subsets import Subsets
 from ssvm_dsl.learning.counting.report import CountingReport
 from ssvm_dsl.learning.estimator import Estimator
-from ssvm_dsl.learning.estimators.check_parameters import is_number
 from ssvm_dsl.learning.estimators.fitting.stream import Stream
 
 FORMAT, VERSION = "ssvm-dsl counting predictor", 1

@@ -22,6 +22,7 @@ from ssvm_dsl.inference.planning.kept_plans import OpenedPlan
 from ssvm_dsl.inference.planning.planner import accepted_guarantee
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.ir.need import Guarantee, Need, Task
+from ssvm_dsl.lang.arrays import is_number
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.certificate import Certificate
 from ssvm_dsl.learning.driver.checkpoint import Checkpoint, fingerprint
@@ -31,7 +32,7 @@ from ssvm_dsl.learning.driver.fit import Callback, train
 from ssvm_dsl.learning.driver.interrupts import ends_the_caller, follows_an_interrupt
 from ssvm_dsl.learning.driver.progress import Progress
 from ssvm_dsl.learning.driver.times import Times
-from ssvm_dsl.learning.estimators.check_parameters import check_parameters, check_validation, is_default, is_number
+from ssvm_dsl.learning.estimators.check_parameters import check_parameters, check_validation, is_default
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import (
     convergence_warning,
     refuse_excess,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
 from ssvm_dsl.io.regular_file import as_path
 from ssvm_dsl.ir.need import Guarantee
-from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, real_array
+from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, is_number, real_array
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.symbols import plain
 from ssvm_dsl.learning.objective import DefaultC
@@ -79,15 +79,6 @@ def check_strength(C: Any, lam: Any, l1: Any = 0.0) -> None:
     pure = bool(l1) and lam is not None and is_number(lam) and lam == 0
     if not (is_number(strength) and 0 < strength < np.inf) and not pure:
         raise OptionError(f"{name} must be a positive number, got {strength!r}")
-
-
-def check_time_limit(seconds: Any) -> float:
-    """Return a time limit in seconds, ``inf`` for ``None``; refuse all other values."""
-    if seconds is None:
-        return np.inf
-    if not (is_number(seconds) and seconds > 0):
-        raise OptionError(f"time_limit must be None or a positive number of seconds, got {seconds!r}")
-    return float(seconds)
 
 
 def check_path(path: Any, name: str) -> Path:
@@ -227,8 +218,3 @@ def check_values(values: Any, n: int) -> NDArray[np.float64]:
         i = int(wrong[0])
         raise DataError("values", example=i, expected="a finite number", found=repr(found[i].item()))
     return found
-
-
-def is_number(value: Any) -> bool:
-    """Return whether a value is a plain or numpy number; True and False are none."""
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)

@@ -21,7 +21,7 @@ from ssvm_dsl.compiler.inputs.validate import check_sequence
 from ssvm_dsl.compiler.structure import StructureCache
 from ssvm_dsl.errors import DataError, InfeasibleError, NoLabellingError, OptionError, TimeLimitWarning, memory_for
 from ssvm_dsl.inference.blas_threads import CallThreads
-from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.inference.deadline import Deadline, check_time_limit
 from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers, without_answer
 from ssvm_dsl.io.model_file import read_model, write_model
 from ssvm_dsl.io.regular_file import as_path
@@ -38,7 +38,7 @@ from ssvm_dsl.learning.answers import (
     ranked_labellings,
 )
 from ssvm_dsl.learning.estimator import Estimator, not_fitted
-from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_path, check_time_limit
+from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_path
 from ssvm_dsl.learning.estimators.distinct import distinct_labellings, distinct_ranked, outputs_ranked
 from ssvm_dsl.learning.estimators.weights import Weights
 from ssvm_dsl.pausing import within
@@ -91,6 +91,8 @@ class Predictor(Estimator):
         on_missing: str = "raise",
     ) -> Any:
         """Return the best labelling of each example, in the user's own class names; with bounds as ``predict`` says."""
+        if not isinstance(return_bounds, bool | np.bool_):
+            raise OptionError(f"return_bounds must be True or False, got {return_bounds!r}")
         asked = {"time_limit": time_limit, "given": given, "on_missing": on_missing}
         found, worth = self._answers_with_worth(X, labellings, **asked)
         labels = list(chain.from_iterable(found))

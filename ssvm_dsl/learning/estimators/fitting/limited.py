@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from ssvm_dsl.inference.deadline import Deadline
-from ssvm_dsl.learning.estimators.check_parameters import is_number
+from ssvm_dsl.lang.arrays import is_number
 
 
 class Limited(Protocol):

@@ -13,12 +13,12 @@ from ssvm_dsl.calls import checked_class
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.inference.blas_threads import one_blas_thread
-from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.inference.deadline import Deadline, check_time_limit
 from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.learning.driver.cost_estimate import CostEstimate
 from ssvm_dsl.learning.driver.interrupts import follows_an_interrupt
 from ssvm_dsl.learning.estimator import clone
-from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_time_limit, check_validation, is_default
+from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_validation, is_default
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import refuse_excess, warn_of
 from ssvm_dsl.learning.estimators.fitting.fitted_report import without_objective
 from ssvm_dsl.learning.estimators.fitting.training_target import FitRequest, TrainingTarget
