@@ -176,13 +176,32 @@ DEFAULT_C = DefaultC(1.0)
 
 
 def lam_of(C: float, lam: float | None, n: int) -> float:
-    """Return the regularisation strength: ``lam`` itself, or ``1 / (C n)``."""
-    return float(lam) if lam is not None else 1.0 / (float(C) * n)
+    """Return the regularisation strength: ``lam`` itself, or ``1 / (C n)``.
+
+    Raises
+    ------
+    OptionError
+        C is so small that this is no number.
+    """
+    if lam is not None:
+        return float(lam)
+    found = _over(1.0, float(C), n)
+    if found == np.inf:
+        raise OptionError(f"C is {float(C):.3g}, so small that 1 / (C n) overflows: choose a larger C")
+    return found
+
+
+def _over(value: float, C: float, n: int) -> float:
+    """Return ``value / (C n)``, also where the product overflows."""
+    return value / (C * n) if C * n < np.inf else value / C / n
 
 
 def l1_of(C: float, lam: float | None, n: int, l1: float) -> float:
     """Return the strength of the L1 penalty beside the mean risk: users of C have it beside ``C sum_i risk_i``."""
-    return float(l1) if lam is not None else float(l1) / (float(C) * n)
+    found = float(l1) if lam is not None else _over(float(l1), float(C), n)
+    if found == np.inf:
+        raise OptionError(f"l1 is {float(l1):.3g} and C {float(C):.3g}, so that l1 / (C n) overflows: choose a larger C")
+    return found
 
 
 def convention(C: float, lam: float | None, norm: str = "w", l1: float = 0.0) -> str:

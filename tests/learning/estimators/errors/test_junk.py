@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM
-from ssvm_dsl.errors import DataError, SsvmError
+from ssvm_dsl.errors import DataError, OptionError, SsvmError
 
 
 class Row(Model):
@@ -72,3 +72,17 @@ def test_junk_is_refused_by_name_or_read_for_what_it_is(model):
             assert f"'{where}'" in str(error) or error.what in ("X", "Y", "given"), (where, junk, error)
             assert error.expected, (where, junk, error)
             assert error.found, (where, junk, error)
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"C": 1e-320}, r"C is 1e-320, so small that 1 / \(C n\) overflows: choose a larger C"),
+        ({"C": 1e308}, "so small that the objective overflows: choose a smaller C"),
+        ({"lam": 1e-320}, "so small that the objective overflows"),
+        ({"C": 1e-200, "l1": 1e200}, r"so that l1 / \(C n\) overflows: choose a larger C"),
+    ],
+)
+def test_strengths_that_no_number_can_hold(given, match):
+    with pytest.raises(OptionError, match=match):
+        StructuredSVM(Row, trainer="lbfgs", risk="log", **given).fit(np.eye(3), [0, 1, 0])
