@@ -200,7 +200,7 @@ def l1_of(C: float, lam: float | None, n: int, l1: float) -> float:
     """Return the strength of the L1 penalty beside the mean risk: users of C have it beside ``C sum_i risk_i``."""
     found = float(l1) if lam is not None else _over(float(l1), float(C), n)
     if found == np.inf:
-        raise OptionError(f"l1 is {float(l1):.3g} and C {float(C):.3g}, so that l1 / (C n) overflows: choose a larger C")
+        raise OptionError(f"l1 is {float(l1):.3g}, C {float(C):.3g}, so that l1 / (C n) overflows: choose a larger C")
     return found
 
 
