@@ -119,11 +119,11 @@ class MaximumLikelihoodPCFG(BaseEstimator):  # type: ignore[misc]
             Bad data, trees that are not known, or that the grammar does not derive.
         """
         self._check_parameters()
+        svm = StructuredSVM(self.model, backend=self.backend, n_threads=self.n_threads)
+        svm._check()
         roles, grammar = parser_roles(self.model.declaration)
         counts = Counter(word for words in _sentences(X) for word in words)
         self.words_ = frozenset(word for word, n in counts.items() if n > self.rare)
-        svm = StructuredSVM(self.model, backend=self.backend, n_threads=self.n_threads)
-        svm._check()
         known = self.known(X)
         grounded = ground(self.model, known, check_labels(Y, "a list with the tree of each sentence", "call fit(X, Y)"))
         if grounded.ignored is not None and grounded.ignored.any():
