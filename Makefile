@@ -30,12 +30,15 @@ demo: $(VENV)/.installed  ## train a word recogniser on the embedded letters and
 # Each process of the tests has one processor; threads of BLAS on small matrices would wait for each other on it.
 test test-sensitive: export OPENBLAS_NUM_THREADS := 1
 
+# A process that dies ends the run: where it is begun again, pytest-xdist waits for ever for the tests it had.
+IN_TWO := -n 2 --max-worker-restart=0
+
 test: $(VENV)/.installed-test  ## run the tests, in two processes
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest $(IN_TWO) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-sensitive: $(VENV)/.installed-test  ## run what depends on the last digits as on another processor, without data
 	@env -u SSVM_DATA -u SSVM_REQUIRE_DATA -u OPENBLAS_L2_SIZE OPENBLAS_CORETYPE=$(CORE) \
-	    $(BIN)/python -m pytest -n 2 --no-loadscope-reorder -m sensitive $(SENSITIVE) $(ARGS)
+	    $(BIN)/python -m pytest $(IN_TWO) --no-loadscope-reorder -m sensitive $(SENSITIVE) $(ARGS)
 
 test-pythons:  ## run the tests by each installed Python, and with the lowest versions of the dependencies
 	@status=0; \
