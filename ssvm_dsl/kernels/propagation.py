@@ -175,16 +175,22 @@ def _mark(lists: FactorLists, f: int, pool: F64, alive: Bools, supported: Bools,
     scope, n_configs = lists.scope[lists.slot_ptr[f] : lists.slot_ptr[f + 1]], 1
     for v in scope:
         n_configs *= card[v]
-    last = len(scope) - 1
-    for config in range(n_configs):
-        there = pool[table + config] != -np.inf
-        for k in range(last, -1, -1):
-            there = there and alive[state_ptr[scope[k]] + digit[k]]
-        if there:
-            for k in range(len(scope)):
-                supported[state_ptr[scope[k]] + digit[k]] = True
-        for k in range(last, -1, -1):  # no division for each joint state
-            digit[k] += 1
-            if digit[k] < card[scope[k]]:
+    last, config = len(scope) - 1, 0
+    while config < n_configs:
+        k, skipped = 0, 1
+        while k <= last and alive[state_ptr[scope[k]] + digit[k]]:
+            k += 1
+        if k > last:
+            if pool[table + config] != -np.inf:
+                for j in range(len(scope)):
+                    supported[state_ptr[scope[j]] + digit[j]] = True
+            k = last
+        else:  # no joint state with this one is left: the digits behind it are 0
+            for j in range(k + 1, last + 1):
+                skipped *= card[scope[j]]
+        config += skipped
+        for j in range(k, -1, -1):  # no division for each joint state
+            digit[j] += 1
+            if digit[j] < card[scope[j]]:
                 break
-            digit[k] = 0
+            digit[j] = 0

@@ -27,6 +27,10 @@ from ssvm_dsl.ir import (
 )
 from ssvm_dsl.plugin_api import CompiledOracle
 
+#: Seconds of sums, and of lists of the k best labellings, for each joint state of an edge; of sums for each variable,
+#: of lists for each state and entry.  An example is not begun unless as much time is left: neither can be cut short.
+SUM_SECONDS, LIST_SECONDS, SUM_EACH, LIST_EACH = 6e-9, 7e-9, 4e-7, 7e-8
+
 #: Bytes that the lists of the k best labellings of one example may take.
 MEMORY = 2.0**31
 
@@ -60,7 +64,9 @@ class ForestSession:
         labels = np.zeros((n_best, int(ptr[-1])), dtype=np.int32)
         score = np.full((n_best, len(ids)), -np.inf)
         reached = 0
-        for lo, hi in chunks_until(len(ids), question.limits):
+        limited = task is Task.KBEST and question.limits.time is not None
+        seconds = self._list_seconds(ids, n_best) if limited else None
+        for lo, hi in chunks_until(len(ids), question.limits, seconds):
             if task is Task.KBEST:
                 self._k_best(theta, node, ids[lo:hi], ptr[lo:], labels, score[:, lo:hi])
             else:
@@ -112,6 +118,27 @@ class ForestSession:
         biggest = int(np.diff(program.state_ptr[program.var_ptr]).max(initial=0))
         return CompiledOracle(forest_oracle, *packed, biggest + widest + widest * widest)
 
+    @cached_property
+    def _sizes(self) -> tuple[F64, F64, F64]:
+        """Sums over the variables of all examples before: (joint states of edges, states, variables)."""
+        card, parent = self.forest.card.astype(float), self.forest.parent
+        cells = card * np.where(parent < 0, 1.0, card[parent])
+        ptr = self.program.var_ptr
+        edges, states = (np.concatenate([[0.0], np.cumsum(one)])[ptr] for one in (cells, card))
+        return edges, states, ptr.astype(float)
+
+    def _list_seconds(self, ids: I64, k: int) -> F64:
+        """Return the expected seconds of the k best labellings of each example."""
+        cells, states, _ = (ends[ids + 1] - ends[ids] for ends in self._sizes)
+        found: F64 = LIST_SECONDS * cells + LIST_EACH * k * states
+        return found
+
+    def _sum_seconds(self, ids: I64) -> F64:
+        """Return the expected seconds of the marginals of each example."""
+        cells, _, variables = (ends[ids + 1] - ends[ids] for ends in self._sizes)
+        found: F64 = SUM_SECONDS * cells + SUM_EACH * variables
+        return found
+
     def _map(self, theta: Theta, node: F64, ids: I64, ptr: I64, labels: I32, score: F64) -> None:
         from ssvm_backends.trees.max_product import max_product
 
@@ -135,7 +162,8 @@ class ForestSession:
         sums.log_z[:] = -np.inf
         widths = np.array([g.n_configs for g in program.groups] or [1], dtype=np.int64)
         reached, end = 0, np.inf if allowed is None or limits.time is None else perf_counter() + limits.time
-        for lo, hi in chunks_until(len(ids), limits):
+        seconds = None if limits.time is None or allowed is not None else self._sum_seconds(ids)
+        for lo, hi in chunks_until(len(ids), limits, seconds):
             mine = sums.log_z[lo:hi]
             out = SumOutput(sums.start[lo:], sums.node, first[:, lo:hi].copy(), sums.offset, widths, sums.pool, mine)
             if allowed is None:
