@@ -9,12 +9,15 @@ from clocks import ticking
 from constraints.constraint_cases import group_of, unlinked
 from ssvm_backends.graphs.deadline import UNLIMITED
 from ssvm_backends.programs.side_rows import MOST_ENTRIES, SideRows, check_size
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, complete, grid, ground
+from ssvm_backends.trees import session as session_module
+from ssvm_backends.trees.chain import ViterbiSession, natural_links
+from ssvm_backends.trees.session import ForestSession
+from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, chain, complete, grid, ground
 from ssvm_dsl.errors import OutOfTime, TooLargeError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Guarantee, Limits, Primal, Question, Stop, Theta
+from ssvm_dsl.ir import Guarantee, Limits, Primal, Question, Stop, Task, Theta
 from ssvm_dsl.plugin_api import Clock, ConstraintSpec, SizedKind, program_need
 from ssvm_dsl.registry import registry
 
@@ -154,3 +157,25 @@ def test_brute_force_looks_at_the_clock_while_it_judges():
         found = session.solve(Question(Theta.of(program, np.arange(40.0)), limits=Limits(time=0.02)))
     assert clock.looks < 60
     assert found.stop.tolist() == [Stop.FINISHED, Stop.TIME]
+
+
+class Steps(Model):
+    T = Dim()
+    x = Input(T, 1)
+    y = Label(T, 3)
+    own = Factor(y, features=x)
+    step = Factor(chain(y))
+    loss = Hamming(y)
+
+
+@pytest.mark.parametrize("backend", ["chain", "tree"])
+@pytest.mark.parametrize(("task", "constant"), [(Task.MARGINALS, "SUM_SECONDS"), (Task.KBEST, "LIST_SECONDS")])
+def test_chains_do_not_begin_what_there_is_no_time_for(backend, task, constant, monkeypatch):
+    """Steps of 9 joint states that take a second each: a limit of 30 seconds is enough for 3 of the first four."""
+    rng = np.random.default_rng(0)
+    program, theta = question(Steps, [rng.normal(size=(n, 1)) for n in (2, 2, 40, 1)], rng)
+    session = ForestSession(program) if backend == "tree" else ViterbiSession(program, natural_links(program))
+    monkeypatch.setattr(session_module, constant, 1.0)
+    found = session.solve(Question(theta, task=task, k=2, limits=Limits(time=30.0)))
+    assert (found.stop == Stop.TIME).tolist() == [False, False, True, True]
+    assert (session.solve(Question(theta, task=task, k=2)).stop == Stop.FINISHED).all()
