@@ -13,6 +13,9 @@ from ssvm_dsl.plugin_api import Rewrite, Verdict, pause
 #: Base-2 logarithm of the entries of one table at most, and variables of it.
 MOST_BITS, MOST_VARIABLES = 12, 12
 
+#: Literals of a constraint that are looked at first: most constraints that are too large show it there.
+LOOKED_AT = 4 * MOST_VARIABLES
+
 
 class LogicToTables:
     """Asks the kind about all joint states of the variables of each constraint."""
@@ -24,11 +27,13 @@ class LogicToTables:
             return Verdict(False, reasons=("such a constraint is asked about whole labellings, as a Custom is",))
         for k in range(group.n_constraints):
             pause()
+            most = f"tables have up to {MOST_VARIABLES} variables and {2**MOST_BITS} entries, a constraint has"
+            if len(np.unique(group.variable[group.literals(k)][:LOOKED_AT])) > MOST_VARIABLES:
+                return Verdict(False, reasons=(f"{most} more",))
             scope = _scope(group, k)
             bits = float(np.log2(example.card[scope]).sum())
             if len(scope) > MOST_VARIABLES or bits > MOST_BITS:
-                most = f"tables have up to {MOST_VARIABLES} variables and {2**MOST_BITS} entries"
-                return Verdict(False, reasons=(f"{most}, a constraint has {len(scope)} and {_power(bits)}",))
+                return Verdict(False, reasons=(f"{most} {len(scope)} and {_power(bits)}",))
             total += prod(example.card[scope].tolist())
         return Verdict(True, float(total))
 
