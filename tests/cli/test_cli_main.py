@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 
 import pytest
 from foreign import inside
+from rich.table import Table
 
 import ssvm_dsl
 from ssvm_dsl.cli import main as entry
 from ssvm_dsl.cli.command import Subcommand
+from ssvm_dsl.cli.screen import CONTROL, console
 from ssvm_dsl.errors import OptionError
 
 HEAVY = ["numba", "sklearn", "scipy", "rich.progress", "ssvm_dsl.learning", "ssvm_dsl.testing"]
@@ -28,6 +32,19 @@ def command(monkeypatch):
         monkeypatch.setattr(entry, "COMMANDS", (Subcommand("fail", "fail", run),))
 
     return install
+
+
+def test_names_from_files_do_not_steer_the_terminal(command, capsys):
+    command(OptionError("no class 'a\x1b[31m\u202eb\u2066'"))
+    _, _, err = inside(capsys, "fail")
+    assert "no class 'a\\x1b[31m\\u202eb\\u2066'" in err
+    table = Table("class", width=40)
+    table.add_row("x\u202ey\x9b\t|")
+    with redirect_stdout(StringIO()) as out:
+        console().print(table)
+        console().print("bold", style="bold")
+    assert "x\\u202ey\\x9b" in out.getvalue()
+    assert not CONTROL.search(out.getvalue())
 
 
 def test_without_a_command_there_is_help(capsys):
