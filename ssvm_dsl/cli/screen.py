@@ -16,10 +16,10 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions
+    from rich.console import Console, ConsoleOptions, RenderHook
     from rich.segment import Segment
 
 #: What steers a terminal and is no text: control characters but tab and line break, line separators, and characters
@@ -87,7 +87,7 @@ def aside() -> Console:
 
 def _plain(made: Console) -> Console:
     """Return a console that shows control characters of texts, such as names from files, and does not send them."""
-    made.push_render_hook(_Escaping())
+    made.push_render_hook(cast("RenderHook", _Escaping()))  # a base class would load rich
     return made
 
 

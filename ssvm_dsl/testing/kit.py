@@ -185,9 +185,9 @@ class Kit(ABC, Generic[S, R, T]):
                 break
             with attempt(check, trial.name):
                 rule.run(trial)
-        while not (check.cases or rule.optional) and (trial := next(self._further, None)) is not None:
-            with attempt(check, trial.name):
-                rule.run(trial)
+        while not (check.cases or rule.optional) and (more := next(self._further, None)) is not None:
+            with attempt(check, more.name):
+                rule.run(more)
         if rule.optional and not check.cases:
             self.report.not_claimed.append(rule.name)
         else:
