@@ -126,8 +126,11 @@ def wrapped(text: str, width: int) -> str:
 
 
 def complain(text: str) -> None:
-    """Write one message to standard error."""
-    from rich.text import Text
+    """Write one message to standard error, in one colour where memory is too short to load what colours it."""
+    try:
+        from rich.text import Text
 
-    line = Text("ssvm: ", style="bold red").append(text, style="not bold default")
-    aside().print(line, soft_wrap=True)
+        line = Text("ssvm: ", style="bold red").append(text, style="not bold default")
+        aside().print(line, soft_wrap=True)
+    except (MemoryError, ImportError, OSError):
+        sys.stderr.write(f"ssvm: {escaped(text)}\n")
