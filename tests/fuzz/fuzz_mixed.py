@@ -116,7 +116,7 @@ def compare(program: Program, question: Question, best: Solution, found: Solutio
 def compare_relaxations(program: Program, theta: Theta) -> None:
     """Hold the fractional solutions of ``ad3`` against those of ``lp``, where it has come to an end.
 
-    Of projective trees ``ad3`` takes mixtures alone, and the rows that ``lp`` takes allow more.
+    Of trees ``ad3`` takes mixtures alone, and the rows that ``lp`` takes allow more.
     """
     question = Question(theta, task=Task.RELAXED)
     ours, right = (answer(program, question, name, {}) for name in ("ad3", "lp"))
@@ -125,7 +125,7 @@ def compare_relaxations(program: Program, theta: Theta) -> None:
     assert (ours.primal[none & done] == Primal.INFEASIBLE).all(), "ad3: fractions where lp has none"
     known, slack = done & ~none, RELAXED * Terms.of(program, theta).size + np.finfo(float).tiny
     assert not (known & (ours.primal == Primal.INFEASIBLE)).any(), "ad3: infeasible, and lp has fractions"
-    tighter = any(group.kind == "projective-tree" for group in program.constraints)
+    tighter = any(group.kind in ("arborescence", "projective-tree") for group in program.constraints)
     for mine, theirs in ((ours.bound, right.bound), (ours.score, right.score)):
         with np.errstate(invalid="ignore"):
             apart = known & ~((mine - theirs <= slack) & (tighter | (theirs - mine <= slack)))
