@@ -321,6 +321,17 @@ def test_other_data_are_refused(tmp_path):
     assert next(line for line in found if "number of weights" in line) not in refusal(file, BOUNDED)
 
 
+@pytest.mark.parametrize("number", [10**400, 2**70, None, True])
+def test_numbers_that_are_none_are_refused(number, tmp_path):
+    file = tmp_path / "fit.ckpt"
+    fit(DATA, max_passes=3, checkpoint=str(file))
+    content, arrays = archives.parts(file.read_bytes())
+    content["progress"]["primal"] = number
+    file.write_bytes(archives.packed(content, arrays))
+    with pytest.raises(FileFormatError, match="numbers"):
+        fit(DATA, max_passes=9, checkpoint=str(file))
+
+
 def test_weights_that_were_edited_are_blamed_on_the_file(tmp_path):
     file = tmp_path / "fit.ckpt"
     fit(DATA, max_passes=3, checkpoint=str(file))
