@@ -19,6 +19,8 @@ from ssvm_dsl.cli.screen import complain, output, own_output
 from ssvm_dsl.cli.solve import command as solve
 from ssvm_dsl.cli.tune import command as tune
 from ssvm_dsl.errors import SsvmError
+from ssvm_dsl.memory import free_memory
+from ssvm_dsl.units import bytes_text
 from ssvm_dsl.version import __version__
 
 #: The commands of the core; those of plug-ins come behind.
@@ -28,6 +30,10 @@ COMMANDS = (
     report.COMMAND,
     plugins.COMMAND,
 )
+
+#: Where less is free, libraries that cannot be loaded are not broken: NumPy, SciPy, scikit-learn, llvmlite and OR-Tools
+#: take up to so much address space.
+LOADING_BYTES = 6e8
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -73,10 +79,15 @@ def _run(work: Callable[[], int | None], traceback: bool) -> int:
     except BrokenPipeError:  # `ssvm plugins list | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), output().fileno())
         return 0
-    except OSError as err:
-        if traceback or err.filename is None:  # not about a file that was named
+    except (OSError, ImportError, SystemError) as err:  # the last one is Python's where it cannot load a module
+        if not traceback and isinstance(err, OSError) and err.filename is not None:  # a file that was named
+            complain(f"{err.filename}: {err.strerror}")
+            return 2
+        free = free_memory()
+        if traceback or free > LOADING_BYTES:
             raise
-        complain(f"{err.filename}: {err.strerror}")
+        found = f"{err}; {bytes_text(max(free, 0.0))} are free, as far as limits (ulimit -v, containers) allow"
+        complain(f"not enough memory to load a library: {found}")
         return 2
     return status
 

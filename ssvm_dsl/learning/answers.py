@@ -5,14 +5,16 @@ Working in chunks keeps features in the processor's cache and memory bounded by 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import Bools
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import OutOfTime
@@ -222,3 +224,26 @@ class BoundSummary:
         gaps = (self.bound - self.score)[self.open]
         known = gaps[np.isfinite(gaps)]
         return f"{text} (largest gap between bound and score {known.max():.3g})" if len(known) else text
+
+
+def readable(read: Callable[[Grounded, Solution], T], grounded: Grounded, solution: Solution, missing: Bools) -> T:
+    """Return ``read`` of an answer, with ``None`` in lists and ``nan`` in arrays for examples without one."""
+    if not np.logical_or.reduce(missing):
+        return read(grounded, solution)
+    if solution.log_partition is not None and solution.marginals is None:
+        return [None] * len(missing)  # type: ignore[return-value]
+    found = read(grounded, replace(solution, labels=np.maximum(solution.labels, 0)))
+    for i in np.flatnonzero(missing).tolist():
+        if isinstance(found, list):
+            found[i] = None
+        elif isinstance(found, np.ndarray):
+            found[i] = np.nan
+    return found
+
+
+def joined(parts: Sequence[Any]) -> Sequence[Any]:
+    """Return the results of all chunks as one sequence, with an entry for each example."""
+    if parts and all(isinstance(one, np.ndarray) for one in parts):
+        found: Sequence[Any] = np.concatenate(parts).tolist()
+        return found
+    return list(chain.from_iterable(parts)) if all(isinstance(one, list) for one in parts) else ()

@@ -24,6 +24,9 @@ from ssvm_dsl.testing.report import Check, Complaint, ConformanceReport, Failure
 #: A check ends after this many failures.
 MAX_FAILURES = 3
 
+#: Random problems in which a case for each rule is looked for, also where fewer were asked for.
+ENOUGH_PROBLEMS = 20
+
 #: Exceptions that broken plug-ins may raise; ``SystemExit`` is not an ``Exception``.
 TROUBLE = (Exception, SystemExit)
 
@@ -106,6 +109,7 @@ class Kit(ABC, Generic[S, R, T]):
         self.report = ConformanceReport(spec.name, seed, n_problems, kind=self.kind)
         self.made: Any = None
         self.cases: list[T] = []
+        self._further = self.further()
 
     # -- defined by each kit ---------------------------------------------------------------------------
 
@@ -116,6 +120,10 @@ class Kit(ABC, Generic[S, R, T]):
     def trials(self, number: int, rule: R) -> Iterator[T]:
         """Yield the plug-in before each case that a rule fits; ``number`` is the place of the rule."""
         return iter(self.cases)
+
+    def further(self) -> Iterator[T]:
+        """Yield cases beyond those asked for, and add them to ``cases``: a few random ones need not fit every rule."""
+        return iter(())
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments that the plug-in is made with."""
@@ -177,6 +185,9 @@ class Kit(ABC, Generic[S, R, T]):
                 break
             with attempt(check, trial.name):
                 rule.run(trial)
+        while not (check.cases or rule.optional) and (more := next(self._further, None)) is not None:
+            with attempt(check, more.name):
+                rule.run(more)
         if rule.optional and not check.cases:
             self.report.not_claimed.append(rule.name)
         else:

@@ -456,6 +456,20 @@ def test_energies_are_within_eta_of_the_least_one(backend, bound, make):
         assert np.median(found) < 1.01
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_energies_of_huge_and_forbidden_scores_are_unknown_without_warnings():
+    rng, known = np.random.default_rng(0), []
+    for _ in range(20):
+        problem = potts(4, 2, grid_edges(2, 2), rng)
+        for scores in (problem.theta.node, *problem.theta.tables):
+            scores[:] = rng.choice([-np.inf, -1.7e308, -1e308, 0.0, 1e308], scores.shape, p=[0.1, 0.1, 0.1, 0.6, 0.1])
+        question = Question(problem.theta)
+        with np.errstate(over="ignore", invalid="ignore"):
+            solution = BruteForce().open(problem.program, {}).solve(question)
+        known += [*expansion_factor(problem.program, problem.theta), *energy_ratio(problem.program, question, solution)]
+    assert all(np.isnan(eta) or eta >= 1.0 for eta in known)
+
+
 def test_swaps_have_no_factor():
     """Three variables in a row: no swap leaves an energy of K, where 4 is the least; 2 max / min is 4 for any K."""
     K = 1000.0

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 
 import pytest
 from foreign import inside
+from rich.table import Table
 
 import ssvm_dsl
 from ssvm_dsl.cli import main as entry
+from ssvm_dsl.cli import screen
 from ssvm_dsl.cli.command import Subcommand
+from ssvm_dsl.cli.screen import CONTROL, console
 from ssvm_dsl.errors import OptionError
 
 HEAVY = ["numba", "sklearn", "scipy", "rich.progress", "ssvm_dsl.learning", "ssvm_dsl.testing"]
@@ -28,6 +33,40 @@ def command(monkeypatch):
         monkeypatch.setattr(entry, "COMMANDS", (Subcommand("fail", "fail", run),))
 
     return install
+
+
+@pytest.mark.parametrize("error", [ImportError("a.so: failed to map"), OSError("no library"), SystemError("none")])
+def test_libraries_that_memory_is_too_short_for_are_said_so(error, command, capsys, monkeypatch):
+    command(error)
+    with pytest.raises(type(error)):  # a broken installation
+        inside(capsys, "fail")
+    monkeypatch.setattr(entry, "free_memory", lambda: 1e6)
+    status, _, err = inside(capsys, "fail")
+    assert status == 2
+    assert f"not enough memory to load a library: {error}; 1.0 MB are free" in err
+
+
+def test_a_complaint_needs_no_memory(command, capsys, monkeypatch):
+    command(OptionError("too\u202e much"))
+    monkeypatch.setattr(screen, "aside", exhausted)
+    assert inside(capsys, "fail")[::2] == (2, "ssvm: too\\u202e much\n")
+
+
+def exhausted():
+    raise MemoryError
+
+
+def test_names_from_files_do_not_steer_the_terminal(command, capsys):
+    command(OptionError("no class 'a\x1b[31m\u202eb\u2066'"))
+    _, _, err = inside(capsys, "fail")
+    assert "no class 'a\\x1b[31m\\u202eb\\u2066'" in err
+    table = Table("class", width=40)
+    table.add_row("x\u202ey\x9b\t|")
+    with redirect_stdout(StringIO()) as out:
+        console().print(table)
+        console().print("bold", style="bold")
+    assert "x\\u202ey\\x9b" in out.getvalue()
+    assert not CONTROL.search(out.getvalue())
 
 
 def test_without_a_command_there_is_help(capsys):

@@ -21,7 +21,7 @@ from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import LinearRows, Question
 from ssvm_dsl.plugin_api import ConstraintSpec, hookimpl, program_need
 from ssvm_dsl.registry import PluginInfo, registry
-from ssvm_dsl.testing import check_backend, check_constraint, kind_problem
+from ssvm_dsl.testing import check_backend, check_bridge, check_constraint, kind_problem
 
 HERE = Path(__file__).parent
 
@@ -100,6 +100,13 @@ def test_ilp_answers_by_rows(kind):
 def test_the_kit_passes_it(kind, constraint_conformance):
     report = constraint_conformance("few-runs", n_problems=10)
     assert {"violated", "rows", "answers", "infeasible examples"} <= {check.name for check in report.checks}
+
+
+@pytest.mark.parametrize(("name", "check"), [("few-runs", check_constraint), ("logic-to-tables", check_bridge)])
+def test_a_few_problems_are_enough_for_an_honest_plugin(kind, name, check):
+    for seed in range(3):  # the first problem of a seed may be feasible, or refused by the bridge
+        report = check(name, kind, n_problems=1, seed=seed, only={"feasible examples", "infeasible examples"})
+        assert report.ok, report
 
 
 def test_backends_are_checked_with_it(kind):
@@ -218,6 +225,6 @@ def test_a_distribution_is_found_listed_and_checked(tmp_path):
 
     told = ssvm("plugins", "show", "few-runs")[0]
     assert (told["kind"], told["distribution"], told["parameters"]) == ("constraint", "few-runs 1.0", ["runs"])
-    report = ssvm("plugins", "check", "few-runs", "--problems", "8")
+    report = ssvm("plugins", "check", "few-runs", "--problems", "2")
     assert report["ok"], report
     assert report["kind"] == "constraint"

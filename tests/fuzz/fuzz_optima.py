@@ -12,7 +12,7 @@ from optima import Reference
 from random_models import Drawn, draw
 
 from ssvm_dsl import StructuredSVM
-from ssvm_dsl.errors import NoBackendError, TrainingError
+from ssvm_dsl.errors import NoBackendError, OptionError, TrainingError
 from ssvm_dsl.ir.loss import ADDITIVE
 from ssvm_dsl.learning.driver.pairings import Pairing, pairings
 from ssvm_dsl.plugin_api.specs import TrainerSpec
@@ -89,7 +89,7 @@ def compare(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             made.fit(data.X, data.Y, data.weight)
-    except (NoBackendError, TrainingError) as err:
+    except (NoBackendError, TrainingError, OptionError) as err:
         if not refused(str(err)):
             raise
         return 0
@@ -100,7 +100,9 @@ def compare(
 def refused(text: str) -> bool:
     """Return whether a refusal is one that models like these may meet."""
     known = ("works on marginals", "works on distributions", "no backend can answer", "is for models of one label",
-             "more numbers than max_entries", "needs a margin", "steps are too long for these risks")
+             "more numbers than max_entries", "more coefficients than max_entries", "needs a margin",
+             "steps are too long for these risks", "blocks='factors' is for the risk 'relaxed'",
+             "parallel= is not for risk=", "geometry='entropic' is that of distributions")
     return any(word in text for word in (*known, "does not expose dual messages", "needs every factor regularised"))
 
 

@@ -105,6 +105,26 @@ def test_a_kernel_finds_its_objects_after_its_part_was_loaded(ask):
     assert ask(top=told) == ["3", "2", "1"]
 
 
+FULL = """
+import warnings
+from ssvm_dsl.kernels.compiling import code_store
+
+def replace(*files):
+    raise OSError(28, "No space left on device")
+
+code_store.os.replace = replace
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import leaf_of_a_test
+    leaf_of_a_test.leaf(2.0), leaf_of_a_test.leaf(2)
+print(len([one for one in caught if "No space left on device; make room" in str(one.message)]))
+"""
+
+
+def test_a_full_disk_is_said_once(ask):
+    assert ask(top=FULL) == ["1"]
+
+
 def test_processes_wait_for_each_other(tmp_path):
     lock = Lock(tmp_path / "lock")
     code = "from ssvm_dsl.kernels.compiling.code_store import Lock; from pathlib import Path\nimport os, time\n"

@@ -33,7 +33,8 @@ OF_MATRICES = {
     *("check_fit2d_predict1d", "check_fit_check_is_fitted", "check_fit_idempotent", "check_fit_score_takes_y"),
     *("check_methods_sample_order_invariance", "check_methods_subset_invariance", "check_pipeline_consistency"),
     *("check_positive_only_tag_during_fit", "check_readonly_memmap_input"),
-    *("check_sample_weight_equivalence_on_dense_data", "check_sample_weights_list"),
+    *("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
+    *("check_sample_weights_list",),
     *("check_sample_weights_not_overwritten", "check_sample_weights_pandas_series", "check_sample_weights_shape"),
 }
 

@@ -13,10 +13,12 @@ import small
 from combinations import crossed
 from small import Case, Word
 from ssvm_dsl.compiler import ground
-from ssvm_dsl.errors import OptionError, TrainingError
+from ssvm_dsl.errors import FileFormatError, OptionError, TrainingError
 from ssvm_dsl.learning.objective import regularized_risk
 from ssvm_dsl.learning.risks.hinges.mixture import MarginMixtureProblem
 from ssvm_dsl.learning.risks.kinds import find_risk
+from ssvm_dsl.plugin_api import StopRule
+from ssvm_dsl.testing import make_trainer, training_problem
 from ssvm_trainers.dual import eg
 
 CASES = [
@@ -139,6 +141,19 @@ def test_a_fit_in_pieces_is_the_fit_in_one(risk, tmp_path):
     assert part.report_.dual == whole.report_.dual
     assert part.report_.n_oracle_calls == whole.report_.n_oracle_calls
     assert len(part.report_.history) == len(whole.report_.history)
+
+
+@pytest.mark.parametrize("wrong", [2.0, np.nan, -1.0, -np.inf])
+def test_a_checkpoint_without_distributions_is_refused(wrong):
+    case = Case(Word, n=3).make(0)
+    problem = training_problem(case.case.model, case.X, case.Y, trainer="eg")
+    trainer = make_trainer("eg")
+    next(trainer.steps(problem, StopRule()))
+    state = trainer.state()
+    logs = state["logs"].copy()
+    logs[np.flatnonzero(np.isfinite(logs))[:2]] = wrong
+    with pytest.raises(FileFormatError, match="the state of the trainer is damaged: 'logs': expected"):
+        next(make_trainer("eg").resume(problem, StopRule(), state | {"logs": logs}))
 
 
 @pytest.mark.parametrize(("risk", "marginals"), [("margin", True), ("relaxed", False)])

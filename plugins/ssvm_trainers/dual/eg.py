@@ -29,7 +29,8 @@ No maintained library for Python offers it for structures.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, cast
+from collections.abc import Mapping
+from typing import Annotated, Any, cast
 
 import numpy as np
 
@@ -51,7 +52,7 @@ from ssvm_trainers.dual.polytope import clique_polytope
 from ssvm_trainers.shared.chunks import chunks, visit_cost
 from ssvm_trainers.shared.resumable import Resumable, Run
 from ssvm_trainers.shared.spaces import basis_space, fixed_arrays, work_space
-from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, OPEN, PART
+from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, OPEN, PART, StateRule, require
 
 #: Numbers kept for the examples at most: 1.6 GB.
 MAX_NUMBERS = 200_000_000
@@ -238,7 +239,8 @@ class CliqueRun(Run):
     start : ndarray of float64, shape (dim,), optional
     """
 
-    logs: Annotated[F64, OPEN]  #: log-probability of each cell given its row; -inf where it is ruled out
+    #: log-probability of each cell given its row; -inf where it is ruled out
+    logs: Annotated[F64, StateRule(most=1e-6, finite=False)]
     step: Annotated[F64, COUNTS]  #: of each example
     random: Annotated[np.random.Generator, PART]
     n_passes: Annotated[int, COUNTS]
@@ -263,6 +265,14 @@ class CliqueRun(Run):
         to_conditionals(trees, self.logs, self.space.largest, self.space.total, 0, len(trees.parent))
         self.step, self.n_passes, self.calls = np.full(problem.n, options.step_size), 0, 0
         self.random = np.random.default_rng(options.random_state)
+
+    def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+        """Refuse numbers that are no distributions over the cells."""
+        logs: F64 = state["logs"]
+        require(np.isneginf(logs[~self.polytope.used]).all(), "'logs'", "-inf where a cell is ruled out")
+        again = logs.copy()
+        to_conditionals(self.trees, again, self.space.largest, self.space.total, 0, len(self.trees.parent))
+        require(np.allclose(np.exp(again), np.exp(logs)), "'logs'", "probabilities that sum to 1")
 
     def iterate(self, stop: StopRule) -> Iterate:
         """Visit all examples, and evaluate the result."""

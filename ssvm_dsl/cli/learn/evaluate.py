@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ssvm_dsl.cli.command import Subcommand, add_json
 from ssvm_dsl.cli.learn.predict import add_model_arguments, model_data, predictions
-from ssvm_dsl.cli.screen import write_json
+from ssvm_dsl.cli.screen import escaped, write_json
 
 if TYPE_CHECKING:
     from ssvm_dsl.cli.data.examples import LabelledData
@@ -34,7 +34,7 @@ def run(args: Namespace) -> int:
     if args.json:
         write_json(found.plain())
     else:
-        write_text(STANDARD_STREAM, found.lines())
+        write_text(STANDARD_STREAM, map(escaped, found.lines()))
     return 0
 
 

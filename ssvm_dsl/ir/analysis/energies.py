@@ -22,6 +22,8 @@ swap improves a labelling of energy K where another has energy 4, whatever K is 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ssvm_dsl.array_types import F64
@@ -32,7 +34,12 @@ from ssvm_dsl.ir.ragged import owners, positions, reduced
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.ir.theta import Theta
 
+#: States that are ruled out have no energies, and scores near the largest float have infinite ones: nothing is known
+#: then, which is an answer here.
+UNKNOWN: dict[str, Any] = {"divide": "ignore", "invalid": "ignore", "over": "ignore"}
 
+
+@np.errstate(**UNKNOWN)
 def expansion_factor(program: Program, theta: Theta) -> F64:
     """Return within which factor of the least energy a labelling is that no expansion improves; ``shape (n,)``.
 
@@ -45,11 +52,11 @@ def expansion_factor(program: Program, theta: Theta) -> F64:
             factors = np.full(group.n_factors, np.nan)
             if _between_equals(group):
                 factors = 2.0 * _spread(_distances(group, tables), tables)[group.table_rows()]
-            with np.errstate(invalid="ignore"):  # of nan and a number the larger one is nan
-                np.maximum.at(found, owners(group.ptr), factors)
+            np.maximum.at(found, owners(group.ptr), factors)  # of nan and a number the larger one is nan
     return found
 
 
+@np.errstate(**UNKNOWN)
 def energy_origins(program: Program, question: Question) -> F64:
     """Return the score that energies are counted from, for each example asked for; ``shape (n,)``.
 
@@ -77,6 +84,7 @@ def energy_origins(program: Program, question: Question) -> F64:
     return np.asarray(question.theta.const[ids] + total + known[ids])
 
 
+@np.errstate(**UNKNOWN)
 def energy_ratio(program: Program, question: Question, solution: Solution) -> F64:
     """Return within which factor of the least energy each labelling is, as its bound proves; ``shape (n,)``.
 
@@ -86,8 +94,7 @@ def energy_ratio(program: Program, question: Question, solution: Solution) -> F6
     origin = energy_origins(program, question)
     energy, least = origin - solution.best, origin - solution.bound
     rounding = ROUNDING * (np.abs(origin) + np.abs(solution.best))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.where(energy <= rounding, 1.0, energy / np.where(least > rounding, least, 0.0))
+    found = np.where(energy <= rounding, 1.0, energy / np.where(least > rounding, least, 0.0))
     there = np.isfinite(solution.best) & ~np.isnan(least)
     return np.where(there, np.maximum(found, 1.0), np.nan)
 
@@ -100,8 +107,7 @@ def _distances(group: Group, tables: F64) -> F64:
     """Return V of every table; ``shape (n_tables, k, k)``."""
     t = tables.reshape(-1, *group.cards)
     own = np.einsum("nkk->nk", t)
-    with np.errstate(invalid="ignore"):  # states that are ruled out have no distance
-        return np.asarray(0.5 * (own[:, :, None] + own[:, None, :]) - t)
+    return np.asarray(0.5 * (own[:, :, None] + own[:, None, :]) - t)  # states that are ruled out have no distance
 
 
 def _spread(V: F64, tables: F64) -> F64:
@@ -112,7 +118,6 @@ def _spread(V: F64, tables: F64) -> F64:
     k = V.shape[1]
     most, rounding = V.max(axis=(1, 2), initial=0.0), ROUNDING * np.abs(tables).max(axis=1, initial=0.0)
     least = np.where(np.eye(k) > 0, np.inf, V).min(axis=(1, 2), initial=np.inf)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.where(least > rounding, most / least, np.inf)
+    found = np.where(least > rounding, most / least, np.inf)
     found = np.where(most <= rounding, 1.0, np.maximum(found, 1.0))
     return np.where(least < -rounding, np.nan, found)

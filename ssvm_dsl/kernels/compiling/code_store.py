@@ -155,9 +155,10 @@ class CodeStore(_Cache):  # type: ignore[misc]
                 name = file.name
                 file.write(data)
             os.replace(name, path)
-        except OSError:  # the disk is full, or the folder is gone: what was compiled is used all the same
+        except OSError as err:  # the disk is full, or the folder is gone: what was compiled is used all the same
             with suppress(OSError):
                 os.unlink(name)
+            compile_cache.warn_of_loss(path.parent, err.strerror or str(err))
 
     def release(self, signature: Any) -> None:
         """Let other processes compile, or find what this one has compiled."""

@@ -99,6 +99,13 @@ def writable(folder: Path, private: bool = False) -> bool:
 
 
 @cache
+def warn_of_loss(found: Path, why: str) -> None:
+    """Warn that compiled code cannot be kept in a folder; once in a process."""
+    text = f"compiled code is not kept, so that every process compiles again: {found}: {why}"
+    warnings.warn(f"{text}; make room, or set SSVM_CACHE_DIR to another folder", RuntimeWarning, stacklevel=2)
+
+
+@cache
 def remove_oldest(found: Path) -> None:
     """Remove the entries that were not used for longest, so that a quarter of the room is free; once in a process."""
     entries = []

@@ -397,6 +397,9 @@ def as_literal(value: object, what: str, mistakes: list[Mistake]) -> Literal:
     if isinstance(value, Target) and value.kind == "indicator":
         mistakes += value.mistakes
         return Literal(value)
+    if isinstance(value, Target) and value.mistakes:
+        mistakes += value.mistakes
+        return Literal(Target("indicator", (Label(1),), state=0))
     mistakes.append(got(f"{what}: a literal says which class a variable has, as y.is_(1) does", value))
     return Literal(Target("indicator", (Label(1),), state=0))
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from ssvm_dsl.lang.dims import Dim, n_positions, union_axes
 from ssvm_dsl.lang.inputs import Edges
@@ -45,6 +46,21 @@ class TargetExtent(Node):
     def cards(self) -> tuple[int, ...]:
         """Number of states of each variable of a factor."""
         raise NotImplementedError
+
+    def is_(self, state: object) -> Self:
+        """Note a mistake: classes are those of a label, ``y.is_(k)``."""
+        hint = "; Forbid and Allow rule out classes of y.at(0)" if self.kind == "at" else ""
+        return self._with(f"is_: only a label has it, as y.is_(k), for all of its positions{hint}")
+
+    def at(self, position: object) -> Self:
+        """Note a mistake: positions are those of a label, ``y.at(0)``."""
+        return self._with("at: only a label has it, as y.at(0)")
+
+    def _with(self, mistake: str) -> Self:
+        """Return the target with one more mistake."""
+        made = copy(self)
+        object.__setattr__(made, "mistakes", (*self.mistakes, mistake))
+        return made
 
     @property
     def table_cards(self) -> tuple[int, ...]:

@@ -97,6 +97,8 @@ class CountingReport(Value):
                 values[name] = np.nan if values[name] is None else values[name]
             if type(values[name]) not in {"float": (float, int), "int": (int,), "str": (str,)}[kind]:
                 raise TypeError(f"'{name}' is {values[name]!r}")
+            if kind == "float":
+                values[name] = _as_float(values[name])
         report = cls(**values)
         if report.reason not in REASONS or report.certificate not in CERTIFICATES or len(values) < len(summary):
             raise ValueError("expected a reason, a certificate, and nothing else")
@@ -131,3 +133,11 @@ class CountingReport(Value):
 
     def __str__(self) -> str:
         return "\n".join(f"{name:12} {text}" for name, text in self.rows())
+
+
+def _as_float(number: float) -> float:
+    """Return a number of a file as a float; ``ValueError`` for whole ones beyond the largest float."""
+    try:
+        return float(number)
+    except OverflowError as err:
+        raise ValueError(str(err)) from err

@@ -166,6 +166,11 @@ def _below(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
+def _is_number(value: object) -> bool:
+    """Whether a value of a file is a float, or an int that is one exactly."""
+    return type(value) is float or (type(value) is int and abs(value) <= 2**53)
+
+
 def _check_progress(progress: Progress, dim: int) -> None:
     """Check the description of a fit in a file.
 
@@ -176,7 +181,7 @@ def _check_progress(progress: Progress, dim: int) -> None:
     """
     w, numbers = progress.w, [getattr(progress, name) for name in _NUMBERS]
     _require(w.shape == (dim,) and w.dtype == np.float64 and np.isfinite(w).all(), f"{dim} finite weights")
-    _require(all(type(number) in (int, float) for number in numbers), "numbers")
+    _require(all(map(_is_number, numbers)), "numbers")
     counts = (progress.n_passes, progress.own_passes, progress.seconds, progress.rounding, progress.rounding_margin)
     _require(all(map(_is_count, counts)), "passes, seconds and roundings of at least 0")
     _require(progress.dual < np.inf, "a lower bound")
@@ -186,13 +191,13 @@ def _check_progress(progress: Progress, dim: int) -> None:
     for number, event in enumerate(progress.history):
         facts = asdict(event)
         _require(isinstance(facts.pop("extra"), dict), "events with numbers by name")
-        plain = all(type(value) in (int, float) for value in (*facts.values(), *event.extra.values()))
+        plain = all(map(_is_number, (*facts.values(), *event.extra.values())))
         _require(plain and event.iteration == number + 1, "events in order")
 
 
 def _is_count(value: Any) -> bool:
     """Whether a value is a number of at least 0."""
-    return type(value) in (int, float) and 0 <= value < np.inf
+    return _is_number(value) and 0 <= value < np.inf
 
 
 def _require(ok: bool | np.bool_, expected: str) -> None:

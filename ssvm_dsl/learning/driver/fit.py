@@ -21,7 +21,7 @@ from typing import Any, cast
 import numpy as np
 
 from ssvm_dsl.array_types import F64
-from ssvm_dsl.errors import FileFormatError, OutOfTime, PluginError
+from ssvm_dsl.errors import DataError, FileFormatError, OutOfTime, PluginError
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.learning.driver.checkpoint import Checkpoint
 from ssvm_dsl.learning.driver.claims import Checked, Claims
@@ -351,12 +351,13 @@ def _steps(
 ) -> Generator[Any, None, None]:
     """Yield the trainer's iterates; convert its exceptions to errors that name it."""
     guard, kept = contained(f"trainer '{spec.name}'"), _kept(spec)
+    place = "" if checkpoint is None else checkpoint.path
     try:
         with guard, kept:
             resumed = cast(ResumableTrainer, trainer)
             found: Any = trainer.steps(problem, stop, start) if state is None else resumed.resume(problem, stop, state)
     except FileFormatError as err:
-        raise FileFormatError(f"{'' if checkpoint is None else checkpoint.path}: {err}") from err
+        raise FileFormatError(f"{place}: {err}") from err
     if not isinstance(found, Iterator):
         text = f"steps() returned {type(found).__name__}, expected a generator of iterates"
         raise PluginError(f"trainer '{spec.name}' broke its contract: {text}")
@@ -368,6 +369,10 @@ def _steps(
                 return
             yield iterate
             del iterate  # its vectors are not to wait for those of the next one
+    except DataError as err:
+        if state is None:
+            raise
+        raise FileFormatError(f"{place}: damaged, or not of these data; it leads to an error: {err}") from err
     finally:
         if isinstance(found, Generator):
             with guard, kept:

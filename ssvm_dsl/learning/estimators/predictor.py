@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 
 from ssvm_dsl import processors
-from ssvm_dsl.array_types import F64, Bools
+from ssvm_dsl.array_types import F64
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded, ground
 from ssvm_dsl.compiler.features.attributes import require_names
@@ -30,12 +29,15 @@ from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.answers import (
+    CHUNK,
     BoundSummary,
     PredictionRequest,
+    joined,
     labellings,
     latent_states,
     probabilities,
     ranked_labellings,
+    readable,
 )
 from ssvm_dsl.learning.estimator import Estimator, not_fitted
 from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_path
@@ -47,6 +49,7 @@ from ssvm_dsl.registry import loss_function
 from ssvm_dsl.report.compiling import announce_compiling
 
 if TYPE_CHECKING:
+    from ssvm_dsl.inference.planning.plans import Plan
     from ssvm_dsl.insight.explanation import Explanation
     from ssvm_dsl.insight.why_not import WhyNot
 
@@ -259,6 +262,24 @@ class Predictor(Estimator):
         except InfeasibleError as err:
             return WhyNot(best, None, str(err))
 
+    @memory_for("prediction_plan", "ask for fewer examples, or set another backend")
+    def prediction_plan(self, X: Sequence[Any]) -> Plan:
+        """Return how ``predict(X)`` finds its answers: which backend answers, and why.
+
+        It is the plan of the first 1024 examples, which are answered together.  ``plan_`` is that of the last fit.
+
+        Raises
+        ------
+        NoBackendError
+            No backend can answer.
+        """
+        self._check_fitted()
+        grounded = self._ground(self._examples(X)[:CHUNK], None, self._fitted, whole=True)
+        self._check_blocks(grounded.parameters.blocks)
+        guarantee = Guarantee(self.guarantee)
+        request = PredictionRequest(self.coef_, self.backend, self.backend_options, guarantee=guarantee)
+        return request.session(grounded, 0, grounded.n_examples).plan
+
     @memory_for("best_score", "ask for fewer examples at once, or set another backend")
     def best_score(self, X: Sequence[Any], Y: Sequence[Any] | None = None, *, time_limit: float | None = None) -> F64:
         """Return the score of given labellings, of the best ones by default; ``shape (n,)``.
@@ -331,7 +352,7 @@ class Predictor(Estimator):
             worths.append(BoundSummary.of(solution))
             if solution.complete:
                 return read(grounded, solution)
-            return _readable(read, grounded, solution, without_answer(solution, task))
+            return readable(read, grounded, solution, without_answer(solution, task))
 
         guarantee, own = Guarantee(self.guarantee), self.backend_options
         request = PredictionRequest(self.coef_, self.backend, own, task, k, guarantee, deadline, missing)
@@ -341,7 +362,7 @@ class Predictor(Estimator):
         if self._deadline is not None and (worth.open.any() or missing.without):
             self._deadline.check()  # a fit does not learn from what its end has cut short
         if on_missing == "raise" and missing.any:
-            missing.check(_joined(found))
+            missing.check(joined(found))
         if late := worth.unproved():
             text = f"{late}; raise time_limit, or look at predict(..., return_bounds=True)"
             warn_caller(text, TimeLimitWarning)
@@ -376,8 +397,11 @@ class Predictor(Estimator):
                 raise AttributeError(text)
             if "coef_" not in self.__dict__:
                 raise not_fitted(f"{name}: this {type(self).__name__} is not fitted yet; call fit first")
-            if name in ("report_", "plan_"):
-                raise AttributeError(f"{name}: the weights were given (from_weights), so there is no report of a fit")
+            if name == "report_":
+                raise AttributeError("report_: the weights were given (from_weights), so there is no report of a fit")
+            if name == "plan_":
+                text = "the weights were given (from_weights), so there is no plan of a fit"
+                raise AttributeError(f"plan_: {text}; prediction_plan(X) returns how X is answered")
             raise AttributeError(text)
 
     def _executor(self) -> CallThreads:
@@ -465,29 +489,6 @@ def _load_sparse() -> None:
     """Load scipy.sparse, which holds sparse features; time limits do not include that."""
     with loading():
         import scipy.sparse  # noqa: F401
-
-
-def _readable(read: Callable[[Grounded, Solution], T], grounded: Grounded, solution: Solution, missing: Bools) -> T:
-    """Return ``read`` of an answer, with ``None`` in lists and ``nan`` in arrays for examples without one."""
-    if not np.logical_or.reduce(missing):
-        return read(grounded, solution)
-    if solution.log_partition is not None and solution.marginals is None:
-        return [None] * len(missing)  # type: ignore[return-value]
-    found = read(grounded, replace(solution, labels=np.maximum(solution.labels, 0)))
-    for i in np.flatnonzero(missing).tolist():
-        if isinstance(found, list):
-            found[i] = None
-        elif isinstance(found, np.ndarray):
-            found[i] = np.nan
-    return found
-
-
-def _joined(parts: Sequence[Any]) -> Sequence[Any]:
-    """Return the results of all chunks as one sequence, with an entry for each example."""
-    if parts and all(isinstance(one, np.ndarray) for one in parts):
-        found: Sequence[Any] = np.concatenate(parts).tolist()
-        return found
-    return list(chain.from_iterable(parts)) if all(isinstance(one, list) for one in parts) else ()
 
 
 def _as_many(labels: Any, what: str, n: int) -> Sequence[Any] | None:

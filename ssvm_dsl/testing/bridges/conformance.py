@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from ssvm_dsl.testing.bridges.checks import BridgeTrial
 from ssvm_dsl.testing.bridges.problems import bridge_problem
 from ssvm_dsl.testing.constraints.checks import best_scores
 from ssvm_dsl.testing.contract import BRIDGE
-from ssvm_dsl.testing.kit import Kit, NotForThisCase, Rule, attempt, full, some_case
-from ssvm_dsl.testing.report import Check, ConformanceReport
+from ssvm_dsl.testing.kit import ENOUGH_PROBLEMS, Kit, NotForThisCase, Rule, attempt, full, some_case
+from ssvm_dsl.testing.report import ConformanceReport
 
 #: The checks, then the properties that some problem of a bridge must have.
 RULES: tuple[Rule[BridgeSpec, BridgeTrial], ...] = (
@@ -79,17 +79,30 @@ class BridgeKit(Kit[BridgeSpec, Rule[BridgeSpec, BridgeTrial], BridgeTrial]):
 
     def prepare(self) -> None:
         """Make the problems whose constraints the bridge takes, and count the reasons for which it refuses others."""
-        every = [one.name for one in self.plugins.specs(ConstraintSpec)]
-        check = self.check("rewritten")
-        for kind in every if self.spec.every_constraint else sorted(self.spec.kinds):
+        self.rewritten = self.check("rewritten")
+        for kind in self._kinds():
             for number in range(self.report.n_problems):
-                self._rewrite(check, kind, 1000 * self.report.seed + number)
-                if full(check):
+                self._rewrite(kind, 1000 * self.report.seed + number)
+                if full(self.rewritten):
                     return
 
-    def _rewrite(self, check: Check, kind: str, seed: int) -> None:
-        """Keep the problem that a kind makes of a seed, if the bridge takes its constraints."""
-        with attempt(check, f"kind '{kind}', seed {seed}"):
+    def further(self) -> Iterator[BridgeTrial]:
+        """Yield problems beyond those asked for."""
+        for number in range(self.report.n_problems, ENOUGH_PROBLEMS):
+            for kind in self._kinds():
+                if full(self.rewritten):
+                    return
+                yield from self._rewrite(kind, 1000 * self.report.seed + number)
+
+    def _kinds(self) -> list[str]:
+        """Return the names of the kinds of constraints that the bridge may take."""
+        every = [one.name for one in self.plugins.specs(ConstraintSpec)]
+        return every if self.spec.every_constraint else sorted(self.spec.kinds)
+
+    def _rewrite(self, kind: str, seed: int) -> list[BridgeTrial]:
+        """Keep the problem that a kind makes of a seed, and return it in a list, where the bridge takes it."""
+        n_cases = len(self.cases)
+        with attempt(self.rewritten, f"kind '{kind}', seed {seed}"):
             problem, refusals = bridge_problem(kind, seed, self.plugins), self.report.refusals
             match = BridgeMatch.of(self.spec, problem.program, self.plugins)
             for reason in match.reasons:
@@ -98,3 +111,4 @@ class BridgeKit(Kit[BridgeSpec, Rule[BridgeSpec, BridgeTrial], BridgeTrial]):
                 raise NotForThisCase  # no backend behind a bridge takes factors of whole segments
             match.lowered()
             self.cases.append(BridgeTrial(self.spec, problem, self.plugins))
+        return self.cases[n_cases:]

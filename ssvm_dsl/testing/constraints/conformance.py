@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from ssvm_dsl.registry import registry as installed
 from ssvm_dsl.testing.constraints import checks
 from ssvm_dsl.testing.constraints.problems import kind_problem
 from ssvm_dsl.testing.contract import CONSTRAINT
-from ssvm_dsl.testing.kit import Kit, Rule, attempt, full, some_case
+from ssvm_dsl.testing.kit import ENOUGH_PROBLEMS, Kit, Rule, attempt, full, some_case
 from ssvm_dsl.testing.problems import Problem
 from ssvm_dsl.testing.report import ConformanceReport
 
@@ -79,10 +79,22 @@ class ConstraintKit(Kit[ConstraintSpec, Rule[ConstraintSpec, Problem], Problem])
 
     def prepare(self) -> None:
         """Ask for the problems."""
-        check = self.check("problems")
+        self.problems = self.check("problems")
         for number in range(self.report.n_problems):
-            seed = 1000 * self.report.seed + number
-            with attempt(check, f"seed {seed}"):
-                self.cases.append(kind_problem(self.spec.name, seed, self.plugins))
-            if full(check):
+            self._ask(number)
+            if full(self.problems):
                 return
+
+    def further(self) -> Iterator[Problem]:
+        """Yield problems beyond those asked for."""
+        for number in range(self.report.n_problems, ENOUGH_PROBLEMS):
+            if full(self.problems):
+                return
+            yield from self._ask(number)
+
+    def _ask(self, number: int) -> list[Problem]:
+        """Keep the problem that the kind makes of a seed; return it in a list, which is empty where it makes none."""
+        seed, n_cases = 1000 * self.report.seed + number, len(self.cases)
+        with attempt(self.problems, f"seed {seed}"):
+            self.cases.append(kind_problem(self.spec.name, seed, self.plugins))
+        return self.cases[n_cases:]

@@ -122,6 +122,7 @@ def test_edited_files_are_refused(whole, tmp_path):
     edited = [{**content, key: value} for pairs in CHANGES.values() for key, value in pairs]
     for part, changes in (("parameters", PARAMETERS), ("report", REPORT), ("kernel", KERNEL), ("stream", STREAM)):
         edited += [{**content, part: {**content[part], key: value}} for key, value in changes.items()]
+    edited.append({**content, "report": {**content["report"], "objective": 10**400}})
     for one in edited:
         refused(archives.packed(one, arrays), tmp_path)
     for name, array in arrays.items():

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import archives
 import fresh
 import small
 from small import Case
@@ -318,6 +319,28 @@ def test_other_data_are_refused(tmp_path):
     assert "number of examples: 12 then, 9 now" in refusal(file, fewer)
     found = refusal(file, LOOPY)
     assert next(line for line in found if "number of weights" in line) not in refusal(file, BOUNDED)
+
+
+@pytest.mark.parametrize("number", [10**400, 2**70, None, True])
+def test_numbers_that_are_none_are_refused(number, tmp_path):
+    file = tmp_path / "fit.ckpt"
+    fit(DATA, max_passes=3, checkpoint=str(file))
+    content, arrays = archives.parts(file.read_bytes())
+    content["progress"]["primal"] = number
+    file.write_bytes(archives.packed(content, arrays))
+    with pytest.raises(FileFormatError, match="numbers"):
+        fit(DATA, max_passes=9, checkpoint=str(file))
+
+
+def test_weights_that_were_edited_are_blamed_on_the_file(tmp_path):
+    file = tmp_path / "fit.ckpt"
+    fit(DATA, max_passes=3, checkpoint=str(file))
+    content, arrays = archives.parts(file.read_bytes())
+    for name in ("state/planes.w", "state/planes.free", "state/average"):
+        arrays[name][:] = 1e308
+    file.write_bytes(archives.packed(content, arrays))
+    with pytest.raises(FileFormatError, match="damaged, or not of these data; it leads to an error: input 'x'"):
+        fit(DATA, max_passes=9, checkpoint=str(file))
 
 
 def test_files_that_could_not_be_written_are_refused(tmp_path):

@@ -155,6 +155,15 @@ def test_predictions_with_given_weights_are_the_best_labellings(model, backend):
     assert svm.best_score(X, labels) == pytest.approx(scores)
 
 
+def test_the_plan_of_predictions_is_shown():
+    svm = StructuredSVM.from_weights(Tagger, WEIGHTS)
+    with pytest.raises(AttributeError, match=r"no plan of a fit; prediction_plan\(X\) returns how X is answered"):
+        svm.plan_  # noqa: B018
+    assert svm.prediction_plan(X).backend == "chain"
+    bounded = StructuredSVM.from_weights(Tagger, WEIGHTS, backend="trws", guarantee="bound")
+    assert bounded.prediction_plan(X).backend == "trws"
+
+
 def test_k_best_and_probabilities():
     svm = StructuredSVM.from_weights(WithTable, WEIGHTS)
     for example, found in zip(X, svm.predict_kbest(X, 4), strict=True):
