@@ -7,7 +7,7 @@ copying them.  Results come back in the order of the parts, whichever finished f
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from threading import Lock, get_ident
 from typing import Any, TypeVar
@@ -46,13 +46,26 @@ class Threads:
 
     def map(self, function: Callable[[Any], T], parts: Sequence[Any]) -> list[T]:
         """Return ``[function(part) for part in parts]``."""
+        return self._shared(function, parts, 0)
+
+    def share(self, function: Callable[[Any], T], parts: Sequence[Any]) -> list[T]:
+        """Return the same; the caller's thread takes the last part, which saves waking another one.
+
+        For short calls: Ctrl-C waits for that part.
+        """
+        return self._shared(function, parts, 1)
+
+    def _shared(self, function: Callable[[Any], T], parts: Sequence[Any], own: int) -> list[T]:
+        """Share parts, ``own`` of which the caller's thread takes."""
         if len(parts) < 2 or self._pool is None:
             return [function(part) for part in parts]
         if self._at_work:  # after Ctrl-C: what they work on is not to be touched
             raise KeyboardInterrupt
-        futures = [self._pool.submit(self._run, partial(function, part)) for part in parts]
+        n = len(parts) - own
+        futures = [self._pool.submit(self._run, partial(function, part)) for part in parts[:n]]
         try:
-            return [future.result() for future in futures]
+            mine = [function(part) for part in parts[n:]]
+            return [*(future.result() for future in futures), *mine]
         except BaseException as err:
             for future in futures:
                 future.cancel()
@@ -60,17 +73,6 @@ class Threads:
                 self._interrupt()
             wait(futures, timeout=PATIENCE if isinstance(err, KeyboardInterrupt) else None)
             raise
-
-    def submit(self, function: Callable[[], T]) -> Future[T]:
-        """Start one call."""
-        if self._pool is not None:
-            return self._pool.submit(self._run, function)
-        done: Future[T] = Future()
-        try:
-            done.set_result(function())
-        except BaseException as err:
-            done.set_exception(err)
-        return done
 
     def close(self) -> None:
         """Stop the threads; do not wait for those that Ctrl-C did not end."""

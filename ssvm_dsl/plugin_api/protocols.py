@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -16,10 +16,6 @@ from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Marginals, Solution
 from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages, CompiledOracle
 from ssvm_dsl.values import Value
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
 
 T = TypeVar("T")
 
@@ -196,8 +192,8 @@ class Executor(Protocol):
     def map(self, function: Callable[[Any], T], parts: Sequence[Any]) -> list[T]:
         """Return ``[function(part) for part in parts]``."""
 
-    def submit(self, function: Callable[[], T]) -> Future[T]:
-        """Start one call."""
+    def share(self, function: Callable[[Any], T], parts: Sequence[Any]) -> list[T]:
+        """Return the same for short calls, the last of which the caller makes."""
 
     def close(self) -> None:
         """Give threads or connections back."""

@@ -56,12 +56,12 @@ def _busiest(parts: Sequence[float], n_threads: int) -> float:
 @contextmanager
 def measured() -> Iterator[SharedWork]:
     """Measure the fits made meanwhile."""
-    work, shared_map, train = SharedWork(), Threads.map, base.train
+    work, shared, train = SharedWork(), Threads._shared, base.train
     inside = [False]
 
-    def timed_map(self: Threads, function: Any, parts: Sequence[Any]) -> list[Any]:
+    def timed_shared(self: Threads, function: Any, parts: Sequence[Any], own: int) -> list[Any]:
         if not inside[0] or len(parts) < 2:
-            return shared_map(self, function, parts)
+            return shared(self, function, parts, own)
         seconds = [0.0] * len(parts)
 
         def timed(k: int) -> Any:
@@ -71,7 +71,7 @@ def measured() -> Iterator[SharedWork]:
             finally:
                 seconds[k] = time.thread_time() - begin
 
-        found = shared_map(self, timed, range(len(parts)))
+        found = shared(self, timed, range(len(parts)), own)
         work.rounds.append(seconds)
         return found
 
@@ -83,8 +83,8 @@ def measured() -> Iterator[SharedWork]:
             inside[0] = False
             work.training += time.process_time() - begin
 
-    Threads.map, base.train = timed_map, timed_train
+    Threads._shared, base.train = timed_shared, timed_train
     try:
         yield work
     finally:
-        Threads.map, base.train = shared_map, train
+        Threads._shared, base.train = shared, train

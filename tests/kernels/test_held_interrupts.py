@@ -164,7 +164,7 @@ def test_other_threads_leave_the_handler_alone_and_hear_of_ctrl_c_when_they_have
 
     threads, presser = Threads(2), None
     with python_hears_ctrl_c(), install_listener("numba:compile", Waiting()):
-        found: Future = threads.submit(lambda: work(fresh()))
+        found: Future = threads._pool.submit(threads._run, lambda: work(fresh()))
         presser = threading.Thread(target=interrupt, args=(threads,))
         presser.start()
         with pytest.raises(KeyboardInterrupt):

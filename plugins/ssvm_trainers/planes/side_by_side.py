@@ -19,7 +19,6 @@ Groups, and how far each goes, depend on the problem and on ``parallel`` alone.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from operator import mul
 
 import numpy as np
@@ -68,6 +67,7 @@ class SideBySide:
             self.free = np.zeros((n_groups, problem.dim))
         self.work: list[Work] = []
         self.caution = max(CAUTION * n_groups, 1.0)
+        self.strength = problem.objective.lam * problem.objective.scale
 
     def suits(self, examples: I64) -> bool:
         """Return whether there are enough examples to share among the groups."""
@@ -80,10 +80,10 @@ class SideBySide:
         """
         if not self.work or len(self.work[0].delta) != len(planes.work.delta):
             self.work = [work_space(self.problem, planes.capacity) for _ in range(self.n_groups)]
-        ends = np.linspace(0, len(examples), self.n_groups + 1).astype(int).tolist()
-        groups = [examples[lo:hi] for lo, hi in pairwise(ends)]
+        n = self.n_groups
+        groups = [examples[len(examples) * p // n : len(examples) * (p + 1) // n] for p in range(n)]
         alpha, loss, fixed = planes.cache.alpha, planes.cache.loss, planes.fixed
-        before: list[F64] = [NO_FLOATS] * self.n_groups
+        before: list[F64] = [NO_FLOATS] * n
         planes.fixed = fixed._replace(lam=fixed.lam / self.caution)
 
         def one(p: int) -> tuple[float, float]:
@@ -94,7 +94,7 @@ class SideBySide:
             return found
 
         try:
-            found = self.problem.side_by_side(one, range(self.n_groups))
+            found = self.problem.side_by_side(one, range(n))
         finally:
             planes.fixed = fixed
         for work in self.work:
@@ -103,7 +103,7 @@ class SideBySide:
         if self.free is self.w:
             share, gain = self._join(planes, np.array([gain for gain, _ in found]))
         else:
-            rises = np.zeros(self.n_groups)
+            rises = np.zeros(n)
             for p, group in enumerate(groups):
                 rises[p] = fixed.share[group] @ ((alpha[group] - before[p]) * loss[group]).sum(axis=1)
             share, gain = self._join_bounded(planes, rises)
@@ -114,13 +114,12 @@ class SideBySide:
 
     def _join(self, planes: DualState, gains: F64) -> tuple[list[float], float]:
         """Move the weights as far as the parabola rises; return (how far each group goes, gain)."""
-        objective = self.problem.objective
-        moves = self.free / self.caution
-        curve = (objective.lam * objective.scale * moves) @ moves.T
-        slope = gains + 0.5 * self.caution * np.diag(curve)
+        moves = self.free if self.caution == 1.0 else self.free / self.caution
+        curve = (self.strength * moves) @ moves.T
+        slope = gains + 0.5 * self.caution * curve.diagonal()
         share = best_shares(slope, curve)
         planes.w += share @ moves
-        return share.tolist(), float(share @ slope - 0.5 * share @ curve @ share)
+        return share.tolist(), float(share @ (slope - 0.5 * (curve @ share)))
 
     def _join_bounded(self, planes: DualState, rises: F64) -> tuple[list[float], float]:
         """Do the same where weights are bounded; ``rises`` are the changes of the plane's offset by each group."""

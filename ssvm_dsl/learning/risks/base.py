@@ -239,7 +239,7 @@ class BaseProblem(ABC):
 
     def side_by_side(self, function: Callable[[Any], T], parts: Sequence[Any]) -> list[T]:
         """Return ``[function(part) for part in parts]``; the threads of the fit share the parts."""
-        return self.executor.map(function, parts)
+        return self.executor.share(function, parts)
 
     def ask(self, question: Question, known: F64 | None = None) -> Solution:
         """Return the session's answer to a question, which ends with the deadline.
