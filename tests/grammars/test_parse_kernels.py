@@ -124,6 +124,11 @@ def paired(grammar, scores):
     shares = ParseShares(*(np.zeros(one.shape) for one in scores[:3]))
     if np.isfinite(total):
         spread_paired(given, pairs, scores, space, shares)
+        if len(scores.tag) > 1:  # as where the products are too many to be kept
+            again = ParseShares(*(np.zeros(one.shape) for one in scores[:3]))
+            spread_paired(given, pairs, scores, space._replace(products=space.products[:1].copy()), again)
+            for one, other in zip(again, shares, strict=True):
+                np.testing.assert_array_equal(one, other)
     return total, shares
 
 
