@@ -44,8 +44,11 @@ ATTEMPTS = 5
 #: Seconds after the end of a call in which processes, which know of it too, may still answer.
 GRACE = 0.05
 
-#: One thread for each library: parallelism is over shards.
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+#: The surroundings of a process: one thread for each library, as parallelism is over shards; and shards are no leak:
+#: where psutil is installed, loky begins a process again that has grown by 300 MB, and what it has is read again.
+SURROUNDINGS = {
+    "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "LOKY_MAX_MEMORY_LEAK_SIZE": "1e18",
+}  # fmt: skip
 
 Call = tuple[int, tuple[Any, ...]]
 
@@ -169,7 +172,7 @@ class WorkerProcesses:
         with loading():
             for at in new:
                 self._workers[at] = ProcessPoolExecutor(
-                    max_workers=1, initializer=_prepare, initargs=(self._file, at), env=ONE_THREAD
+                    max_workers=1, initializer=_prepare, initargs=(self._file, at), env=SURROUNDINGS
                 )
             for future in [self._submit(at, ready, (self._most,)) for at in new]:
                 try:

@@ -36,6 +36,7 @@ BENCHMARKS = {
     "latency": ("latency", "one example predicted: processor time, Python functions, and where both go, by step"),
     "against": ("against", "the OCR workloads beside another checkout, SSVM_BENCH_AGAINST=FOLDER, in turn"),
     "cores": ("cores", "fits on one thread and on all processors: seconds, processors in use, the same weights"),
+    "passes": ("pass_speed", "passes of a second over long chains: one thread, process or Dask worker beside two"),
     "cold": ("cold", "first fit and predict, warm processes, kernel families: seconds where nothing is compiled yet"),
     "loading": ("loading", "load a saved model and answer once in a fresh process: seconds by step, libraries apart"),
     "recompiled": ("recompiled", "each task twice in fresh processes, one cache folder: what is compiled again"),

@@ -36,6 +36,7 @@ from ssvm_dsl.learning.shards.parts import DataPart, parts_of
 from ssvm_dsl.learning.shards.recipe import LearningShard, TrainingShard, learnt_of
 from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api import TrainingEvent, travelling
+from ssvm_executors import processes
 
 
 class Plain(Model):
@@ -388,3 +389,28 @@ def test_what_cannot_travel_is_named():
         travelling(TrainingShard("key", None, DataPart(0, Lock(), tuple), {}), dumps, loads)
     with pytest.raises(OptionError, match=r"cannot import the model, .*'elsewhere'.*PYTHONPATH"):
         travelling(TrainingShard("key", None, DataPart(0, (), tuple), {}), dumps, missing).open()
+
+
+class Large:
+    """A shard of 340 MB."""
+
+    key = "large"
+
+    def open(self):
+        self.numbers = np.ones(42_500_000)
+        return self
+
+
+def process_of(shard):
+    """Return who has a shard, a moment later: loky looks at memory once a second."""
+    time.sleep(0.6)
+    return os.getpid()
+
+
+def test_a_process_keeps_a_large_shard():
+    executor = processes.WorkerProcesses(workers=1)
+    try:
+        executor.start([Large()])
+        assert len({executor.run(process_of, [(0, ())])[0] for _ in range(4)}) == 1
+    finally:
+        executor.close()
