@@ -112,6 +112,18 @@ def _check_callbacks(callbacks: Any) -> None:
         raise OptionError(f"callbacks must be None or a list of functions of a TrainingEvent, got {wrong[0]!r}{hint}")
 
 
+def check_flag(value: Any, name: str) -> None:
+    """Refuse what is neither True nor False.
+
+    Raises
+    ------
+    OptionError
+        Names the parameter.
+    """
+    if not isinstance(value, bool | np.bool_):  # an array is neither
+        raise OptionError(f"{name} must be True or False, got {value!r}")
+
+
 def check_choice(value: Any, known: Iterable[str], name: str) -> None:
     """Refuse a value that is not one of the words that a parameter may be.
 

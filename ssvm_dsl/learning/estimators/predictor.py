@@ -94,8 +94,6 @@ class Predictor(Estimator):
         on_missing: str = "raise",
     ) -> Any:
         """Return the best labelling of each example, in the user's own class names; with bounds as ``predict`` says."""
-        if not isinstance(return_bounds, bool | np.bool_):
-            raise OptionError(f"return_bounds must be True or False, got {return_bounds!r}")
         asked = {"time_limit": time_limit, "given": given, "on_missing": on_missing}
         found, worth = self._answers_with_worth(X, labellings, **asked)
         labels = list(chain.from_iterable(found))

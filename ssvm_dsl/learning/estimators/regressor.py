@@ -15,7 +15,7 @@ from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.fit import Callback
 from ssvm_dsl.learning.estimators.base import Learner
-from ssvm_dsl.learning.estimators.check_parameters import check_epsilon, check_labels, check_values
+from ssvm_dsl.learning.estimators.check_parameters import check_epsilon, check_flag, check_labels, check_values
 from ssvm_dsl.learning.estimators.fitting.training_target import TrainingTarget
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight
@@ -166,6 +166,7 @@ checkpoint_seconds
 
         ``time_limit`` and ``return_bounds`` are those of ``StructuredSVM.predict``.
         """
+        check_flag(return_bounds, "return_bounds")
         return self._labellings(X, time_limit, return_bounds)
 
     def __sklearn_tags__(self) -> Any:

@@ -16,7 +16,7 @@ from ssvm_dsl.inference.planning.planner import AUTO
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.answers import losses
 from ssvm_dsl.learning.driver.fit import Callback
-from ssvm_dsl.learning.estimators.check_parameters import check_labels, check_loss
+from ssvm_dsl.learning.estimators.check_parameters import check_flag, check_labels, check_loss
 from ssvm_dsl.learning.estimators.class_scores import ClassScores
 from ssvm_dsl.learning.estimators.fitting.infeasible import RAISE, Trainable, check_infeasible, trainable
 from ssvm_dsl.learning.estimators.fitting.known_labels import warn_of_unknown
@@ -311,6 +311,7 @@ class StructuredSVM(ShardedFit, ClassScores):
         InfeasibleError
             No labelling of an example satisfies the given labels and the constraints of the model.
         """
+        check_flag(return_bounds, "return_bounds")
         if isinstance(X, PartitionedDataset):
             if return_bounds or given is not None:
                 raise OptionError("predict: of a PartitionedDataset, on_missing and time_limit are the only options")
