@@ -399,3 +399,19 @@ def test_k_best_of_grids_are_those_of_elimination(height, width, card, scale):
     late = Combi().open(program, OPTIONS).solve(question.replace(limits=Limits(time=1e-9)))
     assert late.stop.tolist() == [Stop.TIME]
     assert late.primal.tolist() == [Primal.NONE]
+
+
+def test_an_example_with_tables_in_another_order_stands_alone():
+    """Factors that share tables may read them in any order; what stands alone has them in the order of its factors."""
+    made = seeded(Recipe(n_examples=1, max_variables=4), 3)
+    instance = instance_of(build_graph(made.program), made.theta)
+    graph = instance.graph
+    order = np.argsort(-graph.table_ptr)
+    start = np.empty_like(graph.table_ptr)
+    start[order] = np.cumsum(graph.table_size[order]) - graph.table_size[order]
+    moved = np.concatenate([instance.pool[graph.table_ptr[f] :][: graph.table_size[f]] for f in order])
+    alone = single(instance._replace(graph=graph._replace(table_ptr=start), pool=moved), 0)
+    expected = single(instance, 0)
+    assert len(graph.table_ptr) > 1
+    assert alone.pool.tolist() == expected.pool.tolist()
+    assert alone.graph.table_ptr.tolist() == expected.graph.table_ptr.tolist()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ssvm_dsl.errors import BackendFault, PluginError
 from ssvm_dsl.inference.verification.verify import Verifier
+from ssvm_dsl.inference.verification.witness import check_most
 from ssvm_dsl.ir import (
     Caps,
     ConstraintGroup,
@@ -340,3 +341,15 @@ def test_marginals_are_probabilities_that_agree(solution, message):
 def test_a_log_partition_is_at_least_the_score_of_a_labelling():
     with pytest.raises(BackendFault, match=r"its log partition 14\.0 is below the score 15\.0"):
         verify(lean(log_z=(14.0, 7.0)), task=Task.MARGINALS, known=np.array([15.0, 6.0]))
+
+
+def exactly(numbers, difference):
+    """Accept no difference, as where no score is anything but 0."""
+    return difference <= 0.0
+
+
+def test_rounding_of_a_sum_is_no_fault():
+    check_most("log partition", np.array([-2.2e-16]), np.array([-0.0]), exactly, BackendFault)
+    for what, most in (("log partition", -1e-9), ("bound", -2.2e-16)):
+        with pytest.raises(BackendFault, match=f"its {what} .* is below the score"):
+            check_most(what, np.array([most]), np.array([-0.0]), exactly, lambda text: BackendFault("kit", text))

@@ -59,9 +59,12 @@ def _tables(pool: F64, start: I64, size: I64) -> F64:
 
 
 def single(instance: Instance, example: int) -> Instance:
-    """Return one example of an instance by itself (the instance when it is the only one)."""
+    """Return one example of an instance by itself, its tables in the order of its factors.
+
+    That is the instance itself when it is the only one and has its tables in that order.
+    """
     g = instance.graph
-    if g.n_examples == 1 and len(instance.pool) == int(g.table_size.sum()):
+    if g.n_examples == 1 and np.array_equal(np.diff(g.table_ptr, append=len(instance.pool)), g.table_size):
         return instance
     label = np.repeat(np.arange(g.n_examples), np.diff(g.var_ptr))
     alone, _ = _take(instance, label, example)

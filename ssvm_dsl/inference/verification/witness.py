@@ -18,6 +18,9 @@ from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import first_largest, positions
 from ssvm_dsl.ir.solution import Solution, Stop
 
+#: By what logarithms of sums may be off, whatever the scores are: exponentials have so many digits of 1.
+OF_SUMS = 1e-12
+
 
 def check_witness(solution: Solution, known: F64, task: Task, close: Callable[[F64, F64], Bools], fault: Fault) -> None:
     """Refuse an answer that a known labelling contradicts.
@@ -57,6 +60,8 @@ def check_most(what: str, most: F64, known: F64, close: Callable[[F64, F64], Boo
     with np.errstate(invalid="ignore"):
         missing = np.fmax(np.where(there, known - most, 0.0), 0.0)  # nan: it says nothing
     low = ~close(np.where(there, known, 0.0), missing)
+    if what == "log partition":
+        low &= missing > OF_SUMS
     refuse(low, f"its {what} {{}} is below the score {{}} of a labelling", fault, most, known)
 
 
