@@ -33,6 +33,7 @@ BENCHMARKS = {
     "beside": ("side_by_side", "relaxations under constraints: ad3 beside lp; visits of dual trainers on cycles"),
     "trainers": ("trainer_times", "bcfw beside other trainers on nine data sets: seconds to a gap of 1 %"),
     "map": ("map_instances", "MAP of the UAI-2014 instances: combi beside toulbar2, proofs and anytime quality"),
+    "ready": ("ready", "ready models with their defaults beside what one would do without them: quality, seconds"),
     "latency": ("latency", "one example predicted: processor time, Python functions, and where both go, by step"),
     "against": ("against", "the OCR workloads beside another checkout, SSVM_BENCH_AGAINST=FOLDER, in turn"),
     "cores": ("cores", "fits on one thread and on all processors: seconds, processors in use, the same weights"),

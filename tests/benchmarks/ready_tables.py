@@ -1,0 +1,88 @@
+"""Rows of ``ready`` for tables: one class for each row of numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from ready import Task, row
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+
+from ssvm_dsl.datasets import load_letters, load_reuters
+from ssvm_dsl.models import Classifier
+
+
+def scaled_regression(task: Task) -> Any:
+    """Logistic regression of standardised columns, or of sparse ones divided by their largest."""
+    scaler = MaxAbsScaler() if hasattr(task.X, "tocsr") else StandardScaler()
+    return make_pipeline(scaler, LogisticRegression(max_iter=1000)).fit(task.X, task.Y).predict(task.X_test)
+
+
+SCALED = ("scaled logistic regression", scaled_regression)
+
+
+def held_out(X: Any, Y: Any, seed: int, share: float = 0.3, most: int | None = None) -> Task:
+    """Return some rows to learn from (at most so many), and a share of all to judge by."""
+    order = np.random.default_rng(seed).permutation(len(Y))
+    n = int(share * len(Y))
+    test, train = order[:n], order[n:][:most]
+    return Task(X[train], Y[train], X[test], Y[test])
+
+
+def customers(seed: int, n: int = 6000) -> Task:
+    """Age, income and number of orders, on their own scales; four classes, one of them 82 % of all."""
+    r = np.random.default_rng(seed)
+    X = np.c_[r.normal(45, 15, n), np.exp(r.normal(10, 0.6, n)), r.poisson(4, n)]
+    X[r.random(n) < 0.1, 0] = 0
+    worth = np.c_[
+        np.full(n, 2.2), 0.05 * (X[:, 0] - 45), 1.1 * np.log(X[:, 1] / 22000) - 0.3, 0.4 * (X[:, 2] - 4)
+    ]  # fmt: skip
+    return held_out(X, (worth + 0.7 * r.gumbel(size=(n, 4))).argmax(axis=1), seed, 0.5)
+
+
+row("tables: customers, 82 % of one class", Classifier, SCALED, accuracy_score, draws=3, small={"n": 1000})(customers)
+
+
+@row("tables: breast cancer, unscaled", Classifier, SCALED, accuracy_score, draws=5, small={})
+def cancer(seed: int) -> Task:
+    """Thirty columns whose sizes differ by five orders of magnitude."""
+    from sklearn.datasets import load_breast_cancer
+
+    return held_out(*load_breast_cancer(return_X_y=True), seed)
+
+
+@row("tables: wine, unscaled", Classifier, SCALED, accuracy_score, draws=5, small={})
+def wine(seed: int) -> Task:
+    """Thirteen columns, 178 rows."""
+    from sklearn.datasets import load_wine
+
+    return held_out(*load_wine(return_X_y=True), seed)
+
+
+@row("tables: digits", Classifier, SCALED, accuracy_score, draws=3)
+def digits(seed: int) -> Task:
+    """Images of 8 by 8 pixels, ten classes."""
+    from sklearn.datasets import load_digits
+
+    return held_out(*load_digits(return_X_y=True), seed)
+
+
+@row("tables: letters one by one", Classifier, SCALED, accuracy_score)
+def letters(seed: int) -> Task:
+    """128 binary pixels, 26 classes, some 5000 letters to learn from."""
+    split = load_letters(fold=1 + seed)
+    parts = (split.X_train, split.Y_train, split.X_test[:1000], split.Y_test[:1000])
+    return Task(*map(np.concatenate, parts))
+
+
+@row("tables: Reuters, sparse, the first topic of a text", Classifier, SCALED, accuracy_score)
+def reuters(seed: int) -> Task:
+    """47 000 sparse columns; 3000 texts to learn from."""
+    from scipy.sparse import vstack
+
+    found = load_reuters()
+    first = [np.argmax(np.stack(labels), axis=1) for labels in (found.Y_train, found.Y_test)]
+    return Task(vstack(found.X_train, "csr"), first[0], vstack(found.X_test, "csr"), first[1])
