@@ -119,5 +119,6 @@ if TYPE_CHECKING:
     from ssvm_dsl.learning.tuning.cross_validation import cross_val_predict as cross_val_predict
     from ssvm_dsl.learning.tuning.grid import grid_scores as grid_scores
     from ssvm_dsl.learning.tuning.grid import nested_scores as nested_scores
+    from ssvm_dsl.models.loading import load as load
     from ssvm_dsl.registry import register as register
     from ssvm_dsl.scoring.problems import solve_problem as solve_problem

@@ -55,6 +55,8 @@ class SavedModel:
         State from which a stream of examples continues (:class:`~ssvm_dsl.learning.estimators.fitting.stream.Stream`).
     origin : dict, optional
         Plain data of the command that trained it: the model's name there, and how its data were read.
+    kind : str, optional
+        The class of the estimator; files of earlier versions do not say it.
     """
 
     declaration: str
@@ -66,6 +68,7 @@ class SavedModel:
     certificate: NDArray[np.float64] | None
     stream: tuple[dict[str, Any], dict[str, NDArray[Any]]] | None = None
     origin: dict[str, Any] | None = None
+    kind: str | None = None
 
 
 def write_model(path: Path, model: SavedModel) -> None:
@@ -102,6 +105,8 @@ def write_model(path: Path, model: SavedModel) -> None:
     }
     if model.origin is not None:
         content["origin"] = model.origin
+    if model.kind is not None:
+        content["kind"] = model.kind
     write_arrays(path, content, arrays)
 
 
@@ -113,7 +118,17 @@ def read_model(path: Path) -> SavedModel:
     FileFormatError
         It is not a saved model, or not a whole one.
     """
-    content, arrays = read_arrays(path, "a saved model")
+    return model_of(path, *read_arrays(path, "a saved model"))
+
+
+def model_of(path: Path, content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> SavedModel:
+    """Return the model that the content of a file describes; ``path`` is for messages.
+
+    Raises
+    ------
+    FileFormatError
+        It is not a saved model, or not a whole one.
+    """
     try:
         if content["format"] != FORMAT or content["version"] != VERSION:
             found = f"{str(content['format'])[:40]!r} version {str(content['version'])[:10]}"
@@ -135,7 +150,10 @@ def read_model(path: Path) -> SavedModel:
         stream = None if content["stream"] is None else (dict(content["stream"]), kept)
         parameters, origin = dict(content["parameters"]), content.get("origin")
         origin = None if origin is None else dict(origin)
-        return SavedModel(declaration, parameters, blocks, coef, fitted, report, certificate, stream, origin)
+        kind = content.get("kind")
+        if kind is not None and not isinstance(kind, str):
+            raise TypeError("the kind of an estimator is a name")
+        return SavedModel(declaration, parameters, blocks, coef, fitted, report, certificate, stream, origin, kind)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError) as err:
         if isinstance(err, FileFormatError):
             raise

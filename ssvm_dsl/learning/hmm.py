@@ -11,11 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from ssvm_dsl.array_types import F64
-from ssvm_dsl.calls import checked_class
 from ssvm_dsl.compiler import ground
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.inference.planning.planner import AUTO
@@ -25,6 +22,7 @@ from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features.sources import PLiF
 from ssvm_dsl.lang.forms import FULL
 from ssvm_dsl.lang.model import Model
+from ssvm_dsl.learning.estimator import Estimator, not_fitted
 from ssvm_dsl.learning.estimators.check_parameters import check_labels
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
 from ssvm_dsl.learning.estimators.weights import Weights
@@ -33,8 +31,7 @@ from ssvm_dsl.learning.estimators.weights import Weights
 START, STOP, TRANSITION, EMISSION = "start", "stop", "transition", "emission"
 
 
-@checked_class
-class MaximumLikelihoodHMM(BaseEstimator):  # type: ignore[misc]
+class MaximumLikelihoodHMM(Estimator):
     """Hidden Markov model of a declared chain, by counting in labelled sequences.
 
     With the counts ``c`` over all training sequences and the smoothing ``a``, weights are
@@ -122,7 +119,7 @@ class MaximumLikelihoodHMM(BaseEstimator):  # type: ignore[misc]
 
     def _fitted_svm(self) -> StructuredSVM:
         if not hasattr(self, "svm_"):
-            raise NotFittedError("this MaximumLikelihoodHMM is not fitted yet; call fit first")
+            raise not_fitted("this MaximumLikelihoodHMM is not fitted yet; call fit first")
         return self.svm_
 
 

@@ -15,11 +15,8 @@ from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from ssvm_dsl.array_types import F64
-from ssvm_dsl.calls import checked_class
 from ssvm_dsl.compiler import ground
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.inference.diagnosis.feasible_truth import require_feasible_truth
@@ -32,6 +29,7 @@ from ssvm_dsl.lang.grammars.grammar import Grammar
 from ssvm_dsl.lang.grammars.reading import Chain, Rule
 from ssvm_dsl.lang.inputs import Attributes
 from ssvm_dsl.lang.model import Model
+from ssvm_dsl.learning.estimator import Estimator, not_fitted
 from ssvm_dsl.learning.estimators.check_parameters import check_labels
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
 from ssvm_dsl.learning.estimators.weights import Weights
@@ -48,8 +46,7 @@ def word_class(word: str) -> str:
     return f"<{marks}{word[-2:].lower() if len(word) > 3 and word[-2:].isalpha() else ''}>"
 
 
-@checked_class
-class MaximumLikelihoodPCFG(BaseEstimator):  # type: ignore[misc]
+class MaximumLikelihoodPCFG(Estimator):
     """Probabilistic context-free grammar of a declared parser, by counting in trees.
 
     The model has a label of trees and three factors: ``Factor(y, features=words)`` with an ``Attributes``,
@@ -147,7 +144,7 @@ class MaximumLikelihoodPCFG(BaseEstimator):  # type: ignore[misc]
     def known(self, X: Sequence[Sequence[str]]) -> list[list[list[str]]]:
         """Return sentences as the model takes them: words that are known, and the classes of others."""
         if not hasattr(self, "words_"):
-            raise NotFittedError(_UNFITTED)
+            raise not_fitted(_UNFITTED)
         return [[[word if word in self.words_ else self.classes(word)] for word in words] for words in _sentences(X)]
 
     def predict(self, X: Sequence[Sequence[str]]) -> Any:
@@ -169,7 +166,7 @@ class MaximumLikelihoodPCFG(BaseEstimator):  # type: ignore[misc]
 
     def _fitted_svm(self) -> StructuredSVM:
         if not hasattr(self, "svm_"):
-            raise NotFittedError(_UNFITTED)
+            raise not_fitted(_UNFITTED)
         return self.svm_
 
 

@@ -107,3 +107,8 @@ def test_no_public_name_is_also_a_submodule():
 
     parts = {path.stem for path in Path(ssvm_dsl.__file__).parent.iterdir()}
     assert not parts & set(ssvm_dsl.__all__)
+
+
+def test_all_names_at_once_load_no_scikit_learn():
+    loaded = fresh("from ssvm_dsl import *; from ssvm_dsl.models import *; from ssvm_dsl.datasets import *")[1]
+    assert not {"sklearn", "pandas", "matplotlib", "networkx"} & set(loaded)

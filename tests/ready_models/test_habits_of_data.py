@@ -17,6 +17,8 @@ from ssvm_dsl import (
     Model,
     StructuredSVM,
     cross_val_predict,
+    grid_scores,
+    nested_scores,
 )
 from ssvm_dsl.errors import DataError, ModelError, OptionError
 from ssvm_dsl.models import ChainTagger, DependencyParser, GraphLabeller, MultiLabel
@@ -197,3 +199,30 @@ def test_each_example_is_predicted_by_a_model_that_has_not_seen_it():
         cross_val_predict(ChainTagger(), None, Y)
     with pytest.raises(DataError, match="6 examples"):
         cross_val_predict(ChainTagger(), X, Y[:3])
+
+
+def test_splitters_of_scikit_learn_make_the_folds():
+    from sklearn.model_selection import GroupKFold, LeaveOneGroupOut, TimeSeriesSplit
+
+    X = [[[f"w{t % 2}"] for t in range(n)] for n in (3, 4, 5, 6, 3, 4)]
+    Y = [["a" if one == ["w0"] else "b" for one in x] for x in X]
+    groups = list("ababcc")
+    expected = cross_val_predict(ChainTagger(), X, Y, cv=3, groups=groups, method="best_score")
+    folds = [([1, 3, 4, 5], [0, 2]), ([0, 2, 4, 5], [1, 3]), ([0, 1, 2, 3], [4, 5])]
+    for cv in (GroupKFold(3), LeaveOneGroupOut(), folds):
+        found = cross_val_predict(ChainTagger(), X, Y, cv=cv, groups=groups, method="best_score")
+        np.testing.assert_allclose(found, expected)
+    scores = grid_scores(ChainTagger(), {"C": [0.1, 1.0]}, X, Y, TimeSeriesSplit(3)).scores
+    assert scores.shape == (2, 3)
+    assert nested_scores(ChainTagger(), {"C": [1.0]}, X, Y, GroupKFold(3), GroupKFold(2), groups=groups).scores.size == 3
+    for cv, text in [
+        (TimeSeriesSplit(3), "example 0 is in 0"),
+        (GroupKFold(9), "cannot split these examples"),
+        ([([0, 1], [9])], "positions to train on"),
+        ([], "no folds"),
+        ("five", "an int from 2 .*or a splitter"),
+    ]:
+        with pytest.raises(OptionError, match=text):
+            cross_val_predict(ChainTagger(), X, Y, cv=cv, groups=groups)
+    with pytest.raises(OptionError, match="its own random_state"):
+        cross_val_predict(ChainTagger(), X, Y, cv=GroupKFold(3), groups=groups, random_state=0)

@@ -15,6 +15,7 @@ from ssvm_dsl.errors import FileFormatError, OptionError
 from ssvm_dsl.io.model_file import SavedModel, read_model, write_model
 from ssvm_dsl.learning.estimators.check_parameters import check_path
 from ssvm_dsl.learning.estimators.saved import from_saved, to_saved
+from ssvm_dsl.models.loading import kind_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +54,7 @@ def load_model(path: str | Path, trusted: Iterable[str]) -> LoadedModel:
     """
     saved, functions = read_model(Path(path)), list(trusted)
     name, settings = _origin(saved, path)
-    kind = ready_class(name) if name in READY else _kind(saved)
+    kind = ready_class(name) if name in READY else kind_of(saved, path)
     if functions and os.getcwd() not in sys.path:  # where the user's file is, as for python -m
         sys.path.insert(0, os.getcwd())
     try:
@@ -71,15 +72,3 @@ def _origin(saved: SavedModel, path: str | Path) -> tuple[str, DataSettings | No
     if not isinstance(name, str) or not isinstance(found, dict):
         raise FileFormatError(f"{path}: expected a model's name and how its data are read, found others")
     return name, DataSettings.of_plain(found, str(path))
-
-
-def _kind(saved: SavedModel) -> Any:
-    """Return the class that takes the parameters of a file: a plain one, or a ready model with its own."""
-    from ssvm_dsl.learning.estimators.regressor import StructuredRegressor
-    from ssvm_dsl.learning.estimators.svm import StructuredSVM
-
-    if set(saved.parameters) <= set(StructuredSVM._get_param_names()):
-        return StructuredSVM
-    kinds = [*map(ready_class, READY), StructuredRegressor]
-    fitting = [one for one in kinds if set(saved.parameters) <= set(one._get_param_names())]
-    return min(fitting, key=lambda one: len(one._get_param_names()), default=StructuredSVM)

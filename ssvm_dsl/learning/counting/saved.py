@@ -82,7 +82,15 @@ def _space_json(space: OutputSpace) -> dict[str, Any]:
 
 
 def read_predictor(kind: type[Kind], path: Path, space: OutputSpace | None) -> Kind:
-    """Return the predictor of a file.
+    """Return the predictor of a file."""
+    return predictor_of(kind, path, *read_arrays(path, "a saved CountingPredictor"), space)
+
+
+def predictor_of(
+    kind: type[Kind], path: Path, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]],
+    space: OutputSpace | None,
+) -> Kind:  # fmt: skip
+    """Return the predictor that the content of a file describes; ``path`` is for messages.
 
     Raises
     ------
@@ -91,7 +99,6 @@ def read_predictor(kind: type[Kind], path: Path, space: OutputSpace | None) -> K
     OptionError
         It has a user-defined space, and none, or another, is given.
     """
-    content, arrays = read_arrays(path, "a saved CountingPredictor")
     try:
         return _read(kind, content, arrays, space)
     except OptionError as err:

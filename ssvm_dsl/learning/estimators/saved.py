@@ -10,10 +10,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler.features.check_fitted import LearntWidths, weight_blocks
 from ssvm_dsl.errors import FileFormatError, ModelError
 from ssvm_dsl.io.model_file import SavedModel, read_model
 from ssvm_dsl.ir.features import Block
+from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.certificate import Certificate, FitReport
 from ssvm_dsl.learning.estimator import Estimator, clone
@@ -49,12 +51,25 @@ def to_saved(svm: Any) -> SavedModel:
     except ModelError as err:
         hint = "nothing learnt is lost: declare the model again with such a function, and svm.set_params(model=...)"
         raise ModelError(err.model, [(where, f"{text}; {hint}") for where, text in err.mistakes]) from None
+    _warn_of_main(svm.model.declaration)
+    kind = type(svm).__name__
     if not hasattr(svm, "_certificate"):  # nothing is known of given weights
-        return SavedModel(declaration, parameters, svm._blocks, svm.coef_, svm._fitted, None, None)
+        return SavedModel(declaration, parameters, svm._blocks, svm.coef_, svm._fitted, None, None, kind=kind)
     certificate = np.array(astuple(svm._certificate), dtype=np.float64)
     summary, stream = svm.report_.summary(), getattr(svm, "_stream", None)
-    saved = SavedModel(declaration, parameters, svm._blocks, svm.coef_, svm._fitted, summary, certificate)
+    saved = SavedModel(declaration, parameters, svm._blocks, svm.coef_, svm._fitted, summary, certificate, kind=kind)
     return saved if stream is None else replace(saved, stream=(stream.json(), stream.arrays))
+
+
+def _warn_of_main(declaration: Declaration) -> None:
+    """Warn of functions that other programs cannot import: those of a script or a notebook."""
+    names = [ref.path.partition(":") for ref in declaration.functions]
+    lost = dict.fromkeys(name for module, _, name in names if module == "__main__")
+    if lost:
+        listed, it = ", ".join(lost), "it" if len(lost) == 1 else "them"
+        text = f"save: the model calls {listed} of __main__, this script or notebook, which no other program can import"
+        cure = f"put {it} into a module, declare the model with {it} imported from there, and save once more"
+        warn_caller(f"{text}; {cure}")
 
 
 def from_saved(kind: type[Kind], saved: SavedModel, path: str | Path, trusted: bool | Iterable[str]) -> Kind:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.learning.estimator import clone
@@ -13,7 +15,7 @@ from ssvm_dsl.learning.tuning.folds import make_folds, part_of, size_of
 
 @checked_call
 def cross_val_predict(
-    estimator: Any, X: Any, Y: Any, *, cv: int = 5, groups: Any = None, random_state: int | None = None,
+    estimator: Any, X: Any, Y: Any, *, cv: Any = 5, groups: Any = None, random_state: int | None = None,
     method: str = "predict",
 ) -> list[Any]:  # fmt: skip
     """Return the prediction of each example by a model that was fitted without it.
@@ -27,8 +29,8 @@ def cross_val_predict(
         It is not fitted here; copies are.  Ready models are such estimators, too.
     X, Y : list of examples, list of labels
         As for ``fit``.
-    cv : int
-        Number of folds.
+    cv : int, splitter of scikit-learn, or iterable of (training, test) positions
+        Number of folds, or what makes them: ``GroupKFold(5)``, ``TimeSeriesSplit()``.
     groups : sequence, shape (n,), optional
         Examples of one group are in one fold.
     random_state : int, optional
@@ -45,7 +47,8 @@ def cross_val_predict(
     Raises
     ------
     OptionError, DataError
-        There is no such method; fewer examples than folds; X and Y are of different lengths.
+        There is no such method; fewer examples than folds; X and Y are of different lengths; folds leave out examples,
+        or have some twice.
 
     Examples
     --------
@@ -61,8 +64,13 @@ def cross_val_predict(
     n = size_of(X)
     if size_of(Y) != n:
         raise DataError("Y", expected=f"{n} examples, as in X", found=str(size_of(Y)))
+    folds = make_folds(n, cv, groups, random_state, Y)
+    times = np.bincount(np.concatenate([test for _, test in folds]), minlength=n)
+    if (times != 1).any():
+        i = int(np.flatnonzero(times != 1)[0])
+        raise OptionError(f"cv={cv!r}: each example is to be in one test fold; example {i} is in {times[i]}")
     out: list[Any] = [None] * n
-    for train, test in make_folds(n, cv, groups, random_state):
+    for train, test in folds:
         fitted = clone(estimator).fit(part_of(X, train), part_of(Y, train))
         found = ask(fitted, part_of(X, test))
         for i, one in zip(test.tolist(), found, strict=True):

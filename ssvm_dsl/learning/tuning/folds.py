@@ -14,27 +14,35 @@ from ssvm_dsl.errors import DataError, OptionError
 Fold = tuple[I64, I64]
 
 
-def make_folds(n_examples: int, n_folds: int, groups: Any = None, random_state: int | None = None) -> list[Fold]:
+def make_folds(
+    n_examples: int, n_folds: Any, groups: Any = None, random_state: int | None = None, labels: Any = None
+) -> list[Fold]:
     """Return (training, test) positions of each fold.
 
     Parameters
     ----------
-    n_examples, n_folds : int
+    n_examples : int
+    n_folds : int, splitter of scikit-learn, or iterable of (training, test) positions
+        A splitter (``GroupKFold(5)``, ``TimeSeriesSplit()``) is asked for its folds of all examples.
     groups : sequence, shape (n_examples,), optional
         Examples of one group (a writer, a document) are in one fold, so that none is predicted by a model that has seen
         its kin; groups are dealt out so that folds are of about one size.
     random_state : int, optional
         Shuffles the examples; by default a fold is a run of examples in the given order.
+    labels : sequence, shape (n_examples,), optional
+        What splitters that keep shares of classes look at.
 
     Raises
     ------
     OptionError
-        There are fewer examples, or groups, than folds; groups are not shuffled.
+        There are fewer examples, or groups, than folds; groups are not shuffled; a splitter refuses the data.
     DataError
         Groups are not one for each example.
     """
     from sklearn.model_selection import GroupKFold, KFold
 
+    if not isinstance(n_folds, str | bytes) and (hasattr(n_folds, "split") or hasattr(n_folds, "__iter__")):
+        return _split(n_examples, n_folds, groups, random_state, labels)
     most, of_what = n_examples, "examples"
     if groups is not None:
         groups, most, of_what = _numbered(groups, n_examples), len(set(groups)), "groups"
@@ -42,7 +50,8 @@ def make_folds(n_examples: int, n_folds: int, groups: Any = None, random_state: 
             raise OptionError("groups are dealt out by their sizes, not shuffled; leave random_state out")
     whole = isinstance(n_folds, int | np.integer) and not isinstance(n_folds, bool)
     if not whole or not 2 <= n_folds <= most:
-        raise OptionError(f"folds: an int from 2 to the number of {of_what}, {most}, got {n_folds!r}")
+        other = "" if isinstance(n_folds, int) else " (or a splitter of scikit-learn)"
+        raise OptionError(f"folds: an int from 2 to the number of {of_what}, {most}{other}, got {n_folds!r}")
     seeded = isinstance(random_state, int | np.integer) and 0 <= random_state < 2**32
     if random_state is not None and not seeded:
         raise OptionError(f"random_state must be None or an int from 0 to 2^32 - 1, got {random_state!r}")
@@ -50,6 +59,38 @@ def make_folds(n_examples: int, n_folds: int, groups: Any = None, random_state: 
     if groups is not None:
         return list(GroupKFold(int(n_folds)).split(positions, groups=groups))
     return list(KFold(int(n_folds), shuffle=random_state is not None, random_state=random_state).split(positions))
+
+
+def _split(n: int, cv: Any, groups: Any, random_state: int | None, labels: Any) -> list[Fold]:
+    """Return the folds of a splitter of scikit-learn, or those that are listed.
+
+    Raises
+    ------
+    OptionError
+        The splitter refuses the data, a fold is no pair of positions, or has no example to train on or to predict.
+    """
+    if random_state is not None:
+        raise OptionError("a splitter shuffles by its own random_state; leave out the one beside it")
+    try:
+        numbers = None if groups is None else _numbered(groups, n)
+        split = cv.split(np.zeros((n, 1)), labels, groups=numbers) if hasattr(cv, "split") else cv
+        pairs = [tuple(map(np.asarray, pair)) for pair in split]
+    except (TypeError, ValueError) as err:
+        if isinstance(err, DataError):
+            raise
+        hint = "; it keeps shares of single classes: give groups, or use KFold" if "Unknown label" in str(err) else ""
+        raise OptionError(f"{cv!r} cannot split these examples: {err}{hint}") from err
+    expected = f"(positions to train on, positions to predict) from 0 to {n - 1}"
+    out: list[Fold] = []
+    for k, pair in enumerate(pairs):
+        fold = tuple(np.flatnonzero(one) if one.dtype == bool and one.shape == (n,) else one for one in pair)
+        whole = len(fold) == 2 and all(one.ndim == 1 and one.dtype.kind in "iu" and len(one) for one in fold)
+        if not whole or not all(one.min() >= 0 and one.max() < n for one in fold):
+            raise OptionError(f"fold {k + 1} of {cv!r}: expected {expected}, some of each")
+        out.append((fold[0].astype(np.int64), fold[1].astype(np.int64)))
+    if not out:
+        raise OptionError(f"{cv!r} gives no folds")
+    return out
 
 
 def _numbered(groups: Any, n_examples: int) -> list[int]:
@@ -68,12 +109,14 @@ def _numbered(groups: Any, n_examples: int) -> list[int]:
 
 
 def size_of(values: Sequence[Any]) -> int:
-    """Return the number of examples of a list, an array or a sparse matrix."""
+    """Return the number of examples of a list, an array, a sparse matrix or a data frame."""
     return int(values.shape[0]) if hasattr(values, "shape") else len(values)
 
 
 def part_of(values: Any, positions: I64) -> Any:
-    """Return some examples of a list, an array or a sparse matrix."""
+    """Return some examples of a list, an array, a sparse matrix or a data frame."""
+    if hasattr(values, "iloc"):
+        return values.iloc[positions]
     if hasattr(values, "shape"):
         return (values.tocsr() if hasattr(values, "tocsr") else values)[positions]
     return [values[i] for i in positions.tolist()]

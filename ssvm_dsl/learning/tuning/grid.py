@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import ParameterGrid
 
 from ssvm_dsl.array_types import F64, Bools
 from ssvm_dsl.calls import checked_call
@@ -131,7 +131,7 @@ def grid_scores(
     grid: Mapping[str, Sequence[Any]],
     X: Sequence[Any],
     Y: Sequence[Any],
-    folds: int = 5,
+    folds: Any = 5,
     listener: Listener | None = None,
     *,
     groups: Any = None,
@@ -148,7 +148,7 @@ def grid_scores(
         parameter that is a dict.
     X, Y : list
         Examples.
-    folds : int
+    folds : int, splitter of scikit-learn, or iterable of (training, test) positions
     listener : callable, optional
         Called before each fit.
     groups : sequence, shape (n,), optional
@@ -161,7 +161,7 @@ def grid_scores(
     OptionError
         The grid is empty, or there are fewer examples (or groups) than folds.
     """
-    trials, parts = Trials.of(estimator, _data(estimator, X, Y)), make_folds(size_of(X), folds, groups, random_state)
+    trials, parts = Trials.of(estimator, _data(estimator, X, Y)), make_folds(size_of(X), folds, groups, random_state, Y)
     return _grid_scores(trials, combinations(grid), parts, listener)
 
 
@@ -171,8 +171,8 @@ def nested_scores(
     grid: Mapping[str, Sequence[Any]],
     X: Sequence[Any],
     Y: Sequence[Any],
-    outer: int = 5,
-    inner: int = 5,
+    outer: Any = 5,
+    inner: Any = 5,
     listener: Listener | None = None,
     *,
     groups: Any = None,
@@ -187,8 +187,8 @@ def nested_scores(
     ----------
     estimator, grid, X, Y
         As for :func:`grid_scores`.
-    outer, inner : int
-        Numbers of folds.
+    outer, inner : int, or splitter of scikit-learn
+        Numbers of folds, or what makes them.
     listener : callable, optional
         Called before each fit of the inner cross-validations.
     groups, random_state
@@ -202,17 +202,19 @@ def nested_scores(
     trials, listed = Trials.of(estimator, _data(estimator, X, Y)), combinations(grid)
     scores: list[float] = []
     searches: list[GridScores] = []
-    for fold in make_folds(size_of(X), outer, groups, random_state):
-        searches.append(_grid_scores(trials, listed, inner_folds(fold, inner, groups, random_state), listener))
+    for fold in make_folds(size_of(X), outer, groups, random_state, Y):
+        searches.append(_grid_scores(trials, listed, inner_folds(fold, inner, groups, random_state, Y), listener))
         scores.append(trials.outcome(FittingTask(searches[-1].best, fold, described(searches[-1].best))).score)
     return NestedScores(np.array(scores), [one.best for one in searches], searches)
 
 
-def inner_folds(fold: Fold, n_folds: int, groups: Any, random_state: int | None) -> list[Fold]:
+def inner_folds(
+    fold: Fold, n_folds: Any, groups: Any, random_state: int | None, labels: Any = None
+) -> list[Fold]:  # fmt: skip
     """Return folds of the training examples of a fold, as positions among all examples."""
     own = fold[0]
-    kept = None if groups is None else part_of(groups, own)
-    return [(own[train], own[test]) for train, test in make_folds(len(own), n_folds, kept, random_state)]
+    kept, known = (None if one is None else part_of(one, own) for one in (groups, labels))
+    return [(own[train], own[test]) for train, test in make_folds(len(own), n_folds, kept, random_state, known)]
 
 
 def combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
@@ -228,7 +230,8 @@ def combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     for name, values in grid.items():
         if isinstance(values, str) or not hasattr(values, "__len__") or not len(values):
             raise OptionError(f"grid: expected a list of values of '{name}', got {values!r}")
-    return list(ParameterGrid(dict(grid)))
+    names = sorted(grid)
+    return [dict(zip(names, values, strict=True)) for values in product(*(grid[name] for name in names))]
 
 
 def described(parameters: Mapping[str, Any], fold: int | None = None) -> str:
