@@ -338,7 +338,7 @@ _STRUCTURES = (
         "matchings and permutations: shortest augmenting paths, other limits by minimum-cost flow",
         requires=("ortools.graph.python.min_cost_flow",),
         install_hint="pip install ortools",
-        caps=replace(_RANKED, constraint_kinds=frozenset({"matching"})),
+        caps=replace(_RANKED, constraint_kinds=frozenset({"matching", "transport"})),
     ),
     BackendSpec(
         "arborescence",

@@ -28,6 +28,13 @@ _KINDS = (
         literal_parameters=("row", "col"),
     ),
     ConstraintSpec(
+        "transport",
+        "ssvm_constraints.matching:TransportKind",
+        "every row and column has a number of true literals within limits of its own: Matching with inputs",
+        parameters=("n_rows", "n_cols"),
+        literal_parameters=("row", "col", "row_least", "row_most", "col_least", "col_most"),
+    ),
+    ConstraintSpec(
         "arborescence",
         "ssvm_constraints.trees:ArborescenceKind",
         "true literals are the arcs of a directed tree over tokens 1..n with the root 0",

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.ir import I64, Bools, ConstraintGroup
+from ssvm_dsl.ir import F64, I64, Bools, ConstraintGroup, matching_limits
 
 #: So many things are named in one message.
 FEW = 3
@@ -42,11 +42,41 @@ def sides_of(group: ConstraintGroup, k: int, true: Bools) -> str:
     part, found = group.literals(k), []
     places = {side: group.literal_meta[side][part][true] for side in ("row", "col")}
     for side, other, name, others in (("row", "col", "row", "columns"), ("col", "row", "column", "rows")):
-        least, most = (int(group.meta[f"{side}_{bound}"][k]) for bound in ("least", "most"))
-        count = np.bincount(places[side], minlength=int(group.meta[f"n_{side}s"][k]))
+        ptr, *limits = matching_limits(group, side)
+        least, most = (one[ptr[k] : ptr[k + 1]] for one in limits)
+        count = np.bincount(places[side], minlength=len(least))
         for one in np.flatnonzero((count < least) | (count > most)).tolist():
             where = f" ({others} {numbers(places[other][places[side] == one])})" if count[one] else ""
-            found.append(f"{name} {one} has {count[one]}{where}, {bounds_words(max(least, 0) or -np.inf, most)}")
+            bounds = bounds_words(least[one] if least[one] > 0 else -np.inf, most[one])
+            found.append(f"{name} {one} has {count[one]}{where}, {bounds}")
+    return listed(found)
+
+
+def unmet_sides(group: ConstraintGroup, k: int, gain: F64) -> str:
+    """Return which rows or columns cannot get what they need at least, or that all together cannot; "" if they can.
+
+    Parameters
+    ----------
+    group : ConstraintGroup
+        Of the kind ``matching`` or ``transport``.
+    k : int
+    gain : ndarray of float64, shape (literals of k,)
+        ``-inf``: never true.
+    """
+    part, names = group.literals(k), {"row": ("row", "rows"), "col": ("column", "columns")}
+    able, found, least, most = gain > -np.inf, [], {}, {}
+    for side, (name, _) in names.items():
+        ptr, *limits = matching_limits(group, side)
+        least[side], most[side] = (one[ptr[k] : ptr[k + 1]] for one in limits)
+        places = np.bincount(group.literal_meta[side][part][able], minlength=len(least[side]))
+        most[side] = np.minimum(most[side], places)
+        for one in np.flatnonzero(least[side] > most[side]).tolist():
+            limit = f"only {places[one]} may be true" if most[side][one] == places[one] else "its limit is lower"
+            found.append(f"{name} {one} needs {least[side][one]}, {limit}")
+    for side, other in (("row", "col"), ("col", "row")) if not found else ():
+        needed, there = int(least[side].sum()), int(most[other].sum())
+        if needed > there:
+            found.append(f"the {names[side][1]} need {needed} in all, the {names[other][1]} take {there} at most")
     return listed(found)
 
 

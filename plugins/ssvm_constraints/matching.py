@@ -1,4 +1,4 @@
-"""``matching``: how many literals of each row and of each column are true."""
+"""``matching`` and ``transport``: how many literals of each row and of each column are true."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import itertools
 
 import numpy as np
 
-from ssvm_constraints.explaining import sides_of
+from ssvm_constraints.explaining import sides_of, unmet_sides
 from ssvm_constraints.row_builder import RowBuilder
 from ssvm_constraints.small_structure import Drawn, any_of, chosen_places, node_sums, structure_problem
 from ssvm_constraints.starts.matchings import matched
-from ssvm_dsl.ir import I32, Bools, ConstraintGroup, Program, Theta
+from ssvm_dsl.ir import I32, Bools, ConstraintGroup, Program, Theta, matching_limits
 from ssvm_dsl.plugin_api import ConstraintScores, LinearRows
 
 NUMBERS = ("n_rows", "n_cols", "row_least", "row_most", "col_least", "col_most")
@@ -23,19 +23,18 @@ class MatchingKind:
         """Return which constraints are broken (see :class:`~ssvm_dsl.plugin_api.ConstraintKind`)."""
         broken = np.zeros(group.n_constraints, dtype=bool)
         for side in ("row", "col"):
-            sizes = group.meta[f"n_{side}s"]
+            sizes, (_, least, most) = group.meta[f"n_{side}s"], matching_limits(group, side)
             total = node_sums(group, true, side, sizes)
-            least, most = (group.meta[f"{side}_{bound}"].repeat(sizes) for bound in ("least", "most"))
             broken |= any_of((total < least) | (total > most), sizes)
         return broken
 
     def rows(self, group: ConstraintGroup, k: int) -> LinearRows:
         """Return a sum for each row and column; the matrix is totally unimodular."""
         part = group.literals(k)
-        builder = RowBuilder(part.stop - part.start)
+        builder, one = RowBuilder(part.stop - part.start), group.only(np.array([k]))
         for side in ("row", "col"):
-            least, most = (float(group.meta[f"{side}_{bound}"][k]) for bound in ("least", "most"))
-            builder.add_sums(least, most, group.literal_meta[side][part], int(group.meta[f"n_{side}s"][k]))
+            _, least, most = matching_limits(one, side)
+            builder.add_sums(least.astype(float), most.astype(float), one.literal_meta[side])
         return builder.finish()
 
     def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
@@ -45,6 +44,12 @@ class MatchingKind:
     def explain(self, group: ConstraintGroup, k: int, true: Bools) -> str:
         """Return which rows and columns break their limits (see :class:`~ssvm_dsl.plugin_api.ExplainingKind`)."""
         return sides_of(group, k, true)
+
+    def why_unmet(
+        self, group: ConstraintGroup, k: int, scores: ConstraintScores, labels: I32 | None = None
+    ) -> str:
+        """Return whether supply is below demand (see :class:`~ssvm_dsl.plugin_api.UnmetKind`)."""
+        return unmet_sides(group, k, scores.gain)
 
     def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
         """Return small matrices with holes: perfect, with empty rows, with limits above one, impossible ones."""
@@ -60,6 +65,32 @@ class MatchingKind:
             return Drawn(places, (n_rows, n_cols, least[0], most[0], least[1], most[1]))
 
         return structure_problem(rng, "matching", draw, ("row", "col"), dict.fromkeys(NUMBERS, np.int64))
+
+
+class TransportKind(MatchingKind):
+    """A literal stands at (row, col); each row has between its own least and most true ones, each column likewise.
+
+    The limits are numbers of literals, the same ones of all literals of a row (``row_least``, ``row_most``), and of a
+    column: a row without literals has none.
+    """
+
+    def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
+        """Return small matrices with holes, whose rows and columns have limits of their own; impossible ones."""
+
+        def draw() -> Drawn:
+            n_rows, n_cols = (int(n) for n in rng.integers(0, 4, 2))
+            places = chosen_places(rng, list(itertools.product(range(n_rows), range(n_cols))))
+            columns = [places]
+            for side, size in ((0, n_rows), (1, n_cols)):
+                least = (rng.random(size) < 0.2).astype(np.int32)
+                most = np.maximum(least, rng.integers(0, 4, size)).astype(np.int32)
+                most[rng.random(size) < 0.2] = MOST
+                columns += [one[places[:, side]][:, None] for one in (least, most)]
+            return Drawn(np.concatenate(columns, axis=1).astype(np.int32), (n_rows, n_cols))
+
+        return structure_problem(
+            rng, "transport", draw, ("row", "col", *NUMBERS[2:]), dict.fromkeys(NUMBERS[:2], np.int64)
+        )
 
 
 #: No limit, in problems of the kit.

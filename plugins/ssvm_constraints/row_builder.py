@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ssvm_dsl.ir import F64, I64, pointers
 from ssvm_dsl.plugin_api import LinearRows, pause
@@ -86,18 +87,17 @@ class RowBuilder:
         length = np.bincount(row, minlength=len(lower)).astype(np.int64)
         self._rows.append(RowBlock(length, column, value, lower.astype(np.float64), upper.astype(np.float64)))
 
-    def add_sums(self, lower: float, upper: float, number: I64, n: int) -> None:
-        """Add n rows: in each the sum of the literals that have its number is within the bounds.
+    def add_sums(self, lower: F64, upper: F64, number: NDArray[np.integer]) -> None:
+        """Add a row for each bound: in each the sum of the literals that have its number is within the bounds.
 
         Parameters
         ----------
-        lower, upper : float
-        number : ndarray of int64, shape (n_literals,)
+        lower, upper : ndarray of float64, shape (r,)
+        number : ndarray of int, shape (n_literals,)
             Of each literal; literals of other numbers are in no row.
-        n : int
         """
-        there = np.flatnonzero((number >= 0) & (number < n))
-        self.add_rows(np.full(n, lower), np.full(n, upper), number[there].astype(np.int64), there, 1.0)
+        there = np.flatnonzero((number >= 0) & (number < len(lower)))
+        self.add_rows(lower, upper, number[there].astype(np.int64), there, 1.0)
 
     def finish(self) -> LinearRows:
         """Return the rows."""

@@ -17,7 +17,7 @@ from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.inputs.validate import Examples, stack_dense
 from ssvm_dsl.compiler.labels.structures import structure_of
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.errors import DataError, TooLargeError
+from ssvm_dsl.errors import DataError, InfeasibleError, TooLargeError
 from ssvm_dsl.ir.constraints import ConstraintGroup, CustomOracle
 from ssvm_dsl.ir.ragged import members, pointers, positions
 from ssvm_dsl.lang.arrays import MOST
@@ -180,6 +180,12 @@ def _group(constraint: Constraint, layout: Layout, examples: Examples) -> Constr
     label = constraint.judged_label
     structure = None if label is None else structure_of(label)
     shared, rules = ({}, None) if structure is None or label is None else structure.rules(label)
+    literal_meta = {
+        one.name: values.of_literals(place, written)
+        for place, one in enumerate(constraint.literal_meta[0] if constraint.literal_meta else ())
+    }
+    if constraint.kind == "transport":
+        _require_literals(constraint, layout, examples)
     return ConstraintGroup(
         kind=constraint.kind,
         name=constraint.name,
@@ -189,14 +195,32 @@ def _group(constraint: Constraint, layout: Layout, examples: Examples) -> Constr
         state=states[written],
         negated=negated[written],
         meta={one.name: values.of_constraints(one) for one in constraint.meta},
-        literal_meta={
-            one.name: values.of_literals(place, written)
-            for place, one in enumerate(constraint.literal_meta[0] if constraint.literal_meta else ())
-        },
+        literal_meta=literal_meta,
         oracle=_custom_oracle(constraint) if isinstance(constraint, Custom) else None,
         rules=rules,
         shared=shared,
     )
+
+
+def _require_literals(constraint: Constraint, layout: Layout, examples: Examples) -> None:
+    """Refuse examples without columns whose rows are to be matched, and the other way round.
+
+    Raises
+    ------
+    InfeasibleError
+        Names the first such example.
+    """
+    sizes = {one.name: one.value.name for one in constraint.meta if isinstance(one.value, Dim)}
+    for parameter in constraint.literal_meta[0]:
+        side, _, bound = parameter.name.partition("_")
+        if bound != "least":
+            continue
+        other, value = sizes["n_cols" if side == "row" else "n_rows"], parameter.value
+        for i in np.flatnonzero((layout.sizes[other] == 0) & (layout.sizes[sizes[f"n_{side}s"]] > 0)).tolist():
+            least = np.max(examples.raw[value.name][i], initial=0) if isinstance(value, Input) else value
+            if least > 0:
+                text = f"example {i} has no labelling: constraint '{constraint.name}' wants {parameter.name} of up to"
+                raise InfeasibleError(f"{text} {least:g}, and {other} is 0")
 
 
 def _custom_oracle(constraint: Custom) -> CustomOracle:

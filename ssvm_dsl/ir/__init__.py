@@ -6,6 +6,7 @@ Packed, never padded; int32 indices, int64 pointers, float64 scores, C-contiguou
 from ssvm_dsl.array_types import F64, I8, I32, I64, U8, Bools
 from ssvm_dsl.ir.analysis.energies import energy_origins, energy_ratio, expansion_factor
 from ssvm_dsl.ir.analysis.local_polytope import labelling_marginals, n_marginals, polytope_equations
+from ssvm_dsl.ir.analysis.matchings import SideLimits, matching_limits
 from ssvm_dsl.ir.analysis.segments import (
     LENGTHS,
     NEIGHBOURS,
@@ -94,6 +95,7 @@ __all__ = [
     "Program",
     "Question",
     "SegmentVariables",
+    "SideLimits",
     "Solution",
     "SparseRows",
     "Stop",
@@ -111,6 +113,7 @@ __all__ = [
     "first_largest",
     "label_ptr",
     "labelling_marginals",
+    "matching_limits",
     "members",
     "n_marginals",
     "owners",

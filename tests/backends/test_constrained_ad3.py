@@ -30,7 +30,7 @@ from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
 from structures.test_decompose import dense
 
-KINDS = ("matching", "arborescence", "projective-tree", "path", "circuit", "segmentation")
+KINDS = ("matching", "transport", "arborescence", "projective-tree", "path", "circuit", "segmentation")
 TREES = ("arborescence", "projective-tree")
 RECIPES = (
     Recipe(max_variables=5, n_examples=3, masks=True, empty=True),

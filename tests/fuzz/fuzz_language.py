@@ -246,6 +246,8 @@ class Author:
             lambda: s.Linear({term: self.arg(2.0)}, self.arg("<=", ">=", "=="), self.arg(1.5)),
             lambda: s.Constraint(self.arg("count", "few-runs"), self.literals(), runs=self.arg(1)),
             lambda: s.Matching(self.literal(), rows=self.old("dim"), cols=self.arg(lambda: self.old("dim"))),
+            lambda: s.Matching(self.literal(), self.old("dim"), self.old("dim"), row_limit=self.arg(None, 2),
+                               col_limit=self.arg(lambda: self.old("input")), row_least=self.arg(1)),
             lambda: s.Path(self.literal(), edges, self.arg(0), self.arg(-1)),
             lambda: s.Circuit(self.literal(), edges, self.flag()),
             lambda: s.AllDifferent(y),

@@ -22,7 +22,7 @@ from ssvm_dsl.testing.constraints.problems import kind_problem
 #: Kinds, and whether their problems have a labelling wherever the kind finds none by itself.
 KINDS = {
     "count": False, "linear": False, "matching": True, "arborescence": True, "projective-tree": True, "path": False,
-    "segmentation": False, "circuit": False,
+    "segmentation": False, "circuit": False, "transport": True,
 }  # fmt: skip
 
 
@@ -82,7 +82,8 @@ def test_greedy_matchings_do_not_depend_on_how_many_literals_are_looked_at_toget
     for at_a_time in (1, 4, 1000):
         monkeypatch.setattr(matchings, "AT_A_TIME", at_a_time)
         gain = rng.choice([-1.0, 0.5, 1.0, 2.0, 3.0], row.size)
-        places = matchings.Places(row, col, gain, (0, 0), (most, most), (n_rows, n_cols))
+        least, limit = ((np.full(n_rows, one), np.full(n_cols, one)) for one in (0, most))
+        places = matchings.Places(row, col, gain, least, limit)
         expected = np.zeros(row.size, dtype=bool)
         for l in np.argsort(-gain, kind="stable"):
             taken = expected & ((row == row[l]) | (col == col[l]))

@@ -15,7 +15,7 @@ from ssvm_dsl.plugin_api import ConstraintSpec
 from ssvm_dsl.registry import registry
 from structures.trees_by_hand import is_projective, is_tree
 
-KINDS = ["matching", "arborescence", "projective-tree", "path", "circuit"]
+KINDS = ["matching", "transport", "arborescence", "projective-tree", "path", "circuit"]
 
 
 def holds(kind, meta, places):
@@ -25,6 +25,12 @@ def holds(kind, meta, places):
                   for side, size in ((0, "n_rows"), (1, "n_cols"))]  # fmt: skip
         bounds = [(meta["row_least"], meta["row_most"]), (meta["col_least"], meta["col_most"])]
         return all(least <= c <= most for part, (least, most) in zip(counts, bounds) for c in part)
+    if kind == "transport":
+        sides = [{}, {}]  # of each row and column with literals: how many there are, at least, at most
+        for numbers, place in meta["places"]:
+            sides[0][place[0]], sides[1][place[1]] = numbers[:2], numbers[2:]
+        return all(least <= sum(place[side] == one for place in places) <= most
+                   for side in (0, 1) for one, (least, most) in sides[side].items())  # fmt: skip
     if kind in ("arborescence", "projective-tree"):
         if sorted(d for _, d in places) != list(range(1, meta["n"] + 1)):
             return False
@@ -62,7 +68,7 @@ def feasible(rows, true):
 @pytest.mark.parametrize("kind", KINDS)
 def test_broken_constraints_and_rows(kind):
     spec = registry().find(ConstraintSpec, kind)
-    names, seen = spec.literal_parameters, set()
+    names, seen = spec.literal_parameters[:2], set()
     for seed in range(6):
         rng = np.random.default_rng(seed)
         program = with_rules(registry().load(spec)().problem(rng)[0], registry())
@@ -72,6 +78,8 @@ def test_broken_constraints_and_rows(kind):
             one = group.only(np.array([k]))
             meta = {name: value[k].item() for name, value in group.meta.items()}
             places = list(zip(*(group.literal_meta[name][part].tolist() for name in names)))
+            limits = zip(*(group.literal_meta[name][part].tolist() for name in spec.literal_parameters[2:]))
+            meta["places"] = list(zip(limits, places))
             rows = one.rules.rows(one, 0)
             assert not row_mistakes(rows, len(places))
             for bits in itertools.product([False, True], repeat=len(places)):

@@ -19,7 +19,8 @@ from ssvm_dsl.plugin_api import ConstraintSpec, program_need
 from ssvm_dsl.registry import registry
 
 ORACLES = {
-    "matching": "assignment", "arborescence": "arborescence", "projective-tree": "eisner", "path": "shortest-path",
+    "matching": "assignment", "transport": "assignment",
+    "arborescence": "arborescence", "projective-tree": "eisner", "path": "shortest-path",
     "circuit": "circuit",
 }  # fmt: skip
 

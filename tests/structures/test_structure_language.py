@@ -122,7 +122,7 @@ def test_mistakes_are_reported_together():
     assert "Path: source is the number of a node (-1: the last one) or an Input(1), got 'a'" in text
     assert "q: Path: the label has one variable for each edge, as Label(M, 2) has" in text
     assert "Matching: cols must be an axis of the label, got M" in text
-    assert "Matching: row_limit must be a whole number of at least 1, an Input(1), or None, got 0" in text
+    assert "Matching: row_limit must be a whole number of at least 1, an Input, or None, got 0" in text
     assert "Matching: rows and cols are different axes" in text
     assert "Matching: perfect needs a limit of rows and of columns" in text
     assert "Circuit: the second argument must be a list of edges, such as e = Edges(M, over=N), got 3" in text

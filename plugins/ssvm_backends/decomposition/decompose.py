@@ -45,7 +45,7 @@ COUNT = "count"
 
 #: Kinds of constraints that have oracles, and how many times as long parts take that are integer programs.
 WITH_ORACLES = frozenset(
-    {COUNT, "linear", "matching", "arborescence", "projective-tree", "segmentation", "path", "circuit"}
+    {COUNT, "linear", "matching", "transport", "arborescence", "projective-tree", "segmentation", "path", "circuit"}
 )
 BY_ROWS = 100.0
 

@@ -56,6 +56,7 @@ ORACLES: Mapping[str, Any] = {
     "count": CardinalitySession,
     "linear": WeightedSumSession,
     "matching": AssignmentSession,
+    "transport": AssignmentSession,
     "arborescence": lambda program: TreesSession(program, projective=False),
     "projective-tree": lambda program: TreesSession(program, projective=True),
     "segmentation": SemiMarkovSession,

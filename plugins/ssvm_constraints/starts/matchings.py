@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup
+from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, matching_limits
 from ssvm_dsl.plugin_api import ConstraintScores, loading
 
 #: Literals that are looked at, the best first, before those that no row or column has a place for are dropped.
@@ -25,29 +25,29 @@ class Places:
     row, col : ndarray of int64, shape (l,)
     gain : ndarray of float64, shape (l,)
         ``inf`` for literals that must be true, ``-inf`` for those that cannot be.
-    least, most : tuple of int
-        How many of a row, and of a column, are true.
-    sizes : tuple of int
-        Number of rows and of columns.
+    least, most : tuple of ndarray of int64
+        How many of each row, and of each column, are true.
     """
 
     row: I64
     col: I64
     gain: F64
-    least: tuple[int, int]
-    most: tuple[int, int]
-    sizes: tuple[int, int]
+    least: tuple[I64, I64]
+    most: tuple[I64, I64]
 
     @classmethod
     def of(cls, group: ConstraintGroup, k: int, scores: ConstraintScores) -> Places:
         """Return those of constraint k."""
         part = group.literals(k)
         row, col = (group.literal_meta[name][part].astype(np.int64) for name in ("row", "col"))
-        least, most, sizes = (
-            (int(group.meta[one][k]), int(group.meta[other][k]))
-            for one, other in (("row_least", "col_least"), ("row_most", "col_most"), ("n_rows", "n_cols"))
-        )
-        return cls(row, col, scores.gain, least, most, sizes)
+        (row_ptr, *rows), (col_ptr, *cols) = (matching_limits(group, side) for side in ("row", "col"))
+        rows, cols = ([one[ptr[k] : ptr[k + 1]] for one in side] for ptr, side in ((row_ptr, rows), (col_ptr, cols)))
+        return cls(row, col, scores.gain, (rows[0], cols[0]), (rows[1], cols[1]))
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+        return len(self.most[0]), len(self.most[1])
 
     def keeps(self, true: Bools) -> bool:
         """Whether true literals keep the limits."""
@@ -72,7 +72,7 @@ def _greedy(places: Places) -> Bools:
     """Take literals that gain something, the best first, within the upper limits."""
     true = np.zeros(len(places.gain), dtype=bool)
     worth = np.flatnonzero(places.gain > 0.0)
-    rows, cols = ([most] * n for most, n in zip(places.most, places.sizes, strict=True))
+    rows, cols = (most.tolist() for most in places.most)
     while len(worth):
         best, worth = _best_and_rest(worth, places.gain[worth])
         for l, r, c in zip(best.tolist(), places.row[best].tolist(), places.col[best].tolist(), strict=True):
@@ -99,7 +99,7 @@ def _best_and_rest(literals: I64, gain: F64) -> tuple[I64, I64]:
 def _assigned(places: Places) -> Bools | None:
     """Match as many as there can be, of limits of one, with the largest total gain."""
     n_rows, n_cols = places.sizes
-    if max(places.most) > 1 or not 0 < n_rows * n_cols <= MOST_ENTRIES:
+    if not 0 < n_rows * n_cols <= MOST_ENTRIES or any((one != 1).any() for one in places.most):
         return None
     with loading():
         from scipy.optimize import linear_sum_assignment
@@ -114,7 +114,7 @@ def _assigned(places: Places) -> Bools | None:
     number[places.row[order], places.col[order]] = order
     chosen = number[row, col]
     chosen = chosen[chosen >= 0]
-    needed = places.gain[chosen] > 0.0 if max(places.least) == 0 else places.gain[chosen] > -np.inf
+    needed = places.gain[chosen] > (-np.inf if any(one.any() for one in places.least) else 0.0)
     true = np.zeros(len(places.gain), dtype=bool)
     true[chosen[needed]] = True
     return true
@@ -137,11 +137,11 @@ def _by_flow(places: Places) -> Bools | None:
     able = able[np.argsort(-places.gain[able], kind="stable")]
     row, col, must = places.row[able], n_rows + places.col[able], (places.gain[able] == np.inf).astype(np.int64)
     rows, cols = np.arange(n_rows), n_rows + np.arange(n_cols)
-    most = [min(one, len(places.gain)) for one in places.most]
+    most = [np.minimum(one, len(places.gain)) for one in places.most]
     tail = np.concatenate([row, np.full(n_rows, source), cols, [sink]])
     head = np.concatenate([col, rows, np.full(n_cols, sink), [source]])
-    lower = np.concatenate([must, np.full(n_rows, places.least[0]), np.full(n_cols, places.least[1]), [0]])
-    upper = np.concatenate([np.ones(len(able)), np.full(n_rows, most[0]), np.full(n_cols, most[1]), [len(able)]])
+    lower = np.concatenate([must, *places.least, [0]])
+    upper = np.concatenate([np.ones(len(able)), *most, [len(able)]])
     if (lower > upper).any():
         return None
     excess = np.bincount(head, lower, n + 2) - np.bincount(tail, lower, n + 2)

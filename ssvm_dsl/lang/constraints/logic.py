@@ -105,7 +105,7 @@ class Constraint(Symbol):
         of_literals: list[Parameter] = []
         for name, value in parameters.items():
             parameter = _as_parameter(name, value, mistakes)
-            each = isinstance(value, Dim) or (isinstance(value, Input) and not _within(value, axes))
+            each = isinstance(value, Dim) or (isinstance(value, Input) and not within(value, axes))
             (of_literals if each else meta).append(parameter)
         self._declare(mistakes, kind, found, axes, tuple(meta), (tuple(of_literals),) * len(found))
 
@@ -451,7 +451,7 @@ def _as_parameter(name: str, value: object, mistakes: list[Mistake]) -> Paramete
     return Parameter(name, 0)
 
 
-def _within(value: Input, axes: tuple[Dim, ...]) -> bool:
+def within(value: Input, axes: tuple[Dim, ...]) -> bool:
     """Whether an input has no axes but some of these."""
     return all(any(dim is axis for axis in axes) for dim in value.dims)
 
@@ -475,7 +475,7 @@ def _input_mistakes(
         places += [(one, axes, "each literal, with axes of its label only") for one in parameters]
     for one, axes, words in dict.fromkeys(places):
         if isinstance(one.value, Input):
-            if one.value.width != 1 or one.value.sparse or not _within(one.value, axes):
+            if one.value.width != 1 or one.value.sparse or not within(one.value, axes):
                 example = "Input(1)" if not axes else "Input(1) or Input(axis)"
                 what = "the number of literals" if one.whole else one.name
                 yield got(f"{what}: an input of one number for {words}, as {example}", one.value)

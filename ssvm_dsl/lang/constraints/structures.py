@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ssvm_dsl.lang.constraints.logic import NO_BOUND, Constraint, as_axes, as_literal
+from ssvm_dsl.lang.constraints.logic import NO_BOUND, Constraint, as_axes, as_literal, within
 from ssvm_dsl.lang.constraints.quantities import EdgeEnd, Parameter
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.inputs import Edges, Input
@@ -26,14 +26,18 @@ class Matching(Constraint):
     perfect : bool
         Every row and every column is matched as often as its limit.
     row_limit, col_limit : int or Input
-        How often a row (column) may be matched, 1 by default; ``None`` for no limit.
+        How often a row (column) may be matched at most, 1 by default; ``None`` for no limit.  ``Input(1)`` is a number
+        that comes with each example, an input over the rows (columns), ``capacity = Input(J)``, one of each of them.
     along : Dim or sequence of Dim, optional
         A matching for each position of these axes.
+    row_least, col_least : int or Input
+        How often it is matched at least, 0 by default.
 
     Examples
     --------
     >>> one = Matching(y.is_(1), rows=I, cols=J)
     >>> fertile = Matching(y.is_(1), rows=I, cols=J, row_limit=3)
+    >>> reviews = Matching(y.is_(1), rows=I, cols=J, row_limit=3, row_least=3, col_limit=capacity)
     """
 
     def __init__(
@@ -45,6 +49,8 @@ class Matching(Constraint):
         row_limit: int | Input | None = 1,
         col_limit: int | Input | None = 1,
         along: Any = (),
+        row_least: int | Input = 0,
+        col_least: int | Input = 0,
     ) -> None:
         mistakes: list[Mistake] = []
         found = as_literal(literal, "Matching", mistakes)
@@ -55,28 +61,44 @@ class Matching(Constraint):
                 mistakes.append(got(f"Matching: {name} must be an axis of the label", axis))
         if rows is cols:
             mistakes.append("Matching: rows and cols are different axes")
-        limits = [_limit(value, name, mistakes) for name, value in (("row", row_limit), ("col", col_limit))]
-        if perfect and NO_BOUND in limits:
-            mistakes.append("Matching: perfect needs a limit of rows and of columns: as often is each of them matched")
+        axes, values = as_axes(along, "Matching", mistakes), {}
+        for side, axis, most, least in (("row", rows, row_limit, row_least), ("col", cols, col_limit, col_least)):
+            limit = _bound(most, f"{side}_limit", 1, (axis, *axes), mistakes)
+            values[f"{side}_least"] = _bound(least, f"{side}_least", 0, (axis, *axes), mistakes)
+            values[f"{side}_most"] = limit
+            if perfect:
+                if values[f"{side}_least"] != 0:
+                    mistakes.append(f"Matching: perfect says how often rows and columns are matched, not {side}_least")
+                if limit == NO_BOUND:
+                    text = "Matching: perfect needs a limit of rows and of columns: as often is each of them matched"
+                    mistakes += [text] if text not in mistakes else []
+                values[f"{side}_least"] = limit
+            low = values[f"{side}_least"]
+            if isinstance(low, int) and isinstance(limit, int) and low > limit:
+                mistakes.append(f"Matching: {side}_least is at most {side}_limit, got {low} and {limit}")
         if mistakes:
             rows = cols = Dim(1)
-        meta = [Parameter("n_rows", rows, whole=True), Parameter("n_cols", cols, whole=True)]
-        for name, limit in zip(("row", "col"), limits, strict=True):
-            meta.append(Parameter(f"{name}_least", limit if perfect else 0, whole=True))
-            meta.append(Parameter(f"{name}_most", limit, whole=True))
+        sizes = (Parameter("n_rows", rows, whole=True), Parameter("n_cols", cols, whole=True))
+        limits = tuple(Parameter(name, value, whole=True) for name, value in values.items())
         at = (Parameter("row", rows), Parameter("col", cols))
-        self._declare(mistakes, "matching", (found,), as_axes(along, "Matching", mistakes), tuple(meta), (at,))
+        # limits of each row or column are numbers of its literals
+        each = any(isinstance(one, Input) and not within(one, axes) for one in values.values())
+        kind, meta, of_literals = ("transport", sizes, at + limits) if each else ("matching", sizes + limits, at)
+        self._declare(mistakes, kind, (found,), axes, meta, (of_literals,))
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
-        value = {one.name: one.value for one in self.meta}
+        value = {one.name: one.value for one in self.parameters}
         options: dict[str, Any] = {"rows": value["n_rows"], "cols": value["n_cols"]}
-        if value["row_least"] != 0:
+        least, most = ([value[f"{side}_{bound}"] for side in ("row", "col")] for bound in ("least", "most"))
+        perfect = all(low == high for low, high in zip(least, most, strict=True))
+        if perfect:
             options["perfect"] = True
-        for name in ("row", "col"):
-            if value[f"{name}_most"] != 1:
-                limit = value[f"{name}_most"]
-                options[f"{name}_limit"] = None if limit == NO_BOUND else limit
+        for side, low, high in zip(("row", "col"), least, most, strict=True):
+            if high != 1:
+                options[f"{side}_limit"] = None if high == NO_BOUND else high
+            if low != 0 and not perfect:
+                options[f"{side}_least"] = low
         return (self.written(),), options | self._along()
 
 
@@ -170,15 +192,23 @@ class Circuit(_Route):
         return (self.written(), self.edges), ({"all_nodes": True} if every else {})
 
 
-def _limit(value: object, side: str, mistakes: list[Mistake]) -> int | Input:
-    """Return how often a row or column may be matched."""
+def _bound(value: object, what: str, least: int, axes: tuple[Any, ...], mistakes: list[Mistake]) -> int | Input:
+    """Return how often a row or column is matched at most, or at least: a number or an input over some axes."""
     value = plain(value)
-    if value is None:
+    if value is None and least:
         return NO_BOUND
-    if isinstance(value, Input) or (isinstance(value, int) and not isinstance(value, bool) and 1 <= value < NO_BOUND):
+    if isinstance(value, Input):
+        known = [dim for dim in axes if isinstance(dim, Dim)]
+        if value.width != 1 or value.sparse or not within(value, tuple(known)):
+            side = "rows" if what.startswith("row") else "columns"
+            text = f"Matching: {what} is Input(1), or an input with one number for each of the {side}"
+            mistakes.append(got(text, value))
         return value
-    mistakes.append(got(f"Matching: {side}_limit must be a whole number of at least 1, an Input(1), or None", value))
-    return 1
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value < NO_BOUND:
+        return value
+    none = ", or None" if least else ""
+    mistakes.append(got(f"Matching: {what} must be a whole number of at least {least}, an Input{none}", value))
+    return least
 
 
 def _node(value: object, what: str, mistakes: list[Mistake]) -> int | Input:

@@ -21,10 +21,10 @@ from ssvm_backends.structures.matchings.min_cost_flow import FlowLimits, best_ma
 from ssvm_backends.structures.packing import CALL, structure_oracle
 from ssvm_backends.structures.session import StructureSession
 from ssvm_backends.structures.verdicts import verdict
-from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Need, Program, members
+from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Need, Program, matching_limits, members
 from ssvm_dsl.plugin_api import CompiledOracle, Verdict
 
-#: The numbers that a constraint of kind ``matching`` has.
+#: The numbers that a constraint of kind ``matching`` has; one of the kind ``transport`` has the first two.
 NUMBERS = ("n_rows", "n_cols", "row_least", "row_most", "col_least", "col_most")
 
 
@@ -43,8 +43,11 @@ class Assignment:
 def matchings_of(program: Program, group: ConstraintGroup) -> Matchings:
     """Return the constraints as a record, with who solves each."""
     row, col = (np.asarray(group.literal_meta[name], dtype=np.int32) for name in ("row", "col"))
-    numbers = {name: np.asarray(group.meta[name], dtype=np.int64) for name in NUMBERS}
+    none = np.full(group.n_constraints, -1, dtype=np.int64)
+    numbers = {name: np.asarray(group.meta.get(name, none), dtype=np.int64) for name in NUMBERS}
     method = np.full(len(numbers["n_rows"]), FLOW, dtype=np.int8)
+    if "row_least" not in group.meta:  # rows and columns have limits of their own
+        return Matchings(row, col, **numbers, method=method, grid=np.zeros(len(method), dtype=bool))
     method[(numbers["col_least"] <= 0) & (numbers["col_most"] >= np.diff(group.literal_ptr))] = ROWS_ALONE
     single = (numbers["row_most"] == 1) & (numbers["col_most"] == 1)
     single &= (numbers["row_least"] <= 1) & (numbers["col_least"] <= 1)
@@ -70,6 +73,7 @@ class AssignmentSession(StructureSession):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self.matchings = [matchings_of(program, group) for group in self.groups]
+        self.limits = [tuple(matching_limits(group, side) for side in ("row", "col")) for group in self.groups]
 
     def choose(self, group: int, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools, excess: F64) -> None:
         """Write the best matchings; see :class:`~ssvm_backends.structures.session.StructureSession`."""
@@ -110,8 +114,7 @@ class AssignmentSession(StructureSession):
                 mine = slice(*literals.literal_ptr[k : k + 2])
                 gain = np.empty(mine.stop - mine.start)
                 write_gains(literals, node, lo, k, False, gain)
-                rows = FlowLimits(np.full(of.n_rows[k], of.row_least[k]), np.full(of.n_rows[k], of.row_most[k]))
-                cols = FlowLimits(np.full(of.n_cols[k], of.col_least[k]), np.full(of.n_cols[k], of.col_most[k]))
+                rows, cols = (FlowLimits.of(side, k) for side in self.limits[group])
                 chosen, error = best_matching(of.row[mine], of.col[mine], gain, rows, cols)
                 if chosen is None:
                     feasible[place] = False

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_dsl.ir import F64, I32, I64, Bools
+from ssvm_dsl.ir import F64, I32, I64, Bools, SideLimits
 
 #: Costs times the number of nodes squared are below 2 to this power.
 MAX_BITS = 60
@@ -34,6 +34,12 @@ class FlowLimits(NamedTuple):
 
     least: I64
     most: I64
+
+    @classmethod
+    def of(cls, side: SideLimits, k: int) -> FlowLimits:
+        """Return those of constraint k."""
+        part = slice(int(side.ptr[k]), int(side.ptr[k + 1]))
+        return cls(side.least[part], side.most[part])
 
     def less(self, taken: I64) -> FlowLimits:
         """Return the remaining limits when some literals of each row (``taken``) are true already."""
