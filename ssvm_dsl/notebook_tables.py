@@ -1,9 +1,13 @@
-"""Tables in notebooks: one style, for light and dark themes; every text is escaped."""
+"""Tables of names and texts: as lines of a terminal, and in notebooks, in one style, for light and dark themes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from textwrap import wrap
+
+#: Characters of a line of a terminal.
+WIDTH = 80
 
 #: Colours of tables in notebooks, by the theme of the reader.
 STYLE = (
@@ -16,8 +20,24 @@ STYLE = (
 )
 
 
+def text_rows(rows: Sequence[tuple[str, str]]) -> str:
+    """Return names and texts side by side; lines have at most 80 characters where words allow."""
+    column = max(len(name) for name, _ in rows) + 2
+    lines = []
+    for name, text in rows:
+        first, *rest = wrap(text, WIDTH - column, break_long_words=False, break_on_hyphens=False) or [""]
+        lines += [f"{name:{column}}{first}".rstrip(), *(" " * column + line for line in rest)]
+    return "\n".join(lines)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of texts as lines, columns two blanks apart."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+
 def html_table(title: str, rows: Iterable[tuple[str, str]]) -> str:
-    """Return names and texts as an HTML table, for notebooks."""
+    """Return names and texts as an HTML table, for notebooks; every text is escaped."""
     body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows)
     return f'{STYLE}<table class="ssvm"><caption>{escape(title)}</caption>{body}</table>'
 

@@ -54,6 +54,13 @@ class GraphProblem:
         """Number of variables."""
         return self.program.n_variables
 
+    def __str__(self) -> str:
+        """Return where it comes from, and its size, on one line."""
+        n_factors = sum(group.n_factors for group in self.program.groups)
+        factors = f"{n_factors} factors of up to {self.program.max_arity}" if n_factors else "no factors"
+        states = f"up to {int(self.program.card.max(initial=0))} states"
+        return f"{self.source}: {self.n_variables} variables of {states}, {factors}"
+
     def name(self, variable: int) -> str:
         """Return the name of a variable."""
         return str(variable) if self.names is None else self.names[variable]

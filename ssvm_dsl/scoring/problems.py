@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf, isfinite, isnan, nan
+from math import inf, isfinite, isnan, log, nan
 from numbers import Real
 from operator import index
 from typing import Any
@@ -36,7 +36,9 @@ from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Primal, Solution, Stop
 from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.needs.properties import table_properties
+from ssvm_dsl.notebook_tables import text_rows
 from ssvm_dsl.pausing import pause, within
+from ssvm_dsl.units import number_text, seconds_text
 
 #: Statuses that answer the question.
 ANSWERED = ("optimal", "feasible", "exact", "approximate")
@@ -127,6 +129,23 @@ class SolveAnswer:
     def answered(self) -> bool:
         """Whether it answers the question."""
         return self.status in ANSWERED or self.labels is not None
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return (name, text) of the rows to print, without the labelling."""
+        rows = [("status", self.status)]
+        if self.log_partition is not None:
+            base_10 = number_text(self.log_partition / log(10))
+            rows.append(("log Z", f"{number_text(self.log_partition)} (log10 Z {base_10})"))
+        else:
+            rows += [("score", number_text(self.score)), ("bound", number_text(self.bound))]
+            rows.append(("gap", number_text(self.gap, ".3g")))
+            if isfinite(self.eta) and self.eta > 1.0:
+                rows.append(("eta", f"{self.eta:.5g}: the energy is at most {self.eta:.5g} times the lowest one"))
+        rows += [("backend", self.plan.backend), ("plan", self.plan.reason), ("time", seconds_text(self.seconds))]
+        return [*rows, *([("note", self.note)] if self.note else [])]
+
+    def __str__(self) -> str:
+        return text_rows(self.rows())
 
     def summary(self) -> dict[str, Any]:
         """Return the content of ``--json``."""

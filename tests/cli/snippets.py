@@ -19,7 +19,7 @@ from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^```([\w{}]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-NUMBER = re.compile(r"-?(\d+(\.\d*)?(e[+-]?\d+)?)( (us|ms|s|min)\b)?")
+NUMBER = re.compile(r"(< )?-?(\d+(\.\d*)?(e[+-]?\d+)?)( (us|ms|s|min)\b( \d+ s\b)?)?")
 
 
 @dataclass
@@ -37,7 +37,12 @@ class Shown:
 
 
 def tidy(text, language):
-    """Lines without trailing blanks; in ``output`` blocks without numbers, units of time and runs of blanks."""
+    """Lines without trailing blanks; in ``output`` blocks without numbers, units of time and runs of blanks.
+
+    Where a line of such a block is broken depends on the lengths of its numbers: indented lines belong to the one above.
+    """
+    if language == "output":
+        text = re.sub(r"\n {8,}", " ", text)
     lines = [line.rstrip() for line in text.strip("\n").splitlines()]
     if language == "output":
         lines = [re.sub(r" +", " ", NUMBER.sub("#", line)) for line in lines]

@@ -102,7 +102,7 @@ def test_a_chain_is_explained(capsys, file):
     assert (status, told["model"], told["n_weights"], told["note"]) == (0, "OCR", 12 * 26 + 26 * 26, "")
     assert (told["size"]["n_examples"], told["size"]["n_variables"]) == (5, 100)
     assert told["predict"]["backend"] == told["train"]["backend"] == "chain"
-    assert told["predict"]["reason"].startswith("chain is the cheapest that fits")
+    assert told["predict"]["reason"].startswith("chain: exact for disjoint chains")
     assert told["predict"]["need"]["tasks"] == ["map"]
     by_name = {one["name"]: one for one in told["predict"]["candidates"]}
     assert by_name["tree"]["fits"]
@@ -173,7 +173,7 @@ def test_people_see_model_size_and_reasons(capsys, file):
     assert "trans = Factor(chain(y))" in out
     assert "w[26, 26]" in out
     assert "27 variables" in out
-    assert "auto: chain is the cheapest" in out
+    assert "auto takes chain: exact for disjoint chains" in out
     assert "To train (scores with the loss added): the same" in out
     assert "hello from the file" in err
     assert "hello" not in out

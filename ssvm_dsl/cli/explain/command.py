@@ -278,7 +278,7 @@ def _show_answer(screen: Console, answer: BackendAnswer) -> None:
     if answer.backend is None:
         screen.print("no backend that 'auto' may take can answer\n", style="bold red")
     else:
-        screen.print(f"[bold]auto[/bold]: {answer.reason}\n")
+        screen.print(f"[bold]auto[/bold] takes {answer.reason}\n")
 
 
 COMMAND = Subcommand("explain", "show a model, its size, and which backends can handle it, and why", run, arguments)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from math import isfinite, log
+from math import isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ssvm_dsl.report.tables import plain_table, two_columns
-from ssvm_dsl.units import seconds_text
+from ssvm_dsl.units import number_text, seconds_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,16 +19,7 @@ if TYPE_CHECKING:
 
 def show_answer(screen: Console, request: SolveRequest, answer: SolveAnswer, read: float, labels: bool) -> None:
     """Show one answer as a table, with the labelling or the marginals when asked for."""
-    rows = [("problem", problem_text(request.problem, read)), *_evidence(request), ("status", answer.status)]
-    if answer.log_partition is not None:
-        rows.append(("log Z", _log_partition(answer.log_partition)))
-    else:
-        rows += [("score", number(answer.score)), ("bound", number(answer.bound)), ("gap", number(answer.gap, ".3g"))]
-        if isfinite(answer.eta):
-            rows.append(("eta", f"{answer.eta:.5g}: the energy is at most that many times the least one"))
-    rows += [("backend", answer.plan.backend), ("plan", answer.plan.reason), ("time", seconds_text(answer.seconds))]
-    if answer.note:
-        rows.append(("note", answer.note))
+    rows = [("problem", problem_text(request.problem, read)), *_evidence(request), *answer.rows()]
     if labels and answer.labels is not None:
         rows.append(("labels", _labels(request.problem, answer.labels)))
     screen.print(two_columns("", rows))
@@ -46,7 +37,7 @@ def show_comparison(
     if request.marginals:
         columns = ["backend", "status", "log Z", "time"]
         rows = [
-            [one.plan.backend, one.status, number(one.log_partition or np.nan), seconds_text(one.seconds)]
+            [one.plan.backend, one.status, number_text(one.log_partition or np.nan), seconds_text(one.seconds)]
             for one in answers
         ]
     else:
@@ -59,31 +50,18 @@ def show_comparison(
 
 
 def problem_text(problem: GraphProblem, read: float) -> str:
-    """Return one line about a problem."""
-    program = problem.program
-    n_factors = sum(group.n_factors for group in program.groups)
-    parts = [f"{program.n_variables} variables of up to {int(program.card.max(initial=0))} states"]
-    parts.append(f"{n_factors} factors of up to {program.max_arity}" if n_factors else "no factors")
-    return f"{problem.source}: {', '.join(parts)} (read in {seconds_text(read)})"
-
-
-def number(value: float, style: str = ".10g") -> str:
-    """Return a number's text, a dash where there is none."""
-    return f"{value:{style}}" if isfinite(value) else "-"
+    """Return one line about a problem, and how long reading it took."""
+    return f"{problem} (read in {seconds_text(read)})"
 
 
 def _numbers(answer: SolveAnswer) -> list[str]:
-    return [number(answer.score), number(answer.bound), number(answer.gap, ".3g")]
+    return [number_text(answer.score), number_text(answer.bound), number_text(answer.gap, ".3g")]
 
 
 def _evidence(request: SolveRequest) -> list[tuple[str, str]]:
     if request.clamp is None:
         return []
     return [("evidence", f"{int((request.clamp >= 0).sum())} variables observed")]
-
-
-def _log_partition(value: float) -> str:
-    return f"{number(value)} (log10 Z {number(value / log(10))})"
 
 
 def _labels(problem: GraphProblem, labels: list[int]) -> str:

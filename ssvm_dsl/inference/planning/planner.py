@@ -28,7 +28,7 @@ from ssvm_dsl.pausing import time_left, within
 from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import Registry, registry
 from ssvm_dsl.scores.parameter_map import ParameterMap
-from ssvm_dsl.units import seconds_text
+from ssvm_dsl.units import ratio_text
 
 #: What auxiliary variables would falsify.
 _OF_OUTPUTS_ALONE = frozenset({Task.MARGINALS, Task.KBEST})
@@ -85,7 +85,7 @@ def _cheapest(need: Need, known: Registry) -> Plan:
         raise NoBackendError(str(need), [(c.name, c.reasons) for c in candidates], _outsiders(need, known))
     best = fitting[0]
     resolved = known.find(BackendSpec, best.name).resolve(None)
-    return best.plan(str(need), _cheapest_of(candidates, need), candidates, resolved)
+    return best.plan(str(need), _cheapest_of(candidates, need, known), candidates, resolved)
 
 
 def _ranked(known: Registry) -> list[BackendSpec]:
@@ -93,12 +93,32 @@ def _ranked(known: Registry) -> list[BackendSpec]:
     return [spec for spec in known.specs(BackendSpec) if known.owner(spec).allowed]
 
 
-def _cheapest_of(candidates: Sequence[Candidate], need: Need) -> str:
-    """Return a sentence on the cheapest candidate, and the next ones."""
+#: Candidates that a plan's reason names beside the one that is taken.
+MOST_NEXT = 2
+
+_ADJECTIVE = {Guarantee.EXACT: "exact", Guarantee.BOUND: "with bounds", Guarantee.HEURISTIC: "heuristic"}
+_QUESTION = {
+    Task.MARGINALS: "marginals", Task.KBEST: "k best", Task.MAP_CLAMPED: "with known labels", Task.RELAXED: "relaxed"
+}  # fmt: skip
+
+
+def _cheapest_of(candidates: Sequence[Candidate], need: Need, known: Registry) -> str:
+    """Return what the cheapest candidate is good for, and how many times as long the next ones take.
+
+    For example ``"chain: exact for disjoint chains; next best tree (1.2 x), junction-tree (6 x)"``.
+    """
     best, *rest = by_cost(candidates)
-    others = ", ".join(f"{c.title} ({seconds_text(c.seconds)})" for c in rest)
-    reason = f"{best.title} is the cheapest that fits {need} (about {seconds_text(best.seconds)}"
-    return reason + (f"; next: {others})" if others else ")")
+    asked = ", ".join(_QUESTION[task] for task in sorted(need.tasks) if task in _QUESTION)
+    kinds = f" with constraints {', '.join(sorted(need.constraint_kinds))}" if not need.declared else ""
+    text = f"{best.title}: {_ADJECTIVE[known.find(BackendSpec, best.name).caps.guarantee]}"
+    text += f"{f' ({asked})' if asked else ''} for {need.structure}{kinds if need.constraint_kinds else ''}"
+    if not rest:
+        return text
+    known_time = 0.0 < best.seconds < np.inf
+    shown = [f"{c.title} ({ratio_text(c.seconds / best.seconds)})" if known_time else c.title for c in rest[:MOST_NEXT]]
+    more = len(rest) - len(shown)
+    others = f" and {more} other{'s' if more > 1 else ''}" if more else ""
+    return f"{text}; next best {', '.join(shown)}{others}"
 
 
 def need_of(
@@ -216,7 +236,7 @@ def _constrained(program: Program, need: Need, backend: str, options: dict[str, 
     best = by_cost(found)[0]
     why = f"{backend} was asked for; constraints reach it through {', '.join(best.bridges)}"
     candidates, resolved = (*native, *found), known.find(BackendSpec, best.name).resolve(options)
-    return best.plan(str(need), why if named else _cheapest_of(candidates, need), candidates, resolved)
+    return best.plan(str(need), why if named else _cheapest_of(candidates, need, known), candidates, resolved)
 
 
 def accepted_guarantee(

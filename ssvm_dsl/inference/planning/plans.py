@@ -10,9 +10,10 @@ import numpy as np
 
 from ssvm_dsl.ir.need import Ability, Task
 from ssvm_dsl.memory import SMALL
-from ssvm_dsl.notebook_tables import html_grid
+from ssvm_dsl.notebook_tables import html_grid, text_rows
 from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import Registry
+from ssvm_dsl.units import bytes_text, seconds_text
 from ssvm_dsl.values import Value
 
 #: The name of the choice that is left to the planner.
@@ -132,12 +133,22 @@ class Plan(Value):
         why = f"{best.title} took over from {self.title}, which refused ({refusal})"
         return best.plan(self.need, why, candidates, plugins.find(BackendSpec, best.name).resolve(None))
 
+    def __str__(self) -> str:
+        """Return the choice with its reason, what was asked for, and the cost, a line each."""
+        rows = [("backend", self.title), ("reason", self.reason), ("asked for", self.need)]
+        if self.options:
+            rows.append(("options", ", ".join(f"{name}={value!r}" for name, value in self.options.items())))
+        if np.isfinite(self.seconds):
+            memory = f", {bytes_text(self.n_bytes)}" if self.n_bytes else ""
+            rows.append(("cost", f"{seconds_text(self.seconds)} expected for all examples{memory}"))
+        return text_rows(rows)
+
     def _repr_html_(self) -> str:
         """Return the plan as notebooks show it: the choice, and what else fits."""
         fitting = [[one.title, "; ".join(one.reasons)] for one in self.candidates if one.ok]
         refused = len(self.candidates) - len(fitting)
         note = f"asked for: {self.need}" + (f"; {refused} other backends do not fit" if refused else "")
-        return html_grid(f"{self.title}: {self.reason}", ["backends that fit", "remarks"], fitting, note=note)
+        return html_grid(self.reason, ["backends that fit", "remarks"], fitting, note=note)
 
     def summary(self) -> dict[str, Any]:
         """Return the data for files, as plain values."""

@@ -59,6 +59,13 @@ class BracketScores(NamedTuple):
         """Their harmonic mean."""
         return 2 * self.right / (self.found + self.true) if self.found + self.true else 0.0
 
+    def __str__(self) -> str:
+        return (
+            f"F1 {self.f1:.4f}, precision {self.precision:.4f}, recall {self.recall:.4f} "
+            f"({self.right} of {self.found} brackets found are right, {self.true} are true; "
+            f"{self.exact} of {self.n_trees} trees are entirely right)"
+        )
+
 
 @checked_call
 def bracket_scores(true: Iterable[Any], found: Iterable[Any], punctuation: bool = False) -> BracketScores:

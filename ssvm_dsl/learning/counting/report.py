@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ssvm_dsl.notebook_tables import text_rows
+from ssvm_dsl.units import seconds_text
 from ssvm_dsl.values import Value
 
 #: Why training ended.
@@ -128,11 +130,11 @@ class CountingReport(Value):
             ("gradient", f"norm {self.gradient_norm:.3g}"),
             ("solver", f"{self.solver}, {self.n_iterations} iterations: {REASONS[self.reason]}"),
             ("problem", f"{self.n_examples} examples, {self.n_features} features of outputs, {self.n_support} support"),
-            ("time", f"{self.seconds:.3g} s, certificate {self.certificate_seconds:.3g} s"),
+            ("time", f"{seconds_text(self.seconds)}, certificate {seconds_text(self.certificate_seconds)}"),
         ]
 
     def __str__(self) -> str:
-        return "\n".join(f"{name:12} {text}" for name, text in self.rows())
+        return text_rows(self.rows())
 
 
 def _as_float(number: float) -> float:

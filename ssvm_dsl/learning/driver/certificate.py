@@ -15,6 +15,7 @@ from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.learning.driver.progress import Progress, relative
 from ssvm_dsl.learning.driver.validation import scores_of
 from ssvm_dsl.learning.objective import RegularizedRisk, lam_of
+from ssvm_dsl.notebook_tables import text_rows
 from ssvm_dsl.plugin_api.training import TrainingEvent
 from ssvm_dsl.units import seconds_text
 
@@ -368,9 +369,7 @@ class FitReport:
         return "inference", f"{share}; bounds and answers are {lost:.3g} of the gap apart, eta at least {self.eta:.4g}"
 
     def __str__(self) -> str:
-        rows = self.rows()
-        width = max(len(name) for name, _ in rows)
-        return "\n".join(f"{name:{width}}  {text}" for name, text in rows)
+        return text_rows(self.rows())
 
     def __rich__(self) -> Table:
         from ssvm_dsl.report.tables import two_columns

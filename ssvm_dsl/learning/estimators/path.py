@@ -38,6 +38,7 @@ from ssvm_dsl.learning.estimators.svm import StructuredSVM
 from ssvm_dsl.learning.risks.kinds import find_risk, regression_risk
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.registry import registry
+from ssvm_dsl.units import seconds_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +66,11 @@ class PathPoint:
     n_passes: float
     seconds: float
     validation_score: float = np.nan
+
+    def __str__(self) -> str:
+        score = f", validation score {self.validation_score:.4f}" if np.isfinite(self.validation_score) else ""
+        cost = f"{self.n_passes:.4g} passes, {seconds_text(self.seconds)}"
+        return f"C = {self.C:.4g} to {self.C_end:.4g}: relative gap {self.relative_gap:.2e}{score} ({cost})"
 
 
 @checked_call

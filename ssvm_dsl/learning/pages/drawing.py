@@ -84,10 +84,32 @@ class _Scale:
         return self.first + share * (self.last - self.first)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Return (pixel, number) of four marks."""
-        at = [self.low + share * (self.high - self.low) for share in (0.1, 0.37, 0.63, 0.9)]
-        values = [10.0**one if self.log else one for one in at]
-        return [(round(self(value), 1), f"{value:.3g}") for value in values]
+        """Return (pixel, number) of the marks: round numbers, three to six of them where there are so many."""
+        low, high = (10.0**self.low, 10.0**self.high) if self.log else (self.low, self.high)
+        return [(round(self(value), 1), f"{value:.6g}") for value in round_numbers(low, high, self.log)]
+
+
+#: Marks of an axis, at most.
+MOST_TICKS = 6
+
+
+def round_numbers(low: float, high: float, log: bool) -> list[float]:
+    """Return round numbers from ``low`` to ``high``, at most six: 1, 2 or 5 times powers of ten.
+
+    On a linear axis they are multiples of such a number; on a logarithmic one powers of ten, with their 2 and 5 times
+    where the axis spans less than two powers; where it has none of them, as on a linear one.
+    """
+    if not log:
+        power = 10.0 ** math.floor(math.log10((high - low) / MOST_TICKS))
+        step = next(s * power for s in (1, 2, 5, 10) if (high - low) / (s * power) < MOST_TICKS)
+        return [k * step for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    for factors, every in (((1, 2, 5), 1), *(((1,), every) for every in range(1, last - first + 1))):
+        found = [s * 10.0**k for k in range(first, last + 1) if k % every == 0 for s in factors]
+        inside = [value for value in found if low <= value <= high]
+        if len(inside) <= MOST_TICKS:
+            break
+    return inside if len(inside) > 1 else round_numbers(low, high, False)
 
 
 def model_boxes(declaration: Declaration) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from ssvm_dsl.errors import OptionError
 from ssvm_dsl.lang.arrays import is_number
 from ssvm_dsl.learning.tuning.fitting import FittingTask, Outcome, Trials
 from ssvm_dsl.learning.tuning.folds import Fold, make_folds, part_of, size_of
+from ssvm_dsl.notebook_tables import aligned
 
 #: Called before each fit with the parameters and the number of the fold.
 Listener = Callable[[Mapping[str, Any], int], None]
@@ -105,6 +106,17 @@ class GridScores:
                 found[name] = "smallest" if value == min(tried) else "largest"
         return found
 
+    def __str__(self) -> str:
+        """Return a line for each entry, the best one marked: parameters, mean score, deviation, time."""
+        names = list(dict.fromkeys(name for one in self.grid for name in one))
+        best = None if np.isnan(self.means).all() else self.best_index
+        rows = [[*names, "mean", "sd", "seconds", ""]]
+        for k, one in enumerate(self.grid):
+            values = [str(one.get(name, "")) for name in names]
+            mean, sd, seconds = self.means[k], self.deviations[k], np.nansum(self.seconds[k])
+            rows.append([*values, f"{mean:.4f}", f"{sd:.4f}", f"{seconds:.1f}", "best" if k == best else ""])
+        return aligned(rows)
+
 
 @dataclass(frozen=True, eq=False)
 class NestedScores:
@@ -123,6 +135,15 @@ class NestedScores:
     scores: F64
     chosen: list[dict[str, Any]]
     inner: list[GridScores]
+
+    def __str__(self) -> str:
+        """Return the mean score, and the score and the parameters of each outer fold."""
+        names = list(dict.fromkeys(name for one in self.chosen for name in one))
+        rows = [["fold", "score", *names]]
+        for fold, (score, one) in enumerate(zip(self.scores, self.chosen, strict=True)):
+            rows.append([str(fold), f"{score:.4f}", *(str(one.get(name, "")) for name in names)])
+        spread = f", sd {self.scores.std(ddof=1):.4f}" if len(self.scores) > 1 else ""
+        return f"mean {self.scores.mean():.4f}{spread}\n{aligned(rows)}"
 
 
 @checked_call
