@@ -17,6 +17,7 @@ from zipfile import BadZipFile, ZipFile
 
 from ssvm_dsl.datasets.files import data_file
 from ssvm_dsl.errors import DataError
+from ssvm_dsl.files.text_lines import blocks_in, columns_of, is_blank, lines_in, without_mark
 from ssvm_dsl.learning.metrics import phrases, span_f1
 
 #: Where the archive lies below the folder of environment variable ``SSVM_DATA``.
@@ -72,7 +73,7 @@ def load_conll2000() -> Conll2000:
     try:
         with ZipFile(path) as archive:
             parts = {Path(name).name: name for name in archive.namelist()}
-            texts = [archive.read(parts[name]).decode() for name in ("train.txt", "test.txt")]
+            texts = [without_mark(archive.read(parts[name])).decode() for name in ("train.txt", "test.txt")]
     except (BadZipFile, KeyError, UnicodeDecodeError) as err:
         expected, found = "a zip archive with train.txt and test.txt", f"{type(err).__name__}: {err}"
         raise DataError(str(path), expected=expected, found=found) from err
@@ -132,9 +133,11 @@ def chunk_tags(segments: Iterable[tuple[int, int, str]]) -> list[str]:
 
 def _sentences(text: str, where: str) -> Iterator[Sentence]:
     """Yield the sentences of a file."""
-    for i, block in enumerate(text.strip().split("\n\n")):
-        tokens = [line.split() for line in block.splitlines()]
+    if is_blank(text.replace("\n", "")):
+        raise DataError(where, example=0, expected="lines 'word pos chunk'", found="none")
+    for i, block in enumerate(blocks_in(enumerate(lines_in(text), 1))):
+        tokens = [columns_of(line) for _, line in block]
         wrong = next((token for token in tokens if len(token) != 3), None)
-        if wrong is not None or not tokens:
-            raise DataError(where, example=i, expected="lines 'word pos chunk'", found=repr(" ".join(wrong or [])))
+        if wrong is not None:
+            raise DataError(where, example=i, expected="lines 'word pos chunk'", found=repr(" ".join(wrong)))
         yield Sentence(*(list(map(sys.intern, column)) for column in zip(*tokens, strict=True)))

@@ -7,6 +7,9 @@ from pathlib import Path
 
 from ssvm_dsl.errors import DataError
 
+#: Longest text of a file.
+MOST_BYTES = 200_000_000
+
 #: Where the files come from, by the folder below ``SSVM_DATA``.
 ORIGINS = {
     "alignment": "the Hansards word alignments enfr.src-tgt and enfr.gold of awesome-align",

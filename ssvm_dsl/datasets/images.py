@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, U8, Bools
-from ssvm_dsl.datasets.files import data_file
+from ssvm_dsl.datasets.files import MOST_BYTES, data_file
 from ssvm_dsl.errors import DataError
+from ssvm_dsl.files.text_lines import columns_of, is_blank, lines_in, read_text
 
 
 class Horses(NamedTuple):
@@ -100,9 +101,9 @@ def load_grid_map(name: str) -> Bools:
         There is no such map, or the file is not in octile format.
     """
     path = data_file("load_grid_map", f"maps/{name}.map")
-    head, _, body = path.read_text().partition("map\n")
-    sizes = dict(line.split(maxsplit=1) for line in head.splitlines() if line.strip())
-    rows = body.splitlines()
+    head, _, body = read_text(path, MOST_BYTES).partition("map\n")
+    sizes = dict(columns_of(line)[:2] for line in lines_in(head) if not is_blank(line))
+    rows = lines_in(body)
     expected = (int(sizes.get("height", -1)), int(sizes.get("width", -1)))
     if len(rows) != expected[0] or {len(row) for row in rows} != {expected[1]}:
         found = f"{len(rows)} rows of {sorted({len(row) for row in rows})}"

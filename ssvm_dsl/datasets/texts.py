@@ -14,8 +14,9 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 
 from ssvm_dsl.array_types import I64
-from ssvm_dsl.datasets.files import data_file
+from ssvm_dsl.datasets.files import MOST_BYTES, data_file
 from ssvm_dsl.errors import DataError
+from ssvm_dsl.files.text_lines import BLANKS, blocks_in, columns_of, is_blank, lines_in, read_text, without_mark
 from ssvm_dsl.lang.grammars.brackets import read_brackets
 from ssvm_dsl.lang.grammars.grammar import Grammar
 from ssvm_dsl.lang.grammars.parse_tree import ParseTree
@@ -74,10 +75,11 @@ def load_dependency_treebank() -> list[ParsedSentence]:
     path = data_file("load_dependency_treebank", "sequences/dependency_treebank.zip")
     found: list[ParsedSentence] = []
     for text in _texts(path, ".dp"):
-        for block in text.strip().split("\n\n"):
-            rows = [line.split() for line in block.splitlines() if line.strip()]
+        for block in blocks_in(enumerate(lines_in(text), 1)):
+            rows = [columns_of(line) for _, line in block]
             if any(len(row) != 3 or not row[2].isdecimal() or int(row[2]) > len(rows) for row in rows):
-                raise DataError(str(path), example=len(found), expected="lines 'word pos head'", found=repr(block[:60]))
+                shown = repr(block[0][1][:60])
+                raise DataError(str(path), example=len(found), expected="lines 'word pos head'", found=shown)
             words, pos, heads = (list(column) for column in zip(*rows, strict=True))
             found.append(ParsedSentence(words, pos, np.array(heads, dtype=np.int64) - 1))
     return found
@@ -101,18 +103,18 @@ def load_treebank(*, empty: bool = False, functions: bool = False) -> list[Parse
 def load_alignments() -> list[AlignedPair]:
     """Return the 447 English and French sentence pairs of the Hansards with hand-made word alignments."""
     texts, golds = (data_file("load_alignments", f"alignment/enfr.{name}") for name in ("src-tgt", "gold"))
-    pairs, links = texts.read_text().splitlines(), golds.read_text().splitlines()
+    pairs, links = (lines_in(read_text(path, MOST_BYTES)) for path in (texts, golds))
     if len(pairs) != len(links):
         raise DataError(str(golds), expected=f"a line for each of {len(pairs)} pairs", found=f"{len(links)}")
     found = []
     for k, (text, line) in enumerate(zip(pairs, links, strict=True)):
-        sides, marks = text.split("|||"), [re.fullmatch(r"(\d+)([-p])(\d+)", one) for one in line.split()]
+        sides, marks = text.split("|||"), [re.fullmatch(r"(\d+)([-p])(\d+)", one) for one in columns_of(line)]
         if len(sides) != 2 or not all(marks):
             expected = "'source ||| target' and links 'i-j', 'ipj'"
             raise DataError(str(texts), example=k, expected=expected, found=line[:60])
         each = [(mark[2], (int(mark[1]) - 1, int(mark[3]) - 1)) for mark in marks if mark]
         sure = {link for kind, link in each if kind == "-"}
-        found.append(AlignedPair(sides[0].split(), sides[1].split(), sure, {link for _, link in each}))
+        found.append(AlignedPair(columns_of(sides[0]), columns_of(sides[1]), sure, {link for _, link in each}))
     return found
 
 
@@ -122,14 +124,15 @@ def load_atis_grammar() -> CountedParses:
     (grammar,), (tests,) = _texts(path, "/atis.cfg"), _texts(path, "/atis_sentences.txt")
     start = ""
     rules: list[tuple[str, tuple[str, ...]]] = []
-    for line in filter(None, map(str.strip, grammar.splitlines())):
+    for line in filter(None, (line.strip(BLANKS) for line in lines_in(grammar))):
         if line.startswith("%start"):
-            start = line.split()[1]
+            start = columns_of(line)[1]
         elif not line.startswith("#"):
             left, _, right = line.partition("->")
-            rules += [(left.strip(), tuple(one.split())) for one in re.split(r"\s\|\s", right)]
-    lines = [line.partition(":") for line in tests.splitlines() if line.strip() and not line.startswith("#")]
-    return CountedParses(start, rules, [text.split() for _, _, text in lines], [int(count) for count, _, _ in lines])
+            rules += [(left.strip(BLANKS), tuple(columns_of(one))) for one in re.split(r"[ \t]\|[ \t]", right)]
+    lines = [line.partition(":") for line in lines_in(tests) if not is_blank(line) and not line.startswith("#")]
+    sentences, counts = [columns_of(text) for _, _, text in lines], [int(count) for count, _, _ in lines]
+    return CountedParses(start, rules, sentences, counts)
 
 
 def _texts(path: Path, ending: str) -> list[str]:
@@ -137,7 +140,7 @@ def _texts(path: Path, ending: str) -> list[str]:
     try:
         with ZipFile(path) as archive:
             names = sorted(name for name in archive.namelist() if name.endswith(ending))
-            texts = [archive.read(name).decode(errors="replace") for name in names]
+            texts = [without_mark(archive.read(name)).decode(errors="replace") for name in names]
     except BadZipFile as err:
         raise DataError(str(path), expected="a zip archive", found=str(err)) from err
     if not texts:

@@ -17,6 +17,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import IO
 
+from ssvm_dsl.files.unpacking import packing_for
+
 
 def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
     """Write to a temporary file in the same folder, flush it to disk, and rename it to ``path``; keep old permissions.
@@ -75,8 +77,13 @@ def _naming(error: OSError, path: Path) -> OSError:
 
 
 def write_lines(path: str | Path, lines: Iterable[str]) -> None:
-    """Write lines of text as :func:`write_atomically` does."""
-    write_atomically(Path(path), lambda file: file.writelines(line.encode() + b"\n" for line in lines))
+    """Write lines of text as :func:`write_atomically` does, packed where the name ends in .gz, .bz2 or .xz."""
+
+    def write(file: IO[bytes]) -> None:
+        with packing_for(Path(path), file) as packed:
+            packed.writelines(line.encode() + b"\n" for line in lines)
+
+    write_atomically(Path(path), write)
 
 
 def clean_up(path: Path) -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.errors import FileFormatError, memory_for
+from ssvm_dsl.files.regular_file import as_path
+from ssvm_dsl.files.unpacking import suffix_of
 from ssvm_dsl.io.formats.fg import parse_fg
 from ssvm_dsl.io.formats.uai import parse_uai
 from ssvm_dsl.io.formats.wcsp import parse_wcsp
 from ssvm_dsl.io.graph_problem import GraphProblem
-from ssvm_dsl.io.regular_file import as_path
 from ssvm_dsl.io.source_text import STANDARD, FileLimits, read_source
 
 #: The formats that are read, by name and suffix.
@@ -25,7 +26,7 @@ FORMATS: dict[str, Callable[[str, bytes, FileLimits], GraphProblem]] = {
 @checked_call
 @memory_for("reading the problem", "FileLimits(n_bytes=..., n_entries=...) refuses such files earlier")
 def read_problem(path: str | Path, format: str | None = None, limits: FileLimits = STANDARD) -> GraphProblem:
-    """Return the factor graph of a ``.uai``, ``.wcsp`` or ``.fg`` file, each possibly with ``.gz`` behind.
+    """Return the factor graph of a ``.uai``, ``.wcsp`` or ``.fg`` file, plain or packed (``.gz``, ``.bz2``, ``.xz``).
 
     Parameters
     ----------
@@ -57,6 +58,5 @@ def read_problem(path: str | Path, format: str | None = None, limits: FileLimits
 
 
 def format_of(path: str | Path) -> str:
-    """Return the format given by the name of a file, its suffix without ``.gz``; it may be unknown."""
-    suffixes = [suffix.lstrip(".").lower() for suffix in Path(path).suffixes]
-    return next((suffix for suffix in reversed(suffixes) if suffix != "gz"), "")
+    """Return the format given by the name of a file, its suffix without that of a packed one; it may be unknown."""
+    return suffix_of(path).removeprefix(".")

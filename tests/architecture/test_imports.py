@@ -19,11 +19,12 @@ LAYERS: dict[str, set[str]] = {
     "processors": set(),
     "version": set(),
     "pausing": {"errors"},
+    "files": {"errors", "units"},
     "ir": {"errors"},
     "kernels": {"errors", "ir"},
     "scores": {"errors", "ir", "kernels"},
     "needs": {"ir", "kernels", "pausing", "scores"},
-    "lang": {"errors"},
+    "lang": {"errors", "files"},
     "compiler": {"lang", "ir", "kernels", "scores", "errors", "units", "memory", "pausing"},
     "plugin_api": {"ir", "kernels", "scores", "needs", "errors", "pausing", "units"},
     "registry": {"plugin_api", "ir", "kernels", "errors"},
@@ -31,14 +32,14 @@ LAYERS: dict[str, set[str]] = {
         "compiler", "lang", "ir", "kernels", "scores", "needs", "plugin_api", "registry", "errors", "units", "memory",
         "pausing",
     },
-    "io": {"compiler", "lang", "ir", "kernels", "errors", "units", "version"},
+    "io": {"compiler", "files", "lang", "ir", "kernels", "errors", "units", "version"},
     "report": {"compiler", "lang", "ir", "kernels", "plugin_api", "errors", "units", "inference", "io", "registry"},
     "root": {"version"},
 }
 LAYERS["insight"] = {"compiler", "lang", "ir", "errors", "report"}
 LAYERS["scoring"] = LAYERS["inference"] | {"inference", "io"}
-LAYERS["learning"] = LAYERS["inference"] | {"inference", "insight", "io", "report", "processors", "version"}
-LAYERS["datasets"] = {"errors", "lang", "learning"}  # generators search for best outputs, readers return trees
+LAYERS["learning"] = LAYERS["inference"] | {"files", "inference", "insight", "io", "report", "processors", "version"}
+LAYERS["datasets"] = {"errors", "files", "lang", "learning"}  # generators search for best outputs, readers return trees
 LAYERS["testing"] = LAYERS["learning"] | {"learning"}
 LAYERS["models"] = LAYERS["learning"] | {"learning", "datasets"}
 LAYERS["cli"] = LAYERS["learning"] | {"learning", "datasets", "models", "scoring", "testing"}

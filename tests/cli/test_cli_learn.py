@@ -153,7 +153,7 @@ def test_without_b_labels_do_not_depend_on_each_other(here, capsys):
         ("the\n", "bad.txt, line 1: expected at least two columns, the last one the label"),
         (b"the DT B-NP\n\xff\xfe DT B-NP\n", "bad.txt, line 2: expected text in UTF-8, found byte 0xff at position 1"),
         (b"the DT B-NP\n\0\0\0\n", "bad.txt, line 2: expected text, found binary data"),
-        (b"\x1f\x8b\x08\x00rest", "gunzip -c FILE"),
+        (b"\x1f\x8b\x08\x00rest", "bad.txt: expected a whole gzip file, found a damaged one"),
         (b"PK\x03\x04rest", "unzip -p FILE"),
     ],
 )
@@ -187,7 +187,7 @@ def test_new_data_have_the_columns_of_training(here, capsys):
 
 
 def test_lines_have_a_limit(here, capsys, monkeypatch):
-    monkeypatch.setattr("ssvm_dsl.cli.data.lines.LONGEST", 1000)
+    monkeypatch.setattr("ssvm_dsl.files.text_lines.LONGEST", 1000)
     (here / "long.txt").write_text("the DT B-NP\n" + 2000 * "a" + " DT B-NP\n")
     words = refused(capsys, "train", "chain-tagger", "--data", "long.txt", "--out", "m.ssvm")
     assert "long.txt, line 2: expected at most 1.0 kB in a line, found more" in words

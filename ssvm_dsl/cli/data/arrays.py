@@ -6,22 +6,19 @@ With ``ptr``, example i is made of the rows ``ptr[i]`` to ``ptr[i + 1]``.  A spa
 
 from __future__ import annotations
 
-import sys
 import zipfile
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from io import BytesIO
 from itertools import pairwise
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from ssvm_dsl.cli.data.examples import DataSettings, LabelledData, plain_value, require_examples
-from ssvm_dsl.cli.data.lines import STANDARD_STREAM, source_name, write_bytes
+from ssvm_dsl.cli.data.lines import opened, source_name, write_bytes
 from ssvm_dsl.errors import FileFormatError, OptionError
-from ssvm_dsl.io.regular_file import open_regular
 from ssvm_dsl.lang.arrays import is_sparse
 from ssvm_dsl.memory import require_memory
 
@@ -35,9 +32,9 @@ _DAMAGED = (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.
 def _read_arrays(source: str) -> dict[str, Any]:
     """Return the arrays of a file by name."""
     name = source_name(source)
-    stream = BytesIO(sys.stdin.buffer.read()) if source == STANDARD_STREAM else open_regular(Path(source))
-    with stream as file:
+    with opened(source) as stream:
         try:
+            file: IO[bytes] = stream if stream.seekable() else BytesIO(stream.read())
             with zipfile.ZipFile(file) as archive:
                 size = sum(entry.file_size for entry in archive.infolist())
             require_memory(size, f"{name}: unpacked, it", "split it into smaller files")

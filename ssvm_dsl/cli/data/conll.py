@@ -15,6 +15,7 @@ from ssvm_dsl.cli.data.examples import DataSettings, LabelledData, require_examp
 from ssvm_dsl.cli.data.lines import bad_line, lines_of, shortened, source_name, write_text
 from ssvm_dsl.cli.data.templates import AttributeTemplate, standard_template
 from ssvm_dsl.errors import FileFormatError, OptionError
+from ssvm_dsl.files.text_lines import blocks_in, columns_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,30 +71,26 @@ def read(source: str, settings: DataSettings) -> LabelledData:
 
 def _read_columns(source: str, expected: Sequence[int]) -> ColumnsFile:
     """Return the sentences of a file, all of whose lines have the same number of columns."""
-    separator, n = None, 0
-    found, at_start = ColumnsFile([], [], [], " "), True
-    for number, line in lines_of(source):
-        if not line.strip():
-            at_start = True
-            continue
-        if not found.sentences:
-            separator = "\t" if "\t" in line else None
-            found = replace(found, separator=separator or " ")
-        columns = list(map(sys.intern, line.split(separator)))
-        if not n:
-            n = len(columns)
-            if expected and n not in expected:
-                text = f"{expected[0]} columns, as in training, or {expected[1]} without the label"
-                raise bad_line(source, number, text, f"{n}: {shortened(line)}")
-        if len(columns) != n:
-            raise bad_line(source, number, f"{n} columns, as before", f"{len(columns)}: {shortened(line)}")
-        if at_start:
-            found.sentences.append([])
-            found.rows.append([])
-            found.starts.append(number)
-        at_start = False
-        found.sentences[-1].append(line)
-        found.rows[-1].append(columns)
+    tabs, n = False, 0
+    found = ColumnsFile([], [], [], " ")
+    for block in blocks_in(lines_of(source)):
+        rows = []
+        for number, line in block:
+            if not n:
+                tabs = "\t" in line
+                found = replace(found, separator="\t" if tabs else " ")
+            columns = list(map(sys.intern, line.split("\t") if tabs else columns_of(line)))
+            if not n:
+                n = len(columns)
+                if expected and n not in expected:
+                    text = f"{expected[0]} columns, as in training, or {expected[1]} without the label"
+                    raise bad_line(source, number, text, f"{n}: {shortened(line)}")
+            if len(columns) != n:
+                raise bad_line(source, number, f"{n} columns, as before", f"{len(columns)}: {shortened(line)}")
+            rows.append(columns)
+        found.starts.append(block[0][0])
+        found.sentences.append([line for _, line in block])
+        found.rows.append(rows)
     require_examples(source, len(found.sentences), "sentence")
     return found
 

@@ -16,6 +16,7 @@ from typing import Any
 from ssvm_dsl.cli.data.examples import DataSettings, LabelledData, require_examples
 from ssvm_dsl.cli.data.lines import bad_line, lines_of, shortened, write_text
 from ssvm_dsl.errors import OptionError
+from ssvm_dsl.files.text_lines import blocks_in, columns_of
 
 #: Number of columns of CoNLL-X and CoNLL-U.
 TEN = 10
@@ -69,24 +70,20 @@ def read(source: str, settings: DataSettings) -> LabelledData:
 
 def _sentences(source: str) -> list[TreeLines]:
     found: list[TreeLines] = []
-    at_start, n = True, 0
-    for number, line in lines_of(source):
-        if not line.strip():
-            at_start = True
-            continue
-        if at_start:
-            found.append(TreeLines(number))
-        at_start = False
-        columns = line.split("\t" if "\t" in line else None)
-        if not line.startswith("#") and not _NO_WORD.fullmatch(columns[0]):
-            n = n or len(columns)
-            if len(columns) != n or n not in _PLACES:
-                expected = f"{n} columns, as before" if n in _PLACES else "ten columns of CoNLL-U, or WORD TAG HEAD"
-                raise bad_line(source, number, expected, f"{len(columns)}: {shortened(line)}")
-            found[-1].words.append(len(found[-1].lines))
-        elif line.startswith("#"):
-            columns = [line]
-        found[-1].lines.append((number, columns))
+    n = 0
+    for block in blocks_in(lines_of(source)):
+        found.append(TreeLines(block[0][0]))
+        for number, line in block:
+            columns = line.split("\t") if "\t" in line else columns_of(line)
+            if not line.startswith("#") and not _NO_WORD.fullmatch(columns[0]):
+                n = n or len(columns)
+                if len(columns) != n or n not in _PLACES:
+                    expected = f"{n} columns, as before" if n in _PLACES else "ten columns of CoNLL-U, or WORD TAG HEAD"
+                    raise bad_line(source, number, expected, f"{len(columns)}: {shortened(line)}")
+                found[-1].words.append(len(found[-1].lines))
+            elif line.startswith("#"):
+                columns = [line]
+            found[-1].lines.append((number, columns))
     kept = [one for one in found if one.words]
     require_examples(source, len(kept), "sentence")
     return kept

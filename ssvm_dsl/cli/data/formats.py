@@ -10,6 +10,7 @@ from typing import Any, Protocol, cast
 
 from ssvm_dsl.cli.data.examples import DataSettings, LabelledData
 from ssvm_dsl.errors import OptionError
+from ssvm_dsl.files.unpacking import suffix_of
 
 
 class FormatModule(Protocol):
@@ -82,7 +83,7 @@ def format_of(source: str, given: str | None, option: str = "--format") -> DataF
     if Path(source).is_dir():
         return FORMATS["images"]
     for one in FORMATS.values():
-        if Path(source).suffix.lower() in one.suffixes:
+        if suffix_of(source) in one.suffixes:
             return one
     listed = ", ".join(f"{one.name} ({one.summary})" for one in FORMATS.values())
     raise OptionError(f"{source}: the format does not follow from the name; set {option} to one of: {listed}")

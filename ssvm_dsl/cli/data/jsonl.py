@@ -22,6 +22,7 @@ from ssvm_dsl.cli.data.examples import (
     require_examples,
 )
 from ssvm_dsl.cli.data.lines import bad_line, lines_of, shortened, write_text
+from ssvm_dsl.files.text_lines import is_blank
 from ssvm_dsl.lang.arrays import is_sparse
 
 
@@ -57,7 +58,7 @@ def _objects(source: str, name: str) -> list[tuple[int, dict[str, Any]]]:
     """Return (line, object) of a file whose objects have an entry of that name."""
     found = []
     for number, line in lines_of(source):
-        if not line.strip():
+        if is_blank(line):
             continue
         try:
             one = json.loads(line)

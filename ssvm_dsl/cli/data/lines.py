@@ -1,4 +1,4 @@
-"""Lines of text from files and standard input, and to files and standard output.
+"""Lines of text from files, plain or packed, and standard input, and to files and standard output.
 
 A line that cannot be read is an error with the file, the line, what was expected and what was found.  A file is written
 whole or not at all.
@@ -11,25 +11,23 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import count
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO
 
 from ssvm_dsl.cli.screen import output
 from ssvm_dsl.errors import FileFormatError, OptionError
+from ssvm_dsl.files.regular_file import open_regular
+from ssvm_dsl.files.text_lines import bad_text, numbered_lines
+from ssvm_dsl.files.unpacking import PACKED_SUFFIXES, unpacked
 from ssvm_dsl.io.atomic import write_atomically, write_lines
-from ssvm_dsl.io.regular_file import open_regular
 from ssvm_dsl.learning.estimators.check_parameters import check_path
-from ssvm_dsl.units import bytes_text
 
 #: Standard input or output.
 STANDARD_STREAM = "-"
 
-#: Most bytes of a line.
-LONGEST = 64_000_000
-
-#: First bytes of packed files, and what unpacks them.
-_PACKED = {b"\x1f\x8b": "gunzip -c", b"PK\x03\x04": "unzip -p", b"BZh": "bunzip2 -c", b"\xfd7zXZ": "xz -dc"}
+#: First bytes of a zip archive.
+_ZIP = b"PK\x03\x04"
 
 
 def source_name(source: str) -> str:
@@ -39,8 +37,7 @@ def source_name(source: str) -> str:
 
 def bad_line(source: str, line: int, expected: str, found: str, hint: str = "") -> FileFormatError:
     """Return the error for a line of a file."""
-    more = f"\n  hint: {hint}" if hint else ""
-    return FileFormatError(f"{source_name(source)}, line {line}: expected {expected}, found {found}{more}")
+    return bad_text(source_name(source), line, expected, found, hint)
 
 
 def shortened(text: str, most: int = 60) -> str:
@@ -49,57 +46,31 @@ def shortened(text: str, most: int = 60) -> str:
 
 
 def lines_of(source: str) -> Iterator[tuple[int, str]]:
-    """Yield (number, text) of the lines of a file in UTF-8; ``-`` is standard input.
+    """Yield (number, text) of the lines of a file in UTF-8, plain or packed; ``-`` is standard input.
 
     Raises
     ------
     FileFormatError
-        A line is no text, or too long; the file is packed, or a folder.
+        A line is no text, or too long; the file is a folder, or damaged.
     OSError
         The file cannot be opened.
     """
-    with _opened(source) as file:
-        for number in count(1):
-            raw = file.readline(LONGEST + 1)
-            if not raw:
-                return
-            if number == 1:
-                _refuse_packed(source, raw)
-                raw = raw.removeprefix(b"\xef\xbb\xbf")
-            yield number, _text(source, number, raw)
-
-
-def _text(source: str, number: int, raw: bytes) -> str:
-    """Return a line of bytes as text, without its end."""
-    if len(raw) > LONGEST:
-        raise bad_line(source, number, f"at most {bytes_text(LONGEST)} in a line", "more")
-    try:
-        if b"\0" in raw:
-            raise bad_line(source, number, "text", "binary data (a zero byte)")
-        return raw.decode().rstrip("\r\n")
-    except UnicodeDecodeError as err:
-        found = f"byte {raw[err.start]:#04x} at position {err.start + 1}"
-        hint = "convert other encodings, e.g. iconv -f latin1 -t utf8 FILE"
-        raise bad_line(source, number, "text in UTF-8", found, hint) from None
-
-
-def _refuse_packed(source: str, raw: bytes) -> None:
-    for magic, command in _PACKED.items():
-        if raw.startswith(magic):
-            hint = f"unpack it: {command} FILE | ssvm ... --data -"
-            raise bad_line(source, 1, "text", "a packed file", hint)
+    with opened(source) as file:
+        if file.peek(4)[:4] == _ZIP:
+            raise bad_line(source, 1, "text", "a zip archive", "unpack it: unzip -p FILE | ssvm ... --data -")
+        yield from numbered_lines(file, source_name(source))
 
 
 @contextmanager
-def _opened(source: str) -> Iterator[BinaryIO]:
-    """Open a file, a pipe such as ``<(command)`` of a shell, or standard input."""
+def opened(source: str) -> Iterator[BufferedReader]:
+    """Open a file, a pipe such as ``<(command)`` of a shell, or standard input, and unpack it where it is packed."""
     if source == STANDARD_STREAM:
         if sys.stdin.isatty():
             raise OptionError("standard input is a terminal: name a file, or pipe data in (command | ssvm ... -)")
-        yield sys.stdin.buffer
+        yield unpacked(sys.stdin.buffer, source_name(source))
         return
     piped = os.path.exists(source) and stat.S_ISFIFO(os.stat(source).st_mode)
-    with open(source, "rb") if piped else open_regular(Path(source)) as file:
+    with unpacked(open(source, "rb") if piped else open_regular(Path(source)), source) as file:
         yield file
 
 
@@ -137,6 +108,8 @@ def write_bytes(out: str, write: Callable[[IO[bytes]], None]) -> None:
     """
     if out == STANDARD_STREAM:
         raise OptionError("standard output takes text only: name a file with --out")
+    if Path(out).suffix.lower() in PACKED_SUFFIXES:
+        raise OptionError(f"--out {out}: such files are packed inside; leave out {Path(out).suffix}")
     write_atomically(check_path(out, "--out"), write)
 
 

@@ -6,15 +6,17 @@ Each row is an example, as a line of ``jsonl`` is: numbers, names, lists of them
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
+from io import BytesIO
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from ssvm_dsl.cli.data.examples import DataSettings, LabelledData, plain_value, require_examples
-from ssvm_dsl.cli.data.lines import STANDARD_STREAM, source_name, write_bytes
+from ssvm_dsl.cli.data.lines import opened, source_name, write_bytes
 from ssvm_dsl.errors import FileFormatError, OptionError
 from ssvm_dsl.lang.arrays import is_sparse
 
@@ -36,11 +38,13 @@ def _pyarrow() -> Any:
 
 def _read_columns(source: str) -> dict[str, list[Any]]:
     """Return the columns of a file by name, an entry for each example."""
-    if source == STANDARD_STREAM:
-        raise OptionError("standard input takes no parquet: name a file")
     arrow = _pyarrow()
     try:
-        table = arrow.parquet.read_table(source)
+        if os.path.isdir(source):  # a data set in several files
+            table = arrow.parquet.read_table(source)
+        else:
+            with opened(source) as stream:
+                table = arrow.parquet.read_table(stream if stream.seekable() else BytesIO(stream.read()))
     except arrow.ArrowInvalid as err:
         text = f"{source_name(source)}: expected a Parquet file, found another or a damaged one"
         raise FileFormatError(f"{text} ({str(err).splitlines()[0]})") from err

@@ -27,9 +27,13 @@ from ssvm_dsl.cli.data.examples import (
 )
 from ssvm_dsl.cli.data.lines import bad_line, lines_of, shortened, write_text
 from ssvm_dsl.errors import OptionError
+from ssvm_dsl.files.text_lines import BLANKS, columns_of
 
 #: Largest index of a feature.
 MOST_FEATURES = 2**31 - 2
+
+#: What labels cannot hold.
+_NO_LABEL = frozenset(f"#:\r\n{BLANKS}")
 
 
 @dataclass(eq=False)
@@ -91,7 +95,7 @@ def read(source: str, settings: DataSettings) -> LabelledData:
     """
     found = SparseLines(source)
     for number, line in lines_of(source):
-        tokens = line.partition("#")[0].split()
+        tokens = columns_of(line.partition("#")[0])
         if tokens:
             found.take(number, tokens)
     require_examples(source, len(found.labels), "line LABEL INDEX:VALUE ...")
@@ -138,7 +142,7 @@ def _classes(found: SparseLines) -> list[Any] | None:
 
 def read_answers(source: str, data: LabelledData) -> Any:
     """Return the predicted labels: a line for each example, or for each position."""
-    lines = [line.strip() for _, line in lines_of(source)]
+    lines = [line.strip(BLANKS) for _, line in lines_of(source)]
     if isinstance(data.X, list):
         blocks = "\n".join(lines).strip("\n").split("\n\n")
         return [block.split("\n") for block in blocks]
@@ -177,7 +181,7 @@ def _lines(data: LabelledData) -> Iterator[str]:
         labels = [""] * rows.shape[0] if data.Y is None else each[i]
         for k in range(rows.shape[0]):
             label = _joined(labels[k], data.settings.labels) if several else str(plain_value(labels[k]))
-            if "#" in label or len(label.split()) > 1 or ":" in label:
+            if set(label) & _NO_LABEL:
                 raise OptionError(f"--to svmlight: a label is one word without : and #, found {shortened(label)}")
             lo, hi = rows.indptr[k], rows.indptr[k + 1]
             entries = zip((rows.indices[lo:hi] + first).tolist(), rows.data[lo:hi].tolist(), strict=True)

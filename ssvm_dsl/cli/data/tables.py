@@ -20,6 +20,7 @@ import numpy as np
 from ssvm_dsl.cli.data.examples import DataSettings, LabelledData, number_blocks, plain_value, require_examples
 from ssvm_dsl.cli.data.lines import bad_line, lines_of, shortened, source_name, write_text
 from ssvm_dsl.errors import FileFormatError, OptionError
+from ssvm_dsl.files.text_lines import BLANKS
 from ssvm_dsl.lang.arrays import is_sparse
 
 #: What columns may be separated by.
@@ -93,7 +94,7 @@ def _chained(first: tuple[int, str], rest: Iterator[tuple[int, str]]) -> Iterato
 
 def _header(source: str, row: list[str]) -> list[str]:
     """Return the names of columns, checked."""
-    names = [name.strip() for name in row]
+    names = [name.strip(BLANKS) for name in row]
     if all(_number(name) is not None for name in names):
         raise bad_line(source, 1, "a header with the names of columns", shortened(",".join(row)))
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -201,7 +202,7 @@ def _labels(table: CsvTable, names: Sequence[str]) -> Any:
         return _classes(table.column(names[0]))
     for name in names:
         for k, cell in enumerate(table.column(name)):
-            if cell.strip() not in ("0", "1"):
+            if cell.strip(BLANKS) not in ("0", "1"):
                 raise bad_line(table.source, table.lines[k], f"0 or 1 in column '{name}'", shortened(cell))
     return np.array([[int(cell) for cell in table.column(name)] for name in names]).T
 

@@ -17,6 +17,7 @@ from itertools import repeat
 
 from ssvm_dsl.cli.data.lines import bad_line, lines_of, shortened
 from ssvm_dsl.errors import FileFormatError
+from ssvm_dsl.files.text_lines import BLANKS
 
 #: One reference to a column.
 _MACRO = re.compile(r"%x\[(-?\d{1,4}),(\d{1,4})\]")
@@ -62,7 +63,7 @@ class AttributeTemplate:
         """
         unigrams, transitions = [], False
         for number, line in lines:
-            text = line.strip()
+            text = line.strip(BLANKS)
             if not text or text.startswith("#"):
                 continue
             if text.startswith("B") and _MACRO.search(text):

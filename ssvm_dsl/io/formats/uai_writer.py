@@ -15,9 +15,9 @@ import numpy as np
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.errors import OptionError
+from ssvm_dsl.files.regular_file import as_path
 from ssvm_dsl.io.atomic import write_lines
 from ssvm_dsl.io.graph_problem import GraphProblem, as_problem
-from ssvm_dsl.io.regular_file import as_path
 
 #: ``exp`` of scores within +-MAX_SCORE is a normal number.
 MAX_SCORE = 700.0

@@ -11,7 +11,7 @@ from ssvm_dsl.errors import DataError
 #: The deepest tree that is read: what walks it calls itself once for each level.
 MOST_DEPTH = 300
 
-_TOKEN = re.compile(r"[()]|[^\s()]+")
+_TOKEN = re.compile(r"[()]|[^ \t\r\n()]+")
 
 
 def nested_lists(text: str, where: str) -> Iterator[list[Any]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.errors import DataError
+from ssvm_dsl.files.text_lines import read_text
 from ssvm_dsl.lang.arrays import describe
 from ssvm_dsl.lang.grammars.bracket_text import nested_lists
 from ssvm_dsl.lang.grammars.parse_tree import ParseTree
@@ -27,22 +28,20 @@ def read_trees(path: str | Path, *, empty: bool = False, functions: bool = False
     Parameters
     ----------
     path : str or Path
-        A file of at most 200 MB.
+        A file of at most 200 MB in UTF-8, plain or packed (``.gz``, ``.bz2``, ``.xz``).
     empty, functions
         As of :func:`read_brackets`.
 
     Raises
     ------
     DataError
-        It is too large, or not in this form; says where.
+        It is not in this form; says where.
+    FileFormatError
+        It is too large, or no text.
     """
     if not isinstance(path, str | Path):
         raise DataError("read_trees", expected="the path of a file", found=describe(path))
-    place = Path(path)
-    size = place.stat().st_size
-    if size > MOST_TEXT:
-        raise DataError(str(place), expected=f"a file of at most {MOST_TEXT} bytes", found=f"{size}")
-    return read_brackets(place.read_text(errors="replace"), str(place), empty=empty, functions=functions)
+    return read_brackets(read_text(Path(path), MOST_TEXT), str(path), empty=empty, functions=functions)
 
 
 @checked_call

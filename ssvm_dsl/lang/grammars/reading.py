@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ssvm_dsl.errors import OptionError
+from ssvm_dsl.files.text_lines import BLANKS, columns_of, lines_in
 from ssvm_dsl.lang.grammars.parse_tree import ParseTree, is_part
 
 #: A left side and its right side: two symbols, or one.
@@ -14,7 +15,7 @@ Rule = tuple[str, tuple[str, ...]]
 #: Several symbols over the same words, from top to bottom: each is above the next by a rule of one child.
 Chain = tuple[str, ...]
 
-_SYMBOL = re.compile(r"\"[^\"]*\"|'[^']*'|[^\s|\"']+|\|")
+_SYMBOL = re.compile(r"\"[^\"]*\"|'[^']*'|[^ \t|\"']+|\|")
 
 
 def read_cfg(text: str) -> tuple[str, list[Rule], list[tuple[str, str]]]:
@@ -26,12 +27,12 @@ def read_cfg(text: str) -> tuple[str, list[Rule], list[tuple[str, str]]]:
         A line is no rule, or there is none.
     """
     start, rules, lexicon = "", list[Rule](), list[tuple[str, str]]()
-    for number, line in enumerate(map(str.strip, text.splitlines()), 1):
+    for number, line in enumerate((line.strip(BLANKS) for line in lines_in(text)), 1):
         if line.startswith("%start"):
-            start = line.removeprefix("%start").strip()
+            start = line.removeprefix("%start").strip(BLANKS)
         elif line and not line.startswith("#"):
-            left, arrow, right = (part.strip() for part in line.partition("->"))
-            if not arrow or not left or " " in left:
+            left, arrow, right = (part.strip(BLANKS) for part in line.partition("->"))
+            if not arrow or not left or len(columns_of(left)) > 1:
                 raise OptionError(f"Grammar: line {number}: expected 'A -> B C | \"word\"', got {line[:60]!r}")
             for side in _sides(right):
                 _add(left, side, rules, lexicon, number)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
-from ssvm_dsl.io.regular_file import as_path
+from ssvm_dsl.files.regular_file import as_path
 from ssvm_dsl.ir.need import Guarantee
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, is_number, real_array
 from ssvm_dsl.lang.model import Model

@@ -19,11 +19,11 @@ from ssvm_dsl.compiler.features.encode import Fitted
 from ssvm_dsl.compiler.inputs.validate import check_sequence
 from ssvm_dsl.compiler.structure import StructureCache
 from ssvm_dsl.errors import DataError, InfeasibleError, NoLabellingError, OptionError, TimeLimitWarning, memory_for
+from ssvm_dsl.files.regular_file import as_path
 from ssvm_dsl.inference.blas_threads import CallThreads
 from ssvm_dsl.inference.deadline import Deadline, check_time_limit
 from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers, without_answer
 from ssvm_dsl.io.model_file import read_model, write_model
-from ssvm_dsl.io.regular_file import as_path
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.solution import Solution

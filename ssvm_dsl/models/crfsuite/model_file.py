@@ -15,7 +15,7 @@ from struct import Struct, error
 import numpy as np
 
 from ssvm_dsl.errors import FileFormatError
-from ssvm_dsl.io.regular_file import as_path
+from ssvm_dsl.files.regular_file import as_path
 
 #: Magic, size, type, version; numbers of features, labels and attributes; offsets of features, labels, attributes ...
 _HEADER = Struct("<4sI4sIIIIIIIII")
