@@ -39,7 +39,7 @@ class Shown:
 def tidy(text, language):
     """Lines without trailing blanks; in ``output`` blocks without numbers, units of time and runs of blanks.
 
-    Where a line of such a block is broken depends on the lengths of its numbers: indented lines belong to the one above.
+    Where its lines are broken depends on the lengths of numbers: indented lines belong to the one above.
     """
     if language == "output":
         text = re.sub(r"\n {8,}", " ", text)
