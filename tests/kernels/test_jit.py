@@ -354,7 +354,25 @@ def total(x):
 def twice(x):
     return 2.0 * x
 
+def ends(x):
+    out = 0.0
+    while len(x) > 0:
+        out += x[0] + helper(x[1:])
+        x = x[2:]
+    return out
+
+@njit(cache=False)
+def helper(x):
+    return np.ones(len(x)).sum()
+
+def code_of(kernel):
+    (code,) = kernel.inspect_llvm().values()
+    return code
+
 print(total(np.arange(4.0)), total.py_func(np.arange(4.0)), twice.ctypes(4.0), type(total).__module__)
+for borrowed in (True, False):
+    kernel = njit(ends, cache=False, borrowed=borrowed)
+    print(kernel(np.arange(4.0)), "call void @NRT_incref" in code_of(kernel).split("define")[1])
 """
 
 
@@ -364,7 +382,9 @@ def test_plain_numba_compiles_where_the_environment_asks_for_it(monkeypatch, tmp
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
     done = fresh.run(["-c", "import plain_of_a_test"], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["12.0", "12.0", "8.0", "numba.core.registry"]
+    values, borrowed, counted = done.stdout.splitlines()
+    assert values.split() == ["12.0", "12.0", "8.0", "numba.core.registry"]
+    assert (borrowed, counted) == ("6.0 False", "6.0 True"), "what only borrows counts no references; what it calls may"
 
 
 def test_a_callee_has_its_own_options_whoever_it_is_compiled_for():

@@ -43,8 +43,8 @@ def njit(
     cache : bool
         Whether compiled code is kept on disk.
     borrowed : bool
-        Whether it is an error to make arrays or to return any.  References to arrays are counted for those that do
-        (:mod:`ssvm_dsl.kernels.compiling.borrowing`), unless this says that none need be; plain numba counts always.
+        Whether it is an error to make arrays or to return any: then no references to arrays are counted.  Of other
+        functions :mod:`ssvm_dsl.kernels.compiling.borrowing` finds out which need not count; plain numba counts always.
     **options
         Options of ``numba.njit``.
 
@@ -57,7 +57,8 @@ def njit(
     options = EXPLICIT | options
     if LINKED:
         return linking.njit(function, cache=cache, borrowed=borrowed, **options)
-    return numba.njit(cache=cache, **options)(function)
+    # Where _nrt is not given, numba takes that of the function that is compiled around the first call of this one.
+    return numba.njit(cache=cache, _nrt=not borrowed, **options)(function)
 
 
 def cfunc(signature: Any) -> Callable[[Callable[..., Any]], Any]:
