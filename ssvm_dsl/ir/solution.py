@@ -14,7 +14,7 @@ from ssvm_dsl.array_types import F64, I8, I32, I64
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir.analysis.tolerance import Terms
 from ssvm_dsl.ir.program import Group, Program
-from ssvm_dsl.ir.ragged import pointers
+from ssvm_dsl.ir.ragged import members, pointers
 from ssvm_dsl.notebook_tables import html_grid
 
 #: The state of every variable of an example that has no labelling, in answers that the verifier has seen.
@@ -191,6 +191,15 @@ def join_marginals(parts: Sequence[Marginals | None]) -> Marginals | None:
         return None
     tables = zip(*(part.tables for part in found), strict=True)
     return Marginals(np.concatenate([part.node for part in found]), tuple(map(np.concatenate, tables)))
+
+
+def take_marginals(program: Program, marginals: Marginals, ids: I64, which: I64) -> Marginals:
+    """Return the marginals of some of the examples that they are packed over, by their places among ``ids``."""
+    starts = program.state_ptr[program.var_ptr]
+    node = marginals.node[members(pointers(starts[ids + 1] - starts[ids]), which)]
+    counts = [group.shapes.counts[ids] for group in program.groups]
+    tables = (t[members(pointers(n), which)] for t, n in zip(marginals.tables, counts, strict=True))
+    return Marginals(node, tuple(tables))
 
 
 def join_solutions(parts: Sequence[Solution]) -> Solution:

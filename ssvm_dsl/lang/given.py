@@ -76,7 +76,7 @@ class Given(ScoredTarget):
         except NotNumbers as err:
             mistakes.append(f"Given: scores must be an Input, a feature or an array of numbers, found {err.found}")
             return None
-        if found.shape != shape and found.size != n:
+        if found.shape not in (shape, (n,)):  # or one after the other, as files have them
             if not goal.mistakes:
                 mistakes.append(f"Given: an array of scores has the shape {shape}, got {found.shape}")
         elif np.isnan(found).any() or (found == np.inf).any():

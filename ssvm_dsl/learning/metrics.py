@@ -131,10 +131,8 @@ def mean_iou(truth: Sequence[Any], predicted: Sequence[Any], ignore: Any = None)
     ignore : class, optional
         Positions of this true class are not counted.
     """
-    pairs = [(np.ravel(one), np.ravel(other)) for one, other in _pairs(truth, predicted)]
-    y, found = (np.concatenate(side) for side in zip(*pairs, strict=True))
-    if len(y) != len(found):
-        raise DataError("predicted", expected=f"{len(y)} labels, as in truth", found=str(len(found)))
+    pairs = [_alike(*pair) for pair in _pairs(truth, predicted)]
+    y, found = (np.concatenate([array.ravel() for array in side]) for side in zip(*pairs, strict=True))
     if ignore is not None:
         y, found = y[y != ignore], found[y != ignore]
     each = [_iou(y == name, found == name) for name in np.union1d(y, found)]
@@ -258,7 +256,20 @@ def _same(one: Any, other: Any) -> Iterator[NDArray[Any]]:
     if isinstance(one, list) and any(isinstance(part, tuple) for part in one):  # segments
         yield np.array([sorted(map(tuple, one)) == sorted(map(tuple, other))])
         return
-    y, found = np.ravel(np.asarray(one)), np.ravel(np.asarray(other))
+    y, found = _alike(one, other)
+    yield np.ravel(y == found)
+
+
+def _alike(one: Any, other: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the true and the predicted labels of an example as arrays of one shape.
+
+    Raises
+    ------
+    DataError
+        They have other shapes.
+    """
+    y, found = np.asarray(one), np.asarray(other)
     if y.shape != found.shape:
-        raise DataError("predicted", expected=f"{len(y)} labels, as in truth", found=str(len(found)))
-    yield y == found
+        both = (str(len(y)), str(len(found))) if y.ndim == found.ndim == 1 else (f"{y.shape}", f"{found.shape}")
+        raise DataError("predicted", expected=f"{both[0]} labels, as in truth", found=both[1])
+    return y, found

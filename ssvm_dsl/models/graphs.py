@@ -24,7 +24,7 @@ from ssvm_dsl.lang.symbols import show
 from ssvm_dsl.learning.estimators.fitting.limited import limited
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
-from ssvm_dsl.models.classes import classes_of, input_of, n_rows, require_names
+from ssvm_dsl.models.classes import array_of, classes_of, input_of, n_rows, require_names
 
 
 class GraphModel(ReadyModel):
@@ -232,14 +232,20 @@ def _carried(X: Any, Y: Any) -> Any:
 
 
 def _pairs(edges: Any, i: int) -> NDArray[Any]:
-    """Return the ends of edges, ``shape (m, 2)``."""
+    """Return the ends of edges, ``shape (m, 2)``; refuse all other shapes but that of an empty list."""
     try:
-        given: NDArray[Any] = np.reshape(edges, (-1, 2))
+        given: NDArray[Any] = np.asarray(edges)
     except ValueError:
         given = np.ones(1)
+    if given.shape == (0,):
+        return np.zeros((0, 2), dtype=np.int64)
     numbers = given.ndim == 2 and given.dtype.kind in "iuf" and bool(np.isfinite(given).all())
     if not numbers or not np.array_equal(given, ends := given.astype(np.int64)):
         raise DataError("X", example=i, expected="edges as pairs of nodes", found=show(edges))
+    if given.shape[1] != 2:
+        hint = "two rows of starts and ends are passed transposed: edges.T" if len(given) == 2 else ""
+        expected = "edges as pairs of nodes, shape (m, 2)"
+        raise DataError("X", example=i, expected=expected, found=f"shape {given.shape}", hint=hint)
     return ends
 
 
@@ -251,10 +257,13 @@ def _row(found: dict[str, Any], name: str, what: str, i: int) -> Any:
     if isinstance(found[name], Mapping):
         return found[name]
     try:
-        return np.asarray(found[name], dtype=np.float64).ravel().tolist()
+        row = np.asarray(found[name], dtype=np.float64)
     except (TypeError, ValueError):
+        row = np.zeros((0, 0))
+    if row.ndim > 1:
         expected = f"{what}: '{name}' a number or a list of numbers"
-        raise DataError("X", example=i, expected=expected, found=repr(found[name])[:80]) from None
+        raise DataError("X", example=i, expected=expected, found=repr(found[name])[:80])
+    return [row.item()] if row.ndim == 0 else row.tolist()
 
 
 def _edge_input(X: Sequence[Any], M: Dim) -> Input | Attributes | None:
@@ -272,7 +281,7 @@ def of_kinds(graph: dict[str, Any], i: int, directed: bool) -> dict[str, Any]:
     kinds, x, edges = list(graph["kind"]), graph["x"], _pairs(graph["edges"], i)
     if len(kinds) != n_rows(x) or not all(isinstance(kind, str) for kind in kinds):
         raise DataError("X", example=i, expected=f"kind: a name for each of {n_rows(x)} nodes", found=show(kinds))
-    named = [_of_kind(kind, row) for kind, row in zip(kinds, x, strict=True)]
+    named = [_of_kind(kind, row, i) for kind, row in zip(kinds, x, strict=True)]
     wrong = np.flatnonzero(((edges < 0) | (edges >= len(kinds))).any(axis=1))
     if len(wrong):
         row = int(wrong[0])
@@ -287,14 +296,20 @@ def of_kinds(graph: dict[str, Any], i: int, directed: bool) -> dict[str, Any]:
         raise DataError("X", example=i, expected=f"f: features of {len(edges)} edges", found=f"{n_rows(given)}")
     named_edges: dict[str, list[dict[str, float]]] = {"f": [], "unlike": []}
     for (tail, head), row in zip(ends.tolist(), given, strict=True):
-        own = _of_kind(f"{tail}-{head}", row) | {f"{tail}-{head}": 1.0}
+        own = _of_kind(f"{tail}-{head}", row, i) | {f"{tail}-{head}": 1.0}
         alike = not directed and tail == head
         named_edges["f"].append(own if alike else {"alike": 0.0})  # a name, so that there is something to learn
         named_edges["unlike"].append({"unlike": 0.0} if alike else own)
     return {"x": named, "edges": edges, **named_edges}
 
 
-def _of_kind(kind: str, row: Any) -> dict[str, float]:
+def _of_kind(kind: str, row: Any, i: int) -> dict[str, float]:
     """Return a vector, or named features, as features whose names begin with a kind."""
-    named = row if hasattr(row, "items") else dict(enumerate(np.ravel(np.asarray(row)).tolist()))
+    if hasattr(row, "items"):
+        named = row
+    else:
+        vector = array_of(row, "X", i, "numbers for each node and edge")
+        if vector.ndim > 1:
+            raise DataError("X", example=i, expected=f"numbers for each '{kind}'", found=f"shape {vector.shape}")
+        named = dict(enumerate(vector.tolist() if vector.ndim else [vector.item()]))
     return {f"{kind}:{name}": value for name, value in named.items()}

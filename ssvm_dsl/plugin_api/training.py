@@ -263,10 +263,16 @@ class TrainProblem(Protocol):
         """Return (objective, certified upper bound or nan) at w."""
 
     def gradient(self, w: F64, examples: I64 | None = None) -> RiskGradient:
-        """Return the risks of the selected examples and a subgradient of their weighted sum."""
+        """Return the risks of the selected examples and a subgradient of their weighted sum.
+
+        Examples come in any order; one that is listed several times counts as often.
+        """
 
     def oracle(self, w: F64, examples: I64 | None = None) -> Planes:
-        """Return the most violated plane of each selected example."""
+        """Return the most violated plane of each selected example.
+
+        Examples come in any order; one that is listed several times is answered once, and its plane is listed as often.
+        """
 
     def curvature(self) -> F64:
         """Return a guess of ``sum_i d^2 risk_i / dw_j^2`` of smooth risks at no weights; the receiver's."""

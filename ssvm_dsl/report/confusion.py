@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.errors import OptionError
+from ssvm_dsl.errors import DataError, OptionError
 
 
 def confusion_matrix(truth: Iterable[Any], found: Iterable[Any], classes: Sequence[Any]) -> NDArray[np.int64]:
@@ -23,9 +23,11 @@ def confusion_matrix(truth: Iterable[Any], found: Iterable[Any], classes: Sequen
     """
     number = {name: k for k, name in enumerate(classes)}
     counts = np.zeros((len(classes), len(classes)), dtype=np.int64)
-    for right, mine in zip(truth, found, strict=True):
-        pair = (np.ravel(np.asarray(by_position(one))).tolist() for one in (right, mine))
-        for a, b in zip(*pair, strict=True):
+    for i, (right, mine) in enumerate(zip(truth, found, strict=True)):
+        y, predicted = (np.asarray(by_position(one)) for one in (right, mine))
+        if y.shape != predicted.shape:
+            raise DataError("found", example=i, expected=f"labels of shape {y.shape}", found=f"shape {predicted.shape}")
+        for a, b in zip(y.ravel().tolist(), predicted.ravel().tolist(), strict=True):
             if a not in number or b not in number:
                 raise OptionError(f"{a if a not in number else b!r} is not one of the classes")
             counts[number[a], number[b]] += 1

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32
-from ssvm_dsl.errors import OptionError
+from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, real_array
 from ssvm_dsl.scores.labellings import add_labels
 from ssvm_dsl.scores.marginals import add_marginals
 from ssvm_dsl.scoring.batch import Pouring, Sizes
@@ -229,7 +230,7 @@ class ScoredAnswers:
 
     def _coefficients(self, weights: NDArray[np.float64] | None) -> F64:
         n = self._grounded.layout.n
-        return np.ones(n) if weights is None else np.ascontiguousarray(weights, dtype=np.float64).reshape(n)
+        return np.ones(n) if weights is None else checked_weights(weights, n)
 
     def _by_template(self, sums: Theta) -> dict[str, Any]:
         """Return numbers laid out as a Theta, which are not needed any more, in the shape of the scores."""
@@ -237,3 +238,20 @@ class ScoredAnswers:
         found = self._grounded.gathered(sums.node, sums.tables, shapes)
         return {name: one.restored(found[name]) for name, one in self._pourings.items()}
 
+
+def checked_weights(value: Any, n: int) -> F64:
+    """Return the weights of n examples.
+
+    Raises
+    ------
+    DataError
+        They are not n finite numbers.
+    """
+    expected = f"{n} numbers"
+    try:
+        array = as_floats(real_array(value))
+    except NotNumbers as err:
+        raise DataError("weights", expected=expected, found=err.found, hint=err.hint) from None
+    if array.shape != (n,) or not np.isfinite(array).all():
+        raise DataError("weights", expected=expected, found=describe(array) if array.shape != (n,) else str(array))
+    return array

@@ -26,14 +26,14 @@ from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import NO_STATE, Primal, Solution
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, real_array
+from ssvm_dsl.lang.arrays import describe
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Edges, Input
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.symbols import Symbol
 from ssvm_dsl.scores.labellings import score_labels
-from ssvm_dsl.scoring.answers import ScoredAnswers
+from ssvm_dsl.scoring.answers import ScoredAnswers, checked_weights
 from ssvm_dsl.scoring.batch import TIED, Poured, Pouring, Sizes, told_sizes
 from ssvm_dsl.scoring.grounded_batch import GroundedBatch, ground_batch
 from ssvm_dsl.scoring.layouts import BatchLayout, signature
@@ -180,7 +180,7 @@ class Scorer:
             program = grounded.program
             require_additive(self.declaration, known_truth).augment(program, theta, program.every_example)
         opened = self._opened(grounded, asked)
-        coef = np.ones(sizes.n) if weights is None else _weights(weights, sizes.n)
+        coef = np.ones(sizes.n) if weights is None else checked_weights(weights, sizes.n)
         solution, sums = _solved(opened, Question(theta, task=asked, k=k), deadline, known, task, coef)
         noted = MissingAnswers(asked)
         session = opened.session
@@ -387,17 +387,6 @@ def _mask(value: Any, n: int, name: str, lengths: I64 | None) -> Bools:
             expected = f"no position beyond its length {lengths[i]}"
             raise DataError(what, example=i, expected=expected, found=f"position {position}")
     return mask
-
-
-def _weights(value: Any, n: int) -> F64:
-    expected = f"{n} numbers"
-    try:
-        array = as_floats(real_array(value))
-    except NotNumbers as err:
-        raise DataError("weights", expected=expected, found=err.found, hint=err.hint) from None
-    if array.shape != (n,) or not np.isfinite(array).all():
-        raise DataError("weights", expected=expected, found=describe(array) if array.shape != (n,) else str(array))
-    return array
 
 
 def _typed(array: NDArray[Any]) -> str:

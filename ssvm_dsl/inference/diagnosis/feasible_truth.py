@@ -119,49 +119,6 @@ def broken_constraints_of(grounded: Grounded, program: Program, unknown: Bools) 
     return found, doubtful
 
 
-def nearest_labelling(
-    program: Program, states: I32, fixed: Bools, doubtful: Bools | None = None, plugins: Registry | None = None
-) -> I32:
-    """Return the labelling that keeps masks and constraints and differs least from given states.
-
-    Parameters
-    ----------
-    program : Program
-    states : ndarray of int32, shape (V,)
-    fixed : ndarray of bool, shape (V,)
-        Variables whose states stay.
-    doubtful : ndarray of bool, shape (B,), optional
-        Examples to check; by default those that break a constraint.
-    plugins : Registry, optional
-        The installed plug-ins by default.
-
-    Raises
-    ------
-    DataError
-        There is none; names the example.
-    """
-    if not program.constraints:
-        return states
-    program = with_rules(program, registry() if plugins is None else plugins)
-    if doubtful is None:
-        doubtful = np.zeros(program.n_examples, dtype=bool)
-        for group in program.constraints:
-            doubtful[group.example_of[group.broken(states, program.var_ptr)]] = True
-    examples = np.flatnonzero(doubtful)
-    out = states.copy()
-    if len(examples):
-        clamp = np.where(fixed, states, np.int32(-1))
-        solution = closest(program, {}, np.ones(len(states)), states, clamp, examples)
-        without = np.flatnonzero(solution.primal != Primal.FEASIBLE)
-        if len(without):
-            names = ", ".join(group.name for group in program.constraints)
-            expected = f"known labels that some others complete so that all constraints ({names}) are kept"
-            i = int(examples[without[0]])
-            raise DataError("Y", example=i, expected=expected, found="labels that none complete")
-        out[members(program.var_ptr, examples)] = solution.labels
-    return out
-
-
 def completed(program: Program, states: I32, clamp: I32, examples: I64, tables: dict[int, F64] | None = None) -> Bools:
     """Return the examples whose fixed states can be completed, as far as there is time to check.
 

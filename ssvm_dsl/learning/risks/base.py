@@ -24,8 +24,9 @@ from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
 from ssvm_dsl.ir.need import Guarantee, Task
+from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
-from ssvm_dsl.ir.solution import Solution, Stop, join_solutions
+from ssvm_dsl.ir.solution import Solution, Stop, join_solutions, select
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.driver.accuracy import Accuracy
 from ssvm_dsl.learning.driver.evaluations import Evaluation, Evaluations, proved
@@ -46,6 +47,35 @@ PART = 0.125
 
 #: Seconds that an answer may be late before it is not asked for.
 LATE = 0.1
+
+
+def each_once(program: Program, examples: I64 | None) -> tuple[I64, I64 | None]:
+    """Return the examples asked for, each once, and where each of those asked for is among them.
+
+    A trainer may ask for examples in any order, and several times for one (a mini-batch drawn with replacement); parts
+    of a batch write scores of their own examples side by side, so that each example is in one of them.
+
+    Returns
+    -------
+    ids : ndarray of int64
+        In the order asked for where none is repeated, else in ascending order.
+    back : ndarray of int64 or None
+        ``examples = ids[back]``; ``None`` where none is repeated.
+    """
+    ids = select(program, examples)
+    if len(ids) < 2 or (np.diff(ids) > 0).all():
+        return ids, None
+    once, back = np.unique(ids, return_inverse=True)
+    return (ids, None) if len(once) == len(ids) else (once, back)
+
+
+def in_rounds(examples: I64) -> list[I64]:
+    """Return the places of examples in rounds that have none twice, each in ascending order of the examples."""
+    if len(examples) < 2 or (np.diff(examples) > 0).all():
+        return [np.arange(len(examples))]
+    order = np.argsort(examples, kind="stable")
+    number = np.arange(len(order)) - np.searchsorted(examples[order], examples[order])  # how many before are the same
+    return [order[number == k] for k in range(int(number.max()) + 1)]
 
 
 class BaseProblem(ABC):
@@ -200,6 +230,7 @@ class BaseProblem(ABC):
         ----------
         w : ndarray of float64, shape (dim,)
         ids : ndarray of int64
+            Distinct examples, in any order.
         value, bound : ndarray of float64
             The risks of these examples with the answers found, and their bounds; ``nan`` without one.
         seen : ndarray of bool, optional
@@ -207,6 +238,9 @@ class BaseProblem(ABC):
         """
         if len(ids) != self.n:
             return
+        if (np.diff(ids) < 0).any():
+            order = np.argsort(ids)
+            value, bound = value[order], bound[order]
         estimate, n_late = self.objective.primal(w, value), 0
         upper = self.objective.primal(w, bound) if seen is None or seen.all() else np.nan
         if self.cut_short:

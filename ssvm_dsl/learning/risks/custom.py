@@ -18,8 +18,9 @@ from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.ir.solution import label_ptr, select
 from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.learning.risks.base import each_once
 from ssvm_dsl.learning.risks.gradients.gradient import GradientProblem
-from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
+from ssvm_dsl.learning.risks.hinges.margin import MarginProblem, repeated
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.kinds.compiled import CompiledOracle
 from ssvm_dsl.plugin_api.protocols import Executor
@@ -68,7 +69,7 @@ class CustomGradients(GradientProblem):
     given: Any
     whose = ""
 
-    def gradient(self, w: F64, examples: I64 | None = None) -> RiskGradient:
+    def _gradient(self, w: F64, examples: I64 | None) -> RiskGradient:
         """Return the risks of the selected examples and a subgradient of their weighted sum."""
         self.pause()
         start, ids = self.seconds(), select(self.program, examples)
@@ -109,14 +110,14 @@ class CustomPlanes(MarginProblem):
     def oracle(self, w: F64, examples: I64 | None = None) -> Planes:
         """Return the most violated plane of each selected example."""
         self.pause()
-        start, self.cut_short, ids = self.seconds(), False, select(self.program, examples)
+        start, self.cut_short, (ids, back) = self.seconds(), False, each_once(self.program, examples)
         with contained(self.whose):
             found = self.given.oracle(w, ids)
         planes = self._checked(found, w, ids)
         self.n_oracle_calls += len(ids)
         self.oracle_seconds += self.seconds() - start
         self._remember(w, ids, planes.value, planes.bound)
-        return planes
+        return repeated(planes, back, self.program)
 
     def risks_at_zero(self) -> None:
         """Return ``None``: how large the risks of a plug-in can be is not known."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
-from ssvm_dsl.errors import OutOfTime, TrainingError
+from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.inference.deadline import work_seconds
 from ssvm_dsl.inference.layers.unplanned import UnplannedSession
 from ssvm_dsl.inference.threads import Threads
@@ -129,7 +129,7 @@ class ShardedProblem(GradientProblem):
         n_factors = sum(one.n_factors for one in self.facts)
         return SummedAccuracy(self.parameters, self.objective, mass, n_factors, largest)
 
-    def gradient(self, w: F64, examples: I64 | None = None) -> RiskGradient:
+    def _gradient(self, w: F64, examples: I64 | None) -> RiskGradient:
         """Return sums of the risks of each shard, or the risks of the selected examples, and a subgradient.
 
         Without ``examples``, ``value`` and ``bound`` have an entry for each shard, whose weight in the objective is 1.
@@ -219,8 +219,6 @@ class ShardedProblem(GradientProblem):
 
     def _routed(self, w: F64, left: float, examples: I64) -> list[tuple[int, tuple[Any, ...]]]:
         """Return the calls for some examples, in ascending order, to the shards that have them."""
-        if (np.diff(examples) <= 0).any():
-            raise TrainingError("examples of a gradient over shards are listed in ascending order, each once")
         number = np.searchsorted(self.ptr, examples, side="right") - 1
         return [(shard, (w, left, examples[number == shard] - self.ptr[shard])) for shard in np.unique(number).tolist()]
 

@@ -26,7 +26,8 @@ from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import DataError, NoLabellingError, OptionError, OutOfTime, TrainingError
 from ssvm_dsl.inference.batch import solve_batch
 from ssvm_dsl.inference.deadline import Deadline
-from ssvm_dsl.inference.diagnosis.feasible_truth import nearest_labelling, unknown_variables
+from ssvm_dsl.inference.diagnosis.feasible_truth import unknown_variables
+from ssvm_dsl.inference.diagnosis.nearest_truth import nearest_states
 from ssvm_dsl.inference.planning.kept_plans import OpenedPlan
 from ssvm_dsl.inference.planning.planner import accepted_guarantee
 from ssvm_dsl.ir.features import FeatureMap
@@ -53,7 +54,9 @@ class LatentOptions:
     ----------
     init : {"k-means", "random"} or list
         What they begin with: clusters of the features that a factor of a latent label has (random ones where there is
-        none), the best states under random weights, or given ones, in the form that ``latents`` returns.
+        none), the best states under random weights, or given ones, in the form that ``latents`` returns.  Clusters
+        that a rule, a mask or a constraint rules out give way to the nearest states that are left; given ones are
+        refused.
     rounds : int
         Completions at most.
     restarts : int
@@ -139,7 +142,8 @@ def beginning(
     """
     assert grounded.truth is not None
     if start is None and options.init != RANDOM:
-        return _allowed(grounded, first_states(grounded, options, seed))
+        given = "" if isinstance(options.init, str) else "latent_options['init']"
+        return nearest_states(grounded, first_states(grounded, options, seed), given)
     rng = np.random.default_rng(seed)
     drawn = rng.standard_normal(grounded.parameters.dim)
     found = complete_at(np.maximum(drawn, grounded.parameters.lower_bound) if start is None else start)
@@ -147,13 +151,7 @@ def beginning(
         return found
     states, latent = grounded.truth.copy(), grounded.layout.latent
     states[latent] = rng.integers(grounded.program.card[latent])
-    return _allowed(grounded, states)
-
-
-def _allowed(grounded: Grounded, states: I32) -> I32:
-    """Return the nearest states that keep the constraints; labels that are known stay."""
-    none = np.zeros(len(states), dtype=bool)  # labels that are known are fixed by masks
-    return nearest_labelling(clamped(grounded).program, states, none)
+    return nearest_states(grounded, states)
 
 
 def first_states(grounded: Grounded, options: LatentOptions, seed: int) -> I32:

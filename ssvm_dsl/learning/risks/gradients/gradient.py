@@ -8,7 +8,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import TrainingError
-from ssvm_dsl.learning.risks.base import BaseProblem
+from ssvm_dsl.learning.risks.base import BaseProblem, in_rounds
 from ssvm_dsl.plugin_api.kinds.compiled import CompiledOracle
 from ssvm_dsl.plugin_api.training import Planes, RiskGradient
 
@@ -29,9 +29,29 @@ class GradientProblem(BaseProblem, ABC):
         found = self.gradient(w, ids)
         return found.value, found.bound
 
-    @abstractmethod
     def gradient(self, w: F64, examples: I64 | None = None) -> RiskGradient:
-        """Return the risks of the selected examples and a subgradient of their weighted sum."""
+        """Return the risks of the selected examples and a subgradient of their weighted sum.
+
+        Parameters
+        ----------
+        w : ndarray of float64, shape (dim,)
+        examples : ndarray of int64, optional
+            In any order; one that is there several times counts as often in the sum.  All by default.
+        """
+        if examples is None or (np.diff(examples) > 0).all():
+            return self._gradient(w, examples)
+        value, bound = np.empty(len(examples)), np.empty(len(examples))
+        vector, offset = np.zeros(self.dim), 0.0
+        for mine in in_rounds(examples):
+            found = self._gradient(w, examples[mine])
+            value[mine], bound[mine] = found.value, found.bound
+            vector += found.vector
+            offset += found.offset
+        return RiskGradient(value, bound, vector, offset)
+
+    @abstractmethod
+    def _gradient(self, w: F64, examples: I64 | None) -> RiskGradient:
+        """Return the same of examples in ascending order, each once."""
 
     @property
     def tightness_is_free(self) -> bool:

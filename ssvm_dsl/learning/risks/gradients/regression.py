@@ -69,7 +69,7 @@ class RegressionProblem(GradientProblem):
         super().__init__(parameters, loss, objective, session, executor)
         self.values, (self.below, self.above) = values, epsilon
 
-    def gradient(self, w: F64, examples: I64 | None = None) -> RiskGradient:
+    def _gradient(self, w: F64, examples: I64 | None) -> RiskGradient:
         """Return the risks of the selected examples and a subgradient of their weighted sum."""
         start, ids = self.seconds(), select(self.program, examples)
         self.parameters.fill_shared(w, self._theta)

@@ -58,7 +58,7 @@ class WestonWatkins(GradientProblem):
             self._wrong &= program.allowed.reshape(-1, c)
         self._price = loss.node.reshape(-1, c) + loss.const[:, None] + (loss.kind == ZERO_ONE) * loss.weight
 
-    def gradient(self, w: F64, examples: I64 | None = None) -> RiskGradient:
+    def _gradient(self, w: F64, examples: I64 | None) -> RiskGradient:
         """Return the risks of the selected examples and a subgradient of their weighted sum."""
         self.pause()
         start, ids = self.seconds(), select(self.program, examples)

@@ -58,7 +58,7 @@ class SmoothProblem(GradientProblem):
         self._scored = scored_variables(self.parameters)
         self._shared = [number in shared for number in range(len(self.program.groups))]
 
-    def gradient(self, w: F64, examples: I64 | None = None) -> RiskGradient:
+    def _gradient(self, w: F64, examples: I64 | None) -> RiskGradient:
         """Return the risks of the selected examples and the gradient of their weighted sum."""
         start = self.seconds()
         program, ids = self.program, select(self.program, examples)

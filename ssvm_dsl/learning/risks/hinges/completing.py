@@ -20,7 +20,7 @@ from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members
-from ssvm_dsl.ir.solution import select
+from ssvm_dsl.learning.risks.base import each_once
 from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 from ssvm_dsl.plugin_api.training import Planes
 
@@ -47,12 +47,12 @@ class CompletingProblem(MarginProblem):
 
     def oracle(self, w: F64, examples: I64 | None = None) -> Planes:
         """Complete the selected examples, and return their most violated planes; see :class:`MarginProblem`."""
-        self._complete(w, select(self.program, examples))
+        self._complete(w, each_once(self.program, examples)[0])
         return self._without_ties(super().oracle(w, examples))
 
     def predicted(self, w: F64, examples: I64 | None = None) -> Planes:
         """Complete the selected examples, and return the planes of the labellings of the highest score."""
-        self._complete(w, select(self.program, examples))
+        self._complete(w, each_once(self.program, examples)[0])
         return self._without_ties(super().predicted(w, examples))
 
     def compiled(self, tables: bool = False) -> None:

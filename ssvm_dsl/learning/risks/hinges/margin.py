@@ -25,10 +25,10 @@ from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members, owners, pointers, positions
-from ssvm_dsl.ir.solution import Solution, join_marginals, label_ptr, select
+from ssvm_dsl.ir.solution import Solution, join_marginals, label_ptr, take_marginals
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.driver.evaluations import proved_share
-from ssvm_dsl.learning.risks.base import BaseProblem
+from ssvm_dsl.learning.risks.base import BaseProblem, each_once
 from ssvm_dsl.learning.risks.ceilings import largest_losses
 from ssvm_dsl.plugin_api.kinds.compiled import CompiledOracle
 from ssvm_dsl.plugin_api.training import Planes, RiskGradient
@@ -60,7 +60,7 @@ class MarginProblem(BaseProblem):
         ----------
         w : ndarray of float64, shape (dim,)
         examples : ndarray of int64, optional
-            Distinct examples; all by default.
+            In any order; one that is there several times is answered once.  All by default.
 
         Notes
         -----
@@ -73,7 +73,7 @@ class MarginProblem(BaseProblem):
             Time was up before.
         """
         start, self.cut_short = self.seconds(), False
-        ids = select(self.program, examples)
+        ids, back = each_once(self.program, examples)
         self.parameters.fill_shared(w, self._theta)
         parts = split_examples(self.program.state_ptr[self.program.var_ptr], ids)
         planes = self.executor.map(lambda part: self._part(w, part), parts)
@@ -81,12 +81,12 @@ class MarginProblem(BaseProblem):
         joined = join_planes(planes)
         self._remember(w, ids, joined.value, joined.bound)
         self.oracle_seconds += self.seconds() - start
-        return joined
+        return repeated(joined, back, self.program)
 
     def predicted(self, w: F64, examples: I64 | None = None) -> Planes:
         """Return the planes of the labellings of the highest score; ``bound`` is ``nan``."""
         start, program, theta = self.seconds(), self.program, self._theta
-        ids = select(program, examples)
+        ids, back = each_once(program, examples)
         self.parameters.fill_shared(w, theta)
         self.parameters.fill_examples(w, theta, ids)
         truth, given = self.truth[members(program.var_ptr, ids)], self.loss.given
@@ -103,7 +103,7 @@ class MarginProblem(BaseProblem):
         planes = self._planes_of(ids, truth, labels, loss, value, np.full(len(ids), np.nan))
         self.n_oracle_calls += len(ids)
         self.oracle_seconds += self.seconds() - start
-        return planes
+        return repeated(planes, back, program)
 
     def compiled(self, tables: bool = False) -> CompiledOracle | None:
         """Return the backend's compiled oracle for loss-augmented maximisation, ``None`` without one.
@@ -294,4 +294,21 @@ def join_planes(parts: Sequence[Planes]) -> Planes:
         np.concatenate([part.bound for part in parts]),
         np.concatenate([part.scale for part in parts]),
         join_marginals([part.marginals for part in parts]),
+    )
+
+
+def repeated(planes: Planes, back: I64 | None, program: Program) -> Planes:
+    """Return the plane of each example asked for, of those of distinct ones (:func:`each_once`)."""
+    if back is None:
+        return planes
+    marginals = planes.marginals
+    return Planes(
+        planes.examples[back],
+        pointers(np.diff(planes.ptr)[back]),
+        planes.labels[members(planes.ptr, back)],
+        planes.loss[back],
+        planes.value[back],
+        planes.bound[back],
+        planes.scale[back],
+        None if marginals is None else take_marginals(program, marginals, planes.examples, back),
     )

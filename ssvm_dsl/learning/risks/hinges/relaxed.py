@@ -14,6 +14,7 @@ to some accuracy only, and a point off L is no plane below the risk.  So margina
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -28,9 +29,10 @@ from ssvm_dsl.ir.need import Limits, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import bounded_slices, positions
-from ssvm_dsl.ir.solution import Marginals, Primal, Solution
+from ssvm_dsl.ir.solution import Marginals, Primal, Solution, take_marginals
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.driver.evaluations import proved
+from ssvm_dsl.learning.risks.base import in_rounds
 from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages
 from ssvm_dsl.plugin_api.training import Planes
@@ -70,9 +72,16 @@ class RelaxedProblem(MarginProblem):
     def accumulate(self, planes: Planes, coef: F64, out: F64) -> F64:
         """Add ``sum_k coef_k (Phi(x_k, y_k) - Phi(x_k) marginals_k)`` to ``out`` and return it."""
         assert planes.marginals is not None
-        ids, given, program = planes.examples, self._given, self.program
+        ids, given, program, marginals = planes.examples, self._given, self.program, planes.marginals
+        rounds = in_rounds(ids)
+        if len(rounds) > 1:
+            for places in rounds:
+                some = take_marginals(program, marginals, ids, places)
+                part = replace(planes, examples=ids[places], loss=planes.loss[places], marginals=some)
+                self.accumulate(part, coef[places], out)
+            return out
         add_labels(program, self.truth[positions(program.var_ptr, ids)], coef, ids, given.node, given.tables)
-        add_marginals(program, planes.marginals, -coef, ids, given.node, given.tables)
+        add_marginals(program, marginals, -coef, ids, given.node, given.tables)
         self.parameters.adjoint(given, out, ids)
         given.node[positions(program.state_ptr[program.var_ptr], ids)] = 0.0
         for group, table in zip(program.groups, given.tables, strict=True):
@@ -95,7 +104,7 @@ class RelaxedProblem(MarginProblem):
         for ids in self.chunks():
             planes, program = self.oracle(w, ids), self.program
             assert planes.marginals is not None
-            labels = rounded(program if len(ids) == self.n else program.take(ids), planes.marginals)
+            labels = rounded(program.take(ids), planes.marginals)
             value = self._fill(w, ids) + score_labels(program, self._theta, labels, ids)
             sure = proved(value, planes.bound)
             if program.constraints:

@@ -10,10 +10,13 @@ from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_info
 
 from ssvm_dsl import (
+    Allow,
+    AtMost,
     CountLoss,
     Dim,
     Factor,
     Feature,
+    Forbid,
     Hamming,
     Input,
     Label,
@@ -256,3 +259,54 @@ def test_a_risk_of_whole_labellings_is_refused_by_its_own_name():
     X, Y, _ = planted(4, seed=5)
     with pytest.raises(TrainingError, match=r"risk 'hm' compares whole labellings.*risk='margin' takes them"):
         StructuredSVM(Parts, risk="hm").fit(X, Y)
+
+
+class Tied(Model):
+    """Each class has states of its own: a rule that is a table, and one that is a mask."""
+
+    x = Input(1)
+    h = Latent(4)
+    y = Label(2)
+    u = Factor(h, features=x)
+    b = Factor(h)
+    tie = Allow(cross(h, y), [(0, 0), (1, 1), (2, 1), (3, 1)])
+    never = Forbid(h, [3])
+    loss = Hamming(y)
+
+
+class Limited(Model):
+    T = Dim()
+    x = Input(T, 1)
+    h = Latent(T, 2)
+    y = Label(2)
+    u = Factor(h, features=x)
+    both = Factor(cross(h, y))
+    few = AtMost(1, h.is_(1))
+    loss = Hamming(y)
+
+
+CLASSES = [1, 0, 1, 0, 1, 0]
+
+
+@pytest.mark.parametrize("init", ["k-means", "random", [1, 0, 2, 0, 1, 0]], ids=str)
+def test_a_start_keeps_every_rule(init):
+    X = [[0.0], [0.0], [5.0], [5.0], [9.0], [9.0]]
+    svm = StructuredSVM(Tied, random_state=0, latent_options={"init": init, "rounds": 1}).fit(X, CLASSES)
+    assert np.isfinite(svm.report_.latent_objectives).all()
+    assert svm.report_.latent_objectives[0] == pytest.approx(svm.report_.primal)
+    found = np.array(svm.latents(X, CLASSES))
+    assert ((found == 0) == (np.array(CLASSES) == 0)).all()
+
+
+@pytest.mark.parametrize(
+    ("model", "X", "Y", "init", "words"),
+    [
+        (Tied, [[0.0]] * 2, [0, 1], [0, 0], r"init.*example 1.*found h = 0, y = 1, which 'tie' rules out"),
+        (Tied, [[0.0]] * 2, [0, 1], [0, 3], r"init.*example 1.*found h = 3, which is ruled out"),
+        (Limited, [[[0.0]] * 3] * 2, [0, 1], [[0, 1, 0], [1, 0, 1]], r"init.*example 1.*states that break 'few'"),
+    ],
+    ids=["table", "mask", "constraint"],
+)
+def test_a_start_that_is_ruled_out_is_refused(model, X, Y, init, words):
+    with pytest.raises(DataError, match=words):
+        StructuredSVM(model, latent_options={"init": init}).fit(X, Y)
