@@ -214,7 +214,8 @@ def test_splitters_of_scikit_learn_make_the_folds():
         np.testing.assert_allclose(found, expected)
     scores = grid_scores(ChainTagger(), {"C": [0.1, 1.0]}, X, Y, TimeSeriesSplit(3)).scores
     assert scores.shape == (2, 3)
-    assert nested_scores(ChainTagger(), {"C": [1.0]}, X, Y, GroupKFold(3), GroupKFold(2), groups=groups).scores.size == 3
+    nested = nested_scores(ChainTagger(), {"C": [1.0]}, X, Y, GroupKFold(3), GroupKFold(2), groups=groups)
+    assert nested.scores.size == 3
     for cv, text in [
         (TimeSeriesSplit(3), "example 0 is in 0"),
         (GroupKFold(9), "cannot split these examples"),

@@ -69,8 +69,8 @@ def test_classes_of_ones_own_read_their_files(tmp_path):
     assert Tagger.load(tmp_path / "m.ssvm").predict(SEQUENCES)[0].tolist() == TAGS[0]
     with pytest.raises(OptionError, match="space"):
         ssvm_dsl.load(tmp_path / "m.ssvm", space=Subsets(2))
+    (tmp_path / "m.ssvm").write_text("no model")
     with pytest.raises(FileFormatError):
-        (tmp_path / "m.ssvm").write_text("no model")
         ssvm_dsl.load(tmp_path / "m.ssvm")
 
 
