@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.io.networkx_graph import to_networkx as to_networkx
     from ssvm_dsl.io.read_problem import read_problem as read_problem
     from ssvm_dsl.lang.constraints.custom import Custom as Custom
+    from ssvm_dsl.lang.constraints.durations import Duration as Duration
     from ssvm_dsl.lang.constraints.forbidden import BIO as BIO
     from ssvm_dsl.lang.constraints.forbidden import BIOES as BIOES
     from ssvm_dsl.lang.constraints.forbidden import Allow as Allow

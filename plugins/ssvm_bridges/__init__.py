@@ -19,6 +19,12 @@ _BRIDGES = (
         "counts, and sums of multiples of one number, become partial sums along the graph: auxiliary variables",
         kinds=frozenset({"count", "linear"}),
     ),
+    BridgeSpec(
+        "runs-to-ages",
+        "ssvm_bridges.runs:RunsToAges",
+        "bounds on how long states last become ages along the chain: auxiliary variables",
+        kinds=frozenset({"runs"}),
+    ),
 )
 
 

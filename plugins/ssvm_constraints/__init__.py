@@ -62,6 +62,13 @@ _KINDS = (
         parameters=("n", "n_classes", "longest"),
     ),
     ConstraintSpec(
+        "runs",
+        "ssvm_constraints.runs:RunsKind",
+        "successive true literals of a class form runs that are neither too short nor too long: Duration(y)",
+        parameters=("n", "cut"),
+        literal_parameters=("position", "class", "least", "most"),
+    ),
+    ConstraintSpec(
         "path",
         "ssvm_constraints.routes:PathKind",
         "true literals are the arcs of one simple path from source to target",

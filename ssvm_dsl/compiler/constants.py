@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
+from ssvm_dsl.compiler.durations import inner_spans, length_table, refuse_durations, ruled_out_spans
 from ssvm_dsl.compiler.feature_maps import kind_of_group, row_index
 from ssvm_dsl.compiler.features.encode import Encoder, Rows
 from ssvm_dsl.compiler.inputs.validate import Examples, read_scores
@@ -20,6 +21,7 @@ from ssvm_dsl.errors import DataError, InfeasibleError
 from ssvm_dsl.ir.program import ONE_SPAN, Group
 from ssvm_dsl.ir.ragged import owner_of, owners, pointers
 from ssvm_dsl.ir.shapes import Shapes
+from ssvm_dsl.lang.constraints.durations import SegmentDuration
 from ssvm_dsl.lang.constraints.forbidden import Forbid
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.given import Given
@@ -103,7 +105,10 @@ def ground_constants(
         if label.allowed is not None:
             work.restrict(label, encoder.rows(label.allowed))
     for rule in declaration.rules:
-        work.rule(rule, scopes_of(rule.target))
+        if isinstance(rule, SegmentDuration):
+            work.duration(rule, scopes_of)
+        else:
+            work.rule(rule, scopes_of(rule.target))
     if declaration.compact:
         work.keep_classes(declaration.outputs[0], scopes_of)
     for given in declaration.given:
@@ -172,6 +177,20 @@ class _Work:
             return
         table = np.where(left, 0.0, -np.inf)[None]
         self._add_shared(rule.name, rule.target, scopes, table)
+
+    def duration(self, rule: SegmentDuration, scopes_of: Callable[[Target], Scopes]) -> None:
+        """Rule out segments that are too short or too long."""
+        if self.truth is not None:
+            refuse_durations(rule, self.layout, self.truth)
+        if rule.target.kind == "spans":  # spans are variables
+            for variable, state in ruled_out_spans(rule, self.layout):
+                self.forbid_states(self.state_ptr[variable] + state)
+            return
+        self._add_shared(rule.name, rule.target, scopes_of(rule.target), length_table(rule))
+        if rule.cut and max(rule.least) > 1:
+            group, table = inner_spans(rule, self.layout)
+            self.grounded.tables[len(self.grounded.groups)] = table
+            self.grounded.groups.append(group)
 
     def keep_classes(self, label: Label, scopes_of: Callable[[Target], Scopes]) -> None:
         """Rule out that the class changes where no segment begins: spans of segments are no variables."""

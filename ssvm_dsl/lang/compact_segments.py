@@ -7,6 +7,7 @@ nothing but factors, given scores and losses looks at spans.  What these say of 
 * weights of classes, of lengths and of sums over positions: those of starts and positions, and one table of classes and
   lengths (:class:`ssvm_dsl.ir.Group`, kind ``"spans"``);
 * all other features, and given scores: a row for each span and a score for each of its classes (kind ``"one-span"``);
+* durations: a table of classes and lengths;
 * prices and counts of wrong spans: such a row for each true one, and a price or count of every beginning.
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 from copy import copy
 from typing import Any, TypeVar, cast
 
+from ssvm_dsl.lang.constraints.durations import SegmentDuration
 from ssvm_dsl.lang.constraints.forbidden import Forbid
 from ssvm_dsl.lang.constraints.logic import Constraint
 from ssvm_dsl.lang.factors import Factor
@@ -47,6 +49,8 @@ def compact_label(symbols: tuple[Symbol, ...]) -> Label | None:
 
 def _allows(symbol: Symbol) -> bool:
     """Whether a symbol needs no span as a variable."""
+    if isinstance(symbol, SegmentDuration):
+        return True
     if isinstance(symbol, Constraint):
         return False
     if isinstance(symbol, Factor):
@@ -81,6 +85,8 @@ def compact_symbols(symbols: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
 def _without_spans(symbol: Symbol) -> Symbol:
     if isinstance(symbol, Loss):
         return _loss_without_spans(symbol)
+    if isinstance(symbol, SegmentDuration):
+        return _about(symbol, "lengths")
     if not isinstance(symbol, Factor | Given) or symbol.target.kind != "spans":
         return symbol
     label, source = symbol.target.label, symbol.features
@@ -116,6 +122,11 @@ def _term_without_spans(term: Loss) -> Loss:
 
 def _of_single_spans(symbol: S) -> S:
     """Return a factor, given scores, prices or counts of spans that are no variables."""
+    return _about(symbol, "span")
+
+
+def _about(symbol: S, kind: str) -> S:
+    """Return a symbol about another kind of target of the same labels."""
     made: Any = copy(symbol)
-    object.__setattr__(made, "target", Target("span", made.target.labels))
+    object.__setattr__(made, "target", Target(kind, made.target.labels))
     return cast(S, made)

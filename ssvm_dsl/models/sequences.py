@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.lang.arrays import describe
+from ssvm_dsl.lang.constraints.durations import Duration
 from ssvm_dsl.lang.constraints.forbidden import BIO, Forbid
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
@@ -73,17 +74,24 @@ class SegmentTagger(ReadyModel):
 
     Parameters
     ----------
-    longest : int, optional
-        Most positions of a segment, by default those of the longest one in the labels.
+    longest : int or dict of class to int, optional
+        Most positions of a segment (of a class), by default those of the longest one in the labels.
+    shortest : int or dict of class to int, optional
+        Least positions of a segment (of a class), 1 by default (:class:`~ssvm_dsl.Duration`).
+    cut : bool
+        Whether the first and the last segment of a sequence may be shorter: it may begin or end within one.
     **options
         Of :class:`~ssvm_dsl.StructuredSVM`.
 
     Examples
     --------
     >>> SegmentTagger(C=1).fit(X, [[(0, 1, "other"), (1, 3, "person")], ...]).predict(X_test)
+    >>> SegmentTagger(shortest=3, longest={"sit": 50}).fit(X, Y)
     """
 
-    longest: int | None = None
+    longest: int | Mapping[Any, int] | None = None
+    shortest: int | Mapping[Any, int] | None = None
+    cut: bool = False
 
     def _read_labels(self, Y: Any) -> Any:
         """Return arrays with a segment in each row as lists of segments."""
@@ -95,12 +103,18 @@ class SegmentTagger(ReadyModel):
 
     def _declaration(self, X: Sequence[Any], Y: Sequence[Any]) -> type[Model]:
         segments = [one for y in Y if y is not None for one in _lengths(y)]
-        longest = max((length for length, _ in segments), default=1)
+        asked = dict(self.longest) if isinstance(self.longest, Mapping) else {}
+        known = [length for length, name in segments if name not in asked]
+        least = self.shortest.values() if isinstance(self.shortest, Mapping) else [self.shortest]
+        known += [one for one in (*asked.values(), *least) if isinstance(one, int)]
+        most = max(known, default=1) if asked or self.longest is None else self.longest
+        bounded = self.shortest is not None or asked
 
         class SegmentChain(Model):
             T = Dim()
             x = input_of(X, T)
-            y = Label(T, classes_of([[name for _, name in segments]]), segments=self.longest or longest)
+            y = Label(T, classes_of([[name for _, name in segments]]), segments=most)
+            lasting = Duration(spans(y), least=self.shortest, most=asked or None, cut=self.cut) if bounded else None
             word = Factor(y, features=x)
             length = Factor(spans(y), features=SpanLength(spans(y)))
             trans = Factor(chain(y))

@@ -234,6 +234,8 @@ class Author:
             lambda: s.Allow(target, self.arg(~mask, [1], [("O", "B-a")])),
             lambda: s.Forbid(self.arg(lambda: s.chain(y), lambda: first), s.BIO(y)),
             lambda: s.Forbid(self.arg(lambda: s.chain(y)), s.BIOES(self.arg(y, ["O", "S-a"]))),
+            lambda: s.Duration(self.arg(y, lambda: s.spans(y)), least=self.arg(2, {"a": 2}), most=self.arg(None, 4),
+                               cut=self.flag()),
             lambda: s.Same(target, self.arg(None, lambda: self.old("label"))),
             lambda: s.Different(target),
             lambda: s.Given(target, scores=self.arg(lambda: self.old("input"), np.where(mask, -np.inf, 0.5))),

@@ -314,7 +314,7 @@ def test_descriptions_of_bridges_are_checked():
 
     known = registry().copy()
     known.register(Plugin(), PluginInfo("stranger", "stranger 1.0", bundled=False, allowed=False))
-    assert {one.name for one in known.specs(BridgeSpec)} == {"logic-to-tables", "counts-to-states"}
+    assert {one.name for one in known.specs(BridgeSpec)} == {"logic-to-tables", "counts-to-states", "runs-to-ages"}
     told = " ".join(problem.text for problem in known.problems)
     assert "bridge 'empty' is left out: it takes no kind of constraints" in told
     assert "bridge 'odd' is left out: kinds must be a frozenset of str" in told

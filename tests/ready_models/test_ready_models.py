@@ -311,3 +311,15 @@ def test_given_weights_and_latent_states():
     weights = {block: svm.weights_[block] for block in ("emit", "bias", "trans")}
     again = ChainTagger.from_weights(svm.model_, weights, fitted_on=X)
     assert same(again.predict(X), svm.predict(X))
+
+
+def test_segments_have_least_and_greatest_durations():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(20, 2)) + np.repeat([0, 1, 0, 1], 5)[:, None] for _ in range(6)]
+    Y = [[(0, 5, "a"), (5, 10, "b"), (10, 15, "a"), (15, 20, "b")]] * 6
+    tagger = SegmentTagger(shortest=4, longest={"a": 6}).fit(X, Y)
+    found = [(end - start, name) for one in tagger.predict(X) for start, end, name in one]
+    assert min(found)[0] >= 4
+    assert max(size for size, name in found if name == "a") <= 6
+    with pytest.raises(DataError, match=r"Y, example 0: .* the segment \(0, 5, 'a'\) of 5 positions, at least 7"):
+        SegmentTagger(shortest={"a": 7}).fit(X, Y)

@@ -27,7 +27,9 @@ from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.corner_cases import catalogue
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
 
-KINDS = ("matching", "transport", "arborescence", "projective-tree", "path", "circuit", "segmentation", "linear")
+KINDS = (
+    "matching", "transport", "runs", "arborescence", "projective-tree", "path", "circuit", "segmentation", "linear",
+)  # fmt: skip
 RECIPES = (
     Recipe(max_variables=5, n_examples=3, masks=True, empty=True),
     Recipe(max_variables=4, max_arity=3, forbidden=True, scores=Scores.INTEGER),

@@ -15,7 +15,7 @@ from ssvm_dsl.plugin_api import ConstraintSpec
 from ssvm_dsl.registry import registry
 from structures.trees_by_hand import is_projective, is_tree
 
-KINDS = ["matching", "transport", "arborescence", "projective-tree", "path", "circuit"]
+KINDS = ["matching", "transport", "runs", "arborescence", "projective-tree", "path", "circuit"]
 
 
 def holds(kind, meta, places):
@@ -31,6 +31,15 @@ def holds(kind, meta, places):
             sides[0][place[0]], sides[1][place[1]] = numbers[:2], numbers[2:]
         return all(least <= sum(place[side] == one for place in places) <= most
                    for side in (0, 1) for one, (least, most) in sides[side].items())  # fmt: skip
+    if kind == "runs":
+        stretches = {}
+        for position, of, least, most in sorted(places, key=lambda place: (place[1], place[0])):
+            known = stretches.setdefault(of, [])
+            if not known or known[-1][1] != position:
+                known.append([position, position, least, most])
+            known[-1][1] = position + 1
+        return all(end - start <= most and (end - start >= least or (meta["cut"] and (start == 0 or end == meta["n"])))
+                   for known in stretches.values() for start, end, least, most in known)  # fmt: skip
     if kind in ("arborescence", "projective-tree"):
         if sorted(d for _, d in places) != list(range(1, meta["n"] + 1)):
             return False
@@ -68,7 +77,7 @@ def feasible(rows, true):
 @pytest.mark.parametrize("kind", KINDS)
 def test_broken_constraints_and_rows(kind):
     spec = registry().find(ConstraintSpec, kind)
-    names, seen = spec.literal_parameters[:2], set()
+    names, seen = spec.literal_parameters[: 2 if kind == "transport" else None], set()
     for seed in range(6):
         rng = np.random.default_rng(seed)
         program = with_rules(registry().load(spec)().problem(rng)[0], registry())
