@@ -54,11 +54,12 @@ numpydoc_class_members_toctree = False
 html_theme = "pydata_sphinx_theme"
 html_title = "ssvm-dsl"
 html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_theme_options = {
     "show_prev_next": True,
     "navigation_with_keys": False,
     "show_toc_level": 2,
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 6,
     "secondary_sidebar_items": ["page-toc"],
 }
 html_show_sourcelink = False
@@ -86,7 +87,7 @@ def link_within(app: object, name: str, source: list[str]) -> None:
         if target.is_relative_to(HERE):
             return found[0]
         if target.is_relative_to(ROOT / "examples"):
-            page = f"plot_{target.stem}" if target.suffix == ".py" else "index"
+            page = f"{TASK_OF[target.stem]}/plot_{target.stem}" if target.suffix == ".py" else "index"
             return f"[{text}](/gallery/examples/{page}.rst)"
         page = next((page for page, file in INCLUDED.items() if target == ROOT / file), None)
         return f"[{text}]({up}{page}{found[3]})" if page else text
@@ -117,8 +118,62 @@ def public_names(module: ModuleType) -> list[str]:
     return sorted(name for name in names if not isinstance(getattr(module, name), GenericAlias))
 
 
+#: Examples by task: a folder of the gallery, its title, its text, and the examples in order.
+TASKS = {
+    "sequences": (
+        "Sequences", "One label for each position, or segments of several.",
+        "ocr chunking names genes bio factorial network_scores latent_parts",
+    ),
+    "images_and_graphs": ("Images and graphs", "One label for each pixel or node; neighbours matter.", "horses trees"),
+    "sets_and_orders": (
+        "Sets, orders and matchings", "Several labels of one thing, rankings, and pairs.",
+        "multilabel budget ranking alignment points",
+    ),
+    "sentence_trees": ("Trees of sentences", "Heads of words, and phrases within phrases.", "dependency parser"),
+    "paths": ("Paths, plans and tours", "Outputs that are walks in a graph.", "planning value_functions counting"),
+    "own_parts": ("Parts of your own", "What a plug-in looks like.", "own_backend"),
+}  # fmt: skip
+TASK_OF = {name: task for task, (_, _, names) in TASKS.items() for name in names.split()}
+
+#: The names of ``ssvm_dsl`` by what people do with them; what stands nowhere here comes last.
+USES = {
+    "Declare a model": "Model ModelBuilder Dim Input Attributes Edges Label Latent Factor Feature JointFeature Given",
+    "Say what a factor joins": "chain pairs grid complete along cliques cross spans starts leaves siblings grandparents "
+    "FULL POTTS SYMMETRIC ANTISYMMETRIC Form Target",
+    "Compute features": "Standardized Whitened PLiF Quantiles Polynomial Hashed RandomFourier Nystroem Transform SpanMean "
+    "SpanSum SpanLength",
+    "Choose the loss": "Hamming ZeroOne Cost CountLoss CustomLoss NoLoss",
+    "State constraints": "Forbid Allow BIO BIOES AtMost AtLeast Exactly ExactlyOne AnyOf Implies Not Linear Same "
+    "Different Duration Constraint rules",
+    "Declare structures": "AllDifferent Matching Arborescence ProjectiveTree Path Circuit Grammar ParseTree PartialTree "
+    "Custom OutputSpace",
+    "Train and predict": "StructuredSVM StructuredRegressor load CountingPredictor Dicycles Subsets MaximumLikelihoodHMM "
+    "MaximumLikelihoodPCFG PartitionedDataset partitioned_files",
+    "Choose parameters": "regularization_path grid_scores nested_scores cross_val_predict",
+    "Measure predictions": "label_accuracy exact_match span_f1 mean_iou attachment_score bracket_scores "
+    "alignment_error_rate named_scorer",
+    "Solve factor graphs": "read_problem solve_problem ground estimate write_uai write_lp write_mps",
+    "Read and convert data": "read_trees read_brackets from_networkx to_networkx",
+    "Extend": "register",
+}
+
+
+def groups_of(module: ModuleType, names: list[str]) -> dict[str, list[str]]:
+    """Return the names of a module by what they are for; those of other modules than ``ssvm_dsl`` by what they are."""
+    groups: dict[str, list[str]] = {}
+    if module.__name__ == "ssvm_dsl":
+        groups = {title: [name for name in listed.split() if name in names] for title, listed in USES.items()}
+        known = {name for listed in groups.values() for name in listed}
+        return groups | {"Others": [name for name in names if name not in known]}
+    for name in names:
+        value = getattr(module, name)
+        kind = "Classes" if isinstance(value, type) else "Functions" if callable(value) else "Constants"
+        groups.setdefault(kind, []).append(name)
+    return {kind: groups[kind] for kind in ("Functions", "Classes", "Constants") if kind in groups}
+
+
 def write_reference() -> None:
-    """Write a page for each public module, with a table of its names and a page for each of these."""
+    """Write a page for each public module: tables of its names by what they are for, and a page for each of them."""
     folder = HERE / "reference" / "api"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -126,27 +181,35 @@ def write_reference() -> None:
     for module in sorted(PUBLIC, key=lambda name: name != "ssvm_dsl.ir"):
         loaded = importlib.import_module(module)
         names = [name for name in public_names(loaded) if homes.setdefault(id(getattr(loaded, name)), module) == module]
-        lines = [
-            *(module, "=" * len(module), "", f".. automodule:: {module}", "", f".. currentmodule:: {module}", ""),
-            *(".. autosummary::", "   :toctree: names", "", *(f"   {name}" for name in names), ""),
-        ]
+        lines = [module, "=" * len(module), "", f".. automodule:: {module}", "", f".. currentmodule:: {module}", ""]
+        for title, listed in groups_of(loaded, names).items():
+            if listed:
+                table = [".. autosummary::", "   :toctree: names", "   :nosignatures:", ""]
+                lines += [title, "-" * len(title), "", *table, *(f"   {name}" for name in listed), ""]
         (folder / f"{module}.rst").write_text("\n".join(lines))
 
 
 def copy_examples() -> None:
-    """Copy the examples to where the gallery finds them, each with a title above its text."""
+    """Copy the examples to where the gallery finds them, by task, each with what it does as its title.
+
+    The first sentence of an example is ``what it does: how``; the indented lines below it say how to run it.
+    """
     folder = HERE / "_examples"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     shutil.copy(HERE / "gallery_header.rst", folder / "GALLERY_HEADER.rst")
-    for path in sorted((ROOT / "examples").glob("*.py")):
-        text = path.read_text()
-        title = path.stem.replace("_", " ").capitalize()
-        summary, body = text.split('"""', 2)[1:]
-        head, _, usage = summary.partition("\n\n")
-        text = f"{title}\n{'=' * len(title)}\n\n{head}\n\n.. code-block:: sh\n\n{usage.rstrip()}\n"
-        code = f'"""\n{text}"""\n{body.lstrip()}'
-        (folder / f"plot_{path.name}").write_text(code)
+    for number, (task, (heading, note, names)) in enumerate(TASKS.items()):
+        (folder / task).mkdir()
+        (folder / task / "GALLERY_HEADER.rst").write_text(f"{heading}\n{'-' * len(heading)}\n\n{note}\n")
+        for name in names.split():
+            summary, body = (ROOT / "examples" / f"{name}.py").read_text().split('"""', 2)[1:]
+            first, _, rest = summary.partition("\n")
+            title, _, how = first.partition(": ")
+            usage = [line for line in rest.splitlines() if line.startswith("    ")]
+            more = "\n".join(line for line in rest.splitlines() if not line.startswith("    ")).strip()
+            how = f"{how[:1].upper()}{how[1:]}"
+            text = f"{title}\n{'=' * len(title)}\n\n{how}\n\n{more}\n\n.. code-block:: sh\n\n" + "\n".join(usage)
+            (folder / task / f"plot_{name}.py").write_text(f'"""\n{text}\n"""\n{body.lstrip()}')
 
 
 def include_pages() -> None:
@@ -161,6 +224,9 @@ sphinx_gallery_conf = {
     "gallery_dirs": ["gallery/examples", "gallery/pictures"],
     "filename_pattern": r"plot_",
     "reset_argv": lambda conf, script: [str(HERE / "_build" / "example.png")],
+    "subsection_order": [f"_examples/{task}" for task in TASKS],
+    "within_subsection_order": "FileNameSortKey",
+    "thumbnail_size": (480, 320),
     "download_all_examples": False,
     "show_memory": False,
     "remove_config_comments": True,

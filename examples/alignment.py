@@ -1,4 +1,4 @@
-"""Align the words of a sentence with those of its translation: a matching with diagonals, learnt from a few pairs.
+"""Align words with their translation: a matching with diagonals, learned from a few sentence pairs.
 
     python examples/alignment.py [FILE.png]            made-up sentence pairs; FILE.png shows the links of a new one
     SSVM_DATA=folder python examples/alignment.py      Hansards: 100 pairs to train on, 347 to test; 10 s

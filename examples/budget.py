@@ -1,4 +1,4 @@
-"""Several labels with a budget: at most k of twelve tags, where k comes with each example (`AtMost`).
+"""Choose tags within a budget: at most k of twelve tags, where k comes with each example (`AtMost`).
 
 Every labelling that is predicted, or that training holds against the truth, keeps the budget: what is known need not be
 learnt.  One budget over tags without pairs is a matter of sorting, and `auto` says so.  A second piece of knowledge,

@@ -1,4 +1,4 @@
-"""Find phrases in sentences, with named features of words, as CRFsuite takes them.
+"""Find phrases in sentences: named features of words, as CRFsuite takes them.
 
     python examples/chunking.py [FILE.png]             a toy corpus; FILE.png shows the phrases of a new sentence
     SSVM_DATA=folder python examples/chunking.py       CoNLL-2000: 8936 sentences of folder/sequences/conll2000.zip

@@ -1,12 +1,13 @@
-"""Learn outputs that are too hard to search, by counting them: subsets of labels, and people's cyclic tours.
+"""Predict what is too hard to search: subsets of labels and cyclic tours, learned by counting them.
 
-    python examples/counting.py
+    python examples/counting.py [FILE.png]             FILE.png shows a hidden policy and what was learned of it
 """
 
 import numpy as np
 
 from ssvm_dsl import CountingPredictor, Dicycles, Subsets
 from ssvm_dsl.datasets import make_identity, make_tours
+from ssvm_dsl.report import plot_weights, save_for_script
 
 
 def cosine(a, b):
@@ -36,6 +37,8 @@ def tours():
         tours = found.set_params(decoder=name).predict(X[500:520])
         gain = np.mean([space.features(z) @ policy for z, policy in zip(tours, policies[500:520], strict=True)])
         print(f"decoder {name}, {share:.0%} guaranteed: a predicted tour earns {gain:.2f} under the hidden policy")
+    both = np.stack([one / np.linalg.norm(one) for one in (policies[500], learnt[0])])
+    save_for_script(plot_weights, both, ["hidden", "learned"], [f"{a} to {b}" for a, b in zip(space.tail, space.head)])
 
 
 if __name__ == "__main__":

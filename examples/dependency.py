@@ -1,4 +1,4 @@
-"""Find the heads of words: directed trees (Chu-Liu-Edmonds) and projective ones (Eisner).
+"""Find the head of each word: directed trees (Chu-Liu-Edmonds) and projective ones (Eisner).
 
     python examples/dependency.py [FILE.png]           sentences of a toy grammar; FILE.png shows a new tree
     SSVM_DATA=folder python examples/dependency.py     the WSJ sample: folder/sequences/dependency_treebank.zip

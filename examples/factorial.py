@@ -1,6 +1,6 @@
-"""Tag the words of sentences and chunk them in phrases at once: two layers of labels, joined at every word.
+"""Tag and chunk at once: two layers of labels, joined at every word.
 
-    python examples/factorial.py                       made-up sentences, every third of whose words is lost
+    python examples/factorial.py [FILE.png]            made-up sentences, a third of the words lost; FILE.png: a new one
     SSVM_DATA=folder python examples/factorial.py      CoNLL-2000: 300 sentences to learn from, 300 to test
 """
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from ssvm_dsl import Attributes, Dim, Factor, Hamming, Label, Model, StructuredSVM, chain, cross
 from ssvm_dsl.datasets import CHUNK_TAGS, chunk_f1, load_conll2000
+from ssvm_dsl.report import plot_segments, save_for_script
 
 TAGS = "# $ '' ( ) , . : `` CC CD DT EX FW IN JJ JJR JJS MD NN NNP NNPS NNS PDT POS PRP PRP$ RB RBR RBS RP SYM TO UH"
 TAGS = f"{TAGS} VB VBD VBG VBN VBP VBZ WDT WP WP$ WRB".split()
@@ -53,6 +54,8 @@ def main():
         f1 = chunk_f1([y["chunk"] for y in Y_test], [y["chunk"] for y in found])
         print(f"{model.__name__:9}{svm.report_.plan.backend:14} right labels {svm.score(X_test, Y_test):.1%},", end=" ")
         print(f"F1 of phrases {f1:.3f}; {odd} words whose labels contradict each other")
+    shown = {f"{name} {part}": y[0][part] for part in ("tag", "chunk") for name, y in (("true", Y_test), ("found", found))}
+    save_for_script(plot_segments, shown, outside="O")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Find genes in made-up DNA: a gene is a segment that is scored as a whole, by its ends, its length and its bases.
+"""Find genes in DNA: a gene is a segment of a made-up strand, scored by its ends, its length and its bases.
 
     python examples/genes.py [FILE.png]                FILE.png shows the segments of a new strand
 """

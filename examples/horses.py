@@ -1,4 +1,4 @@
-"""Tell horses from what is behind them: colours and places of pixels, and neighbours that like to agree.
+"""Separate animals from background: colours and places of pixels, and neighbours that tend to agree.
 
     python examples/horses.py [FILE.png]               made-up animals; FILE.png shows the first new one
     SSVM_DATA=folder python examples/horses.py         Weizmann horses: 40 to learn from, 20 others to test

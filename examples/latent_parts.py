@@ -1,6 +1,6 @@
-"""Tell words apart whose parts nobody has labelled: a latent chain of parts beside one label.
+"""Classify words by unseen parts: a latent chain of parts, and one label.
 
-    python examples/latent_parts.py
+    python examples/latent_parts.py [FILE.png]         FILE.png shows the parts of new words
 
 Words of class 0 have part a before part b, those of class 1 after it.  The mean of a word says nothing about its class;
 the order of its parts says all, and no example shows which part is where.
@@ -9,6 +9,7 @@ the order of its parts says all, and no example shows which part is where.
 import numpy as np
 
 from ssvm_dsl import Dim, Factor, Feature, Hamming, Input, Label, Latent, Model, StructuredSVM, chain, cross
+from ssvm_dsl.report import plot_segments, save_for_script
 
 
 def mean(x):
@@ -52,7 +53,9 @@ def main():
     print(f"without parts: {flat.score(*test):.1%} of {len(test[0])} new words right")
     print(f"with parts:    {svm.score(*test):.1%}")
     print("objective by round:", " ".join(f"{value:.1f}" for value in svm.report_.latent_objectives))
-    print("parts of the first words:", *("".join("uvwxyz"[s] for s in word) for word in svm.latents(test[0][:5])))
+    parts = [["uvwxyz"[s] for s in word] for word in svm.latents(test[0][:6])]
+    print("parts of the first words:", *map("".join, parts))
+    save_for_script(plot_segments, {f"word {k + 1}, class {test[1][k]}": one for k, one in enumerate(parts)})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Several labels at once: each alone, and all together with a weight for every pair of labels.
+"""Predict several labels at once: each alone, and all together with a weight for every pair of labels.
 
 Three of six things are picked, the three largest.  Seen alone, a label cannot know how many others are on; a weight
 for every pair of labels can count.  The graph of labels is complete, so the exact backends for chains and trees

@@ -1,4 +1,4 @@
-"""Find names in sentences by segments: weights see whole names, how long they are and how they begin and end.
+"""Find names in sentences: segments, scored by the whole name, its length, its first and its last word.
 
     python examples/names.py [FILE.png]                FILE.png shows the segments of a new sentence
 """

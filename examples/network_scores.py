@@ -1,4 +1,4 @@
-"""Letters that a network has read, put in order by learnt transitions: its logits are scores without weights.
+"""Correct the letters of a network: its logits are scores without weights, transitions are learned.
 
     python examples/network_scores.py [FILE.png]       FILE.png shows the largest weights of pairs
 

@@ -1,4 +1,4 @@
-"""Read handwritten words: letters seen alone, and letters seen as neighbours.
+"""Read handwritten words: letters seen alone, and letters seen with their neighbours.
 
     python examples/ocr.py [FILE.png]                  FILE.png shows which letters are taken for which
     ssvm explain examples/ocr.py:OCR

@@ -1,4 +1,7 @@
-"""A backend of one's own, registered for this process: each variable in turn, a heuristic that certifies nothing."""
+"""Write a backend: each variable in turn, a heuristic that certifies nothing, registered for this process.
+
+    python examples/own_backend.py [FILE.png]          FILE.png shows stripes and the backend's labels of them
+"""
 
 import sys
 
@@ -6,6 +9,7 @@ from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, g
 from ssvm_dsl.datasets import make_stripes
 from ssvm_dsl.ir import Caps, Guarantee
 from ssvm_dsl.plugin_api import BackendSpec, ExampleAnswer, ExampleSession, Verdict, hookimpl
+from ssvm_dsl.report import plot_label_maps, save_for_script
 from ssvm_dsl.testing import check_backend
 
 
@@ -51,8 +55,9 @@ def main():
     print("conformance:", str(check_backend("ask-in-turn", n_problems=10)).splitlines()[0])
     X, Y = make_stripes(20, noise=1.0, random_state=1)
     svm = StructuredSVM(Stripes, backend="ask-in-turn", trainer="subgradient", max_passes=6, random_state=0).fit(X, Y)
-    right = svm.score(*make_stripes(20, noise=1.0, random_state=2))
-    print(f"right pixels: {right:.1%}; certified: {svm.report_.certified}")
+    X_test, Y_test = make_stripes(20, noise=1.0, random_state=2)
+    print(f"right pixels: {svm.score(X_test, Y_test):.1%}; certified: {svm.report_.certified}")
+    save_for_script(plot_label_maps, {"truth": Y_test[0], "prediction": svm.predict(X_test[:1])[0]})
 
 
 if __name__ == "__main__":

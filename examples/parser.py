@@ -1,4 +1,4 @@
-"""Learn to parse: phrases of sentences from a few trees, with a certificate, and the drawing of a new tree.
+"""Parse sentences: phrases learned from a few trees, with a certificate, and the drawing of a new tree.
 
     python examples/parser.py [FILE.png]               FILE.png shows that tree
 """

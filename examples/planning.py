@@ -1,4 +1,4 @@
-"""Learn what a walker avoids, from paths that were taken: a path on a grid map, by its first and last square.
+"""Learn what a walker avoids: paths on a grid map, given their first and last square.
 
     python examples/planning.py [FILE.png]             FILE.png shows a new map and the path on it
 """

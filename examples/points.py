@@ -1,4 +1,4 @@
-"""Match the points of two pictures of one thing: the second one is turned, noisy, and its points come in any order.
+"""Match the points of two pictures: the second one is turned, noisy, and lists its points in any order.
 
     python examples/points.py [FILE.png]               FILE.png shows the links between two new pictures
 """

@@ -1,4 +1,4 @@
-"""Put documents in order: a permutation, each document points to its place in the list.
+"""Put documents in order: a permutation, in which each document points to its place.
 
     python examples/ranking.py [FILE.png]              FILE.png shows the places of a new list
 """

@@ -52,7 +52,7 @@ DOMAINS = {
 }  # fmt: skip
 
 #: Examples show a model in fewer lines than this.
-LINES = 60
+LINES = 68
 
 #: What a model takes at most: a line for each symbol.
 SYMBOLS = 10

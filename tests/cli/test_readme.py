@@ -74,9 +74,10 @@ def has_source(path):
     """Whether a page exists, or the script that its page of the gallery is built from."""
     if (DOCS / "gallery") not in path.parents:
         return path.exists()
-    folder = ROOT / "examples" if path.parent.name == "examples" else DOCS / path.parent.name
-    name = path.stem.removeprefix("plot_") if folder.name == "examples" else path.stem
-    return (folder if name == "index" else folder / f"{name}.py").exists()
+    if DOCS / "gallery" / "examples" in path.parents:  # by task
+        return path.stem == "index" or (ROOT / "examples" / f"{path.stem.removeprefix('plot_')}.py").exists()
+    folder = DOCS / path.parent.name
+    return (folder if path.stem == "index" else folder / f"{path.stem}.py").exists()
 
 
 def test_the_readme_has_what_the_first_screen_promises():
