@@ -138,17 +138,17 @@ TASK_OF = {name: task for task, (_, _, names) in TASKS.items() for name in names
 #: The names of ``ssvm_dsl`` by what people do with them; what stands nowhere here comes last.
 USES = {
     "Declare a model": "Model ModelBuilder Dim Input Attributes Edges Label Latent Factor Feature JointFeature Given",
-    "Say what a factor joins": "chain pairs grid complete along cliques cross spans starts leaves siblings grandparents "
-    "FULL POTTS SYMMETRIC ANTISYMMETRIC Form Target",
-    "Compute features": "Standardized Whitened PLiF Quantiles Polynomial Hashed RandomFourier Nystroem Transform SpanMean "
-    "SpanSum SpanLength",
+    "Say what a factor joins": "chain pairs grid complete along cliques cross spans starts leaves siblings "
+    "grandparents FULL POTTS SYMMETRIC ANTISYMMETRIC Form Target",
+    "Compute features": "Standardized Whitened PLiF Quantiles Polynomial Hashed RandomFourier Nystroem "
+    "Transform SpanMean SpanSum SpanLength",
     "Choose the loss": "Hamming ZeroOne Cost CountLoss CustomLoss NoLoss",
-    "State constraints": "Forbid Allow BIO BIOES AtMost AtLeast Exactly ExactlyOne AnyOf Implies Not Linear Same "
-    "Different Duration Constraint rules",
-    "Declare structures": "AllDifferent Matching Arborescence ProjectiveTree Path Circuit Grammar ParseTree PartialTree "
-    "Custom OutputSpace",
-    "Train and predict": "StructuredSVM StructuredRegressor load CountingPredictor Dicycles Subsets MaximumLikelihoodHMM "
-    "MaximumLikelihoodPCFG PartitionedDataset partitioned_files",
+    "State constraints": "Forbid Allow BIO BIOES AtMost AtLeast Exactly ExactlyOne AnyOf Implies Not Linear "
+    "Same Different Duration Constraint rules",
+    "Declare structures": "AllDifferent Matching Arborescence ProjectiveTree Path Circuit Grammar ParseTree "
+    "PartialTree Custom OutputSpace",
+    "Train and predict": "StructuredSVM StructuredRegressor load CountingPredictor Dicycles Subsets "
+    "MaximumLikelihoodHMM MaximumLikelihoodPCFG PartitionedDataset partitioned_files",
     "Choose parameters": "regularization_path grid_scores nested_scores cross_val_predict",
     "Measure predictions": "label_accuracy exact_match span_f1 mean_iou attachment_score bracket_scores "
     "alignment_error_rate named_scorer",
@@ -198,7 +198,7 @@ def copy_examples() -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     shutil.copy(HERE / "gallery_header.rst", folder / "GALLERY_HEADER.rst")
-    for number, (task, (heading, note, names)) in enumerate(TASKS.items()):
+    for task, (heading, note, names) in TASKS.items():
         (folder / task).mkdir()
         (folder / task / "GALLERY_HEADER.rst").write_text(f"{heading}\n{'-' * len(heading)}\n\n{note}\n")
         for name in names.split():

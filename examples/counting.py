@@ -37,8 +37,9 @@ def tours():
         tours = found.set_params(decoder=name).predict(X[500:520])
         gain = np.mean([space.features(z) @ policy for z, policy in zip(tours, policies[500:520], strict=True)])
         print(f"decoder {name}, {share:.0%} guaranteed: a predicted tour earns {gain:.2f} under the hidden policy")
+    edges = zip(space.tail, space.head, strict=True)
     both = np.stack([one / np.linalg.norm(one) for one in (policies[500], learnt[0])])
-    save_for_script(plot_weights, both, ["hidden", "learned"], [f"{a} to {b}" for a, b in zip(space.tail, space.head)])
+    save_for_script(plot_weights, both, ["hidden", "learned"], [f"{a} to {b}" for a, b in edges])
 
 
 if __name__ == "__main__":

@@ -54,7 +54,8 @@ def main():
         f1 = chunk_f1([y["chunk"] for y in Y_test], [y["chunk"] for y in found])
         print(f"{model.__name__:9}{svm.report_.plan.backend:14} right labels {svm.score(X_test, Y_test):.1%},", end=" ")
         print(f"F1 of phrases {f1:.3f}; {odd} words whose labels contradict each other")
-    shown = {f"{name} {part}": y[0][part] for part in ("tag", "chunk") for name, y in (("true", Y_test), ("found", found))}
+    sides = {"true": Y_test[0], "found": found[0]}
+    shown = {f"{name} {part}": y[part] for part in ("tag", "chunk") for name, y in sides.items()}
     save_for_script(plot_segments, shown, outside="O")
 
 
