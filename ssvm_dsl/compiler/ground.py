@@ -157,17 +157,22 @@ def _grounded(
 ) -> Grounded | None:  # fmt: skip
     """Return a declaration grounded on data; ``None`` where labels that are not known need spans as variables."""
     custom_losses, first, whole, given, in_time = options
+    fresh = fitted is None
     if fitted is None and structures is not None and structures.learns_nothing(declaration):
         fitted = {}
     met = None if structures is None or fitted is None else structures.of(declaration, fitted)
     try:
         key = known = None
+        columns = {name: one["columns"] for name, one in (fitted or {}).items() if "columns" in one}
         if met is not None:
-            examples, key = met.read(declaration, X, Y is not None)
+            examples, key = met.read(declaration, X, Y is not None, columns)
             known = met.find(key)
         else:
-            examples = read_examples(declaration, X, judged=Y is not None)
+            examples = read_examples(declaration, X, Y is not None, columns)
             key = None if structures is None else structure_key(declaration, examples, Y is not None)
+        if fresh and fitted is not None and examples.columns:  # nothing else is learnt
+            fitted = {}
+            met = None if structures is None else structures.of(declaration, fitted)
         layout = Layout.of(declaration, examples) if known is None else known.layout
         if Y is None:
             require_divisible(declaration, layout)
@@ -180,6 +185,8 @@ def _grounded(
         if ignored is not None and ignored.all() and not whole:
             raise DataError("Y", expected="at least one label that is known", found="none")
         encoder = Encoder(declaration, examples, fitted, first, in_time)
+        if fresh:
+            encoder.fitted.update({name: {"columns": names} for name, names in examples.columns.items()})
         hidden = ignored
         if declaration.latents:
             hidden = layout.latent if ignored is None else ignored | layout.latent

@@ -11,7 +11,7 @@ A cache belongs to one estimator: what its features learnt decides how wide the 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any
@@ -263,12 +263,17 @@ class StructureCache:
                 self._met = MetShapes(declaration)
         return self
 
-    def read(self, declaration: Declaration, X: object, judged: bool) -> tuple[Examples, Hashable]:
-        """Return (checked examples, key of their structure); shapes met before are not checked again."""
+    def read(
+        self, declaration: Declaration, X: object, judged: bool, columns: Mapping[str, list[str]]
+    ) -> tuple[Examples, Hashable]:
+        """Return (checked examples, key of their structure); shapes met before are not checked again.
+
+        ``columns`` are those of data frames, by the name of the input.
+        """
         met = self._met
         found = None if met is None or met.declaration is not declaration else met.find(X, judged)
         if found is None:
-            examples = read_examples(declaration, X, judged)
+            examples = read_examples(declaration, X, judged, columns)
             found = examples, structure_key(declaration, examples, judged)
             if met is not None and met.declaration is declaration:
                 met.note(X, judged, *found)

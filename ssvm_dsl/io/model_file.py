@@ -6,7 +6,7 @@ Nothing in the file is executed: no pickle, and user functions are referred to b
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,8 @@ class SavedModel:
         Plain data of the command that trained it: the model's name there, and how its data were read.
     kind : str, optional
         The class of the estimator; files of earlier versions do not say it.
+    frames : dict of str to dict
+        Of ready models: the columns of data frames by input, as plain data.
     """
 
     declaration: str
@@ -69,6 +71,7 @@ class SavedModel:
     stream: tuple[dict[str, Any], dict[str, NDArray[Any]]] | None = None
     origin: dict[str, Any] | None = None
     kind: str | None = None
+    frames: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def write_model(path: Path, model: SavedModel) -> None:
@@ -107,6 +110,8 @@ def write_model(path: Path, model: SavedModel) -> None:
         content["origin"] = model.origin
     if model.kind is not None:
         content["kind"] = model.kind
+    if model.frames:
+        content["frames"] = model.frames
     write_arrays(path, content, arrays)
 
 
@@ -153,7 +158,10 @@ def model_of(path: Path, content: dict[str, Any], arrays: dict[str, NDArray[Any]
         kind = content.get("kind")
         if kind is not None and not isinstance(kind, str):
             raise TypeError("the kind of an estimator is a name")
-        return SavedModel(declaration, parameters, blocks, coef, fitted, report, certificate, stream, origin, kind)
+        frames = {str(name): dict(one) for name, one in content.get("frames", {}).items()}
+        return SavedModel(
+            declaration, parameters, blocks, coef, fitted, report, certificate, stream, origin, kind, frames
+        )  # fmt: skip
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError) as err:
         if isinstance(err, FileFormatError):
             raise

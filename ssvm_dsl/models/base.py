@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
 from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
+from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import DataError
+from ssvm_dsl.lang.arrays import is_sparse
+from ssvm_dsl.lang.frames import as_frame, is_frame, is_row, matrix_of
+from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.learning.estimators.check_parameters import check_labels
@@ -15,6 +23,7 @@ from ssvm_dsl.learning.estimators.svm import StructuredSVM, either
 from ssvm_dsl.learning.objective import DEFAULT_C
 from ssvm_dsl.learning.shards.parts import PartitionedDataset, has_examples
 from ssvm_dsl.models.classes import n_rows
+from ssvm_dsl.models.frame_columns import FrameColumns
 
 #: The parameters of a structured SVM, without the model, which is read from the data; ``C`` is a plain number, as
 #: scikit-learn wants defaults to be.
@@ -48,6 +57,8 @@ class ReadyModel(StructuredSVM):
         def __init__(self, **options: Any) -> None: ...
 
     model_: type[Model]
+    _frames: dict[str, FrameColumns]
+    _learns_frames = False
     own: Mapping[str, Any] = {}
     declare = Declare()
 
@@ -74,6 +85,7 @@ class ReadyModel(StructuredSVM):
     def _follow(self, other: Self) -> None:
         if "model_" in vars(other):
             self.model_ = other.model_
+            self._frames = vars(other).get("_frames", {})
 
     # -- what subclasses define ------------------------------------------------------------------------
 
@@ -89,11 +101,89 @@ class ReadyModel(StructuredSVM):
         """Return labels as the declaration takes them."""
         return Y
 
+    # -- data frames -----------------------------------------------------------------------------------
+
+    def _of_frames(self, values: Sequence[Any], name: str = "x", what: str = "X") -> Sequence[Any]:
+        """Return examples, or the values of one input of them, with matrices in place of data frames.
+
+        The columns are learnt in ``fit``; a row of a frame becomes an array without axes.
+        """
+        rows = [k for k, one in enumerate(values) if is_row(one)]
+        places = [k for k, one in enumerate(values) if is_frame(one)] + rows
+        if not places:
+            return values
+        frames = [as_frame(one) if is_row(one) else one for one in (values[k] for k in sorted(places))]
+        if self._learns_frames and name not in self._frames:
+            self._frames[name] = FrameColumns.learn(frames, what)
+        columns = vars(self).get("_frames", {}).get(name)
+        # fitted to arrays, it knows no names
+        found = [matrix_of(one) for one in frames] if columns is None else columns.encode(frames, what)
+        out = list(values)
+        for k, one in zip(sorted(places), found, strict=True):
+            out[k] = one[0] if is_row(values[k]) and not is_sparse(one) else one
+        return out
+
+    @contextmanager
+    def _learning_frames(self) -> Iterator[None]:
+        """Let columns of data frames be learnt."""
+        self._learns_frames = True
+        try:
+            yield
+        finally:
+            del self._learns_frames
+
+    def _encoded_rows(self, X: Any) -> Any:
+        """Return a data frame, or a list of its rows, as a matrix or a list of arrays."""
+        if is_frame(X):
+            return self._of_frames([X])[0]
+        if isinstance(X, list) and any(is_row(one) or is_frame(one) for one in X):
+            return [one[0] if np.ndim(one) == 2 and not is_sparse(one) else one for one in self._of_frames(X)]
+        return X
+
+    @property
+    def columns_(self) -> FrameColumns:
+        """The columns of the data frames that it was fitted to, and the features that they became; print it.
+
+        Raises
+        ------
+        AttributeError
+            It was fitted to arrays.
+        """
+        self._check_fitted()
+        if not vars(self).get("_frames"):
+            raise AttributeError("columns_: it was not fitted to data frames")
+        return next(iter(self._frames.values()))
+
+    def _plain_frames(self) -> dict[str, dict[str, Any]]:
+        return {name: one.plain() for name, one in vars(self).get("_frames", {}).items()}
+
+    def _take_frames(self, found: dict[str, dict[str, Any]]) -> None:
+        self._frames = {name: FrameColumns.of_plain(one) for name, one in found.items()}
+        inputs = {one.name: one for one in self.model.declaration.inputs if isinstance(one, Input)}
+        for name, columns in self._frames.items():
+            if name not in inputs or inputs[name].shape != (len(columns.features),):
+                raise ValueError(f"columns for an input '{name}' of {len(columns.features)} features")
+
+    def _feature_names(self) -> Any:
+        named = [one for one in vars(self).get("_frames", {}).values() if one.named]
+        return np.array(named[0].names, dtype=object) if len(named) == 1 else super()._feature_names()
+
+    def _ground(self, X: Any, Y: Any = None, fitted: Any = None, part: bool = False, **options: Any) -> Grounded:
+        grounded = super()._ground(X, Y, fitted, part, **options)
+        if fitted is None:
+            names = {one.name for one in self.model.declaration.inputs if isinstance(one, Input)}
+            for name, columns in vars(self).get("_frames", {}).items():
+                if name in names and columns.named:
+                    grounded.fitted[name] = {"columns": columns.features}
+        return grounded
+
     # -- what they are for -----------------------------------------------------------------------------
 
     def _declared(self, X: Any, Y: Any) -> type[Model]:
         """Return the model class for some data, not fitted."""
-        return self._declaration(*self._read(X, Y))
+        fresh = copy(self)
+        fresh._frames = {}
+        return fresh._declaration(*fresh._read(X, Y))
 
     def _read(self, X: Any, Y: Any) -> tuple[Any, Any]:
         """Return checked lists of examples and labels, at least one of each."""
@@ -102,7 +192,8 @@ class ReadyModel(StructuredSVM):
             listed = hasattr(values, "__len__") and hasattr(values, "__getitem__") and not isinstance(values, Mapping)
             if not listed or isinstance(values, str):
                 raise DataError(what, expected="a list of examples", found=type(values).__name__)
-        X, Y = self._read_examples(X), self._read_labels(Y)
+        with self._learning_frames():
+            X, Y = self._read_examples(X), self._read_labels(Y)
         n, n_labels = map(n_rows, (X, Y))
         if not n:
             raise DataError("X", expected="at least one example", found="an empty list")
@@ -116,7 +207,14 @@ class ReadyModel(StructuredSVM):
         With ``warm_start`` a second fit keeps the model of the first.
         """
         with limited(self):
-            Y, parts = either(Y, y, "fit"), isinstance(X, PartitionedDataset)
+            if not (self.warm_start and hasattr(self, "coef_")):
+                self._frames = {}
+            return self._fit_examples(X, either(Y, y, "fit"), sample_weight, validation)
+
+    def _fit_examples(self, X: Any, Y: Any, sample_weight: Any, validation: Any) -> Self:
+        """Declare the model for the data and learn its weights, data frames being known where they are read already."""
+        with limited(self):
+            parts = isinstance(X, PartitionedDataset)
             X, Y = (X, Y) if parts else self._read(X, Y)
             if not (self.warm_start and hasattr(self, "coef_")):
                 self.model_ = self._declaration(*(self._shown_by(X) if parts else (X, Y)))
@@ -142,6 +240,8 @@ class ReadyModel(StructuredSVM):
 
     def partial_fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Self:
         """Learn from a batch of a stream; the model is declared from the first batch, which shows all classes."""
+        if not hasattr(self, "coef_"):
+            self._frames = {}
         X, Y = self._read(X, Y)
         if not hasattr(self, "coef_"):
             self.model_ = self._declaration(X, Y)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.lang.arrays import describe, is_sparse
 from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.frames import is_gap
 from ssvm_dsl.lang.inputs import Attributes, Input
 
 
@@ -28,7 +29,7 @@ def classes_of(labels: Iterable[Any]) -> list[str] | list[int]:
             values = set(np.ravel(np.asarray(one)).tolist()) if not isinstance(one, list | tuple) else set(one)
         except (TypeError, ValueError):  # ragged, or lists in lists
             raise DataError("Y", example=i, expected="a list of classes", found=repr(one)[:80]) from None
-        found |= {_class(value, i) for value in values if value is not None}
+        found |= {_class(value, i) for value in values if not is_gap(value)}
     kinds = {isinstance(value, str) for value in found}
     if len(kinds) != 1:
         what = "strings and numbers" if found else "no classes at all"
@@ -56,8 +57,6 @@ def input_of(examples: Sequence[Any], *axes: Dim, what: str = "X") -> Input | At
     first = next((one for one in examples if n_rows(one)), examples[0])
     if is_sparse(first):
         return Input(*axes, int(first.shape[-1]), sparse=True)
-    if hasattr(first, "dtypes") and not {dtype.kind for dtype in first.dtypes} <= set("iuf"):  # a data frame
-        return Attributes(*axes)
     named = first
     for _ in axes:
         named = named[0] if isinstance(named, list | tuple) and named else named

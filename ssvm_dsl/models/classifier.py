@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I64
-from ssvm_dsl.lang.arrays import is_sparse
+from ssvm_dsl.errors import DataError
+from ssvm_dsl.lang.arrays import describe, is_sparse
 from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.frames import is_frame, is_gap, with_index
 from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
@@ -21,8 +23,9 @@ from ssvm_dsl.learning.estimators.fitting.limited import limited
 from ssvm_dsl.learning.estimators.svm import either
 from ssvm_dsl.learning.objective import check_sample_weight
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
+from ssvm_dsl.learning.tuning.folds import part_of
 from ssvm_dsl.models.base import ReadyModel
-from ssvm_dsl.models.classes import classes_of, input_of
+from ssvm_dsl.models.classes import classes_of, input_of, n_rows
 from ssvm_dsl.plugin_api.hosting.loading import loading
 
 
@@ -71,8 +74,24 @@ class Classifier(ReadyModel):
 
         self._check_fitted()
         if "n_features_in_" not in vars(self):  # read from a file
-            self.n_features_in_ = _width(self.model)
+            self._note_features(_width(self.model))
+        columns = vars(self).get("_frames", {}).get("x")
+        if columns is not None and is_frame(X):
+            return self._encoded_rows(X)
+        if columns is not None and columns.features != columns.names:
+            expected = f"a data frame with the columns {', '.join(columns.names)}, as in fit"
+            raise DataError("X", expected=expected, found=describe(X))
         return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+
+    def _note_features(self, width: int) -> None:
+        """Note how many features there are, and their names in data frames, as scikit-learn wants it."""
+        columns = vars(self).get("_frames", {}).get("x")
+        self.n_features_in_ = width if columns is None else len(columns.names)
+        if columns is not None and columns.named:
+            self.feature_names_in_ = np.array(columns.names, dtype=object)
+
+    def _read_examples(self, X: Any) -> Any:
+        return self._encoded_rows(X)
 
     def fit(self, X: Any, Y: Any = None, sample_weight: Any = None, validation: Any = None, *, y: Any = None) -> Self:
         """Learn from rows and their classes: strings, whole numbers, or booleans.
@@ -89,15 +108,23 @@ class Classifier(ReadyModel):
 
             join_scikit_learn()
         with limited(self):
-            X, Y = validate_data(self, X, either(Y, y, "fit"), accept_sparse="csr", dtype=np.float64)
+            Y = either(Y, y, "fit")
+            if not (self.warm_start and hasattr(self, "coef_")):
+                self._frames = {}
+            if is_frame(X):
+                with self._learning_frames():
+                    X = self._encoded_rows(X)
+            X, Y, sample_weight = _known(X, Y, sample_weight)
+            X, Y = validate_data(self, X, Y, accept_sparse="csr", dtype=np.float64)
+            self._note_features(X.shape[1])
             check_classification_targets(Y)
             self._kind = _kind_of(Y)
             weight = check_sample_weight(sample_weight, len(Y))
             one_each = distinct(X, Y, weight)
             if len(one_each.first) < len(Y):
                 X, Y, weight = X[one_each.first], Y[one_each.first], one_each.weight(self.lam)
-                return super().fit(X, Y, weight, validation)
-            return super().fit(X, Y, sample_weight, validation)
+                return self._fit_examples(X, Y, weight, validation)
+            return self._fit_examples(X, Y, sample_weight, validation)
 
     @property
     def partial_fit(self) -> Any:
@@ -112,7 +139,14 @@ class Classifier(ReadyModel):
         from sklearn.utils.validation import validate_data
 
         new = not hasattr(self, "coef_")
+        if new:
+            self._frames = {}
+        if is_frame(X):
+            with self._learning_frames():
+                X = self._encoded_rows(X)
+        X, y, sample_weight = _known(X, y, sample_weight)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=new)
+        self._note_features(X.shape[1])
         if new:
             named = np.asarray(y if classes is None else classes)
             self._kind, self.model_ = _kind_of(named), self._declaration(X, np.unique(named))
@@ -130,8 +164,8 @@ class Classifier(ReadyModel):
         """Return the class of each row; ``options`` as for ``StructuredSVM.predict``."""
         found = super().predict(self._checked(X), **options)
         if isinstance(found, tuple):
-            return (self._named(found[0]), *found[1:])
-        return self._named(found)
+            return (with_index(self._named(found[0]), X), *found[1:])
+        return with_index(self._named(found), X)
 
     def _named(self, labels: list[Any]) -> NDArray[Any]:
         """Return labels in an array of the type that ``fit`` was given."""
@@ -168,6 +202,19 @@ class Classifier(ReadyModel):
         tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
         tags.no_validation, tags.input_tags.two_d_array, tags.input_tags.sparse = False, True, True
         return tags
+
+
+def _known(X: Any, Y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """Return the rows whose classes are known, unless that is none of them."""
+    gaps = np.array([is_gap(one) for one in Y]) if hasattr(Y, "__len__") and np.ndim(Y) == 1 else np.zeros(0)
+    if not gaps.any() or gaps.all() or len(gaps) != n_rows(X):
+        return X, Y, sample_weight
+    there = np.flatnonzero(~gaps)
+    labels = [Y.iloc[i] if hasattr(Y, "iloc") else Y[i] for i in there.tolist()]
+    numbers = all(isinstance(one, float) and one.is_integer() for one in labels)
+    named = np.array([int(one) for one in labels] if numbers else labels)
+    weight = None if sample_weight is None else np.asarray(sample_weight)[there]
+    return part_of(X, there), named, weight
 
 
 def _width(model: type[Model]) -> int:

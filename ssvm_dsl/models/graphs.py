@@ -51,6 +51,11 @@ class GraphModel(ReadyModel):
             i = next((i for i, one in enumerate(found) if not isinstance(one, dict) or "unlike" not in one), None)
             if i is not None:
                 raise DataError("X", example=i, expected="the kind of each node, as other graphs have it", found="none")
+        for name, what in (("x", "X: features of nodes"), ("f", "X: features of edges")):
+            there = [k for k, one in enumerate(found) if name in one]
+            for k, one in zip(there, self._of_frames([found[k][name] for k in there], name, what), strict=True):
+                if one is not found[k][name]:
+                    found[k] = {**found[k], name: one}
         return found
 
     def _arrays(self, one: Any, i: int) -> Any:

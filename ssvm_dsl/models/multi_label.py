@@ -10,6 +10,7 @@ import numpy as np
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.frames import with_index
 from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
@@ -44,7 +45,7 @@ class MultiLabel(ReadyModel):
     together: bool = True
 
     def _read_examples(self, X: Any) -> Any:
-        return X.to_numpy() if hasattr(X, "to_numpy") else X
+        return self._encoded_rows(X)
 
     def _read_labels(self, Y: Any) -> Any:
         if hasattr(Y, "to_numpy"):
@@ -95,7 +96,8 @@ class MultiLabel(ReadyModel):
             labels = found[0] if isinstance(found, tuple) else found
             sets = [None if one is None else self._named(one) for one in labels]
             return (sets, *found[1:]) if isinstance(found, tuple) else sets
-        return np.array(found) if isinstance(found, list) and all(one is not None for one in found) else found
+        whole = isinstance(found, list) and all(one is not None for one in found)
+        return with_index(np.array(found), X) if whole else found
 
     def _named(self, row: Any) -> set[str]:
         """Return the names of the labels that are 1."""

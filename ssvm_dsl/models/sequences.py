@@ -23,7 +23,14 @@ from ssvm_dsl.models.base import ReadyModel
 from ssvm_dsl.models.classes import classes_of, input_of
 
 
-class ChainTagger(ReadyModel):
+class SequenceModel(ReadyModel):
+    """What models of sequences share: how sequences are written."""
+
+    def _read_examples(self, X: Any) -> Any:
+        return self._of_frames(X)
+
+
+class ChainTagger(SequenceModel):
     """Tags sequences: features of each position, and a weight for every two tags in succession.
 
     X is a list of sequences; a sequence is an array ``(T, width)``, a sparse matrix with a row for each position, or a
@@ -66,7 +73,7 @@ class ChainTagger(ReadyModel):
         return TagChain
 
 
-class SegmentTagger(ReadyModel):
+class SegmentTagger(SequenceModel):
     """Divides sequences into segments with classes, scored as wholes: their features, lengths, and successions.
 
     X is as for :class:`ChainTagger`.  Y is a list of lists of segments ``(start, end, class)`` that cover the sequence,

@@ -118,7 +118,7 @@ class Ranker(ReadyModel):
 
     def _read_examples(self, X: Any) -> Any:
         return [_at_places(one.toarray() if is_sparse(one) else array_of(one, "X", i, _ITEMS), i)
-                for i, one in enumerate(X)]  # fmt: skip
+                for i, one in enumerate(self._of_frames(X))]  # fmt: skip
 
     def _declaration(self, X: Sequence[Any], Y: Sequence[Any]) -> type[Model]:
         class RankedList(Model):

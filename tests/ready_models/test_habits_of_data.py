@@ -111,19 +111,6 @@ def test_a_parser_takes_named_features():
     assert parser.score(X, heads) == 1.0
 
 
-def test_data_frames_are_lists_of_named_features():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"word": ["the", "cat", "sat"], "n": [0.5, 1.0, 2.0], "caps": [True, False, False]})
-    records = [{"word": "the", "n": 0.5, "caps": True}, {"word": "cat", "n": 1.0}, {"word": "sat", "n": 2.0}]
-    records = [{"caps": False, **one} for one in records]
-    Y = [["D", "N", "V"]] * 2
-    by_frame, by_dict = ChainTagger(tol=1e-6).fit([frame] * 2, Y), ChainTagger(tol=1e-6).fit([records] * 2, Y)
-    assert by_frame.report_.primal == pytest.approx(by_dict.report_.primal, rel=1e-5)
-    assert by_frame.predict([frame])[0].tolist() == Y[0]
-    numbers = frame[["n", "caps"]]
-    assert ChainTagger().fit([numbers] * 2, Y).predict([numbers])[0].shape == (3,)
-
-
 def test_sets_of_names_are_predicted_as_sets(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))

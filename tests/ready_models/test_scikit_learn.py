@@ -159,8 +159,9 @@ def test_data_frames():
     svm = Classifier(tol=1e-6).fit(frame, series)
     assert svm.feature_names_in_.tolist() == ["u", "v", "w"]
     assert svm.predict(frame).tolist() == Classifier(tol=1e-6).fit(X, Y).predict(X).tolist()
-    with pytest.raises(ValueError, match="feature names"):
-        svm.predict(frame[["w", "v", "u"]])
+    assert svm.predict(frame[["w", "v", "u"]]).tolist() == svm.predict(frame).tolist()
+    with pytest.raises(ValueError, match="no 'w'"):
+        svm.predict(frame[["v", "u"]])
     signs = pandas.DataFrame((X > 0).astype(int))
     assert MultiLabel().fit(frame, signs).predict(frame).shape == (90, 3)
 

@@ -18,7 +18,7 @@ from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features import sources as lang
 from ssvm_dsl.lang.features.kernel_features import KernelMap, Nystroem, RandomFourier
 from ssvm_dsl.lang.given import Given
-from ssvm_dsl.lang.inputs import Attributes, Source
+from ssvm_dsl.lang.inputs import Attributes, Input, Source
 
 #: The kinds of this package that learn arrays: their names and shapes are known.
 _BUNDLED = lang.PLiF | lang.Standardized | lang.Whitened | KernelMap
@@ -47,6 +47,10 @@ class LearntWidths:
             for source in _learning(one.features):
                 known.add(self._keys[source])
                 self._check(source)
+        for symbol in declaration.inputs:
+            if isinstance(symbol, Input) and symbol.name in fitted:
+                known.add(symbol.name)
+                self._check_columns(symbol)
         for factor in declaration.factors:
             if factor.observed and factor.tie is None:
                 known.add(factor.name)
@@ -86,6 +90,13 @@ class LearntWidths:
 
     def _learnt(self, source: Source, name: str) -> Any:
         return self._fitted[self._keys[source]][name]
+
+    def _check_columns(self, symbol: Input) -> None:
+        """Check the names of columns of data frames."""
+        columns = self._entry(symbol.name, "columns")["columns"]
+        texts = isinstance(columns, list) and all(isinstance(name, str) for name in columns)
+        if not texts or symbol.shape != (len(columns),):
+            raise ValueError(f"{symbol.name!r}: expected the names of {symbol.width} columns")
 
     def _check(self, source: Source) -> None:
         """Check what one source learnt."""

@@ -62,7 +62,11 @@ def weight_names(factor: Factor, declaration: Declaration, fitted: Fitted) -> We
     """Return the names of a factor's weights, for what its features learnt."""
     states, only = _states(factor)
     keys = fitted_keys(declaration)
-    features = None if factor.features is None else _columns(factor.features, lambda source: fitted[keys[source]])
+
+    def learnt(source: Source) -> dict[str, Any]:
+        return fitted.get(keys[source], {})
+
+    features = None if factor.features is None else _columns(factor.features, learnt)
     return WeightNames(_units(factor, declaration), states, features, only)
 
 
@@ -125,7 +129,8 @@ def _columns(source: Source, learnt: Callable[[Source], dict[str, Any]]) -> Sequ
     if isinstance(source, lang.Concat):
         return _side_by_side(source, learnt)
     if isinstance(source, Input):
-        return _numbered(source.name, source.shape)
+        named: Sequence[str] | None = learnt(source).get("columns")  # of data frames
+        return _numbered(source.name, source.shape) if named is None else named
     if isinstance(source, SpanLength):
         return [f"length {k + 1}" for k in range(source.width)]
     if isinstance(source, SpanMean):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from math import isfinite, prod
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from ssvm_dsl.ir.ragged import owner_of, pointers
 from ssvm_dsl.lang.arrays import as_floats, describe, is_sparse, plain_array, real_array, whole_numbers
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.frames import as_frame, column_names, is_frame, is_numbered, is_row, matched, matrix_of
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input
 
 
@@ -38,11 +41,14 @@ class Examples:
     raw : dict of str to list
         The values of each input, example by example: arrays where the input is dense, ``SparseRows`` where
         it is sparse, lists of attributes, and edges as int64.
+    columns : dict of str to list of str
+        The columns of dense inputs that came as data frames, in the order of the arrays.
     """
 
     n: int
     sizes: dict[str, I64]
     raw: dict[str, Sequence[Any]]
+    columns: dict[str, list[str]] = field(default_factory=dict)
 
     def size(self, dims: tuple[Dim, ...]) -> I64:
         """Return the number of positions of some axes in each example; ``shape (n,)``."""
@@ -79,13 +85,15 @@ class _AxisSizes:
 def check_sequence(values: object, what: str, declaration: Declaration | None = None) -> Sequence[Any]:
     """Return ``values`` if it is a non-empty list of examples.
 
-    A sparse matrix is one where the model (of the declaration) has a single input, of one sparse row for each example.
+    A sparse matrix, or a data frame, is one where the model (of the declaration) has a single input: a row for each.
     """
     if type(values) is list and values:
         return values
     rows = None if declaration is None else _only_row(declaration)
-    if is_sparse(values) and rows is not None and len(getattr(values, "shape", ())) == 2:
-        found: Sequence[Any] = checked(rows_of_matrix, values, f"input '{rows.name}'")
+    if isinstance(values, FrameRows) or (is_frame(values) and rows is not None and not rows.sparse):
+        found: Sequence[Any] = values if isinstance(values, FrameRows) else FrameRows(values)
+    elif is_sparse(values) and rows is not None and rows.sparse and len(getattr(values, "shape", ())) == 2:
+        found = checked(rows_of_matrix, values, f"input '{rows.name}'")
     elif isinstance(values, Mapping) or not hasattr(values, "__len__") or not hasattr(values, "__getitem__"):
         hint = "pass a list with one entry for each example" if isinstance(values, Mapping) else ""
         raise DataError(what, expected="a list of examples", found=type(values).__name__, hint=hint)
@@ -105,14 +113,45 @@ def check_sequence(values: object, what: str, declaration: Declaration | None = 
     return found
 
 
+class FrameRows(Sequence[Any]):
+    """A data frame whose rows are examples.
+
+    Parameters
+    ----------
+    frame : data frame
+    """
+
+    def __init__(self, frame: Any) -> None:
+        self.frame = frame
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return FrameRows(self.frame[place])
+        if not -len(self) <= place < len(self):
+            raise IndexError(place)
+        place %= len(self)
+        return self.frame[place : place + 1]
+
+
+#: Where no columns of data frames are known.
+_NO_COLUMNS: Mapping[str, list[str]] = MappingProxyType({})
+
+
 def _only_row(declaration: Declaration) -> Input | None:
-    """Return the only input of a model where it is a sparse row for each example."""
+    """Return the only input of a model where it is a row of numbers for each example."""
     only = declaration.inputs[0] if len(declaration.inputs) == 1 else None
-    return only if isinstance(only, Input) and only.sparse and not only.dims else None
+    return only if isinstance(only, Input) and len(only.shape) == 1 and not only.dims else None
 
 
-def read_examples(declaration: Declaration, X: object, judged: bool = True) -> Examples:
+def read_examples(
+    declaration: Declaration, X: object, judged: bool = True, columns: Mapping[str, list[str]] = _NO_COLUMNS
+) -> Examples:
     """Return the checked examples of ``X``; inputs of the loss alone are read only if there are labels.
+
+    ``columns`` are those of data frames by the name of the input, where they are known.
 
     Raises
     ------
@@ -127,12 +166,13 @@ def read_examples(declaration: Declaration, X: object, judged: bool = True) -> E
         text = "it has no Factor; nothing scores its labellings: add e.g. emit = Factor(y, features=x)"
         raise ModelError(declaration.name, [("", text)])
     inputs = declaration.inputs if judged else declaration.scored_inputs
-    return read_inputs(declaration, check_sequence(X, "X", declaration), inputs, judged)
+    return read_inputs(declaration, check_sequence(X, "X", declaration), inputs, judged, columns)
 
 
 def read_inputs(
-    declaration: Declaration, examples: Sequence[Any], inputs: tuple[Input | Attributes | Edges, ...], judged: bool
-) -> Examples:
+    declaration: Declaration, examples: Sequence[Any], inputs: tuple[Input | Attributes | Edges, ...], judged: bool,
+    columns: Mapping[str, list[str]] = _NO_COLUMNS,
+) -> Examples:  # fmt: skip
     """Return the checked inputs of examples, and the sizes of axes that they define.
 
     Raises
@@ -141,9 +181,10 @@ def read_inputs(
         Names the input, the example, the expected value and the given one.
     """
     sizes = _AxisSizes(declaration, len(examples))
-    raw = split_inputs(declaration, examples, inputs)
+    raw, named = split_inputs(declaration, examples, inputs), dict[str, list[str]]()
     for symbol in inputs:
         if isinstance(symbol, Input):
+            raw[symbol.name] = _of_frames(symbol, raw[symbol.name], columns, named)
             raw[symbol.name] = _read_sparse(symbol, raw, sizes) if symbol.sparse else _read_dense(symbol, raw, sizes)
         elif isinstance(symbol, Attributes):
             raw[symbol.name] = _read_attributes(symbol, raw[symbol.name], sizes)
@@ -153,7 +194,35 @@ def read_inputs(
     for name, origin in declaration.derived_axes:
         if origin in sizes.known:
             sizes.known[name] = sizes.known[origin]
-    return Examples(len(examples), sizes.known, raw)
+    return Examples(len(examples), sizes.known, raw, named)
+
+
+def _of_frames(
+    symbol: Input, values: Sequence[Any], known: Mapping[str, list[str]], named: dict[str, list[str]]
+) -> Sequence[Any]:  # fmt: skip
+    """Return the values of an input with arrays in place of data frames, whose columns are matched by name.
+
+    The columns are those that are known, else those of the first frame; they are entered in ``named``.
+    """
+    what, whole = f"input '{symbol.name}'", isinstance(values, FrameRows)
+    frames = [values.frame] if isinstance(values, FrameRows) else values
+    places = [] if type(values) is np.ndarray else [
+        i for i, one in enumerate(frames)
+        if type(one) is not np.ndarray and (is_frame(one) or (not symbol.dims and is_row(one)))
+    ]  # fmt: skip
+    if not places or len(symbol.shape) != 1:
+        return values
+    out: list[Any] = list(frames)
+    for i in places:
+        frame, place = as_frame(frames[i]) if is_row(frames[i]) else frames[i], None if whole else i
+        names = checked(column_names, frame, what, place)
+        if not is_numbered(frame):
+            own = named.setdefault(symbol.name, known.get(symbol.name, names))
+            frame = checked(partial(matched, names=own), frame, what, place)
+        out[i] = checked(matrix_of, frame, what, place)
+        if not symbol.dims and not whole and len(out[i]) == 1:
+            out[i] = out[i][0]
+    return out[0] if whole else out
 
 
 def split_inputs(
@@ -166,6 +235,8 @@ def split_inputs(
     Values of inputs of the declaration that are not among ``inputs`` may be there, and are left alone.
     """
     names = [symbol.name for symbol in inputs]
+    if isinstance(examples, FrameRows):  # of a model with one input
+        return {names[0]: examples}
     unread = {symbol.name for symbol in declaration.inputs} - set(names)
     if len(names) == 1:
         # the attributes of a single position are a dict themselves

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ssvm_dsl import processors
 from ssvm_dsl.array_types import F64
@@ -43,6 +44,7 @@ from ssvm_dsl.learning.estimator import Estimator, not_fitted
 from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_path
 from ssvm_dsl.learning.estimators.distinct import distinct_labellings, distinct_ranked, outputs_ranked
 from ssvm_dsl.learning.estimators.weights import Weights
+from ssvm_dsl.learning.indexed import indexed
 from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.hosting.loading import loading
 from ssvm_dsl.registry import loss_function
@@ -96,7 +98,7 @@ class Predictor(Estimator):
         """Return the best labelling of each example, in the user's own class names; with bounds as ``predict`` says."""
         asked = {"time_limit": time_limit, "given": given, "on_missing": on_missing}
         found, worth = self._answers_with_worth(X, labellings, **asked)
-        labels = list(chain.from_iterable(found))
+        labels = indexed(self.model.declaration, X, list(chain.from_iterable(found)))
         return (labels, worth.score, worth.bound) if return_bounds else labels
 
     def predict_kbest(
@@ -395,12 +397,37 @@ class Predictor(Estimator):
                 raise AttributeError(text)
             if "coef_" not in self.__dict__:
                 raise not_fitted(f"{name}: this {type(self).__name__} is not fitted yet; call fit first")
+            if name == "feature_names_in_":
+                return self._feature_names()
             if name == "report_":
                 raise AttributeError("report_: the weights were given (from_weights), so there is no report of a fit")
             if name == "plan_":
                 text = "the weights were given (from_weights), so there is no plan of a fit"
                 raise AttributeError(f"plan_: {text}; prediction_plan(X) returns how X is answered")
             raise AttributeError(text)
+
+    def _feature_names(self) -> NDArray[Any]:
+        """Return the names of the columns of the data frames that it was fitted to, as scikit-learn wants them."""
+        named = [one["columns"] for one in self._fitted.values() if "columns" in one]
+        if len(named) != 1:
+            of = "it was fitted to arrays" if not named else "several inputs were data frames; see weights_.names"
+            raise AttributeError(f"feature_names_in_: {of}")
+        return np.array(named[0], dtype=object)
+
+    def _plain_frames(self) -> dict[str, dict[str, Any]]:
+        """Return what files hold of data frames beside the names of columns."""
+        return {}
+
+    def _take_frames(self, found: dict[str, dict[str, Any]]) -> None:
+        """Take what a file holds of data frames.
+
+        Raises
+        ------
+        ValueError
+            It does not fit the model.
+        """
+        if found:
+            raise ValueError(f"{type(self).__name__} keeps none")
 
     def _executor(self) -> CallThreads:
         """Return the executor of a call."""

@@ -52,12 +52,12 @@ def to_saved(svm: Any) -> SavedModel:
         hint = "nothing learnt is lost: declare the model again with such a function, and svm.set_params(model=...)"
         raise ModelError(err.model, [(where, f"{text}; {hint}") for where, text in err.mistakes]) from None
     _warn_of_main(svm.model.declaration)
-    kind = type(svm).__name__
+    more: dict[str, Any] = {"kind": type(svm).__name__, "frames": svm._plain_frames()}
     if not hasattr(svm, "_certificate"):  # nothing is known of given weights
-        return SavedModel(declaration, parameters, svm._blocks, svm.coef_, svm._fitted, None, None, kind=kind)
+        return SavedModel(declaration, parameters, svm._blocks, svm.coef_, svm._fitted, None, None, **more)
     certificate = np.array(astuple(svm._certificate), dtype=np.float64)
     summary, stream = svm.report_.summary(), getattr(svm, "_stream", None)
-    saved = SavedModel(declaration, parameters, svm._blocks, svm.coef_, svm._fitted, summary, certificate, kind=kind)
+    saved = SavedModel(declaration, parameters, svm._blocks, svm.coef_, svm._fitted, summary, certificate, **more)
     return saved if stream is None else replace(saved, stream=(stream.json(), stream.arrays))
 
 
@@ -94,6 +94,8 @@ def from_saved(kind: type[Kind], saved: SavedModel, path: str | Path, trusted: b
         made: Any = new
         clone(made).set_params(checkpoint=None)._check()  # its folder may be on another machine
     made.coef_, made._blocks, made._fitted = saved.coef, saved.blocks, saved.fitted
+    with _of_file(path, "not the columns of data frames"):
+        made._take_frames(saved.frames)
     if saved.report is None or saved.certificate is None:
         return new
     with _of_file(path, "not a report of a fit"):
