@@ -206,10 +206,10 @@ class Classifier(ReadyModel):
 
 def _known(X: Any, Y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """Return the rows whose classes are known, unless that is none of them."""
-    gaps = np.array([is_gap(one) for one in Y]) if hasattr(Y, "__len__") and np.ndim(Y) == 1 else np.zeros(0)
-    if not gaps.any() or gaps.all() or len(gaps) != n_rows(X):
+    known = [not is_gap(one) for one in Y] if hasattr(Y, "__len__") and np.ndim(Y) == 1 else []
+    if all(known) or not any(known) or len(known) != n_rows(X):
         return X, Y, sample_weight
-    there = np.flatnonzero(~gaps)
+    there = np.flatnonzero(known)
     labels = [Y.iloc[i] if hasattr(Y, "iloc") else Y[i] for i in there.tolist()]
     numbers = all(isinstance(one, float) and one.is_integer() for one in labels)
     named = np.array([int(one) for one in labels] if numbers else labels)

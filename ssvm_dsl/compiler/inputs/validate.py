@@ -206,7 +206,7 @@ def _of_frames(
     """
     what, whole = f"input '{symbol.name}'", isinstance(values, FrameRows)
     frames = [values.frame] if isinstance(values, FrameRows) else values
-    places = [] if type(values) is np.ndarray else [
+    places = [] if isinstance(values, np.ndarray) else [
         i for i, one in enumerate(frames)
         if type(one) is not np.ndarray and (is_frame(one) or (not symbol.dims and is_row(one)))
     ]  # fmt: skip
