@@ -6,6 +6,7 @@ from collections.abc import Sequence, Set
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.lang.dims import Dim
@@ -14,14 +15,18 @@ from ssvm_dsl.lang.frames import with_index
 from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
-from ssvm_dsl.lang.outputs.targets import complete
+from ssvm_dsl.lang.outputs.targets import cliques, complete
 from ssvm_dsl.lang.symbols import show
 from ssvm_dsl.models.base import ReadyModel
 from ssvm_dsl.models.classes import input_of
+from ssvm_dsl.models.label_pairs import mutual_information, strongest_pairs, width_for
+
+#: Leaves it to the data which labels have weights together.
+AUTO = "auto"
 
 
 class MultiLabel(ReadyModel):
-    """Predicts sets of labels: each label from the features, and every two labels together.
+    """Predicts sets of labels: each label from the features, and labels that depend on each other together.
 
     X is a matrix ``(n, n_features)``, a sparse one or a data frame.  Y is a matrix ``(n, n_labels)`` of 0 and 1; with
     ``names``, a list of sets (or lists) of names, and sets are predicted.
@@ -30,8 +35,10 @@ class MultiLabel(ReadyModel):
     ----------
     names : sequence of str, optional
         The names of the labels.
-    together : bool
-        Whether every two labels have a table of weights; without it labels are independent.
+    together : bool or "auto"
+        Which two labels have a table of weights.  ``"auto"``: those with the largest mutual information that chance does
+        not explain, as many as leave exact inference cheap (:mod:`ssvm_dsl.models.label_pairs`); all pairs of few
+        labels.  True: all pairs.  False: none, so that labels are independent.
     **options
         Of :class:`~ssvm_dsl.StructuredSVM`.
 
@@ -42,7 +49,7 @@ class MultiLabel(ReadyModel):
     """
 
     names: Sequence[str] | None = None
-    together: bool = True
+    together: bool | str = AUTO
 
     def _read_examples(self, X: Any) -> Any:
         return self._encoded_rows(X)
@@ -75,16 +82,30 @@ class MultiLabel(ReadyModel):
         if not width:
             raise DataError("Y", expected="a row of 0 and 1 for each example", found=show(Y[0]))
 
+        pairs = self._pairs(Y, width)
+
         class LabelSet(Model):
             K = Dim(width)
             x = input_of(X)
             y = Label(K, 2)
-            unary = Factor(y, features=x, per=K)
-            bias = Factor(y, per=K)
-            pair = Factor(complete(y), per="edge") if self.together and width > 1 else None
+            unary = Factor(y.is_(1), features=x, per=K)
+            bias = Factor(y.is_(1), per=K)
+            pair = Factor(complete(y) if pairs is None else cliques(y, pairs), per="edge") if pairs != [] else None
             loss = Hamming(y)
 
         return LabelSet
+
+    def _pairs(self, Y: Any, width: int) -> list[tuple[int, int]] | None:
+        """Return the pairs of labels that have weights together, ``None`` for all."""
+        if not (isinstance(self.together, bool | np.bool_) or self.together == AUTO):
+            raise OptionError(f"together must be True, False or 'auto', got {self.together!r}")
+        if width == 1 or self.together is False:
+            return []
+        if self.together != AUTO:
+            return None
+        known = np.array([_known(one, width) for one in Y])
+        pairs = strongest_pairs(mutual_information(known), width_for(len(known), width))
+        return None if len(pairs) == width * (width - 1) // 2 else pairs
 
     def predict(self, X: Any, **options: Any) -> Any:
         """Return a matrix of 0 and 1, ``shape (n, n_labels)``, or a list of sets of names.
@@ -102,6 +123,18 @@ class MultiLabel(ReadyModel):
     def _named(self, row: Any) -> set[str]:
         """Return the names of the labels that are 1."""
         return {name for name, there in zip(check_names(self.names), row, strict=True) if there}
+
+
+def _known(one: Any, width: int) -> NDArray[np.int64]:
+    """Return the labels of an example, -1 where they are not known or (which is refused later) are no labels."""
+    masked = np.ma.getmaskarray(one) if isinstance(one, np.ma.MaskedArray) else None
+    try:
+        row = np.array([-1 if value not in (0, 1) else int(value) for value in np.ma.getdata(one).tolist()])
+    except TypeError:
+        row = np.zeros(0)
+    if row.shape != (width,):
+        return np.full(width, -1)
+    return row if masked is None else np.where(masked, -1, row)
 
 
 def check_names(names: Any) -> list[str]:
