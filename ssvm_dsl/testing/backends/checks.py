@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -52,6 +52,8 @@ class BackendTrial:
     tasks : frozenset of Task
         Tasks to ask for: those that the check is about, that are claimed, and that are not refused for this problem.
     rng : Generator
+    answers : dict of (Question, Solution) by Task
+        What checks of this problem have asked before, all examples at once; each looks at another aspect of them.
     """
 
     spec: BackendSpec
@@ -60,6 +62,7 @@ class BackendTrial:
     judge: Judge
     tasks: frozenset[Task]
     rng: np.random.Generator
+    answers: dict[Task, tuple[Question, Solution]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -89,9 +92,20 @@ class BackendTrial:
     def questions(self, examples: I64 | None = None, limits: Limits = NO_LIMITS) -> Iterator[Question]:
         """Yield one question for each task."""
         for task in sorted(self.tasks):
-            clamp = self.clamp if task is Task.MAP_CLAMPED else None
-            k = K if task is Task.KBEST else 1
-            yield Question(self.problem.theta, examples, task, clamp, None, limits, k)
+            yield self.question(task, examples, limits)
+
+    def question(self, task: Task, examples: I64 | None = None, limits: Limits = NO_LIMITS) -> Question:
+        """Return a question for a task."""
+        clamp = self.clamp if task is Task.MAP_CLAMPED else None
+        return Question(self.problem.theta, examples, task, clamp, None, limits, K if task is Task.KBEST else 1)
+
+    def answered(self) -> Iterator[tuple[Question, Solution]]:
+        """Yield one question for each task and its answer, each by a session that is asked nothing else."""
+        for task in sorted(self.tasks):
+            if task not in self.answers:
+                question = self.question(task)
+                self.answers[task] = question, self.open().solve(question)
+            yield self.answers[task]
 
     def selection(self) -> I64:
         """Return a random selection of examples, in random order."""
@@ -110,7 +124,7 @@ class BackendTrial:
         problem, theta = self.judge.problem, self.judge.problem.theta.copy()
         theta.node[:] += self.rng.normal(size=theta.node.size) * max(1.0, _spread(theta.node))
         changed = Problem(f"{problem.name} with noise on node scores", problem.program, theta)
-        return replace(self, judge=Judge(changed, self.spec.caps))
+        return replace(self, judge=Judge(changed, self.spec.caps), answers={})
 
 
 @contextmanager
@@ -128,12 +142,10 @@ def _spread(node: NDArray[np.float64]) -> float:
 
 
 def aspect(judge_aspect: Callable[[Judge, Question, Solution], None]) -> Callable[[BackendTrial], None]:
-    """Return a check that asks once for every task and judges one aspect of the answer."""
+    """Return a check of one aspect of the answers to every task."""
 
     def run(trial: BackendTrial) -> None:
-        session = trial.open()
-        for question in trial.questions():
-            solution = session.solve(question)
+        for question, solution in trial.answered():
             with naming_the_question(question):
                 trial.judge.form(question, solution)
                 judge_aspect(trial.judge, question, solution)
@@ -142,10 +154,10 @@ def aspect(judge_aspect: Callable[[Judge, Question, Solution], None]) -> Callabl
 
 
 def everything(trial: BackendTrial) -> None:
-    """Ask once for every task and judge all aspects of the answers."""
-    session = trial.open()
-    for question in trial.questions():
-        trial.judged(session, question)
+    """Judge all aspects of the answers to every task."""
+    for question, solution in trial.answered():
+        with naming_the_question(question):
+            trial.judge.everything(question, solution)
 
 
 def kbest(trial: BackendTrial) -> None:

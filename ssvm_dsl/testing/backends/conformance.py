@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.ir import Caps, Guarantee, Task, Theta
+from ssvm_dsl.ir import Caps, Guarantee, Question, Solution, Task, Theta
 from ssvm_dsl.lang.constraints.custom import CUSTOM, CUSTOM_EXACT
 from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.needs.properties import table_properties
@@ -83,7 +83,7 @@ class BackendKit(Kit[BackendSpec, BackendRule, BackendTrial]):
 
     def prepare(self) -> None:
         """Ask the backend which problems it takes, of those that its ``Caps`` cover."""
-        self.accepted: list[tuple[Judge, frozenset[Task]]] = []
+        self.accepted: list[tuple[Judge, frozenset[Task], dict[Task, tuple[Question, Solution]]]] = []
         n_problems, seed, caps = self.report.n_problems, self.report.seed, self.spec.caps
         n = max(min(4, 1 + n_problems), n_problems // 8)  # of each kind of constraints
         problems = [*catalogue().values(), *_random(caps, n_problems, seed)]
@@ -120,7 +120,7 @@ class BackendKit(Kit[BackendSpec, BackendRule, BackendTrial]):
         """Keep a problem if the backend takes it for some task; return whether it does."""
         tasks = [task for task in sorted(self.spec.caps.tasks) if self._takes(problem, task, check, refusals)]
         if tasks:
-            self.accepted.append((Judge(problem, self.spec.caps), frozenset(tasks)))
+            self.accepted.append((Judge(problem, self.spec.caps), frozenset(tasks), {}))
         return bool(tasks)
 
     def _takes(self, problem: Problem, task: Task, check: Check, refusals: Counter[str]) -> bool:
@@ -142,11 +142,11 @@ class BackendKit(Kit[BackendSpec, BackendRule, BackendTrial]):
 
     def trials(self, number: int, rule: BackendRule) -> Iterator[BackendTrial]:
         """Yield the backend before each problem that it takes for a task of the rule."""
-        for index, (judge, accepted) in enumerate(self.accepted):
+        for index, (judge, accepted, answers) in enumerate(self.accepted):
             tasks = rule.tasks & accepted
             if tasks and rule.fits(judge.problem):
                 rng = np.random.default_rng([self.report.seed, number, index])
-                yield BackendTrial(self.spec, self.made, self.options, judge, tasks, rng)
+                yield BackendTrial(self.spec, self.made, self.options, judge, tasks, rng, answers)
 
     def finish(self) -> None:
         """Add a check without cases for every claim that no problem of this kit tests."""
@@ -155,7 +155,7 @@ class BackendKit(Kit[BackendSpec, BackendRule, BackendTrial]):
 
     def _n_of(self, kind: str) -> int:
         """Return how many problems with constraints of a kind are taken."""
-        return sum(_has(judge.problem, kind) for judge, _ in self.accepted)
+        return sum(_has(judge.problem, kind) for judge, *_ in self.accepted)
 
 
 def _custom_kinds(caps: Caps) -> list[str]:
