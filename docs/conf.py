@@ -60,8 +60,10 @@ html_theme_options = {
     "navigation_with_keys": False,
     "show_toc_level": 2,
     "header_links_before_dropdown": 6,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": [],
 }
+#: What a page has is listed above the other pages, on the left: code takes the width that is left on the right.
+html_sidebars = {"index": [], "**": ["page-toc", "sidebar-nav-bs"]}
 html_show_sourcelink = False
 copybutton_prompt_text = "$ "
 

@@ -200,7 +200,7 @@ class _Work:
         self._add_shared(label.name, target, self._known(scopes_of(target)), table.reshape(1, -1))
 
     def give(self, given: Given, scopes: Scopes, rows: Rows | None) -> None:
-        """Add given scores."""
+        """Add the given scores of an input (no weights) to the constant tables."""
         scopes = self._known(scopes)
         if rows is None:
             values = np.array([given.table])

@@ -283,7 +283,7 @@ def _lay_bytes(target: Target, counts: I64, n: int, r: int) -> float:
 
 
 def _source(source: Source, sizes: _Sizes, n_rows: int, n_configs: int, work: float) -> None:
-    """Count the rows of a source, once."""
+    """Count the memory of the rows of a feature source; a source that several factors share counts once."""
     if source not in sizes.rows:
         kept, made_with = _row_bytes(source, sizes, n_rows, n_configs)
         sizes.rows[source] = kept

@@ -76,7 +76,7 @@ class Grounded:
 
     @property
     def program(self) -> Program:
-        """The structure."""
+        """The structure of all examples: variables, states, factors, constraints."""
         return self.parameters.program
 
     @property

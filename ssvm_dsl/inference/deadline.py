@@ -31,7 +31,7 @@ class Answering(Protocol):
     program: Program
 
     def solve(self, question: Question, known: F64 | None = None) -> Solution:
-        """Answer a question."""
+        """Answer a question within the time left; see :class:`~ssvm_dsl.plugin_api.Session`."""
 
 
 def work_seconds() -> float:

@@ -137,7 +137,7 @@ class FactorList:
         self._arity, self._scope, self._size, self._scores = array("q"), array("q"), array("q"), array("d")
 
     def add(self, scope: I64, table: F64) -> None:
-        """Add a factor."""
+        """Add a factor over variables ``scope`` with the log scores ``table``."""
         self.add_all(scope[None], table)
 
     def add_all(self, scopes: I64, table: F64) -> None:

@@ -54,7 +54,7 @@ class Dim(Symbol):
 
     @property
     def note(self) -> str:
-        """Whether it is ragged."""
+        """``"ragged"`` where the length differs from example to example, for ``print(Model)``."""
         return "ragged" if self.ragged else ""
 
     @property

@@ -96,7 +96,7 @@ class Given(ScoredTarget):
 
     @property
     def note(self) -> str:
-        """That there is nothing to learn."""
+        """``"no weights"``, for ``print(Model)``."""
         return "no weights"
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:

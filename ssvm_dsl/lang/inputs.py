@@ -77,7 +77,7 @@ class ExampleSource(Source):
         return self.dims
 
     def references(self) -> Iterator[tuple[str, Symbol]]:
-        """Yield its axes."""
+        """Yield the axes that the input names, for the checks of a declaration."""
         yield from (("the axis", dim.origin) for dim in self.dims)
 
     def references_of_factor(self) -> Iterator[tuple[str, Symbol]]:
@@ -254,7 +254,7 @@ class Edges(Symbol):
         return (self.dim,)
 
     def references(self) -> Iterator[tuple[str, Symbol]]:
-        """Yield its axes."""
+        """Yield the axes that the input names, for the checks of a declaration."""
         yield from (("the axis", dim) for dim in (self.dim, *dict.fromkeys(self.ends)))
 
     @property

@@ -32,6 +32,6 @@ class AlphaBetaSwap:
         return Verdict(True, cost, n_bytes=graph_bytes(need))
 
     def open(self, program: Program, options: Mapping[str, Any]) -> MoveSession:
-        """Return a session."""
+        """Open the backend on a program; the session answers ``map`` by swap moves, each a minimum cut."""
         pairs = np.triu_indices(int(program.card.max(initial=1)), 1)
         return MoveSession("alpha-beta-swap", _WANTED, program, options, np.stack(pairs, axis=1).astype(np.int32))

@@ -33,7 +33,7 @@ class AlphaExpansion:
         return Verdict(True, cost, n_bytes=graph_bytes(need))
 
     def open(self, program: Program, options: Mapping[str, Any]) -> MoveSession:
-        """Return a session."""
+        """Open the backend on a program; the session answers ``map`` by expansion moves, each a minimum cut."""
         labels = np.arange(program.card.max(initial=1), dtype=np.int32)
         moves = np.stack([labels, np.full_like(labels, -1)], axis=1)
         return MoveSession("alpha-expansion", _WANTED, program, options, moves)

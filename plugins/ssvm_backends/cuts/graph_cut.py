@@ -48,7 +48,7 @@ class GraphCut:
         return Verdict(True, 60.0 * (need.n_variables + need.n_factors), n_bytes=graph_bytes(need))
 
     def open(self, program: Program, options: Mapping[str, Any]) -> GraphCutSession:
-        """Return a session."""
+        """Open the backend on a program of two states; the session answers ``map`` by one minimum cut an example."""
         return GraphCutSession(program, options)
 
 
@@ -72,7 +72,7 @@ class GraphCutSession(GraphSession):
         return build_cut_graph(self.graph)
 
     def search(self, call: GraphCall) -> None:
-        """Run the flows."""
+        """Compute the maximum flow of each example and write the labels of its minimum cut."""
         from ssvm_backends.cuts.graph import build_cut_graph
         from ssvm_backends.cuts.kernels import CutBatch, cut_batch, cut_state
         from ssvm_backends.cuts.maxflow import workspace

@@ -52,7 +52,7 @@ class QPBO:
         return Verdict(True, 250.0 * (need.n_variables + need.n_factors), notes, graph_bytes(need))
 
     def open(self, program: Program, options: Mapping[str, Any]) -> RoofSession:
-        """Return a session."""
+        """Open the backend on a program of two states; the session answers ``map`` with bounds, and ``relaxed``."""
         return RoofSession(program, options)
 
 

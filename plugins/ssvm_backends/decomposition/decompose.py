@@ -79,7 +79,7 @@ class Decompose:
         return Verdict(True, CALL + cost, n_bytes=n_bytes)
 
     def open(self, program: Program, options: Mapping[str, Any]) -> DecomposeSession:
-        """Return a session."""
+        """Open the backend on a program, cut into parts that exact backends answer."""
         return DecomposeSession(program, options)
 
 
@@ -135,7 +135,7 @@ class DecomposeSession:
 
     @cached_property
     def graph(self) -> Graph:
-        """All factors, for local search."""
+        """The program with all its factors as one graph: local search improves labellings on it."""
         return build_graph(self.program)
 
     def solve(self, question: Question) -> Solution:

@@ -228,7 +228,7 @@ def _oracles(program: Program, group: ConstraintGroup) -> dict[str, I64]:
 
 
 def _bare(program: Program, *constraints: ConstraintGroup) -> Program:
-    """Return a program without factors and masks."""
+    """Return a program with the variables of another one, without its factors and masks."""
     return replace(program, groups=(), constraints=constraints, allowed=None)
 
 

@@ -50,7 +50,7 @@ class AD3:
         return Verdict(True, 2000.0 * iterations * sweep_cost(need), n_bytes=dual_bytes(need) + kept)
 
     def open(self, program: Program, options: Mapping[str, Any]) -> AD3Session | ConstrainedSession:
-        """Return a session."""
+        """Open the backend on a program; the session runs ADMM on the relaxation, also under hard constraints."""
         if not any(group.n_constraints for group in program.constraints):
             return AD3Session(program, options)
         from ssvm_backends.dual.constrained import ConstrainedSession

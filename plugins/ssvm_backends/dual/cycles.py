@@ -48,7 +48,7 @@ class Cycles:
         return Verdict(True, 2e4 * work + 1e6 * need.n_examples, n_bytes=80.0 * need.n_factors * need.max_table)
 
     def open(self, program: Program, options: Mapping[str, Any]) -> CycleSession:
-        """Return a session."""
+        """Open the backend on a program; the session tightens the relaxation by clusters of cycles."""
         return CycleSession(program, options)
 
 

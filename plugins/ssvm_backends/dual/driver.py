@@ -158,7 +158,7 @@ class PassingRule(NamedTuple):
 def message_task(
     instance: Instance, ids: I64, messages: F64, progress: SolverProgress, rule: PassingRule
 ) -> MessageTask:
-    """Return a task that has not begun."""
+    """Return the task of message passing on some examples, before its first iteration."""
     longest, widest, _, n_slots = extent(instance.graph, ids)
     most, tol, smooth, by_factor, anytime, price = rule
     return MessageTask(
@@ -299,7 +299,7 @@ def looks_after(t: MessageTask) -> bool:
 
 @njit(cache=True, nogil=True)
 def _begin(t: MessageTask) -> None:
-    """Take over the messages of an example."""
+    """Load the messages of the current example and estimate the work of an iteration."""
     d, g, best = t.state[0], t.instance.graph, t.progress
     i, e = d.example, t.ids[d.example]
     d.stage = LEAVE
@@ -318,7 +318,7 @@ def _begin(t: MessageTask) -> None:
 
 @njit(cache=True, nogil=True)
 def _fill(t: MessageTask) -> None:
-    """List visits."""
+    """List the visits of factors by variable, for one slice of variables."""
     d, g, e = t.state[0], t.instance.graph, t.ids[t.state[0].example]
     first, last = g.touch_ptr[g.var_ptr[e]], g.var_ptr[e + 1]
     hi = slice_above(t, d.place, last)
@@ -337,7 +337,7 @@ def decode_next(t: MessageTask, after: int) -> None:
 
 @njit(cache=True, nogil=True)
 def _decode(t: MessageTask) -> None:
-    """Write labels."""
+    """Decode the current messages into labels, for one slice of variables."""
     d, last = t.state[0], t.instance.graph.var_ptr[t.ids[t.state[0].example] + 1]
     hi = slice_above(t, d.place, last)
     decode(site_of(t), t.labels, t.value, d.place, hi)
@@ -384,7 +384,7 @@ def _polish(t: MessageTask) -> None:
 
 @njit(cache=True, nogil=True)
 def _search(t: MessageTask) -> None:
-    """Do a slice of local search."""
+    """Improve the labelling by local search, for as many operations as a slice has."""
     d, g, e = t.state[0], t.instance.graph, t.ids[t.state[0].example]
     n = g.var_ptr[e + 1] - g.var_ptr[e]
     stale, pairs, budget = t.stale[: 2 * n], d.pairs > 0, np.int64(t.search_slice)

@@ -30,5 +30,5 @@ class MPLP:
         return Verdict(True, sweeps * sweep_cost(need), n_bytes=dual_bytes(need))
 
     def open(self, program: Program, options: Mapping[str, Any]) -> DescentSession:
-        """Return a session."""
+        """Open the backend on a program; the session answers ``map`` with bounds by MPLP messages."""
         return DescentSession(program, options)

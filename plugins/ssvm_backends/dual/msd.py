@@ -26,5 +26,5 @@ class MSD:
         return Verdict(True, 500.0 * sweep_cost(need), n_bytes=dual_bytes(need))
 
     def open(self, program: Program, options: Mapping[str, Any]) -> DescentSession:
-        """Return a session."""
+        """Open the backend on a program; the session answers ``map`` with bounds by max-sum diffusion."""
         return DescentSession(program, options)

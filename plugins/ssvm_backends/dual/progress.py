@@ -45,7 +45,7 @@ class SolverProgress(NamedTuple):
 
     @classmethod
     def start(cls, n_examples: int, n_labels: int, n_messages: int) -> SolverProgress:
-        """Return a beginning without labelling or bound."""
+        """Return the progress of examples that have neither a labelling nor a bound yet."""
         n = n_examples
         return cls(
             np.zeros(n_labels, np.int32), np.full(n, -np.inf), np.full(n, np.inf), np.full(n, np.inf),

@@ -28,7 +28,7 @@ class TBCD:
         return Verdict(True, sweeps * sweep_cost(need), n_bytes=dual_bytes(need))
 
     def open(self, program: Program, options: Mapping[str, Any]) -> TBCDSession:
-        """Return a session."""
+        """Open the backend on a program; the session answers ``map`` with bounds by descent over trees."""
         return TBCDSession(program, options)
 
 

@@ -28,7 +28,7 @@ class TRWS:
         return Verdict(True, sweeps * sweep_cost(need), n_bytes=dual_bytes(need))
 
     def open(self, program: Program, options: Mapping[str, Any]) -> TRWSSession:
-        """Return a session."""
+        """Open the backend on a program; the session answers ``map`` with bounds by sequential reweighted messages."""
         return TRWSSession(program, options)
 
 

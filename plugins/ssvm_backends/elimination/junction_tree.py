@@ -51,7 +51,7 @@ class JunctionTree:
         return Verdict(True, cost, n_bytes=graph_bytes(need) + 12.0 * table)
 
     def open(self, program: Program, options: Mapping[str, Any]) -> JunctionTreeSession:
-        """Return a session."""
+        """Open the backend on a program of small treewidth; the session answers every task exactly."""
         return JunctionTreeSession(program, int(options["max_entries"]), options["marginals"] == "all")
 
 
@@ -125,7 +125,7 @@ class JunctionTreeSession:
         return sum(self.plans.plan(key, False).operations * len(positions) for key, positions in found)
 
     def _best(self, theta: Theta, ids: I64, reduced: Reduced, clock: Clock) -> Solution:
-        """Return the best labellings."""
+        """Return the best labelling of each of some examples, by maximising variables out one after the other."""
         from ssvm_backends.elimination.max import maximise
 
         ptr = reduced.label_ptr

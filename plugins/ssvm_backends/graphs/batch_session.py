@@ -54,7 +54,7 @@ class BatchCall:
 
     @classmethod
     def start(cls, program: Program, question: Question) -> BatchCall:
-        """Return a call without answers."""
+        """Return the record of a call in which no example is answered yet."""
         clock, ids, ptr = Clock.start(question.limits), question.ids(program), question.label_ptr(program)
         labels, feasible = np.zeros(int(ptr[-1]), dtype=np.int32), np.zeros(len(ids), dtype=bool)
         node = question.masked_node(program)
@@ -169,7 +169,7 @@ class BatchSession(ABC):
         raise NotImplementedError
 
     def ranked(self, question: Question) -> Solution:
-        """Answer the task ``kbest``."""
+        """Answer the task ``kbest``: the k best labellings of each example, best first."""
         raise NotImplementedError
 
     def seconds(self, ids: I64, task: Task) -> F64 | None:

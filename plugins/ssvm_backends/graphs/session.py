@@ -73,7 +73,7 @@ class GraphCall:
 
     @classmethod
     def start(cls, program: Program, question: Question, reduced: Reduced, clock: Clock) -> GraphCall:
-        """Return a call without answers."""
+        """Return the record of a call in which no example is answered yet."""
         n, ptr = len(reduced.ids), reduced.label_ptr
         return cls(
             program, question, clock, reduced, ptr, np.zeros(int(ptr[-1]), np.int32), np.zeros(n, np.bool_),
@@ -81,7 +81,7 @@ class GraphCall:
         )  # fmt: skip
 
     def retake(self, reduced: Reduced) -> None:
-        """Restart with other reduced examples."""
+        """Replace the reduced examples of the call; earlier answers of the call are dropped."""
         fresh = GraphCall.start(self.program, self.question, reduced, self.clock)
         self.reduced, self.label_ptr, self.labels = reduced, fresh.label_ptr, fresh.labels
         self.bound, self.stop = fresh.bound, fresh.stop

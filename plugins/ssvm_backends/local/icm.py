@@ -25,13 +25,13 @@ class ICM:
     """Iterated conditional modes (Besag 1986), a heuristic: O(factors x states) for each sweep over the variables."""
 
     def check(self, need: Need) -> Verdict:
-        """Accept everything."""
+        """Accept every need: any graph, no guarantee."""
         sweeps = 20.0
         cost = sweeps * (need.n_variables + need.n_factors * need.max_arity * float(need.max_card))
         return Verdict(True, cost, n_bytes=graph_bytes(need))
 
     def open(self, program: Program, options: Mapping[str, Any]) -> ICMSession:
-        """Return a session."""
+        """Open the backend on a program; the session improves one variable after the other."""
         return ICMSession(program, options)
 
 

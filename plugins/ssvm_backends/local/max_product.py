@@ -33,7 +33,7 @@ class MaxProduct:
     """Loopy belief propagation (Pearl 1988), a heuristic: O(table entries x arity) for each sweep."""
 
     def check(self, need: Need) -> Verdict:
-        """Accept everything."""
+        """Accept every need: any graph, no guarantee."""
         sweep = need.n_factors * float(need.max_table) * need.max_arity
         n_bytes = graph_bytes(need) + 16.0 * need.n_slots * need.max_card
         return Verdict(True, 100.0 * (need.n_variables * need.max_card + sweep), n_bytes=n_bytes)

@@ -71,7 +71,7 @@ class HeuristicSession(GraphSession):
         """Improve ``batch.labels`` and set ``batch.stop``; ``iterations`` is the limit asked for (or very large)."""
 
     def search(self, call: GraphCall) -> None:
-        """Improve what there is to start from."""
+        """Improve the labellings that the call starts from, until no move helps or time is up."""
         limit, reduced = call.clock.limits.iterations, call.reduced
         call.labels[:] = start_labels(self.program, reduced, call.ids, call.starts)
         call.there[:] = True

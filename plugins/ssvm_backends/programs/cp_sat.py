@@ -139,7 +139,7 @@ class CpSat:
         return _answer(priced, integers, solver, stop, start)
 
     def _model(self) -> Any:
-        """Return a model that no search uses."""
+        """Return an empty CP-SAT model, or one whose search has ended: its memory is used again."""
         from ortools.sat.python import cp_model
 
         try:

@@ -61,7 +61,7 @@ class ILP:
         return Verdict(True, cost, n_bytes=COLUMN_BYTES * columns)
 
     def open(self, program: Program, options: Mapping[str, Any]) -> ILPSession:
-        """Return a session."""
+        """Open the backend on a program; the session answers every labelling task by integer programming."""
         if options["solver"] == "highs":
             with loading():
                 importlib.import_module("scipy.optimize")

@@ -66,7 +66,7 @@ class LP:
         return Verdict(True, need.n_examples * (2e6 + 150 * columns**1.5), notes, COLUMN_BYTES * columns)
 
     def open(self, program: Program, options: Mapping[str, Any]) -> LPSession:
-        """Return a session."""
+        """Open the backend on a program; the session solves the linear relaxation of each example."""
         if options["solver"] == "highs":
             with loading():
                 importlib.import_module("scipy.optimize")

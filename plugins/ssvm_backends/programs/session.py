@@ -81,7 +81,7 @@ class ProgramAnswer(ExampleAnswer):
 
     @property
     def primal(self) -> Primal:
-        """What there is to show."""
+        """What kind of labelling the answer has, see :class:`~ssvm_dsl.ir.Primal`."""
         found = super().primal
         return Primal.FRACTIONAL if found is Primal.NONE and self.mu is not None else found
 

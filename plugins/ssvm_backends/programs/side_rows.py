@@ -173,7 +173,7 @@ class _Rows:
         self.auxiliary += rows.n_auxiliary
 
     def side(self, groups: tuple[ConstraintGroup, ...]) -> SideRows:
-        """Return what was collected."""
+        """Return the rows added so far, of all constraints of the groups, as one sparse matrix."""
         from scipy.sparse import csr_array
 
         lengths = np.concatenate([np.zeros(0, np.int64), *(np.diff(rows.ptr) for rows, *_ in self.parts)])

@@ -165,7 +165,7 @@ def _size(model: _Model, v: int) -> int:
 
 
 def _small(model: _Model, v: int, neighbours: Scope, most_entries: int, most_arity: int) -> bool:
-    """Whether a variable may go."""
+    """Whether eliminating variable v leaves a table within the limits of entries and variables."""
     if len(neighbours) <= 1:
         return True
     largest = max(model.tables[scope].size for scope in model.of[v])

@@ -91,7 +91,7 @@ class Root(NamedTuple):
     c0: float
 
     def restore(self, st: State) -> None:
-        """Put a state back here."""
+        """Overwrite this search state by a saved one."""
         st.value[:], st.domain[:], st.place[:] = self.value, self.domain, self.place
         st.size[:], st.free[:] = self.size, self.free
         st.real[C0] = self.c0

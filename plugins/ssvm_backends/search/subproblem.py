@@ -180,7 +180,7 @@ class Subproblem:
         return total + 1.0 + 1e-6 * size
 
     def offer(self, labels: I32) -> None:
-        """Hear of a labelling."""
+        """Keep a labelling of the whole problem where it is better than the best one known."""
         g = self.instance.graph
         score = float(score_of(g, self.instance.node, self.instance.pool, 0, labels) + self.instance.const[0])
         if score > self.best:

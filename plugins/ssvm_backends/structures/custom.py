@@ -33,7 +33,7 @@ class CustomBackend:
         return Verdict(True, CALL * need.n_examples + SCORE * states, n_bytes=8.0 * states)
 
     def open(self, program: Program, options: Mapping[str, Any]) -> CustomSession:
-        """Return a session."""
+        """Open the backend on a program whose structure is answered by the user's own oracle."""
         return CustomSession(program, self.exact)
 
 

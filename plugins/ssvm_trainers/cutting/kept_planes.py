@@ -119,7 +119,7 @@ class KeptPlanes(Stateful):
         return SavedRows(keys, self.rows.data, self.rows.indices, self.rows.indptr)
 
     def unpack(self, record: SavedRows) -> None:
-        """Make rows and keys again."""
+        """Rebuild the rows and the keys of the planes from the arrays of a checkpoint."""
         parts, shape = (record.data, record.indices, record.indptr), (len(self), self.problem.dim)
         self.rows = sparse.csr_array(parts, shape=shape)
         keys = (key.tobytes() for key in record.keys)
@@ -166,7 +166,7 @@ class KeptPlanes(Stateful):
 
 
 def each(planes: Planes, program: Program) -> Iterator[Planes]:
-    """Yield planes one by one."""
+    """Yield the planes of a batch one at a time."""
     marginals = None
     if planes.marginals is not None:
         marginals = each_marginals(program, planes.marginals, planes.examples)

@@ -145,7 +145,7 @@ class DLPWRun(Run):
         w *= min(1.0, self.radius / max(float(np.linalg.norm(w)), 1e-300))
 
     def packed(self) -> SavedMessages | PassMessages:
-        """Return the messages."""
+        """Return the messages of all examples as the arrays of a checkpoint."""
         if self.compiled is not None:
             return PassMessages(self.compiled.messages)
         kept = [self.messages[b] for b in sorted(self.messages)]
@@ -161,7 +161,7 @@ class DLPWRun(Run):
             require(total == sizes["messages"], "'message_sizes'", "sizes of all messages")
 
     def unpack(self, record: SavedMessages | PassMessages) -> None:
-        """Take over the messages."""
+        """Load the messages of all examples from the arrays of a checkpoint."""
         if isinstance(record, PassMessages):
             assert self.compiled is not None
             self.compiled.messages[:] = record.messages

@@ -84,7 +84,7 @@ class EntropicRun(SaddleRun):
         return float(np.dot(self.of_cell[kept], np.where(difference > -1.0, near, far)))
 
     def advance(self) -> None:
-        """Take one step."""
+        """Take one entropic extragradient step; halve the step length until the step is short enough."""
         w, scores = self.at, self._scores(self.at)
         slope = self.slope(w, self.of_cell * self.mu)
         direction = self.metric.solve(slope)

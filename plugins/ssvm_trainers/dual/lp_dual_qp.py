@@ -117,7 +117,7 @@ def _write(problem: TrainProblem, polytope: Polytope) -> _Quadratic:
 
 
 def _solve(program: _Quadratic, stop: StopRule) -> Any:
-    """Return Clarabel's solution."""
+    """Return Clarabel's solution of the quadratic program, within the time limit of the fit."""
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     accuracy = float(np.clip(SHARE * stop.tol, TIGHTEST, LOOSEST))

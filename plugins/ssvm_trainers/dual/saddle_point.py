@@ -58,7 +58,7 @@ class SaddleRun(Run):
 
     @abstractmethod
     def advance(self) -> None:
-        """Take one step."""
+        """Take one step: a prediction, and the correction by the gradient there."""
 
     def slope(self, w: F64, mass: F64) -> F64:
         """Return the gradient in w, for marginals added up by score."""

@@ -121,13 +121,13 @@ class LBFGSRun(Run):
         return new
 
     def packed(self) -> SavedPairs:
-        """Return the pairs as arrays."""
+        """Return the kept pairs of steps and gradient changes as the arrays of a checkpoint."""
         shape, pairs = (len(self.pairs), len(self.metric)), self.pairs
         steps = np.array([pair.step for pair in pairs]).reshape(shape)
         return SavedPairs(steps, np.array([pair.bend for pair in pairs]).reshape(shape))
 
     def unpack(self, record: SavedPairs) -> None:
-        """Make the pairs again."""
+        """Rebuild the kept pairs of steps and gradient changes from the arrays of a checkpoint."""
         made = (Pair.of(s.copy(), y.copy(), self.metric) for s, y in zip(record.steps, record.bends, strict=True))
         self.pairs.extend(pair for pair in made if pair is not None)
 

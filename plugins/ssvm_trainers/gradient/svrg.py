@@ -97,7 +97,7 @@ class SVRGRun(Run):
             return None
 
     def _round(self, order: I64) -> None:
-        """Take a pass of steps."""
+        """Take a variance-reduced step for each batch of examples, in the given order."""
         problem, objective, now = self.problem, self.problem.objective, self.now
         batch_size = self.options.batch_size
         for lo in range(0, problem.n, batch_size):

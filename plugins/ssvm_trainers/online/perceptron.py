@@ -151,7 +151,7 @@ class PerceptronState(Stateful):
         return changes
 
     def _limit(self, problem: TrainProblem) -> F64:
-        """Return the C of each example."""
+        """Return the largest step of each example: ``aggressiveness`` times its weight."""
         return self.options.aggressiveness * problem.objective.weight
 
     def _step(self, problem: TrainProblem, i: int) -> bool:

@@ -226,7 +226,7 @@ class BCFWRun(Run):
         return float(np.dot(self.planes.fixed.share, self.planes.gap))
 
     def _follow(self) -> None:
-        """Add the newest weights to the average."""
+        """Update the weighted average of the weights by the newest ones."""
         if self.options.averaging:
             self.averaged += 1
             share = max(1.0 / self.averaged, NEWEST)

@@ -62,7 +62,7 @@ class JointBudget(Stateful):
         return self.spent / max(self.spent + self.total, 1.0)
 
     def earn(self, operations: float, gain: float) -> None:
-        """Record visits and oracle calls."""
+        """Record what visits and oracle calls cost, and by how much they raised the dual value."""
         self.earned += operations
         self.total += operations
         self.gained += max(gain, 0.0)
@@ -75,7 +75,7 @@ class JointBudget(Stateful):
         return self.earned if self.wait == 1.0 else least
 
     def spend(self, operations: float, gain: float) -> None:
-        """Record a climb."""
+        """Record what a joint step cost, and by how much it raised the dual value."""
         worth = gain * self.earned >= self.gained * operations
         self.wait = max(1.0, 0.5 * self.wait) if worth else min(2.0 * self.wait, LONGEST_WAIT)
         self.spent += operations

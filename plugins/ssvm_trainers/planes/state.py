@@ -69,7 +69,7 @@ class DualState(Stateful):
         return self.cache.alpha.shape[1]
 
     def packed(self) -> SavedPlanes:
-        """Return the arrays, not copies."""
+        """Return planes and dual variables as the arrays of a checkpoint, not copied."""
         return SavedPlanes(*self.cache[:-1], self.w, self.free, self.gap, self.gain, int(self.work.counter[0]))
 
     def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
@@ -106,7 +106,7 @@ class DualState(Stateful):
         self.work.counter[0] = record.operations
 
     def grow(self) -> None:
-        """Double the capacity."""
+        """Double the number of planes that each example can hold."""
         k, n = self.capacity, len(self.cache.n_planes)
         var_ptr = self.fixed.var_ptr
         labels = np.zeros((2 * k + 1) * int(var_ptr[-1]), dtype=np.int32)

@@ -42,7 +42,7 @@ class Stateful:
         return None
 
     def unpack(self, record: Any) -> None:
-        """Take over a record, after the fields."""
+        """Load what the fields of a checkpoint do not hold, after they are loaded."""
 
     def state(self) -> dict[str, Any]:
         """Return the state: arrays, and values that JSON can hold."""

@@ -134,5 +134,5 @@ class PointerLabels(LabelStructure):
         return []
 
     def decode(self, places: LabelPlaces, label: Label, states: I32) -> list[Any]:
-        """Return positions."""
+        """Return the position that each pointer points to, -1 for nowhere."""
         return pointed(states[places.variables(label)], *places.pairs(label))

@@ -217,6 +217,6 @@ class TreeLabels(LabelStructure):
         return [start[at[part][number]] + lacking for part, number, lacking in read.barred]
 
     def decode(self, places: LabelPlaces, label: Label, states: I32) -> list[Any]:
-        """Return trees."""
+        """Return the parse tree of each example, from the states of its span variables."""
         tags, phrases = (states[places.variables(part)] for part in (label, label.parts[0]))
         return list(parse_trees(label, tags, phrases, places.count(label)))

@@ -180,7 +180,7 @@ class _Sum:
         self.constraints: list[ConstraintGroup] = []
 
     def add(self, one: Rewrite) -> None:
-        """Add a rewriting."""
+        """Append the rewriting of one bridge to those before it."""
         pause()
         by = len(self.cards)
         self.cards += one.cards[self.n_own :]

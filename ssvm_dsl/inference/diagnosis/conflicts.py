@@ -92,7 +92,7 @@ class _Search:
 
     @property
     def going(self) -> bool:
-        """Whether more programs may be solved."""
+        """Whether another program may be solved: trials and time are left."""
         return self.trials < MOST_TRIALS and not self.until.over
 
     def infeasible(self, items: list[Item]) -> bool:

@@ -118,11 +118,11 @@ class PlannedSession(SessionLayer, ABC):
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
-        """The guarantee of an answer."""
+        """The weakest guarantee that an answer of this session has."""
 
     @property
     def tasks(self) -> frozenset[Task]:
-        """The questions that may be asked."""
+        """The tasks that the session answers."""
         return frozenset()
 
     @property

@@ -185,7 +185,7 @@ class _Joined:
             self.tables[g][part.factors[g][mine] + shift[owners_of]] = marginals.tables[g]
 
     def solution(self, warm: Any) -> Solution:
-        """Return what was put together."""
+        """Return the answer on all components as one answer of the whole program."""
         primal, bound = self.primal, self.bound
         bound = np.where(primal == Primal.INFEASIBLE, -np.inf, bound)
         if self.task is Task.MARGINALS:

@@ -73,7 +73,7 @@ class ForeignSession(SessionLayer):
             return getattr(self.inner, ability)(*shown)
 
     def solve(self, question: Question, known: F64 | None = None) -> Solution:
-        """Answer a question."""
+        """Answer a question by the plug-in's session; errors are contained, and its answers are checked."""
         solution = super().solve(question)
         self._refuse_a_limit_that_is_none(question, solution)
         return _copied(solution)
@@ -87,7 +87,7 @@ class ForeignSession(SessionLayer):
             raise self._fault(f"{text} (so does a score that is nan in Solution.exact)")
 
     def best_by_count(self, question: Question, tables: CountTables, known: F64 | None = None) -> Solution:
-        """Answer by counts."""
+        """Return the best labelling for each count, by the plug-in's session."""
         return _copied(super().best_by_count(question, read_only(tables)))
 
     def compiled(self) -> CompiledOracle | None:

@@ -54,10 +54,10 @@ class StartingSession(PlannedSession):
 
     @property
     def guarantee(self) -> Guarantee:
-        """The guarantee of an answer."""
+        """The weakest guarantee that an answer of the session underneath has."""
         return Guarantee.BOUND
 
     @property
     def tasks(self) -> frozenset[Task]:
-        """The questions that may be asked."""
+        """The tasks that the session underneath answers."""
         return frozenset(Task) - {Task.RELAXED}

@@ -38,7 +38,7 @@ class UnplannedSession(PlannedSession):
 
     @property
     def plan(self) -> Plan:
-        """What there is of it."""
+        """The plan, which names no backend: none could answer."""
         return self._plan
 
     @property

@@ -124,7 +124,7 @@ class ContainedRules:
         return max(float(found), n_literals)
 
     def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
-        """Return a small random problem."""
+        """Return a small random problem with constraints of this kind, for the conformance kit."""
         with contained(self._owner_name):
             return self._kind.problem(rng)
 

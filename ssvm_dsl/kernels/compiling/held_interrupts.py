@@ -62,7 +62,7 @@ class HeldInterrupts(local):
             _deliver(self._handler)
 
     def _begin(self) -> None:
-        """Note interrupts from now on."""
+        """Postpone Ctrl-C: an interrupt is noted, and raised at the end of the block."""
         with _lock:
             _waiting[get_ident()] = False
         if current_thread() is main_thread():

@@ -149,12 +149,12 @@ class Constraint(Symbol):
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """The labels it is about."""
+        """Labels whose variables the constraint involves."""
         return tuple({id(one.label): one.label for one in self.literals}.values())
 
     @property
     def about(self) -> tuple[Label, ...]:
-        """The labels it is about."""
+        """Labels whose variables the constraint involves."""
         return self.labels
 
     @property

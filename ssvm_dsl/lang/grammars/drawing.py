@@ -15,11 +15,11 @@ class DrawnTree(Protocol):
 
     @property
     def label(self) -> str:
-        """Its symbol."""
+        """The symbol of the node."""
 
     @property
     def children(self) -> tuple[Any, ...]:
-        """Its children."""
+        """The children of the node, from left to right: trees and words."""
 
     @property
     def trees(self) -> tuple[DrawnTree, ...]:

@@ -30,12 +30,12 @@ class Loss(Symbol):
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """The labels the loss looks at."""
+        """Labels whose variables the loss compares with the truth."""
         return ()
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """The inputs it looks at."""
+        """Inputs that the loss reads, such as weights of positions."""
         return ()
 
     @property

@@ -80,7 +80,7 @@ class RowState(NamedTuple):
 
     @classmethod
     def start(cls, rows: RowFactors, message: F64) -> RowState:
-        """Return a beginning at some messages."""
+        """Return the state of ADMM before its first iteration, with given messages as multipliers."""
         n_entries, n_rows, n_auxiliary = len(rows.column), len(rows.lower), int(rows.auxiliary_ptr[-1])
         return cls(
             np.zeros(n_entries), message.copy(), message.copy(), np.zeros(n_rows), np.zeros(n_auxiliary),

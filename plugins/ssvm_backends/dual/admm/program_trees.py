@@ -74,7 +74,7 @@ class TreeSets(NamedTuple):
 
     @classmethod
     def start(cls, trees: TreeFactors) -> TreeSets:
-        """Return empty sets."""
+        """Return the active sets of the trees, all of them empty."""
         size, places = int(trees.set_ptr[-1]), int(trees.place_ptr[-1])
         return cls(np.zeros(places, np.int32), np.zeros(size), np.zeros(len(trees.n), np.int64))
 
@@ -133,7 +133,7 @@ class ProgramTrees:
         )  # fmt: skip
 
     def mine(self, i: int) -> range:
-        """Return the trees of an example."""
+        """Return the directed-tree constraints of example i."""
         return range(int(self.ptr[i]), int(self.ptr[i + 1]))
 
     def rows(self, i: int) -> Iterator[tuple[I64, I64, F64, F64, F64, F64, F64]]:

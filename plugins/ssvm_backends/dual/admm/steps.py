@@ -141,7 +141,7 @@ class AdmmSpace(NamedTuple):
 
     @classmethod
     def start(cls, split: PrimalSide) -> AdmmSpace:
-        """Return work space for a primal side."""
+        """Return work space for ADMM on a given primal side, contents undefined."""
         chol, work = np.empty(MAX_ACTIVE * MAX_ACTIVE), np.empty(3 * MAX_ACTIVE)
         return cls(split, np.empty(len(split.q)), chol, work, np.empty(4))
 

@@ -80,7 +80,7 @@ class TreeSpace(NamedTuple):
 
     @classmethod
     def start(cls, instance: Instance, ids: I64, redraw: bool) -> TreeSpace:
-        """Return space for some examples."""
+        """Return work space for block descent over spanning trees of some examples."""
         longest, widest, _, _ = extent(instance.graph, ids)
         return cls(redraw, np.empty(widest * longest), no_trees(instance.graph, ids))
 

@@ -58,7 +58,7 @@ class Cky:
         return Verdict(True, need.n_examples * cost, n_bytes=40.0 * need.n_variables)
 
     def open(self, program: Program, options: Mapping[str, Any]) -> CkySession:
-        """Return a session."""
+        """Open the backend on a program of parse trees; the session answers by CKY and inside-outside."""
         return CkySession(program)
 
 
@@ -88,7 +88,7 @@ class CkySession(BatchSession):
         return (self._sum_seconds if task is Task.MARGINALS else self._best_seconds)[ids]
 
     def ranked(self, question: Question) -> Solution:
-        """Answer the task ``kbest``."""
+        """Answer the task ``kbest``: the k best trees of each sentence, best first."""
         return k_best(_Ranking(self, question), question)
 
     def best(self, call: BatchCall, lo: int, hi: int) -> int:

@@ -26,11 +26,11 @@ class Cardinality:
     """Bounds on counts, each over separate variables: O(l log l) for l literals, by sorting."""
 
     def check(self, need: Need) -> Verdict:
-        """Accept constraints over different variables."""
+        """Accept counts no two of which share a variable, on programs without pairs."""
         return verdict(need, 1e2 + 20.0 * need.max_variables)
 
     def open(self, program: Program, options: Mapping[str, Any]) -> CardinalitySession:
-        """Return a session."""
+        """Open the backend on a program whose only structure are counts; the session answers by sorting."""
         return CardinalitySession(program)
 
 

@@ -59,7 +59,7 @@ class SMO(Resumable):
         self.accuracy, self.max_inner_passes, self.random_state = accuracy, max_inner_passes, random_state
 
     def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
-        """Return a run."""
+        """Return a run that starts at zero weights, or continues from a checkpoint."""
         return SMORun(self, problem, start)
 
 

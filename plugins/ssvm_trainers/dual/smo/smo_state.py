@@ -81,7 +81,7 @@ class SMOState(Stateful):
         return self.problem.objective.dual(v, b), (v, b)
 
     def packed(self) -> SavedMarginals:
-        """Return the arrays, not copies."""
+        """Return the dual variables as the arrays of a checkpoint, not copied."""
         return SavedMarginals(self.mu, self.w, self.free)
 
     def unpack(self, record: SavedMarginals) -> None:
@@ -112,7 +112,7 @@ class CliqueState(SMOState):
         list_cells(trees, self.workspace, self.mu)
 
     def unpack(self, record: SavedMarginals) -> None:
-        """Take over the marginals."""
+        """Load the marginals from the arrays of a checkpoint."""
         super().unpack(record)
         list_cells(self.polytope.trees, self.workspace, self.mu)
 

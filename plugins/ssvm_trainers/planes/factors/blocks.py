@@ -131,7 +131,7 @@ class FactorRun(Run):
         return Dual(self.mu, self.messages, self.w, self.free)
 
     def iterate(self, stop: StopRule) -> Iterate:
-        """Sweep once; certify ever more rarely."""
+        """Sweep once over all blocks; certify at intervals that grow with the number of sweeps."""
         if self.start is not None and not self.asked:
             return self.seed(self.start)
         self.space.totals[:] = 0.0
