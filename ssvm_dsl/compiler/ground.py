@@ -20,6 +20,7 @@ from ssvm_dsl.compiler.features.encode import Encoder, Fitted
 from ssvm_dsl.compiler.footprint import footprint
 from ssvm_dsl.compiler.inputs.validate import Examples, read_examples
 from ssvm_dsl.compiler.labels.declared import declaration_of, declared_words, joined_words
+from ssvm_dsl.compiler.labels.unseen_classes import UnseenClasses
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.losses.loss import LossFunction, build_loss, kind_of, node_weights
 from ssvm_dsl.compiler.scopes import ground_scopes
@@ -57,6 +58,8 @@ class Grounded:
         Number of examples, from the first, with all features; those of the others are 0; all by default.
     kept : KeptProgram, optional
         Cached data for batches of these shapes, if there are any.
+    unseen : UnseenClasses, optional
+        Labels of classes that the model does not know, where these were asked for and there are any.
     """
 
     declaration: Declaration
@@ -68,6 +71,7 @@ class Grounded:
     loss: LossTerm | None = None
     n_computed: int | None = None
     kept: KeptProgram | None = None
+    unseen: UnseenClasses | None = None
 
     @property
     def n_uncomputed(self) -> int:
@@ -98,6 +102,7 @@ def ground(
     given: object = None,
     in_time: bool = False,
     structures: StructureCache | None = None,
+    unseen: bool = False,
 ) -> Grounded:
     """Return a model grounded on data.
 
@@ -125,6 +130,9 @@ def ground(
         of the last examples are 0 then.
     structures : StructureCache, optional
         Those met before with this model and what its features learnt.
+    unseen : bool
+        Whether labels may have classes that the model does not know: whatever is answered there is wrong.  For answers
+        that are judged (``whole``).
 
     Raises
     ------
@@ -133,7 +141,7 @@ def ground(
     TooLargeError
         It would not fit into the memory that is free.
     """
-    declared, options = declaration_of(model, "ground"), _Options(custom_losses, first, whole, given, in_time)
+    declared, options = declaration_of(model, "ground"), _Options(custom_losses, first, whole, given, in_time, unseen)
     found = _grounded(declared.lowered, X, Y, fitted, options, structures)
     if found is None:
         found = _grounded(declared, X, Y, fitted, options, structures)
@@ -149,6 +157,7 @@ class _Options(NamedTuple):
     whole: bool
     given: object
     in_time: bool
+    unseen: bool
 
 
 def _grounded(
@@ -156,7 +165,7 @@ def _grounded(
     structures: StructureCache | None,
 ) -> Grounded | None:  # fmt: skip
     """Return a declaration grounded on data; ``None`` where labels that are not known need spans as variables."""
-    custom_losses, first, whole, given, in_time = options
+    custom_losses, first, whole, given, in_time, unseen = options
     fresh = fitted is None
     if fitted is None and structures is not None and structures.learns_nothing(declaration):
         fitted = {}
@@ -177,9 +186,11 @@ def _grounded(
         if Y is None:
             require_divisible(declaration, layout)
         needed = _require_memory(declaration, examples, layout, Y is not None, met, known)
-        truth, ignored, _ = (None, None, None) if Y is None else layout.encode(Y)
-        if truth is not None and layout.agreements:
-            ignored = set_auxiliary(layout, examples, truth, ignored)
+        truth = ignored = strange = None
+        if Y is not None:
+            truth, ignored, _, strange = layout.encode(Y, unseen=unseen)
+            if layout.agreements:
+                ignored = _auxiliary(layout, examples, truth, ignored, strange)
         if ignored is not None and declaration.compact and not (whole and _additive(declaration)):
             return None  # what scores or prices segments looks at all of their positions, known or not
         if ignored is not None and ignored.all() and not whole:
@@ -190,6 +201,8 @@ def _grounded(
         hidden = ignored
         if declaration.latents:
             hidden = layout.latent if ignored is None else ignored | layout.latent
+        if strange is not None:
+            hidden = strange.variables if hidden is None else hidden | strange.variables
         labels = truth if truth is None or hidden is None else np.where(hidden, np.int32(-1), truth)
         trained, clamp = None if whole else ignored, _clamp(layout, given)
         found = None
@@ -208,9 +221,21 @@ def _grounded(
     loss = None
     if truth is not None and declaration.loss is not None:
         weights = node_weights(declaration.loss, examples, first)
-        loss = build_loss(declaration.loss, layout, examples, truth, ignored, custom_losses, weights)
+        none_of_them = None if strange is None else strange.variables
+        loss = build_loss(declaration.loss, layout, examples, truth, ignored, custom_losses, weights, none_of_them)
     n_computed = encoder.computed.n
-    return Grounded(declaration, layout, parameters, encoder.fitted, truth, ignored, loss, n_computed, kept)
+    return Grounded(declaration, layout, parameters, encoder.fitted, truth, ignored, loss, n_computed, kept, strange)
+
+
+def _auxiliary(
+    layout: Layout, examples: Examples, truth: I32, ignored: Bools | None, strange: UnseenClasses | None
+) -> Bools | None:
+    """Write the states of auxiliary variables; return what is not known, also those of factors of unseen classes."""
+    if strange is None:
+        return set_auxiliary(layout, examples, truth, ignored)
+    unknown = strange.variables if ignored is None else ignored | strange.variables
+    hidden = set_auxiliary(layout, examples, truth, unknown)
+    return None if hidden is None else hidden & ~strange.variables
 
 
 def _additive(declaration: Declaration) -> bool:
@@ -222,7 +247,7 @@ def _clamp(layout: Layout, given: object) -> I64 | None:
     """Return the states that given labels rule out."""
     if given is None:
         return None
-    states, unknown, barred = layout.encode(given, "given", partial=True)
+    states, unknown, barred, _ = layout.encode(given, "given", partial=True)
     fixed = ~(layout.latent | layout.auxiliary)
     if unknown is not None:
         fixed &= ~unknown

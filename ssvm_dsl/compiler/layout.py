@@ -17,6 +17,7 @@ from ssvm_dsl.compiler.labels.class_states import class_array
 from ssvm_dsl.compiler.labels.label_arrays import ShapeOf, ignore_value, read_label
 from ssvm_dsl.compiler.labels.pointers import pair_values
 from ssvm_dsl.compiler.labels.structures import structure_of
+from ssvm_dsl.compiler.labels.unseen_classes import UnseenClasses
 from ssvm_dsl.errors import DataError, TooLargeError
 from ssvm_dsl.ir.ragged import pointers, runs
 from ssvm_dsl.ir.shapes import first_of_each, kinds_of_rows
@@ -39,11 +40,14 @@ class EncodedLabels(NamedTuple):
         Which of them are not known.
     barred : ndarray of int64, optional
         States, counted over all variables, that some that are not known do not have.
+    unseen : UnseenClasses, optional
+        Variables whose class the model does not know, where these were asked for and there are any; their state is 0.
     """
 
     states: I32
     unknown: Bools | None
     barred: I64 | None = None
+    unseen: UnseenClasses | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,8 +203,9 @@ class Layout:
         return out
 
     def encode(
-        self, Y: object, what: str = "Y", partial: bool = False, labels: Sequence[Label] | None = None
-    ) -> EncodedLabels:
+        self, Y: object, what: str = "Y", partial: bool = False, labels: Sequence[Label] | None = None,
+        unseen: bool = False,
+    ) -> EncodedLabels:  # fmt: skip
         """Return (state of each variable, mask of those that are not known or ``None``) for the users' labels.
 
         Not known are entries that are ``None`` or masked, what the label says is (``unknown=``), and what the loss
@@ -216,6 +221,8 @@ class Layout:
             Whether labels may be left out of the dict of an example.
         labels : sequence of Label, optional
             Those that are given: all but the latent ones by default.  Variables of others are in state 0.
+        unseen : bool
+            Whether labels may have classes that the model does not know.
 
         Raises
         ------
@@ -230,16 +237,22 @@ class Layout:
         states = np.zeros(int(self.var_ptr[-1]), dtype=np.int32)
         ignored = np.zeros(len(states), dtype=bool)
         known = self.declaration.outputs if labels is None else labels
+        odd = UnseenClasses(np.zeros(len(states), dtype=bool)) if unseen else None
         barred: list[I64] = []
         for label, values in self._split(given, what, partial, known):
             if (structure := structure_of(label)) is not None:
-                barred += structure.encode(self, label, values, (states, ignored), partial)
+                barred += structure.encode(self, label, values, (states, ignored), partial, odd)
                 continue
-            flat, skip = read_label(self._shapes(label), label, values, ignore_value(self.declaration, label))
+            ignore = ignore_value(self.declaration, label)
+            flat, skip, strange = read_label(self._shapes(label), label, values, ignore, odd)
             states[self.variables(label)] = flat
+            if odd is not None:
+                odd.variables[self.variables(label)] = strange
             if skip is not None:
                 ignored[self.variables(label)] = skip
-        return EncodedLabels(states, ignored if ignored.any() else None, np.concatenate(barred) if barred else None)
+        odd = odd if odd is not None and odd.counts else None
+        hidden = ignored if ignored.any() else None
+        return EncodedLabels(states, hidden, np.concatenate(barred) if barred else None, odd)
 
     def _shapes(self, label: Label) -> ShapeOf:
         return partial(self.shape, label)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.calls import checked_call
+from ssvm_dsl.compiler.labels.unseen_classes import unseen_labels, warn_of_unseen
 from ssvm_dsl.errors import DataError, OptionError
 
 P = ParamSpec("P")
@@ -211,8 +212,11 @@ class PredictionScorer:
         self.name = name
 
     def __call__(self, estimator: Any, X: Any, Y: Any) -> float:
-        """Return the score."""
-        return SCORERS[self.name](Y, estimator.predict(X))
+        """Return the score; labels of classes that training never saw count as wrong, with a warning."""
+        score = SCORERS[self.name](Y, estimator.predict(X))
+        if isinstance(model := getattr(getattr(estimator, "svm_", estimator), "model", None), type):
+            warn_of_unseen(unseen_labels(model.declaration, Y))
+        return score
 
     def __repr__(self) -> str:
         return f"named_scorer({self.name!r})"

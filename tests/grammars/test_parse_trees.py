@@ -157,3 +157,37 @@ def test_punctuation_and_names_that_count_the_same():
     assert bracket_scores([gold], [apart])[:3] == (3, 4, 3)
     assert bracket_scores(["(S (NP (N a) (, ,)))"], ["(S (NP (N a)) (, ,))"]).f1 == 1.0
     assert bracket_scores(["(S (NP (N a) (, ,)))"], ["(S (NP (N a)) (, ,))"], punctuation=True).right == 1
+
+
+GOOD = """( (S
+  (NP (D the) (N dog))
+  (VP (V barks)) ))
+"""
+
+
+@pytest.mark.parametrize("broken", [3, 0, 399])
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_missing_bracket_is_told_where_its_tree_begins(broken, deep):
+    trees = [GOOD] * 400
+    trees[broken] = GOOD.replace("))\n  (VP", ")\n  (VP")
+    if deep:  # each tree lacks one from there on
+        trees[broken:] = [trees[broken]] * (400 - broken)
+    text = "".join(trees)
+    line = 3 * broken + 1
+    with pytest.raises(DataError) as caught:
+        read_brackets(text, "file")
+    said = str(caught.value)
+    assert f"the tree that begins at line {line}, '( (S\\n  (NP" in said
+    follows = f"line {line + 3} begins the next tree; a bracket is missing before it"
+    assert (follows if broken < 399 else "a bracket is missing in it") in said
+    many = deep and broken < 100
+    assert ("expected at most 300 brackets" if many else f"expected {400 - broken if deep else 1} more ')'") in said
+
+
+def test_one_bracket_too_many_is_told_with_the_tree_before():
+    plain = GOOD.replace("( (S", "(S").replace(")) ))", ")))")
+    text = plain + plain.replace("))\n  (VP", ")))\n  (VP") + plain
+    with pytest.raises(DataError, match=r"tree before begins at line 4\), found line 6"):
+        read_brackets(text)
+    with pytest.raises(DataError, match=r"\(in the tree that begins at line 4\), found line 5"):
+        read_brackets(GOOD + GOOD.replace("(D the)", "the"))

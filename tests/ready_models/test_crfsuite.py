@@ -214,8 +214,8 @@ def test_parameters_without_meaning(options, text):
 
 
 def test_bad_data():
-    with pytest.raises(DataError, match="labels that are strings"):
-        CRF().fit(X, [[1, 2], [2], [1, 1, 3]])
+    with pytest.raises(DataError, match="all strings or all whole numbers"):
+        CRF().fit(X, [[1, "2"], [2], [1, 1, 3]])
     with pytest.raises(DataError, match="example 0"):
         CRF().fit(X, [["X"], ["Y"], ["X", "X", "Z"]])
     with pytest.raises(OptionError, match="only prints scores"):

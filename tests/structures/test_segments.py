@@ -100,7 +100,7 @@ def test_a_class_for_each_position_is_read_as_its_runs():
     X = [np.zeros((4, 2))] * 3
     Y = [["O", "PER", "PER", "O"], np.array(["LOC", "O", "LOC", "LOC"]), [(0, 2, "O"), (2, 4, "O")]]
     found = ground(Names, X, Y).layout
-    states, hidden, _ = found.encode(Y)
+    states, hidden, *_ = found.encode(Y)
     assert hidden is None
     assert found.decode(states) == [
         [(0, 1, "O"), (1, 3, "PER"), (3, 4, "O")], [(0, 1, "LOC"), (1, 2, "O"), (2, 4, "LOC")], Y[2]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ssvm_dsl.cli.command import Subcommand, add_json
 from ssvm_dsl.cli.learn.predict import add_model_arguments, model_data, predictions
-from ssvm_dsl.cli.screen import escaped, write_json
+from ssvm_dsl.cli.screen import complain, escaped, write_json
 
 if TYPE_CHECKING:
     from ssvm_dsl.cli.data.examples import LabelledData
@@ -27,10 +28,13 @@ def run(args: Namespace) -> int:
     """Evaluate a model, or a file of predictions, which is read as the data of the model if both are named."""
     from ssvm_dsl.cli.data.lines import STANDARD_STREAM, write_text
     from ssvm_dsl.cli.learn.measures import measure
+    from ssvm_dsl.compiler.labels.unseen_classes import unseen_text
 
-    data, predicted, kind = _compared(args)
+    data, predicted, kind, unseen = _compared(args)
     with data.naming_lines():
         found = measure(data.require_labels(), predicted, kind, data.settings.labels)
+    if text := unseen_text(unseen):
+        complain(f"warning: {text}")
     if args.json:
         write_json(found.plain())
     else:
@@ -38,11 +42,12 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def _compared(args: Namespace) -> tuple[LabelledData, Any, str]:
-    """Return the data, the predicted labels, and what kind of labels these are."""
+def _compared(args: Namespace) -> tuple[LabelledData, Any, str, Counter[Any]]:
+    """Return the data, predicted labels, what kind of labels these are, and classes that the model does not know."""
     from ssvm_dsl.cli.data.formats import FORMATS
     from ssvm_dsl.cli.learn.reading import read_data, settings_of
     from ssvm_dsl.cli.learn.saved_models import load_model
+    from ssvm_dsl.compiler.labels.unseen_classes import unseen_labels
     from ssvm_dsl.errors import OptionError
 
     if args.model is None and args.predicted is None:
@@ -51,11 +56,11 @@ def _compared(args: Namespace) -> tuple[LabelledData, Any, str]:
         raise OptionError(f"--predicted {args.predicted}: expected another source than --data")
     loaded = None if args.model is None else load_model(args.model, args.trust)
     data = read_data(args.data, settings_of(args, args.data)) if loaded is None else model_data(loaded, args)
-    data.require_labels()
-    kind = _kind(data, loaded)
+    kind, Y = _kind(data, loaded), data.require_labels()
+    unseen = Counter[Any]() if loaded is None else unseen_labels(loaded.estimator.model.declaration, Y)
     if loaded is not None and args.predicted is None:
-        return data, predictions(loaded, data, args), kind
-    return data, FORMATS[data.settings.format].load().read_answers(args.predicted, data), kind
+        return data, predictions(loaded, data, args), kind, unseen
+    return data, FORMATS[data.settings.format].load().read_answers(args.predicted, data), kind, unseen
 
 
 def _kind(data: LabelledData, loaded: LoadedModel | None) -> str:

@@ -14,6 +14,7 @@ from ssvm_dsl.array_types import I32, Bools
 from ssvm_dsl.compiler.inputs.validate import position_words
 from ssvm_dsl.compiler.labels.class_states import equal_to, states_of
 from ssvm_dsl.compiler.labels.missing_labels import missing_entries, signed_hint
+from ssvm_dsl.compiler.labels.unseen_classes import UnseenClasses
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.arrays import describe, is_masked, is_sparse, number_text
@@ -36,8 +37,13 @@ def ignore_value(declaration: Declaration, label: Label) -> object:
     return None
 
 
-def read_label(shape_of: ShapeOf, label: Label, values: Sequence[Any], ignore: object) -> tuple[I32, Bools | None]:
-    """Return (states, mask of those that are ignored or not known) of all variables of one label."""
+def read_label(
+    shape_of: ShapeOf, label: Label, values: Sequence[Any], ignore: object, unseen: UnseenClasses | None = None
+) -> tuple[I32, Bools | None, Bools]:
+    """Return (states, mask of those that are ignored or not known, of unseen classes) of all variables of one label.
+
+    A class that the label does not have is an error unless ``unseen`` takes it; its state is 0 then.
+    """
     values, hidden = _fill_missing(shape_of, label, values)
     pieces = _pieces(shape_of, label, values)
     states = _joined([states_of(label, piece) for piece in pieces], np.int32)
@@ -45,11 +51,17 @@ def read_label(shape_of: ShapeOf, label: Label, values: Sequence[Any], ignore: o
     if hidden is not None:
         skip = hidden if skip is None else skip | hidden
     wrong = states < 0 if skip is None else (states < 0) & ~skip
-    if wrong.any():
-        _complain(shape_of, label, pieces, int(np.flatnonzero(wrong)[0]))
-    if skip is not None:
-        states[skip] = 0
-    return states, skip
+    left = wrong
+    if unseen is not None and wrong.any():
+        left = np.concatenate([
+            unseen.take(label, *pair)
+            for pair in zip(np.split(wrong, np.cumsum(list(map(len, pieces)))[:-1]), pieces, strict=True)
+        ])  # fmt: skip
+    if left.any():
+        _complain(shape_of, label, pieces, int(np.flatnonzero(left)[0]))
+    if skip is not None or wrong.any():
+        states[states < 0 if skip is None else skip | (states < 0)] = 0
+    return states, skip, wrong
 
 
 def _fill_missing(shape_of: ShapeOf, label: Label, values: Sequence[Any]) -> tuple[Sequence[Any], Bools | None]:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32, I64, Bools
+from ssvm_dsl.compiler.labels.unseen_classes import UnseenClasses
 from ssvm_dsl.ir.constraints import LabelRules
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.outputs.labels import Label
@@ -55,8 +56,9 @@ class LabelStructure(ABC):
 
     @abstractmethod
     def encode(
-        self, places: LabelPlaces, label: Label, values: Sequence[Any], out: tuple[I32, Bools], partial: bool
-    ) -> list[I64]:
+        self, places: LabelPlaces, label: Label, values: Sequence[Any], out: tuple[I32, Bools], partial: bool,
+        unseen: UnseenClasses | None = None,
+    ) -> list[I64]:  # fmt: skip
         """Write what users gave as states, and which are not known; return states that some of the latter lack.
 
         Parameters
@@ -69,6 +71,8 @@ class LabelStructure(ABC):
             States of variables, and whether they are not known; written.
         partial : bool
             Whether values may be known in part.
+        unseen : UnseenClasses, optional
+            Takes classes that the label does not have; they are an error where it is left out.
         """
 
     @abstractmethod

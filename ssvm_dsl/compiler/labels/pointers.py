@@ -13,6 +13,7 @@ from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.features.sparse import checked
 from ssvm_dsl.compiler.labels.label_structure import LabelPlaces, LabelStructure
 from ssvm_dsl.compiler.labels.missing_labels import signed_hint
+from ssvm_dsl.compiler.labels.unseen_classes import UnseenClasses
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.arrays import is_masked, number_text, real_array, whole_numbers
@@ -121,8 +122,9 @@ class PointerLabels(LabelStructure):
         return (label, *label.parts)
 
     def encode(
-        self, places: LabelPlaces, label: Label, values: Sequence[Any], out: tuple[I32, Bools], partial: bool
-    ) -> list[I64]:
+        self, places: LabelPlaces, label: Label, values: Sequence[Any], out: tuple[I32, Bools], partial: bool,
+        unseen: UnseenClasses | None = None,
+    ) -> list[I64]:  # fmt: skip
         """Write whether each position points to each, or nowhere, and which pointers are not known."""
         states, ignored = out
         n_rows, n_cols = places.pairs(label)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import I32, I64, Bools
 from ssvm_dsl.compiler.labels.class_states import class_array
 from ssvm_dsl.compiler.labels.label_structure import LabelPlaces, LabelStructure
+from ssvm_dsl.compiler.labels.unseen_classes import UnseenClasses, may_be_class
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.ragged import pointers, runs
 from ssvm_dsl.lang.arrays import describe, is_masked
@@ -33,6 +34,8 @@ class Segments(NamedTuple):
         Of each position its class and whether a segment begins there; of each position and length 0 or the number of
         the class and 1.
     hidden_classes, hidden_begins, hidden_spans : ndarray of bool
+    unseen_classes, unseen_begins, unseen_spans : ndarray of bool
+        Where the class is one that the label does not have.
     """
 
     classes: I32
@@ -41,6 +44,9 @@ class Segments(NamedTuple):
     hidden_classes: Bools
     hidden_begins: Bools
     hidden_spans: Bools
+    unseen_classes: Bools
+    unseen_begins: Bools
+    unseen_spans: Bools
 
 
 def span_ends(sizes: I64, longest: int) -> tuple[I64, I64, I64]:
@@ -65,7 +71,9 @@ def span_ends(sizes: I64, longest: int) -> tuple[I64, I64, I64]:
     return start, start + runs(np.ones(len(choices), dtype=np.int64), choices), pointers(n_spans(sizes, longest))
 
 
-def read_segments(label: Label, values: Sequence[Any], sizes: I64, spans: bool = True) -> Segments:
+def read_segments(
+    label: Label, values: Sequence[Any], sizes: I64, spans: bool = True, unseen: UnseenClasses | None = None
+) -> Segments:
     """Return the states that segmentations are.
 
     Parameters
@@ -80,6 +88,8 @@ def read_segments(label: Label, values: Sequence[Any], sizes: I64, spans: bool =
         Positions of each example.
     spans : bool
         Whether spans are variables; without them there are no states of them.
+    unseen : UnseenClasses, optional
+        Takes classes that the label does not have; they are an error where it is left out.
 
     Raises
     ------
@@ -88,10 +98,8 @@ def read_segments(label: Label, values: Sequence[Any], sizes: I64, spans: bool =
     """
     longest, first = label.segments or 1, pointers(sizes)[:-1]
     total = int(sizes.sum())
-    out = Segments(
-        np.zeros(total, np.int32), np.zeros(total, np.int32), np.zeros(total * longest * spans, np.int32),
-        np.zeros(total, dtype=bool), np.zeros(total, dtype=bool), np.zeros(total * longest * spans, dtype=bool),
-    )  # fmt: skip
+    lengths = (total, total, total * longest * spans)
+    out = Segments(*(np.zeros(n, kind) for kind in (np.int32, np.bool_, np.bool_) for n in lengths))
     classes = _plain_classes(label, values, sizes)
     if classes is not None and _write_runs(classes, first, longest, out):
         return out
@@ -112,6 +120,12 @@ def read_segments(label: Label, values: Sequence[Any], sizes: I64, spans: bool =
                 found = f"({start}, {end}, {show(name)}) of {end - start}"
                 raise DataError(f"label '{label.name}'", example=i, expected=expected, found=found, hint=hint)
             state = label.index(name)
+            if state is None and unseen is not None and may_be_class(label, name):
+                unseen.counts[name] += 1
+                out.unseen_classes[lo:hi] = True
+                if spans:
+                    out.unseen_spans[lo * longest + end - start - 1] = True
+                continue
             if state is None:
                 known = list(range(label.n_states)) if label.classes is None else list(label.classes)
                 expected = f"one of the classes {show(known)}"
@@ -243,13 +257,16 @@ class SegmentLabels(LabelStructure):
         return (label.spans,) if parts_alone else (label, label.begins)
 
     def encode(
-        self, places: LabelPlaces, label: Label, values: Sequence[Any], out: tuple[I32, Bools], partial: bool
-    ) -> list[I64]:
+        self, places: LabelPlaces, label: Label, values: Sequence[Any], out: tuple[I32, Bools], partial: bool,
+        unseen: UnseenClasses | None = None,
+    ) -> list[I64]:  # fmt: skip
         """Write classes of positions, where segments begin, and which spans are segments, and what is not known."""
         parts = (label, *places.declaration.parts_of(label))
-        read = read_segments(label, values, places.count(label), spans=len(parts) > 2)
-        for part, found, unknown in zip(parts, read[:3], read[3:], strict=False):  # spans may be no variables
-            out[0][places.variables(part)], out[1][places.variables(part)] = found, unknown
+        read = read_segments(label, values, places.count(label), len(parts) > 2, unseen)
+        for part, found, unknown, strange in zip(parts, read[:3], read[3:6], read[6:], strict=False):  # spans may be no
+            out[0][places.variables(part)], out[1][places.variables(part)] = found, unknown  # variables
+            if unseen is not None:
+                unseen.variables[places.variables(part)] = strange
         return []
 
     def decode(self, places: LabelPlaces, label: Label, states: I32) -> list[Any]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import I32, I64, Bools
 from ssvm_dsl.compiler.labels.label_structure import LabelPlaces, LabelStructure
 from ssvm_dsl.compiler.labels.tree_rules import TreeRules, shared_arrays
+from ssvm_dsl.compiler.labels.unseen_classes import UnseenClasses
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.constraints import LabelRules
 from ssvm_dsl.ir.ragged import pointers
@@ -204,8 +205,9 @@ class TreeLabels(LabelStructure):
         return shared, TreeRules(shared, label.grammar.symbols)
 
     def encode(
-        self, places: LabelPlaces, label: Label, values: Sequence[Any], out: tuple[I32, Bools], partial: bool
-    ) -> list[I64]:
+        self, places: LabelPlaces, label: Label, values: Sequence[Any], out: tuple[I32, Bools], partial: bool,
+        unseen: UnseenClasses | None = None,
+    ) -> list[I64]:  # fmt: skip
         """Write tags, phrases and codes of rules, and which trees are not known; return states that these lack."""
         states, ignored = out
         read = read_parse_trees(label, values, places.count(label), partial)

@@ -28,7 +28,7 @@ _Counted = tuple[I64, I64, tuple[CountFactors, ...]]
 
 
 def count_tables(
-    term: CountLoss, weight: float, layout: Layout, truth: I32, ignored: Bools | None
+    term: CountLoss, weight: float, layout: Layout, truth: I32, ignored: Bools | None, unseen: Bools | None = None
 ) -> CountTables:
     """Return the tables of a loss of counts, times a weight; examples of equal numbers share a table.
 
@@ -37,6 +37,8 @@ def count_tables(
     truth : ndarray of int32, shape (V,)
     ignored : ndarray of bool, shape (V,), optional
         Variables that are not counted.
+    unseen : ndarray of bool, shape (V,), optional
+        Variables whose true class is none of the model's, and so no positive one: no state of theirs is right.
 
     Raises
     ------
@@ -44,7 +46,7 @@ def count_tables(
         The tables would take more than 1 GiB.
     """
     counted = _of_segments if term.target.kind == "span" else _of_variables
-    counts, sizes, factors = counted(term, layout, truth, ignored)
+    counts, sizes, factors = counted(term, layout, truth, ignored, unseen)
     kinds, kind = np.unique(sizes, axis=0, return_inverse=True)
     shape = kinds[:, 1:] + 1
     cells = shape[:, 0] * shape[:, 1]
@@ -66,7 +68,9 @@ def _positive(term: CountLoss) -> Bools:
     return positive
 
 
-def _of_variables(term: CountLoss, layout: Layout, truth: I32, ignored: Bools | None) -> _Counted:
+def _of_variables(
+    term: CountLoss, layout: Layout, truth: I32, ignored: Bools | None, unseen: Bools | None
+) -> _Counted:
     """Return what each state counts, and factors do.
 
     In between, for each example, how many variables count, how many have a positive truth, and how many can be false
@@ -78,7 +82,8 @@ def _of_variables(term: CountLoss, layout: Layout, truth: I32, ignored: Bools | 
     variables = layout.variables(label)
     states, example = truth[variables], owners(layout.var_ptr)[variables]
     live = np.ones(len(states), dtype=bool) if ignored is None else ~ignored[variables]
-    right = np.arange(label.n_states) == states[:, None]
+    known = np.ones(len(states), dtype=bool) if unseen is None else ~unseen[variables]
+    right = (np.arange(label.n_states) == states[:, None]) & known[:, None]
     counts = np.zeros((int(layout.card.sum(dtype=np.int64)), 2), dtype=np.int64)
     at = pointers(layout.card)[:-1][variables][:, None] + np.arange(label.n_states)
     counts[at, 0] = right & positive & live[:, None]
@@ -87,7 +92,8 @@ def _of_variables(term: CountLoss, layout: Layout, truth: I32, ignored: Bools | 
     def total(which: Bools) -> I64:
         return np.bincount(example, which, n).astype(np.int64)
 
-    sizes = np.column_stack([total(live), total(live & positive[states]), total(live & counts[at, 1].any(axis=1))])
+    n_true, n_false = total(live & known & positive[states]), total(live & counts[at, 1].any(axis=1))
+    sizes = np.column_stack([total(live), n_true, n_false])
     if of_spans:  # what reaches beyond the end is no span, and there are at most as many segments as positions
         length, longest = layout.count(term.label), term.label.segments or 1
         at = runs(np.zeros(n, dtype=np.int64), length * longest)
@@ -96,19 +102,22 @@ def _of_variables(term: CountLoss, layout: Layout, truth: I32, ignored: Bools | 
     return counts, sizes, ()
 
 
-def _of_segments(term: CountLoss, layout: Layout, truth: I32, ignored: Bools | None) -> _Counted:
+def _of_segments(
+    term: CountLoss, layout: Layout, truth: I32, ignored: Bools | None, unseen: Bools | None
+) -> _Counted:
     """Return the same of segments whose spans are no variables; the truth of all is known."""
     label, length, positive = term.label, layout.count(term.label), _positive(term)
     spans, true = true_spans(term.target, layout, truth)
     own = np.zeros((len(true), len(positive), 2), dtype=np.int64)
-    own[np.arange(len(true)), true] = positive[true, None] * np.array([1, -1])
+    there = positive[true] if unseen is None else positive[true] & ~unseen[spans.scope[:, 0]]
+    own[np.arange(len(true)), true] = there[:, None] * np.array([1, -1])
     scope = np.stack([runs(layout.start(one), length) for one in (label, label.begins)], axis=1).astype(np.int32)
     cards, rows = (len(positive), 2), np.zeros(len(scope), dtype=np.int32)
     starts = Group.of(f"starts of {term.target!r}", cards, scope, pointers(length), rows, 1, layout.var_ptr)
     every = np.zeros((1, 2 * len(positive), 2), dtype=np.int64)
     every[0, 1::2, 1] = positive
     n = n_spans(length, label.segments or 1)
-    n_true = np.bincount(owners(spans.ptr), positive[true], layout.n).astype(np.int64)
+    n_true = np.bincount(owners(spans.ptr), there, layout.n).astype(np.int64)
     n_false = np.minimum(n - n_true * (len(term.positive) == 1), length)
     none = np.zeros((int(layout.card.sum(dtype=np.int64)), 2), dtype=np.int64)
     return none, np.column_stack([n, n_true, n_false]), (CountFactors(starts, every), CountFactors(spans, own))

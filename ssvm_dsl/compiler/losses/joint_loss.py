@@ -26,6 +26,7 @@ def loss_factors(
     truth: I32,
     ignored: Bools | None,
     weights: Mapping[str, F64],
+    unseen: Bools | None = None,
 ) -> LossFactors:
     """Return the factors of one term with their prices; those with a variable that is ignored are left out.
 
@@ -41,9 +42,11 @@ def loss_factors(
     ignored : ndarray of bool, shape (V,), optional
     weights : mapping of str to ndarray
         Weights of factors by the input they come from: :func:`~ssvm_dsl.compiler.losses.loss.node_weights`.
+    unseen : ndarray of bool, shape (V,), optional
+        Variables whose true class is none of the model's: every joint state with one costs the most that it can.
     """
     if term.target.kind == "span":
-        return _true_spans(term, weight, layout, truth)
+        return _true_spans(term, weight, layout, truth, unseen)
     scopes = ground_scopes(term.target, layout, examples)
     if ignored is not None:
         scopes = scopes.without(ignored, layout.var_ptr)
@@ -58,7 +61,11 @@ def loss_factors(
         total = np.bincount(owner, weights=scale / weight if weight else scale, minlength=layout.n)
         scale = scale / np.where(total > 0.0, total, 1.0)[owner]
     true = (truth[shapes.variables()] @ group.strides).astype(np.int32)
-    return LossFactors(group, term.prices(), true, scale)
+    prices = term.prices()
+    if unseen is not None:
+        prices = np.vstack([prices, prices.max(axis=0)])
+        true[unseen[shapes.variables()].any(axis=1)] = len(prices) - 1
+    return LossFactors(group, prices, true, scale)
 
 
 def priced_groups(loss: Loss, layout: Layout, examples: Examples) -> tuple[LossFactors, ...]:
@@ -78,10 +85,13 @@ def priced_groups(loss: Loss, layout: Layout, examples: Examples) -> tuple[LossF
     return tuple(found)
 
 
-def _true_spans(term: Cost, weight: float, layout: Layout, truth: I32) -> LossFactors:
-    """Return a factor for each segment of the truth."""
+def _true_spans(term: Cost, weight: float, layout: Layout, truth: I32, unseen: Bools | None = None) -> LossFactors:
+    """Return a factor for each segment of the truth; none is right where its class is none of the model's."""
     group, classes = true_spans(term.target, layout, truth)
-    return LossFactors(group, term.prices(), classes, np.full(len(classes), weight))
+    scale = np.full(len(classes), weight)
+    if unseen is not None:
+        scale[unseen[group.scope[:, 0]]] = 0.0
+    return LossFactors(group, term.prices(), classes, scale)
 
 
 def true_spans(target: Target, layout: Layout, truth: I32) -> tuple[Group, I32]:

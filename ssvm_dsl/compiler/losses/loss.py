@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.array_types import F64, I32
+from ssvm_dsl.array_types import F64, I32, Bools
 from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.labels.structures import structure_of
 from ssvm_dsl.compiler.layout import Layout
@@ -39,6 +39,7 @@ def build_loss(
     ignored: NDArray[np.bool_] | None,
     custom: Callable[[str], LossFunction] | None = None,
     weights: Mapping[str, F64] | None = None,
+    unseen: Bools | None = None,
 ) -> LossTerm:
     """Return the loss term of a batch with known truth.
 
@@ -55,21 +56,24 @@ def build_loss(
         Finds the function of a registered custom loss by name.
     weights : mapping of str to ndarray, optional
         Weights of variables (or factors) by the input they come from: :func:`node_weights`.
+    unseen : ndarray of bool, shape (V,), optional
+        Variables whose true class is none of the model's: every state of theirs costs the most that it can.
     """
     node, tables = np.zeros(int(layout.card.sum(dtype=np.int64))), None
     factors: list[LossFactors] = []
     const = np.zeros(layout.n)
     for weight, term in loss.terms:
         if isinstance(term, ZeroOne):
-            return LossTerm(truth, node, const, ZERO_ONE, weight)
+            never = truth if unseen is None else np.where(unseen, np.int32(-1), truth)
+            return LossTerm(never, node, const, ZERO_ONE, weight)
         if isinstance(term, NoLoss):
             continue
         if isinstance(term, CountLoss):
-            tables = count_tables(term, weight, layout, truth, ignored)
+            tables = count_tables(term, weight, layout, truth, ignored, unseen)
             continue
         if isinstance(term, Cost) and term.of_factors:
             with np.errstate(over="ignore", invalid="ignore"):
-                factors.append(loss_factors(term, weight, layout, examples, truth, ignored, weights or {}))
+                factors.append(loss_factors(term, weight, layout, examples, truth, ignored, weights or {}, unseen))
                 if term.target.kind == "span":
                     _count_segments(term, weight, layout, truth, node, const)
             continue
@@ -79,7 +83,7 @@ def build_loss(
                 _price_pointers(term, weight, layout, truth, ignored, node)
                 continue
             for part in _judged(term):
-                _add(node, weight, term, part, layout, truth, ignored, custom, weights or {})
+                _add(node, weight, term, part, layout, truth, ignored, custom, weights or {}, unseen)
     largest = [node, *(one.largest() for one in factors)]
     if not all(np.isfinite(part.max(initial=0.0)) for part in largest):
         hint = "prices, node weights and the weight of the loss are multiplied"
@@ -163,6 +167,7 @@ def _add(
     ignored: NDArray[np.bool_] | None,
     custom: Callable[[str], LossFunction] | None,
     weights: Mapping[str, F64],
+    unseen: Bools | None,
 ) -> None:
     """Add the potentials of one term on the variables of its label, or a part of it, to ``node``."""
     variables = np.arange(len(layout.card))[layout.variables(label)]
@@ -179,6 +184,8 @@ def _add(
     some = max(1, PART_STATES // label.n_states)
     for part in (slice(lo, lo + some) for lo in range(0, len(variables), some)):
         prices = _prices(term, label, states[part]) if returned is None else returned[part]
+        if unseen is not None and (rows_of := np.flatnonzero(unseen[variables[part]])).size:
+            prices[rows_of] = _worst(term, prices[rows_of])
         if len(sizes):
             prices *= sizes[part, None]
         if len(total):
@@ -223,6 +230,15 @@ def _prices(term: LabelLoss, label: Label, states: I32) -> F64:
     out = np.ones((len(states), n_states)) * np.reshape(price, (-1, 1))
     out[np.arange(len(states)), states] = 0.0
     return out
+
+
+def _worst(term: LabelLoss, prices: F64) -> F64 | float:
+    """Return the price of each state where no state is right; ``prices`` are those of a true class, a row each."""
+    if isinstance(term, Cost) and not term.label.pointer:
+        return np.asarray(term.prices().max(axis=0))
+    if isinstance(term, Hamming):
+        return 1.0 if term.weights is None else float(np.max(term.weights))
+    return np.asarray(prices.max(axis=1, keepdims=True))
 
 
 def _custom_prices(

@@ -23,15 +23,20 @@ def nested_lists(text: str, where: str) -> Iterator[list[Any]]:
         Brackets do not match, a symbol has no children, or words and phrases are siblings; the message says where.
     """
     stack: list[list[Any]] = []
+    begin = left = 0  # where the tree begins, and the last one at the left edge
     opened = False  # a bracket whose symbol, if any, comes next
     for match in _TOKEN.finditer(text):
-        token = match[0]
+        token, at = match[0], match.start()
         if token == "(":
+            if not stack:
+                begin = at
+                left = at if text[at - 1 : at] in ("", "\n") else left
             stack.append([""])
             if len(stack) > MOST_DEPTH:
-                raise _wrong(where, text, match, f"at most {MOST_DEPTH} brackets inside each other")
+                raise _unclosed(where, text, begin, f"at most {MOST_DEPTH} brackets inside each other", at)
         elif not stack:
-            raise _wrong(where, text, match, "'(' at the beginning of a tree")
+            before = f" (the tree before begins at line {_line(text, left)})" if left < at else ""
+            raise _wrong(where, text, at, f"'(' at the beginning of a tree{before}")
         elif token != ")":
             if opened:
                 stack[-1][0] = token
@@ -40,7 +45,7 @@ def nested_lists(text: str, where: str) -> Iterator[list[Any]]:
         else:
             tree = stack.pop()
             if expected := _mistake(tree):
-                raise _wrong(where, text, match, expected)
+                raise _wrong(where, text, at, f"{expected} (in the tree that begins at line {_line(text, begin)})")
             tree = tree if tree[0] else tree[1]
             if stack:
                 stack[-1].append(tree)
@@ -48,7 +53,7 @@ def nested_lists(text: str, where: str) -> Iterator[list[Any]]:
                 yield tree
         opened = token == "("
     if stack:
-        raise DataError(where, expected=f"{len(stack)} more ')' at the end", found=repr(text[-40:]))
+        raise _unclosed(where, text, begin, f"{len(stack)} more ')' for it", len(text))
 
 
 def _mistake(tree: list[Any]) -> str:
@@ -61,7 +66,21 @@ def _mistake(tree: list[Any]) -> str:
     return ""
 
 
-def _wrong(where: str, text: str, match: re.Match[str], expected: str) -> DataError:
-    at = match.start()
-    line = text.count("\n", 0, at) + 1
-    return DataError(where, expected=expected, found=f"line {line}: {text[max(0, at - 20) : at + 20]!r}")
+def _unclosed(where: str, text: str, begin: int, expected: str, at: int) -> DataError:
+    """Return the error for a tree that is not closed: all trees before it are, so a bracket of it is missing."""
+    line = _line(text, begin)
+    found = f"the tree that begins at line {line}, {text[begin : begin + 40]!r}, still open at line {_line(text, at)}"
+    after = re.compile(r"^\(", re.MULTILINE).search(text, begin + 1, at)
+    hint = "a bracket is missing in it"
+    if after is not None:
+        hint = f"line {_line(text, after.start())} begins the next tree; a bracket is missing before it"
+    return DataError(where, expected=expected, found=found, hint=hint)
+
+
+def _wrong(where: str, text: str, at: int, expected: str) -> DataError:
+    found = f"line {_line(text, at)}: {text[max(0, at - 20) : at + 20]!r}"
+    return DataError(where, expected=expected, found=found)
+
+
+def _line(text: str, at: int) -> int:
+    return text.count("\n", 0, at) + 1

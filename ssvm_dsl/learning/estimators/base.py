@@ -116,7 +116,7 @@ class Learner(Predictor):
         ----------
         model : Model class
         weights : mapping of Factor (or its name) to array
-            In the shapes that ``print(model)`` shows.
+            In the shapes that ``print(model)`` shows; where there is one weight, a number or an array of one.
         fitted_on : list of examples, optional
             The examples on which features of the model are fitted (``PLiF`` with ``Quantiles``, ``Whitened`` ...).
         **parameters

@@ -317,11 +317,13 @@ class Predictor(Estimator):
         time_limit: float | None = None,
         given: Any = None,
         on_missing: str = "raise",
+        unseen: bool = False,
     ) -> tuple[list[T], BoundSummary]:
         """Return the results of ``read(grounded chunk, its solution)`` for all examples, and a summary of their bounds.
 
         Examples without an answer are an error, which carries the others' answers, or ``None`` in lists.  Warns of
-        answers that the time limit ended before they were proved best.
+        answers that the time limit ended before they were proved best.  ``unseen`` says whether Y may have classes that
+        training never saw.
         """
         deadline = Deadline(check_time_limit(time_limit)) if self._deadline is None else self._deadline
         check_choice(on_missing, ON_MISSING, "on_missing")
@@ -334,7 +336,7 @@ class Predictor(Estimator):
         def grounder(lo: int, hi: int) -> Grounded:
             part = None if labels is None else labels[lo:hi]
             fixed = None if clamp is None else clamp[lo:hi]
-            asked: dict[str, Any] = {"first": lo, "whole": True, "given": fixed, "in_time": True}
+            asked: dict[str, Any] = {"first": lo, "whole": True, "given": fixed, "in_time": True, "unseen": unseen}
             if deadline.limit == np.inf:
                 grounded = self._ground(examples[lo:hi], part, self._fitted, **asked)
             else:

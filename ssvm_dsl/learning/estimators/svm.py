@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -10,9 +11,11 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.compiler.labels.unseen_classes import warn_of_unseen
 from ssvm_dsl.errors import DataError, KeywordError, OptionError
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planning.planner import AUTO
+from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.answers import losses
 from ssvm_dsl.learning.driver.fit import Callback
@@ -331,7 +334,8 @@ class StructuredSVM(ShardedFit, ClassScores):
         """Return ``1 - (sum of losses) / (sum of largest losses)``: 1 is perfect.
 
         For a Hamming loss without weights it is the share of right variables, for ZeroOne the share of right
-        examples.  With ``time_limit``, seconds, that of the labellings found by then, as for ``predict``.  Of a
+        examples.  Labels of classes that training never saw count as wrong, with one warning that says how many.  With
+        ``time_limit``, seconds, that of the labellings found by then, as for ``predict``.  Of a
         ``PartitionedDataset`` each part is scored where the executor has it, and sums travel; parts that time does not
         suffice to read are left out, with a warning.
         """
@@ -348,7 +352,8 @@ class StructuredSVM(ShardedFit, ClassScores):
         return 1.0 - lost / most if most > 0 else 1.0
 
     def _example_losses(self, X: Any, Y: Any) -> F64:
-        return np.concatenate(self._answers(self._examples(X), lambda *one: losses(*one)[0], Y=_given(Y, "to_html")))
+        read = lambda *one: losses(*one)[0]  # noqa: E731
+        return np.concatenate(self._answers(self._examples(X), read, Y=_given(Y, "to_html"), unseen=True))
 
     def _losses(
         self, X: Any, Y: Any, sample_weight: Any, time_limit: float | None = None, part: bool = False
@@ -356,7 +361,16 @@ class StructuredSVM(ShardedFit, ClassScores):
         """Return the weighted sums of the losses of the best labellings, and of the largest losses."""
         X = self._examples(X)
         weight = check_sample_weight(sample_weight, len(X), part)
-        lost_parts, largest = zip(*self._answers(X, losses, Y=_given(Y, "score"), time_limit=time_limit), strict=True)
+        odd = Counter[Any]()
+
+        def judged(grounded: Grounded, solution: Solution) -> tuple[F64, F64]:
+            if grounded.unseen is not None:
+                odd.update(grounded.unseen.counts)
+            return losses(grounded, solution)
+
+        found = self._answers(X, judged, Y=_given(Y, "score"), time_limit=time_limit, unseen=True)
+        warn_of_unseen(odd)
+        lost_parts, largest = zip(*found, strict=True)
         return float(np.dot(weight, np.concatenate(lost_parts))), float(np.dot(weight, np.concatenate(largest)))
 
 

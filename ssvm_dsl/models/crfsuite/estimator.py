@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64
-from ssvm_dsl.errors import DataError, OptionError, TooLargeError
+from ssvm_dsl.errors import OptionError, TooLargeError
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.inputs import Attributes
@@ -22,6 +22,7 @@ from ssvm_dsl.lang.outputs.targets import chain
 from ssvm_dsl.learning.driver.certificate import FitReport
 from ssvm_dsl.learning.estimator import Estimator, not_fitted
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
+from ssvm_dsl.models.classes import classes_of
 from ssvm_dsl.models.crfsuite.model_file import CrfsuiteModel, read_crfsuite
 from ssvm_dsl.models.crfsuite.parameters import svm_options
 
@@ -49,8 +50,8 @@ calibration_candidates, calibration_max_trials, error_sensitive, variance, gamma
     ----------
     svm_ : StructuredSVM
         The fitted estimator, with ``report_``, ``weights_``, ``save`` ...
-    classes_ : list of str
-        The labels, in the order in which they were first met.
+    classes_ : list of str, or of int
+        The labels, in the order in which they were first met; booleans are 0 and 1.
     state_features_, transition_features_ : dict of (str, str) to float
         Weights by (attribute, label) and (label, label); those that are 0 are left out.
 
@@ -132,20 +133,18 @@ calibration_candidates, calibration_max_trials, error_sensitive, variance, gamma
 
     def _declared(self, y: list[list[Any]]) -> type[Model]:
         """Return the model for the labels of some sequences."""
-        labels = list(dict.fromkeys(joined.from_iterable(y)))
-        wrong = next((name for name in labels if not isinstance(name, str)), None)
-        if wrong is not None or not labels:
-            raise DataError("y", expected="lists of labels that are strings", found=repr(wrong) if labels else "none")
+        order = {name: k for k, name in enumerate(dict.fromkeys(joined.from_iterable(y)))}
+        labels = sorted(classes_of(y), key=order.__getitem__)
         transitions = None if self.all_possible_transitions else _transitions(y, labels)
         return declare(labels, transitions, bool(self.all_possible_states))
 
     def predict(self, X: Sequence[Any]) -> NDArray[Any]:
-        """Return the best labels of each sequence: an array of lists of str."""
+        """Return the best labels of each sequence: an array of lists."""
         return _array([one.tolist() for one in self.svm_.predict([list(one) for one in X])] if len(X) else [])
 
-    def predict_single(self, xseq: Sequence[Any]) -> list[str]:
+    def predict_single(self, xseq: Sequence[Any]) -> list[Any]:
         """Return the best labels of a sequence."""
-        found: list[str] = self.predict([xseq])[0]
+        found: list[Any] = self.predict([xseq])[0]
         return found
 
     def predict_marginals(self, X: Sequence[Any]) -> NDArray[Any]:
@@ -153,16 +152,14 @@ calibration_candidates, calibration_max_trials, error_sensitive, variance, gamma
         found = self.svm_.predict_marginals([list(one) for one in X]) if len(X) else []
         return _array([[dict(zip(self.classes_, row, strict=True)) for row in one.tolist()] for one in found])
 
-    def predict_marginals_single(self, xseq: Sequence[Any]) -> list[dict[str, float]]:
+    def predict_marginals_single(self, xseq: Sequence[Any]) -> list[dict[Any, float]]:
         """Return the probabilities of the labels at each position of a sequence."""
-        found: list[dict[str, float]] = self.predict_marginals([xseq])[0]
+        found: list[dict[Any, float]] = self.predict_marginals([xseq])[0]
         return found
 
     def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
-        """Return the share of right labels."""
-        pairs = zip(joined.from_iterable(self.predict(X)), joined.from_iterable(y), strict=True)
-        right: list[bool] = [one == other for one, other in pairs]
-        return sum(right) / max(len(right), 1)
+        """Return the share of right labels; those that training never saw count as wrong, with a warning."""
+        return self.svm_.score([list(one) for one in X], [list(one) for one in y]) if len(X) else 0.0
 
     @property
     def report_(self) -> FitReport:
@@ -173,9 +170,9 @@ calibration_candidates, calibration_max_trials, error_sensitive, variance, gamma
         return self.svm_.report_
 
     @property
-    def classes_(self) -> list[str]:
+    def classes_(self) -> list[Any]:
         """The labels, in the order in which they were first met."""
-        return [str(name) for name in self.svm_.model.declaration.outputs[0].classes or ()]
+        return list(self.svm_.model.declaration.outputs[0].classes or ())
 
     @property
     def attributes_(self) -> list[str]:
@@ -188,7 +185,7 @@ calibration_candidates, calibration_max_trials, error_sensitive, variance, gamma
         return len(self.attributes_)
 
     @property
-    def state_features_(self) -> dict[tuple[str, str], float]:
+    def state_features_(self) -> dict[tuple[Any, Any], float]:
         """The weights by (attribute, label), those that are not 0."""
         from scipy.sparse import coo_array
 
@@ -197,7 +194,7 @@ calibration_candidates, calibration_max_trials, error_sensitive, variance, gamma
         return {(attributes[a], labels[k]): w for a, k, w in entries if w}
 
     @property
-    def transition_features_(self) -> dict[tuple[str, str], float]:
+    def transition_features_(self) -> dict[tuple[Any, Any], float]:
         """The weights by (label, next label), those that are not 0."""
         labels, weights = self.classes_, self.svm_.weights_
         if "transition" not in weights:
@@ -208,12 +205,12 @@ calibration_candidates, calibration_max_trials, error_sensitive, variance, gamma
         return {(labels[a], labels[b]): float(table[a, b]) for a, b in np.argwhere(table).tolist()}
 
 
-def declare(labels: list[str], transitions: F64 | None, all_states: bool) -> type[Model]:
+def declare(labels: Sequence[str] | Sequence[int], transitions: F64 | None, all_states: bool) -> type[Model]:
     """Return the model of CRFsuite.
 
     Parameters
     ----------
-    labels : list of str
+    labels : list of str, or of int
     transitions : ndarray of float64, shape (p, n_labels, n_labels), optional
         A table for each transition that has a weight; without it all have.
     all_states : bool
@@ -223,7 +220,7 @@ def declare(labels: list[str], transitions: F64 | None, all_states: bool) -> typ
     class ConditionalField(Model):
         T = Dim()
         x = Attributes(T)
-        y = Label(T, labels)
+        y = Label(T, list(labels))
         state = Factor(y, features=x) if all_states else Factor(y, features=x, weights="observed")
         if transitions is None:
             transition = Factor(chain(y))
@@ -247,7 +244,7 @@ def svm_of(model: CrfsuiteModel) -> StructuredSVM:
     return StructuredSVM.from_weights(declare(model.labels, None, True), weights, fitted_on=[[model.attributes]])
 
 
-def _transitions(y: Iterable[list[str]], labels: list[str]) -> F64:
+def _transitions(y: Iterable[list[Any]], labels: Sequence[Any]) -> F64:
     """Return a table for each transition that occurs."""
     number = {name: k for k, name in enumerate(labels)}
     seen = sorted({(number[a], number[b]) for one in y for a, b in pairwise(one)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ def lay_weights(
     ----------
     declaration : Declaration
     weights : mapping of Factor (or its name) to array
-        In the shapes that ``print(Model)`` shows; a number where there is one weight.
+        In the shapes that ``print(Model)`` shows; a number, or an array of one, where there is one weight.
     fitted : Fitted, optional
         What features have learnt from data.
 
@@ -54,6 +55,8 @@ def lay_weights(
     w = np.zeros(max((block.stop for block in blocks), default=0))
     for block in blocks:
         array = given[block.name]
+        if array.shape in ((), (1,)) and prod(block.shape) == 1:  # one weight, in whatever form a number has
+            array = array.reshape(block.shape)
         if array.shape != block.shape:
             raise OptionError(f"weights of '{block.name}': expected shape {block.shape}, found {array.shape}")
         if (array < block.lower_bound).any():

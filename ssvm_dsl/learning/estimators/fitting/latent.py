@@ -166,7 +166,7 @@ def first_states(grounded: Grounded, options: LatentOptions, seed: int) -> I32:
     layout, states, rng = grounded.layout, grounded.truth.copy(), np.random.default_rng(seed)
     latents = grounded.declaration.latents
     if not isinstance(options.init, str):
-        given, unknown, _ = layout.encode(options.init, "latent_options['init']", labels=latents)
+        given, unknown, *_ = layout.encode(options.init, "latent_options['init']", labels=latents)
         if unknown is not None and (unknown & layout.latent).any():
             raise DataError("latent_options['init']", expected="a state of each latent variable", found="some missing")
         states[layout.latent] = given[layout.latent]
