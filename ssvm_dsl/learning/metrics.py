@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.calls import checked_call
-from ssvm_dsl.compiler.labels.unseen_classes import unseen_labels, warn_of_unseen
+from ssvm_dsl.compiler.labels.unseen_classes import warn_of_unseen
 from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.learning.unseen_labels import unseen_labels
 
 P = ParamSpec("P")
 
@@ -214,8 +216,9 @@ class PredictionScorer:
     def __call__(self, estimator: Any, X: Any, Y: Any) -> float:
         """Return the score; labels of classes that training never saw count as wrong, with a warning."""
         score = SCORERS[self.name](Y, estimator.predict(X))
-        if isinstance(model := getattr(getattr(estimator, "svm_", estimator), "model", None), type):
-            warn_of_unseen(unseen_labels(model.declaration, Y))
+        model = getattr(getattr(estimator, "svm_", estimator), "model", None)
+        if isinstance(declaration := getattr(model, "declaration", None), Declaration):
+            warn_of_unseen(unseen_labels(declaration, Y))
         return score
 
     def __repr__(self) -> str:

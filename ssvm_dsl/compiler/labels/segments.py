@@ -99,7 +99,8 @@ def read_segments(
     longest, first = label.segments or 1, pointers(sizes)[:-1]
     total = int(sizes.sum())
     lengths = (total, total, total * longest * spans)
-    out = Segments(*(np.zeros(n, kind) for kind in (np.int32, np.bool_, np.bool_) for n in lengths))
+    classes_at, begins, ends = (np.zeros(n, np.int32) for n in lengths)
+    out = Segments(classes_at, begins, ends, *(np.zeros(n, dtype=bool) for _ in range(2) for n in lengths))
     classes = _plain_classes(label, values, sizes)
     if classes is not None and _write_runs(classes, first, longest, out):
         return out
@@ -127,8 +128,8 @@ def read_segments(
                     out.unseen_spans[lo * longest + end - start - 1] = True
                 continue
             if state is None:
-                known = list(range(label.n_states)) if label.classes is None else list(label.classes)
-                expected = f"one of the classes {show(known)}"
+                names = list(range(label.n_states)) if label.classes is None else list(label.classes)
+                expected = f"one of the classes {show(names)}"
                 raise DataError(f"label '{label.name}'", example=i, expected=expected, found=show((start, end, name)))
             out.classes[lo:hi] = state
             if spans:

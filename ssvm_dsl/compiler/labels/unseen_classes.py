@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import Bools
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler.labels.missing_labels import signed_hint
-from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.symbols import plain, show
@@ -57,31 +55,6 @@ def may_be_class(label: Label, value: Any) -> bool:
     if not isinstance(value, str):
         return False
     return normalize("NFC", value) not in {normalize("NFC", str(name)) for name in label.classes}
-
-
-def unseen_labels(declaration: Declaration, Y: Sequence[Any]) -> Counter[ClassName]:
-    """Return how often labels have a class that the model does not know, by class."""
-    found = Counter[ClassName]()
-    for label in declaration.outputs:
-        if label.pointer or label.grammar is not None:
-            continue
-        known = set(range(label.n_states) if label.classes is None else label.classes)
-        for one in Y:
-            for value in _values(one[label.name] if isinstance(one, Mapping) else one):
-                if value is not None and value != label.unknown and value not in known and may_be_class(label, value):
-                    found[value] += 1
-    return found
-
-
-def _values(one: Any) -> Iterator[Any]:
-    """Yield the classes of a labelling; of a segment ``(start, end, class)`` its class."""
-    if isinstance(one, tuple) and len(one) == 3 and all(isinstance(end, int | np.integer) for end in one[:2]):
-        yield plain(one[2])
-    elif isinstance(one, list | tuple | np.ndarray) and np.ndim(np.asarray(one, dtype=object)):
-        for inner in one:
-            yield from _values(inner)
-    else:
-        yield plain(one)
 
 
 def unseen_text(counts: Counter[ClassName]) -> str:

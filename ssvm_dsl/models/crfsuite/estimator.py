@@ -134,7 +134,7 @@ calibration_candidates, calibration_max_trials, error_sensitive, variance, gamma
     def _declared(self, y: list[list[Any]]) -> type[Model]:
         """Return the model for the labels of some sequences."""
         order = {name: k for k, name in enumerate(dict.fromkeys(joined.from_iterable(y)))}
-        labels = sorted(classes_of(y), key=order.__getitem__)
+        labels: list[Any] = sorted(classes_of(y), key=order.__getitem__)
         transitions = None if self.all_possible_transitions else _transitions(y, labels)
         return declare(labels, transitions, bool(self.all_possible_states))
 
