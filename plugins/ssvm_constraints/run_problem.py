@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ssvm_constraints.small_structure import Drawn, chosen_places, structure_problem
-from ssvm_dsl.ir import I64, ConstraintGroup, Group, Program, Theta, pointers
+from ssvm_dsl.ir import F64, I64, Bools, ConstraintGroup, Group, Program, Theta, pointers
 
 #: No bound.
 MOST = 99
@@ -56,21 +56,24 @@ def chain_problem(rng: np.random.Generator, sizes: tuple[tuple[int, int], ...] =
         bounded, bounds, cut = np.arange(k), np.tile([4, MOST], (k, 1)), np.zeros(3, dtype=bool)
     group = _constraints(n, bounded, bounds, cut, rng.permutation(3)[: int(rng.integers(2, 4))])
     allowed = rng.random(int(n.sum()) * k) < 0.95 if rng.random() < 0.3 else None
-    card, groups = np.full(int(n.sum()), k, dtype=np.int32), ()
+    card = np.full(int(n.sum()), k, dtype=np.int32)
+    groups: tuple[Group, ...] = ()
     if rng.random() < 0.7:
         pairs = [np.arange(1, size) + at for size, at in zip(n.tolist(), var_ptr.tolist(), strict=False)]
         scope = np.concatenate([np.stack([t - 1, t], axis=1) for t in pairs]).astype(np.int32)
         ptr, rows = pointers(np.maximum(n - 1, 0)), np.zeros(len(scope), dtype=np.int32)
         groups = (Group.of("neighbours", (k, k), scope, ptr, rows, 1, var_ptr),)
     program = Program(var_ptr, card, groups, (group,), allowed=allowed).validate()
-    draw = (lambda *shape: rng.integers(-2, 3, shape).astype(float)) if rng.random() < 0.5 else (
-        lambda *shape: rng.normal(size=shape)
-    )  # fmt: skip
+    whole = rng.random() < 0.5
+
+    def draw(*shape: int) -> F64:
+        return rng.integers(-2, 3, shape).astype(float) if whole else rng.normal(size=shape)
+
     tables = [draw(one.n_tables, one.n_configs) for one in program.groups]
     return program, Theta.of(program, draw(program.n_states), tables, draw(3))
 
 
-def _constraints(n: I64, bounded: I64, bounds: I64, cut: np.ndarray, there: I64) -> ConstraintGroup:
+def _constraints(n: I64, bounded: I64, bounds: I64, cut: Bools, there: I64) -> ConstraintGroup:
     """Return the constraint of each of the examples ``there``."""
     there = np.sort(there)
     counts, m = n[there] * len(bounded), len(there)
@@ -78,7 +81,7 @@ def _constraints(n: I64, bounded: I64, bounds: I64, cut: np.ndarray, there: I64)
     kind = np.concatenate([np.zeros(0, np.int64), *(np.repeat(np.arange(len(bounded)), size) for size in n[there])])
     numbers = (position, bounded[kind], bounds[kind, 0], bounds[kind, 1])
     return ConstraintGroup(
-        "runs", "runs of the kit", pointers(np.isin(np.arange(len(n)), there)), pointers(counts),
+        "runs", "runs of the kit", pointers(np.isin(np.arange(len(n)), there).astype(np.int64)), pointers(counts),
         position.astype(np.int32), bounded[kind].astype(np.int32), np.zeros(len(kind), dtype=bool),
         {"n": n[there], "cut": cut[:m]},
         {name: value.astype(np.int32) for name, value in zip(NAMES, numbers, strict=True)},

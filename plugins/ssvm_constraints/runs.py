@@ -38,7 +38,7 @@ class RunsKind:
 
     A run is a stretch of successive positions whose literals of one class are true, as long as it can be.  It has
     ``least..most`` positions, numbers that all literals of a class repeat.  With ``cut``, runs at the first and the
-    last position may be shorter.  Positions without a literal of a class count as false; no class has two at one position.
+    last position may be shorter.  Positions without a literal of a class count as false, and none has two of a class.
     """
 
     def violated(self, group: ConstraintGroup, true: Bools) -> Bools:

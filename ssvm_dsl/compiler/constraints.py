@@ -218,7 +218,7 @@ def _require_literals(constraint: Constraint, layout: Layout, examples: Examples
         other, value = sizes["n_cols" if side == "row" else "n_rows"], parameter.value
         for i in np.flatnonzero((layout.sizes[other] == 0) & (layout.sizes[sizes[f"n_{side}s"]] > 0)).tolist():
             least = np.max(examples.raw[value.name][i], initial=0) if isinstance(value, Input) else value
-            if least > 0:
+            if isinstance(least, int | float | np.number) and least > 0:
                 text = f"example {i} has no labelling: constraint '{constraint.name}' wants {parameter.name} of up to"
                 raise InfeasibleError(f"{text} {least:g}, and {other} is 0")
 

@@ -9,7 +9,6 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.labels.ruled_out import ruled_out_error
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.errors import InfeasibleError
 from ssvm_dsl.ir.program import ONE_SPAN, Group
 from ssvm_dsl.ir.ragged import owners, pointers, runs
 from ssvm_dsl.lang.constraints.durations import SegmentDuration
@@ -91,26 +90,18 @@ def refuse_durations(rule: SegmentDuration, layout: Layout, truth: I32) -> None:
     raise ruled_out_error(np.unique(owner[first[at]]).tolist(), layout.n, expected, words)
 
 
-def require_divisible(declaration: Declaration, layout: Layout) -> None:
-    """Refuse sequences that cannot be divided into segments that durations leave.
-
-    Raises
-    ------
-    InfeasibleError
-        Names the first such example.
-    """
+def why_indivisible(declaration: Declaration, layout: Layout, example: int) -> str:
+    """Return why a sequence cannot be divided into segments that durations leave; empty if it can."""
     for rule in declaration.rules:
         if not isinstance(rule, SegmentDuration):
             continue
-        sizes = layout.count(rule.target.label)
+        n = int(layout.count(rule.target.label)[example])
         whole = (rule.short_enough() & rule.long_enough()).any(axis=0)
         ends = rule.short_enough().any(axis=0) if rule.cut else whole
-        possible = _divisible(int(sizes.max(initial=0)), np.flatnonzero(whole) + 1, np.flatnonzero(ends) + 1)
-        wrong = np.flatnonzero(~possible[sizes])
-        if len(wrong):
-            i, name = int(wrong[0]), rule.name
-            text = f"example {i} has no labelling: its {sizes[i]} positions cannot be divided into segments"
-            raise InfeasibleError(f"{text} that {name} = {rule!r} leaves; {_cure(rule)}")
+        if not _divisible(n, np.flatnonzero(whole) + 1, np.flatnonzero(ends) + 1)[n]:
+            words = f"its {n} positions cannot be divided into segments that {rule.name} = {rule!r} leaves"
+            return f"{words}; {_cure(rule)}"
+    return ""
 
 
 def _cure(rule: SegmentDuration) -> str:

@@ -14,7 +14,6 @@ from ssvm_dsl.calls import checked_call
 from ssvm_dsl.compiler.agreements import roles, set_auxiliary
 from ssvm_dsl.compiler.constants import ground_constants
 from ssvm_dsl.compiler.constraints import free_variables, lower_constraints
-from ssvm_dsl.compiler.durations import require_divisible
 from ssvm_dsl.compiler.feature_maps import GroundedFactors, ground_factors
 from ssvm_dsl.compiler.features.encode import Encoder, Fitted
 from ssvm_dsl.compiler.footprint import footprint
@@ -183,8 +182,6 @@ def _grounded(
             fitted = {}
             met = None if structures is None else structures.of(declaration, fitted)
         layout = Layout.of(declaration, examples) if known is None else known.layout
-        if Y is None:
-            require_divisible(declaration, layout)
         needed = _require_memory(declaration, examples, layout, Y is not None, met, known)
         truth = ignored = strange = None
         if Y is not None:

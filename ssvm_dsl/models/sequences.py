@@ -114,7 +114,7 @@ class SegmentTagger(SequenceModel):
         known = [length for length, name in segments if name not in asked]
         least = self.shortest.values() if isinstance(self.shortest, Mapping) else [self.shortest]
         known += [one for one in (*asked.values(), *least) if isinstance(one, int)]
-        most = max(known, default=1) if asked or self.longest is None else self.longest
+        most = max(known, default=1) if self.longest is None or isinstance(self.longest, Mapping) else self.longest
         bounded = self.shortest is not None or asked
 
         class SegmentChain(Model):

@@ -69,6 +69,10 @@ class MissingAnswers:
         self.without += (first + np.flatnonzero(open_ones)).tolist()
         return missing
 
+    def because(self, reason: str) -> None:
+        """Say why the first example that has no labelling has none."""
+        self._reason = reason or self._reason
+
     @property
     def any(self) -> bool:
         """Whether an example has no answer."""

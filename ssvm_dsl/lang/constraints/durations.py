@@ -42,8 +42,9 @@ def Duration(target: Label | Target, least: Any = None, most: Any = None, cut: b
     >>> lasting = Duration(spans(y), least=3, most={"sit": 50})
     >>> steady = Duration(y, least={"walk": 5, "run": 5}, cut=True)
     """
-    made = SegmentDuration if isinstance(target, Target) and target.kind == "spans" else RunDuration
-    return made(target, least, most, cut)
+    if isinstance(target, Target) and target.kind == "spans":
+        return SegmentDuration(target, least, most, cut)
+    return RunDuration(target, least, most, cut)
 
 
 class _Bounded:
@@ -148,7 +149,7 @@ class RunDuration(_Bounded, Constraint):
     most: Bounds
     cut: bool
 
-    def __init__(self, y: Label, least: Any = None, most: Any = None, cut: bool = False) -> None:
+    def __init__(self, y: Label | Target, least: Any = None, most: Any = None, cut: bool = False) -> None:
         mistakes: list[Mistake] = []
         if not isinstance(y, Label) or y.pointer or y.grammar is not None or not y.dims:
             mistakes.append(got("Duration: the first argument is spans(y), or a label with an axis of time", y))

@@ -15,6 +15,7 @@ from ssvm_dsl import processors
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded, ground
+from ssvm_dsl.compiler.durations import why_indivisible
 from ssvm_dsl.compiler.features.attributes import require_names
 from ssvm_dsl.compiler.features.encode import Fitted
 from ssvm_dsl.compiler.inputs.validate import check_sequence
@@ -364,6 +365,9 @@ class Predictor(Estimator):
         if self._deadline is not None and (worth.open.any() or missing.without):
             self._deadline.check()  # a fit does not learn from what its end has cut short
         if on_missing == "raise" and missing.any:
+            if missing.infeasible and given is None:
+                one = self._ground([examples[missing.infeasible[0]]], None, self._fitted, whole=True)
+                missing.because(why_indivisible(one.declaration, one.layout, 0))
             missing.check(joined(found))
         if late := worth.unproved():
             text = f"{late}; raise time_limit, or look at predict(..., return_bounds=True)"

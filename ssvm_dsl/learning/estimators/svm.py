@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,6 +28,7 @@ from ssvm_dsl.learning.estimators.fitting.over_shards import ShardedFit
 from ssvm_dsl.learning.estimators.fitting.training_target import TrainingTarget
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight
+from ssvm_dsl.learning.online import OnlineLabels, labels_online
 from ssvm_dsl.learning.risks.kinds import find_risk
 from ssvm_dsl.learning.seeds import Seed
 from ssvm_dsl.learning.shards.fit import THREADS
@@ -320,6 +321,55 @@ class StructuredSVM(ShardedFit, ClassScores):
                 raise OptionError("predict: of a PartitionedDataset, on_missing and time_limit are the only options")
             return self._predicted(X, on_missing, time_limit)
         return self._labellings(X, time_limit, return_bounds, given, on_missing)
+
+    def predict_online(self, rows: Iterable[Any], lag: int = 10, *, proba: bool = False) -> Iterator[Any]:
+        """Yield the label of each row of a stream, once ``lag`` more rows have come; constant time for each.
+
+        Of models whose factors look from one position to the ones right before it: chains and segments.  The label is
+        that in the best labelling of all rows so far that agrees with the labels that are out; with a lag as long as
+        the stream, the labels are those of ``predict``.
+
+        Parameters
+        ----------
+        rows : iterable
+            What the example has at each position of time: a row of its array, a dict of named features, or for models
+            with several inputs a dict with a row of each (of inputs without the axis of time, the whole).
+        lag : int
+            Rows that are waited for.
+        proba : bool
+            Yield pairs of a label and the probabilities of all classes given the rows so far, as
+            ``predict_marginals`` has them.
+
+        Returns
+        -------
+        iterator
+            Of classes; of segments, of pairs (class, whether a segment begins at this row).
+
+        Raises
+        ------
+        OptionError
+            The model looks further; says which factor or constraint does.
+
+        Examples
+        --------
+        >>> for label in tagger.predict_online(sensor, lag=25): ...
+        """
+        return labels_online(self.online(lag, proba=proba), rows)
+
+    def online(self, lag: int = 10, *, proba: bool = False) -> OnlineLabels:
+        """Return an object that takes a stream row by row: ``push(row)`` and, at the end, ``finish()``.
+
+        The arguments are those of :meth:`predict_online`.
+        """
+        self._check_fitted()
+        check_flag(proba, "proba")
+        return OnlineLabels(self.model.declaration.lowered, self._scored_alone, lag, proba)
+
+    def _scored_alone(self, example: Any) -> tuple[Grounded, Any]:
+        """Return one example as a program, with its scores."""
+        grounded = self._ground(self._examples([example]), None, self._fitted, whole=True)
+        self._check_blocks(grounded.parameters.blocks)
+        return grounded, grounded.parameters.scores(self.coef_)
 
     def complete(
         self, X: Sequence[Any], Y: Sequence[Any], *, time_limit: float | None = None, on_missing: str = "raise"
