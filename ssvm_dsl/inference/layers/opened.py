@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property
 from time import perf_counter
 from typing import Any
 
@@ -41,10 +42,8 @@ class OpenedBackend:
     spec : BackendSpec
     session : Session
     verify : Verifier
-    tasks : frozenset of Task
-        The questions it answers; under constraints, those it does not refuse for them.
-    abilities : frozenset of Ability
-        What it announces, as far as it may be used; under constraints, what it does not refuse for them.
+    asked : Program
+        What it was opened on: with bridges, the program behind them.
     guard : contained
         Makes whatever it raises an error that names it.
     call_lock : context manager
@@ -55,8 +54,7 @@ class OpenedBackend:
     spec: BackendSpec
     session: Any
     verify: Verifier
-    tasks: frozenset[Task]
-    abilities: frozenset[Ability]
+    asked: Program
     guard: contained
     call_lock: Any
 
@@ -91,15 +89,39 @@ class OpenedBackend:
                 session = open_session(make(), asked, plan.options)
             else:
                 session = open_foreign(make, asked, spec.caps, plan.options, verify.fault, owner_name)
-        tasks, abilities = spec.caps.tasks, spec.caps.abilities
-        if asked.constraints:
-            tasks, abilities = _answered(asked, spec, plan.options)
         if chain is not None:
             session = BridgedSession(session, chain.lowerings)
-            tasks, abilities = tasks & TASKS, abilities & ABILITIES
-        if not spec.caps.thread_safe:  # calls from within kernels of trainers cannot wait for their turn
-            abilities -= {Ability.COMPILED}
-        return cls(plan, spec, session, verify, tasks, abilities, guard, call_lock)
+        return cls(plan, spec, session, verify, asked, guard, call_lock)
+
+    @property
+    def tasks(self) -> frozenset[Task]:
+        """The questions it answers."""
+        return self._offered[0]
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """What it announces, as far as it may be used."""
+        return self._offered[1]
+
+    @cached_property
+    def _offered(self) -> tuple[frozenset[Task], frozenset[Ability]]:
+        """The tasks that it answers for the program, and the abilities that it has there.
+
+        What a plan did not ask for is no promise of its ``Caps`` alone: ``check`` may refuse it for this program.
+        Properties of tables that it relies on were looked at when it was planned.
+        """
+        caps, given = self.spec.caps, dict(self.plan.options)
+        need = program_need(self.asked, guarantee=Guarantee.HEURISTIC, properties=caps.requires)
+        announced = caps.constrained_abilities if self.asked.constraints else caps.abilities
+        tasks = frozenset(one for one in caps.tasks if consider(need.asking(one), self.spec, given)[0].ok)
+        able = frozenset(
+            one for one in announced if consider(replace(need, abilities=frozenset({one})), self.spec, given)[0].ok
+        )
+        if self.plan.bridges:
+            tasks, able = tasks & TASKS, able & ABILITIES
+        if not caps.thread_safe:  # calls from within kernels of trainers cannot wait for their turn
+            able -= {Ability.COMPILED}
+        return tasks, able
 
     def ask(self, ability: str, given: Sequence[Any]) -> Any:
         """Call a method of the session; ``None`` where that is not offered.
@@ -142,17 +164,3 @@ def left_of(question: Question, begin: float) -> Question:
     if limits.time is None:
         return question
     return question.replace(limits=replace(limits, time=max(0.0, limits.time - (perf_counter() - begin))))
-
-
-def _answered(
-    program: Program, spec: BackendSpec, options: Mapping[str, Any]
-) -> tuple[frozenset[Task], frozenset[Ability]]:
-    """Return the tasks that a backend answers for a program with constraints, and the abilities that it has."""
-    need, given = program_need(program, guarantee=Guarantee.HEURISTIC), dict(options)
-    tasks = frozenset(task for task in spec.caps.tasks if consider(need.asking(task), spec, given)[0].ok)
-    able = [
-        one
-        for one in spec.caps.constrained_abilities
-        if consider(replace(need, abilities=frozenset({one})), spec, given)[0].ok
-    ]
-    return tasks, frozenset(able)
