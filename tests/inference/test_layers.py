@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ssvm_dsl import AtMost, Dim, Factor, Input, Label, Model, chain, complete, ground
+from ssvm_dsl import AtMost, Cost, Dim, Factor, Input, Label, Model, StructuredSVM, chain, complete, ground
 from ssvm_dsl.errors import BackendFault, OutOfTime, TooLargeError
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.layers.base import ABILITY_OF, PlannedSession, SessionLayer
@@ -26,7 +26,7 @@ from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.verification.spot_checks import answer_of_oracle, pass_messages
-from ssvm_dsl.ir import CountTables, Guarantee, Limits, Question, Task, Topology
+from ssvm_dsl.ir import Ability, CountTables, Guarantee, Limits, Question, Task, Topology
 from ssvm_dsl.ir.analysis import chunks
 from ssvm_dsl.pausing import pause, within
 from ssvm_dsl.plugin_api import BackendSpec, Verdict, hookimpl, program_need
@@ -403,3 +403,29 @@ def test_a_strangers_backend_behind_a_bridge_has_three_layers_before_it():
     assert layers(session) == ["CheckedSession", "BridgedSession", "ForeignSession"]
     theta = random_theta(np.random.default_rng(0), session.program, Recipe(masks=False))
     assert session.solve(Question(theta)).optimal().all()
+
+
+# -- what a program does not allow is not offered ----------------------------------------------------------
+
+
+def test_a_session_offers_what_check_accepts_for_its_program():
+    """Without constraints, too: ``semi-markov`` counts and lists the k best of single labels of segments only."""
+
+    class One(Model):
+        x = Input(2)
+        y = Label(3)
+        emit = Factor(y, features=x)
+        loss = Cost(y, [[0.0, 2.0, 1.0], [3.0, 0.0, 1.0], [2.0, 1.0, 0.0]])
+
+    X, Y = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, 0.5]], [2, 0, 1, 2]
+    program = ground(One, X, Y).program
+    session = open_plan(plan_program(program, program_need(program), "semi-markov"), program)
+    assert Ability.COUNTS not in session.abilities
+    assert Task.KBEST not in session.tasks
+    assert Task.MAP in session.tasks
+    loose, *exact = (
+        StructuredSVM(One, risk="slack", backend=name, trainer="one-slack", tol=1e-6, max_passes=50).fit(X, Y).report_
+        for name in ("semi-markov", "tree", "brute-force")
+    )
+    assert [one.primal for one in exact] == pytest.approx([exact[0].primal] * 2, rel=1e-5)
+    assert loose.dual <= exact[0].primal <= loose.primal
