@@ -32,8 +32,8 @@ from ssvm_dsl.lang.outputs.labels import Target
 ATTRIBUTE_WORK, ATTRIBUTE_KEPT = 14, 12
 
 
-#: Bytes for each example of the arrays that its edges, and its sparse rows, are read into.
-EDGES_READ, SPARSE_READ = 250, 750
+#: Bytes for each example of the arrays that its edges, and its sparse rows, are read into: rows of CSR matrices stay.
+EDGES_READ, SPARSE_READ, CSR_READ = 250, 750, 240
 
 #: Bytes for each example while those of equal shapes are found.
 FOUND = 80
@@ -200,7 +200,8 @@ def _read_bytes(declaration: Declaration, examples: Examples, judged: bool) -> f
         if isinstance(symbol, Edges):
             total += 8.0 * symbol.arity * float(examples.size((symbol.dim,)).sum()) + EDGES_READ * examples.n
         elif isinstance(symbol, Input) and symbol.sparse:
-            total += SPARSE_READ * examples.n
+            n_rows = sum(len(rows.ptr) for rows in examples.raw[symbol.name])
+            total += 8.0 * n_rows + (CSR_READ if symbol.name in examples.shared else SPARSE_READ) * examples.n
     return total
 
 

@@ -221,14 +221,16 @@ class ConeProgram:
         settings = clarabel.DefaultSettings()
         settings.verbose = False
         A, b = sparse.csc_array(-np.vstack(blocks)), -np.concatenate(bounds)
-        P = sparse.diags_array(np.array(self.quadratic), format="csc")
+        # In units of the largest price: the solver ends at a small absolute gap, too, and C may be 1e-6.
+        unit = max(map(abs, (*self.linear[self.dim :], *self.quadratic[self.dim :])), default=0.0) or 1.0
+        P = sparse.diags_array(np.array(self.quadratic) / unit, format="csc")
         for tol in (1e-10, 1e-8):  # some problems let it come no closer
             settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tol
-            found = clarabel.DefaultSolver(P, np.array(self.linear), A, b, cones, settings).solve()
+            found = clarabel.DefaultSolver(P, np.array(self.linear) / unit, A, b, cones, settings).solve()
             if str(found.status) in ("Solved", "AlmostSolved"):
                 break
         assert str(found.status) in ("Solved", "AlmostSolved"), found.status
-        return float(found.obj_val_dual), np.array(found.x)[: self.dim]
+        return unit * float(found.obj_val_dual), np.array(found.x)[: self.dim]
 
 
 #: The defaults of HiGHS, 1e-7, are seen in powers of values.

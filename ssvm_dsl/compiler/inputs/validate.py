@@ -43,12 +43,15 @@ class Examples:
         it is sparse, lists of attributes, and edges as int64.
     columns : dict of str to list of str
         The columns of dense inputs that came as data frames, in the order of the arrays.
+    shared : frozenset of str
+        The sparse inputs that came as CSR matrices, whose arrays are read where they are.
     """
 
     n: int
     sizes: dict[str, I64]
     raw: dict[str, Sequence[Any]]
     columns: dict[str, list[str]] = field(default_factory=dict)
+    shared: frozenset[str] = frozenset()
 
     def size(self, dims: tuple[Dim, ...]) -> I64:
         """Return the number of positions of some axes in each example; ``shape (n,)``."""
@@ -181,11 +184,13 @@ def read_inputs(
         Names the input, the example, the expected value and the given one.
     """
     sizes = _AxisSizes(declaration, len(examples))
-    raw, named = split_inputs(declaration, examples, inputs), dict[str, list[str]]()
+    raw, named, shared = split_inputs(declaration, examples, inputs), dict[str, list[str]](), set[str]()
     for symbol in inputs:
         if isinstance(symbol, Input):
-            raw[symbol.name] = _of_frames(symbol, raw[symbol.name], columns, named)
+            raw[symbol.name] = given = _of_frames(symbol, raw[symbol.name], columns, named)
             raw[symbol.name] = _read_sparse(symbol, raw, sizes) if symbol.sparse else _read_dense(symbol, raw, sizes)
+            if symbol.sparse and len(given) and raw[symbol.name][0].data is getattr(given[0], "data", None):
+                shared.add(symbol.name)
         elif isinstance(symbol, Attributes):
             raw[symbol.name] = _read_attributes(symbol, raw[symbol.name], sizes)
     for symbol in inputs:
@@ -194,7 +199,7 @@ def read_inputs(
     for name, origin in declaration.derived_axes:
         if origin in sizes.known:
             sizes.known[name] = sizes.known[origin]
-    return Examples(len(examples), sizes.known, raw, named)
+    return Examples(len(examples), sizes.known, raw, named, frozenset(shared))
 
 
 def _of_frames(

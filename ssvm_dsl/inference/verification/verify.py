@@ -18,7 +18,7 @@ from ssvm_dsl.inference.verification.plain import recognised
 from ssvm_dsl.inference.verification.probabilities import SOLVER_ATOL, SPOT, check_probabilities
 from ssvm_dsl.inference.verification.ranking import check_ranking
 from ssvm_dsl.inference.verification.witness import best_states, check_most, check_witness
-from ssvm_dsl.ir.analysis.tolerance import Terms
+from ssvm_dsl.ir.analysis.tolerance import TINY, Terms
 from ssvm_dsl.ir.constraints import broken_constraints
 from ssvm_dsl.ir.counts import CountTables, worth
 from ssvm_dsl.ir.need import Caps, Guarantee, Task
@@ -44,7 +44,7 @@ def slack(
 
     def of(numbers: F64, difference: F64) -> NDArray[np.bool_]:
         with np.errstate(invalid="ignore", over="ignore"):
-            plain = difference <= atol * np.abs(numbers)
+            plain = difference <= atol * np.abs(numbers) + TINY
             if plain.all():
                 return np.asarray(plain)
             size = np.abs(offset) + np.abs(scale) * Terms.of(program, question.theta, question.examples).size

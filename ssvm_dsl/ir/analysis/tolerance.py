@@ -21,6 +21,9 @@ Neither constants nor large terms that all labellings share make it wider: what 
 The gap is taken after rounding: ``bound - score + 2 roundoff``.  Where roundoff alone is wider than the tolerance no
 answer is called optimal: double precision cannot tell.
 
+Scores that differ by less than 2^-900 (1e-271) are ties: solvers make whole numbers of scores, by powers of two that
+end near 2^960, and what is smaller than 2^-1022 has lost its digits.
+
 Backends owe bounds that are right up to ``roundoff`` (for whole problems: right).  :func:`round_outwards` adds it, so
 that what users see is at least the true optimum.
 """
@@ -47,6 +50,9 @@ ROUNDING = 2.0**-46
 
 #: Integers below this are exact in double precision.
 EXACT_BELOW = 2.0**53
+
+#: Scores that differ by less are ties.
+TINY = 2.0**-900
 
 _NOTHING = np.zeros(0), np.zeros(0), np.zeros(0, dtype=bool)
 
@@ -119,7 +125,8 @@ class Terms:
         """Return which scores are optimal, given upper bounds on all scores (``nan`` where there is none)."""
         with np.errstate(invalid="ignore"):
             gap = bound - score + 2.0 * self.roundoff
-            near = np.where(self.whole, gap < 1.0, (gap <= RELATIVE * self.spread) & np.isfinite(gap))
+            enough = np.maximum(RELATIVE * self.spread, TINY)
+            near = np.where(self.whole, gap < 1.0, (gap <= enough) & np.isfinite(gap))
             return np.asarray(near | ((self.spread == 0.0) & (bound >= score)))
 
     def outwards(self, bound: F64, score: F64, labelled: bool) -> F64:

@@ -58,6 +58,9 @@ REACHED = ("tolerance", "estimate")
 LIMITS = ("passes", "seconds", "callback")
 WARM_LIMITS = (*LIMITS, *REACHED)
 
+#: Reasons after which a smaller objective may be known without a look at the examples.
+IMPROVABLE = (*LIMITS, "ended", "rounding")
+
 #: Seconds that may be taken, after Ctrl-C, to tell what the best weights are worth.
 AFTER_INTERRUPT = 1.0
 
@@ -318,6 +321,8 @@ class FitLoop:
         compares = compares and self.keep_best and self.validation is None
         if compares and progress.reason in (LIMITS if self.start is None else WARM_LIMITS) and self._fits():
             progress.compare_start(self.start, problem)
+        if self.spec.certifies and self.keep_best and self.validation is None and progress.reason in IMPROVABLE:
+            progress.compare_zero(problem, self.stop.tol)
         if problem.tightness_is_free or self._fits():
             progress.tightness = problem.tightness(progress.w)
 

@@ -142,6 +142,22 @@ class Progress:
             self.w, self.from_start = origin.copy(), True
             self.value(evaluation, problem)
 
+    def compare_zero(self, problem: BaseProblem, tol: float) -> None:
+        """Take no weights where their objective is lower, by what the data tell.
+
+        An optimum of 0 is theirs alone, where all weights are regularised: no relative gap to any others is small.
+        """
+        at_zero = problem.risks_at_zero()
+        if at_zero is None or self.relative_gap <= tol or np.isnan(self.primal):
+            return
+        w, upper = np.zeros(len(self.w)), problem.objective.primal(np.zeros(len(self.w)), at_zero)
+        if not upper < self.primal:
+            return
+        self.w, self.from_start = w, False
+        self.value(Evaluation(upper, upper, at_zero, at_zero.copy()), problem)
+        if self.relative_gap <= tol:
+            self.reason = "tolerance"
+
     @property
     def comparable(self) -> float:
         """The objective with the labellings found; its bound where time left answers open."""

@@ -241,6 +241,9 @@ class BaseProblem(ABC):
         if (np.diff(ids) < 0).any():
             order = np.argsort(ids)
             value, bound = value[order], bound[order]
+        if (bound > value).any() and not w.any():
+            at_zero = self.risks_at_zero()  # by the data alone: bounds of backends are right up to rounding
+            bound = bound if at_zero is None else np.fmax(np.fmin(bound, at_zero), value)
         estimate, n_late = self.objective.primal(w, value), 0
         upper = self.objective.primal(w, bound) if seen is None or seen.all() else np.nan
         if self.cut_short:

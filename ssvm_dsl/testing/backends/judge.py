@@ -15,7 +15,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.ir import Caps, Guarantee, Marginals, Primal, Question, Solution, Stop, Task
-from ssvm_dsl.ir.analysis.tolerance import Terms
+from ssvm_dsl.ir.analysis.tolerance import TINY, Terms
 from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.testing.brute_force import Labellings
 from ssvm_dsl.testing.problems import Problem
@@ -95,12 +95,12 @@ class Judge:
 
     def slack(self, example: int) -> float:
         """Return the accuracy asked of scores and bounds."""
-        return self.caps.score_atol * float(self.terms.size[example])
+        return self.caps.score_atol * float(self.terms.size[example]) + TINY
 
     def short(self, example: int) -> float:
         """Return by how much an optimal labelling may miss the best score: of what scores differ by, and rounding."""
         terms = self.terms
-        return self.caps.score_atol * float(terms.spread[example]) + 2.0 * float(terms.rounding[example])
+        return self.caps.score_atol * float(terms.spread[example]) + 2.0 * float(terms.rounding[example]) + TINY
 
     # -- parts of an answer ----------------------------------------------------------------------------
 

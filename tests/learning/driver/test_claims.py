@@ -11,7 +11,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from small import Case, Word
-from ssvm_dsl import StructuredSVM
+from ssvm_dsl import Dim, Factor, Input, Label, Model, NoLoss, StructuredSVM, chain
 from ssvm_dsl.errors import DataError, OptionError, PluginError, TrainingError
 from ssvm_dsl.plugin_api import Iterate, TrainerSpec, hookimpl
 from toy_backends import Toys, registered
@@ -319,3 +319,31 @@ def test_a_damaged_state_of_a_stream_is_refused(damage):
     damage(svm._stream)
     with pytest.raises(TrainingError, match=r"the saved state is"):
         svm.partial_fit(DATA.X, DATA.Y)
+
+
+# -- an optimum of 0 ---------------------------------------------------------------------------------------
+
+
+class Free(Model):
+    """A model whose labels cost nothing: the optimum is 0, at no weights."""
+
+    T = Dim()
+    x = Input(T, 3)
+    y = Label(T, 2)
+    emit = Factor(y, features=x)
+    trans = Factor(chain(y))
+    loss = NoLoss()
+
+
+@pytest.mark.parametrize("trainer", ["bcfw", "lp-dual-qp", "n-slack", "bundle", "smo"])
+@pytest.mark.parametrize("backend", ["auto", "lp"])
+def test_an_optimum_of_0_is_that_of_no_weights(trainer, backend):
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(n, 3)) for n in (2, 4, 3)]
+    Y = [rng.integers(2, size=len(x)) for x in X]
+    svm = StructuredSVM(Free, trainer=trainer, backend=backend, max_passes=20, C=0.01)
+    report = svm.fit(X, Y).report_
+    assert not svm.coef_.any()
+    assert (report.primal, report.dual, report.relative_gap) == (0.0, 0.0, 0.0)
+    assert report.converged
+    assert report.certified
