@@ -104,7 +104,7 @@ def test_a_plane_above_the_risks_withdraws_the_certificate():
     report = svm.report_
     assert (report.converged, report.certified, report.dual) == (False, False, -np.inf)
     assert "where the mean risk is at most" in report.withdrawn
-    assert f"not certified: {report.withdrawn}" in str(report)
+    assert f"not certified: {report.withdrawn}" in " ".join(str(report).split())
     assert told[0].startswith("no certificate: the plane behind the lower bound of trainer 'told' is")
     assert np.isnan(svm.certified_gap(1.0))
 
@@ -278,7 +278,7 @@ def test_a_stream_goes_on_from_a_file_bit_for_bit(trainer, options, tmp_path):
         np.testing.assert_array_equal(pieces.coef_, whole.coef_)
         assert pieces.report_.primal == whole.report_.primal
         assert not whole.report_.certified
-        assert "one pass of a stream gives no lower bound" in str(pieces.report_)
+        assert "one pass of a stream gives no lower bound" in " ".join(str(pieces.report_).split())
 
 
 def test_a_stream_keeps_its_settings():
