@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.features.sources import PLiF as PLiF
     from ssvm_dsl.lang.features.sources import Polynomial as Polynomial
     from ssvm_dsl.lang.features.sources import Quantiles as Quantiles
+    from ssvm_dsl.lang.features.sources import Scaled as Scaled
     from ssvm_dsl.lang.features.sources import Standardized as Standardized
     from ssvm_dsl.lang.features.sources import Transform as Transform
     from ssvm_dsl.lang.features.sources import Whitened as Whitened

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_dsl.array_types import I32, I64, Bools
+from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.compiler.agreements import roles, set_auxiliary
 from ssvm_dsl.compiler.constants import ground_constants
@@ -59,6 +59,9 @@ class Grounded:
         Cached data for batches of these shapes, if there are any.
     unseen : UnseenClasses, optional
         Labels of classes that the model does not know, where these were asked for and there are any.
+    spreads : mapping
+        What else joins means and scales that features learnt here with those of other examples
+        (:class:`~ssvm_dsl.compiler.features.encode.Encoder`).
     """
 
     declaration: Declaration
@@ -71,6 +74,7 @@ class Grounded:
     n_computed: int | None = None
     kept: KeptProgram | None = None
     unseen: UnseenClasses | None = None
+    spreads: Mapping[str, tuple[int, F64]] = field(default_factory=dict)
 
     @property
     def n_uncomputed(self) -> int:
@@ -221,7 +225,8 @@ def _grounded(
         none_of_them = None if strange is None else strange.variables
         loss = build_loss(declaration.loss, layout, examples, truth, ignored, custom_losses, weights, none_of_them)
     n_computed = encoder.computed.n
-    return Grounded(declaration, layout, parameters, encoder.fitted, truth, ignored, loss, n_computed, kept, strange)
+    learnt = encoder.fitted, truth, ignored, loss, n_computed, kept, strange, encoder.spreads
+    return Grounded(declaration, layout, parameters, *learnt)
 
 
 def _auxiliary(

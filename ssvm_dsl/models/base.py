@@ -14,21 +14,28 @@ from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.lang.arrays import is_sparse
 from ssvm_dsl.lang.frames import as_frame, is_frame, is_row, matrix_of
-from ssvm_dsl.lang.inputs import Input
+from ssvm_dsl.lang.inputs import Attributes, Input, Source
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.learning.estimators.check_parameters import check_labels
 from ssvm_dsl.learning.estimators.fitting.limited import limited
 from ssvm_dsl.learning.estimators.svm import StructuredSVM, either
-from ssvm_dsl.learning.objective import DEFAULT_C
+from ssvm_dsl.learning.shards.fit import THREADS
 from ssvm_dsl.learning.shards.parts import PartitionedDataset, has_examples
+from ssvm_dsl.models.choosing import AUTO, ChoosingSVM
 from ssvm_dsl.models.classes import n_rows
 from ssvm_dsl.models.frame_columns import FrameColumns
+from ssvm_dsl.models.scaling import scaled
 
-#: The parameters of a structured SVM, without the model, which is read from the data; ``C`` is a plain number, as
-#: scikit-learn wants defaults to be.
+#: How many examples show which risk suits a model whose examples are not all at hand.
+SHOWN = 30
+
+#: Defaults that differ from those of a structured SVM.
+DEFAULTS: dict[str, Any] = {"C": AUTO, "risk": AUTO, "trainer": AUTO, "tol": 0.01}
+
+#: The parameters of a structured SVM, without the model, which is read from the data.
 _OPTIONS = [
-    one.replace(kind=Parameter.KEYWORD_ONLY, default=float(one.default) if name == "C" else one.default)
+    one.replace(kind=Parameter.KEYWORD_ONLY, default=DEFAULTS.get(name, one.default))
     for name, one in signature(StructuredSVM).parameters.items() if name != "model"
 ]  # fmt: skip
 
@@ -40,11 +47,27 @@ class Declare:
         return (kind() if made is None else made)._declared
 
 
-class ReadyModel(StructuredSVM):
+class ReadyModel(ChoosingSVM):
     """Base of the ready models: their parameters are class attributes and the options of ``StructuredSVM``.
 
-    A subclass defines ``_declaration(X, Y)``, and where users may write examples and labels in more ways than a
-    declaration takes them, ``_read_examples`` and ``_read_labels``; what these return they leave as it is.
+    A subclass defines ``_declaration(X, Y)``, whose factors read inputs through ``_scaled``, and where users may write
+    examples and labels in more ways than a declaration takes them, ``_read_examples`` and ``_read_labels``; what these
+    return they leave as it is.
+
+    Parameters
+    ----------
+    scale : bool
+        Whether inputs are brought to one scale, which is learnt from the training data: dense ones are standardised,
+        sparse ones and attributes divided by the largest absolute value of each column, where numbers are above 10.
+    C : float, "auto" or "cv"
+        Weight of the risks.  ``"cv"`` chooses it by three folds of held-out examples; so does ``"auto"`` where that
+        takes less than 10 s, by an estimate from the sizes.
+    risk : str
+        ``"auto"`` is the log-loss where sums over all labellings are exact, else the margin.
+    trainer : str
+        ``"auto"`` is one that suits the risk.
+    tol : float
+        Relative gap at which training stops, 1 % by default.
 
     Attributes
     ----------
@@ -59,7 +82,8 @@ class ReadyModel(StructuredSVM):
     model_: type[Model]
     _frames: dict[str, FrameColumns]
     _learns_frames = False
-    own: Mapping[str, Any] = {}
+    scale: bool = True
+    own: Mapping[str, Any] = {"scale": True}
     declare = Declare()
 
     def __init_subclass__(cls, **named: Any) -> None:
@@ -71,10 +95,6 @@ class ReadyModel(StructuredSVM):
     def model(self) -> type[Model]:  # type: ignore[override]
         """The declaration, known once the estimator is fitted."""
         return self.model_
-
-    @property
-    def _strength(self) -> float:
-        return DEFAULT_C if self.C == DEFAULT_C else self.C
 
     @classmethod
     def _of_model(cls, model: type[Model], parameters: Mapping[str, Any]) -> Self:
@@ -100,6 +120,10 @@ class ReadyModel(StructuredSVM):
     def _read_labels(self, Y: Any) -> Any:
         """Return labels as the declaration takes them."""
         return Y
+
+    def _scaled(self, x: Input | Attributes, examples: Sequence[Any]) -> Source:
+        """Return an input on one scale (:mod:`ssvm_dsl.models.scaling`), unless ``scale=False``."""
+        return scaled(x, examples) if self.scale else x
 
     # -- data frames -----------------------------------------------------------------------------------
 
@@ -213,11 +237,15 @@ class ReadyModel(StructuredSVM):
 
     def _fit_examples(self, X: Any, Y: Any, sample_weight: Any, validation: Any) -> Self:
         """Declare the model for the data and learn its weights, data frames being known where they are read already."""
-        with limited(self):
+        with limited(self), self._choosing():
             parts = isinstance(X, PartitionedDataset)
             X, Y = (X, Y) if parts else self._read(X, Y)
+            shown, labels = self._shown_by(X) if parts else (X, Y)
             if not (self.warm_start and hasattr(self, "coef_")):
-                self.model_ = self._declaration(*(self._shown_by(X) if parts else (X, Y)))
+                self.model_ = self._declaration(shown, labels)
+            if parts or self.executor != THREADS:
+                some = (shown if parts else X)[:SHOWN]
+                self._choose_alone(self._ground(some, whole=True, part=True))
             super().fit(X, Y, sample_weight, validation)
         return self
 
@@ -245,7 +273,8 @@ class ReadyModel(StructuredSVM):
         X, Y = self._read(X, Y)
         if not hasattr(self, "coef_"):
             self.model_ = self._declaration(X, Y)
-        super().partial_fit(X, Y, sample_weight)
+        with self._choosing():
+            super().partial_fit(X, Y, sample_weight)
         return self
 
     def _examples(self, X: Any) -> Sequence[Any]:

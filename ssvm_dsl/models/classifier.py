@@ -60,7 +60,7 @@ class Classifier(ReadyModel):
         class ClassOfRow(Model):
             x = input_of(X)
             y = Label(classes_of([Y]))
-            score = Factor(y, features=x)
+            score = Factor(y, features=self._scaled(x, X))
             bias = Factor(y) if self.bias else None
             loss = Hamming(y)
 

@@ -161,7 +161,7 @@ class GraphLabeller(GraphModel):
             f = _edge_input(X, M)
             unlike = Attributes(M) if "unlike" in X[0] else None
             y = Label(N, classes_of(Y))
-            node = Factor(y, features=x)
+            node = Factor(y, features=self._scaled(x, [one["x"] for one in X]))
             bias = Factor(y)
             pair = None if unlike else Factor(along(y, edges), form=form)
             edge = None if f is None else Factor(along(y, edges), features=f, form=form)
@@ -216,7 +216,7 @@ class LatentGraph(GraphModel):
             unlike = Attributes(M) if "unlike" in X[0] else None
             h = Latent(N, self.states)
             y = Label(*([N] if np.ndim(Y[0]) else []), classes_of(Y))
-            emit = Factor(h, features=x)
+            emit = Factor(h, features=self._scaled(x, [one["x"] for one in X]))
             joint = Factor(cross(h, y))
             pair = None if unlike else Factor(along(h, edges), form=form)
             edge = None if f is None else Factor(along(h, edges), features=f, form=form)

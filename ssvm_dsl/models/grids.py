@@ -47,7 +47,7 @@ class GridSegmenter(ReadyModel):
             H, W = Dim(), Dim()
             x = input_of(X, H, W)
             y = Label(H, W, [one for one in classes_of(Y) if one != self.ignore])
-            data = Factor(y, features=x)
+            data = Factor(y, features=self._scaled(x, X))
             bias = Factor(y)
             horizontal = Factor(pairs(y, W), **form)
             vertical = Factor(pairs(y, H), **form)

@@ -88,7 +88,7 @@ class MultiLabel(ReadyModel):
             K = Dim(width)
             x = input_of(X)
             y = Label(K, 2)
-            unary = Factor(y.is_(1), features=x, per=K)
+            unary = Factor(y.is_(1), features=self._scaled(x, X), per=K)
             bias = Factor(y.is_(1), per=K)
             pair = Factor(complete(y) if pairs is None else cliques(y, pairs), per="edge") if pairs != [] else None
             loss = Hamming(y)

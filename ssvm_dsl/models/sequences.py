@@ -63,7 +63,7 @@ class ChainTagger(SequenceModel):
             T = Dim()
             x = input_of(X, T)
             y = Label(T, classes_of(Y))
-            emit = Factor(y, features=x)
+            emit = Factor(y, features=self._scaled(x, X))
             bias = Factor(y) if self.bias else None
             trans = Factor(chain(y, order=self.order)) if self.order else None
             inside = Forbid(chain(y), BIO(y)) if self.bio else None
@@ -122,7 +122,7 @@ class SegmentTagger(SequenceModel):
             x = input_of(X, T)
             y = Label(T, classes_of([[name for _, name in segments]]), segments=most)
             lasting = Duration(spans(y), least=self.shortest, most=asked or None, cut=self.cut) if bounded else None
-            word = Factor(y, features=x)
+            word = Factor(y, features=self._scaled(x, X))
             length = Factor(spans(y), features=SpanLength(spans(y)))
             trans = Factor(chain(y))
             loss = Hamming(y)

@@ -38,7 +38,7 @@ class Matcher(ReadyModel):
             I, J = Dim(), Dim()
             x = input_of(X, I, J)
             y = Label(I, J, 2)
-            link = Factor(y.is_(1), features=x)
+            link = Factor(y.is_(1), features=self._scaled(x, X))
             bias = Factor(y.is_(1))
             one = Matching(y.is_(1), rows=I, cols=J)
             loss = Hamming(y)
@@ -87,8 +87,11 @@ class DependencyParser(ReadyModel):
             x = Attributes(T, T) if named else Input(T, T, width, sparse=sparse)
             r = Attributes(T) if named else Input(T, width, sparse=sparse)
             head = Label(T, over=T, null=True)
-            arc = Factor(head, features=x)
-            root = Factor(head.is_(None), features=r, tie=None if named else arc)
+            arc = Factor(head, features=self._scaled(x, [one["x"] for one in X]) if named else x)
+            root = Factor(
+                head.is_(None), features=self._scaled(r, [one["r"] for one in X]) if named else r,
+                tie=None if named else arc,
+            )  # fmt: skip
             tree = kind(head, single_root=self.single_root)
             loss = Hamming(head)
 
@@ -125,7 +128,7 @@ class Ranker(ReadyModel):
             T = Dim()
             x = Input(T, T, int(X[0].shape[-1]))
             place = Label(T, over=T)
-            worth = Factor(place, features=x)
+            worth = Factor(place, features=self._scaled(x, X))
             order = AllDifferent(place)
             loss = Hamming(place)
 
@@ -133,9 +136,13 @@ class Ranker(ReadyModel):
 
 
 def _at_places(items: NDArray[Any], i: int) -> NDArray[Any]:
-    """Return features of each (item, place): those of the item times the height of the place, from 1 to -1."""
+    """Return features of each (item, place): those of the item times the height of the place, from 1 to -1.
+
+    Items are compared within their list: the mean of the list is taken off, which changes no order.
+    """
     if items.ndim == 3:  # made before
         return items
     if items.ndim != 2 or items.dtype.kind not in "biuf":
         raise DataError("X", example=i, expected=_ITEMS, found=f"{describe(items)}, {items.dtype}")
+    items = items - items.mean(axis=0) if len(items) else items
     return items[:, None, :] * np.linspace(1.0, -1.0, len(items))[None, :, None]

@@ -92,7 +92,7 @@ def ragged():
 
 def test_what_the_checks_mean_holds_for_sequences():
     words, tags = ragged()
-    svm = ChainTagger(n_threads=1, tol=1e-6)
+    svm = ChainTagger(n_threads=1, C=1.0, tol=1e-6, scale=False)  # both of them count words, not their weights
     assert svm.fit(words, tags) is svm
     found, before = svm.predict(words), svm.get_params()
     again = clone(svm).fit(words, tags)
@@ -133,11 +133,14 @@ def test_log_risk_is_logistic_regression(C):
     """With a column of ones in place of the bias, which scikit-learn does not regularise."""
     ones = np.c_[X, np.ones(len(X))]
     peer = LogisticRegression(C=C, fit_intercept=False, tol=1e-10, max_iter=10000).fit(ones, Y)
-    svm = Classifier(bias=False, C=C, risk="log", trainer="lbfgs", tol=1e-9).fit(ones, Y)
+    svm = Classifier(bias=False, C=C, risk="log", scale=False, tol=1e-9).fit(ones, Y)
     assert svm.predict_proba(ones) == pytest.approx(peer.predict_proba(ones), abs=1e-4)
-    assert Classifier(C=C, risk="log", trainer="lbfgs", tol=1e-9).fit(X, Y).predict_proba(X) == pytest.approx(
-        peer.predict_proba(ones), abs=1e-4
-    )
+    plain = Classifier(C=C, risk="log", scale=False, tol=1e-9).fit(X, Y)
+    assert plain.predict_proba(X) == pytest.approx(peer.predict_proba(ones), abs=1e-4)
+    with_scale = LogisticRegression(C=C, fit_intercept=False, tol=1e-10, max_iter=10000)
+    columns = np.c_[StandardScaler().fit_transform(X), np.ones(len(X))]
+    scaled = Classifier(C=C, tol=1e-9).fit(100.0 * X, Y)
+    assert scaled.predict_proba(100.0 * X) == pytest.approx(with_scale.fit(columns, Y).predict_proba(columns), abs=1e-4)
 
 
 @pytest.mark.parametrize("classes", [[-1, 1], [False, True], ["no", "yes"], [1.0, 2.0], [7, 3]], ids=repr)
@@ -169,7 +172,7 @@ def test_data_frames():
 def test_equal_rows_are_one_with_their_weight():
     twice, y = np.r_[X, X[:10]], np.r_[Y, Y[:10]]
     for strength in ({"C": 2.0}, {"lam": 0.01}):
-        svm = Classifier(tol=1e-7, **strength).fit(twice, y)
+        svm = Classifier(tol=1e-7, scale=False, risk="margin", **strength).fit(twice, y)
         plain = StructuredSVM(svm.model_, tol=1e-7, **strength).fit(list(twice), y.tolist())
         assert svm.report_.primal == pytest.approx(plain.report_.primal, rel=1e-6)
 

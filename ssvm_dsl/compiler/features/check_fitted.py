@@ -21,7 +21,7 @@ from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
 
 #: The kinds of this package that learn arrays: their names and shapes are known.
-_BUNDLED = lang.PLiF | lang.Standardized | lang.Whitened | KernelMap
+_BUNDLED = lang.PLiF | lang.Standardized | lang.Scaled | lang.Whitened | KernelMap
 
 
 class LearntWidths:
@@ -116,6 +116,8 @@ class LearntWidths:
         width = self.of(source.source)
         shapes: dict[str, tuple[int, ...]] = {"mean": (width,)}
         shapes |= {"matrix": (width, width)} if isinstance(source, lang.Whitened) else {"scale": (width,)}
+        if isinstance(source, lang.Scaled):
+            shapes = {"scale": (width,)}
         if isinstance(source, RandomFourier):
             shapes = {"weights": (source.width, width), "offset": (source.width,)}
         if isinstance(source, Nystroem):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from typing import Any, TypeVar, cast
@@ -92,6 +92,9 @@ class Encoder:
     ----------
     computed : Computed
         The examples whose features are all there.
+    spreads : dict
+        For features that learnt a scale here, by their keys, what joins it with those of other examples: the number of
+        rows, and of each column the standard deviation (or the largest absolute value), 0 where it is constant (0).
     """
 
     def __init__(
@@ -102,6 +105,7 @@ class Encoder:
         self.computed = Computed(declaration, examples.n, in_time)
         self.fitting = fitted is None
         self.fitted: Fitted = {} if fitted is None else fitted
+        self.spreads: dict[str, tuple[int, F64]] = {}
         self._done: dict[Source, Rows] = {}
 
     def rows(self, source: Source) -> Rows:
@@ -434,12 +438,36 @@ def _standardized(encoder: Encoder, source: lang.Standardized) -> Rows:
         # a constant is off its own rounded mean by an ulp or so, which is no spread
         rounding = len(values) * np.finfo(np.float64).eps * np.abs(mean)
         constant = (scale <= rounding) & (values.max(axis=0) == values.min(axis=0))
-        return {"mean": np.where(constant, values[0], mean), "scale": np.where((scale > 0) & ~constant, scale, 1.0)}
+        spread = np.where(constant, 0.0, scale)
+        encoder.spreads[fitted_keys(encoder.declaration)[source]] = len(values), spread
+        return {"mean": np.where(constant, values[0], mean), "scale": np.where(spread > 0, spread, 1.0)}
 
     state = _learn(encoder, source, values, learn)
     with np.errstate(over="ignore", invalid="ignore"):
         found = (values - state["mean"]) / state["scale"]
     return _finite(found, source.dims, rows.ptr, f"feature {source!r}")
+
+
+def _scaled(encoder: Encoder, source: lang.Scaled) -> Rows:
+    rows = encoder.rows(source.source)
+    values = rows.values
+
+    def learnt(largest: F64) -> dict[str, Any]:
+        encoder.spreads[fitted_keys(encoder.declaration)[source]] = int(rows.ptr[-1]), largest
+        return {"scale": np.where(largest > 0, largest, 1.0)}
+
+    if not isinstance(values, SparseRows):
+        assert isinstance(values, np.ndarray)
+        scale = _learn(encoder, source, values, lambda: learnt(np.abs(values).max(axis=0)))["scale"]
+        return _finite(values / scale, source.dims, rows.ptr, f"feature {source!r}")
+
+    def learn() -> dict[str, Any]:
+        largest = np.zeros(values.n_columns)
+        np.maximum.at(largest, values.indices, np.abs(values.data))
+        return learnt(largest)
+
+    scale = encoder.learnt(source, learn)["scale"]
+    return Rows(source.dims, replace(values, data=values.data / scale[values.indices]), rows.ptr)
 
 
 def _whitened(encoder: Encoder, source: lang.Whitened) -> Rows:
@@ -487,6 +515,7 @@ _EVALUATORS: dict[type[Source], Callable[[Encoder, Any], Rows]] = {
     lang.PLiF: _plif,
     lang.Polynomial: _polynomial,
     lang.Standardized: _standardized,
+    lang.Scaled: _scaled,
     lang.Whitened: _whitened,
     lang.Hashed: _hashed,
     RandomFourier: _kernel_map,

@@ -143,6 +143,8 @@ def _columns(source: Source, learnt: Callable[[Source], dict[str, Any]]) -> Sequ
     if isinstance(source, lang.Hashed):
         return [f"{source.source.name}#{k}" for k in range(source.width)]
     inner = _columns(source.source, learnt)
+    if isinstance(source, lang.Standardized | lang.Scaled) and _has_names(source.source, learnt):
+        return inner  # one for one
     if isinstance(source, lang.PLiF):
         knots = [source.knots] * len(inner) if source.knots else learnt(source)["knots"]
         return [f"{name} at {knot:.6g}" for name, mine in zip(inner, knots, strict=True) for knot in mine]
@@ -153,6 +155,11 @@ def _columns(source: Source, learnt: Callable[[Source], dict[str, Any]]) -> Sequ
         degrees = range(1, source.degree + 1)
         return ["*".join(picked) for degree in degrees for picked in combinations_with_replacement(inner, degree)]
     return [f"{type(source).__name__}({name})" for name in inner]
+
+
+def _has_names(source: Source, learnt: Callable[[Source], dict[str, Any]]) -> bool:
+    """Whether the columns of a source have names of their own: attributes, and columns of data frames."""
+    return isinstance(source, Attributes) or "columns" in learnt(source)
 
 
 def _numbered(name: str, shape: tuple[int, ...]) -> list[str]:

@@ -358,6 +358,27 @@ class Whitened(Normalised):
 
 
 @dataclass(frozen=True, init=False, repr=False)
+class Scaled(Normalised):
+    """The source with each feature divided by its largest absolute value on the training data.
+
+    Zeros stay zeros, so that sparse inputs and attributes stay sparse.
+    """
+
+    def __init__(self, source: Source) -> None:
+        mistakes: list[Mistake] = []
+        if isinstance(source, Attributes):
+            checked: Source = source
+        else:
+            checked, mistakes = self._start(source, "Scaled", sparse=True)
+        self._fill(mistakes, dims=checked.dims, source=checked)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the source is."""
+        return self.source.sparse
+
+
+@dataclass(frozen=True, init=False, repr=False)
 class Hashed(Transform):
     """Attributes hashed to a fixed number of columns: no vocabulary is kept (the hashing trick).
 

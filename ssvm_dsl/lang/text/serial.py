@@ -40,7 +40,7 @@ CONSTRUCTORS: dict[str, Callable[..., Any]] = {
     for maker in (
         *(Dim, Label, Latent, Factor, inputs.Input, inputs.Attributes, inputs.Edges),
         *(sources.Feature, sources.JointFeature, sources.PLiF, sources.Polynomial, sources.Standardized),
-        *(sources.Whitened, sources.Hashed, sources.Concat, Nystroem, RandomFourier),
+        *(sources.Scaled, sources.Whitened, sources.Hashed, sources.Concat, Nystroem, RandomFourier),
         *(label_losses.Hamming, Cost, label_losses.ZeroOne, label_losses.NoLoss, CountLoss),
         *(label_losses.CustomLoss, label_losses.LossSum),
         *(targets.chain, targets.pairs, targets.grid, targets.complete, targets.along),

@@ -167,6 +167,8 @@ class FitReport:
         What of the data time did not suffice to read, where they are in parts: the report is of the others.
     marginals : str
         For trainers that work on marginals: whose they are, and whether their dual is exact or that of a relaxation.
+    chosen : mapping of str to str
+        What the estimator chose for itself (of ready models: the risk, C ...), and why.
     latent_objectives : tuple of float
         For latent variables: the objective after each fit and each completion in turn, which never rises.  It is not
         convex; all that is certified is of the last fit, whose latent states are fixed.
@@ -205,16 +207,18 @@ class FitReport:
     withdrawn: str = ""
     marginals: str = ""
     unread: str = ""
+    chosen: Mapping[str, str] = field(default_factory=dict)
     latent_objectives: tuple[float, ...] = ()
     history: tuple[TrainingEvent, ...] = field(default=(), repr=False)
 
     def summary(self) -> dict[str, Any]:
         """Return everything but the history as plain data; non-finite numbers become ``None``."""
-        other = ("plan", "history", "options", "latent_objectives")
+        other = ("plan", "history", "options", "chosen", "latent_objectives")
         names = [name for name in self.__dataclass_fields__ if name not in other]
         out: dict[str, Any] = {name: _plain(getattr(self, name)) for name in names}
         out["latent_objectives"] = [_plain(value) for value in self.latent_objectives]
         out["options"] = {key: _plain(value) for key, value in self.options.items()}
+        out["chosen"] = dict(self.chosen)
         out["plan"] = self.plan.summary()
         return out
 
@@ -225,6 +229,7 @@ class FitReport:
         absent["relative_gap"] = absent["gap"]
         values: dict[str, Any] = {k: absent.get(k, np.nan) if v is None else v for k, v in stored.items()}
         values |= {"plan": Plan.of_summary(stored["plan"]), "options": dict(stored["options"])}
+        values["chosen"] = {str(key): str(text) for key, text in dict(stored.get("chosen", {})).items()}
         values["latent_objectives"] = tuple(map(float, stored["latent_objectives"]))
         return cls(**values)
 
@@ -268,6 +273,7 @@ class FitReport:
             ("objective", self.convention),
             ("trainer", f"{self.trainer} ({', '.join(f'{k}={v!r}' for k, v in self.options.items())})"),
             *([("marginals", self.marginals)] if self.marginals else []),
+            *self.chosen.items(),
             ("backend", self.plan.reason),
             ("problem", f"{self.n_examples} examples, {self.n_weights} weights{self._sparsity()}"),
             *([("data", self.unread)] if self.unread else []),

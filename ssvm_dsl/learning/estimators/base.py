@@ -153,6 +153,16 @@ class Learner(Predictor):
         """Refuse parameters that make no sense."""
         check_parameters(self)
 
+    def _choose(
+        self, grounded: Grounded, target_of: TargetOf, sample_weight: Any, executor: Executor, deadline: Deadline,
+        start: F64 | None,
+    ) -> F64 | None:  # fmt: skip
+        """Choose what parameters leave open, now that the data are known; return the weights to start from."""
+        return start
+
+    def _choose_alone(self, grounded: Grounded) -> None:
+        """Choose what parameters leave open by some of the data alone: those of a stream, or of a shard."""
+
     def _remark(self, grounded: Grounded) -> None:
         """Warn of labels that carry no information, if the estimator learns labels."""
 
@@ -180,8 +190,10 @@ class Learner(Predictor):
         if missing:  # nothing is learnt from features that are not there
             deadline.end()
             start = None
-        fit = FitRequest(target_of, spec, options, sample_weight, held_out, deadline)
         with self._executor() as executor:
+            start = self._choose(grounded, target_of, sample_weight, executor, deadline, start)
+            spec, options = self._trainer_spec()
+            fit = FitRequest(target_of, spec, options, sample_weight, held_out, deadline)
             if grounded.declaration.latents and spec.completes:
                 progress, problem, target = self._learn_latent_online(grounded, fit, executor, start)
             elif grounded.declaration.latents:
@@ -333,6 +345,7 @@ class Learner(Predictor):
             raise TrainingError(f"trainer '{spec.name}' has no partial_fit; these have: {', '.join(able)}")
         stream: Stream | None = getattr(self, "_stream", None)
         grounded = self._ground(X, Y, fitted=None if stream is None else self._fitted)
+        self._choose_alone(grounded)
         target, name = target_of(grounded), spec.name
         fingerprint: dict[str, Any] = {"trainer": name, "trainer_options": named_options(options)}
         fingerprint |= {"random_state": self._seed, "risk": target.risk.name, "power": float(self.power)}

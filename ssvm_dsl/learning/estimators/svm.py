@@ -29,7 +29,7 @@ from ssvm_dsl.learning.estimators.fitting.training_target import TrainingTarget
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight
 from ssvm_dsl.learning.online import OnlineLabels, labels_online
-from ssvm_dsl.learning.risks.kinds import find_risk
+from ssvm_dsl.learning.risks.kinds import Risk, find_risk
 from ssvm_dsl.learning.seeds import Seed
 from ssvm_dsl.learning.shards.fit import THREADS
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
@@ -264,14 +264,17 @@ class StructuredSVM(ShardedFit, ClassScores):
     def _target(self, grounded: Grounded) -> TrainingTarget:
         """Return the risk by its name, with the declared loss."""
         assert grounded.loss is not None
-        return TrainingTarget(find_risk(self.risk), grounded.loss)
+        return TrainingTarget(self._risk(), grounded.loss)
+
+    def _risk(self) -> Risk:
+        return find_risk(self.risk)
 
     def _remark(self, grounded: Grounded) -> None:
         warn_of_unknown(grounded)
 
     def _check(self) -> None:
         super()._check()
-        find_risk(self.risk)
+        self._risk()
         check_infeasible(self.infeasible)
 
     # -- prediction ------------------------------------------------------------------------------------

@@ -1,8 +1,9 @@
 """Join the fitted features of shards to those that all examples together would give.
 
 Vocabularies are joined in the order of the shards, so that every name has the column that it has in one process, and
-the pairs of ``weights="observed"`` follow their names.  Whatever else learns (means, quantiles, principal directions,
-landmarks) would need more than one pass over the data, and is refused by name.
+the pairs of ``weights="observed"`` follow their names.  Means, deviations and largest values of columns are joined,
+too.  Whatever else learns (quantiles, principal directions, landmarks) would need more than one pass over the data, and
+is refused by name.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.array_types import I32, I64
+from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.compiler.features.attributes import require_names
+from ssvm_dsl.compiler.features.encode import fitted_keys
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.lang.features.sources import Hashed, Transform, walk_sources
+from ssvm_dsl.lang.features.sources import Hashed, Scaled, Standardized, Transform, walk_sources
 from ssvm_dsl.lang.inputs import Attributes
 from ssvm_dsl.learning.shards.recipe import Learnt
 
@@ -34,10 +36,10 @@ def learns(declaration: Declaration) -> bool:
         Something that cannot be joined from shards; names it.
     """
     for source in declaration.sources:
-        if isinstance(source, Transform) and source.learns:
+        if isinstance(source, Transform) and source.learns and not _joins(source):
             raise _needs_all(source.name or repr(source))
     observed = any(factor.observed for factor in declaration.factors)
-    return observed or any(isinstance(source, Attributes) for source in declaration.sources)
+    return observed or any(source.learns for source in declaration.sources)
 
 
 def join_learnt(declaration: Declaration, shards: Sequence[Learnt]) -> dict[str, dict[str, Any]]:
@@ -56,6 +58,13 @@ def join_learnt(declaration: Declaration, shards: Sequence[Learnt]) -> dict[str,
         learnt = [shard.fitted[key] for shard in shards]
         if all(set(one) == {"names"} for one in learnt):
             joined[key], columns[key] = _join_names(learnt)
+    for source, key in fitted_keys(declaration).items():
+        if isinstance(source, Scaled) and _joins(source):
+            named = source.source.name or ""
+            largest = _join_largest([one.spreads[key][1] for one in shards], columns.get(named))
+            joined[key] = {"scale": np.where(largest > 0, largest, 1.0)}
+        elif isinstance(source, Standardized) and _joins(source):
+            joined[key] = _join_moments([one.fitted[key] for one in shards], [one.spreads[key] for one in shards])
     for factor in declaration.factors:
         if factor.observed and factor.name is not None:
             source = factor.features
@@ -72,6 +81,34 @@ def join_learnt(declaration: Declaration, shards: Sequence[Learnt]) -> dict[str,
         raise _needs_all(missing[0])
     require_names(joined)
     return joined
+
+
+def _joins(source: Transform) -> bool:
+    """Whether a feature learns what shards can join, from columns that are the same in all of them, or have names."""
+    inside = [one for one in walk_sources(source) if one is not source and one.learns]
+    named = isinstance(source, Scaled) and inside == [source.source] and isinstance(source.source, Attributes)
+    return isinstance(source, Standardized | Scaled) and (not inside or named)
+
+
+def _join_moments(learnt: Sequence[Mapping[str, Any]], spreads: Sequence[tuple[int, F64]]) -> dict[str, Any]:
+    """Return mean and deviation of all rows; a column that is constant everywhere is one of deviation 1."""
+    share = np.array([n for n, _ in spreads], dtype=np.float64)
+    share /= share.sum()
+    means, apart = np.stack([one["mean"] for one in learnt]), np.stack([one for _, one in spreads])
+    mean = share @ means
+    spread = np.sqrt(share @ (apart**2 + (means - mean) ** 2))
+    constant = (apart == 0).all(axis=0) & (means == means[0]).all(axis=0)
+    return {"mean": np.where(constant, means[0], mean), "scale": np.where(constant | (spread <= 0), 1.0, spread)}
+
+
+def _join_largest(shards: Sequence[F64], columns: Sequence[I64] | None) -> F64:
+    """Return the largest absolute value of each column; those of names are where ``columns`` say."""
+    if columns is None:
+        return np.asarray(np.stack(shards).max(axis=0))
+    out = np.zeros(1 + max((int(mine.max(initial=-1)) for mine in columns), default=-1))
+    for largest, mine in zip(shards, columns, strict=True):
+        np.maximum.at(out, mine, largest)
+    return out
 
 
 def _needs_all(name: str) -> TrainingError:

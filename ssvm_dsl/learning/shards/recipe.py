@@ -53,11 +53,14 @@ class Learnt:
         Number of examples.
     complete : bool
         Whether time sufficed to look at all of them.
+    spreads : mapping
+        Of features that learnt mean and scale: number of rows, and standard deviations.
     """
 
     fitted: Mapping[str, Mapping[str, Any]]
     n: int
     complete: bool = True
+    spreads: Mapping[str, tuple[int, F64]] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -99,7 +102,7 @@ class LearningShard:
         if found is None:
             return LearntShard(Learnt({}, 0), **noted)
         grounded, weight = found
-        learnt = Learnt(grounded.fitted, grounded.n_examples, not grounded.n_uncomputed)
+        learnt = Learnt(grounded.fitted, grounded.n_examples, not grounded.n_uncomputed, grounded.spreads)
         if deadline.limit == np.inf:
             return LearntShard(learnt, **noted)
         return LearntShard(learnt, OpenShard(self, grounded, weight), **noted)

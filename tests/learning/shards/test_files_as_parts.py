@@ -86,9 +86,11 @@ def test_what_cannot_be_parts_is_named(tmp_path, monkeypatch, capsys):
     (tmp_path / "1.jsonl").write_text('{"x": [[1, 2, 3]]}\n')
     with pytest.raises(DataError, match=r"part 1 \(1.jsonl\)"):
         ChainTagger(executor="stream", trainer="bundle").fit(partitioned_files(["0.jsonl", "1.jsonl"]))
-    for more, what in (([], "--executor stream"), (["--executor", "stream"], "trainer='bundle'")):
-        assert main(["train", "chain-tagger", "--data", "0.jsonl", "0.jsonl", "--out", "t.ssvm", *more]) == 2
+    train = ["train", "chain-tagger", "--data", "0.jsonl", "0.jsonl", "--out", "t.ssvm"]
+    for more, what in (([], "--executor stream"), (["--executor", "stream", "--trainer", "bcfw"], "trainer='bundle'")):
+        assert main([*train, *more]) == 2
         assert what in capsys.readouterr().err
+    assert main([*train, "--executor", "stream"]) == 0  # a trainer that takes parts
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 no")
     with pytest.raises(FileFormatError, match="expected a Parquet file"):
         partitioned_files(["bad.parquet"])

@@ -1,0 +1,237 @@
+"""``ChoosingSVM``: a structured SVM that chooses its risk, its trainer and C by the data, where these are left open.
+
+**Risk.**  Where sums over all labellings are exact and cost little more than the best labelling, it is the log-loss:
+it is consistent whatever the classes are, and its probabilities are calibrated.  A margin to the best wrong class is
+not consistent where no class has more than half of the probability (Liu 2007, "Fisher consistency of multicategory
+support vector machines"), so that it may predict the most frequent class only.  Elsewhere it is the margin.
+
+**C.**  Three folds of held-out examples choose it, where that is cheap
+(:mod:`ssvm_dsl.learning.estimators.fitting.strength`); how long it would take is computed from sizes alone, so that the
+choice does not depend on the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64
+from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.errors import NoBackendError, OptionError
+from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.inference.planning.planner import need_of, plan_program
+from ssvm_dsl.ir.features import SparseRows
+from ssvm_dsl.ir.need import Guarantee, Task
+from ssvm_dsl.ir.question import Question
+from ssvm_dsl.learning.driver.fit import train
+from ssvm_dsl.learning.estimators.fitting.strength import (
+    FOLD_TOL,
+    PATH_PASSES,
+    ChosenStrength,
+    chosen_strength,
+    folds_of,
+)
+from ssvm_dsl.learning.estimators.fitting.training_target import TargetOf
+from ssvm_dsl.learning.estimators.svm import StructuredSVM
+from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight, l1_of, lam_of, regularized_risk
+from ssvm_dsl.learning.risks.kinds import Problem, Risk, find_risk
+from ssvm_dsl.plugin_api.protocols import Executor
+from ssvm_dsl.plugin_api.specs import RiskForm, TrainerSpec
+from ssvm_dsl.plugin_api.training import StopRule
+from ssvm_dsl.registry import registry
+from ssvm_dsl.scores.parameter_map import ParameterMap
+
+#: Leaves a parameter to the data; C by held-out examples, however long that takes.
+AUTO, CV = "auto", "cv"
+
+#: The risks to choose from.
+LOG, MARGIN = "log", "margin"
+
+#: Sums over labellings may take so many times as long as best labellings.
+SUMS = 20.0
+
+#: Seconds that the choice of C may take, by estimate, and the fewest examples it is made on.
+SECONDS, EXAMPLES = 10.0, 9
+
+#: Multiplications a second, and seconds of a pass that do not depend on sizes, of the estimate.
+FLOPS, OVERHEAD = 1e9, 5e-4
+
+
+class ChoosingSVM(StructuredSVM):
+    """Parameters are those of :class:`~ssvm_dsl.StructuredSVM`.
+
+    ``risk``, ``trainer`` and ``C`` may be ``"auto"``, ``C`` also ``"cv"``.
+    """
+
+    _chosen: dict[str, str]
+
+    @property
+    def _strength(self) -> float:
+        return DEFAULT_C if isinstance(self.C, str) or self.C == DEFAULT_C else self.C
+
+    @property
+    def C_(self) -> float:
+        """The weight of the risks in the last fit."""
+        self._check_fitted()
+        return float(1.0 / (self._certificate.lam * self._certificate.n))
+
+    @property
+    def risk_(self) -> str:
+        """The risk that the last fit minimised."""
+        self._check_fitted()
+        return self.report_.chosen["risk"].partition(":")[0] if self.risk == AUTO else self.risk
+
+    def _check(self) -> None:
+        if isinstance(self.C, str) and self.C not in (AUTO, CV):
+            raise OptionError(f"C must be a positive number, 'auto' or 'cv', got {self.C!r}")
+        if self.C == CV and self.lam is not None:
+            raise OptionError("C='cv' chooses what lam says; leave one out")
+        super()._check()
+
+    def _risk(self) -> Risk:
+        return find_risk(LOG if isinstance(self.risk, str) and self.risk == AUTO else self.risk)
+
+    def _trainer_spec(self) -> tuple[TrainerSpec, dict[str, Any]]:
+        if self.trainer != AUTO:
+            return super()._trainer_spec()
+        risk = self._risk()
+        settings = next((one.settings for one in risk.spec.aliases if one.name == risk.name), {})
+        name = "lbfgs" if risk.spec.form is RiskForm.SMOOTH else settings.get("trainer", "bcfw")
+        spec = registry().find(TrainerSpec, name)
+        return spec, spec.resolve(self.trainer_options)
+
+    @contextmanager
+    def _choosing(self) -> Iterator[None]:
+        """Let a fit choose parameters; afterwards they are as they were given."""
+        given, self._chosen = {name: getattr(self, name) for name in ("C", "risk", "trainer")}, {}
+        try:
+            yield
+        finally:
+            vars(self).update(given)
+
+    def _choose(
+        self, grounded: Grounded, target_of: TargetOf, sample_weight: Any, executor: Executor, deadline: Deadline,
+        start: F64 | None,
+    ) -> F64 | None:  # fmt: skip
+        if self.risk == AUTO:
+            self.risk, self._chosen["risk"] = self._risk_for(grounded)
+        spec, options = self._trainer_spec()
+        self.trainer = spec.name
+        if not isinstance(self.C, str) or self.lam is not None:
+            return start
+        asked, self.C = self.C, self._usual_strength(grounded)
+        seconds = self._path_seconds(grounded)
+        few = grounded.n_examples < EXAMPLES
+        if few or (asked == AUTO and seconds > SECONDS) or grounded.declaration.latents or start is not None:
+            self._chosen["C"] = f"{self.C:.3g}, the usual one; C='cv' chooses it by held-out examples"
+            return start
+        found = self._by_held_out(grounded, target_of, sample_weight, executor, deadline, spec, options)
+        self.C, self._chosen["C"] = found.C, str(found)
+        return found.start
+
+    def _choose_alone(self, grounded: Grounded) -> None:
+        stream = getattr(self, "_stream", None)
+        if self.risk == AUTO and stream is not None:  # as in the first batch
+            self.risk = str(stream.fingerprint["risk"])
+        if self.risk == AUTO:
+            self.risk, self._chosen["risk"] = self._risk_for(grounded)
+        if isinstance(self.C, str):
+            self.C = self._usual_strength(grounded)
+            self._chosen["C"] = f"{self.C:.3g}, the usual one where not all examples are at hand"
+        self.trainer = self._trainer_spec()[0].name
+
+    def _take(self, *args: Any) -> None:
+        super()._take(*args)
+        self.report_ = replace(self.report_, chosen=dict(self._chosen))
+
+    # -- the risk --------------------------------------------------------------------------------------
+
+    def _risk_for(self, grounded: Grounded) -> tuple[str, str]:
+        """Return the name of a risk, and the reason for it."""
+        if grounded.declaration.latents:
+            return MARGIN, f"{MARGIN}: latent variables are completed by their best states"
+        if self.trainer != AUTO and not registry().find(TrainerSpec, self.trainer).needs.covers(
+            find_risk(LOG).spec, self.power
+        ):
+            return MARGIN, f"{MARGIN}: trainer '{self.trainer}' does not minimise log-loss"
+        if self.guarantee != Guarantee.EXACT.value:
+            return MARGIN, f"{MARGIN}: guarantee='{self.guarantee}' asks for no exact sums over labellings"
+        try:
+            sums = self._plan_of(grounded, Task.MARGINALS)
+        except NoBackendError:
+            return MARGIN, f"{MARGIN}: no backend sums over all labellings of this model exactly"
+        try:
+            most = SUMS * self._plan_of(grounded, Task.MAP).seconds
+        except NoBackendError:
+            most = np.inf
+        if sums.seconds > most:
+            return MARGIN, f"{MARGIN}: sums over all labellings would take {SUMS:g} times as long as the best ones"
+        return LOG, f"{LOG}: sums over all labellings are exact ({sums.backend})"
+
+    def _plan_of(self, grounded: Grounded, task: Task) -> Any:
+        """Return the plan of a task for all examples."""
+        need = need_of(grounded.parameters, frozenset({task}), Guarantee.EXACT)
+        return plan_program(grounded.program, need, self.backend, self.backend_options)
+
+    # -- the strength of regularisation ----------------------------------------------------------------
+
+    def _usual_strength(self, grounded: Grounded) -> float:
+        """Return a C that is not chosen by held-out examples."""
+        return 1.0
+
+    def _path_seconds(self, grounded: Grounded) -> float:
+        """Return about how long fits along a path take, by sizes."""
+        task = Task.MARGINALS if self._risk().spec.form is RiskForm.SMOOTH else Task.MAP
+        oracle = self._plan_of(grounded, task).seconds
+        return PATH_PASSES * (OVERHEAD + oracle + products(grounded.parameters) / FLOPS)
+
+    def _by_held_out(
+        self, grounded: Grounded, target_of: TargetOf, sample_weight: Any, executor: Executor, deadline: Deadline,
+        spec: TrainerSpec, options: dict[str, Any],
+    ) -> ChosenStrength:  # fmt: skip
+        """Return the C that held-out examples choose."""
+        target, n = target_of(grounded), grounded.n_examples
+        risk, marginals = target.risk, spec.needs.asks_marginals
+        whole, _ = self._problem(grounded, target, executor, spec, sample_weight, n, deadline)
+        parameters = risk.asked_about(grounded.parameters, target.loss)
+        weight = check_sample_weight(sample_weight, n)
+
+        def learn(C: float, some: F64, start: F64 | None) -> tuple[F64, F64]:
+            given = C, None, n
+            objective = regularized_risk(
+                grounded.parameters, lam_of(*given), some, self.regularization, self.power, l1_of(*given, self.l1)
+            )
+            problem = risk.problem(parameters, target.loss, objective, whole.session, executor, marginals)
+            trainer, stop = spec.load()(**options, random_state=self._seed), StopRule(FOLD_TOL, self.max_passes, np.inf)
+            progress = train(trainer, problem, stop, spec=spec, start=start, deadline=deadline)
+            if progress.reason == "interrupt":
+                raise KeyboardInterrupt
+            return progress.w, _losses(problem, progress.w)
+
+        one_each = len(target.loss.truth) == n
+        folds = folds_of(target.loss.truth if one_each else np.zeros(n, dtype=np.int64))
+        return chosen_strength(learn, folds, weight)
+
+
+def _losses(problem: Problem, w: F64) -> F64:
+    """Return what held-out examples lose at weights: log-losses, or declared losses of the best labellings."""
+    if problem.smooth:
+        return problem.evaluation(w).value
+    solution = problem.ask(Question(problem.scores(w), None))
+    return problem.loss.value(problem.program, solution.labels)
+
+
+def products(parameters: ParameterMap) -> float:
+    """Return how many multiplications it takes to score all examples and to sum their features."""
+    total = 0.0
+    for fmap in parameters.maps:
+        if fmap.features is None:
+            continue
+        rows = fmap.features
+        entries = len(rows.data) if isinstance(rows, SparseRows) else float(np.prod(rows.shape))
+        total += 4.0 * entries * fmap.n_basis
+    return total
