@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import FunctionType
 
 from ssvm_dsl.ir import Task
-from ssvm_dsl.plugin_api import Option, RiskForm, RiskSpec, TrainerNeeds, TrainerSpec, hookimpl
+from ssvm_dsl.plugin_api import AutoRule, Option, RiskForm, RiskSpec, TrainerNeeds, TrainerSpec, hookimpl
 from ssvm_trainers.risks import RISKS, also
 
 #: Forms of risks: those whose planes can be kept, and all.
@@ -79,7 +79,7 @@ def _dual_ascent() -> list[TrainerSpec]:
         TrainerSpec(
             "bcfw",
             "ssvm_trainers.planes.bcfw:BCFW",
-            "block-coordinate ascent of the dual with cached planes and a certified gap (the default)",
+            "block-coordinate ascent of the dual with cached planes and a certified gap",
             needs=TrainerNeeds(NONE, frozenset({RiskForm.PLANES, RiskForm.FRACTIONAL}), strongly_convex=True, l1=True),
             concluding=True,
             anytime=True,
@@ -89,6 +89,13 @@ def _dual_ascent() -> list[TrainerSpec]:
             aggregates=True,
             n_labellings=16,
             n_marginals=2,  # and as many messages
+            rules=(
+                AutoRule(0, "margins take it the fewest answers of the backend", frozenset({RiskForm.PLANES})),
+                AutoRule(
+                    0, "margins take it the fewest answers of the backend", frozenset({RiskForm.FRACTIONAL}),
+                    on_shards=False,
+                ),
+            ),
             options=(
                 Option("sampling", "gap", "how exact passes choose examples", ("gap", "uniform")),
                 Option("max_cached_passes", 100, "most cached passes after an exact one", int, least=0),
@@ -155,6 +162,7 @@ def _cutting_planes() -> list[TrainerSpec]:
             needs=TrainerNeeds(NONE, KEPT_PLANES, strongly_convex=True, powers=frozenset({1.0, 2.0})),
             resumable=True,
             n_labellings=16,
+            rules=(AutoRule(7, "a slack for each example takes few passes"),),
             options=(
                 Option(
                     "accuracy",
@@ -177,6 +185,7 @@ def _cutting_planes() -> list[TrainerSpec]:
             aggregates=True,
             n_labellings=20,
             n_vectors=60,
+            rules=(AutoRule(6, "a slack for all examples keeps its programs small"),),
             options=(
                 Option("cache", 50, "planes kept for an example; 0 for none", int, least=0),
                 Option("max_cached_cuts", 20, "most cuts from the cache between two exact passes", int, least=0),
@@ -192,6 +201,7 @@ def _cutting_planes() -> list[TrainerSpec]:
             distributes=True,
             aggregates=True,
             n_vectors=60,
+            rules=(AutoRule(5, "it takes every convex risk, and its planes are sums over all examples"),),
             options=(
                 Option("stabilise", True, "ask for points between the best one and the model's", bool),
                 Option("keep", 50, "passes a plane may stay without dual weight", int, least=0),
@@ -243,6 +253,7 @@ def _gradients() -> list[TrainerSpec]:
             needs=TrainerNeeds(NONE, SMOOTH, tasks=frozenset({Task.MARGINALS}), any_power=True, l1=True),
             resumable=True,
             distributes=True,
+            rules=(AutoRule(0, "smooth risks take it the fewest passes", SMOOTH),),
             options=(Option("memory", 10, "pairs of steps and gradient changes kept", int, least=1),),
         ),
         TrainerSpec(
@@ -252,6 +263,7 @@ def _gradients() -> list[TrainerSpec]:
             needs=TrainerNeeds(NONE, SMOOTH, any_power=True),
             resumable=True,
             distributes=True,
+            rules=(AutoRule(3, "its steps look at some of the examples", SMOOTH),),
             options=(
                 Option("batch_size", 32, "examples in a step", int, least=1),
                 Option("step_size", 1.0, "factor of the first step", float, above=0),
@@ -309,6 +321,7 @@ def _online() -> list[TrainerSpec]:
             compares_start=True,
             resumable=True,
             distributes=True,
+            rules=(AutoRule(9, "it learns from streams, and takes weights that are not regularised"),),
             options=(
                 Option("order", "stochastic", "which examples a step looks at", ("stochastic", "incremental", "batch")),
                 Option("batch_size", 1, "examples in a step", int, least=1),

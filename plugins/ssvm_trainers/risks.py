@@ -46,7 +46,7 @@ RISKS = (
         aliases=(
             *also("margin-rescaling", "max-margin", "m3n", "hinge", "structured-hinge", "binary-hinge"),
             *also("crammer-singer"),
-            *also("squared-hinge", power=2, trainer="bundle"),
+            *also("squared", "squared-hinge", "squared-margin", "squared-slacks", "l2-hinge", "l2-loss", power=2),
         ),
     ),
     RiskSpec(
@@ -55,7 +55,7 @@ RISKS = (
         "slack rescaling: the declared loss scales the violation",
         form=RiskForm.SCALED,
         bounded=True,
-        aliases=also("slack", "slack-rescaling", trainer="bundle"),
+        aliases=also("slack-rescaling"),
     ),
     RiskSpec(
         "hm",
@@ -90,8 +90,9 @@ RISKS = (
         additive=True,
         tasks=_MARGINALS,
         aliases=(
-            *also("log", "crf", "conditional-random-field", "log-loss", "log-likelihood", "nll", trainer="lbfgs"),
-            *also("logistic", "cross-entropy", "maxent", "softmax", "crf-lbfgs", "l-bfgs", trainer="lbfgs"),
+            *also("crf", "conditional-random-field", "log-loss", "log-likelihood", "nll", "logistic", "cross-entropy"),
+            *also("maxent", "softmax"),
+            *also("crf-lbfgs", "l-bfgs", trainer="lbfgs"),
             *also("crf-sgd", "l2sgd", "sag", "saga", trainer="svrg"),
         ),
     ),
@@ -103,14 +104,13 @@ RISKS = (
         additive=True,
         joint=True,
         tasks=_MARGINALS,
-        aliases=also("softmax-margin", trainer="lbfgs"),
     ),
     RiskSpec(
         "weston-watkins",
         f"{_HERE}.gradients.single_label:WestonWatkins",
         "the sum of the hinges of all wrong classes (one label)",
         one_label=True,
-        aliases=also("weston-watkins", "ww", trainer="bundle"),
+        aliases=also("ww"),
     ),
     RiskSpec(
         "smooth-hinge",
@@ -118,7 +118,7 @@ RISKS = (
         "the sum of the smooth hinges of all wrong classes (one label)",
         form=RiskForm.SMOOTH,
         one_label=True,
-        aliases=also("smooth-hinge", "smoothed-hinge", trainer="lbfgs"),
+        aliases=also("smoothed-hinge"),
     ),
     RiskSpec(
         "squared-weston-watkins",
@@ -126,7 +126,7 @@ RISKS = (
         "the sum of the squared hinges of all wrong classes (one label)",
         form=RiskForm.SMOOTH,
         one_label=True,
-        aliases=also("squared-weston-watkins", "weston-watkins-squared", "squared-ww", "l2-ww", trainer="lbfgs"),
+        aliases=also("weston-watkins-squared", "squared-ww", "l2-ww"),
     ),
     RiskSpec(
         "regression",

@@ -48,7 +48,7 @@ def arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``ssvm warm``."""
     text = "a Python file (it is run) and a model class in it; without it the model of ssvm demo is taken"
     parser.add_argument("place", metavar="FILE[:Model]", nargs="?", help=text)
-    parser.add_argument("--trainer", default="bcfw", help="the trainer (default: %(default)s)")
+    parser.add_argument("--trainer", default="auto", help="the trainer (default: %(default)s)")
     parser.add_argument("--backend", default="auto", help="the backend (default: %(default)s)")
     parser.add_argument("--risk", default="margin", help="the risk (default: %(default)s)")
     parser.add_argument(

@@ -129,7 +129,7 @@ class Classifier(ReadyModel):
     @property
     def partial_fit(self) -> Any:
         """Learn from a batch of a stream (of trainers that can): ``partial_fit(X, y, classes)``."""
-        spec, _ = self._trainer_spec()
+        spec = self._trainer(stream=True).spec
         if not spec.incremental:
             raise AttributeError(f"trainer '{spec.name}' has no partial_fit")
         return self._partial_fit

@@ -319,6 +319,35 @@ class TrainerNeeds:
 
 
 @dataclass(frozen=True)
+class AutoRule:
+    """A reason for ``trainer="auto"`` to take a trainer; among rules of trainers that can do a fit the first decides.
+
+    Parameters
+    ----------
+    rank : int
+        Rules of lower rank come first.
+    reason : str
+        Why the trainer is taken where the rule is met, for the report: it goes on after "bcfw: ".
+    forms : frozenset of RiskForm
+        The forms of risks that it is for; all where empty.
+    powers : frozenset of float
+        The powers of risks that it is for; all where empty.
+    least_examples, least_weights : int
+        It is for data sets and models of at least this size.
+    on_shards : bool
+        Whether it is for examples in shards, too.
+    """
+
+    rank: int
+    reason: str
+    forms: frozenset[RiskForm] = frozenset()
+    powers: frozenset[float] = frozenset()
+    least_examples: int = 0
+    least_weights: int = 0
+    on_shards: bool = True
+
+
+@dataclass(frozen=True)
 class TrainerSpec(OptionedSpec):
     """A trainer.
 
@@ -359,6 +388,8 @@ class TrainerSpec(OptionedSpec):
         About how many labellings of each example, and vectors of weights, it holds at once; for expected memory.
     n_marginals : int
         Likewise, with fractional answers: arrays as large as the marginals of all variables and factors of the data.
+    rules : tuple of AutoRule
+        When ``trainer="auto"`` takes it: bundled and allow-listed trainers only.  Without any it must be named.
     """
 
     needs: TrainerNeeds = TrainerNeeds()
@@ -376,6 +407,7 @@ class TrainerSpec(OptionedSpec):
     n_labellings: int = 2
     n_vectors: int = 6
     n_marginals: int = 0
+    rules: tuple[AutoRule, ...] = ()
 
 
 @dataclass(frozen=True)

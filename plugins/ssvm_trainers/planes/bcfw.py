@@ -1,4 +1,4 @@
-"""``bcfw``: block-coordinate ascent of the dual with cached planes, the default trainer.
+"""``bcfw``: block-coordinate ascent of the dual with cached planes, which ``auto`` takes for margins.
 
 One outer iteration is an exact pass (one oracle call for an example at a time, at the newest weights), then
 cached passes that visit examples again without the oracle.

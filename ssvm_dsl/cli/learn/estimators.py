@@ -51,7 +51,7 @@ def add_training_arguments(parser: ArgumentParser) -> None:
     strength.add_argument("--lam", type=positive, metavar="L", help="regularisation instead of --C: 1 / (C n)")
     parser.add_argument("--l1", type=positive, metavar="L", help="strength of an L1 penalty")
     parser.add_argument("--risk", metavar="NAME", help="margin (default), log for a conditional random field, ...")
-    parser.add_argument("--trainer", metavar="NAME", help="a trainer of ssvm plugins list (default: bcfw)")
+    parser.add_argument("--trainer", metavar="NAME", help="a trainer of ssvm plugins list (default: auto)")
     parser.add_argument("--backend", metavar="NAME", help="a backend of ssvm plugins list (default: auto)")
     parser.add_argument("--guarantee", choices=("exact", "bound", "heuristic"), help="of answers (default: exact)")
     parser.add_argument("--tol", type=positive, metavar="T", help="relative gap at which it stops (default: 0.001)")

@@ -96,7 +96,7 @@ def _check_several(args: Namespace) -> None:
         raise OptionError("--data -: standard input is one source; name files only, or - only")
     if args.executor in (None, "threads"):
         text = "several files are parts of the data, which are read where they are trained on"
-        raise OptionError(f"--data: {text}: set --executor stream --trainer bundle, or --executor processes")
+        raise OptionError(f"--data: {text}: set --executor stream, or --executor processes")
 
 
 def _fit(estimator: Any, data: LabelledData, files: Sequence[str], held_out: LabelledData | None, quiet: bool) -> bool:

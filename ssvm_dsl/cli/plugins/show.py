@@ -40,7 +40,7 @@ def _show(screen: Console, facts: dict[str, Any]) -> None:
     rows = [("what", facts["summary"]), ("from", f"{origin(facts)} (plug-in '{facts['plugin']}')")]
     rows += [("status", status(facts)), ("factory", facts["factory"]), ("contract", f"version {facts['api_version']}")]
     if "auto" in facts:
-        rows.append(("auto", "may choose it" if facts["auto"] else "does not choose it: name it, or set SSVM_PLUGINS"))
+        rows.append(("auto", _of_auto(facts)))
     if "incremental" in facts:
         rows.append(("streams", "partial_fit works" if facts["incremental"] else "no partial_fit"))
         rows.append(("checkpoints", "fits resume from them" if facts["resumable"] else "none"))
@@ -60,6 +60,15 @@ def _show(screen: Console, facts: dict[str, Any]) -> None:
         screen.print(plain_table("options", ["name", "default", "takes", "what it does"], table), "")
     elif "options" in facts:
         screen.print("no options\n")
+
+
+def _of_auto(facts: dict[str, Any]) -> str:
+    """Return whether, and for trainers why, ``auto`` takes it."""
+    if facts["auto"]:
+        reasons = dict.fromkeys(f"{rule['rank']}. {rule['reason']}" for rule in facts.get("rules", ()))
+        return "may choose it" + (f" (by rank: {'; '.join(reasons)})" if reasons else "")
+    unnamed = "" if facts["bundled"] else ", or set SSVM_PLUGINS"
+    return f"does not choose it: name it{unnamed}"
 
 
 def _needs(facts: dict[str, Any]) -> list[tuple[str, str]]:

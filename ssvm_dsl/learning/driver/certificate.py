@@ -129,6 +129,8 @@ class FitReport:
     plan : Plan
         The backend and how it was chosen.
     trainer : str
+    trainer_reason : str
+        Why ``trainer="auto"`` took it; empty where it was named.
     options : mapping
         The trainer's options.
     convention : str
@@ -206,6 +208,7 @@ class FitReport:
     rounding: float = 0.0
     withdrawn: str = ""
     marginals: str = ""
+    trainer_reason: str = ""
     unread: str = ""
     chosen: Mapping[str, str] = field(default_factory=dict)
     latent_objectives: tuple[float, ...] = ()
@@ -271,7 +274,7 @@ class FitReport:
         """Return (name, text) of the rows to print."""
         return [
             ("objective", self.convention),
-            ("trainer", f"{self.trainer} ({', '.join(f'{k}={v!r}' for k, v in self.options.items())})"),
+            ("trainer", self._trainer()),
             *([("marginals", self.marginals)] if self.marginals else []),
             *self.chosen.items(),
             ("backend", self.plan.reason),
@@ -287,6 +290,11 @@ class FitReport:
             ("work", f"{self.n_passes:.4g} passes, {self.n_oracle_calls} oracle calls"),
             ("time", self._time()),
         ]
+
+    def _trainer(self) -> str:
+        """Return the row of the trainer: why it was taken, unless it was named, and its options."""
+        chosen = f", by auto: {self.trainer_reason}" if self.trainer_reason else ""
+        return f"{self.trainer}{chosen} ({', '.join(f'{k}={v!r}' for k, v in self.options.items())})"
 
     def _sparsity(self) -> str:
         """Return how many weights are not 0, where most are."""

@@ -32,7 +32,8 @@ from ssvm_dsl.learning.driver.fit import Callback, train
 from ssvm_dsl.learning.driver.interrupts import ends_the_caller, follows_an_interrupt
 from ssvm_dsl.learning.driver.progress import Progress
 from ssvm_dsl.learning.driver.times import Times
-from ssvm_dsl.learning.estimators.check_parameters import check_parameters, check_validation, is_default
+from ssvm_dsl.learning.driver.trainer_choice import FitFacts, TrainerChoice, choose
+from ssvm_dsl.learning.estimators.check_parameters import check_parameters, check_validation
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import (
     convergence_warning,
     refuse_excess,
@@ -62,7 +63,7 @@ from ssvm_dsl.learning.objective import check_sample_weight, convention, l1_of, 
 from ssvm_dsl.learning.risks.factored import check_factored
 from ssvm_dsl.learning.risks.hinges.completing import CompletingProblem
 from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
-from ssvm_dsl.learning.risks.kinds import Problem, check_convex, check_pairing, weakest_oracle
+from ssvm_dsl.learning.risks.kinds import Problem, Risk, check_convex, check_pairing, weakest_oracle
 from ssvm_dsl.learning.seeds import Seed, seed_of
 from ssvm_dsl.learning.shards.fit import ShardedData
 from ssvm_dsl.learning.shards.problem import ShardedProblem
@@ -179,7 +180,7 @@ class Learner(Predictor):
         announce_compiling()
         deadline, followed = deadline or Deadline(self.max_seconds or np.inf), follows_an_interrupt()
         check_validation(self, held_out)
-        spec, options = self._trainer_spec()
+        self._trainer()  # mistakes in names and options are found before any work
         start = self.coef_ if self.warm_start and hasattr(self, "coef_") else None
         with within(deadline):
             grounded = self._ground(X, Y, fitted=None if start is None else self._fitted, in_time=True)
@@ -192,9 +193,9 @@ class Learner(Predictor):
             start = None
         with self._executor() as executor:
             start = self._choose(grounded, target_of, sample_weight, executor, deadline, start)
-            spec, options = self._trainer_spec()
-            fit = FitRequest(target_of, spec, options, sample_weight, held_out, deadline)
-            if grounded.declaration.latents and spec.completes:
+            trainer = self._trainer(grounded.n_examples, grounded.parameters.dim)
+            fit = FitRequest(target_of, trainer, sample_weight, held_out, deadline)
+            if grounded.declaration.latents and trainer.spec.completes:
                 progress, problem, target = self._learn_latent_online(grounded, fit, executor, start)
             elif grounded.declaration.latents:
                 progress, problem, target = self._learn_latent(grounded, fit, executor, start)
@@ -202,7 +203,7 @@ class Learner(Predictor):
                 problem, estimate, target = self._asked(grounded, fit, executor)
                 grounded = replace(grounded, loss=None)
                 progress = self._fit_once(grounded, problem, estimate, target, fit, start)
-                self._take(grounded, progress, problem, options)
+                self._take(grounded, progress, problem, trainer)
         text = self._concluded(progress, problem, target, fit, followed)
         if missing:
             text = f"{uncomputed_warning(missing, grounded.n_examples, last is not None)}; {text}"
@@ -219,14 +220,15 @@ class Learner(Predictor):
         self.report_ = fit.times.with_times(self.report_, fit.deadline)
         if progress.reason == "interrupt" and (ends_the_caller(followed) or progress.interrupted_twice):
             raise KeyboardInterrupt
-        return convergence_warning(self.report_, self.tol, fit.spec, target.risk, problem, progress)
+        return convergence_warning(self.report_, self.tol, fit.trainer.spec, target.risk, problem, progress)
 
     def _asked(
         self, grounded: Grounded, fit: FitRequest, executor: Executor
     ) -> tuple[Problem, CostEstimate, TrainingTarget]:
         """Return the training problem of labelled data, its expected cost, and its objective."""
         target, n = fit.target_of(grounded), grounded.n_examples
-        problem, estimate = self._problem(grounded, target, executor, fit.spec, fit.sample_weight, n, fit.deadline)
+        spec, weight = fit.trainer.spec, fit.sample_weight
+        problem, estimate = self._problem(grounded, target, executor, spec, weight, n, fit.deadline)
         # a declared loss that the risk does not look at makes room: it is as large as the scores
         return problem, estimate, replace(target, loss=problem.loss)
 
@@ -235,7 +237,8 @@ class Learner(Predictor):
         fit: FitRequest, start: F64 | None,
     ) -> Progress:  # fmt: skip
         """Train on one convex problem."""
-        spec, options, deadline, begun = fit.spec, fit.options, fit.deadline, fit.deadline.spent
+        spec, options = fit.trainer.spec, fit.trainer.options
+        deadline, begun = fit.deadline, fit.deadline.spent
         if slow := estimate.warning(self.max_seconds):
             warn_caller(slow)
         stop = StopRule(self.tol, self.max_passes, self.max_seconds or np.inf)
@@ -264,7 +267,7 @@ class Learner(Predictor):
             if run.progress.reason == "interrupt" or fit.deadline.over:
                 break
         assert best is not None
-        self._take(grounded, best.progress, best.problem, fit.options)
+        self._take(grounded, best.progress, best.problem, fit.trainer)
         unit = self._unit(best.problem)
         self.report_ = replace(self.report_, latent_objectives=tuple(unit * value for value in best.objectives))
         return best.progress, best.problem, target
@@ -275,11 +278,11 @@ class Learner(Predictor):
         """Train once, with latent variables completed at each visit of an example."""
         options, target = LatentOptions.of(self.latent_options), fit.target_of(grounded)
         check_latent(target.risk, target.loss, self.checkpoint)
-        options.require_one_start(fit.spec)
+        options.require_one_start(fit.trainer.spec)
         data = self._begun(grounded, options, executor, fit.deadline, start)
         problem, estimate, target = self._asked(data, fit, executor)
         progress = self._fit_once(data, problem, estimate, target, fit, start)
-        self._take(grounded, progress, problem, fit.options)
+        self._take(grounded, progress, problem, fit.trainer)
         return progress, problem, target
 
     def _latent_run(
@@ -339,7 +342,8 @@ class Learner(Predictor):
         """Learn one pass over a batch of a stream of labelled examples."""
         self._check()
         announce_compiling()
-        spec, options = self._trainer_spec()
+        trainer_choice = self._trainer(stream=True)
+        spec, options = trainer_choice.spec, trainer_choice.options
         if not spec.incremental:
             able = [other.name for other in registry().specs(TrainerSpec) if other.incremental]
             raise TrainingError(f"trainer '{spec.name}' has no partial_fit; these have: {', '.join(able)}")
@@ -373,7 +377,7 @@ class Learner(Predictor):
             progress.value(problem.evaluation(w), problem)
             progress.tightness = problem.tightness(w)
             progress.oracle_seconds = problem.oracle_seconds
-            self._take(grounded, progress, problem, options)
+            self._take(grounded, progress, problem, trainer_choice)
             times = Times()
             times.add(problem.oracle_seconds, progress)
             self.report_ = times.with_times(self.report_, deadline)
@@ -384,9 +388,21 @@ class Learner(Predictor):
         """``random_state`` as a number of Python, which files can hold."""
         return seed_of(self.random_state)
 
-    def _trainer_spec(self) -> tuple[TrainerSpec, dict[str, Any]]:
-        spec = registry().find(TrainerSpec, self.trainer)
-        return spec, spec.resolve(self.trainer_options)
+    def _risk(self) -> Risk:
+        """Return the risk that is minimised, without its data."""
+        raise NotImplementedError
+
+    def _trainer(
+        self, n_examples: int | None = None, n_weights: int | None = None, *, shards: bool = False,
+        keeps_shards: bool = True, stream: bool = False,
+    ) -> TrainerChoice:  # fmt: skip
+        """Return the trainer, by its name or, for ``"auto"``, by what the fit is (:class:`FitFacts`)."""
+        free = [value for value in (self.regularization or {}).values() if is_number(value) and value == 0]
+        facts = FitFacts(
+            self._risk(), float(self.power), self.l1 > 0.0, self.lam != 0 and not free, n_examples, n_weights, shards,
+            keeps_shards, stream,
+        )  # fmt: skip
+        return choose(self.trainer, self.trainer_options, facts)
 
     def _problem(
         self, grounded: Grounded, target: TrainingTarget, executor: Executor, spec: TrainerSpec, sample_weight: Any,
@@ -397,7 +413,7 @@ class Learner(Predictor):
             require_labels(grounded.program.n_variables, grounded.n_examples)
         require_feasible_truth(grounded)
         risk, needs = target.risk, spec.needs
-        check_pairing(spec, risk, self.power, is_default(self, "trainer"), sparse=self.l1 > 0.0)
+        check_pairing(spec, risk, self.power, sparse=self.l1 > 0.0)
         weight = check_sample_weight(sample_weight, grounded.n_examples, part)
         lam = lam_of(self.C, self.lam, n)
         l1 = l1_of(self.C, self.lam, n, self.l1)
@@ -479,7 +495,7 @@ class Learner(Predictor):
         return 1.0 if self.lam is not None else 1.0 / problem.objective.lam
 
     def _take(
-        self, grounded: Grounded | ShardedData, progress: Progress, problem: Problem, options: dict[str, Any]
+        self, grounded: Grounded | ShardedData, progress: Progress, problem: Problem, trainer: TrainerChoice
     ) -> None:
         """Store the result of a fit: weights, features, certificate, plan and report."""
         self.coef_ = progress.w
@@ -487,8 +503,8 @@ class Learner(Predictor):
         self.plan_ = problem.session.plan
         self._fitted = grounded.fitted
         self._blocks = grounded.parameters.blocks
-        spec, convention_text = registry().find(TrainerSpec, self.trainer), convention(self.C, self.lam, l1=self.l1)
-        self.report_ = report_of(progress, problem, spec, options, convention_text, self._unit(problem))
+        convention_text = convention(self.C, self.lam, l1=self.l1)
+        self.report_ = report_of(progress, problem, trainer, convention_text, self._unit(problem))
 
     def certified_gap(self, C: float) -> float:
         """Return the relative gap that the last fit certifies for its weights at another C; ``nan`` if it cannot.

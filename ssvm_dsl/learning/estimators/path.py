@@ -34,8 +34,6 @@ from ssvm_dsl.learning.estimators.check_parameters import check_validation
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import warn_of
 from ssvm_dsl.learning.estimators.regressor import StructuredRegressor
 from ssvm_dsl.learning.estimators.scoring import scorer_of
-from ssvm_dsl.learning.estimators.svm import StructuredSVM
-from ssvm_dsl.learning.risks.kinds import find_risk, regression_risk
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.units import seconds_text
@@ -178,7 +176,7 @@ def _check_estimator(svm: Learner, values: Any) -> None:
         raise OptionError("with an L1 penalty certificates hold for one C: use grid_scores, or set l1=0 for the path")
     if svm.checkpoint is not None:
         raise OptionError("a path keeps no checkpoints: its fits are of different C; leave checkpoint out")
-    if not registry().find(TrainerSpec, svm.trainer).certifies:
+    if not svm._trainer().spec.certifies:
         raise TrainingError(_no_plane(svm))
 
 
@@ -207,11 +205,11 @@ def _cut_short(reason: str, C: float, end: float, gap: float, epsilon: float) ->
 
 def _no_plane(svm: Learner) -> str:
     """Return the error text for a trainer that gives no plane."""
-    risk = find_risk(svm.risk) if isinstance(svm, StructuredSVM) else regression_risk(np.zeros(0), (0.0, 0.0))
-    specs = [spec for spec in registry().specs(TrainerSpec) if spec.certifies and spec.name != svm.trainer]
+    risk, mine = svm._risk(), svm._trainer().spec.name
+    specs = [spec for spec in registry().specs(TrainerSpec) if spec.certifies and spec.name != mine]
     able = ", ".join(spec.name for spec in specs if spec.needs.covers(risk.spec, svm.power)) or "none"
     asked = f"risk '{risk.name}'" + (f" to the power {svm.power:g}" if svm.power != 1.0 else "")
-    text = f"trainer '{svm.trainer}' gives no lower bound that holds for other C than its own"
+    text = f"trainer '{mine}' gives no lower bound that holds for other C than its own"
     return f"{text}; these do for {asked}: {able}"
 
 

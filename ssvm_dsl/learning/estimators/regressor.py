@@ -19,7 +19,7 @@ from ssvm_dsl.learning.estimators.check_parameters import check_epsilon, check_f
 from ssvm_dsl.learning.estimators.fitting.training_target import TrainingTarget
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight
-from ssvm_dsl.learning.risks.kinds import regression_risk
+from ssvm_dsl.learning.risks.kinds import Risk, regression_risk
 from ssvm_dsl.learning.seeds import Seed
 
 
@@ -43,7 +43,8 @@ class StructuredRegressor(Learner):
     C, lam, power, l1 : float
         As for :class:`~ssvm_dsl.StructuredSVM`; ``power=2`` squares the risks.
     trainer : str
-        A trainer for the risk ``regression``: ``"bundle"``, ``"subgradient"``, ``"adam"``.
+        A trainer for the risk ``regression``: ``"bundle"``, ``"subgradient"``, ``"adam"``; ``"auto"`` as for
+        :class:`~ssvm_dsl.StructuredSVM`.
     backend, guarantee, tol, max_passes, max_seconds, random_state, n_threads, trainer_options, backend_options, \
 regularization, warm_start, verbose, callbacks, patience, scoring, checkpoint, \
 checkpoint_seconds
@@ -71,7 +72,7 @@ checkpoint_seconds
         lam: float | None = None,
         power: float = 1.0,
         l1: float = 0.0,
-        trainer: str = "bundle",
+        trainer: str = AUTO,
         backend: str = AUTO,
         guarantee: str = "exact",
         tol: float = 1e-3,
@@ -187,6 +188,9 @@ checkpoint_seconds
         program = grounded.program
         loss = LossTerm(grounded.truth, np.zeros(program.n_states), np.zeros(program.n_examples))
         return TrainingTarget(regression_risk(found, epsilon), loss, {"values": found, "epsilon": epsilon})
+
+    def _risk(self) -> Risk:
+        return regression_risk(np.zeros(0), (0.0, 0.0))
 
     def _check(self) -> None:
         super()._check()

@@ -61,7 +61,8 @@ class StructuredSVM(ShardedFit, ClassScores):
         Each risk is raised to this power, at least 1; 2 squares the slack of each example (of ``weston-watkins`` the
         sum of its slacks).
     trainer : str
-        Name of a trainer (``ssvm plugins list``).
+        Name of a trainer (``ssvm plugins list``), or ``"auto"``: the one that certifies fastest for the risk, the
+        penalty and the size of the problem, by measured rules; the report says which, and why.
     backend : str
         Name of an inference backend, or ``"auto"``.
     guarantee : {"exact", "bound", "heuristic"}
@@ -113,7 +114,7 @@ class StructuredSVM(ShardedFit, ClassScores):
         Where training runs: ``"threads"`` of this process, or on shards of the data in ``"processes"``, one shard after
         the other (``"stream"``), or where a plug-in says (``ssvm plugins list``).  Shards want a trainer that works on
         sums over all examples, ``"lbfgs"``, ``"bundle"``, ``"one-slack"``, ``"svrg"``, ``"adam"`` or
-        ``"subgradient"``, or on shards that stay open, ``"bcfw"``.
+        ``"subgradient"``, or on shards that stay open, ``"bcfw"``; ``"auto"`` takes one of these.
     executor_options : dict, optional
         Options of the executor; ``ssvm plugins show NAME`` lists them.
 
@@ -148,7 +149,7 @@ class StructuredSVM(ShardedFit, ClassScores):
         risk: str = "margin",
         power: float = 1.0,
         l1: float = 0.0,
-        trainer: str = "bcfw",
+        trainer: str = AUTO,
         backend: str = AUTO,
         guarantee: str = "exact",
         tol: float = 1e-3,

@@ -229,9 +229,7 @@ def minimised(needs: TrainerNeeds, known: Registry) -> list[str]:
     return sorted(spec.name for spec in known.specs(RiskSpec) if needs.minimises(spec))
 
 
-def check_pairing(
-    spec: TrainerSpec, risk: Risk, power: float, default: bool = False, sparse: bool = False
-) -> None:
+def check_pairing(spec: TrainerSpec, risk: Risk, power: float, sparse: bool = False) -> None:
     """Refuse a trainer that does not minimise a risk, before anything is computed.
 
     Parameters
@@ -239,8 +237,6 @@ def check_pairing(
     spec : TrainerSpec
     risk : Risk
     power : float
-    default : bool
-        Whether the trainer is the default one, for the message.
     sparse : bool
         Whether there is an L1 penalty.
 
@@ -258,8 +254,7 @@ def check_pairing(
     able = ", ".join(minimisers(risk, power, registry())) or "none"
     powers = "any" if spec.needs.any_power else " or ".join(f"{one:g}" for one in sorted(spec.needs.powers))
     its_own = ", ".join(minimised(spec.needs, registry()))
-    mine = f"'{spec.name}'{', the default,' if default else ''} minimises {its_own}"
-    hint = f"set trainer= to one of them; {mine} (powers: {powers})"
+    hint = f"leave trainer= out, or set it to one of them; '{spec.name}' minimises {its_own} (powers: {powers})"
     raise TrainingError(f"trainer '{spec.name}' does not minimise {asked}; these do: {able}\n  hint: {hint}")
 
 

@@ -319,7 +319,7 @@ def test_no_backend_at_all_lists_all_of_them():
 
 def test_bcfw_needs_every_factor_regularised():
     with pytest.raises(TrainingError, match=r"bcfw.*every factor regularised.*; set .*: lp-dual-qp, .*subgradient"):
-        fit(regularization={"trans": 0.0})
+        fit(trainer="bcfw", regularization={"trans": 0.0})
 
 
 class Arrays:
@@ -347,17 +347,17 @@ def test_a_trainer_for_another_risk_is_refused():
             fit(trainer="odd")
         with pytest.raises(TrainingError, match=r"minimise risk 'log' to the power 2; these do: .*lbfgs"):
             fit(trainer="odd", risk="log", power=2)
-    with pytest.raises(TrainingError, match=r"hint: set trainer= .*; 'bcfw', the default, minimises hm, margin, .*1\)"):
-        fit(risk="log")
-    with pytest.raises(TrainingError, match=r"hint: set trainer= .*; 'lbfgs' minimises log, .*powers: any"):
+    with pytest.raises(TrainingError, match=r"hint: leave trainer= out, .*; 'bcfw' minimises hm, margin, .*1\)"):
+        fit(risk="log", trainer="bcfw")
+    with pytest.raises(TrainingError, match=r"hint: leave trainer= out, .*; 'lbfgs' minimises log, .*powers: any"):
         fit(trainer="lbfgs")
 
 
 @pytest.mark.parametrize(
     ("options", "alternative"),
     [
-        ({"risk": "log"}, "lbfgs"),
-        ({"risk": "margin", "power": 2.0}, "subgradient"),
+        ({"risk": "log", "trainer": "bcfw"}, "lbfgs"),
+        ({"risk": "margin", "power": 2.0, "trainer": "bcfw"}, "subgradient"),
         ({"risk": "margin", "trainer": "lbfgs"}, "bcfw"),
     ],
     ids=str,
@@ -426,7 +426,7 @@ def test_a_stream_counts_the_examples_seen():
 
 def test_only_streaming_trainers_take_partial_fit():
     with pytest.raises(TrainingError, match="'bcfw' has no partial_fit; these have: perceptron, subgradient"):
-        svm_of().partial_fit(DATA.X, DATA.Y)
+        svm_of(trainer="bcfw").partial_fit(DATA.X, DATA.Y)
 
 
 def test_the_vocabulary_is_that_of_the_first_batch():

@@ -57,7 +57,7 @@ def test_parameters_can_be_read_set_and_cloned():
     svm = StructuredSVM(Sequence, C=3.0, trainer_options={"keep": 1}, regularization={Sequence.trans: 0.5}, tol=0.1)
     parameters = svm.get_params()
     assert parameters["model"] is Sequence
-    assert (parameters["C"], parameters["tol"], parameters["trainer"]) == (3.0, 0.1, "bcfw")
+    assert (parameters["C"], parameters["tol"], parameters["trainer"]) == (3.0, 0.1, "auto")
     assert svm.set_params(C=2.0, random_state=7) is svm
     assert (svm.C, svm.random_state) == (2.0, 7)
     with pytest.raises(ValueError, match="Invalid parameter 'c'"):

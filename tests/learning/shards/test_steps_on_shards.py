@@ -130,9 +130,9 @@ def test_one_slack_keeps_its_planes_on_shards_whoever_is_lost(here):
 
 def test_what_keeps_no_dual_variables_is_refused(here):
     with pytest.raises(TrainingError, match=r"'stream' closes .* executor='processes'"):
-        fitted(executor="stream")
+        fitted(executor="stream", trainer="bcfw")
     with pytest.raises(OptionError, match="trainer='bundle'"):
-        fitted(**WORKERS, risk="relaxed")
+        fitted(**WORKERS, risk="relaxed", trainer="bcfw")
     here.setattr(Here, "keeps_nothing", True)
     with pytest.raises(TrainingError, match="shard 1 did not keep its dual variables"):
         fitted(**WORKERS)

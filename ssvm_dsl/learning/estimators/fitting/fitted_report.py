@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from ssvm_dsl.learning.driver.certificate import FitReport, eta_of
 from ssvm_dsl.learning.driver.progress import Progress, relative
+from ssvm_dsl.learning.driver.trainer_choice import TrainerChoice
 from ssvm_dsl.learning.driver.validation import scores_of
 from ssvm_dsl.learning.risks.factored import whose_marginals
 from ssvm_dsl.learning.risks.kinds import Problem
-from ssvm_dsl.plugin_api.specs import TrainerSpec
 
 
 def report_of(
-    progress: Progress, problem: Problem, spec: TrainerSpec, options: dict[str, Any], convention_text: str, unit: float
+    progress: Progress, problem: Problem, trainer: TrainerChoice, convention_text: str, unit: float
 ) -> FitReport:
     """Return the report of a fit.
 
@@ -25,8 +24,7 @@ def report_of(
     progress : Progress
     problem : Problem
     spec : TrainerSpec
-    options : dict
-        Of the trainer.
+    trainer : TrainerChoice
     convention_text : str
         The user's convention, in words.
     unit : float
@@ -47,8 +45,9 @@ def report_of(
         oracle_seconds=progress.oracle_seconds,
         n_late=progress.n_late,
         plan=problem.session.plan,
-        trainer=spec.name,
-        options=options,
+        trainer=trainer.spec.name,
+        trainer_reason=trainer.reason,
+        options=trainer.options,
         convention=convention_text,
         n_examples=problem.n,
         n_weights=problem.dim,
@@ -59,7 +58,7 @@ def report_of(
         estimate=unit * progress.estimate,
         rounding=unit * progress.rounding,
         withdrawn=progress.withdrawn,
-        marginals=whose_marginals(spec, problem.relaxed, problem.parameters),
+        marginals=whose_marginals(trainer.spec, problem.relaxed, problem.parameters),
         history=tuple(progress.history),
     )
 

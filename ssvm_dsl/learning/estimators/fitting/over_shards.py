@@ -17,14 +17,15 @@ from ssvm_dsl.inference.deadline import Deadline, check_time_limit
 from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.learning.driver.cost_estimate import CostEstimate
 from ssvm_dsl.learning.driver.interrupts import follows_an_interrupt
+from ssvm_dsl.learning.driver.trainer_choice import TrainerChoice
 from ssvm_dsl.learning.estimator import clone
-from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_validation, is_default
+from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_validation
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import refuse_excess, warn_of
 from ssvm_dsl.learning.estimators.fitting.fitted_report import without_objective
 from ssvm_dsl.learning.estimators.fitting.training_target import FitRequest, TrainingTarget
 from ssvm_dsl.learning.estimators.predictor import ON_MISSING
 from ssvm_dsl.learning.objective import require_weight
-from ssvm_dsl.learning.risks.kinds import Problem, check_convex, check_pairing, find_risk
+from ssvm_dsl.learning.risks.kinds import Problem, check_convex, check_pairing
 from ssvm_dsl.learning.shards.answers import PartAnswer, Write, answers_of, ask_parts, labellings_of, losses_of
 from ssvm_dsl.learning.shards.fit import (
     THREADS,
@@ -76,9 +77,10 @@ class ShardedFit(Base):
         announce_compiling()
         followed = follows_an_interrupt()
         check_validation(self, held_out)
-        spec, options = self._trainer_spec()
-        declaration, risk = self.model.declaration, find_risk(self.risk)
-        check_pairing(spec, risk, self.power, is_default(self, "trainer"), sparse=self.l1 > 0.0)
+        kept = keeps_shards(self.executor)
+        trainer = self._trainer(shards=True, keeps_shards=kept)
+        declaration, risk, spec = self.model.declaration, self._risk(), trainer.spec
+        check_pairing(spec, risk, self.power, sparse=self.l1 > 0.0)
         executor = open_executor(self.executor, self.executor_options)
         start = self.coef_ if self.warm_start and hasattr(self, "coef_") else None
         try:
@@ -88,7 +90,7 @@ class ShardedFit(Base):
             with one_blas_thread():
                 with contained(f"executor '{self.executor}'"):
                     problem, data = shard_problem(
-                        executor, parts, self._worker(), declaration, strength, deadline, keeps_shards(self.executor)
+                        executor, parts, self._worker(trainer), declaration, strength, deadline, kept
                     )
                 if self.verbose:
                     tell_workers(problem.where.lines(problem.sizes.tolist()))
@@ -96,11 +98,11 @@ class ShardedFit(Base):
                 refuse_excess(problem.accuracy)
                 shards = {"shards": [dict(one.fingerprint) for one in problem.facts]}
                 target = TrainingTarget(risk, problem.loss, shards)
-                fit = FitRequest(lambda _: target, spec, options, None, held_out, deadline)
+                fit = FitRequest(lambda _: target, trainer, None, held_out, deadline)
                 estimate = CostEstimate("this fit", problem.session.plan.backend, problem.n, np.nan)
                 last = None if start is None or problem.complete else (self.coef_, self._fitted, self._blocks)
                 progress = self._fit_once(data, problem, estimate, target, fit, start if problem.complete else None)
-                self._take(data, progress, problem, options)
+                self._take(data, progress, problem, trainer)
         finally:
             executor.close()
         text = self._concluded(progress, problem, target, fit, followed)
@@ -191,10 +193,10 @@ class ShardedFit(Base):
         made.coef_, made._fitted, made._blocks = self.coef_, self._fitted, self._blocks
         return made
 
-    def _worker(self) -> ShardedFit:
-        """Return the estimator as workers have it."""
+    def _worker(self, trainer: TrainerChoice | None = None) -> ShardedFit:
+        """Return the estimator as workers have it; in a fit, with the trainer that was chosen for all of them."""
         made: ShardedFit = clone(self)
-        return made.set_params(**WORKER)
+        return made.set_params(**WORKER, **({} if trainer is None else {"trainer": trainer.spec.name}))
 
     def _shard_data(
         self, X: Any, Y: Any, sample_weight: Any, fitted: Any, in_time: bool = False
@@ -210,6 +212,5 @@ class ShardedFit(Base):
 
     def _shard_problem(self, grounded: Grounded, sample_weight: Any, deadline: Deadline | None = None) -> Problem:
         """Return the training problem of examples, without a backend where time is up before there is one."""
-        spec, _ = self._trainer_spec()
-        target, n = self._target(grounded), grounded.n_examples
+        spec, target, n = self._trainer().spec, self._target(grounded), grounded.n_examples
         return self._problem(grounded, target, Threads(), spec, sample_weight, n, deadline or Deadline(), part=True)[0]

@@ -10,8 +10,8 @@ from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.learning.driver.times import Times
+from ssvm_dsl.learning.driver.trainer_choice import TrainerChoice
 from ssvm_dsl.learning.risks.kinds import Risk
-from ssvm_dsl.plugin_api.specs import TrainerSpec
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +41,7 @@ class FitRequest:
     """What one call of ``fit`` was given."""
 
     target_of: TargetOf
-    spec: TrainerSpec
-    options: dict[str, Any]
+    trainer: TrainerChoice
     sample_weight: Any
     held_out: Any
     deadline: Deadline

@@ -40,8 +40,9 @@ def test_every_advice_is_a_setting_that_goes_together(what, spec, alias):
     if what == "backend":
         return
     check_parameters(svm)
-    spec = registry().find(TrainerSpec, svm.trainer)
-    spec.load()(**spec.resolve(svm.trainer_options), random_state=0)
+    chosen = svm._trainer()
+    spec = chosen.spec
+    spec.load()(**chosen.options, random_state=0)
     check_pairing(spec, find_risk(svm.risk), svm.power)
 
 
@@ -59,10 +60,11 @@ def test_names_are_told_apart_without_case_and_punctuation():
         ("trainer", "Passive_Aggressive", "trainer='perceptron', trainer_options={'update': 'pa-i'}"),
         ("trainer", "aROW", "trainer='perceptron', trainer_options={'update': 'arow'}"),
         ("trainer", "FrankWolfeSSVM", "trainer='bcfw'"),
-        ("trainer", "crf", "risk='log', trainer='lbfgs'"),
+        ("trainer", "crf", "risk='log'"),
         ("trainer", "One Slack", "trainer='one-slack'"),
-        ("trainer", "slack", "risk='slack', trainer='bundle'"),
-        ("risk", "CRF", "risk='log', trainer='lbfgs'"),
+        ("trainer", "slack", "risk='slack'"),
+        ("risk", "CRF", "risk='log'"),
+        ("risk", "squared", "risk='margin', power=2"),
         ("risk", "crammer-singer", "risk='margin'"),
         ("risk", "Margin", "risk='margin'"),
         ("risk", "mmsr", "StructuredRegressor"),
