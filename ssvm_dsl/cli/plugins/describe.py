@@ -30,7 +30,8 @@ def describe(spec: Spec, known: Registry) -> dict[str, Any]:
         facts |= {"auto": owner.allowed, "caps": plain(spec.caps)}
     if isinstance(spec, TrainerSpec):
         minimised = sorted(risk.name for risk in known.specs(RiskSpec) if spec.needs.minimises(risk))
-        facts |= {"auto": owner.allowed and bool(spec.rules), "incremental": spec.incremental, "needs": plain(spec.needs) | {"risks": minimised}}
+        facts["auto"] = owner.allowed and bool(spec.rules)
+        facts |= {"incremental": spec.incremental, "needs": plain(spec.needs) | {"risks": minimised}}
     if isinstance(spec, OptionedSpec):
         facts["options"] = [_option(option) for option in spec.options]
     own = {field.name for field in fields(spec)} - set(facts) - {"caps", "needs", "options"}
