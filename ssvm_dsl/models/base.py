@@ -17,12 +17,13 @@ from ssvm_dsl.lang.frames import as_frame, is_frame, is_row, matrix_of
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
+from ssvm_dsl.learning.driver.trainer_choice import AUTO
 from ssvm_dsl.learning.estimators.check_parameters import check_labels
 from ssvm_dsl.learning.estimators.fitting.limited import limited
 from ssvm_dsl.learning.estimators.svm import StructuredSVM, either
 from ssvm_dsl.learning.shards.fit import THREADS
 from ssvm_dsl.learning.shards.parts import PartitionedDataset, has_examples
-from ssvm_dsl.models.choosing import AUTO, ChoosingSVM
+from ssvm_dsl.models.choosing import ChoosingSVM
 from ssvm_dsl.models.classes import n_rows
 from ssvm_dsl.models.frame_columns import FrameColumns
 from ssvm_dsl.models.scaling import scaled
@@ -31,7 +32,7 @@ from ssvm_dsl.models.scaling import scaled
 SHOWN = 30
 
 #: Defaults that differ from those of a structured SVM.
-DEFAULTS: dict[str, Any] = {"C": AUTO, "risk": AUTO, "trainer": AUTO, "tol": 0.01}
+DEFAULTS: dict[str, Any] = {"C": AUTO, "risk": AUTO, "tol": 0.01}
 
 #: The parameters of a structured SVM, without the model, which is read from the data.
 _OPTIONS = [
@@ -64,8 +65,6 @@ class ReadyModel(ChoosingSVM):
         takes less than 10 s, by an estimate from the sizes.
     risk : str
         ``"auto"`` is the log-loss where sums over all labellings are exact, else the margin.
-    trainer : str
-        ``"auto"`` is one that suits the risk.
     tol : float
         Relative gap at which training stops, 1 % by default.
 

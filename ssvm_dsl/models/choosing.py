@@ -1,4 +1,4 @@
-"""``ChoosingSVM``: a structured SVM that chooses its risk, its trainer and C by the data, where these are left open.
+"""``ChoosingSVM``: a structured SVM that chooses its risk and C by the data, where these are left open.
 
 **Risk.**  Where sums over all labellings are exact and cost little more than the best labelling, it is the log-loss:
 it is consistent whatever the classes are, and its probabilities are calibrated.  A margin to the best wrong class is
@@ -28,6 +28,7 @@ from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.learning.driver.fit import train
+from ssvm_dsl.learning.driver.trainer_choice import AUTO
 from ssvm_dsl.learning.estimators.fitting.strength import (
     FOLD_TOL,
     PATH_PASSES,
@@ -45,8 +46,8 @@ from ssvm_dsl.plugin_api.training import StopRule
 from ssvm_dsl.registry import registry
 from ssvm_dsl.scores.parameter_map import ParameterMap
 
-#: Leaves a parameter to the data; C by held-out examples, however long that takes.
-AUTO, CV = "auto", "cv"
+#: Chooses C by held-out examples, however long that takes.
+CV = "cv"
 
 #: The risks to choose from.
 LOG, MARGIN = "log", "margin"
@@ -64,7 +65,7 @@ FLOPS, OVERHEAD = 1e9, 5e-4
 class ChoosingSVM(StructuredSVM):
     """Parameters are those of :class:`~ssvm_dsl.StructuredSVM`.
 
-    ``risk``, ``trainer`` and ``C`` may be ``"auto"``, ``C`` also ``"cv"``.
+    ``risk`` and ``C`` may be ``"auto"``, ``C`` also ``"cv"``.
     """
 
     _chosen: dict[str, str]
@@ -95,19 +96,10 @@ class ChoosingSVM(StructuredSVM):
     def _risk(self) -> Risk:
         return find_risk(LOG if isinstance(self.risk, str) and self.risk == AUTO else self.risk)
 
-    def _trainer_spec(self) -> tuple[TrainerSpec, dict[str, Any]]:
-        if self.trainer != AUTO:
-            return super()._trainer_spec()
-        risk = self._risk()
-        settings = next((one.settings for one in risk.spec.aliases if one.name == risk.name), {})
-        name = "lbfgs" if risk.spec.form is RiskForm.SMOOTH else settings.get("trainer", "bcfw")
-        spec = registry().find(TrainerSpec, name)
-        return spec, spec.resolve(self.trainer_options)
-
     @contextmanager
     def _choosing(self) -> Iterator[None]:
         """Let a fit choose parameters; afterwards they are as they were given."""
-        given, self._chosen = {name: getattr(self, name) for name in ("C", "risk", "trainer")}, {}
+        given, self._chosen = {name: getattr(self, name) for name in ("C", "risk")}, {}
         try:
             yield
         finally:
@@ -119,8 +111,6 @@ class ChoosingSVM(StructuredSVM):
     ) -> F64 | None:  # fmt: skip
         if self.risk == AUTO:
             self.risk, self._chosen["risk"] = self._risk_for(grounded)
-        spec, options = self._trainer_spec()
-        self.trainer = spec.name
         if not isinstance(self.C, str) or self.lam is not None:
             return start
         asked, self.C = self.C, self._usual_strength(grounded)
@@ -129,7 +119,7 @@ class ChoosingSVM(StructuredSVM):
         if few or (asked == AUTO and seconds > SECONDS) or grounded.declaration.latents or start is not None:
             self._chosen["C"] = f"{self.C:.3g}, the usual one; C='cv' chooses it by held-out examples"
             return start
-        found = self._by_held_out(grounded, target_of, sample_weight, executor, deadline, spec, options)
+        found = self._by_held_out(grounded, target_of, sample_weight, executor, deadline)
         self.C, self._chosen["C"] = found.C, str(found)
         return found.start
 
@@ -142,7 +132,6 @@ class ChoosingSVM(StructuredSVM):
         if isinstance(self.C, str):
             self.C = self._usual_strength(grounded)
             self._chosen["C"] = f"{self.C:.3g}, the usual one where not all examples are at hand"
-        self.trainer = self._trainer_spec()[0].name
 
     def _take(self, *args: Any) -> None:
         super()._take(*args)
@@ -190,11 +179,12 @@ class ChoosingSVM(StructuredSVM):
         return PATH_PASSES * (OVERHEAD + oracle + products(grounded.parameters) / FLOPS)
 
     def _by_held_out(
-        self, grounded: Grounded, target_of: TargetOf, sample_weight: Any, executor: Executor, deadline: Deadline,
-        spec: TrainerSpec, options: dict[str, Any],
-    ) -> ChosenStrength:  # fmt: skip
+        self, grounded: Grounded, target_of: TargetOf, sample_weight: Any, executor: Executor, deadline: Deadline
+    ) -> ChosenStrength:
         """Return the C that held-out examples choose."""
         target, n = target_of(grounded), grounded.n_examples
+        chosen = self._trainer(n, grounded.parameters.dim)
+        spec, options = chosen.spec, chosen.options
         risk, marginals = target.risk, spec.needs.asks_marginals
         whole, _ = self._problem(grounded, target, executor, spec, sample_weight, n, deadline)
         parameters = risk.asked_about(grounded.parameters, target.loss)
