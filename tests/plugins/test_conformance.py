@@ -11,6 +11,7 @@ import broken_backends as broken
 import pytest
 from broken_backends import BOUNDING, COMPILED, COUNTS, HEURISTIC, MESSAGES, SUMS, WARM, spec_of
 
+import fresh
 from kit import CHECKS, keeps_its_promises
 from ssvm_dsl.errors import OptionError, PluginError
 from ssvm_dsl.ir import Question, Task, Topology
@@ -21,8 +22,6 @@ from ssvm_dsl.testing.kit import MAX_FAILURES
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
 
 N = 4  # random problems, besides the corner cases
-
-pytest_plugins = ["pytester"]
 
 
 def test_brute_force_passes_everything_it_claims():
@@ -249,19 +248,24 @@ def test_the_same_seed_gives_the_same_report():
     assert reports[0] != reports[2]
 
 
-def test_fixture_fails_with_the_report(pytester):
-    pytester.makepyfile(
-        mine="from ssvm_dsl.testing.brute_force import BruteForce\n"
+def test_fixture_fails_with_the_report(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from ssvm_dsl.testing.brute_force import BruteForce\n"
         "class Mine(BruteForce):\n"
         "    def check(self, need):\n"
-        "        return None\n",
-        test_mine="from ssvm_dsl.plugin_api import BackendSpec\n"
-        "def test_mine(backend_conformance):\n"
-        "    backend_conformance(BackendSpec('mine', 'mine:Mine'), n_problems=0)\n",
+        "        return None\n"
     )
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*backend 'mine':*", "*expected a Verdict, got NoneType*"])
+    (tmp_path / "test_mine.py").write_text(
+        "from ssvm_dsl.plugin_api import BackendSpec\n"
+        "def test_mine(backend_conformance):\n"
+        "    backend_conformance(BackendSpec('mine', 'mine:Mine'), n_problems=0)\n"
+    )
+    done = fresh.run(["-m", "pytest", "-p", "no:cacheprovider", f"--rootdir={tmp_path}"], cwd=tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "1 failed" in done.stdout
+    assert "passed" not in done.stdout.splitlines()[-1]
+    assert "backend 'mine':" in done.stdout
+    assert "expected a Verdict, got NoneType" in done.stdout
 
 
 def test_pytest_plugin_loads_nothing_heavy():
