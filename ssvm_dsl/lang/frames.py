@@ -27,10 +27,15 @@ def is_frame(value: object) -> bool:
     )
 
 
+def is_series(value: object) -> bool:
+    """Whether a value is a column of a data frame, or another series."""
+    return not isinstance(value, np.ndarray | type) and hasattr(value, "to_numpy") and not is_frame(value)
+
+
 def is_row(value: object) -> bool:
     """Whether a value is a row of a data frame of pandas: names of columns in its index, text all of them."""
     index = getattr(value, "index", None)
-    if is_frame(value) or callable(index) or not hasattr(value, "to_numpy") or index is None or not len(index):
+    if not is_series(value) or callable(index) or index is None or not len(index):
         return False
     return all(isinstance(name, str) for name in index)
 

@@ -13,7 +13,7 @@ import numpy as np
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.lang.arrays import is_sparse
-from ssvm_dsl.lang.frames import as_frame, is_frame, is_row, matrix_of
+from ssvm_dsl.lang.frames import as_frame, is_frame, is_row, is_series, matrix_of
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
@@ -211,12 +211,13 @@ class ReadyModel(ChoosingSVM):
     def _read(self, X: Any, Y: Any) -> tuple[Any, Any]:
         """Return checked lists of examples and labels, at least one of each."""
         Y = check_labels(Y, "a list with the labels of each example", "call fit(X, Y)")
+        X, Y = (list(one) if is_series(one) else one for one in (X, Y))
         for values, what in ((X, "X"), (Y, "Y")):
             listed = hasattr(values, "__len__") and hasattr(values, "__getitem__") and not isinstance(values, Mapping)
             if not listed or isinstance(values, str):
                 raise DataError(what, expected="a list of examples", found=type(values).__name__)
         with self._learning_frames():
-            X, Y = self._read_examples(X), self._read_labels(Y)
+            X, Y = self._read_examples(X), self._labels(Y)
         n, n_labels = map(n_rows, (X, Y))
         if not n:
             raise DataError("X", expected="at least one example", found="an empty list")
@@ -292,7 +293,10 @@ class ReadyModel(ChoosingSVM):
         return super()._single_label() if "model_" in vars(self) else None
 
     def _labels(self, Y: Any) -> Any:
-        return None if Y is None else self._read_labels(Y)
+        if Y is None:
+            return None
+        listed = isinstance(Y, list) and any(map(is_series, Y))
+        return self._read_labels([one.to_numpy() if is_series(one) else one for one in Y] if listed else Y)
 
 
 def _constructor(own: Mapping[str, Any]) -> Callable[..., None]:

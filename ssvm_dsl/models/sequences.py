@@ -4,38 +4,193 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from ssvm_dsl.errors import DataError
+from ssvm_dsl.array_types import F64
+from ssvm_dsl.datasets.word_features import word_features
+from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.lang.arrays import describe
 from ssvm_dsl.lang.constraints.durations import Duration
 from ssvm_dsl.lang.constraints.forbidden import BIO, Forbid
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features.span_features import SpanLength
+from ssvm_dsl.lang.frames import is_frame, is_gap, is_row, is_series
 from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.outputs.targets import chain, spans
+from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
-from ssvm_dsl.models.classes import classes_of, input_of
+from ssvm_dsl.models.classes import classes_of, input_of, n_rows
+from ssvm_dsl.models.long_frame import LongFrame, as_long
 
 
 class SequenceModel(ReadyModel):
-    """What models of sequences share: how sequences are written."""
+    """What models of sequences share: how sequences are written.
+
+    Parameters
+    ----------
+    features : {"words"}, optional
+        Sequences are lists of words, of which features are made (:func:`~ssvm_dsl.datasets.word_features`); by default
+        where all of them are.
+    groups : str, optional
+        X is one data frame, and this column tells its sequences apart.
+    time : str, optional
+        The column by which the rows of a sequence are sorted, of such a frame.
+    """
+
+    features: str | None = None
+    groups: str | None = None
+    time: str | None = None
+
+    #: Whether features are made of words, and which column of one frame held the labels; ``fit`` finds out.
+    _of_words = False
+    _label_column = None
+
+    def _follow(self, other: Self) -> None:
+        super()._follow(other)
+        self._of_words, self._label_column = other._of_words, other._label_column
+
+    # -- words ------------------------------------------------------------------------------------------
 
     def _read_examples(self, X: Any) -> Any:
+        if self.features not in (None, "words"):
+            raise OptionError(f"features must be None or 'words', got {self.features!r}")
+        for i, one in enumerate(X):
+            if isinstance(one, Mapping) and any(np.ndim(value) or is_series(value) for value in one.values()):
+                hint = "a dict of columns is a data frame: pandas.DataFrame(x)"
+                raise DataError("X", example=i, expected="a sequence", found="a dict of columns", hint=hint)
+            if isinstance(one, Mapping) or is_row(one):
+                hint = f"X is a list of sequences; for one of them pass a list: [{'X' if len(X) > 1 else 'x'}]"
+                raise DataError("X", example=i, expected="a sequence", found="a single position", hint=hint)
+            if isinstance(one, str):
+                hint = "X is a list of sentences, each a list of words; one sentence is [words], a text is text.split()"
+                raise DataError("X", example=i, expected="a list of words", found=describe(one), hint=hint)
+        words = [_are_words(one) for one in X]
+        if self._learns_frames:
+            empty = [not n_rows(one) for one in X]
+            any_words = any(one and not none for one, none in zip(words, empty, strict=True))
+            self._of_words = self.features == "words" or (any_words and all(words))
+        if self._of_words:
+            odd = next((i for i, one in enumerate(X) if not words[i] and not _is_made(one)), None)
+            if odd is not None:
+                raise DataError("X", example=odd, expected="a list of words", found=describe(X[odd]))
+            return [word_features(list(one)) if words[i] else one for i, one in enumerate(X)]
+        odd = next((i for i, one in enumerate(X) if words[i] and n_rows(one)), None)
+        if odd is not None:
+            expected = "features of each position, as of other sequences"
+            raise DataError("X", example=odd, expected=expected, found="a list of words")
         return self._of_frames(X)
+
+    def _plain_frames(self) -> dict[str, dict[str, Any]]:
+        words = {WORDS: {}} if self._of_words else {}
+        labels = {} if self._label_column is None else {LABELS: {"column": self._label_column}}
+        return super()._plain_frames() | words | labels
+
+    def _take_frames(self, found: dict[str, dict[str, Any]]) -> None:
+        self._of_words, self._label_column = WORDS in found, found.get(LABELS, {}).get("column")
+        if not isinstance(self._label_column, str | None):
+            raise TypeError("the column of labels is a name")
+        super()._take_frames({name: one for name, one in found.items() if name not in (WORDS, LABELS)})
+
+    # -- one frame with all sequences ---------------------------------------------------------------------
+
+    def _long(self, X: Any) -> LongFrame | None:
+        return as_long(X, self.groups, self.time)
+
+    def _read(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        if (long := self._long(X)) is None:
+            return super()._read(X, Y)
+        self._label_column = Y if isinstance(Y, str) else None
+        if isinstance(Y, str):
+            Y, X = _column(X, Y), long.sequences(without=Y)
+            return super()._read(X, [Y[rows].tolist() for rows in long.rows])
+        return super()._read(long.sequences(), long.labels(Y))
+
+    def _parted(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        """Return lists of sequences and of their labels, where X is one frame with all of them."""
+        if (long := self._long(X)) is None:
+            return X, Y
+        name = self._label_column
+        if isinstance(Y, str):
+            Y = _column(X, Y)
+            return long.sequences(without=name), [Y[rows].tolist() for rows in long.rows]
+        return long.sequences(without=name), long.labels(Y)
+
+    def _answers_with_worth(self, X: Any, *more: Any, Y: Any = None, given: Any = None, **named: Any) -> Any:
+        known = given if Y is None else Y
+        parts, labels = self._parted(X, known)
+        if Y is not None:
+            Y = labels
+        else:
+            given = labels
+        return super()._answers_with_worth(parts, *more, Y=Y, given=given, **named)
+
+    def best_score(self, X: Any, Y: Any = None, *, time_limit: float | None = None) -> F64:
+        """Return the score of each sequence, as ``StructuredSVM.best_score`` does."""
+        X, Y = self._parted(X, Y)
+        return super().best_score(X, Y, time_limit=time_limit)
+
+    def _losses(self, X: Any, Y: Any, *more: Any, **named: Any) -> tuple[float, float]:
+        return super()._losses(*self._parted(X, Y), *more, **named)
+
+    def _example_losses(self, X: Any, Y: Any) -> F64:
+        return super()._example_losses(*self._parted(X, Y))
+
+    def predict(self, X: Any, **options: Any) -> Any:
+        """Return the labels of each sequence; of one frame with all of them a series, a class for each row.
+
+        ``options`` are those of ``StructuredSVM.predict``.
+        """
+        found = super().predict(X, **options)
+        if isinstance(X, PartitionedDataset) or (long := self._long(X)) is None:
+            return found
+        labels = found[0] if isinstance(found, tuple) else found
+        joined = long.joined([one if one is None else self._of_positions(one) for one in labels])
+        return (joined, *found[1:]) if isinstance(found, tuple) else joined
+
+    def _of_positions(self, labels: Any) -> Any:
+        """Return a class for each position."""
+        return labels
+
+
+#: What files call features of words, and the column of labels, among the columns of data frames.
+WORDS, LABELS = "words", "labels"
+
+
+def _column(frame: Any, name: str) -> Any:
+    """Return the labels in a column of a frame."""
+    if name not in list(frame.columns):
+        listed = ", ".join(map(str, frame.columns))
+        raise DataError("Y", expected=f"labels, or the name of a column of X ({listed})", found=repr(name))
+    return np.asarray(frame[name].to_numpy())
+
+
+def _are_words(one: Any) -> bool:
+    """Whether a sequence is a list of words."""
+    if isinstance(one, np.ndarray) and one.ndim != 1:
+        return False
+    listed = isinstance(one, list | tuple | np.ndarray) or (hasattr(one, "to_numpy") and not is_frame(one))
+    return listed and all(isinstance(word, str) for word in one)
+
+
+def _is_made(one: Any) -> bool:
+    """Whether a sequence holds features of words already."""
+    return isinstance(one, list) and all(isinstance(token, list) for token in one)
 
 
 class ChainTagger(SequenceModel):
     """Tags sequences: features of each position, and a weight for every two tags in succession.
 
     X is a list of sequences; a sequence is an array ``(T, width)``, a sparse matrix with a row for each position, or a
-    list of named features of each position, as for CRFsuite (:class:`~ssvm_dsl.Attributes`).  Y is a list of lists of
-    tags: strings or whole numbers.
+    list of named features of each position, as for CRFsuite (:class:`~ssvm_dsl.Attributes`); a data frame with a row
+    for each position; or a list of words, whose features are made here (:func:`~ssvm_dsl.datasets.word_features`).  Y
+    is a list of lists of tags: strings or whole numbers; ``None`` and nan are tags that are not known.
+
+    With ``groups="subject"`` X is one data frame with all sequences, Y the label of each row or the name of its column.
 
     Parameters
     ----------
@@ -45,6 +200,10 @@ class ChainTagger(SequenceModel):
         Whether each tag has a separate weight.
     bio : bool
         Whether tags are BIO tags, of which only legal successions are predicted (``I-PER`` after ``B-PER`` only).
+    features : {"words"}, optional
+        Sequences are lists of words; by default where all of them are.
+    groups, time : str, optional
+        Columns of one data frame with all sequences: which one a row belongs to, and what its rows are sorted by.
     **options
         Of :class:`~ssvm_dsl.StructuredSVM`; ``risk="log"`` makes it a conditional random field.
 
@@ -87,6 +246,8 @@ class SegmentTagger(SequenceModel):
         Least positions of a segment (of a class), 1 by default (:class:`~ssvm_dsl.Duration`).
     cut : bool
         Whether the first and the last segment of a sequence may be shorter: it may begin or end within one.
+    features, groups, time : str, optional
+        As for :class:`ChainTagger`.
     **options
         Of :class:`~ssvm_dsl.StructuredSVM`.
 
@@ -106,7 +267,10 @@ class SegmentTagger(SequenceModel):
             if one is not None and not hasattr(one, "__len__"):
                 expected = "a list of segments (start, end, class), or of classes"
                 raise DataError("Y", example=i, expected=expected, found=describe(one))
-        return [list(map(tuple, one.tolist())) if np.ndim(one) == 2 and hasattr(one, "tolist") else one for one in Y]
+        return [_segments(one) for one in Y]
+
+    def _of_positions(self, labels: Any) -> Any:
+        return [name for start, end, name in labels for _ in range(end - start)]
 
     def _declaration(self, X: Sequence[Any], Y: Sequence[Any]) -> type[Model]:
         segments = [one for y in Y if y is not None for one in _lengths(y)]
@@ -128,6 +292,21 @@ class SegmentTagger(SequenceModel):
             loss = Hamming(y)
 
         return SegmentChain
+
+
+def _segments(labels: Any) -> Any:
+    """Return segments as tuples, or classes of positions in a list; with gaps among classes, as segments."""
+    listed = labels.tolist() if isinstance(labels, np.ndarray) else labels
+    if isinstance(labels, np.ndarray) and labels.ndim == 2:
+        return list(map(tuple, listed))
+    if not isinstance(listed, list) or not any(map(is_gap, listed)):
+        return listed
+    runs, start = [], 0
+    for name, some in groupby(None if is_gap(one) else one for one in listed):
+        end = start + len(list(some))
+        runs.append((start, end, name))
+        start = end
+    return runs
 
 
 def _lengths(y: Any) -> Iterator[tuple[int, Any]]:

@@ -24,7 +24,7 @@ from ssvm_dsl.ir.ragged import owner_of, pointers
 from ssvm_dsl.lang.arrays import as_floats, describe, is_sparse, plain_array, real_array, whole_numbers
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
-from ssvm_dsl.lang.frames import as_frame, column_names, is_frame, is_numbered, is_row, matched, matrix_of
+from ssvm_dsl.lang.frames import as_frame, column_names, is_frame, is_numbered, is_row, is_series, matched, matrix_of
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input
 
 
@@ -110,7 +110,7 @@ def check_sequence(values: object, what: str, declaration: Declaration | None = 
     elif isinstance(values, np.ndarray) and values.ndim == 0:
         raise DataError(what, expected="a list of examples", found=describe(values))
     else:
-        found = values  # type: ignore[assignment]
+        found = list(values) if is_series(values) else values  # type: ignore[assignment, call-overload]
     if len(found) == 0:
         raise DataError(what, expected="at least one example", found="an empty list")
     return found

@@ -1,4 +1,4 @@
-"""Unknown labels of an example: ``None``, masked entries, and the value that the label declares as unknown."""
+"""Unknown labels of an example: ``None``, nan, masked entries, and the value that the label declares as unknown."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import Bools
 from ssvm_dsl.lang.arrays import is_masked
+from ssvm_dsl.lang.frames import is_gap
 from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.symbols import plain
@@ -18,7 +19,7 @@ MINUS_ONE = -1
 
 def missing_entries(label: Label, value: Any) -> Bools | None:
     """Return which labels of an example are not known, ``None`` where all are; without axes for the whole example."""
-    if value is None:
+    if value is None or (not hasattr(value, "__len__") and is_gap(value)):
         return np.ones((), dtype=bool)
     marker = label.unknown
     if isinstance(value, np.ndarray) and is_masked(value):
@@ -29,26 +30,30 @@ def missing_entries(label: Label, value: Any) -> Bools | None:
         value = np.array(value, dtype=object) if _may_miss(value, marker) else None
     elif marker is not None and isinstance(value, str | int | float | np.generic):
         value = np.array(plain(value), dtype=object)
-    if not isinstance(value, np.ndarray) or (marker is None and value.dtype != object):
+    if not isinstance(value, np.ndarray) or (marker is None and value.dtype.kind not in "Of"):
         return None
     mask = _marked(value, marker)
     return mask if mask.any() else None
 
 
 def _marked(array: Any, marker: ClassName | None) -> Bools:
-    """Return which entries of an array are ``None`` or the value that marks what is not known."""
+    """Return which entries of an array are ``None``, nan or the value that marks what is not known."""
     if array.dtype == object:
-        flat = [one is None or is_marker(one, marker) for one in array.ravel()]
+        flat = [is_gap(one) or is_marker(one, marker) for one in array.ravel()]
         return np.array(flat, dtype=bool).reshape(array.shape)
+    gaps = np.isnan(array) if array.dtype.kind == "f" else np.zeros(array.shape, dtype=bool)
     kinds = "U" if isinstance(marker, str) else "iuf"
     if marker is None or array.dtype.kind not in kinds:
-        return np.zeros(array.shape, dtype=bool)
-    return np.asarray(array == marker)
+        return np.asarray(gaps)
+    return np.asarray(gaps | (array == marker))
 
 
 def _may_miss(value: Any, marker: ClassName | None) -> bool:
     """Whether a list may hold marks of unknown labels: nested lists are searched later."""
-    return any(one is None or isinstance(one, list | tuple | np.ndarray) or is_marker(one, marker) for one in value)
+    return any(
+        one is None or isinstance(one, list | tuple | np.ndarray) or is_gap(one) or is_marker(one, marker)
+        for one in value
+    )  # fmt: skip
 
 
 def is_marker(one: Any, marker: ClassName | None) -> bool:
