@@ -13,6 +13,8 @@ from ssvm_dsl.lazy_api import lazy_names
 __all__, __getattr__, __dir__ = lazy_names(__name__)
 
 if TYPE_CHECKING:
+    from ssvm_dsl.models.assignments import Assigner as Assigner
+    from ssvm_dsl.models.assignments import Matcher as Matcher
     from ssvm_dsl.models.classifier import Classifier as Classifier
     from ssvm_dsl.models.graphs import GraphLabeller as GraphLabeller
     from ssvm_dsl.models.graphs import LatentGraph as LatentGraph
@@ -21,5 +23,4 @@ if TYPE_CHECKING:
     from ssvm_dsl.models.sequences import ChainTagger as ChainTagger
     from ssvm_dsl.models.sequences import SegmentTagger as SegmentTagger
     from ssvm_dsl.models.structures import DependencyParser as DependencyParser
-    from ssvm_dsl.models.structures import Matcher as Matcher
     from ssvm_dsl.models.structures import Ranker as Ranker

@@ -1,4 +1,4 @@
-"""``Matcher``, ``DependencyParser``, ``Ranker``: matchings, trees and permutations, with their own solvers."""
+"""``DependencyParser``, ``Ranker``: trees and permutations, with their own solvers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from ssvm_dsl.datasets.pair_features import arc_features
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.lang.arrays import describe, is_sparse
 from ssvm_dsl.lang.constraints.pointers import AllDifferent, Arborescence, ProjectiveTree
-from ssvm_dsl.lang.constraints.structures import Matching
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.inputs import Attributes, Input
@@ -20,30 +19,7 @@ from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.models.base import ReadyModel
-from ssvm_dsl.models.classes import array_of, input_of, require_names
-
-
-class Matcher(ReadyModel):
-    """Links the items of two lists, each item at most once: words and their translations, points of two images.
-
-    X is a list of arrays ``(I, J, n_features)``, features of each pair.  Y is a list of arrays ``(I, J)`` of 0 and 1.
-
-    Examples
-    --------
-    >>> Matcher(C=1).fit(X, Y).predict(X_test)
-    """
-
-    def _declaration(self, X: Sequence[Any], Y: Sequence[Any]) -> type[Model]:
-        class LinkTable(Model):
-            I, J = Dim(), Dim()
-            x = input_of(X, I, J)
-            y = Label(I, J, 2)
-            link = Factor(y.is_(1), features=self._scaled(x, X))
-            bias = Factor(y.is_(1))
-            one = Matching(y.is_(1), rows=I, cols=J)
-            loss = Hamming(y)
-
-        return LinkTable
+from ssvm_dsl.models.classes import array_of, require_names
 
 
 class DependencyParser(ReadyModel):

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 from ready import Task, row
-from scipy.optimize import linear_sum_assignment
-from scipy.sparse import vstack
+from scipy.optimize import linear_sum_assignment, linprog
+from scipy.sparse import eye_array, kron, vstack
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ssvm_dsl import attachment_score
 from ssvm_dsl.datasets import arc_features, link_features, load_alignments, load_dependency_treebank
-from ssvm_dsl.models import DependencyParser, Matcher, Ranker
+from ssvm_dsl.models import Assigner, DependencyParser, Matcher, Ranker
 
 # -- trees ---------------------------------------------------------------------------------------------
 
@@ -137,6 +137,59 @@ def points(seed: int, n: int = 60) -> Task:
 def many_points(seed: int) -> Task:
     """Twenty to thirty points."""
     return _linked(seed, 30, 0.4, (20, 31))
+
+
+# -- assignments with capacities -----------------------------------------------------------------------
+
+
+def best_within(worth: Any, need: int, capacity: Any) -> Any:
+    """Return the links of most worth, so many in each row and at most the capacity of each column (HiGHS)."""
+    n, m = worth.shape
+    rows, columns = kron(eye_array(n), np.ones((1, m))), kron(np.ones((1, n)), eye_array(m))
+    found = linprog(-worth.ravel(), columns, capacity, rows, np.full(n, need), bounds=(0, 1), method="highs-ds")
+    return np.rint(found.x).reshape(n, m).astype(int)
+
+
+def links_and_program(task: Task) -> list[Any]:
+    """Judge each link by logistic regression, and take the best assignment of log-odds by a linear program."""
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500))
+    rows = [one["x"].reshape(-1, one["x"].shape[-1]) for one in task.X]
+    model.fit(np.concatenate(rows), np.concatenate([np.ravel(y) for y in task.Y]))
+    need = int(task.Y[0][0].sum())
+    out = []
+    for one in task.X_test:
+        odds = model.decision_function(one["x"].reshape(-1, one["x"].shape[-1])).reshape(one["x"].shape[:2])
+        out.append(best_within(odds, need, one["col_limit"]))
+    return out
+
+
+def reviewed(seed: int, chance: float, n: int) -> Task:
+    """Return 20 papers, 12 reviewers with capacities; two reviewers of each paper are the best, apart from chance."""
+    r = np.random.default_rng(seed)
+    X, Y = [], []
+    for _ in range(3 * n):
+        topics, interests = r.normal(size=(20, 3)), r.normal(size=(12, 3))
+        x = np.concatenate([topics[:, None] * interests, r.normal(size=(20, 12, 2))], axis=2)
+        capacity = r.integers(3, 7, 12) + 1
+        worth = x @ [1.5, 1.0, 0.5, -0.7, 0.0] + chance * r.gumbel(size=(20, 12))
+        X.append({"x": x, "col_limit": capacity})
+        Y.append(best_within(worth, 2, capacity))
+    return Task(X[:n], Y[:n], X[n:], Y[n:])
+
+
+PROGRAM = ("logistic regression, linear program", links_and_program)
+
+
+@row("assignments: reviewers, little chance", Assigner, PROGRAM, link_f1, draws=5, small={"n": 3})
+def clear_reviews(seed: int, n: int = 5) -> Task:
+    """Worth decides more than chance."""
+    return reviewed(seed, 0.3, n)
+
+
+@row("assignments: reviewers, much chance", Assigner, PROGRAM, link_f1, draws=5)
+def chance_reviews(seed: int) -> Task:
+    """Chance decides as much as worth."""
+    return reviewed(seed, 1.5, 5)
 
 
 # -- orders --------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ READY = {
     "graph-labeller": "GraphLabeller",
     "latent-graph": "LatentGraph",
     "matcher": "Matcher",
+    "assigner": "Assigner",
     "ranker": "Ranker",
     "dependency-parser": "DependencyParser",
 }
@@ -36,6 +37,7 @@ FORMATS_OF = {
     "graph-labeller": ("jsonl", "parquet"),
     "latent-graph": ("jsonl", "parquet"),
     "matcher": ("npz", "jsonl", "parquet"),
+    "assigner": ("npz", "jsonl", "parquet"),
     "ranker": (*_ROWS, "jsonl", "parquet"),
     "dependency-parser": ("conllu", "jsonl", "parquet"),
 }
