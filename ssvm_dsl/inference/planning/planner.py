@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -82,7 +83,7 @@ def _cheapest(need: Need, known: Registry) -> Plan:
     candidates = tuple(consider(need, spec)[0] for spec in _ranked(known))
     fitting = by_cost(candidates)
     if not fitting:
-        raise NoBackendError(str(need), [(c.name, c.reasons) for c in candidates], _outsiders(need, known))
+        raise NoBackendError(str(need), [(c.name, c.reasons) for c in candidates], _cure(need, candidates, known))
     best = fitting[0]
     resolved = known.find(BackendSpec, best.name).resolve(None)
     return best.plan(str(need), _cheapest_of(candidates, need, known), candidates, resolved)
@@ -278,8 +279,8 @@ def _fitting(fits: Sequence[str]) -> str:
     return f"these would fit: {', '.join(fits)}" if fits else "no other backend would fit either"
 
 
-def _outsiders(need: Need, known: Registry) -> str:
-    """Return a hint about fitting backends that ``auto`` does not choose from."""
+def _cure(need: Need, candidates: Sequence[Candidate], known: Registry) -> str:
+    """Return a hint about what would answer: other backends, a weaker guarantee, an option, or another question."""
     foreign = [spec for spec in known.specs(BackendSpec) if not known.owner(spec).allowed]
     fits = [spec.name for spec in foreign if consider(need, spec)[0].ok]
     if fits:
@@ -287,7 +288,29 @@ def _outsiders(need: Need, known: Registry) -> str:
     if Ability.COUNTS in need.abilities:
         text = "take a loss that adds up over variables (Hamming, Cost), or a model whose graphs are forests, without "
         return text + "hard constraints, or one of a single label of segments"
-    return "make the model smaller, ask for a weaker guarantee, or install a backend (ssvm plugins list)"
+    cures = []
+    for weaker in (Guarantee.BOUND, Guarantee.HEURISTIC):
+        if weaker.covers(need.guarantee):
+            continue
+        able = [spec.name for spec in _ranked(known) if consider(replace(need, guarantee=weaker), spec)[0].ok]
+        if able:
+            listed = f"{', '.join(able[:3])}{' and others' if len(able) > 3 else ''}"
+            cures.append(f"guarantee='{weaker}' has answers ({listed})")
+            break
+    for one in candidates:
+        named = [_OPTION.search(reason) for reason in one.reasons]
+        if len(named) == 1 and named[0] is not None:
+            option = named[0].group(1)
+            with_more = f"backend='{one.name}', backend_options={{'{option}': ...}}"
+            cures.append(f"{with_more} has, with a limit that is large enough")
+    if Task.MARGINALS in need.tasks:
+        cures.append("predict, predict_kbest and best_score ask for no sums over labellings")
+    other = "make the model smaller, or install a backend (ssvm plugins list)"
+    return "; ".join([*cures, f"else {other}" if cures else other])
+
+
+#: An option that a backend's reason for refusing names.
+_OPTION = re.compile(r": option (\w+)$")
 
 
 def tasks_for_training(loss_kind: str) -> tuple[frozenset[Task], frozenset[Ability]]:
