@@ -109,6 +109,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.learning.estimators.regressor import StructuredRegressor as StructuredRegressor
     from ssvm_dsl.learning.estimators.svm import StructuredSVM as StructuredSVM
     from ssvm_dsl.learning.hmm import MaximumLikelihoodHMM as MaximumLikelihoodHMM
+    from ssvm_dsl.learning.json_ready import as_json as as_json
     from ssvm_dsl.learning.metrics import alignment_error_rate as alignment_error_rate
     from ssvm_dsl.learning.metrics import attachment_score as attachment_score
     from ssvm_dsl.learning.metrics import exact_match as exact_match

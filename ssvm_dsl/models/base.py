@@ -9,11 +9,13 @@ from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.compiler.labels.class_states import class_array
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.lang.arrays import is_sparse
-from ssvm_dsl.lang.frames import as_frame, is_frame, is_row, is_series, matrix_of
+from ssvm_dsl.lang.frames import as_frame, is_frame, is_row, is_series, matrix_of, with_index
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
@@ -281,6 +283,51 @@ class ReadyModel(ChoosingSVM):
         if "model_" not in vars(self):  # fit on shards asks before there are weights
             self._check_fitted()
         return super()._examples(self._read_examples(X))
+
+    # -- classes and their probabilities ------------------------------------------------------------------
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes, sorted: the order of the last axis of ``predict_proba``.
+
+        Raises
+        ------
+        AttributeError
+            Labels are positions, of heads and places, not classes.
+        """
+        self._check_fitted()
+        label = self.model.declaration.outputs[0]
+        if label.pointer:
+            raise AttributeError(f"classes_: the labels of {type(self).__name__} are positions, not classes")
+        return np.arange(label.n_states) if label.classes is None else class_array(label.classes).copy()
+
+    def predict_proba(self, X: Any, **options: Any) -> Any:
+        """Return the probability of each class at each position, of each example, in the order of ``classes_``.
+
+        Arrays ``(*axes, n_classes)``; of data frames of pandas frames with the same index, and ``classes_`` as columns.
+        They are those of the log-linear model with these weights (``predict_marginals``): calibrated for
+        ``risk="log"``, not for margins.  ``options`` are those of ``predict_marginals``.
+
+        Raises
+        ------
+        NoBackendError
+            Sums over all labellings of this model are not known; says what is.
+        """
+        return self._probabilities(X, self.predict_marginals(X, **options))
+
+    def _probabilities(self, X: Any, found: list[Any]) -> Any:
+        """Return probabilities in the form of the examples."""
+        if self.model.declaration.outputs[0].pointer:
+            return found
+        frames = [one["x"] if isinstance(one, Mapping) and "x" in one else one for one in X]
+        pairs = zip(found, frames, strict=True)
+        return [with_index(one, frame, self.classes_) if np.ndim(one) == 2 else one for one, frame in pairs]
+
+    def predict_log_proba(self, X: Any, **options: Any) -> Any:
+        """Return the logarithms of ``predict_proba``."""
+        found = self.predict_proba(X, **options)
+        with np.errstate(divide="ignore"):
+            return [one if one is None else np.log(one) for one in found] if isinstance(found, list) else np.log(found)
 
     def __sklearn_tags__(self) -> Any:
         """Return scikit-learn's tags: examples are not rows of a matrix, and are checked here."""

@@ -172,17 +172,13 @@ class Classifier(ReadyModel):
         classes = self.classes_
         return np.array(labels, dtype=object if None in labels else classes.dtype)
 
-    def predict_proba(self, X: Any) -> F64:
+    def predict_proba(self, X: Any, **options: Any) -> F64:
         """Return the probability of each class, ``shape (n, n_classes)``, in the order of ``classes_``.
 
-        Those of the log-linear model with these weights: calibrated for ``risk="log"``, not for margins.
+        Those of the log-linear model with these weights: calibrated for ``risk="log"``, not for margins.  ``options``
+        are those of ``predict_marginals``.
         """
-        return np.asarray(self.predict_marginals(self._checked(X)))
-
-    def predict_log_proba(self, X: Any) -> F64:
-        """Return the logarithm of :meth:`predict_proba`."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.predict_proba(X)))
+        return np.asarray(self.predict_marginals(self._checked(X), **options))
 
     def decision_function(self, X: Any, *, time_limit: float | None = None) -> F64:
         """Return the score of each class, as ``StructuredSVM.decision_function`` does."""

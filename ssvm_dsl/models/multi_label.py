@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.lang.arrays import NotNumbers
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
-from ssvm_dsl.lang.frames import with_index
+from ssvm_dsl.lang.frames import column_names, is_frame, is_numbered, matched, with_index
 from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.outputs.targets import cliques, complete
 from ssvm_dsl.lang.symbols import show
 from ssvm_dsl.models.base import ReadyModel
-from ssvm_dsl.models.classes import input_of
+from ssvm_dsl.models.classes import input_of, n_rows
 from ssvm_dsl.models.label_pairs import mutual_information, strongest_pairs, width_for
+
+#: What files call the names of labels, among the columns of data frames.
+LABELS = "labels"
 
 #: Leaves it to the data which labels have weights together.
 AUTO = "auto"
@@ -55,8 +60,8 @@ class MultiLabel(ReadyModel):
         return self._encoded_rows(X)
 
     def _read_labels(self, Y: Any) -> Any:
-        if hasattr(Y, "to_numpy"):
-            return Y.to_numpy()
+        if is_frame(Y):
+            return self._columns_of_labels(Y)
         if self.names is not None:
             return [self._encoded(one, i) for i, one in enumerate(Y)]
         i = next((i for i, one in enumerate(Y) if isinstance(one, Set)), None)
@@ -64,6 +69,35 @@ class MultiLabel(ReadyModel):
             hint = "say which names there are: MultiLabel(names=sorted(set().union(*Y)))"
             raise DataError("Y", example=i, expected="a row of 0 and 1", found=show(Y[i]), hint=hint)
         return Y
+
+    #: The names of the labels, where these were columns of a data frame.
+    _label_names = None
+
+    def _follow(self, other: Self) -> None:
+        super()._follow(other)
+        self._label_names = other._label_names
+
+    def _plain_frames(self) -> dict[str, dict[str, Any]]:
+        names = {} if self._label_names is None else {LABELS: {"names": self._label_names}}
+        return super()._plain_frames() | names
+
+    def _take_frames(self, found: dict[str, dict[str, Any]]) -> None:
+        if LABELS in found:
+            self._label_names = check_names(found[LABELS]["names"])
+            if len(self._label_names) != self.model.declaration.outputs[0].dims[0].size:
+                raise ValueError("another number of labels")
+        super()._take_frames({name: one for name, one in found.items() if name != LABELS})
+
+    def _columns_of_labels(self, Y: Any) -> Any:
+        """Return a data frame of labels as a matrix; its columns are matched by name."""
+        if self._learns_frames:
+            self._label_names = None if is_numbered(Y) else column_names(Y)
+        if self._label_names is not None and not is_numbered(Y):
+            try:
+                Y = matched(Y, self._label_names)
+            except NotNumbers as err:
+                raise DataError("Y", expected=err.expected, found=err.found, hint=err.hint) from None
+        return Y.to_numpy()
 
     def _encoded(self, one: Any, i: int) -> Any:
         """Return a set of names as an array of 0 and 1."""
@@ -118,7 +152,35 @@ class MultiLabel(ReadyModel):
             sets = [None if one is None else self._named(one) for one in labels]
             return (sets, *found[1:]) if isinstance(found, tuple) else sets
         whole = isinstance(found, list) and all(one is not None for one in found)
-        return with_index(np.array(found), X) if whole else found
+        return with_index(np.array(found), X, self.classes_) if whole else found
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels, in the order of the columns of ``predict_proba``: their names, or numbers."""
+        self._check_fitted()
+        if self.names is not None:
+            return np.array(check_names(self.names))
+        found = self._label_names
+        return np.arange(self.model.declaration.outputs[0].dims[0].size) if found is None else np.array(found)
+
+    def _probabilities(self, X: Any, found: list[Any]) -> Any:
+        """Return the probability that each label is 1, ``shape (n, n_labels)``."""
+        return np.array([np.full(len(self.classes_), np.nan) if one is None else one[:, 1] for one in found])
+
+    def decision_function(self, X: Any, *, time_limit: float | None = None) -> F64:
+        """Return how much the model prefers each label to be 1, ``shape (n, n_labels)``.
+
+        The best score with the label, less that without it (the other labels at their best): positive where it is
+        predicted.  It asks two questions for each label; ``time_limit``, in seconds, holds for each of them.
+        """
+        n, k = n_rows(X), len(self.classes_)
+        out = np.empty((n, k))
+        for place in range(k):
+            fixed = np.full((2, k), None, dtype=object)
+            fixed[:, place] = 0, 1
+            without, with_it = (self._best(X, [row] * n, time_limit) for row in fixed)
+            out[:, place] = with_it - without
+        return out
 
     def _named(self, row: Any) -> set[str]:
         """Return the names of the labels that are 1."""

@@ -156,6 +156,11 @@ class SequenceModel(ReadyModel):
         """Return a class for each position."""
         return labels
 
+    def _probabilities(self, X: Any, found: list[Any]) -> Any:
+        if (long := self._long(X)) is None:
+            return super()._probabilities(X, found)
+        return long.joined(found, self.classes_)
+
 
 #: What files call features of words, and the column of labels, among the columns of data frames.
 WORDS, LABELS = "words", "labels"

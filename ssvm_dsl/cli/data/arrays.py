@@ -16,10 +16,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from ssvm_dsl.cli.data.examples import DataSettings, LabelledData, plain_value, require_examples
+from ssvm_dsl.cli.data.examples import DataSettings, LabelledData, require_examples
 from ssvm_dsl.cli.data.lines import opened, source_name, write_bytes
 from ssvm_dsl.errors import FileFormatError, OptionError
 from ssvm_dsl.lang.arrays import is_sparse
+from ssvm_dsl.learning.json_ready import as_json
 from ssvm_dsl.memory import require_memory
 
 #: Parts of a sparse matrix.
@@ -134,7 +135,7 @@ def write_data(out: str, data: LabelledData) -> None:
 def _packed(name: str, values: list[Any], ragged: bool) -> dict[str, Any]:
     """Return an array of all examples, and where they begin if they are ragged."""
     try:
-        each = [np.asarray(plain_value(one)) for one in values]
+        each = [np.asarray(as_json(one)) for one in values]
         made = {name: np.concatenate(each) if ragged else np.stack(each)}
         if ragged:
             made["ptr"] = np.cumsum([0, *map(len, each)])

@@ -134,17 +134,6 @@ class LabelledData:
             raise
 
 
-def plain_value(value: Any) -> Any:
-    """Return labels or features as what JSON can hold."""
-    if isinstance(value, np.ndarray | np.generic):
-        return plain_value(value.tolist())
-    if isinstance(value, Mapping):
-        return {str(name): plain_value(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain_value(one) for one in value]
-    return value
-
-
 def number_blocks(data: LabelledData, name: str) -> tuple[list[Any], Any, bool]:
     """Return a matrix for each sequence, the labels of each, and True; of plain rows one matrix, and False.
 

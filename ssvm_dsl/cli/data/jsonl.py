@@ -18,12 +18,12 @@ from ssvm_dsl.cli.data.examples import (
     LabelledData,
     encoded_sets,
     names_of_set,
-    plain_value,
     require_examples,
 )
 from ssvm_dsl.cli.data.lines import bad_line, lines_of, shortened, write_text
 from ssvm_dsl.files.text_lines import is_blank
 from ssvm_dsl.lang.arrays import is_sparse
+from ssvm_dsl.learning.json_ready import as_json
 
 
 def read(source: str, settings: DataSettings) -> LabelledData:
@@ -101,13 +101,13 @@ def read_answers(source: str, data: LabelledData) -> list[Any]:
 def write_answers(out: str, data: LabelledData, predicted: Sequence[Any]) -> None:
     """Write an object with the predicted labels for each example."""
     names = data.settings.labels
-    labels = (names_of_set(one, names) for one in predicted) if names else map(plain_value, predicted)
+    labels = (names_of_set(one, names) for one in predicted) if names else map(as_json, predicted)
     write_text(out, (json.dumps({"y": one}) for one in labels))
 
 
 def write_data(out: str, data: LabelledData) -> None:
     """Write examples and labels."""
     X = data.X.toarray() if is_sparse(data.X) else data.X
-    labels = [{}] * data.n_examples if data.Y is None else [{"y": plain_value(one)} for one in data.Y]
+    labels = [{}] * data.n_examples if data.Y is None else [{"y": as_json(one)} for one in data.Y]
     pairs = zip(X, labels, strict=True)
-    write_text(out, (json.dumps({"x": plain_value(one.toarray() if is_sparse(one) else one), **y}) for one, y in pairs))
+    write_text(out, (json.dumps({"x": as_json(one.toarray() if is_sparse(one) else one), **y}) for one, y in pairs))

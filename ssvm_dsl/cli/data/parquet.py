@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.cli.data.examples import DataSettings, LabelledData, plain_value, require_examples
+from ssvm_dsl.cli.data.examples import DataSettings, LabelledData, require_examples
 from ssvm_dsl.cli.data.lines import opened, source_name, write_bytes
 from ssvm_dsl.errors import FileFormatError, OptionError
 from ssvm_dsl.lang.arrays import is_sparse
+from ssvm_dsl.learning.json_ready import as_json
 
 
 def _pyarrow() -> Any:
@@ -115,14 +116,14 @@ def read_answers(source: str, data: LabelledData) -> list[Any]:
 
 def write_answers(out: str, data: LabelledData, predicted: Sequence[Any]) -> None:
     """Write the predicted labels as column ``y``."""
-    _write(out, {"y": [plain_value(one) for one in predicted]})
+    _write(out, {"y": [as_json(one) for one in predicted]})
 
 
 def write_data(out: str, data: LabelledData) -> None:
     """Write examples and labels."""
     X = data.X.toarray() if is_sparse(data.X) else data.X
-    rows = [plain_value(one.toarray() if is_sparse(one) else one) for one in X]
-    columns = {"x": rows} if data.Y is None else {"x": rows, "y": [plain_value(one) for one in data.Y]}
+    rows = [as_json(one.toarray() if is_sparse(one) else one) for one in X]
+    columns = {"x": rows} if data.Y is None else {"x": rows, "y": [as_json(one) for one in data.Y]}
     _write(out, columns)
 
 

@@ -22,12 +22,12 @@ from ssvm_dsl.cli.data.examples import (
     encoded_sets,
     names_of_set,
     number_blocks,
-    plain_value,
     require_examples,
 )
 from ssvm_dsl.cli.data.lines import bad_line, lines_of, shortened, write_text
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.files.text_lines import BLANKS, columns_of
+from ssvm_dsl.learning.json_ready import as_json
 
 #: Largest index of a feature.
 MOST_FEATURES = 2**31 - 2
@@ -180,7 +180,7 @@ def _lines(data: LabelledData) -> Iterator[str]:
         rows.sort_indices()
         labels = [""] * rows.shape[0] if data.Y is None else each[i]
         for k in range(rows.shape[0]):
-            label = _joined(labels[k], data.settings.labels) if several else str(plain_value(labels[k]))
+            label = _joined(labels[k], data.settings.labels) if several else str(as_json(labels[k]))
             if set(label) & _NO_LABEL:
                 raise OptionError(f"--to svmlight: a label is one word without : and #, found {shortened(label)}")
             lo, hi = rows.indptr[k], rows.indptr[k + 1]

@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.cli.data.examples import DataSettings, LabelledData, number_blocks, plain_value, require_examples
+from ssvm_dsl.cli.data.examples import DataSettings, LabelledData, number_blocks, require_examples
 from ssvm_dsl.cli.data.lines import bad_line, lines_of, shortened, source_name, write_text
 from ssvm_dsl.errors import FileFormatError, OptionError
 from ssvm_dsl.files.text_lines import BLANKS
 from ssvm_dsl.lang.arrays import is_sparse
+from ssvm_dsl.learning.json_ready import as_json
 
 #: What columns may be separated by.
 _SEPARATORS = ",;\t"
@@ -233,7 +234,7 @@ def write_answers(out: str, data: LabelledData, predicted: Sequence[Any]) -> Non
     rows = [one for some in predicted for one in some] if data.settings.sequence else predicted
     several = len(names) > 1
     more = [f"{PREDICTED}_{name}" for name in names] if several else [PREDICTED]
-    cells = [plain_value(one) if several else [plain_value(one)] for one in rows]
+    cells = [as_json(one) if several else [as_json(one)] for one in rows]
     write_text(out, _written(data.raw, more, cells))
 
 
@@ -268,4 +269,4 @@ def _data_lines(data: LabelledData) -> Iterator[str]:
     for i, block in enumerate(blocks):
         tags = [[]] * len(block) if data.Y is None else labels[i]
         for row, tag in zip(block.tolist(), tags, strict=True):
-            yield _line([*([i] if sequences else []), *row, *np.ravel(plain_value(tag)).tolist()], ",")
+            yield _line([*([i] if sequences else []), *row, *np.ravel(as_json(tag)).tolist()], ",")

@@ -14,6 +14,7 @@ from ssvm_dsl.compiler.features.observed import of_learnt
 from ssvm_dsl.compiler.features.weight_names import WeightNames, weight_names
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir.features import Block, ObservedPairs
+from ssvm_dsl.ir.ragged import owners
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 
@@ -168,7 +169,9 @@ class Weights(Mapping["str | Factor", Any]):
         """
         return tuple(tuple(axis) for axis in self._names(_name(factor)).axes)
 
-    def top(self, factor: str | Factor | None = None, k: int | None = 10, state: Any = None) -> TopWeights:
+    def top(
+        self, factor: str | Factor | None = None, k: int | None = 10, state: Any = None, feature: str | None = None
+    ) -> TopWeights:
         """Return the k weights of largest absolute value, largest first, with their names.
 
         Parameters
@@ -179,18 +182,21 @@ class Weights(Mapping["str | Factor", Any]):
             How many at most (``None``: all); weights of 0 are left out.
         state : class name, optional
             Only weights that score this class.
+        feature : str, optional
+            Only weights of this feature, or of what was made of it: ``"city"`` are those of ``city:a``, ``city:b`` and
+            ``Scaled(city:a)``, too.
 
         Raises
         ------
         OptionError
-            k is no positive int, or no factor asked about has the state.
+            k is no positive int, or no factor asked about has the state or the feature.
         KeyError
             There is no such factor.
         """
         if k is not None and not (isinstance(k, int | np.integer) and k >= 1):
             raise OptionError(f"k must be None or a positive int, got {k!r}")
         asked = list(self._blocks) if factor is None else [_name(factor)]
-        found, known = [], False
+        found, known, named = [], False, feature is None
         for name in asked:
             values, names, pairs = self._block(name).view(self._w), self._names(name), self._observed(name)
             shape = values.shape if pairs is None else (len(names.states[0]), 1)
@@ -198,12 +204,21 @@ class Weights(Mapping["str | Factor", Any]):
             known = known or mask is None or bool(mask.any())
             if mask is not None and pairs is not None:
                 mask = mask[pairs.state, 0]
+            if feature is not None:
+                own = np.array([_is_of(one, feature) for one in names.features or ()], dtype=bool)
+                named = named or bool(own.any())
+                if names.features is None:
+                    continue
+                of_feature = np.broadcast_to(own, values.shape) if pairs is None else own[owners(pairs.ptr)]
+                mask = of_feature if mask is None else mask & of_feature
             places, sizes = _largest(values if mask is None else np.where(mask, values, 0.0), k)
             if pairs is not None:
                 places = [pairs.pair(number) for (number,) in places]
             found += [_named(name, names, place, size) for place, size in zip(places, sizes, strict=True)]
         if not known:
             raise OptionError(f"state={state!r} is not a class that {', '.join(asked)} scores")
+        if not named:
+            raise OptionError(f"feature={feature!r} is no feature of {', '.join(asked)}")
         found.sort(key=lambda one: -abs(one.weight))
         return TopWeights(found[:k])
 
@@ -227,6 +242,12 @@ class Weights(Mapping["str | Factor", Any]):
 
 def _name(factor: str | Factor) -> str:
     return factor.name if isinstance(factor, Factor) else factor
+
+
+def _is_of(name: str, feature: str) -> bool:
+    """Whether a feature is one of a name, or made of it."""
+    begins = (f"{feature}:", f"{feature} is missing", f"{feature}[", f"{feature} at ")
+    return name == feature or name.startswith(begins) or f"({feature})" in name or f"({feature}:" in name
 
 
 def _with_state(names: WeightNames, state: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
