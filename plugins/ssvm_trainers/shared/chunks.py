@@ -14,7 +14,7 @@ from ssvm_dsl.plugin_api import TrainProblem
 CHUNK = 1e8
 
 
-def chunks(problem: TrainProblem, ids: I64, cost: float) -> Iterator[I64]:
+def chunks(problem: TrainProblem, ids: I64, cost: float, ahead: float = 0.0) -> Iterator[I64]:
     """Yield examples in chunks, checking the clock in between.
 
     Parameters
@@ -23,10 +23,12 @@ def chunks(problem: TrainProblem, ids: I64, cost: float) -> Iterator[I64]:
     ids : ndarray of int64
     cost : float
         Multiply-adds for an average example.
+    ahead : float
+        Seconds to keep for what comes after them.
     """
     size = max(1, int(CHUNK / max(cost, 1.0)))
     for lo in range(0, len(ids), size):
-        problem.pause()
+        problem.pause(ahead)
         yield ids[lo : lo + size]
 
 

@@ -12,7 +12,7 @@ numbers that are off by a little, is :func:`ssvm_dsl.scores.marginals.consistent
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -103,12 +103,17 @@ def n_marginals(program: Program) -> int:
     return program.n_states + sum(group.n_factors * group.n_configs for group in program.groups)
 
 
-def labelling_marginals(program: Program, labels: I32) -> F64:
-    """Return the point of a labelling of all examples: of variables state by state, then of the factors by group."""
+def labelling_marginals(program: Program, labels: I32, pause: Callable[[], None] | None = None) -> F64:
+    """Return the point of a labelling of all examples: of variables state by state, then of the factors by group.
+
+    ``pause`` is called between parts, for callers with a time limit.
+    """
     mu, first, everyone = np.zeros(n_marginals(program)), program.n_states, np.arange(program.n_examples)
     mu[program.state_ptr[:-1] + labels] = 1.0
     for group in program.groups:
         for part in group.shapes.chunks(everyone):
+            if pause is not None:
+                pause()
             configs = labels[group.shapes.variables(everyone[part])] @ group.strides
             mu[first + np.arange(len(configs)) * group.n_configs + configs] = 1.0
             first += len(configs) * group.n_configs

@@ -286,8 +286,11 @@ class FitLoop:
         """
         if not self.spec.concluding:
             return
-        with contained(f"trainer '{self.claims.trainer}'"):
-            iterate = cast(ConcludingTrainer, self.trainer).certified()
+        try:
+            with contained(f"trainer '{self.claims.trainer}'"):
+                iterate = cast(ConcludingTrainer, self.trainer).certified()
+        except OutOfTime:  # the weights kept are looked at all the same
+            return
         if iterate is None:
             return
         progress, problem = self.progress, self.problem

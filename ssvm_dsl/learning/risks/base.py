@@ -243,7 +243,7 @@ class BaseProblem(ABC):
             value, bound = value[order], bound[order]
         if (bound > value).any() and not w.any():
             at_zero = self.risks_at_zero()  # by the data alone: bounds of backends are right up to rounding
-            bound = bound if at_zero is None else np.fmax(np.fmin(bound, at_zero), value)
+            bound = bound if at_zero is None else np.maximum(np.minimum(bound, at_zero), value)  # nan stays
         estimate, n_late = self.objective.primal(w, value), 0
         upper = self.objective.primal(w, bound) if seen is None or seen.all() else np.nan
         if self.cut_short:

@@ -100,11 +100,14 @@ class FactorRun(Run):
         self.problem, self.start = problem, start
         self.random = np.random.default_rng(random_state)
         parameters, objective, n = problem.parameters, problem.objective, problem.n
+        self.certificate_seconds = 0.0  # what the last one took, or a sweep before there is one
         own = own_tables(problem)
         self.maps, rest = parameters.flat, [m for m in range(len(parameters.maps)) if m not in own.values()]
         listing = list_shapes(parameters.program)
+        problem.pause()
         entries, factors = entries_of(problem, rest), list_factors(problem, listing, own)
         bounded = bounded_maps(problem)[rest]
+        problem.pause()
         lower = np.array([m.block.lower_bound for m in parameters.maps])[rest]
         metric, share = 1.0 / map_scales(problem)[rest], objective.weight / n
         self.visited = FactorProblem(
@@ -115,7 +118,9 @@ class FactorRun(Run):
         self.space = work_space(problem, entries.ptr, factors)
         self.size, self.cost = mean_loss(problem), visit_cost(problem)
         self.chunks = chunks_of(factors)
-        self.mu = labelling_marginals(parameters.program, problem.loss.truth)
+        problem.pause()
+        self.mu = labelling_marginals(parameters.program, problem.loss.truth, problem.pause)
+        problem.pause()
         n_messages = int(factors.message_at[-1])
         self.messages = np.zeros(n_messages, np.float64 if n_messages < SINGLE else np.float32)
         self.w = np.zeros(problem.dim)
@@ -136,8 +141,10 @@ class FactorRun(Run):
             return self.seed(self.start)
         self.space.totals[:] = 0.0
         rule = FactorRule(self.penalty, STEPS, NO_SLOPE * self.size)
-        for chunk in chunks(self.problem, self.random.permutation(self.problem.n), STEPS * self.cost):
+        order, begin = self.random.permutation(self.problem.n), self.problem.seconds()
+        for chunk in chunks(self.problem, order, STEPS * self.cost, self.certificate_seconds):
             sweep(self.visited, rule, self.space, chunk, self._dual())
+        self.certificate_seconds = self.certificate_seconds or self.problem.seconds() - begin
         self.now += 1
         if self.now % SWEEPS == 0:
             self._balance(self.now // SWEEPS)
@@ -178,15 +185,17 @@ class FactorRun(Run):
 
     def certified(self) -> Iterate:
         """Return the newest iterate with its certificate."""
-        problem = self.problem
+        problem, begin = self.problem, self.problem.seconds()
         self._follow()
         risks = np.empty(problem.n)
-        message_bounds(
-            self.maps, self.visited.entries, self.visited.factors, self.space, problem.loss.node, problem.loss.truth,
-            self._dual(), risks,
-        )  # fmt: skip
+        for chunk in chunks(problem, np.arange(problem.n), self.cost):
+            message_bounds(
+                self.maps, self.visited.entries, self.visited.factors, self.space, problem.loss.node,
+                problem.loss.truth, self._dual(), chunk, risks,
+            )  # fmt: skip
         upper = problem.objective.primal(self.w, risks + problem.loss.const)
         dual, plane = self._rounded()
+        self.certificate_seconds = problem.seconds() - begin
         return Iterate(self.w.copy(), self.passes, upper, upper, dual, plane=plane)
 
     def _follow(self) -> None:
@@ -208,6 +217,7 @@ class FactorRun(Run):
         program, sums = parameters.program, Theta.zeros(parameters.program)
         share = problem.objective.weight / problem.n
         for lo, hi in self.chunks:
+            problem.pause()
             ids = np.arange(lo, hi)
             marginals = some_marginals(program, mu, lo, hi)
             if inside:

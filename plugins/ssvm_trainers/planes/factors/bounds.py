@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ssvm_dsl.ir import F64, I32
+from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import FlatMaps, ScoreSpace, StateScores, borrow, njit, score_example
 from ssvm_trainers.planes.factors.factor_kernels import table_values
 from ssvm_trainers.planes.factors.records import Dual, Factors, SweepWorkspace
@@ -17,9 +17,9 @@ from ssvm_trainers.planes.fractional_records import Entries
 @njit(cache=True, nogil=True)
 def message_bounds(
     maps: FlatMaps, entries: Entries, factors: Factors, space: SweepWorkspace, loss: F64, truth: I32, dual: Dual,
-    out: F64,
+    ids: I64, out: F64,
 ) -> None:  # fmt: skip
-    """Write the upper bounds of the examples' risks at w from the messages, less the constants of their losses.
+    """Write the upper bounds of the risks of some examples at w from the messages, less the constants of their losses.
 
     For messages d it is (Meshi et al. 2010, equation 8), with the scores theta of the loss-augmented problem at w,
 
@@ -36,13 +36,15 @@ def message_bounds(
     truth : ndarray of int32, shape (V,)
     dual : Dual
         ``messages`` and ``w`` are read.
+    ids : ndarray of int64
+        The examples.
     out : ndarray of float64, shape (n,)
-        Written.
+        Written for these examples.
     """
     maps, entries, factors, space = borrow(maps), borrow(entries), borrow(factors), borrow(space)
     loss, dual, state_ptr, belief = borrow(loss), borrow(dual), entries.state_ptr, space.belief
     messages, w = dual.messages, dual.w
-    for i in range(len(out)):
+    for i in ids:
         lo, hi = entries.var_ptr[i], entries.var_ptr[i + 1]
         zero, total = state_ptr[lo], 0.0
         scores = ScoreSpace(space.node, space.pool, space.scores)
