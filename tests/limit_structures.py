@@ -461,7 +461,23 @@ def _parts(n, rng):
     return rng.normal(size=(n, 3)), int(rng.integers(3))
 
 
+class Labels(Model):
+    """Labels of which each two have weights of their own."""
+
+    K = Dim(40)
+    x = Input(20)
+    y = Label(K, 2)
+    own = Factor(y, features=x, per=K)
+    pair = Factor(complete(y), per="edge")
+    loss = Hamming(y)
+
+
+def _labels(size, rng):
+    return rng.normal(size=20), rng.integers(2, size=40)
+
+
 STRUCTURES = {
+    "labels": Structure(Labels, _labels, anything, (40, 40, 40)),
     "chain": Structure(Chain, plain(5), anything, (2, 2000, 20000)),
     "tags": Structure(Tagged, _tags, legal_tags, (2, 2000, 20000)),
     "few": Structure(Few, _few, lambda x, y: (y == 1).sum() <= 3, (4, 1000, 20000)),

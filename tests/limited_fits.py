@@ -21,6 +21,7 @@ REFUSALS = (
     "works on distributions",
     "needs a loss",
     "more numbers than max_entries",
+    "more coefficients than max_entries",
     "has no relaxation",
     "does not expose dual messages",
     "needs joint states",
@@ -49,6 +50,8 @@ class Outcome:
         Whether the oracle is exact or gives bounds.
     error : str
         What was raised; empty for a fit that returned.
+    share : float
+        Share of a processor that the fit had: what is late by the clock is that much later by its own work.
     """
 
     late: float
@@ -58,6 +61,7 @@ class Outcome:
     reason: str = ""
     bounding: bool = True
     error: str = ""
+    share: float = 1.0
 
     @property
     def refused(self) -> bool:
@@ -86,15 +90,16 @@ def limited_fit(model, X, Y, seconds, **parameters):
     """Return what comes of a fit with ``max_seconds``."""
     options = {"random_state": 0, "tol": 1e-6, "max_passes": 1e9} | parameters
     svm = StructuredSVM(model, max_seconds=seconds, **options)
-    begin = time.perf_counter()
+    begin, busy = time.perf_counter(), time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             report = svm.fit(X, Y).report_
         except SsvmError as err:
             return Outcome(time.perf_counter() - begin - seconds, error=f"{type(err).__name__}: {str(err)[:200]}")
-    late = time.perf_counter() - begin - report.loading_seconds - seconds
+    took = time.perf_counter() - begin
+    share, late = min(1.0, (time.process_time() - busy) / took), took - report.loading_seconds - seconds
     used = {part.backend for part in (report.plan, *report.plan.components)}  # none where time was up before the plan
     specs = [spec for spec in registry().specs(BackendSpec) if spec.name in used]
     bounding = all(spec.caps.guarantee is not Guarantee.HEURISTIC for spec in specs)
-    return Outcome(late, report.primal, report.dual, report.n_late, report.reason, bounding)
+    return Outcome(late, report.primal, report.dual, report.n_late, report.reason, bounding, share=share)

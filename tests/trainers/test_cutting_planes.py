@@ -15,9 +15,10 @@ import small
 from combinations import crossed, some
 from small import CASES, Case, Word
 from ssvm_dsl import StructuredSVM
-from ssvm_dsl.errors import TrainingError
+from ssvm_dsl.errors import OutOfTime, TrainingError
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.plugin_api import StopRule
+from ssvm_dsl.testing import training_problem
 from ssvm_trainers.cutting.aggregated_qp import AggregatedModel
 from ssvm_trainers.cutting.kept_planes import KeptPlanes
 from ssvm_trainers.cutting.one_slack import OneSlack
@@ -325,3 +326,26 @@ def test_cuts_from_kept_planes_touch_from_below(case, power, relaxed):
         assert before <= value == pytest.approx(problem.value(w)[0], rel=1e-12)
         for other in rng.normal(size=(5, problem.dim)):
             assert problem.objective.regularizer(other) + b - v @ other <= problem.value(other)[0] + 1e-12
+
+
+def test_planes_that_time_ends_are_not_kept_in_part():
+    problem = training_problem(Word, *_words())
+    whole, left = KeptPlanes(problem), iter([None, None, OutOfTime("now")])
+    planes = problem.oracle(np.zeros(problem.dim))
+    n_new = whole.add(planes)
+    assert n_new > 2
+
+    def pause(ahead=0.0):
+        if error := next(left, None):
+            raise error
+
+    late = KeptPlanes(problem)
+    problem.pause = pause
+    assert (late.add(planes), len(late), late.rows.shape[0]) == (0, 0, 0)
+    assert late.add(planes) == n_new, "none of them counts as known"
+    assert (late.rows != whole.rows).nnz == 0
+
+
+def _words():
+    data = Case(Word, n=6).make(0)
+    return data.X, data.Y

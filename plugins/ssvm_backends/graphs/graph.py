@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ssvm_dsl.ir import F64, I32, I64, Need, Program, Theta, owners, pointers, runs
+from ssvm_dsl.plugin_api import pause
 
 
 class Graph(NamedTuple):
@@ -108,6 +109,7 @@ def make_graph(
     n_factors = len(slot_ptr) - 1
     slot_card = card[scope].astype(np.int64)
     stride, table_size = _strides(slot_ptr, slot_card)
+    pause()
     touch_slot = np.argsort(scope, kind="stable").astype(np.int64)
     return Graph(
         var_ptr=var_ptr,
@@ -133,7 +135,9 @@ def _strides(slot_ptr: I64, slot_card: I64) -> tuple[I64, I64]:
     for r in np.unique(arity):
         factors = np.flatnonzero(arity == r)
         slots = slot_ptr[factors][:, None] + np.arange(r)
+        pause()
         products = np.cumprod(slot_card[slots][:, ::-1], axis=1)[:, ::-1]
+        pause()
         stride[slots[:, :-1]] = products[:, 1:]
         size[factors] = products[:, 0]
     return stride, size
@@ -146,7 +150,9 @@ def build_graph(program: Program) -> Graph:
     owner = np.concatenate([owners(g.ptr) for g in groups]) if groups else np.zeros(0, np.int64)
     arity = np.repeat([g.arity for g in groups], [g.n_factors for g in groups]).astype(np.int64)
     start = [offsets[k] + g.table_rows().astype(np.int64) * g.n_configs for k, g in enumerate(groups)]
+    pause()
     flat = np.concatenate([g.shapes.variables().ravel() for g in groups]) if groups else np.zeros(0, np.int32)
+    pause()
     by_example = np.argsort(owner, kind="stable")
     slots = runs(pointers(arity)[:-1][by_example], arity[by_example])
     return make_graph(

@@ -15,6 +15,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import F64, I32, I64, U8, Program, each_marginals, pointers
 from ssvm_dsl.plugin_api import Planes, TrainProblem
 from ssvm_trainers.shared.resumable import Stateful
@@ -83,10 +84,17 @@ class KeptPlanes(Stateful):
         return len(self.owner)
 
     def add(self, planes: Planes) -> int:
-        """Keep the planes that are new (at the end); return their number."""
+        """Keep the planes that are new (at the end); return their number.
+
+        Where time is up before all of them are there, none is kept: 0.
+        """
         fresh, row = [], np.zeros(self.problem.dim)
         columns, data = [np.zeros(0, np.int64)], [np.zeros(0)]
         for k, plane in enumerate(each(planes, self.problem.parameters.program)):
+            if not self._in_time():
+                self._known.difference_update(self._keys[len(self) :])
+                del self._keys[len(self) :]
+                return 0
             key = (int(plane.examples[0]), key_of(plane))
             if key in self._known:
                 continue
@@ -103,6 +111,13 @@ class KeptPlanes(Stateful):
         self._append(planes, np.array(fresh, dtype=np.int64), columns, data)
         self._forget()
         return len(fresh)
+
+    def _in_time(self) -> bool:
+        try:
+            self.problem.pause()
+        except OutOfTime:
+            return False
+        return True
 
     def _append(self, planes: Planes, fresh: I64, columns: list[I64], data: list[F64]) -> None:
         lengths = np.array([len(part) for part in columns[1:]], dtype=np.int64)

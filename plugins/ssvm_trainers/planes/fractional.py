@@ -165,19 +165,25 @@ def lay_out(problem: TrainProblem) -> Entries:
     starts, begin = program.state_ptr[program.var_ptr], kinds_of_entries(program)
     sizes, ptr = np.diff(begin, axis=0), pointers(begin[-1])
     where = np.empty(int(ptr[-1]), dtype=np.int64)
+    problem.pause()
     where[runs(ptr[:-1], sizes[0])] = np.arange(program.n_states)
+    problem.pause()
     owner = np.repeat(np.arange(n), np.diff(program.var_ptr))
     of, at = [owner], [program.state_ptr[:-1] + problem.loss.truth - starts[owner]]
     offset = program.n_states
     for k, group in enumerate(program.groups):
+        problem.pause()
         cells = group.table_rows().astype(np.int64)[:, None] * group.n_configs + np.arange(group.n_configs)
+        problem.pause()
         where[runs(ptr[:-1] + begin[k + 1], sizes[k + 1])] = offset + cells.ravel()
+        problem.pause()
         offset += group.n_tables * group.n_configs
         owner = np.repeat(np.arange(n), np.diff(group.ptr))
         number = np.arange(group.n_factors) - group.ptr[owner]
         config = problem.loss.truth[group.shapes.variables()] @ group.strides
         of.append(owner)
         at.append(begin[k + 1][owner] + number * group.n_configs + config)
+    problem.pause()
     owners = np.concatenate(of)
     truth = np.concatenate(at)[np.argsort(owners, kind="stable")].astype(np.int64)
     return Entries(

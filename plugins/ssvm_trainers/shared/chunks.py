@@ -11,7 +11,7 @@ from ssvm_dsl.ir import I64, SparseRows
 from ssvm_dsl.plugin_api import TrainProblem
 
 #: Multiply-adds between two checks of the clock: some 40 ms of an exact pass, 6 ms of a cached one.
-CHUNK = 1e8
+CHUNK = 2.5e7
 
 
 def chunks(problem: TrainProblem, ids: I64, cost: float, ahead: float = 0.0) -> Iterator[I64]:

@@ -143,15 +143,17 @@ class Progress:
             self.value(evaluation, problem)
 
     def compare_zero(self, problem: BaseProblem, tol: float) -> None:
-        """Take no weights where their objective is lower, by what the data tell.
+        """Take no weights where their objective is 0, by what the data tell.
 
-        An optimum of 0 is theirs alone, where all weights are regularised: no relative gap to any others is small.
+        The optimum is theirs alone, where all weights are regularised: no relative gap of any others is small.
         """
+        if self.relative_gap <= tol or np.isnan(self.primal) or not self.w.any():
+            return
         at_zero = problem.risks_at_zero()
-        if at_zero is None or self.relative_gap <= tol or np.isnan(self.primal):
+        if at_zero is None:
             return
         w, upper = np.zeros(len(self.w)), problem.objective.primal(np.zeros(len(self.w)), at_zero)
-        if not upper < self.primal:
+        if upper > 0.0:
             return
         self.w, self.from_start = w, False
         self.value(Evaluation(upper, upper, at_zero, at_zero.copy()), problem)

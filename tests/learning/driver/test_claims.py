@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from small import Case, Word
 from ssvm_dsl import Dim, Factor, Input, Label, Model, NoLoss, StructuredSVM, chain
-from ssvm_dsl.errors import DataError, OptionError, PluginError, TrainingError
+from ssvm_dsl.errors import DataError, OptionError, OutOfTime, PluginError, TrainingError
 from ssvm_dsl.plugin_api import Iterate, TrainerSpec, hookimpl
 from toy_backends import Toys, registered
 
@@ -347,3 +347,28 @@ def test_an_optimum_of_0_is_that_of_no_weights(trainer, backend):
     assert (report.primal, report.dual, report.relative_gap) == (0.0, 0.0, 0.0)
     assert report.converged
     assert report.certified
+
+
+def test_time_that_ends_a_certificate_leaves_the_weights_known():
+    """A trainer that has no time for its plane: the objective of what it showed before is known all the same."""
+
+    class Late:
+        def __init__(self, random_state=None):
+            self.shown = None
+
+        def steps(self, problem, stop, start=None):
+            yield Iterate(np.full(problem.dim, 0.01), 1.0)
+            raise OutOfTime("inside the second iteration")
+
+        def certified(self):
+            raise OutOfTime("no time for the plane")
+
+    module = sys.modules[__name__]
+    module.Late = Late
+    spec = TrainerSpec("late", f"{__name__}:Late", "told by a test", concluding=True)
+    with registered(SimpleNamespace(ssvm_trainers=hookimpl(lambda: [spec])), "late"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report = StructuredSVM(Word, trainer="late", C=2.0, n_threads=1).fit(DATA.X, DATA.Y).report_
+    assert report.reason == "seconds"
+    assert np.isfinite(report.primal)
+    assert report.primal == pytest.approx(DATA.objective(np.full(len(W_BEST), 0.01)))
