@@ -253,6 +253,7 @@ def _gradients() -> list[TrainerSpec]:
             needs=TrainerNeeds(NONE, SMOOTH, tasks=frozenset({Task.MARGINALS}), any_power=True, l1=True),
             resumable=True,
             distributes=True,
+            scale_free=True,
             rules=(AutoRule(0, "smooth risks take it the fewest passes", SMOOTH),),
             options=(Option("memory", 10, "pairs of steps and gradient changes kept", int, least=1),),
         ),

@@ -115,7 +115,7 @@ def ground_constants(
         rows = None if given.features is None else _score_rows(given, examples, encoder)
         work.give(given, scopes_of(given.target), rows)
     if clamp is not None and len(clamp):
-        work.forbid_states(clamp)
+        work.forbid_states(clamp, "the given labels")
     work.require_states()
     return grounded
 
@@ -137,13 +137,15 @@ class _Work:
     ) -> None:
         self.layout, self.grounded, self.first, self.ignored, self.truth = layout, grounded, first, ignored, truth
         self.state_ptr: I64 = pointers(layout.card)
+        self.ruled_out: list[tuple[str, NDArray[np.int64]]] = []
 
     def _known(self, scopes: Scopes) -> Scopes:
         """Return the factors all of whose variables take part."""
         return scopes if self.ignored is None else scopes.without(self.ignored, self.layout.var_ptr)
 
-    def forbid_states(self, states: NDArray[np.int64]) -> None:
-        """Rule out states, counted over all variables."""
+    def forbid_states(self, states: NDArray[np.int64], by: str) -> None:
+        """Rule out states, counted over all variables, by what messages call so."""
+        self.ruled_out.append((by, states))
         if self.grounded.allowed is None:
             self.grounded.allowed = np.ones(int(self.state_ptr[-1]), dtype=bool)
         self.grounded.allowed[states] = False
@@ -161,7 +163,7 @@ class _Work:
             found = f"none at position {int(empty[0] - rows.ptr[example])}"
             raise DataError(what, example=example, expected=expected, found=found)
         at, state = np.nonzero(mask == 0)
-        self.forbid_states(self.state_ptr[variables[at]] + state)
+        self.forbid_states(self.state_ptr[variables[at]] + state, f"the mask '{label.allowed.name}'")
         if self.truth is not None:
             states = self.truth[variables]
             wrong = (states >= 0) & (mask[np.arange(len(mask)), np.maximum(states, 0)] == 0)
@@ -173,7 +175,8 @@ class _Work:
         scopes, left = self._known(scopes), _left(rule)
         if len(rule.target.table_cards) == 1:
             start = self.state_ptr[scopes.shapes.variables()[:, 0]]
-            self.forbid_states((start[:, None] + np.flatnonzero(~left)).ravel())
+            out = (start[:, None] + np.flatnonzero(~left)).ravel()
+            self.forbid_states(out, f"'{rule.name}' ({type(rule).__name__})")
             return
         table = np.where(left, 0.0, -np.inf)[None]
         self._add_shared(rule.name, rule.target, scopes, table)
@@ -184,7 +187,7 @@ class _Work:
             refuse_durations(rule, self.layout, self.truth)
         if rule.target.kind == "spans":  # spans are variables
             for variable, state in ruled_out_spans(rule, self.layout):
-                self.forbid_states(self.state_ptr[variable] + state)
+                self.forbid_states(self.state_ptr[variable] + state, f"'{rule.name}' (Duration)")
             return
         self._add_shared(rule.name, rule.target, scopes_of(rule.target), length_table(rule))
         if rule.cut and max(rule.least) > 1:
@@ -235,7 +238,7 @@ class _Work:
             self.grounded.node = np.zeros(int(self.state_ptr[-1]))
         self.grounded.node[at] += np.where(out, 0.0, values)  # each variable once: a target has one factor for each
         if out.any():
-            self.forbid_states(at[out])
+            self.forbid_states(at[out], f"the scores of -inf in '{given.name}'")
             if self.truth is not None:
                 wrong = (out & (self.truth[variables][:, None] == states)).any(axis=1)
                 self._refuse_truth(f"the scores of '{given.name}' (-inf)", label, variables, wrong)
@@ -282,9 +285,10 @@ class _Work:
             return
         variable = int(np.argmin(left))
         example = owner_of(self.layout.var_ptr, variable)
-        raise InfeasibleError(
-            f"example {self.first + example} has no labelling: all states of {self._place(variable)} are ruled out"
-        )
+        own = range(int(self.state_ptr[variable]), int(self.state_ptr[variable + 1]))
+        by = dict.fromkeys(name for name, states in self.ruled_out if np.isin(states, own).any())
+        text = f"example {self.first + example} has no labelling: all states of {self._place(variable)} are ruled out"
+        raise InfeasibleError(f"{text}, by {' and '.join(by)}")
 
     def _place(self, variable: int) -> str:
         """Return the position of a variable in its label, as text."""

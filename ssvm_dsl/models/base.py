@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.compiler.labels.class_states import class_array
 from ssvm_dsl.errors import DataError
+from ssvm_dsl.inference.planning.plans import AUTO
 from ssvm_dsl.lang.arrays import is_sparse
 from ssvm_dsl.lang.frames import as_frame, is_frame, is_row, is_series, matrix_of, with_index
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
-from ssvm_dsl.learning.driver.trainer_choice import AUTO
 from ssvm_dsl.learning.estimators.check_parameters import check_labels
 from ssvm_dsl.learning.estimators.fitting.limited import limited
 from ssvm_dsl.learning.estimators.svm import StructuredSVM, either

@@ -24,11 +24,11 @@ from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import NoBackendError, OptionError
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planning.planner import need_of, plan_program
+from ssvm_dsl.inference.planning.plans import AUTO
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.learning.driver.fit import train
-from ssvm_dsl.learning.driver.trainer_choice import AUTO
 from ssvm_dsl.learning.estimators.fitting.strength import (
     FOLD_TOL,
     PATH_PASSES,

@@ -388,6 +388,8 @@ class TrainerSpec(OptionedSpec):
         About how many labellings of each example, and vectors of weights, it holds at once; for expected memory.
     n_marginals : int
         Likewise, with fractional answers: arrays as large as the marginals of all variables and factors of the data.
+    scale_free : bool
+        Whether features of very different sizes do not slow it; users of others are warned of them.
     rules : tuple of AutoRule
         When ``trainer="auto"`` takes it: bundled and allow-listed trainers only.  Without any it must be named.
     """
@@ -407,6 +409,7 @@ class TrainerSpec(OptionedSpec):
     n_labellings: int = 2
     n_vectors: int = 6
     n_marginals: int = 0
+    scale_free: bool = False
     rules: tuple[AutoRule, ...] = ()
 
 

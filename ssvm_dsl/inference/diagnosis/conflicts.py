@@ -8,6 +8,7 @@ any one of them there is a labelling.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -26,6 +27,8 @@ from ssvm_dsl.plugin_api.kinds.constraints import UnmetKind
 
 #: Programs that are solved at most, and seconds for each.
 MOST_TRIALS, TRIAL_SECONDS = 300, 2.0
+
+T = TypeVar("T")
 
 #: A constraint: number of its group, and of the constraint in its example.
 Item = tuple[int, int]
@@ -54,7 +57,7 @@ def conflict(program: Program, theta: Theta, example: int, until: Deadline | Non
         return ""
     if search.going and search.infeasible([]):
         return "masks and scores of -inf leave no labelling, even without the constraints"
-    core = _irreducible(search, every)
+    core = search.irreducible(every)
     listed = " and ".join(search.named(item) for item in core[:5]) + (", ..." if len(core) > 5 else "")
     rest = "" if search.going else " (there may be fewer; the search was ended)"
     if len(core) == 1:
@@ -63,51 +66,71 @@ def conflict(program: Program, theta: Theta, example: int, until: Deadline | Non
     return f"the constraints {listed} cannot be kept together{rest}; loosen one of them"
 
 
-def _irreducible(search: _Search, items: list[Item]) -> list[Item]:
-    """Return an irreducible set of constraints that no labelling keeps."""
-    chunk = max(1, len(items) // 2)
-    while True:
-        place = 0
-        while place < len(items):
-            fewer = items[:place] + items[place + chunk :]
-            if search.going and search.infeasible(fewer):
-                items = fewer
-            else:
-                place += chunk
-        if chunk == 1:
-            return items
-        chunk = max(1, chunk // 2)
+class Filter(Generic[T]):
+    """Leaves out one of several things after the other, as long as there is no labelling under the others.
 
+    Parameters
+    ----------
+    until : Deadline
+        When to end, with what is known by then.
+    """
 
-class _Search:
-    """Looks whether some of an example's constraints can be kept together."""
-
-    def __init__(self, program: Program, theta: Theta, example: int, until: Deadline) -> None:
-        self.until = until
-        self.alone, self.trials = program.take(np.array([example], dtype=np.int64)), 0
-        lo, hi = program.state_ptr[program.var_ptr[example : example + 2]]
-        barred = [np.where(np.isneginf(table), -np.inf, 0.0) for table in theta.tables]
-        node = np.where(np.isneginf(theta.node[lo:hi]), -np.inf, 0.0)
-        self.theta = Theta.of(self.alone, node, barred)
+    def __init__(self, until: Deadline) -> None:
+        self.until, self.trials = until, 0
 
     @property
     def going(self) -> bool:
         """Whether another program may be solved: trials and time are left."""
         return self.trials < MOST_TRIALS and not self.until.over
 
+    def infeasible(self, items: list[T]) -> bool:
+        """Whether it is proved that no labelling keeps these; counts the trial."""
+        raise NotImplementedError
+
+    def irreducible(self, items: list[T]) -> list[T]:
+        """Return an irreducible set of some that no labelling keeps."""
+        chunk = max(1, len(items) // 2)
+        while True:
+            place = 0
+            while place < len(items):
+                fewer = items[:place] + items[place + chunk :]
+                if self.going and self.infeasible(fewer):
+                    items = fewer
+                else:
+                    place += chunk
+            if chunk == 1:
+                return items
+            chunk = max(1, chunk // 2)
+
+
+def proved_infeasible(program: Program, theta: Theta, until: Deadline) -> bool:
+    """Return whether an exact backend proves that a program of one example has no labelling."""
+    try:
+        chosen = plan(program_need(program, guarantee=Guarantee.EXACT))
+        question = Question(theta, limits=Limits(time=min(TRIAL_SECONDS, until.left)))
+        solution = open_plan(chosen, program).solve(question)
+    except SsvmError:  # why there is no labelling is nice to know, and nothing more
+        return False
+    return bool(solution.primal[0] == Primal.INFEASIBLE)
+
+
+class _Search(Filter[Item]):
+    """Looks whether some of an example's constraints can be kept together."""
+
+    def __init__(self, program: Program, theta: Theta, example: int, until: Deadline) -> None:
+        super().__init__(until)
+        self.alone = program.take(np.array([example], dtype=np.int64))
+        lo, hi = program.state_ptr[program.var_ptr[example : example + 2]]
+        barred = [np.where(np.isneginf(table), -np.inf, 0.0) for table in theta.tables]
+        node = np.where(np.isneginf(theta.node[lo:hi]), -np.inf, 0.0)
+        self.theta = Theta.of(self.alone, node, barred)
+
     def infeasible(self, items: list[Item]) -> bool:
         """Whether it is proved that nothing keeps these constraints."""
         self.trials += 1
         kept = [np.array([k for g, k in items if g == number], dtype=np.int64) for number in self._groups]
         groups = tuple(group.only(mine) for group, mine in zip(self.alone.constraints, kept, strict=True) if len(mine))
-        program = replace(self.alone, constraints=groups)
-        try:
-            chosen = plan(program_need(program, guarantee=Guarantee.EXACT))
-            question = Question(self.theta, limits=Limits(time=min(TRIAL_SECONDS, self.until.left)))
-            solution = open_plan(chosen, program).solve(question)
-        except SsvmError:  # why there is no labelling is nice to know, and nothing more
-            return False
-        return bool(solution.primal[0] == Primal.INFEASIBLE)
+        return proved_infeasible(replace(self.alone, constraints=groups), self.theta, self.until)
 
     def named(self, item: Item) -> str:
         """Return the text of a constraint."""

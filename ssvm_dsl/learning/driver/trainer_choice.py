@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ssvm_dsl.errors import TrainingError
+from ssvm_dsl.inference.planning.plans import AUTO
 from ssvm_dsl.learning.risks.kinds import Risk, minimisers
 from ssvm_dsl.plugin_api.specs import AutoRule, TrainerSpec
 from ssvm_dsl.registry import Registry, registry
-
-#: Leaves the choice of the trainer to its rules.
-AUTO = "auto"
 
 
 @dataclass(frozen=True, eq=False)

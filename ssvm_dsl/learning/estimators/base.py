@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64, I32
+from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import OptionError, OutOfTime, TrainingError, memory_for
@@ -34,6 +34,7 @@ from ssvm_dsl.learning.driver.progress import Progress
 from ssvm_dsl.learning.driver.times import Times
 from ssvm_dsl.learning.driver.trainer_choice import FitFacts, TrainerChoice, choose
 from ssvm_dsl.learning.estimators.check_parameters import check_parameters, check_validation
+from ssvm_dsl.learning.estimators.fitting.column_scales import scale_warning
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import (
     convergence_warning,
     refuse_excess,
@@ -167,6 +168,12 @@ class Learner(Predictor):
     def _remark(self, grounded: Grounded) -> None:
         """Warn of labels that carry no information, if the estimator learns labels."""
 
+    def _remark_learnt(self, X: Any, Y: Any, var_ptr: I64) -> None:
+        """Warn of what the fitted model does not do on the training data, if the estimator learns labels.
+
+        ``var_ptr`` says where the variables of each example begin.
+        """
+
     @memory_for("fit", "give it fewer examples, or a model with fewer states, factors or features")
     def _learn(
         self, X: Any, Y: Any, target_of: TargetOf, sample_weight: Any = None, held_out: Any = None,
@@ -195,6 +202,8 @@ class Learner(Predictor):
             start = self._choose(grounded, target_of, sample_weight, executor, deadline, start)
             trainer = self._trainer(grounded.n_examples, grounded.parameters.dim)
             fit = FitRequest(target_of, trainer, sample_weight, held_out, deadline)
+            if uneven := scale_warning(grounded, trainer.spec):
+                warn_caller(uneven)
             if grounded.declaration.latents and trainer.spec.completes:
                 progress, problem, target = self._learn_latent_online(grounded, fit, executor, start)
             elif grounded.declaration.latents:
@@ -211,6 +220,8 @@ class Learner(Predictor):
                 self.coef_, self._certificate = last, replace(self._certificate, risk=np.inf)
                 self.report_ = without_objective(self.report_)
         warn_of(text)
+        if not missing:
+            self._remark_learnt(X, Y, grounded.layout.var_ptr)
 
     def _concluded(
         self, progress: Progress, problem: Problem, target: TrainingTarget, fit: FitRequest, followed: bool

@@ -25,10 +25,12 @@ from ssvm_dsl.files.regular_file import as_path
 from ssvm_dsl.inference.blas_threads import CallThreads
 from ssvm_dsl.inference.deadline import Deadline, check_time_limit
 from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers, without_answer
+from ssvm_dsl.inference.diagnosis.rules_in_conflict import rules_in_conflict
 from ssvm_dsl.io.model_file import read_model, write_model
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.solution import Solution
+from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.answers import (
     CHUNK,
@@ -365,14 +367,28 @@ class Predictor(Estimator):
         if self._deadline is not None and (worth.open.any() or missing.without):
             self._deadline.check()  # a fit does not learn from what its end has cut short
         if on_missing == "raise" and missing.any:
-            if missing.infeasible and given is None:
-                one = self._ground([examples[missing.infeasible[0]]], None, self._fitted, whole=True)
-                missing.because(why_indivisible(one.declaration, one.layout, 0))
+            if missing.infeasible:
+                first = missing.infeasible[0]
+                missing.because(self._why_none(examples[first], None if clamp is None else clamp[first], deadline))
             missing.check(joined(found))
         if late := worth.unproved():
             text = f"{late}; raise time_limit, or look at predict(..., return_bounds=True)"
             warn_caller(text, TimeLimitWarning)
         return found, worth
+
+    def _why_none(self, example: Any, given: Any, until: Deadline) -> str:
+        """Return why an example has no labelling; empty where that is not known."""
+        if given is None:
+            one = self._ground([example], None, self._fitted, whole=True)
+            if reason := why_indivisible(one.declaration, one.layout, 0):
+                return reason
+
+        def lay(declaration: Declaration, some: Any, known: Any) -> Grounded:
+            return ground(
+                declaration, [some], fitted=self._fitted, whole=True, given=None if known is None else [known]
+            )
+
+        return rules_in_conflict(self.model.declaration, example, given, lay, until)
 
     def _check_blocks(self, blocks: tuple[Block, ...]) -> None:
         """Refuse data whose weights are not the fitted ones; a structure's are compared once."""

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64
+from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.compiler.labels.unseen_classes import warn_of_unseen
-from ssvm_dsl.errors import DataError, KeywordError, OptionError
+from ssvm_dsl.errors import DataError, KeywordError, OptionError, SsvmError
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planning.planner import AUTO
 from ssvm_dsl.ir.solution import Solution
@@ -24,6 +25,7 @@ from ssvm_dsl.learning.estimators.class_scores import ClassScores
 from ssvm_dsl.learning.estimators.fitting.infeasible import RAISE, Trainable, check_infeasible, trainable
 from ssvm_dsl.learning.estimators.fitting.known_labels import warn_of_unknown
 from ssvm_dsl.learning.estimators.fitting.limited import limited
+from ssvm_dsl.learning.estimators.fitting.missed_classes import class_counts, cure_of, missed_warning, sample_of
 from ssvm_dsl.learning.estimators.fitting.over_shards import ShardedFit
 from ssvm_dsl.learning.estimators.fitting.training_target import TrainingTarget
 from ssvm_dsl.learning.estimators.scoring import Scoring
@@ -34,6 +36,10 @@ from ssvm_dsl.learning.seeds import Seed
 from ssvm_dsl.learning.shards.fit import THREADS
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.pausing import within
+from ssvm_dsl.plugin_api.specs import RiskForm
+
+#: Reasons to end and a relative gap after which predictions say nothing about the model.
+UNTRAINED, ROUGH = ("interrupt", "callback"), 0.1
 
 
 class StructuredSVM(ShardedFit, ClassScores):
@@ -272,6 +278,22 @@ class StructuredSVM(ShardedFit, ClassScores):
 
     def _remark(self, grounded: Grounded) -> None:
         warn_of_unknown(grounded)
+
+    def _remark_learnt(self, X: Any, Y: Any, var_ptr: I64) -> None:
+        if self.report_.reason in UNTRAINED or self.report_.relative_gap > ROUGH:
+            return
+        examples = sample_of(var_ptr, self.plan_.seconds)
+        if not examples or (self._deadline is not None and self._deadline.over):
+            return
+        some, labels = self._examples(X), self._labels(Y)
+        some, labels = [some[i] for i in examples], [labels[i] for i in examples]
+        try:
+            counts = self._answers(some, class_counts, Y=labels)
+        except SsvmError:  # who asks for these predictions hears of it
+            return
+        smooth = self._risk().spec.form is RiskForm.SMOOTH
+        if missed := missed_warning(self.model.declaration.outputs, counts, cure_of(smooth)):
+            warn_caller(missed)
 
     def _check(self) -> None:
         super()._check()

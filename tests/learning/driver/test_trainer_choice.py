@@ -9,7 +9,8 @@ import pytest
 
 from ssvm_dsl import Factor, Hamming, Input, Label, Model, StructuredRegressor, StructuredSVM
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.learning.driver.trainer_choice import AUTO, FitFacts, choose
+from ssvm_dsl.inference.planning.plans import AUTO
+from ssvm_dsl.learning.driver.trainer_choice import FitFacts, choose
 from ssvm_dsl.learning.risks.kinds import find_risk, risks
 from ssvm_dsl.plugin_api import AutoRule, TrainerSpec, hookimpl
 from ssvm_dsl.registry import PluginInfo, registry
