@@ -29,7 +29,7 @@ Ground = Callable[[Declaration, Any, Any], Grounded]
 
 
 @dataclass(frozen=True)
-class Rule:
+class DeclaredRule:
     """Something declared, or given, that rules labellings out.
 
     Parameters
@@ -54,7 +54,7 @@ class Rule:
 
 
 #: The labels that are known.
-KNOWN = Rule("the given labels")
+KNOWN = DeclaredRule("the given labels")
 
 
 def rules_in_conflict(
@@ -77,7 +77,7 @@ def rules_in_conflict(
         When to end.
     """
     inputs = _by_name(declaration, example)
-    search = _Search(declaration, inputs, given, ground, until or Deadline())
+    search = _RuleSearch(declaration, inputs, given, ground, until or Deadline())
     every = _rules(declaration, inputs, given)
     if not every or not search.going or not search.infeasible(every):
         return ""
@@ -91,17 +91,17 @@ def rules_in_conflict(
     return f"{listed} cannot be kept together{rest}; loosen one of them"
 
 
-def _rules(declaration: Declaration, inputs: Mapping[str, Any], given: Any) -> list[Rule]:
+def _rules(declaration: Declaration, inputs: Mapping[str, Any], given: Any) -> list[DeclaredRule]:
     """Return everything that may rule labellings out."""
     symbols: list[Symbol] = [one for one in declaration.symbols if isinstance(one, Forbid | Constraint)]
-    found = [Rule(f"'{one.name}' ({type(one).__name__})", symbol=one) for one in symbols]
+    found = [DeclaredRule(f"'{one.name}' ({type(one).__name__})", symbol=one) for one in symbols]
     for label in declaration.labels:
         if label.allowed is not None and label.allowed.name in inputs:
-            found.append(Rule(f"the mask '{label.allowed.name}' of label '{label.name}'", mask=label.allowed.name))
+            found.append(DeclaredRule(f"the mask '{label.allowed.name}' of label '{label.name}'", mask=label.allowed.name))
     for one in declaration.given:
         source = one.features
         if isinstance(source, Input) and source.name in inputs and _lowest(inputs[source.name]) == -np.inf:
-            found.append(Rule(f"the scores of -inf in '{one.name}'", scores=source.name))
+            found.append(DeclaredRule(f"the scores of -inf in '{one.name}'", scores=source.name))
     return found if given is None else [*found, KNOWN]
 
 
@@ -119,7 +119,7 @@ def _lowest(values: Any) -> float:
         return 0.0
 
 
-class _Search(Filter[Rule]):
+class _RuleSearch(Filter[DeclaredRule]):
     """Looks whether there is a labelling under some of the rules."""
 
     def __init__(
@@ -128,7 +128,7 @@ class _Search(Filter[Rule]):
         super().__init__(until)
         self.declaration, self.inputs, self.given, self.ground = declaration, inputs, given, ground
 
-    def infeasible(self, items: list[Rule]) -> bool:
+    def infeasible(self, items: list[DeclaredRule]) -> bool:
         """Whether it is proved that no labelling keeps these rules."""
         self.trials += 1
         inputs, kept = dict(self.inputs), {id(rule.symbol) for rule in items}

@@ -383,12 +383,12 @@ class Predictor(Estimator):
             if reason := why_indivisible(one.declaration, one.layout, 0):
                 return reason
 
-        def lay(declaration: Declaration, some: Any, known: Any) -> Grounded:
+        def ground_alone(declaration: Declaration, some: Any, known: Any) -> Grounded:
             return ground(
                 declaration, [some], fitted=self._fitted, whole=True, given=None if known is None else [known]
             )
 
-        return rules_in_conflict(self.model.declaration, example, given, lay, until)
+        return rules_in_conflict(self.model.declaration, example, given, ground_alone, until)
 
     def _check_blocks(self, blocks: tuple[Block, ...]) -> None:
         """Refuse data whose weights are not the fitted ones; a structure's are compared once."""
