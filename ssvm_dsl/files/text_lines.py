@@ -124,7 +124,7 @@ def read_text(path: Path, most: int) -> str:
         data = bounded(file, most + 1)
     if len(data) > most:
         raise FileFormatError(f"{path}: expected at most {bytes_text(most)} of text, found more")
-    return _decoded(without_mark(data), str(path), 1).replace("\r\n", "\n")
+    return decoded_text(without_mark(data), str(path))
 
 
 def bounded(file: BinaryIO, most: int) -> bytes:
@@ -134,6 +134,17 @@ def bounded(file: BinaryIO, most: int) -> bytes:
         parts.append(part)
         most -= len(part)
     return b"".join(parts)
+
+
+def decoded_text(data: bytes, name: str) -> str:
+    """Return the text of bytes in UTF-8; lines end with ``\\n``.
+
+    Raises
+    ------
+    FileFormatError
+        They are no text; names the line.
+    """
+    return _decoded(data, name, 1).replace("\r\n", "\n")
 
 
 def _decoded(raw: bytes, name: str, first: int) -> str:

@@ -12,13 +12,14 @@ Scores are natural logarithms (or negated costs), to be maximised; impossible st
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.ir.constraints import ConstraintGroup
 from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.ragged import pointers, runs
 from ssvm_dsl.ir.theta import Theta
@@ -37,17 +38,28 @@ class GraphProblem:
     theta : Theta
     source : str
         Where it came from, for messages.
-    names : tuple of str, optional
+    names : sequence of str, optional
         Names of the variables; their numbers when left out.
     floor : float
         Labellings of this score or less do not count as solutions (WCSP files: minus their upper bound).
+    states : tuple of tuples of str, optional
+        Names of the states of each variable, where the file has some.
+    n_auxiliary : int
+        How many variables, the last ones, the reader has added for factors of many variables; answers leave them out.
     """
 
     program: Program
     theta: Theta
     source: str
-    names: tuple[str, ...] | None = None
+    names: Sequence[str] | None = None
     floor: float = -np.inf
+    states: tuple[tuple[str, ...], ...] | None = None
+    n_auxiliary: int = 0
+
+    @property
+    def n_given(self) -> int:
+        """Number of variables of the file."""
+        return self.program.n_variables - self.n_auxiliary
 
     @property
     def n_variables(self) -> int:
@@ -64,6 +76,32 @@ class GraphProblem:
     def name(self, variable: int) -> str:
         """Return the name of a variable."""
         return str(variable) if self.names is None else self.names[variable]
+
+    def state_name(self, variable: int, state: int) -> str:
+        """Return the name of a state."""
+        return str(state) if self.states is None else self.states[variable][state]
+
+    def number(self, variable: str | int, state: str | int) -> tuple[int, int]:
+        """Return the numbers of a variable and of a state of it, each given by name or by number; names come first.
+
+        Raises
+        ------
+        DataError
+            There is none of that name.
+        """
+        if isinstance(variable, str):
+            found = {} if self.names is None else {name: v for v, name in enumerate(self.names)}
+            if variable not in found and not (variable.isascii() and variable.isdigit()):
+                known = "variables by number" if self.names is None else f"a variable ({', '.join(self.names[:8])} ...)"
+                raise DataError("evidence", expected=known, found=repr(variable))
+            variable = found[variable] if variable in found else int(variable)
+        if isinstance(state, str):
+            there = self.states[variable] if self.states is not None and 0 <= variable < self.n_given else ()
+            if state not in there and not (state.isascii() and state.isdigit()):
+                known = f"a state of {self.name(variable)} ({', '.join(there)})" if there else "states by number"
+                raise DataError("evidence", expected=known, found=repr(state))
+            state = there.index(state) if state in there else int(state)
+        return variable, state
 
     def clamp(self, states: Iterable[tuple[int, int]]) -> I32:
         """Return the array that fixes some variables: ``clamp=`` of the task ``map_clamped``.
@@ -181,9 +219,16 @@ def as_problem(problem: object, name: str) -> GraphProblem:
 
 
 def assemble(
-    card: I64, factors: FactorTables, source: str, names: tuple[str, ...] | None = None, floor: float = -np.inf
+    card: I64,
+    factors: FactorTables,
+    source: str,
+    names: Sequence[str] | None = None,
+    floor: float = -np.inf,
+    rules: tuple[ConstraintGroup, ...] = (),
+    states: tuple[tuple[str, ...], ...] | None = None,
+    n_auxiliary: int = 0,
 ) -> GraphProblem:
-    """Return the problem of these factors, whose content the reader has checked."""
+    """Return the problem of these factors and hard rules, whose content the reader has checked."""
     card32 = card.astype(np.int32)
     arity = np.diff(factors.scope_ptr)
     groups = [
@@ -191,7 +236,8 @@ def assemble(
         for r in np.unique(arity[arity >= 2]).tolist()
         for one in _groups(card, factors, np.flatnonzero(arity == r), r)
     ]
-    program = Program(np.array([0, len(card)], dtype=np.int64), card32, tuple(group for group, _ in groups)).validate()
+    var_ptr = np.array([0, len(card)], dtype=np.int64)
+    program = Program(var_ptr, card32, tuple(group for group, _ in groups), rules).validate()
     theta = Theta.zeros(program)
     for mine, (_, ids) in zip(theta.tables, groups, strict=True):
         _take_tables(factors, ids, mine)
@@ -201,7 +247,7 @@ def assemble(
         theta.node[: card[0]] = -np.inf  # nothing is possible: said by a state, as constants are finite
         constants = constants[constants > -np.inf]
     theta.const[0] = constants.sum()
-    return GraphProblem(program, theta, source, names, floor)
+    return GraphProblem(program, theta, source, names, floor, states, n_auxiliary)
 
 
 def _groups(card: I64, factors: FactorTables, ids: I64, r: int) -> Iterable[tuple[Group, I64]]:

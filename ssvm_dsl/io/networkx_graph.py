@@ -79,6 +79,9 @@ def to_networkx(
     if isinstance(model, GraphProblem):
         if coef is not None:
             raise OptionError("coef: a problem that was read has scores and no weights")
+        if model.program.constraints:
+            kinds = ", ".join(group.kind for group in model.program.constraints)
+            raise OptionError(f"{model.source}: a graph has tables only, found the hard rules {kinds}")
         i = _only(model.program.n_examples, example)
         variables = range(*model.program.var_ptr[i : i + 2].tolist())
         names = [model.name(v) for v in variables]

@@ -9,8 +9,12 @@ from ssvm_dsl.calls import checked_call
 from ssvm_dsl.errors import FileFormatError, memory_for
 from ssvm_dsl.files.regular_file import as_path
 from ssvm_dsl.files.unpacking import suffix_of
+from ssvm_dsl.io.formats.bif import parse_bif
+from ssvm_dsl.io.formats.cfn import parse_cfn
 from ssvm_dsl.io.formats.fg import parse_fg
+from ssvm_dsl.io.formats.opb import parse_opb
 from ssvm_dsl.io.formats.uai import parse_uai
+from ssvm_dsl.io.formats.wcnf import parse_wcnf
 from ssvm_dsl.io.formats.wcsp import parse_wcsp
 from ssvm_dsl.io.graph_problem import GraphProblem
 from ssvm_dsl.io.source_text import STANDARD, FileLimits, read_source
@@ -19,20 +23,26 @@ from ssvm_dsl.io.source_text import STANDARD, FileLimits, read_source
 FORMATS: dict[str, Callable[[str, bytes, FileLimits], GraphProblem]] = {
     "uai": parse_uai,
     "wcsp": parse_wcsp,
+    "cfn": parse_cfn,
     "fg": parse_fg,
+    "bif": parse_bif,
+    "wcnf": parse_wcnf,
+    "opb": parse_opb,
 }
 
 
 @checked_call
 @memory_for("reading the problem", "FileLimits(n_bytes=..., n_entries=...) refuses such files earlier")
 def read_problem(path: str | Path, format: str | None = None, limits: FileLimits = STANDARD) -> GraphProblem:
-    """Return the factor graph of a ``.uai``, ``.wcsp`` or ``.fg`` file, plain or packed (``.gz``, ``.bz2``, ``.xz``).
+    """Return the factor graph of a file: ``.uai``, ``.wcsp``, ``.cfn``, ``.fg``, ``.bif``, ``.wcnf`` or ``.opb``.
+
+    Each may be packed (``.gz``, ``.bz2``, ``.xz``).
 
     Parameters
     ----------
     path : str or Path
     format : str, optional
-        ``"uai"``, ``"wcsp"`` or ``"fg"``; taken from the suffix if left out.
+        The suffix of its files, such as ``"uai"``; taken from the name if left out.
     limits : FileLimits
         How much memory the file may ask for.
 

@@ -107,6 +107,8 @@ class SolveAnswer:
         Marginals of all states of all variables.
     note : str
         What else there is to know.
+    named : dict of str to str, optional
+        The labels by name, where the file has names: of variables, and of states (else their numbers).
     """
 
     plan: Plan = field(repr=False)
@@ -119,6 +121,7 @@ class SolveAnswer:
     log_partition: float | None = None
     node: NDArray[np.float64] | None = None
     note: str = ""
+    named: dict[str, str] | None = None
 
     @property
     def gap(self) -> float:
@@ -158,6 +161,8 @@ class SolveAnswer:
             "backend": self.plan.backend,
             "seconds": self.seconds,
         }
+        if self.named is not None:
+            facts["named"] = self.named
         if isfinite(self.eta):
             facts["eta"] = self.eta
         if self.log_partition is not None:
@@ -172,7 +177,7 @@ def solve_problem(
     *,
     backend: str = AUTO,
     backend_options: Mapping[str, Any] | None = None,
-    evidence: Mapping[int, int] | Sequence[int] | I32 | None = None,
+    evidence: Mapping[int | str, int | str] | Sequence[int] | I32 | None = None,
     time_limit: float | None = None,
 ) -> SolveAnswer:
     """Return the best labelling of a factor graph, or its marginals and log Z, as ``ssvm solve`` does.
@@ -186,8 +191,9 @@ def solve_problem(
         ``"auto"`` takes exact backends only; one that is named may be weaker.
     backend_options : mapping, optional
         Options of the named backend.
-    evidence : mapping of int to int, or sequence of int, optional
-        The states of observed variables: ``{variable: state}``, or a state for each variable, -1 where it is free.
+    evidence : mapping, or sequence of int, optional
+        The states of observed variables: ``{variable: state}``, both by number or by the names that the file has, or a
+        state for each variable, -1 where it is free.
     time_limit : float, optional
         Seconds, planning included, compiling kernels not.
 
@@ -221,18 +227,21 @@ def solve_problem(
     return ask(plan, request, deadline=deadline)
 
 
-def _observed(problem: GraphProblem, evidence: Mapping[int, int] | Sequence[int] | I32 | None) -> I32 | None:
+def _observed(
+    problem: GraphProblem, evidence: Mapping[int | str, int | str] | Sequence[int] | I32 | None
+) -> I32 | None:
     """Return a state for each variable, -1 where it is free; ``None`` where all are."""
     if evidence is None:
         return None
     try:
-        states = [index(state) for state in (evidence.values() if isinstance(evidence, Mapping) else evidence)]
-        variables = [index(variable) for variable in evidence] if isinstance(evidence, Mapping) else range(len(states))
+        pairs = list(evidence.items() if isinstance(evidence, Mapping) else enumerate(evidence))
+        numbers = [tuple(one if isinstance(one, str) else index(one) for one in pair) for pair in pairs]
+        variables, states = zip(*(problem.number(*pair) for pair in numbers), strict=True) if numbers else ((), ())
     except TypeError:
-        expected = "{variable: state}, or a state for each variable, both as ints"
+        expected = "{variable: state}, or a state for each variable, both as ints or by the names of the file"
         raise DataError("evidence", expected=expected, found=f"{evidence!r}"[:80]) from None
-    if not isinstance(evidence, Mapping) and len(states) != problem.n_variables:
-        expected = f"a state for each of {problem.n_variables} variables, -1 where it is free"
+    if not isinstance(evidence, Mapping) and len(states) != problem.n_given:
+        expected = f"a state for each of {problem.n_given} variables, -1 where it is free"
         raise DataError("evidence", expected=expected, found=f"{len(states)} of them")
     observed = [pair for pair in zip(variables, states, strict=True) if pair[1] != -1]
     return problem.clamp(observed) if observed else None
@@ -268,7 +277,8 @@ def ask(
         return SolveAnswer(plan, "interrupted", deadline.spent, log_partition=nan if request.marginals else None)
     seconds, plan = deadline.spent, session.plan
     if request.marginals:
-        return _of_marginals(plan, session.guarantee is Guarantee.EXACT, solution, seconds)
+        n_states = int(request.problem.program.card[: request.problem.n_given].sum())
+        return _of_marginals(plan, session.guarantee is Guarantee.EXACT, solution, seconds, n_states)
     return _of_labels(plan, request, solution, seconds)
 
 
@@ -302,12 +312,15 @@ def _of_labels(plan: Plan, request: SolveRequest, solution: Solution, seconds: f
     if there and not counts:
         note = f"the best labelling found has score {score:.10g}; the file asks for more than {problem.floor:.10g}"
     status = _status(bool(solution.optimal()[0]), counts, bound, problem.floor, int(solution.stop[0]))
-    labels = solution.labels.tolist() if counts else None
+    labels = solution.labels[: problem.n_given].tolist() if counts else None
+    named = None
+    if labels is not None and problem.names is not None:
+        named = {problem.name(v): problem.state_name(v, k) for v, k in enumerate(labels)}
     eta = nan
     if counts and isfinite(bound):
         question = Question(problem.theta, task=request.task, clamp=request.clamp)
         eta = float(energy_ratio(problem.program, question, solution)[0])
-    return SolveAnswer(plan, status, seconds, score if counts else nan, bound, labels, eta, note=note)
+    return SolveAnswer(plan, status, seconds, score if counts else nan, bound, labels, eta, note=note, named=named)
 
 
 def _status(optimal: bool, counts: bool, bound: float, floor: float, stop: int) -> str:
@@ -322,9 +335,9 @@ def _status(optimal: bool, counts: bool, bound: float, floor: float, stop: int) 
     return "bound only" if isfinite(bound) else "no answer"
 
 
-def _of_marginals(plan: Plan, exact: bool, solution: Solution, seconds: float) -> SolveAnswer:
+def _of_marginals(plan: Plan, exact: bool, solution: Solution, seconds: float, n_states: int) -> SolveAnswer:
     log_z = nan if solution.log_partition is None else float(solution.log_partition[0])
-    node = None if solution.marginals is None else solution.marginals.node
+    node = None if solution.marginals is None else solution.marginals.node[:n_states]
     stop = int(solution.stop[0])
     if stop == Stop.INTERRUPTED:
         return SolveAnswer(plan, "interrupted", seconds, log_partition=nan)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 import resource
 import sys
 import tracemalloc
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 
 import numpy as np
 from mutations import NASTY, changed_bytes, changed_tokens
 
-from naive_formats import fg_text, uai_text, wcsp_text
+from naive_formats import bif_text, cfn_text, fg_text, opb_text, uai_text, wcnf_text, wcsp_text
 from ssvm_dsl.errors import FileFormatError
 from ssvm_dsl.io.formats.uai import read_evidence
 from ssvm_dsl.io.graph_problem import GraphProblem
@@ -21,7 +23,10 @@ from ssvm_dsl.io.source_text import FileLimits
 
 UNIT, SHORT, LIMIT = "files", 2, 60.0
 
-WRITERS = {"uai": uai_text, "fg": fg_text, "wcsp": wcsp_text}
+WRITERS = {
+    "uai": uai_text, "fg": fg_text, "wcsp": wcsp_text, "cfn": cfn_text, "wcnf": wcnf_text, "opb": opb_text,
+    "bif": bif_text,
+}  # fmt: skip
 
 #: Files of a trial; one of so many goes through the file system, packed or with evidence, and its memory is traced.
 FILES, STORED = 500, 10
@@ -74,9 +79,6 @@ def complaint(err: FileFormatError, source: str) -> None:
 
 def stored(rng: np.random.Generator, name: str, data: bytes, scratch: Path) -> None:
     """Read a file from disk, packed or not, and evidence for it."""
-    if rng.random() < 0.5:
-        data = gzip.compress(data, 1)
-        data = changed_bytes(rng, data) if rng.random() < 0.5 else data
     path, evidence = scratch / f"damaged.{name}", scratch / "damaged.evid"
     path.write_bytes(data)
     words = [str(word) for word in rng.choice([*NASTY, "0", "1", "1", "2"], size=rng.integers(8))]
@@ -93,8 +95,18 @@ def stored(rng: np.random.Generator, name: str, data: bytes, scratch: Path) -> N
         assert ((clamp >= -1) & (clamp < problem.program.card)).all()
 
 
+def packed(rng: np.random.Generator, data: bytes) -> bytes:
+    """Return the content of a file, packed half of the time, and then damaged half of the time."""
+    if rng.random() < 0.5:
+        return data
+    least = partial(gzip.compress, compresslevel=1), partial(bz2.compress, compresslevel=1)
+    data = (*least, partial(lzma.compress, preset=0))[rng.integers(3)](data)
+    return changed_bytes(rng, data) if rng.random() < 0.5 else data
+
+
 def traced(rng: np.random.Generator, name: str, data: bytes, scratch: Path) -> None:
     """Read a file from disk and measure its memory."""
+    data = packed(rng, data)
     tracemalloc.start(1)
     try:
         stored(rng, name, data, scratch)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from naive_formats import fg_text, uai_text, wcsp_text
+from naive_formats import bif_text, cfn_text, fg_text, opb_text, uai_text, wcnf_text, wcsp_text
 from ssvm_dsl import StructuredSVM, read_problem
 from ssvm_dsl.cli.main import main
 from ssvm_dsl.errors import FileFormatError
@@ -20,6 +21,7 @@ from ssvm_dsl.io.formats.uai import read_evidence
 from ssvm_dsl.io.source_text import FileLimits
 
 WRITERS = {"uai": uai_text, "fg": fg_text, "wcsp": wcsp_text}
+OTHERS = {"cfn": cfn_text, "wcnf": lambda rng: wcnf_text(rng, old=False), "opb": opb_text, "bif": bif_text}
 
 
 @pytest.fixture
@@ -90,6 +92,29 @@ def test_every_way_to_cut_a_file_off(tmp_path, name):
         n_good += 1
         assert text[end] in "0123456789.e-"  # only the digits of the last number can be missing
     assert n_good <= 8
+
+
+#: How a text of clauses, constraints or blocks ends that lacks some of them; of others none can be missing.
+ENDS = {"cfn": "never", "wcnf": "0", "opb": ";", "bif": "}"}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_files_of_blocks_end_behind_a_block(tmp_path, name):
+    text = OTHERS[name](np.random.default_rng(6)).rstrip()
+    n_good = 0
+    for end in range(len(text)):
+        path = tmp_path / f"cut.{name}"
+        path.write_text(text[:end])
+        try:
+            read_problem(path)
+        except FileFormatError as err:
+            complaint = str(err)
+            continue
+        n_good += 1
+        left = re.sub(r"//[^\n]*|/$|^[*c][^\n]*", "", text[:end], flags=re.MULTILINE).split()
+        assert not left or left[-1].endswith(ENDS[name])
+    assert n_good < len(text) / 3
+    assert "\n" not in complaint
 
 
 def test_a_packed_file_unpacks_to_a_hundred_times_its_size(tmp_path):

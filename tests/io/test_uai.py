@@ -200,7 +200,8 @@ def test_damaged_gzip_files(tmp_path):
 
 def test_the_format_is_told_by_the_name_or_named(tmp_path):
     path = written(tmp_path, TINY, "model.txt")
-    with pytest.raises(FileFormatError, match=r"expected a format out of uai, wcsp, fg, found 'txt'"):
+    listed = "uai, wcsp, cfn, fg, bif, wcnf, opb"
+    with pytest.raises(FileFormatError, match=f"expected a format out of {listed}, found 'txt'"):
         read_problem(path)
     assert read_problem(path, format="uai").n_variables == 3
     with pytest.raises(FileNotFoundError):

@@ -28,6 +28,10 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a .uai, .wcsp or .fg file, plain or packed (.gz, .bz2, .xz)")
     parser.add_argument("--format", help="the format, if the name of the file does not show it")
     parser.add_argument("--evidence", metavar="FILE", help="observed states: a UAI .evid file")
+    parser.add_argument(
+        "--observe", metavar="NAME=STATE", type=_observed, action="append", default=[],
+        help="an observed state, by the names or numbers of the file (may be repeated)",
+    )  # fmt: skip
     parser.add_argument("--task", choices=("map", "marginals"), default="map", help="the task (default: map)")
     parser.add_argument("--backend", default="auto", metavar="NAME", help="the backend (default: auto, exact ones)")
     parser.add_argument(
@@ -49,6 +53,14 @@ def _option(text: str) -> tuple[str, Any]:
         return name, json.loads(value)
     except ValueError:
         return name, value
+
+
+def _observed(text: str) -> tuple[str, str]:
+    """Read ``NAME=STATE``; names may hold equals signs, states hold none."""
+    name, equals, state = text.rpartition("=")
+    if not name or not equals:
+        raise ArgumentTypeError(f"expected NAME=STATE, got {text!r}")
+    return name, state
 
 
 def run(args: Namespace) -> int:
@@ -79,6 +91,9 @@ def _request(args: Namespace) -> tuple[SolveRequest, float]:
         raise OptionError(f"{args.file}: {what}; set --format to one of: {', '.join(FORMATS)}")
     problem = read_problem(args.file, format_name)
     clamp = read_evidence(args.evidence, problem) if args.evidence else None
+    if args.observe:
+        known = [] if clamp is None else [(v, int(clamp[v])) for v in range(len(clamp)) if clamp[v] >= 0]
+        clamp = problem.clamp([*known, *(problem.number(*pair) for pair in args.observe)])
     observed = clamp if clamp is not None and (clamp >= 0).any() else None
     return SolveRequest(problem, args.task == "marginals", observed, args.time_limit), perf_counter() - start
 

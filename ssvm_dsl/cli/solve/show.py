@@ -67,10 +67,10 @@ def _evidence(request: SolveRequest) -> list[tuple[str, str]]:
 def _labels(problem: GraphProblem, labels: list[int]) -> str:
     if problem.names is None:
         return " ".join(map(str, labels))
-    return " ".join(f"{name}={label}" for name, label in zip(problem.names, labels, strict=True))
+    return " ".join(f"{problem.name(v)}={problem.state_name(v, label)}" for v, label in enumerate(labels))
 
 
 def _show_marginals(screen: Console, problem: GraphProblem, node: np.ndarray) -> None:
-    parts = np.split(node, problem.program.state_ptr[1:-1]) if problem.n_variables else []
+    parts = np.split(node, problem.program.state_ptr[1 : problem.n_given]) if problem.n_given else []
     rows = [[problem.name(v), " ".join(f"{p:.6g}" for p in part)] for v, part in enumerate(parts)]
     screen.print(plain_table("", ["variable", "probability of each state"], rows))

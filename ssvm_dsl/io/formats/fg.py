@@ -38,7 +38,7 @@ def parse_fg(source: str, data: bytes, limits: FileLimits) -> GraphProblem:
     FileFormatError
         Names line and column, what was expected and what was found.
     """
-    text = NumberText(source, data, comments=True)
+    text = NumberText(source, data, comments=b"#")
     del data  # memory: the reader has its own copy without comments
     n = text.whole("the number of factors")
     if n > text.n_left:

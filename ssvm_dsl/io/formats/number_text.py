@@ -35,7 +35,6 @@ _SPACE = np.isin(np.arange(256), [9, 10, 11, 12, 13, 32])
 _DIGIT = np.isin(np.arange(256), list(b"0123456789."))
 _SIGN = np.isin(np.arange(256), list(b"+-"))
 _CONTROL = ((np.arange(256) < 32) | (np.arange(256) == 127)) & ~_SPACE
-_COMMENT = re.compile(rb"^#[^\n]*", re.MULTILINE)
 _NOT_ZERO = re.compile(rb"[+-]?[0.]*[1-9]")
 
 
@@ -57,8 +56,8 @@ class NumberText:
     data : bytes
     titled : bool
         The first token is a word whatever it looks like.
-    comments : bool
-        Lines that start with ``#`` do not count.
+    comments : bytes
+        Lines that start with this do not count.
 
     Raises
     ------
@@ -66,10 +65,13 @@ class NumberText:
         Something is neither a number nor a word.
     """
 
-    def __init__(self, source: str, data: bytes, titled: bool = False, comments: bool = False) -> None:
+    def __init__(self, source: str, data: bytes, titled: bool = False, comments: bytes = b"") -> None:
         self.source, self.at = source, 0
         # blanks instead of comments keep every column
-        self._data = _COMMENT.sub(lambda found: b" " * len(found[0]), data) if comments and b"#" in data else data
+        self._data = data
+        if comments and comments in data:
+            pattern = re.compile(rb"^" + re.escape(comments) + rb"[^\n]*", re.MULTILINE)
+            self._data = pattern.sub(lambda found: b" " * len(found[0]), data)
         self._pieces = [_Piece(begin, end, 0) for begin, end in _cut(self._data)]
         counts = [0] if len(self._pieces) <= 1 else [len(self._spans(piece)[0]) for piece in self._pieces]
         self._pieces = [
@@ -96,7 +98,7 @@ class NumberText:
             token = self._data[begin : min(end, begin + 40)].decode("ascii", "backslashreplace")
             found = found or repr(token)
         else:
-            begin, found = len(self._data.rstrip()), "the end of the file"
+            begin, found = len(self._data.rstrip()), found or "the end of the file"
         line = self._data.count(b"\n", 0, begin) + 1
         column = begin - self._data.rfind(b"\n", 0, begin)
         raise FileFormatError(f"{self.source}, line {line}, column {column}: expected {expected}, found {found}")
@@ -108,6 +110,16 @@ class NumberText:
             self.fail(self.at, expected)
         self.at += 1
         return self._data[int(self._word_begins[k]) : int(self._word_ends[k])].decode("utf-8", "backslashreplace")
+
+    def where(self, word: bytes, expected: str) -> I64:
+        """Return the numbers of all tokens that are words, each of which is a letter; the cursor stays."""
+        other = self._word_ends - self._word_begins != len(word)
+        content = np.frombuffer(self._data, dtype=np.uint8)
+        if not other.any() and len(self._words):
+            other = content[self._word_begins] != word[0]
+        if other.any():
+            self.fail(int(self._words[other][0]), expected)
+        return self._words
 
     def whole(self, what: str, low: int = 0, high: int = MAX_WHOLE) -> int:
         """Return the next token, an int of a range."""

@@ -118,7 +118,8 @@ def read_evidence(path: str | Path, problem: GraphProblem, limits: FileLimits = 
     path : str or Path
         A ``.evid`` file (or ``.evid.gz``): ``n v s v s ...``, or with a line ``1`` (one sample) before.
     problem : GraphProblem
-        The problem whose variables are observed; the file names them as the problem file does.
+        The problem whose variables are observed; the file names them as the problem file does, where that is by
+        numbers, and by their places from 0 on where it is by words.
     limits : FileLimits
 
     Returns
@@ -140,7 +141,9 @@ def read_evidence(path: str | Path, problem: GraphProblem, limits: FileLimits = 
     n = text.whole("the number of observed variables", high=problem.n_variables)
     pairs = text.wholes(2 * n, "pairs of variable and state").reshape(n, 2)
     text.end(f"{n} pairs of variable and state")
-    number = {name: v for v, name in enumerate(problem.names)} if problem.names is not None else None
+    number = None
+    if problem.names is not None and all(name.isdecimal() for name in problem.names[: problem.n_given]):
+        number = {name: v for v, name in enumerate(problem.names)}
     named = [(v if number is None else number.get(str(v), -1 - v), s) for v, s in pairs.tolist()]
     try:
         return problem.clamp(named)
