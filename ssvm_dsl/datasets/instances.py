@@ -6,17 +6,14 @@ All lie in the folder that environment variable ``SSVM_DATA`` names; every loade
 
 from __future__ import annotations
 
-import gzip
 import json
-import re
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.datasets.files import data_file
-from ssvm_dsl.errors import DataError
+from ssvm_dsl.io.formats.bif import read_network
+from ssvm_dsl.io.source_text import STANDARD, read_source
 
 
 class MapInstance(NamedTuple):
@@ -75,34 +72,11 @@ def load_bayes_net(name: str) -> dict[str, BayesNode]:
     Raises
     ------
     DataError
-        There is no such file, or it is not in BIF.
+        There is no such file.
+    FileFormatError
+        It is not in BIF.
     """
     path = data_file("load_bayes_net", f"bif/{name}.bif.gz")
-    text = gzip.decompress(path.read_bytes()).decode()
-    states = {
-        found[1]: tuple(one.strip() for one in found[2].split(","))
-        for found in re.finditer(r"variable\s+(\S+)\s*\{[^}]*?\{([^}]*)\}", text)
-    }
-    nodes = {}
-    for found in re.finditer(r"probability\s*\(([^)]*)\)\s*\{(.*?)\n\}", text, re.DOTALL):
-        child, *parents = (one.strip() for one in found[1].replace("|", ",").split(",") if one.strip())
-        if not {child, *parents} <= set(states):
-            raise DataError(str(path), expected="variables that are declared", found=f"probability ({found[1]})")
-        nodes[child] = BayesNode(states[child], tuple(parents), _table(found[2], child, parents, states, path))
-    if set(nodes) != set(states) or not nodes:
-        raise DataError(str(path), expected="a probability of each variable", found=f"{len(nodes)} of {len(states)}")
-    return nodes
-
-
-def _table(text: str, child: str, parents: list[str], states: dict[str, tuple[str, ...]], path: Path) -> F64:
-    """Return the conditional probabilities of a variable."""
-    table = np.full([len(states[one]) for one in (*parents, child)], np.nan)
-    for line in filter(None, map(str.strip, text.split(";"))):
-        given = re.match(r"\(([^)]*)\)", line)
-        numbers = [float(one) for one in re.split(r"[,\s]+", line[given.end() if given else len("table") :].strip())]
-        names = [one.strip() for one in given[1].split(",")] if given else []
-        place = tuple(states[parent].index(name) for parent, name in zip(parents, names, strict=True))
-        table[place] = numbers
-    if not np.allclose(table.sum(axis=-1), 1.0, atol=1e-3):
-        raise DataError(str(path), expected="probabilities that sum to 1", found=f"others for {child}")
-    return table
+    found = read_network(str(path), read_source(path, STANDARD), STANDARD)
+    tables = ((child, *found.tables[child]) for child in found.states)
+    return {child: BayesNode(found.states[child], tuple(parents), table) for child, parents, table in tables}

@@ -310,7 +310,7 @@ def test_auto_wants_a_proof_and_names_who_would_do_without(odd, tiny):
         (["{folder}"], "expected a file, found a folder"),
         (["{folder}", "--format", "uai"], "expected a file, found a folder"),
         (["{folder}/bad.uai"], "bad.uai, line 1, column 8: expected the number of variables, an int of at least 0, fo"),
-        (["{folder}/bad.txt"], "unknown format 'txt'; set --format to one of: uai, wcsp, fg"),
+        (["{folder}/bad.txt"], "unknown format 'txt'; set --format to one of: uai, wcsp, cfn, fg"),
         (["{file}", "--backend", "chian"], "there is no backend 'chian'; did you mean 'chain'?"),
         (["{file}", "--evidence", "{folder}/bad.uai"], "bad.uai, line 1, column 1"),
         (["{file}", "--evidence", "{folder}/none"], "none: No such file"),

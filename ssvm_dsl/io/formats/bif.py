@@ -37,16 +37,27 @@ SUM_ATOL = 0.02
 
 
 @dataclass(eq=False)
-class _Network:
-    """What has been read: states of the variables by name, and which of them have a probability."""
+class Network:
+    """A Bayesian network, while it is read.
+
+    Parameters
+    ----------
+    text : WordText
+    limits : FileLimits
+    states : dict of str to tuple of str
+        The states of each variable, in the order of the file.
+    tables : dict of str to (parents, ndarray)
+        The probabilities of each variable, ``shape (*states of the parents, states)``.
+    n_states, n_entries : int
+        How many states and probabilities there are together.
+    """
 
     text: WordText
     limits: FileLimits
     states: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    number: dict[str, int] = field(default_factory=dict)
-    known: set[str] = field(default_factory=set)
-    factors: FactorList = field(default_factory=FactorList)
+    tables: dict[str, tuple[list[str], F64]] = field(default_factory=dict)
     n_states: int = 0
+    n_entries: int = 0
 
 
 def parse_bif(source: str, data: bytes, limits: FileLimits) -> GraphProblem:
@@ -57,11 +68,31 @@ def parse_bif(source: str, data: bytes, limits: FileLimits) -> GraphProblem:
     FileFormatError
         Names line and column, what was expected and what was found.
     """
+    read, factors = read_network(source, data, limits), FactorList()
+    number = {name: v for v, name in enumerate(read.states)}
+    card = np.array([len(one) for one in read.states.values()], dtype=np.int64)
+    while read.tables:
+        child, (parents, table) = read.tables.popitem()
+        with np.errstate(divide="ignore"):
+            scores = np.log(table, out=table)
+        factors.add(np.array([number[name] for name in (*parents, child)], dtype=np.int64), scores)
+    names, states = tuple(read.states), tuple(read.states.values())
+    return assemble(card, factors.flat(), source, names, states=states)
+
+
+def read_network(source: str, data: bytes, limits: FileLimits) -> Network:
+    """Return a Bayesian network; each variable has its probabilities.
+
+    Raises
+    ------
+    FileFormatError
+        Names line and column, what was expected and what was found.
+    """
     # blanks instead of comments keep every line and column
     data = _COMMENT.sub(lambda found: re.sub(rb"[^\n]", b" ", found[0]), data)
     text = WordText(source, data, _TOKEN)
     del data
-    read = _Network(text, limits)
+    read = Network(text, limits)
     while text.ahead:
         block = text.take("a block")
         if block == "network":
@@ -75,15 +106,13 @@ def parse_bif(source: str, data: bytes, limits: FileLimits) -> GraphProblem:
             _read_probability(read)
         else:
             text.fail("network, variable or probability", repr(block[:40]))
-    missing = next((name for name in read.states if name not in read.known), None)
+    missing = next((name for name in read.states if name not in read.tables), None)
     if missing is not None or not read.states:
         text.fail(f"a probability of variable {missing}" if missing else "at least one variable")
-    names = tuple(read.states)
-    card = np.array([len(read.states[name]) for name in names], dtype=np.int64)
-    return assemble(card, read.factors.flat(), source, names, states=tuple(read.states.values()))
+    return read
 
 
-def _name(read: _Network, what: str) -> str:
+def _name(read: Network, what: str) -> str:
     token = read.text.ahead
     if not token or token in "{}()[],;|":
         read.text.fail(what)
@@ -97,7 +126,7 @@ def _properties(text: WordText) -> None:
             pass
 
 
-def _read_variable(read: _Network) -> None:
+def _read_variable(read: Network) -> None:
     text, at = read.text, read.text.place
     name = _name(read, "the name of a variable")
     if name in read.states:
@@ -123,11 +152,10 @@ def _read_variable(read: _Network) -> None:
     read.n_states += n
     if read.n_states > read.limits.n_entries:
         text.fail(f"at most {read.limits.n_entries} states together (FileLimits.n_entries raises this)", "more", at)
-    read.number[name] = len(read.states)
     read.states[name] = tuple(states)
 
 
-def _read_probability(read: _Network) -> None:
+def _read_probability(read: Network) -> None:
     """Add the factor of a variable and its parents."""
     text = read.text
     text.require("(")
@@ -145,23 +173,21 @@ def _read_probability(read: _Network) -> None:
     if not 1 <= len(scope) <= MAX_ARITY:
         text.fail(f"a variable and at most {MAX_ARITY - 1} parents", f"{len(scope)} names", begin)
     child, parents = scope[0], scope[1:]
-    if child in read.known:
+    if child in read.tables:
         text.fail("one probability for each variable", f"that of {child} again", begin)
-    read.known.add(child)
     cards = [len(read.states[name]) for name in scope]
     size = float(np.prod(np.array(cards, dtype=float)))
-    left = read.limits.n_entries - read.factors.n_scores
+    left = read.limits.n_entries - read.n_entries
     if size > left:
         text.fail(f"a table of at most {left} entries (FileLimits.n_entries raises this)", f"{size:.15g}", begin)
     table = _read_table(read, child, parents, cards)
     if (table < 0).any() or not (np.abs(table.sum(axis=-1) - 1.0) <= SUM_ATOL).all():
         text.fail(f"probabilities of {child} of at least 0 that sum to 1", "others", begin)
-    numbers = np.array([read.number[name] for name in (*parents, child)], dtype=np.int64)
-    with np.errstate(divide="ignore"):
-        read.factors.add(numbers, np.log(table))
+    read.n_entries += table.size
+    read.tables[child] = parents, table
 
 
-def _read_table(read: _Network, child: str, parents: list[str], cards: list[int]) -> F64:
+def _read_table(read: Network, child: str, parents: list[str], cards: list[int]) -> F64:
     """Return the probabilities, ``shape (*states of the parents, states)``."""
     text, n = read.text, cards[0]
     table = np.full((*cards[1:], n), np.nan)
@@ -176,7 +202,7 @@ def _read_table(read: _Network, child: str, parents: list[str], cards: list[int]
         elif text.accept("default"):
             default = _row(read, n, f"the probabilities of {child}")
         elif text.accept("("):
-            place = []
+            place = list[int]()
             for parent in parents:
                 if place:
                     text.accept(",")
@@ -199,7 +225,7 @@ def _read_table(read: _Network, child: str, parents: list[str], cards: list[int]
     return table
 
 
-def _row(read: _Network, n: int, what: str) -> list[float]:
+def _row(read: Network, n: int, what: str) -> list[float]:
     """Return n numbers, which end with a semicolon."""
     text, values = read.text, list[float]()
     while not text.accept(";"):

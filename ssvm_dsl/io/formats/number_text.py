@@ -119,7 +119,8 @@ class NumberText:
             other = content[self._word_begins] != word[0]
         if other.any():
             self.fail(int(self._words[other][0]), expected)
-        return self._words
+        found: I64 = self._words
+        return found
 
     def whole(self, what: str, low: int = 0, high: int = MAX_WHOLE) -> int:
         """Return the next token, an int of a range."""
