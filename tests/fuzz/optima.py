@@ -222,9 +222,9 @@ class ConeProgram:
         settings.verbose = False
         A, b = sparse.csc_array(-np.vstack(blocks)), -np.concatenate(bounds)
         # In units of the largest price: the solver ends at a small absolute gap, too, and C may be 1e-6.
-        unit = max(map(abs, (*self.linear[self.dim :], *self.quadratic[self.dim :])), default=0.0) or 1.0
-        P = sparse.diags_array(np.array(self.quadratic) / unit, format="csc")
-        for tol in (1e-10, 1e-8):  # some problems let it come no closer
+        largest = max(map(abs, (*self.linear[self.dim :], *self.quadratic[self.dim :])), default=0.0) or 1.0
+        for tol, unit in product((1e-10, 1e-8), (largest, 1.0)):  # some problems let it come no closer
+            P = sparse.diags_array(np.array(self.quadratic) / unit, format="csc")
             settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tol
             found = clarabel.DefaultSolver(P, np.array(self.linear) / unit, A, b, cones, settings).solve()
             if str(found.status) in ("Solved", "AlmostSolved"):

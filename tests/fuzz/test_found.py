@@ -13,6 +13,7 @@ FOUND = (
     ("certificates", 90917, 428),
     ("degenerate", 90918, 1),  # scores of 1e-310
     ("degenerate", 90918, 69),
+    ("checkpoints", 5511, 49),  # weights of 1e300
     ("estimates", 90917, 34),  # CSR matrices are read where they are
 )
 

@@ -64,7 +64,7 @@ def maximise_on_simplex(hessian: F64, linear: F64, start: F64, enough: float = 0
             continue
         slope = linear - hessian[:, face] @ point[face]
         entered = int(np.argmax(slope))
-        size = np.abs(linear).max() + np.abs(hessian[:, face]).max()
+        size = np.abs(linear).max() + np.abs(hessian[:, face]).max(initial=0.0)
         if inside[entered] or slope[entered] - float(point @ slope) <= max(enough, SLOPE * size):
             return point
         inside[entered] = True

@@ -158,7 +158,12 @@ def train(
     finally:
         steps.close()
     progress.reason = reason
-    fit.finish(inside)
+    try:
+        fit.finish(inside)
+    except DataError as err:
+        if checkpoint is None or state is None:
+            raise
+        raise _led_astray(checkpoint.path, err) from err
     if checkpoint is not None and progress.reason in (*REACHED, "ended"):
         checkpoint.remove()
     return progress
@@ -377,14 +382,19 @@ def _steps(
                 return
             yield iterate
             del iterate  # its vectors are not to wait for those of the next one
-    except DataError as err:
+    except (DataError, PluginError) as err:
         if state is None:
             raise
-        raise FileFormatError(f"{place}: damaged, or not of these data; it leads to an error: {err}") from err
+        raise _led_astray(place, err) from err
     finally:
         if isinstance(found, Generator):
             with guard, kept:
                 found.close()
+
+
+def _led_astray(path: Any, err: Exception) -> FileFormatError:
+    """Return the error of a fit that a checkpoint has led to an error."""
+    return FileFormatError(f"{path}: damaged, or not of these data; it leads to an error: {err}")
 
 
 def _kept(spec: TrainerSpec) -> AbstractContextManager[None]:

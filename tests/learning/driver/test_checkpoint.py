@@ -20,8 +20,9 @@ import fresh
 import small
 from small import Case
 from ssvm_dsl import StructuredSVM, __version__
-from ssvm_dsl.errors import FileFormatError, OptionError, TrainingError
+from ssvm_dsl.errors import DataError, FileFormatError, OptionError, TrainingError
 from ssvm_dsl.learning.driver.claims import Claims
+from ssvm_dsl.learning.driver.fit import FitLoop
 from ssvm_dsl.plugin_api import RiskSpec, TrainerSpec
 from ssvm_dsl.registry import registry
 from standard import independent
@@ -341,6 +342,29 @@ def test_weights_that_were_edited_are_blamed_on_the_file(tmp_path):
     file.write_bytes(archives.packed(content, arrays))
     with pytest.raises(FileFormatError, match="damaged, or not of these data; it leads to an error: input 'x'"):
         fit(DATA, max_passes=9, checkpoint=str(file))
+
+
+def test_a_trainer_that_fails_on_a_state_blames_the_file(tmp_path, monkeypatch):
+    """Numbers of a size that no check excludes may lead a solver to any exception, or a certificate to scores of inf."""
+    from ssvm_trainers.cutting.aggregated_qp import AggregatedModel
+
+    file = tmp_path / "fit.ckpt"
+    fit(DATA, "one-slack", checkpoint=file, max_passes=2)
+
+    def fail(*given):
+        raise ValueError("zero-size array")
+
+    def inf(*given):
+        raise DataError("input 'x'", expected="features whose scores are numbers", found="inf")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AggregatedModel, "solve", fail)
+        with pytest.raises(FileFormatError, match=r"fit\.ckpt: damaged, or not of these data.*zero-size array"):
+            fit(DATA, "one-slack", checkpoint=file, max_passes=5)
+    with monkeypatch.context() as patched:
+        patched.setattr(FitLoop, "_conclude", inf)
+        with pytest.raises(FileFormatError, match=r"fit\.ckpt: damaged, or not of these data"):
+            fit(DATA, "one-slack", checkpoint=file, max_passes=5)
 
 
 def test_files_that_could_not_be_written_are_refused(tmp_path):
