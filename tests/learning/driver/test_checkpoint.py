@@ -345,7 +345,7 @@ def test_weights_that_were_edited_are_blamed_on_the_file(tmp_path):
 
 
 def test_a_trainer_that_fails_on_a_state_blames_the_file(tmp_path, monkeypatch):
-    """Numbers of a size that no check excludes may lead a solver to any exception, or a certificate to scores of inf."""
+    """Numbers of a size that no check excludes may lead a solver to any exception, or a certificate to infinity."""
     from ssvm_trainers.cutting.aggregated_qp import AggregatedModel
 
     file = tmp_path / "fit.ckpt"
