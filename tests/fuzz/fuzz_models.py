@@ -37,9 +37,14 @@ def base(number: int) -> tuple[bytes, list[Any]]:
 
 
 def use(path: Path, X: list[Any]) -> None:
-    """Do with a model what users do; new data may not fit one whose declaration was changed."""
+    """Do with a model what users do; new data may not fit one whose declaration was changed.
+
+    A file without the report and the numbers of its certificate is that of given weights.
+    """
     loaded = StructuredSVM.load(path, trusted=True)
-    str(loaded.report_), loaded.report_.summary(), repr(loaded), str(loaded.weights_.top(None, 5))
+    if hasattr(loaded, "report_"):
+        str(loaded.report_), loaded.report_.summary()
+    repr(loaded), str(loaded.weights_.top(None, 5))
     str(read_weights(path, trusted=True).top(None, 5))
     loaded.set_params(n_threads=1)
     try:
