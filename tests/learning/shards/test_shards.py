@@ -115,7 +115,8 @@ def test_one_slack_reaches_the_objective_of_one_process(risk):
     X, Y = tagged()
     asked = {"lam": 0.05, "trainer": "one-slack", "tol": 2e-10, **risk}
     one = StructuredSVM(Tagger, **asked).fit(X, Y)
-    other = StructuredSVM(Tagger, **asked, executor="stream", executor_options={"shards": 3}).fit(X, Y)
+    shards = {"executor": "stream", "executor_options": {"shards": 3, "open": 3}}
+    other = StructuredSVM(Tagger, **asked, **shards).fit(X, Y)
     assert one.report_.converged
     assert other.report_.converged
     assert other.report_.primal == pytest.approx(one.report_.primal, rel=1e-9)
