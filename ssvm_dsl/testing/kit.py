@@ -20,6 +20,7 @@ from ssvm_dsl.registry import Registry
 from ssvm_dsl.registry import registry as installed
 from ssvm_dsl.testing.contract import authors_line, require_constructor, require_methods
 from ssvm_dsl.testing.report import Check, Complaint, ConformanceReport, Failure
+from ssvm_dsl.testing.watch import TimeIsUp, Watch, begin_case, case_done
 
 #: A check ends after this many failures.
 MAX_FAILURES = 3
@@ -134,26 +135,51 @@ class Kit(ABC, Generic[S, R, T]):
 
     # -- shared by all kits -----------------------------------------------------------------------------
 
-    def run(self, only: Collection[str] = (), progress: Callable[[str], None] | None = None) -> ConformanceReport:
+    def run(
+        self, only: Collection[str] = (), progress: Callable[[str], None] | None = None,
+        seconds: float | None = None, notice: Callable[[str], None] | None = None,
+    ) -> ConformanceReport:  # fmt: skip
         """Run the checks, or those in ``only``.
+
+        Parameters
+        ----------
+        only : collection of str
+        progress : callable, optional
+            Called with the name of each check before it runs.
+        seconds : float, optional
+            Time of the whole kit; checks that are not reached are a failure of the check "time".
+        notice : callable, optional
+            Called with a line about a case that takes more than some seconds; standard error by default.
 
         Raises
         ------
         OptionError
-            There is no check of such a name.  (Faults of the plug-in are in the report.)
+            There is no check of such a name, or no time.  (Faults of the plug-in are in the report.)
         """
+        if seconds is not None and not (isinstance(seconds, int | float) and seconds > 0):
+            raise OptionError(f"seconds must be None or a positive number, got {seconds!r}")
         names = [rule.name for rule in self.rules]
         if unknown := set(only) - set(names):
             raise OptionError(f"there is no check '{min(unknown)}'; the checks are: {', '.join(names)}")
-        if not self._load():
-            return self.report
-        self.prepare()
-        for number, rule in enumerate(self.rules):
-            if not only or rule.name in only:
-                if progress is not None:
-                    progress(rule.name)
-                self._examine(number, rule)
-        self.finish()
+        waiting = [(number, rule) for number, rule in enumerate(self.rules) if not only or rule.name in only]
+        watch = Watch(f"{self.kind} '{self.spec.name}'", notice, seconds)
+        try:
+            with watch.watching():
+                if not self._load():
+                    return self.report
+                begin_case("planning", "")
+                self.prepare()
+                while waiting:
+                    number, rule = waiting[0]
+                    if progress is not None:
+                        progress(rule.name)
+                    self._examine(number, rule)
+                    waiting.pop(0)
+                self.finish()
+        except TimeIsUp:
+            left = ", ".join(rule.name for _, rule in waiting)
+            text = f"{seconds:g} seconds were up in check '{watch.check}'; not run to the end: {left or 'planning'}"
+            self.report.checks.append(Check("time", 1, [Failure(watch.case, text)]))
         return self.report
 
     def check(self, name: str) -> Check:
@@ -202,6 +228,7 @@ def full(check: Check) -> bool:
 @contextmanager
 def attempt(check: Check, case: str) -> Iterator[None]:
     """Count a case; every exception is a failure, except ``NotForThisCase``."""
+    begin_case(check.name, case)
     check.cases += 1
     try:
         yield
@@ -209,6 +236,8 @@ def attempt(check: Check, case: str) -> Iterator[None]:
         check.cases -= 1
     except TROUBLE as err:
         check.failures.append(Failure(case, crash(err)))
+    finally:
+        case_done()
 
 
 def crash(err: BaseException) -> str:

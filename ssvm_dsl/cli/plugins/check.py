@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ssvm_dsl.cli.command import Subcommand, add_json, positive_int
+from ssvm_dsl.cli.command import Subcommand, add_json, positive, positive_int
 from ssvm_dsl.cli.screen import aside, console, write_json
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--problems", type=positive_int, default=40, metavar="N", help=text)
     parser.add_argument("--seed", type=int, default=0, help="another seed, other problems (default: %(default)s)")
     parser.add_argument("--only", action="append", default=[], metavar="CHECK", help="run this check (may be repeated)")
+    text = "time of the whole kit; what is not reached then is a failure (default: no limit)"
+    parser.add_argument("--seconds", type=positive, metavar="S", help=text)
     add_json(parser)
 
 
@@ -71,7 +73,10 @@ def _check(args: Namespace, kind: str, name: str, kit: Callable[..., Conformance
         def show(check: str) -> None:
             shown.update(f"checking {kind} '{name}': {check}")
 
-        return kit(name, seed=args.seed, only=args.only, progress=show)
+        def tell(text: str) -> None:
+            side.print(text, markup=False, soft_wrap=True)
+
+        return kit(name, seed=args.seed, only=args.only, progress=show, seconds=args.seconds, notice=tell)
 
 
 COMMAND = Subcommand("check", "check a plug-in in everything it claims, by the conformance kits", run, arguments)

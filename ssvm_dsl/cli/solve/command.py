@@ -25,7 +25,8 @@ SOLVED, UNSOLVED, INTERRUPTED = 0, 1, 130
 
 def arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``ssvm solve``."""
-    parser.add_argument("file", metavar="FILE", help="a .uai, .wcsp, .cfn, .fg, .bif, .wcnf or .opb file, plain or packed (.gz, .bz2, .xz)")
+    text = "a .uai, .wcsp, .cfn, .fg, .bif, .wcnf or .opb file, plain or packed (.gz, .bz2, .xz)"
+    parser.add_argument("file", metavar="FILE", help=text)
     parser.add_argument("--format", help="the format, if the name of the file does not show it")
     parser.add_argument("--evidence", metavar="FILE", help="observed states: a UAI .evid file")
     parser.add_argument(

@@ -42,6 +42,8 @@ def check_backend(
     options: dict[str, Any] | None = None,
     only: Collection[str] = (),
     progress: Callable[[str], None] | None = None,
+    seconds: float | None = None,
+    notice: Callable[[str], None] | None = None,
 ) -> ConformanceReport:
     """Check a backend against brute force in everything it claims.
 
@@ -61,6 +63,10 @@ def check_backend(
         Names of checks, to run some only; all by default.
     progress : callable, optional
         Called with the name of each check before it runs.
+    seconds : float, optional
+        Time of the whole kit; what is not reached then fails the check "time".
+    notice : callable, optional
+        Called with a line about a case that takes long; standard error by default.
 
     Returns
     -------
@@ -73,7 +79,8 @@ def check_backend(
     """
     known = installed() if registry is None else registry
     spec = backend if isinstance(backend, BackendSpec) else known.find(BackendSpec, backend)
-    return BackendKit(spec, known, seed=seed, n_problems=n_problems, options=spec.resolve(options)).run(only, progress)
+    kit = BackendKit(spec, known, seed=seed, n_problems=n_problems, options=spec.resolve(options))
+    return kit.run(only, progress, seconds, notice)
 
 
 class BackendKit(Kit[BackendSpec, BackendRule, BackendTrial]):

@@ -40,6 +40,8 @@ def check_bridge(
     seed: int = 0,
     only: Collection[str] = (),
     progress: Callable[[str], None] | None = None,
+    seconds: float | None = None,
+    notice: Callable[[str], None] | None = None,
 ) -> ConformanceReport:
     """Check a bridge: labellings, scores, sums and lists of the best are the same behind it.
 
@@ -57,6 +59,10 @@ def check_bridge(
         Names of checks, to run some only; all by default.
     progress : callable, optional
         Called with the name of each check before it runs.
+    seconds : float, optional
+        Time of the whole kit; what is not reached then fails the check "time".
+    notice : callable, optional
+        Called with a line about a case that takes long; standard error by default.
 
     Returns
     -------
@@ -69,7 +75,7 @@ def check_bridge(
     """
     known = installed() if registry is None else registry
     spec = known.find(BridgeSpec, bridge if isinstance(bridge, str) else bridge.name)
-    return BridgeKit(spec, known, seed=seed, n_problems=n_problems).run(only, progress)
+    return BridgeKit(spec, known, seed=seed, n_problems=n_problems).run(only, progress, seconds, notice)
 
 
 class BridgeKit(Kit[BridgeSpec, Rule[BridgeSpec, BridgeTrial], BridgeTrial]):

@@ -23,6 +23,8 @@ def check_executor(
     options: dict[str, Any] | None = None,
     only: Collection[str] = (),
     progress: Callable[[str], None] | None = None,
+    seconds: float | None = None,
+    notice: Callable[[str], None] | None = None,
 ) -> ConformanceReport:
     """Check an executor in everything it claims.
 
@@ -38,6 +40,10 @@ def check_executor(
         Names of checks, to run some only; all by default.
     progress : callable, optional
         Called with the name of each check before it runs.
+    seconds : float, optional
+        Time of the whole kit; what is not reached then fails the check "time".
+    notice : callable, optional
+        Called with a line about a case that takes long; standard error by default.
 
     Raises
     ------
@@ -47,7 +53,7 @@ def check_executor(
     spec = executor if isinstance(executor, ExecutorSpec) else registry().find(ExecutorSpec, executor)
     kit = ExecutorKit(spec, seed=seed, n_problems=len(SIZES), options=spec.resolve(options))
     try:
-        return kit.run(only, progress)
+        return kit.run(only, progress, seconds, notice)
     finally:
         if kit.made is not None and callable(getattr(kit.made, "close", None)):
             kit.made.close()

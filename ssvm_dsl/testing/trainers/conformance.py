@@ -24,6 +24,8 @@ def check_trainer(
     risks: Collection[str] = (),
     only: Collection[str] = (),
     progress: Callable[[str], None] | None = None,
+    seconds: float | None = None,
+    notice: Callable[[str], None] | None = None,
 ) -> ConformanceReport:
     """Check a trainer in everything it claims.
 
@@ -41,6 +43,10 @@ def check_trainer(
         Names of checks, to run some only; all by default.
     progress : callable, optional
         Called with the name of each check before it runs.
+    seconds : float, optional
+        Time of the whole kit; what is not reached then fails the check "time".
+    notice : callable, optional
+        Called with a line about a case that takes long; standard error by default.
 
     Raises
     ------
@@ -48,7 +54,7 @@ def check_trainer(
         Unknown trainer; unknown option or check.  (Faults of the trainer are in the report.)
     """
     spec = trainer if isinstance(trainer, TrainerSpec) else registry().find(TrainerSpec, trainer)
-    return TrainerKit(spec, seed=seed, options=spec.resolve(options), risks=risks).run(only, progress)
+    return TrainerKit(spec, seed=seed, options=spec.resolve(options), risks=risks).run(only, progress, seconds, notice)
 
 
 class TrainerKit(Kit[TrainerSpec, Rule[TrainerSpec, TrainerTrial], TrainerTrial]):

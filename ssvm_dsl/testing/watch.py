@@ -1,0 +1,139 @@
+"""Watches the cases of a conformance kit: tells which one takes long, and ends the kit when its time is up."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from time import monotonic
+from types import FrameType
+from typing import Any
+
+from ssvm_dsl.units import seconds_text
+
+#: Seconds after which a case is told; then each time that it has taken three times as long.
+SLOW = 5.0
+
+_ADVICE = (
+    "problems of the kit are tiny; a search that may take long looks at its clock (`clock.over`, `limits.begin()`) "
+    "between pieces of work, so that time limits of users end it; --problems and --only make the kit shorter, "
+    "--seconds (seconds=) bounds it"
+)
+
+_WATCH: ContextVar[Watch | None] = ContextVar("watch", default=None)
+
+
+class TimeIsUp(BaseException):
+    """The time of the whole kit is up; no ``Exception``, so that plug-ins do not catch it."""
+
+
+class Watch:
+    """What a kit is doing, told to whoever waits.
+
+    Parameters
+    ----------
+    what : str
+        Kind and name of the plug-in.
+    say : callable, optional
+        Called with a line about a case that takes long; such lines go to standard error by default.
+    seconds : float, optional
+        Time of the whole kit.  A case that runs then is interrupted in the main thread, as soon as Python code runs.
+    """
+
+    def __init__(self, what: str, say: Callable[[str], None] | None, seconds: float | None) -> None:
+        self._what, self._say, self.seconds = what, say or _to_standard_error, seconds
+        self._end = float("inf") if seconds is None else monotonic() + seconds
+        self.check, self.case, self._begin, self._next = "", "", 0.0, float("inf")
+        self._change = threading.Condition()
+        self._over = False
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watch what happens inside."""
+        thread = threading.Thread(target=self._look, name="conformance kit", daemon=True)
+        token = _WATCH.set(self)
+        thread.start()
+        try:
+            with self._alarm():
+                yield
+        finally:
+            _WATCH.reset(token)
+            with self._change:
+                self._over = True
+                self._change.notify()
+            thread.join()
+
+    @contextmanager
+    def _alarm(self) -> Iterator[None]:
+        """Interrupt the main thread when time is up, where the system can."""
+        main = threading.current_thread() is threading.main_thread()
+        if self.seconds is None or not main or not hasattr(signal, "setitimer"):
+            yield
+            return
+
+        def ring(number: int, frame: FrameType | None) -> Any:
+            raise TimeIsUp
+
+        before = signal.signal(signal.SIGALRM, ring)
+        signal.setitimer(signal.ITIMER_REAL, max(self._end - monotonic(), 1e-6))
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            signal.signal(signal.SIGALRM, before)
+
+    def begin(self, check: str, case: str) -> None:
+        """Note the case that begins.
+
+        Raises
+        ------
+        TimeIsUp
+            Nothing may begin any more.
+        """
+        if monotonic() >= self._end:
+            raise TimeIsUp
+        with self._change:
+            self.check, self.case, self._begin = check, case, monotonic()
+            self._next = self._begin + SLOW
+            self._change.notify()
+
+    def done(self) -> None:
+        """Note that the case has ended."""
+        with self._change:
+            self._next = float("inf")
+
+    def _look(self) -> None:
+        """Tell cases that take long, until the kit ends."""
+        first = True
+        with self._change:
+            while not self._over:
+                now = monotonic()
+                if now >= self._next:
+                    spent = now - self._begin
+                    self._next = self._begin + 3.0 * spent
+                    where = f" on {self.case}" if self.case else ""
+                    text = f"{self._what}: {seconds_text(spent)} in check '{self.check}'{where}"
+                    self._say(f"{text}\n  {_ADVICE}" if first else text)
+                    first = False
+                left = self._next - monotonic()
+                self._change.wait(None if left == float("inf") else max(left, 1e-3))
+
+
+def begin_case(check: str, case: str) -> None:
+    """Note that a case begins, if somebody watches."""
+    if (watch := _WATCH.get()) is not None:
+        watch.begin(check, case)
+
+
+def case_done() -> None:
+    """Note that a case has ended, if somebody watches."""
+    if (watch := _WATCH.get()) is not None:
+        watch.done()
+
+
+def _to_standard_error(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
