@@ -21,7 +21,7 @@ import numpy as np
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.inference.diagnosis.feasible_truth import require_feasible_truth
-from ssvm_dsl.lang.arrays import is_masked
+from ssvm_dsl.lang.arrays import describe, is_masked
 from ssvm_dsl.lang.constraints.logic import NO_BOUND, Constraint
 from ssvm_dsl.lang.constraints.structures import Matching
 from ssvm_dsl.lang.dims import Dim
@@ -30,10 +30,11 @@ from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
+from ssvm_dsl.learning.driver.trainer_choice import AUTO
 from ssvm_dsl.learning.estimators.fitting.infeasible import RAISE, Trainable
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
-from ssvm_dsl.models.choosing import AUTO, LOG
+from ssvm_dsl.models.choosing import LOG
 from ssvm_dsl.models.classes import input_of, require_names
 
 #: What an example may say about its rows and columns.
@@ -91,8 +92,11 @@ class Assigner(ReadyModel):
             strange = [name for name in one if name != "x" and name not in LIMITS]
             if strange:
                 raise DataError("X", example=i, expected=expected, found=f"a dict with {strange[0]!r}")
-            n_rows = len(one["x"])
-            sizes = {"row": n_rows, "col": len(one["x"][0]) if n_rows else 0}
+            listed = isinstance(one["x"], list | tuple) or getattr(one["x"], "ndim", 0) > 1
+            first = one["x"][:1] if listed else None
+            if first is None or (len(first) and not hasattr(first[0], "__len__")):
+                raise DataError("X", example=i, expected=expected, found=f"x: {describe(one['x'])}")
+            sizes = {"row": len(one["x"]), "col": len(first[0]) if len(first) else 0}
             given = {name: np.asarray(value) for name, value in one.items() if name != "x"}
             each = {name: np.full(sizes[name[:3]], value) if not value.ndim else value for name, value in given.items()}
             out.append({"x": one["x"], **each})

@@ -11,6 +11,7 @@ import numpy as np
 from fuzz_structures import check
 
 from ssvm_dsl import (
+    Duration,
     Feature,
     Hamming,
     ModelBuilder,
@@ -119,11 +120,21 @@ def draw_model(rng: np.random.Generator) -> tuple[Any, int, str, Any, Any]:
     if rng.random() < 0.3 and n > 1:
         ruled = [(NAMES[0], NAMES[1])]
         m.forbid("no", chain(y), ruled)
+    low, high, cut = [1] * n, [most] * n, False
+    if rng.random() < 0.4:
+        low = [int(one) for one in rng.integers(1, most + 1, n)]
+        high = [int(rng.integers(one, most + 1)) for one in low]
+        cut = bool(rng.random() < 0.4)
+        m.add("lasting", Duration(spans(y), least=dict(zip(NAMES, low)), most=dict(zip(NAMES, high)), cut=cut))
     m.loss(Hamming(y))
-    return (
-        m.build(), most, NAMES[:n], lambda x, y, w: sum(term(x, y, w) for term in terms),
-        lambda y: not any((a[2], b[2]) in ruled for a, b in itertools.pairwise(y)),
-    )  # fmt: skip
+
+    def allowed(y: Any) -> bool:
+        if any((a[2], b[2]) in ruled for a, b in itertools.pairwise(y)):
+            return False
+        bounds = [(e - s, low[NAMES.index(c)], high[NAMES.index(c)], s == 0 or e == y[-1][1]) for s, e, c in y]
+        return all(size <= top and (size >= bottom or (cut and end)) for size, bottom, top, end in bounds)
+
+    return m.build(), most, NAMES[:n], lambda x, y, w: sum(term(x, y, w) for term in terms), allowed
 
 
 def _neighbours(y: Any, w: Any) -> float:

@@ -15,6 +15,7 @@ from ssvm_dsl.lang.constraints.logic import NO_BOUND, Constraint, Literal
 from ssvm_dsl.lang.constraints.quantities import Parameter, Sum
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.outputs.labels import Label, Target
+from ssvm_dsl.lang.outputs.segment_lengths import MOST_CLASSES
 from ssvm_dsl.lang.symbols import Mistake, as_flag, got, plain, show
 
 #: A bound for each class.
@@ -92,7 +93,7 @@ class SegmentDuration(_Bounded, Forbid):
 
     def __init__(self, target: Target, least: Any = None, most: Any = None, cut: bool = False) -> None:
         mistakes: list[Mistake] = list(target.mistakes)
-        label = target.label
+        label = _of_few_classes(target.label, mistakes)
         longest = label.segments or 1
         low, high = _bounds(label, least, most, longest, mistakes)
         for name, bound in zip(label.classes or range(label.n_states), low, strict=True):
@@ -156,6 +157,7 @@ class RunDuration(_Bounded, Constraint):
             y = Label(Dim(1), 2)
         elif y.segments is not None:
             mistakes.append("Duration: of a label of segments write Duration(spans(y), ...)")
+        y = _of_few_classes(y, mistakes)
         low, high = _bounds(y, least, most, NO_BOUND, mistakes)
         names, axis = y.classes or range(y.n_states), y.dims[-1]
         bounded = [k for k in range(y.n_states) if low[k] > 1 or high[k] < NO_BOUND] or [0]
@@ -182,6 +184,14 @@ class RunDuration(_Bounded, Constraint):
     def __repr__(self) -> str:
         (label,), options = self.arguments()
         return self._shown(label, options)
+
+
+def _of_few_classes(label: Label, mistakes: list[Mistake]) -> Label:
+    """Return a label of as many classes as there may be; note where there are more."""
+    if label.n_states <= MOST_CLASSES:
+        return label
+    mistakes.append(f"Duration: states that last have at most {MOST_CLASSES} classes, got {label.n_states}")
+    return Label(Dim(1), 2)
 
 
 def _bounds(label: Label, least: Any, most: Any, none: int, mistakes: list[Mistake]) -> tuple[Bounds, Bounds]:
