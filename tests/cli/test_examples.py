@@ -66,13 +66,17 @@ def as_script(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("MPLBACKEND", "Agg")
     monkeypatch.chdir(tmp_path)
 
+    known = registry()
+    before = list(known.plugins)
+
     def run(path, *arguments):
         monkeypatch.setattr("sys.argv", [str(path), *map(str, arguments)])
         runpy.run_path(str(path), run_name="__main__")
         return capsys.readouterr().out
 
     yield run
-    registry.cache_clear()
+    if known.plugins != before:  # an example has registered its own
+        registry.cache_clear()
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
 
