@@ -100,6 +100,10 @@ def plain_array(value: Any) -> NDArray[Any]:
     return array
 
 
+#: What to do about text among numbers.
+_TEXT = "text is no number: ready models encode the columns of a data frame, Attributes takes named features"
+
+
 def _objects(value: object, array: NDArray[Any]) -> NotNumbers:
     """Return why an array of Python objects is not one of numbers."""
     if is_sparse(value):
@@ -107,6 +111,9 @@ def _objects(value: object, array: NDArray[Any]) -> NotNumbers:
     if array.ndim == 0 or any(hasattr(one, "__len__") and not isinstance(one, str | bytes) for one in array.flat):
         hint = "is it ragged, or sparse? (declare sparse=True)"
         return NotNumbers("a rectangular array", describe(value), hint)
+    texts = [one for one in array.flat if isinstance(one, str)]
+    if texts:
+        return NotNumbers("real numbers", f"the text {describe(texts[0])} (dtype object)", _TEXT)
     numbers = [one for one in array.flat if isinstance(one, int | float)]
     odd = next((one for one in array.flat if not isinstance(one, int | float)), max(numbers, key=abs, default=None))
     found = "dtype object" + (f" ({type(odd).__name__} {number_text(odd)})" if array.size else "")
@@ -125,6 +132,12 @@ def real_array(value: Any) -> NDArray[Any]:
     if isinstance(value, str):
         hint = "list(table) of a data frame gives the names of its columns; its rows are table.to_numpy()"
         raise NotNumbers("real numbers", f"the string {describe(value)}", hint)
+    if array.dtype.kind in "mM":
+        zero = "" if array.dtype.kind == "m" else " - np.datetime64('2000-01-01')"
+        hint = f"make numbers of them, e.g. days: (x{zero}) / np.timedelta64(1, 'D')"
+        raise NotNumbers("real numbers", f"{'spans of time' if zero == '' else 'dates'} ({array.dtype})", hint)
+    if array.dtype.kind == "U" and array.size:
+        raise NotNumbers("real numbers", f"the text {describe(str(array.flat[0]))} (dtype {array.dtype})", _TEXT)
     if array.dtype.kind not in "biuf":
         raise NotNumbers("real numbers", f"dtype {array.dtype}")
     return array

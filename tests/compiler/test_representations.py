@@ -177,8 +177,8 @@ def test_labels_of_different_types_of_numbers_in_one_data_set():
 
     Y = [[0, 1], np.array([1.0, 0.0]), np.array([True, False]), np.array([0, 1], dtype=">i2")]
     assert ground(Two, np.zeros((4, 2)), Y).truth.tolist() == [0, 1, 1, 0, 1, 0, 0, 1]
-    with pytest.raises(DataError, match=r"label 'y', example 2: .* found nan at position 1 of T"):
-        ground(Two, np.zeros((3, 2)), [[0, 1], [1, 1], [0.0, np.nan]])
+    with pytest.raises(DataError, match=r"label 'y', example 2: .* found inf at position 1 of T"):
+        ground(Two, np.zeros((3, 2)), [[0, 1], [1, 1], [0.0, np.inf]])
 
 
 def test_a_single_label_that_is_no_class_is_named_with_its_example():
@@ -335,7 +335,7 @@ def example(value=0.0):
     [
         (imaginary, "expected real numbers, found dtype complex128"),
         (hiding, "expected an array without masked entries"),
-        (spelling, "expected real numbers, found dtype <U32"),
+        (spelling, "expected real numbers, found the text '0.0' (dtype <U32)"),
         (spoiling, "ValueError: assignment destination is read-only\n  hint: inputs are read-only"),
     ],
 )

@@ -277,10 +277,12 @@ def _feature(encoder: Encoder, source: lang.Feature) -> Rows:
             counts.append(prod(shape))
             continue
         value = encoder.call(source.ref, i, "Feature", None if ends is None else ends(i))
-        if value.shape != (*shape, source.width) and not (source.width == 1 and value.shape == shape):
-            expected = f"shape {(*shape, source.width)}"
+        laid = None if source.target is None else _laid_out(source.target, encoder, i)
+        fitting = [(*one, source.width) for one in (shape, laid) if one is not None]
+        if value.shape not in fitting and not (source.width == 1 and value.shape in (shape, laid)):
+            expected = " or ".join(f"{one}" for one in dict.fromkeys(fitting))
             what = f"Feature {source.ref.path}"
-            raise DataError(what, example=i, expected=expected, found=f"shape {value.shape}")
+            raise DataError(what, example=i, expected=f"shape {expected}", found=f"shape {value.shape}")
         parts.append(value.reshape(-1, source.width))
         counts.append(len(parts[-1]))
     ptr = pointers(np.array(counts, dtype=np.int64))
@@ -338,6 +340,15 @@ def _finite(values: F64, dims: tuple[Dim, ...], ptr: I64, what: str) -> Rows:
 
 def _n_factors(target: Target, encoder: Encoder, i: int) -> int:
     return int(target.count({name: int(sizes[i]) for name, sizes in encoder.examples.sizes.items()}))
+
+
+def _laid_out(target: Target, encoder: Encoder, i: int) -> tuple[int, ...] | None:
+    """Return the shape in which factors lie on the axes of a label, such as ``(H, W - 1)`` for ``pairs(y, W)``."""
+    if target.kind != "pairs" or target.label.pointer:
+        return None
+    sizes = {dim.name: int(encoder.examples.sizes[dim.name][i]) for dim in target.label.dims}
+    along = {axis.name for axis in target.axes}
+    return tuple(max(size - 1, 0) if name in along else size for name, size in sizes.items())
 
 
 def _brought(encoder: Encoder, source: lang.Transform) -> Rows:

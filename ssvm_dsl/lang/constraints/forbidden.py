@@ -296,7 +296,22 @@ def _read_states(what: str, goal: Target, states: Any, mistakes: list[Mistake]) 
 
 
 def _not_a_state(text: str, goal: Target, value: object) -> Mistake:
-    return lambda: f"{text} {goal!r}: {show(value)}"
+    return lambda: f"{text} {goal!r}: {show(value)}; {_what_states_are(goal)}"
+
+
+def _what_states_are(goal: Target) -> str:
+    """Return what the states of a target are, and what says something about lengths of segments."""
+    label = goal.label
+    if label.pointer:
+        return "a state is a position, or None"
+    names = list(range(label.n_states)) if label.classes is None else list(label.classes)
+    shown = ", ".join(show(one) for one in names[:6]) + (", ..." if len(names) > 6 else "")
+    if goal.arity > 1:
+        return f"each is a tuple of {goal.arity} of the classes {shown}"
+    said = f"the states are the classes {shown}"
+    if goal.kind in ("spans", "span", "lengths"):
+        return f"{said}; how long segments are is said by Duration(spans({label.name or 'y'}), least=..., most=...)"
+    return said
 
 
 def _flags(listed: list[Any]) -> NDArray[np.bool_] | None:
