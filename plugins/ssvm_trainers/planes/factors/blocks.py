@@ -189,9 +189,9 @@ class FactorRun(Run):
         self._follow()
         risks = np.empty(problem.n)
         for chunk in chunks(problem, np.arange(problem.n), self.cost):
-            message_bounds(
+            risks[chunk] = message_bounds(
                 self.maps, self.visited.entries, self.visited.factors, self.space, problem.loss.node,
-                problem.loss.truth, self._dual(), chunk, risks,
+                problem.loss.truth, self._dual(), chunk,
             )  # fmt: skip
         upper = problem.objective.primal(self.w, risks + problem.loss.const)
         dual, plane = self._rounded()

@@ -17,9 +17,9 @@ from ssvm_trainers.planes.fractional_records import Entries
 @njit(cache=True, nogil=True)
 def message_bounds(
     maps: FlatMaps, entries: Entries, factors: Factors, space: SweepWorkspace, loss: F64, truth: I32, dual: Dual,
-    ids: I64, out: F64,
-) -> None:  # fmt: skip
-    """Write the upper bounds of the risks of some examples at w from the messages, less the constants of their losses.
+    ids: I64,
+) -> F64:  # fmt: skip
+    """Return the upper bounds of the risks of some examples at w from the messages, less the constants of their losses.
 
     For messages d it is (Meshi et al. 2010, equation 8), with the scores theta of the loss-augmented problem at w,
 
@@ -38,13 +38,15 @@ def message_bounds(
         ``messages`` and ``w`` are read.
     ids : ndarray of int64
         The examples.
-    out : ndarray of float64, shape (n,)
-        Written for these examples.
+
+    Returns
+    -------
+    ndarray of float64, shape (len(ids),)
     """
     maps, entries, factors, space = borrow(maps), borrow(entries), borrow(factors), borrow(space)
     loss, dual, state_ptr, belief = borrow(loss), borrow(dual), entries.state_ptr, space.belief
-    messages, w = dual.messages, dual.w
-    for i in ids:
+    messages, w, bounds = dual.messages, dual.w, np.empty(len(ids))
+    for place, i in enumerate(ids):
         lo, hi = entries.var_ptr[i], entries.var_ptr[i + 1]
         zero, total = state_ptr[lo], 0.0
         scores = ScoreSpace(space.node, space.pool, space.scores)
@@ -74,4 +76,5 @@ def message_bounds(
             for s in range(state_ptr[v] - zero, state_ptr[v + 1] - zero):
                 best = max(best, belief[s])
             total += best
-        out[i] = total
+        bounds[place] = total
+    return bounds
