@@ -21,9 +21,9 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.errors import InfeasibleError, OptionError
+from ssvm_dsl.errors import DataError, InfeasibleError, OptionError
 from ssvm_dsl.ir.program import ONE_SPAN, SPANS
-from ssvm_dsl.lang.arrays import is_sparse
+from ssvm_dsl.lang.arrays import describe, is_sparse
 from ssvm_dsl.lang.constraints.durations import SegmentDuration
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
@@ -108,10 +108,10 @@ class OnlineLabels:
 
     def push(self, row: Any) -> Any:
         """Return the label of the position ``lag`` rows before this one, ``None`` where there is none yet."""
-        self._rows.append(row)
-        rows = list(self._rows)
+        rows = [*self._rows, row][-self._order - 1 :]
         # the row itself stands after it as well: what is said of the last position is not said of this one
         grounded, theta = self._scored(self._example([*rows, row]))
+        self._rows.append(row)
         self._window.add(grounded, theta, len(rows) - 1)
         self.n_rows += 1
         if self.n_rows <= self.lag:
@@ -141,7 +141,12 @@ class OnlineLabels:
             return _stacked(rows)
         if len(inputs) == 1 and isinstance(inputs[0], Attributes):
             return list(rows)
-        out = {}
+        names, out = [given.name for given in inputs], {}
+        for one in rows:
+            if not isinstance(one, Mapping) or not set(names) <= set(one):
+                expected = f"a row with a value for {', '.join(names)} at one position of time"
+                found = f"a dict with {', '.join(map(str, one))}" if isinstance(one, Mapping) else describe(one)
+                raise DataError("the stream", expected=expected, found=found)
         for given in inputs:
             assert not isinstance(given, Edges)  # refused before
             along = any(dim is self._axis for dim in given.dims)
@@ -166,7 +171,11 @@ def _stacked(rows: list[Any]) -> Any:
         return vstack([one.reshape(1, -1) for one in rows], format="csr")
     if isinstance(rows[0], Mapping | str) or (isinstance(rows[0], list | set) and not _numbers(rows[0])):
         return list(rows)
-    return np.stack([np.asarray(one) for one in rows])
+    arrays = [np.asarray(one) for one in rows]
+    if any(one.shape != arrays[0].shape for one in arrays):
+        expected, found = f"a row of shape {arrays[0].shape}, as those before", f"shape {arrays[-1].shape}"
+        raise DataError("the stream", expected=expected, found=found)
+    return np.stack(arrays)
 
 
 def _numbers(row: Any) -> bool:

@@ -22,6 +22,7 @@ from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.outputs.targets import chain, spans
+from ssvm_dsl.learning.online import OnlineLabels
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
 from ssvm_dsl.models.classes import classes_of, input_of, n_rows
@@ -151,6 +152,19 @@ class SequenceModel(ReadyModel):
         labels = found[0] if isinstance(found, tuple) else found
         joined = long.joined([one if one is None else self._of_positions(one) for one in labels])
         return (joined, *found[1:]) if isinstance(found, tuple) else joined
+
+    def online(self, lag: int = 10, *, proba: bool = False) -> OnlineLabels:
+        """Return an object that takes a stream row by row, as ``StructuredSVM.online`` does; not of words.
+
+        Raises
+        ------
+        OptionError
+            Features are made of words, from each word and its neighbours, which are not there yet.
+        """
+        if self._of_words:
+            text = "online: features of words look at the neighbours of each word, which are not there yet"
+            raise OptionError(f"{text}; train on features of each position, lists of names, and pass these")
+        return super().online(lag, proba=proba)
 
     def _of_positions(self, labels: Any) -> Any:
         """Return a class for each position."""

@@ -27,7 +27,7 @@ from ssvm_dsl import (
     spans,
     starts,
 )
-from ssvm_dsl.errors import InfeasibleError, OptionError
+from ssvm_dsl.errors import DataError, InfeasibleError, OptionError
 from ssvm_dsl.models import ChainTagger, SegmentTagger
 
 
@@ -201,6 +201,21 @@ def test_models_that_look_further_are_refused_by_name():
         list(drawn(Mean)[0].predict_online(np.zeros((3, 2))))
     with pytest.raises(OptionError, match="lag is a number of rows"):
         drawn(Second)[0].predict_online([], lag=-1)
+
+
+def test_rows_that_are_none_are_refused_and_do_not_count():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(6, 2)) for _ in range(3)]
+    labels = ChainTagger().fit(X, [np.where(x[:, 0] > 0, "p", "n") for x in X]).online(lag=0)
+    labels.push(X[0][0])
+    for row in ({"a": 1.0}, np.zeros(3)):
+        with pytest.raises(DataError, match="expected"):
+            labels.push(row)
+    assert labels.push(X[0][1]) is not None
+    assert labels.n_rows == 2
+    words = ChainTagger().fit([["the", "cat"]] * 3, [["D", "N"]] * 3)
+    with pytest.raises(OptionError, match="features of words look at the neighbours"):
+        words.predict_online(["the", "cat"])
 
 
 def test_a_dead_end_is_an_error_that_names_the_position():
