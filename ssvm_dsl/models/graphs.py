@@ -115,6 +115,9 @@ class GraphModel(ReadyModel):
         graphs = [self._labelled(*pair) for pair in zip(X, labels, strict=True)]
         return (graphs, *found[1:]) if isinstance(found, tuple) else graphs
 
+    def _shown_labels(self, X: Any, Y: Any) -> tuple[list[Any], list[Any]]:
+        return list(self._labels(Y)), list(super().predict(X))
+
     def _labelled(self, graph: Any, labels: Any) -> Any:
         """Return the labels, or the graph of networkx with them."""
         if not is_graph(graph) or labels is None:

@@ -13,7 +13,7 @@ from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.lang.arrays import NotNumbers
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
-from ssvm_dsl.lang.frames import column_names, is_frame, is_numbered, matched, with_index
+from ssvm_dsl.lang.frames import column_names, is_frame, is_gap, is_numbered, matched, with_index
 from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
@@ -166,6 +166,16 @@ class MultiLabel(ReadyModel):
     def _probabilities(self, X: Any, found: list[Any]) -> Any:
         """Return the probability that each label is 1, ``shape (n, n_labels)``."""
         return np.array([np.full(len(self.classes_), np.nan) if one is None else one[:, 1] for one in found])
+
+    def _shown_labels(self, X: Any, Y: Any) -> tuple[list[Any], list[Any]]:
+        """Return the labels of each example by name: ``sea`` or ``no sea``."""
+        names = [str(name) for name in self.classes_.tolist()]
+
+        def named(row: Any) -> list[Any]:
+            pairs = zip(names, row, strict=True)
+            return [None if is_gap(one) else name if one else f"no {name}" for name, one in pairs]
+
+        return [named(row) for row in self._labels(Y)], [named(row) for row in super().predict(X)]
 
     def decision_function(self, X: Any, *, time_limit: float | None = None) -> F64:
         """Return how much the model prefers each label to be 1, ``shape (n, n_labels)``.

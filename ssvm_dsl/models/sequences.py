@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -140,6 +141,16 @@ class SequenceModel(ReadyModel):
 
     def _example_losses(self, X: Any, Y: Any) -> F64:
         return super()._example_losses(*self._parted(X, Y))
+
+    def errors(self, X: Any, Y: Any, *, most: int = 10) -> Any:
+        """Return what goes wrong on some sequences, as ``StructuredSVM.errors`` does."""
+        return super().errors(*self._parted(X, Y), most=most)
+
+    def to_html(self, path: str | Path, X: Any = None, Y: Any = None) -> None:
+        """Write a page about the model, as ``StructuredSVM.to_html`` does."""
+        if X is not None and Y is not None:
+            X, Y = self._parted(X, Y)
+        super().to_html(path, X, Y)
 
     def predict(self, X: Any, **options: Any) -> Any:
         """Return the labels of each sequence; of one frame with all of them a series, a class for each row.

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.inference.planning.plans import Plan
     from ssvm_dsl.insight.explanation import Explanation
     from ssvm_dsl.insight.why_not import WhyNot
+    from ssvm_dsl.learning.errors_report import ErrorReport
 
 T = TypeVar("T")
 
@@ -493,6 +494,38 @@ class Predictor(Estimator):
             raise OptionError(f"to_html: {'X' if X is None else 'Y'} is missing; give examples and labels, or neither")
         data = None if X is None else examined(self, X, Y, self._example_losses(X, Y))
         write_page(place, model_page(self.model, self.weights_, vars(self).get("report_"), data))
+
+    def errors(self, X: Sequence[Any], Y: Sequence[Any], *, most: int = 10) -> ErrorReport:
+        """Return what goes wrong on some examples; print it, or write it as a page with its ``to_html(path)``.
+
+        Classes that are taken for others, with the places and the features that pulled; precision and recall of each
+        class; the examples of largest loss, and those of least certainty.
+
+        Parameters
+        ----------
+        X, Y : lists of examples and of their labels
+        most : int
+            How many confusions and uncertain examples to list.
+
+        Raises
+        ------
+        OptionError
+            ``most`` is no positive int, or the outputs have no classes.
+        """
+        from ssvm_dsl.learning.errors_report import error_report
+
+        self._check_fitted()
+        if not isinstance(most, int | np.integer) or isinstance(most, bool) or most < 1:
+            raise OptionError(f"most must be a positive int, got {most!r}")
+        outputs = self.model.declaration.outputs
+        if len(outputs) != 1 or outputs[0].pointer:
+            text = "errors: it is of models with one label of classes"
+            raise OptionError(f"{text}; to_html(path, X, Y) explains the worst examples of any model")
+        return error_report(self, X, Y, self._example_losses(X, Y), int(most))
+
+    def _shown_labels(self, X: Any, Y: Any) -> tuple[list[Any], list[Any]]:
+        """Return the true and the predicted labels of each example, as classes."""
+        return list(self._labels(Y)), list(self.predict(X))  # type: ignore[attr-defined]
 
     def _example_losses(self, X: Any, Y: Any) -> F64:
         """Return the loss of the prediction of each example."""

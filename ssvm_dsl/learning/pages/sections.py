@@ -130,7 +130,13 @@ def confusion(model: Any, truth: Sequence[Any], found: Sequence[Any]) -> dict[st
 def costly(svm: Any, X: Sequence[Any], Y: Sequence[Any], found: Sequence[Any], lost: F64) -> list[dict[str, Any]]:
     """Return the examples of largest loss: truth, prediction, and what decided between them."""
     order = np.argsort(-lost, kind="stable")[:EXAMPLES].tolist()
-    return [_example(svm, i, X[i], Y[i], found[i], float(lost[i])) for i in order if lost[i] > 0.0]
+    wrong = [i for i in order if lost[i] > 0.0]
+    return [_example(svm, i, *(one_of(part, i) for part in (X, Y, found)), float(lost[i])) for i in wrong]
+
+
+def one_of(values: Any, i: int) -> Any:
+    """Return an example of a list, an array or the rows of a data frame."""
+    return values.iloc[i] if hasattr(values, "iloc") else values[i]
 
 
 def _example(svm: Any, i: int, x: Any, truth: Any, found: Any, lost: float) -> dict[str, Any]:
