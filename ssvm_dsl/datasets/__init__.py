@@ -56,6 +56,6 @@ if TYPE_CHECKING:
     from ssvm_dsl.datasets.texts import load_atis_grammar as load_atis_grammar
     from ssvm_dsl.datasets.texts import load_dependency_treebank as load_dependency_treebank
     from ssvm_dsl.datasets.texts import load_treebank as load_treebank
-    from ssvm_dsl.datasets.word_features import word_features as word_features
-    from ssvm_dsl.datasets.word_features import word_shape as word_shape
+    from ssvm_dsl.datasets.words import word_features as word_features
+    from ssvm_dsl.datasets.words import word_shape as word_shape
     from ssvm_dsl.learning.metrics import phrases as phrases

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from ssvm_dsl.array_types import F64
-from ssvm_dsl.datasets.word_features import word_features
+from ssvm_dsl.datasets.words import word_features
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.lang.arrays import describe
 from ssvm_dsl.lang.constraints.durations import Duration

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from functools import cache
 
@@ -50,3 +51,10 @@ def test_names_are_those_of_the_field():
             names += [node.id] if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else []
             found |= {(path.name, name) for name in names if name and name.strip("_").lower() in RIDDLES}
     assert not found - ALLOWED
+
+
+def test_lazy_names_are_not_those_of_modules():
+    """A module that something else imports first would stand for the name: ``from a import b`` gives the module."""
+    for path in (ROOT / "ssvm_dsl").rglob("__init__.py"):
+        names = set(re.findall(r"^    from \S+ import \S+ as (\S+)$", path.read_text(), re.MULTILINE))
+        assert not names & {one.stem for one in path.parent.iterdir()}, path
