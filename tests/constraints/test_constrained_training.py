@@ -134,7 +134,7 @@ def test_constraints_only_take_labellings_away():
     class Free(Tags):
         budget = None
 
-    free, bound = fit(Free, TAGGED, "ilp"), fitted(Tags, "ilp")
+    free, bound = fit(Free, TAGGED, "auto"), fitted(Tags, "ilp")
     assert bound.report_.primal <= free.report_.dual * (1 + 1e-3)
 
 
