@@ -57,6 +57,9 @@ SINGLE = 2**26
 #: The penalty changes when one residual is this many times the other.
 UNBALANCED = 2.5
 
+#: Sweeps that a certificate is taken to last before there was one.
+CERTIFICATE = 2.0
+
 #: Slopes below this share of the losses are not worth a step.
 NO_SLOPE = 1e-9
 
@@ -100,7 +103,7 @@ class FactorRun(Run):
         self.problem, self.start = problem, start
         self.random = np.random.default_rng(random_state)
         parameters, objective, n = problem.parameters, problem.objective, problem.n
-        self.certificate_seconds = 0.0  # what the last one took, or a sweep before there is one
+        self.certificate_seconds = 0.0  # what the last one took; before there is one, by the first sweep
         own = own_tables(problem)
         self.maps, rest = parameters.flat, [m for m in range(len(parameters.maps)) if m not in own.values()]
         listing = list_shapes(parameters.program)
@@ -144,7 +147,7 @@ class FactorRun(Run):
         order, begin = self.random.permutation(self.problem.n), self.problem.seconds()
         for chunk in chunks(self.problem, order, STEPS * self.cost, self.certificate_seconds):
             sweep(self.visited, rule, self.space, chunk, self._dual())
-        self.certificate_seconds = self.certificate_seconds or self.problem.seconds() - begin
+        self.certificate_seconds = self.certificate_seconds or CERTIFICATE * (self.problem.seconds() - begin)
         self.now += 1
         if self.now % SWEEPS == 0:
             self._balance(self.now // SWEEPS)
