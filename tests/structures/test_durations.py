@@ -180,7 +180,7 @@ def test_labels_that_break_them_are_refused_by_name():
     X = [np.zeros((6, 2)), np.zeros((5, 2))]
     with pytest.raises(DataError, match=r"Y, example 1: .*the segment \(3, 5, 'b'\) of 2 positions, at least 3"):
         StructuredSVM(segmented(3, None, False)).fit(X, ["aaabbb", "aaabb"])
-    with pytest.raises(DataError, match=r"Y, example 1: .*state 1 lasts from position 3 for 2, at least 3"):
+    with pytest.raises(DataError, match=r"Y, example 1: .*'b' lasts from position 3 for 2, at least 3"):
         StructuredSVM(chained(3, None, False)).fit(X, ["aaabbb", "aaabb"])
     assert StructuredSVM(segmented(3, None, True)).fit(X, ["aaabbb", "aaabb"]).predict(X)
 

@@ -182,7 +182,9 @@ def _words(grounded: Grounded, group: ConstraintGroup, k: int) -> str:
     if isinstance(group.rules, UnmetKind):
         unmet = _why_unmet(grounded, group, group.rules, k)
         said = f"{said}; {unmet}" if said and unmet else said or unmet
-    along = next((one.along for one in grounded.declaration.constraints if one.name == group.name), ())
+    declared = next((one for one in grounded.declaration.constraints if one.name == group.name), None)
+    along = () if declared is None else declared.along
+    said = said if declared is None else declared.in_names(said)
     example = int(group.example_of[k])
     shape = tuple(int(grounded.layout.sizes[dim.name][example]) for dim in along)
     where = position_words(along, shape, k - int(group.ptr[example]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -176,6 +177,11 @@ class RunDuration(_Bounded, Constraint):
         for key, value in (("label", y), ("least", low), ("most", high), ("cut", flag)):
             object.__setattr__(self, key, value)
         self._declare(mistakes, "runs", literals, y.dims[:-1], meta, numbers)
+
+    def in_names(self, said: str) -> str:
+        """Return what the kind says of "state 1" as said of its name."""
+        names = self.label.classes
+        return said if names is None else re.sub(r"\bstate (\d+)", lambda found: repr(names[int(found[1])]), said)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""

@@ -131,6 +131,10 @@ class Constraint(Symbol):
         """The label that brings the rules which judge whole labellings; ``None`` where literals decide."""
         return None
 
+    def in_names(self, said: str) -> str:
+        """Return what its kind says, which knows states by number, in the names of classes."""
+        return said
+
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
         parameters = (*self.meta, *(self.literal_meta[0] if self.literal_meta else ()))
