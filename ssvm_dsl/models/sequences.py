@@ -230,6 +230,10 @@ class ChainTagger(SequenceModel):
         Whether each tag has a separate weight.
     bio : bool
         Whether tags are BIO tags, of which only legal successions are predicted (``I-PER`` after ``B-PER`` only).
+    shortest, longest : int or dict of class to int, optional
+        How many positions in succession have the same tag at least, and at most (:class:`~ssvm_dsl.Duration`).
+    cut : bool
+        Whether the first and the last such stretch may be shorter: a sequence may begin or end within one.
     features : {"words"}, optional
         Sequences are lists of words; by default where all of them are.
     groups, time : str, optional
@@ -246,6 +250,9 @@ class ChainTagger(SequenceModel):
     order: int = 1
     bias: bool = True
     bio: bool = False
+    shortest: int | Mapping[Any, int] | None = None
+    longest: int | Mapping[Any, int] | None = None
+    cut: bool = False
 
     def _declaration(self, X: Sequence[Any], Y: Sequence[Any]) -> type[Model]:
         class TagChain(Model):
@@ -255,6 +262,7 @@ class ChainTagger(SequenceModel):
             emit = Factor(y, features=self._scaled(x, X))
             bias = Factor(y) if self.bias else None
             trans = Factor(chain(y, order=self.order)) if self.order else None
+            lasting = Duration(y, self.shortest, self.longest, self.cut) if self.shortest or self.longest else None
             inside = Forbid(chain(y), BIO(y)) if self.bio else None
             begin = Forbid(y.at(0), BIO(y)) if self.bio else None
             loss = Hamming(y)

@@ -325,3 +325,17 @@ def test_segments_have_least_and_greatest_durations():
     assert max(size for size, name in found if name == "a") <= 6
     with pytest.raises(DataError, match=r"Y, example 0: .* the segment \(0, 5, 'a'\) of 5 positions, at least 7"):
         SegmentTagger(shortest={"a": 7}).fit(X, Y)
+
+
+def test_tags_last_as_long_as_they_must():
+    rng = np.random.default_rng(0)
+    Y = [np.repeat(["a", "b", "a"], (4, 6, 5)) for _ in range(8)]
+    X = [rng.normal(size=(15, 2)) + (y == "b")[:, None] for y in Y]
+    tagger = ChainTagger(shortest=3, longest={"a": 5}, random_state=0).fit(X, Y)
+    for tags in tagger.predict(X):
+        changes = np.flatnonzero(np.append(True, tags[1:] != tags[:-1]))
+        sizes = np.diff(np.append(changes, 15))
+        assert sizes.min() >= 3
+        assert sizes[tags[changes] == "a"].max(initial=0) <= 5
+    with pytest.raises(DataError, match=r"Y, example 0: .* 'a' lasts from position 0 for 4, at least 5"):
+        ChainTagger(shortest={"a": 5}).fit(X, Y)
