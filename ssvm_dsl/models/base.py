@@ -34,7 +34,7 @@ from ssvm_dsl.models.scaling import scaled
 SHOWN = 30
 
 #: Defaults that differ from those of a structured SVM.
-DEFAULTS: dict[str, Any] = {"C": AUTO, "risk": AUTO, "tol": 0.01}
+DEFAULTS: dict[str, Any] = {"C": AUTO, "risk": AUTO, "guarantee": AUTO, "tol": 0.01}
 
 #: The parameters of a structured SVM, without the model, which is read from the data.
 _OPTIONS = [
@@ -67,6 +67,9 @@ class ReadyModel(ChoosingSVM):
         takes less than 10 s, by an estimate from the sizes.
     risk : str
         ``"auto"`` is the log-loss where sums over all labellings are exact, else the margin.
+    guarantee : str
+        ``"auto"`` is exact; where a margin fit would take a long search for that, the strongest that lets it take
+        seconds.  Predictions have the guarantee of the fit.
     tol : float
         Relative gap at which training stops, 1 % by default.
 

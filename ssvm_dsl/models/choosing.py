@@ -5,6 +5,9 @@ it is consistent whatever the classes are, and its probabilities are calibrated.
 not consistent where no class has more than half of the probability (Liu 2007, "Fisher consistency of multicategory
 support vector machines"), so that it may predict the most frequent class only.  Elsewhere it is the margin.
 
+**Guarantee.**  Where best labellings take a search that lasts, and no log-loss is minimised, answers with a certified
+bound are taken, and where these last, too, those of a heuristic; the fewest of these steps that suffice.
+
 **C.**  Three folds of held-out examples choose it, where that is cheap
 (:mod:`ssvm_dsl.learning.estimators.fitting.strength`); how long it would take is computed from sizes alone, so that the
 choice does not depend on the machine.
@@ -45,6 +48,7 @@ from ssvm_dsl.plugin_api.specs import RiskForm, TrainerSpec
 from ssvm_dsl.plugin_api.training import StopRule
 from ssvm_dsl.registry import registry
 from ssvm_dsl.scores.parameter_map import ParameterMap
+from ssvm_dsl.units import seconds_text
 
 #: Chooses C by held-out examples, however long that takes.
 CV = "cv"
@@ -58,6 +62,9 @@ SUMS = 20.0
 #: Seconds that the choice of C may take, by estimate, and the fewest examples it is made on.
 SECONDS, EXAMPLES = 10.0, 9
 
+#: Seconds that so many passes of a fit may take before a weaker guarantee is taken, and how many times as fast it must be.
+FIT_SECONDS, FIT_PASSES, FASTER = 3.0, 100, 4.0
+
 #: Multiplications a second, and seconds of a pass that do not depend on sizes, of the estimate.
 FLOPS, OVERHEAD = 1e9, 5e-4
 
@@ -65,10 +72,11 @@ FLOPS, OVERHEAD = 1e9, 5e-4
 class ChoosingSVM(StructuredSVM):
     """Parameters are those of :class:`~ssvm_dsl.StructuredSVM`.
 
-    ``risk`` and ``C`` may be ``"auto"``, ``C`` also ``"cv"``.
+    ``risk``, ``guarantee`` and ``C`` may be ``"auto"``, ``C`` also ``"cv"``.
     """
 
     _chosen: dict[str, str]
+    _guarantees = (*StructuredSVM._guarantees, AUTO)
 
     @property
     def _strength(self) -> float:
@@ -93,13 +101,20 @@ class ChoosingSVM(StructuredSVM):
             raise OptionError("C='cv' chooses what lam says; leave one out")
         super()._check()
 
+    def _guarantee(self) -> Guarantee:
+        if self.guarantee != AUTO:
+            return super()._guarantee()
+        report = vars(self).get("report_")  # predictions have that of the fit
+        chosen = "" if report is None else report.chosen.get("guarantee", "")
+        return Guarantee(chosen.partition(":")[0] or Guarantee.EXACT)
+
     def _risk(self) -> Risk:
         return find_risk(LOG if isinstance(self.risk, str) and self.risk == AUTO else self.risk)
 
     @contextmanager
     def _choosing(self) -> Iterator[None]:
         """Let a fit choose parameters; afterwards they are as they were given."""
-        given, self._chosen = {name: getattr(self, name) for name in ("C", "risk")}, {}
+        given, self._chosen = {name: getattr(self, name) for name in ("C", "risk", "guarantee")}, {}
         try:
             yield
         finally:
@@ -111,6 +126,8 @@ class ChoosingSVM(StructuredSVM):
     ) -> F64 | None:  # fmt: skip
         if self.risk == AUTO:
             self.risk, self._chosen["risk"] = self._risk_for(grounded)
+        if self.guarantee == AUTO:
+            self._choose_guarantee(grounded)
         if not isinstance(self.C, str) or self.lam is not None:
             return start
         asked, self.C = self.C, self._usual_strength(grounded)
@@ -129,6 +146,8 @@ class ChoosingSVM(StructuredSVM):
             self.risk = str(stream.fingerprint["risk"])
         if self.risk == AUTO:
             self.risk, self._chosen["risk"] = self._risk_for(grounded)
+        if self.guarantee == AUTO:
+            self._choose_guarantee(grounded)
         if isinstance(self.C, str):
             self.C = self._usual_strength(grounded)
             self._chosen["C"] = f"{self.C:.3g}, the usual one where not all examples are at hand"
@@ -147,7 +166,7 @@ class ChoosingSVM(StructuredSVM):
             find_risk(LOG).spec, self.power
         ):
             return MARGIN, f"{MARGIN}: trainer '{self.trainer}' does not minimise log-loss"
-        if self.guarantee != Guarantee.EXACT.value:
+        if self.guarantee not in (Guarantee.EXACT.value, AUTO):
             return MARGIN, f"{MARGIN}: guarantee='{self.guarantee}' asks for no exact sums over labellings"
         try:
             sums = self._plan_of(grounded, Task.MARGINALS)
@@ -161,9 +180,32 @@ class ChoosingSVM(StructuredSVM):
             return MARGIN, f"{MARGIN}: sums over all labellings would take {SUMS:g} times as long as the best ones"
         return LOG, f"{LOG}: sums over all labellings are exact ({sums.backend})"
 
-    def _plan_of(self, grounded: Grounded, task: Task) -> Any:
+    def _choose_guarantee(self, grounded: Grounded) -> None:
+        """Choose the strongest guarantee with which a fit takes seconds; a weaker one only if it is much faster."""
+        self.guarantee, why = Guarantee.EXACT.value, ""
+        if self.backend != AUTO or self._risk().spec.form is RiskForm.SMOOTH:
+            return
+        try:
+            best = self._plan_of(grounded, Task.MAP)
+        except NoBackendError:
+            best = None
+        for weaker in (Guarantee.BOUND, Guarantee.HEURISTIC):
+            if best is not None and best.seconds * FIT_PASSES <= FIT_SECONDS:
+                break
+            try:
+                other = self._plan_of(grounded, Task.MAP, weaker)
+            except NoBackendError:
+                continue
+            if best is None or other.seconds * FASTER < best.seconds:
+                slow = "" if best is None else f"{best.backend} takes {seconds_text(best.seconds)} a pass, "
+                why = f"{weaker.value}: {slow}{other.backend} {seconds_text(other.seconds)}"
+                self.guarantee, best = weaker.value, other
+        if why:
+            self._chosen["guarantee"] = why
+
+    def _plan_of(self, grounded: Grounded, task: Task, guarantee: Guarantee = Guarantee.EXACT) -> Any:
         """Return the plan of a task for all examples."""
-        need = need_of(grounded.parameters, frozenset({task}), Guarantee.EXACT)
+        need = need_of(grounded.parameters, frozenset({task}), guarantee)
         return plan_program(grounded.program, need, self.backend, self.backend_options)
 
     # -- the strength of regularisation ----------------------------------------------------------------

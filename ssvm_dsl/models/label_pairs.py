@@ -31,8 +31,8 @@ def width_for(n_examples: int, n_labels: int) -> int:
 def mutual_information(Y: I64) -> F64:
     """Return the mutual information of each two labels, ``shape (k, k)``, 0 where chance explains it.
 
-    In nats, of shares to which half an example of each kind is added.  Chance explains less than ``log(n) / (2 n)``, the
-    penalty of the Bayesian information criterion for the one number that two binary labels depend by.
+    In nats, of shares to which half an example of each kind is added.  Chance explains less than ``log(n) / (2 n)``,
+    the penalty of the Bayesian information criterion for the one number that two binary labels depend by.
 
     Parameters
     ----------

@@ -41,9 +41,9 @@ class MultiLabel(ReadyModel):
     names : sequence of str, optional
         The names of the labels.
     together : bool or "auto"
-        Which two labels have a table of weights.  ``"auto"``: those with the largest mutual information that chance does
-        not explain, as many as leave exact inference cheap (:mod:`ssvm_dsl.models.label_pairs`); all pairs of few
-        labels.  True: all pairs.  False: none, so that labels are independent.
+        Which two labels have a table of weights.  ``"auto"``: those with the largest mutual information that chance
+        does not explain, as many as leave exact inference cheap (:mod:`ssvm_dsl.models.label_pairs`); all pairs of
+        few labels.  True: all pairs.  False: none, so that labels are independent.
     **options
         Of :class:`~ssvm_dsl.StructuredSVM`.
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
 from ssvm_dsl.files.regular_file import as_path
-from ssvm_dsl.ir.need import Guarantee
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, is_number, real_array
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.symbols import plain
@@ -52,7 +51,7 @@ def check_parameters(svm: Any) -> None:
         _check_mapping(getattr(svm, name, None), name, "a dict of options by name, e.g. {'keep': 10}")
     _check_mapping(svm.regularization, "regularization", "a dict of numbers by factor, e.g. {'trans': 0.1}")
     _check_callbacks(svm.callbacks)
-    check_choice(svm.guarantee, [one.value for one in Guarantee], "guarantee")
+    check_choice(svm.guarantee, svm._guarantees, "guarantee")
     for name in ("backend", "trainer", "executor"):
         if not isinstance(getattr(svm, name, ""), str):
             raise OptionError(f"{name} must be a name (ssvm plugins list), got {getattr(svm, name)!r}")

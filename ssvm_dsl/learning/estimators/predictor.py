@@ -77,6 +77,7 @@ class Predictor(Estimator):
     _fitted: Fitted
     _blocks: tuple[Block, ...]
     _structures: StructureCache
+    _guarantees: tuple[str, ...] = tuple(one.value for one in Guarantee)
     _deadline: Deadline | None = None  # of the fit that this one is a part of
 
     def __new__(cls, *args: Any, **named: Any) -> Any:
@@ -168,7 +169,7 @@ class Predictor(Estimator):
         """Return the k best labellings of an example by a question for each, and whether time ended the search."""
         fixed = None if given is None else [given]
         grounded = self._ground([example], None, self._fitted, first=number, whole=True, given=fixed)
-        guarantee, own = Guarantee(self.guarantee), self.backend_options
+        guarantee, own = self._guarantee(), self.backend_options
         request = PredictionRequest(self.coef_, self.backend, own, Task.MAP, guarantee=guarantee, deadline=deadline)
         session = request.session(grounded, number, number + 1)
         return outputs_ranked(grounded, session, grounded.parameters.scores(self.coef_), k, deadline)
@@ -280,7 +281,7 @@ class Predictor(Estimator):
         self._check_fitted()
         grounded = self._ground(self._examples(X)[:CHUNK], None, self._fitted, whole=True)
         self._check_blocks(grounded.parameters.blocks)
-        guarantee = Guarantee(self.guarantee)
+        guarantee = self._guarantee()
         request = PredictionRequest(self.coef_, self.backend, self.backend_options, guarantee=guarantee)
         return request.session(grounded, 0, grounded.n_examples).plan
 
@@ -360,7 +361,7 @@ class Predictor(Estimator):
                 return read(grounded, solution)
             return readable(read, grounded, solution, without_answer(solution, task))
 
-        guarantee, own = Guarantee(self.guarantee), self.backend_options
+        guarantee, own = self._guarantee(), self.backend_options
         request = PredictionRequest(self.coef_, self.backend, own, task, k, guarantee, deadline, missing)
         with self._executor() as executor:
             found = request.each(grounder, len(examples), executor, noted)
@@ -403,6 +404,10 @@ class Predictor(Estimator):
     def _labels(self, Y: Any) -> Any:
         """Return labels as the model takes them."""
         return Y
+
+    def _guarantee(self) -> Guarantee:
+        """Return the weakest guarantee that ``auto`` accepts for predictions."""
+        return Guarantee(self.guarantee)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "coef_"):
