@@ -68,8 +68,8 @@ class ReadyModel(ChoosingSVM):
     risk : str
         ``"auto"`` is the log-loss where sums over all labellings are exact, else the margin.
     guarantee : str
-        ``"auto"`` is exact; where a margin fit would take a long search for that, the strongest that lets it take
-        seconds.  Predictions have the guarantee of the fit.
+        ``"auto"`` is exact, or that of a heuristic where a margin fit would take a long search.  Predictions have the
+        guarantee of the fit.
     tol : float
         Relative gap at which training stops, 1 % by default.
 

