@@ -63,6 +63,9 @@ SUMS = 20.0
 #: Seconds that the choice of C may take, by estimate, and the fewest examples it is made on.
 SECONDS, EXAMPLES = 10.0, 9
 
+#: Variables of an example whose margin risk is weighed by a C of 1.
+VARIABLES = 100.0
+
 #: Seconds that so many passes of a fit may take before a heuristic is taken, and how many times as fast it must be.
 FIT_SECONDS, FIT_PASSES, FASTER = 3.0, 100, 4.0
 
@@ -206,8 +209,12 @@ class ChoosingSVM(StructuredSVM):
     # -- the strength of regularisation ----------------------------------------------------------------
 
     def _usual_strength(self, grounded: Grounded) -> float:
-        """Return a C that is not chosen by held-out examples."""
-        return 1.0
+        """Return a C that is not chosen by held-out examples: 1, or less for margins of examples of many variables.
+
+        The loss of an example grows with its variables; C then weighs it as that of 100 of them.
+        """
+        size = len(grounded.program.card) / max(grounded.n_examples, 1)
+        return 1.0 if self._risk().name != MARGIN else min(1.0, VARIABLES / max(size, 1.0))
 
     def _path_seconds(self, grounded: Grounded) -> float:
         """Return about how long fits along a path take, by sizes."""

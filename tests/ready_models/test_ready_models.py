@@ -191,7 +191,7 @@ def test_is_the_declared_model(name, fitted):
     assert model.declaration == svm.model_.declaration
     assert len(str(model).splitlines()) <= 16
     options = {key: value for key, value in svm.get_params().items() if key not in svm.own}
-    options |= {"risk": svm.risk_, "trainer": svm.report_.trainer}
+    options |= {"risk": svm.risk_, "trainer": svm.report_.trainer, "guarantee": svm._guarantee().value}
     plain = StructuredSVM(model, **options).fit(list(svm._read_examples(X)), list(svm._read_labels(Y)))
     if not model.declaration.latents:
         assert plain.report_.primal == pytest.approx(svm.report_.primal, rel=2.1 * svm.tol)

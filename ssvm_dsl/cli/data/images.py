@@ -20,46 +20,19 @@ import numpy as np
 from ssvm_dsl.cli.data.examples import DataSettings, LabelledData
 from ssvm_dsl.cli.data.lines import STANDARD_STREAM
 from ssvm_dsl.errors import FileFormatError, OptionError
+from ssvm_dsl.io.image_file import image_array, pillow
 
 #: Ends of names of files.
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".ppm", ".pgm")
 
-#: Most pixels of an image.
-MOST_PIXELS = 64_000_000
-
 #: The folders.
 IMAGES, MASKS = "images", "masks"
-
-
-def _pillow() -> Any:
-    """Return the library that reads images."""
-    try:
-        from PIL import Image
-    except ImportError as err:
-        raise OptionError("images are read by Pillow, which is not installed: pip install 'ssvm-dsl[images]'") from err
-    return Image
 
 
 def _files(folder: Path) -> dict[str, Path]:
     """Return the images of a folder by name, sorted."""
     found = [one for one in sorted(folder.iterdir()) if one.suffix.lower() in SUFFIXES]
     return {one.stem: one for one in found}
-
-
-def _pixels(path: Path, colours: bool) -> Any:
-    """Return the colours of an image, ``(H, W, 3)``, or the classes of a mask, ``(H, W)``."""
-    library = _pillow()
-    try:
-        with library.open(path) as image:
-            if image.width * image.height > MOST_PIXELS:
-                raise FileFormatError(f"{path}: expected at most {MOST_PIXELS} pixels, found {image.size}")
-            if not colours and image.mode not in ("1", "L", "P", "I", "I;16"):
-                raise FileFormatError(f"{path}: expected a mask in grey or of a palette, found mode {image.mode}")
-            return np.array(image.convert("RGB") if colours else image).astype(np.float64 if colours else np.int64)
-    except FileFormatError:
-        raise
-    except Exception as err:  # of the library: damaged files raise errors of many types
-        raise FileFormatError(f"{path}: expected an image, found another or a damaged file ({err})") from err
 
 
 def read(source: str, settings: DataSettings) -> LabelledData:
@@ -80,12 +53,12 @@ def read(source: str, settings: DataSettings) -> LabelledData:
     X, Y = [], []
     labels = _files(masks) if masks.is_dir() else None
     for name, path in files.items():
-        found = pixel_features(_pixels(path, True) / 255)
+        found = pixel_features(image_array(path, True) / 255)
         X.append(_inputs(found, settings.inputs, path))
         if labels is not None:
             if name not in labels:
                 raise FileFormatError(f"{path}: expected a mask {masks / name}.png, found none")
-            Y.append(_pixels(labels[name], False))
+            Y.append(image_array(labels[name], False))
             if Y[-1].shape != found["x"].shape[:2]:
                 expected = f"{found['x'].shape[:2]} pixels, as in {path}"
                 raise FileFormatError(f"{labels[name]}: expected {expected}, found {Y[-1].shape}")
@@ -93,9 +66,9 @@ def read(source: str, settings: DataSettings) -> LabelledData:
 
 
 def _inputs(found: dict[str, Any], names: Sequence[str], path: Path) -> Any:
-    """Return the features that a model asks for; of a ready model, those of pixels."""
+    """Return the features that a model asks for; for a ready model, all."""
     if not names:
-        return found["x"]
+        return found
     missing = [name for name in names if name not in found]
     if missing:
         raise OptionError(f"{path}: images have the inputs {', '.join(found)}; the model asks for '{missing[0]}'")
@@ -108,14 +81,14 @@ def read_answers(source: str, data: LabelledData) -> list[Any]:
     missing = [name for name in data.raw if name not in files]
     if missing:
         raise FileFormatError(f"{source}: expected a mask {missing[0]}.png, as ssvm predict writes it, found none")
-    return [_pixels(files[name], False) for name in data.raw]
+    return [image_array(files[name], False) for name in data.raw]
 
 
 def write_answers(out: str, data: LabelledData, predicted: Sequence[Any]) -> None:
     """Write a folder of masks, whole or not at all."""
     if out == STANDARD_STREAM:
         raise OptionError("masks are files: name a new folder with --out")
-    target, library = Path(out), _pillow()
+    target, library = Path(out), pillow()
     if target.exists():
         raise OptionError(f"--out {out}: there is such a folder or file; name a new one")
     fresh = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}")
