@@ -44,7 +44,7 @@ def test_images_get_features_of_pixels_and_of_neighbours(fitted):
 
 
 def test_an_image_is_the_same_however_it_is_written(fitted, tmp_path):
-    svm, X, Y = fitted
+    svm, X, _ = fitted
     expected = [one.tolist() for one in svm.predict(X[:2])]
     files = []
     for k, x in enumerate(X[:2]):
@@ -85,7 +85,7 @@ def test_what_is_no_image_is_named(fitted, tmp_path):
     Image.fromarray(X[0]).save(tmp_path / "colours.png")
     with pytest.raises(FileFormatError, match="expected a mask in grey or of a palette, found mode RGB"):
         GridSegmenter().fit(X[:1], [tmp_path / "colours.png"])
-    with pytest.raises(DataError, match="X, example 0: .*image"):
+    with pytest.raises(DataError, match=r"X, example 0: .*image"):
         GridSegmenter().fit([np.ones(3)], [[0, 1, 0]])
     below = {**pixel_features(X[0] / 255.0), "left": -np.ones((12, 14, 2))}
     with pytest.raises(OptionError, match="left: features of neighbours are not negative"):
