@@ -21,6 +21,7 @@ import numpy as np
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.inference.diagnosis.feasible_truth import require_feasible_truth
+from ssvm_dsl.inference.planning.plans import AUTO
 from ssvm_dsl.lang.arrays import describe, is_masked
 from ssvm_dsl.lang.constraints.logic import NO_BOUND, Constraint
 from ssvm_dsl.lang.constraints.structures import Matching
@@ -30,7 +31,6 @@ from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
-from ssvm_dsl.learning.driver.trainer_choice import AUTO
 from ssvm_dsl.learning.estimators.fitting.infeasible import RAISE, Trainable
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
