@@ -97,7 +97,8 @@ def _rules(declaration: Declaration, inputs: Mapping[str, Any], given: Any) -> l
     found = [DeclaredRule(f"'{one.name}' ({type(one).__name__})", symbol=one) for one in symbols]
     for label in declaration.labels:
         if label.allowed is not None and label.allowed.name in inputs:
-            found.append(DeclaredRule(f"the mask '{label.allowed.name}' of label '{label.name}'", mask=label.allowed.name))
+            text = f"the mask '{label.allowed.name}' of label '{label.name}'"
+            found.append(DeclaredRule(text, mask=label.allowed.name))
     for one in declaration.given:
         source = one.features
         if isinstance(source, Input) and source.name in inputs and _lowest(inputs[source.name]) == -np.inf:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 REASONS = {
     "tolerance": "the relative gap reached the tolerance",
     "estimate": "the gap to the labellings found reached the tolerance",
+    "bounds": "the rest of the gap is that of the backend's bounds; more passes will hardly help",
     "passes": "the limit of passes was reached",
     "seconds": "the time limit was reached",
     "interrupt": "interrupted; the best model so far is kept",

@@ -38,8 +38,17 @@ PASSES = 20.0
 #: Bytes of the flat arrays that compiled trainers read: for each factor of a shape; for each example and feature map.
 SHAPE_BYTES, EXAMPLE_BYTES = 30.0, 32.0
 
+#: Multiplications a second for dense and sparse features, and how many a feature takes: for a score and for a sum.
+DENSE_SPEED, SPARSE_SPEED, TIMES = 4e9, 1e9, 4.0
+
+#: A gap that predictions rarely show.
+LOOSE = 0.01
+
 #: What is not so many times faster is not worth a word.
 FASTER = 3.0
+
+#: The setting that leaves the choice of the backend to the planner: worth a word where a slower one was named.
+UNNAMED = "backend='auto'"
 
 #: What becomes of the certificate of a fit where something weaker is set.
 CERTIFICATES = {
@@ -69,6 +78,8 @@ class CostEstimate(Value):
         The settings, the backend that ``auto`` would take with them, and its expected seconds.
     dense : bool
         Whether variables are in many factors each.
+    feature_seconds : float
+        The part of ``pass_seconds`` for products of features and weights.
     """
 
     what: str
@@ -78,6 +89,7 @@ class CostEstimate(Value):
     passes: float = 1.0
     faster: tuple[tuple[str, str, float], ...] = ()
     dense: bool = False
+    feature_seconds: float = 0.0
 
     @property
     def seconds(self) -> float:
@@ -85,18 +97,22 @@ class CostEstimate(Value):
         return self.passes * self.pass_seconds
 
     def __str__(self) -> str:
-        each = f"{self.backend} needs about {seconds_text(self.pass_seconds)} for {self.n_examples} examples"
+        who = self.backend if self.pass_seconds > 2.0 * self.feature_seconds else "the products of features and weights"
+        needs = "needs" if who == self.backend else "take"
+        each = f"{who} {needs} about {seconds_text(self.pass_seconds)} for {self.n_examples} examples"
         if self.passes == 1.0:
             return each
         return f"{each}, about {seconds_text(self.seconds)} for {self.passes:g} passes"
 
-    def warning(self, limit: float | None) -> str:
+    def warning(self, limit: float | None, tol: float = 0.0) -> str:
         """Return the message to print beforehand; empty if the work is short, or within its limit.
 
         Parameters
         ----------
         limit : float, optional
             Seconds after which it will be ended; ``None`` or ``inf`` without an end.
+        tol : float
+            The relative gap at which a fit ends.
         """
         limit = None if limit == np.inf else limit
         if limit is not None and self.seconds <= limit:
@@ -108,7 +124,9 @@ class CostEstimate(Value):
             text += f"; the limit of {seconds_text(limit)} will end it {self._reached(limit)}"
         quicker = [f"{how} ({', '.join(self._facts(how, name, s))})" for how, name, s in self.faster]
         quicker += ["factors of fewer pairs"] if self.dense else []
-        return f"{text}\n  faster: {'; '.join(quicker or ['fewer examples, states or factors'])}"
+        quicker = quicker or ["fewer examples, states or factors"]
+        quicker += [f"tol={LOOSE:g}"] if self._is_fit and 0.0 < tol < LOOSE else []
+        return f"{text}\n  faster: {'; '.join(quicker)}"
 
     @property
     def _is_fit(self) -> bool:
@@ -129,8 +147,9 @@ class CostEstimate(Value):
 
 
 def fit_cost_estimate(
-    need: Need, chosen: Plan, risk: Risk, loss: LossTerm, spec: TrainerSpec, power: float, max_passes: float
-) -> CostEstimate:
+    need: Need, chosen: Plan, risk: Risk, loss: LossTerm, spec: TrainerSpec, power: float, max_passes: float,
+    features: float = 0.0,
+) -> CostEstimate:  # fmt: skip
     """Return the expected cost of a fit.
 
     Parameters
@@ -145,17 +164,33 @@ def fit_cost_estimate(
     power : float
         Of the risk.
     max_passes : float
+    features : float
+        Seconds of a pass for products of features and weights.
     """
     passes = min(PASSES, max_passes)
     dense = need.n_slots > DENSE * need.n_variables
-    made = CostEstimate(FIT, chosen.backend, need.n_examples, chosen.seconds, passes, dense=dense)
-    if not made.seconds > SHORT:
+    seconds = chosen.seconds + features
+    made = CostEstimate(FIT, chosen.backend, need.n_examples, seconds, passes, dense=dense, feature_seconds=features)
+    if not passes * chosen.seconds > SHORT:
         return made
     others = _distinct(
         [(how, *found) for how, other in _weaker(need, risk, loss, spec, power) if (found := _time(other, passes))]
     )
+    others = [(how, name, found + passes * features) for how, name, found in others]
     quick = sorted((one for one in others if FASTER * one[2] <= made.seconds), key=lambda one: one[2])
     return replace(made, faster=tuple(quick))
+
+
+def feature_seconds(parameters: ParameterMap) -> float:
+    """Return about how long it takes to score all examples, and to sum their features."""
+    total = 0.0
+    for fmap in parameters.maps:
+        rows = fmap.features
+        if isinstance(rows, SparseRows):
+            total += TIMES * len(rows.data) * fmap.n_basis / SPARSE_SPEED
+        elif rows is not None:
+            total += TIMES * float(np.prod(rows.shape)) * fmap.n_basis / DENSE_SPEED
+    return total
 
 
 def prediction_warning(need: Need, chosen: Plan, n: int, limit: float) -> str:
@@ -168,13 +203,17 @@ def predict_cost_estimate(need: Need, chosen: Plan, n: int) -> CostEstimate:
     """Return the expected cost of answers for n examples, from the plan for the first few."""
     seconds = chosen.seconds * n / max(need.n_examples, 1)
     made = CostEstimate("this prediction", chosen.backend, n, seconds)
-    if not made.seconds > SHORT or need.guarantee is not Guarantee.EXACT:
+    if not made.seconds > SHORT:
         return made
+    settings = [(UNNAMED, need)]
+    if need.guarantee is Guarantee.EXACT:
+        weaker = (Guarantee.BOUND, Guarantee.HEURISTIC)
+        settings += [(f"guarantee='{one.value}'", replace(need, guarantee=one)) for one in weaker]
     others = []
-    for weaker in (Guarantee.BOUND, Guarantee.HEURISTIC):
-        found = _time(replace(need, guarantee=weaker), n / max(need.n_examples, 1))
+    for how, other in settings:
+        found = _time(other, n / max(need.n_examples, 1))
         if found is not None and FASTER * found[1] <= made.seconds:
-            others.append((f"guarantee='{weaker.value}'", *found))
+            others.append((how, *found))
     return replace(made, faster=tuple(_distinct(others)))
 
 
@@ -191,7 +230,8 @@ def _distinct(others: list[tuple[str, str, float]]) -> list[tuple[str, str, floa
 
 
 def _weaker(need: Need, risk: Risk, loss: LossTerm, spec: TrainerSpec, power: float) -> Iterator[tuple[str, Need]]:
-    """Yield (settings, need) of requirements that are weaker than the given ones."""
+    """Yield (settings, need) of requirements that are weaker than the given ones: without the named backend, too."""
+    yield UNNAMED, need
     above = risks().get(risk.spec.upper_bound)
     if above is not None and spec.needs.covers(above.spec, power) and above.takes(loss):
         yield f"risk='{above.name}'", replace(need, tasks=above.asks(loss)[0], guarantee=Guarantee.BOUND)

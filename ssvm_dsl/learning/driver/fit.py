@@ -51,7 +51,7 @@ UNFINISHED = ("passes", "seconds", "callback", "validation", "interrupt")
 ESTIMATES = ("gap_estimate", "dual_estimate")
 
 #: Reasons to end because an iterate was good enough, by a certificate or by the labellings found.
-REACHED = ("tolerance", "estimate")
+REACHED = ("tolerance", "estimate", "bounds")
 
 #: Reasons after which the weights may be worse than those of the start: what is within the tolerance of the optimum may
 #: be worse than what a fit goes on from, which was nearer to it.
@@ -59,7 +59,7 @@ LIMITS = ("passes", "seconds", "callback")
 WARM_LIMITS = (*LIMITS, *REACHED)
 
 #: Reasons after which a smaller objective may be known without a look at the examples.
-IMPROVABLE = (*LIMITS, "ended", "rounding")
+IMPROVABLE = (*LIMITS, "ended", "rounding", "bounds")
 
 #: Seconds that may be taken, after Ctrl-C, to tell what the best weights are worth.
 AFTER_INTERRUPT = 1.0
@@ -129,7 +129,7 @@ def train(
     state = None if checkpoint is None else fit.go_on_from(checkpoint)
     left = replace(stop, max_seconds=fit.deadline.left)
     steps = _steps(trainer, problem, left, start, state, spec, checkpoint)
-    progress, reason, inside = fit.progress, None if state is None else _reason(fit.progress, stop, False), True
+    progress, reason, inside = fit.progress, None if state is None else _reason(fit.progress, stop, False, None), True
     if fit.deadline.over and not progress.history:  # what came before took all of it
         reason, inside = "seconds", False
     try:
@@ -146,7 +146,7 @@ def train(
                 checkpoint.keep(progress, cast(ResumableTrainer, trainer), problem, now=fit.is_near_its_end())
             enough = validation is not None and validation.enough(checked.iterate.w, event)
             asked = [callback(event) for callback in callbacks]
-            reason = _reason(progress, stop, any(asked)) or ("validation" if enough else None)
+            reason = _reason(progress, stop, any(asked), checked) or ("validation" if enough else None)
             if checkpoint is not None and reason not in (None, *REACHED):
                 checkpoint.keep(progress, cast(ResumableTrainer, trainer), problem, now=True)
             del iterate, checked  # its vectors are not to wait for those of the next one
@@ -423,14 +423,16 @@ def _relative(checked: Checked, progress: Progress) -> float:
     return relative(upper - max(progress.dual, checked.bound.dual), upper)
 
 
-def _reason(progress: Progress, stop: StopRule, asked: bool) -> str | None:
-    """Return why training ends now, ``None`` if it continues."""
+def _reason(progress: Progress, stop: StopRule, asked: bool, newest: Checked | None) -> str | None:
+    """Return why training ends now, ``None`` if it continues; ``newest`` is the last iterate."""
     if progress.relative_gap <= stop.tol:
         return "tolerance"
     if progress.relative_estimate <= stop.tol:
         return "estimate"
     if progress.at_rounding(stop.tol):
         return "rounding"
+    if newest is not None and progress.at_bounds(newest.evaluation, stop.tol):
+        return "bounds"
     if asked:
         return "callback"
     if progress.n_passes >= stop.max_passes:

@@ -12,6 +12,9 @@ from ssvm_dsl.learning.driver.evaluations import Evaluation
 from ssvm_dsl.learning.risks.base import BaseProblem
 from ssvm_dsl.plugin_api.training import TrainingEvent
 
+#: The share of the tolerance that is nothing beside it.
+LEFT = 0.1
+
 
 @dataclass(eq=False)
 class Progress:
@@ -185,6 +188,16 @@ class Progress:
         if not np.isnan(self.primal):
             return np.nan
         return relative(self.estimate - self.dual + self.rounding, self.estimate)
+
+    def at_bounds(self, newest: Evaluation | None, tol: float) -> bool:
+        """Whether bounds of the backend above its answers are the gap, at the newest weights.
+
+        The labellings found there violate nothing that planes do not know: at most a tenth of the tolerance is left to
+        learn from them.
+        """
+        if newest is None or not newest.upper - newest.estimate > tol * abs(newest.upper):
+            return False
+        return bool(newest.estimate - self.dual <= LEFT * tol * abs(newest.upper))
 
     def at_rounding(self, tol: float) -> bool:
         """Whether rounding alone keeps the gap above the tolerance, and the rest of it is no larger than that."""

@@ -27,7 +27,7 @@ from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.certificate import Certificate
 from ssvm_dsl.learning.driver.checkpoint import Checkpoint, fingerprint
 from ssvm_dsl.learning.driver.compile_ahead import compiling_ahead
-from ssvm_dsl.learning.driver.cost_estimate import CostEstimate, fit_cost_estimate, require_fit_memory
+from ssvm_dsl.learning.driver.cost_estimate import CostEstimate, feature_seconds, fit_cost_estimate, require_fit_memory
 from ssvm_dsl.learning.driver.fit import Callback, train
 from ssvm_dsl.learning.driver.interrupts import ends_the_caller, follows_an_interrupt
 from ssvm_dsl.learning.driver.progress import Progress
@@ -250,7 +250,7 @@ class Learner(Predictor):
         """Train on one convex problem."""
         spec, options = fit.trainer.spec, fit.trainer.options
         deadline, begun = fit.deadline, fit.deadline.spent
-        if slow := estimate.warning(self.max_seconds):
+        if slow := estimate.warning(self.max_seconds, self.tol):
             warn_caller(slow)
         stop = StopRule(self.tol, self.max_passes, self.max_seconds or np.inf)
         ahead = compiling_ahead(spec.name, target.risk.name, problem.session.plan.backend)
@@ -451,7 +451,8 @@ class Learner(Predictor):
             nonlocal found
             found = need, chosen
             require_fit_memory(parameters, chosen, risk, spec, self.model.declaration.name)
-            estimates.append(fit_cost_estimate(need, chosen, risk, loss, spec, self.power, self.max_passes))
+            asked = risk, loss, spec, self.power, self.max_passes, feature_seconds(parameters)
+            estimates.append(fit_cost_estimate(need, chosen, *asked))
 
         try:
             with within(deadline):

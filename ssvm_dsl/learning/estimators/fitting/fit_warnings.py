@@ -48,6 +48,9 @@ def convergence_warning(
     if progress.from_start:
         text = f"trainer '{spec.name}' met no weights as good as those it started from, which are returned:"
         return f"{text} its steps are too long, or too few; see its options, raise max_passes, or set another trainer"
+    if report.reason == "bounds":
+        text = f"stopped at relative gap {report.relative_gap:.2g} > tol={tol:g}"
+        return text + (_loose_bounds(report, spec, risk, problem) or _bounds_left(report))
     if spec.certifies and report.reason in ("passes", "seconds"):  # else there is no gap to close
         return _limit(report, tol, spec, risk, problem)
     if spec.certifies and report.reason == "ended" and np.isfinite(report.relative_gap) and report.relative_gap > tol:
@@ -114,6 +117,12 @@ def _early_end(report: FitReport, tol: float, spec: TrainerSpec, risk: Risk, pro
     text = f"trainer '{spec.name}' ended at relative gap {report.relative_gap:.2g} > tol={tol:g}"
     loose = _loose_bounds(report, spec, risk, problem)
     return text + (loose or ": it found nothing left to improve; set a larger tol, or another trainer")
+
+
+def _bounds_left(report: FitReport) -> str:
+    """Return the warning where bounds are loose at the newest weights, while others are kept."""
+    text = f": backend '{report.plan.backend}' finds nothing more to learn from"
+    return f"{text}; take a backend with tighter bounds, or an exact one"
 
 
 def _loose_bounds(report: FitReport, spec: TrainerSpec, risk: Risk, problem: Problem) -> str:
