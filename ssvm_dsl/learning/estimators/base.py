@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64, I32, I64
+from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import OptionError, OutOfTime, TrainingError, memory_for
@@ -168,11 +168,8 @@ class Learner(Predictor):
     def _remark(self, grounded: Grounded) -> None:
         """Warn of labels that carry no information, if the estimator learns labels."""
 
-    def _remark_learnt(self, X: Any, Y: Any, var_ptr: I64) -> None:
-        """Warn of what the fitted model does not do on the training data, if the estimator learns labels.
-
-        ``var_ptr`` says where the variables of each example begin.
-        """
+    def _remark_learnt(self, X: Any, Y: Any, grounded: Grounded) -> None:
+        """Warn of what the fitted model does not do on the training data, if the estimator learns labels."""
 
     @memory_for("fit", "give it fewer examples, or a model with fewer states, factors or features")
     def _learn(
@@ -221,7 +218,7 @@ class Learner(Predictor):
                 self.report_ = without_objective(self.report_)
         warn_of(text)
         if not missing:
-            self._remark_learnt(X, Y, grounded.layout.var_ptr)
+            self._remark_learnt(X, Y, grounded)
 
     def _concluded(
         self, progress: Progress, problem: Problem, target: TrainingTarget, fit: FitRequest, followed: bool

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.array_types import F64
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.compiler.labels.unseen_classes import warn_of_unseen
 from ssvm_dsl.errors import DataError, KeywordError, OptionError, SsvmError
 from ssvm_dsl.inference.deadline import Deadline
-from ssvm_dsl.inference.planning.planner import AUTO
+from ssvm_dsl.inference.planning.planner import AUTO, need_of, plan_program
+from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.answers import losses
@@ -279,15 +280,19 @@ class StructuredSVM(ShardedFit, ClassScores):
     def _remark(self, grounded: Grounded) -> None:
         warn_of_unknown(grounded)
 
-    def _remark_learnt(self, X: Any, Y: Any, var_ptr: I64) -> None:
+    def _remark_learnt(self, X: Any, Y: Any, grounded: Grounded) -> None:
         if self.report_.reason in UNTRAINED or self.report_.relative_gap > ROUGH:
             return
-        examples = sample_of(var_ptr, self.plan_.seconds)
-        if not examples or (self._deadline is not None and self._deadline.over):
+        if self._deadline is not None and self._deadline.over:
             return
-        some, labels = self._examples(X), self._labels(Y)
-        some, labels = [some[i] for i in examples], [labels[i] for i in examples]
         try:
+            need = need_of(grounded.parameters, frozenset({Task.MAP}), Guarantee(self.guarantee))
+            chosen = plan_program(grounded.program, need, self.backend, self.backend_options)
+            examples = sample_of(grounded.layout.var_ptr, chosen.seconds)
+            if not examples:
+                return
+            some, labels = self._examples(X), self._labels(Y)
+            some, labels = [some[i] for i in examples], [labels[i] for i in examples]
             counts = self._answers(some, class_counts, Y=labels)
         except SsvmError:  # who asks for these predictions hears of it
             return

@@ -43,7 +43,7 @@ def scale_warning(grounded: Grounded, spec: TrainerSpec) -> str:
             continue
         small, large = int(known[np.argmin(sizes[known])]), int(np.argmax(sizes))
         ratio = float(sizes[large] / sizes[small])
-        if ratio > max(APART, apart[0]):
+        if max(APART, apart[0]) < ratio < np.inf:  # what overflows is an error elsewhere
             names = _names(grounded, fmap)
             apart = ratio, fmap.source, f"{names[large]} is about {sizes[large]:.3g}, {names[small]} {sizes[small]:.3g}"
     ratio, source, which = apart
