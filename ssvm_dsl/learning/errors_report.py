@@ -26,7 +26,7 @@ class Confusion(NamedTuple):
     Parameters
     ----------
     truth, predicted : class
-    count : int
+    times : int
     places : tuple of (example, position)
         Where; positions count the labels of an example.
     features : tuple of (name, float)
@@ -36,7 +36,7 @@ class Confusion(NamedTuple):
 
     truth: Any
     predicted: Any
-    count: int
+    times: int
     places: tuple[tuple[int, int], ...]
     features: tuple[tuple[str, float], ...]
 
@@ -74,8 +74,8 @@ class ErrorReport:
     def __str__(self) -> str:
         lines = [f"{len(self.worst)} of {self.n} examples have mistakes", str(self.scores), ""]
         for one in self.confusions:
-            places = ", ".join(f"{i}[{t}]" for i, t in one.places[:4]) + (" ..." if one.count > 4 else "")
-            lines.append(f"{one.truth} taken for {one.predicted}: {one.count} times, in examples {places}")
+            places = ", ".join(f"{i}[{t}]" for i, t in one.places[:4]) + (" ..." if one.times > 4 else "")
+            lines.append(f"{one.truth} taken for {one.predicted}: {one.times} times, in examples {places}")
             if one.features:
                 pulled = ", ".join(f"{name} {value:+.3g}" for name, value in one.features)
                 lines.append(f"  what pulled: {pulled}")

@@ -161,7 +161,7 @@ class MultiLabel(ReadyModel):
         if self.names is not None:
             return np.array(check_names(self.names))
         found = self._label_names
-        return np.arange(self.model.declaration.outputs[0].dims[0].size) if found is None else np.array(found)
+        return np.arange(self.model.declaration.outputs[0].dims[0].size or 0) if found is None else np.array(found)
 
     def _probabilities(self, X: Any, found: list[Any]) -> Any:
         """Return the probability that each label is 1, ``shape (n, n_labels)``."""

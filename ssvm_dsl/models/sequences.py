@@ -12,6 +12,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.datasets.words import word_features
 from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.ir.need import Task
 from ssvm_dsl.lang.arrays import describe
 from ssvm_dsl.lang.constraints.durations import Duration
 from ssvm_dsl.lang.constraints.forbidden import BIO, Forbid
@@ -88,7 +89,7 @@ class SequenceModel(ReadyModel):
         return self._of_frames(X)
 
     def _plain_frames(self) -> dict[str, dict[str, Any]]:
-        words = {WORDS: {}} if self._of_words else {}
+        words: dict[str, dict[str, Any]] = {WORDS: {}} if self._of_words else {}
         labels = {} if self._label_column is None else {LABELS: {"column": self._label_column}}
         return super()._plain_frames() | words | labels
 
@@ -122,14 +123,12 @@ class SequenceModel(ReadyModel):
             return long.sequences(without=name), [Y[rows].tolist() for rows in long.rows]
         return long.sequences(without=name), long.labels(Y)
 
-    def _answers_with_worth(self, X: Any, *more: Any, Y: Any = None, given: Any = None, **named: Any) -> Any:
-        known = given if Y is None else Y
-        parts, labels = self._parted(X, known)
-        if Y is not None:
-            Y = labels
-        else:
-            given = labels
-        return super()._answers_with_worth(parts, *more, Y=Y, given=given, **named)
+    def _answers_with_worth(
+        self, X: Any, read: Any, task: Task = Task.MAP, k: int = 1, Y: Any = None, time_limit: float | None = None,
+        given: Any = None, on_missing: str = "raise",
+    ) -> Any:  # fmt: skip
+        (parts, Y), (_, given) = self._parted(X, Y), self._parted(X, given)
+        return super()._answers_with_worth(parts, read, task, k, Y, time_limit, given, on_missing)
 
     def best_score(self, X: Any, Y: Any = None, *, time_limit: float | None = None) -> F64:
         """Return the score of each sequence, as ``StructuredSVM.best_score`` does."""

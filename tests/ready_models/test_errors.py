@@ -51,9 +51,9 @@ def test_errors_are_where_predictions_differ(kind, tmp_path):
         expected = [(i, t) for i in range(6) for t in range(10)
                     if Y[i][t] == one.truth and predicted[i][t] == one.predicted]  # fmt: skip
         assert one.places == tuple(expected)
-        assert one.count == len(expected)
+        assert one.times == len(expected)
         assert all(value > 0.0 for _, value in one.features)
-    assert sum(one.count for one in found.confusions) == sum(a != b for p, q in zip(Y, predicted) for a, b in zip(p, q))
+    assert sum(one.times for one in found.confusions) == sum(a != b for p, q in zip(Y, predicted) for a, b in zip(p, q))
     losses = [loss for _, loss in found.worst]
     assert losses == sorted(losses, reverse=True)
     certain = [value for _, value in found.uncertain]

@@ -277,9 +277,9 @@ def _feature(encoder: Encoder, source: lang.Feature) -> Rows:
             counts.append(prod(shape))
             continue
         value = encoder.call(source.ref, i, "Feature", None if ends is None else ends(i))
-        laid = None if source.target is None else _laid_out(source.target, encoder, i)
-        fitting = [(*one, source.width) for one in (shape, laid) if one is not None]
-        if value.shape not in fitting and not (source.width == 1 and value.shape in (shape, laid)):
+        grid = None if source.target is None else _grid_shape(source.target, encoder, i)
+        fitting = [(*one, source.width) for one in (shape, grid) if one is not None]
+        if value.shape not in fitting and not (source.width == 1 and value.shape in (shape, grid)):
             expected = " or ".join(f"{one}" for one in dict.fromkeys(fitting))
             what = f"Feature {source.ref.path}"
             raise DataError(what, example=i, expected=f"shape {expected}", found=f"shape {value.shape}")
@@ -342,7 +342,7 @@ def _n_factors(target: Target, encoder: Encoder, i: int) -> int:
     return int(target.count({name: int(sizes[i]) for name, sizes in encoder.examples.sizes.items()}))
 
 
-def _laid_out(target: Target, encoder: Encoder, i: int) -> tuple[int, ...] | None:
+def _grid_shape(target: Target, encoder: Encoder, i: int) -> tuple[int, ...] | None:
     """Return the shape in which factors lie on the axes of a label, such as ``(H, W - 1)`` for ``pairs(y, W)``."""
     if target.kind != "pairs" or target.label.pointer:
         return None

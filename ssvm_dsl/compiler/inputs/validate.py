@@ -261,8 +261,8 @@ def split_inputs(
             missing, extra = sorted(set(names) - set(example)), sorted(map(str, set(example) - unread - set(names)))
             parts = [f"no {', '.join(missing)}"] if missing else []
             found = "; ".join([*parts, f"unknown {', '.join(extra)}"] if extra else parts)
-            alone = len(names) == 1 and isinstance(inputs[0], Attributes) and len(missing) == 1
-            hint = "X is a list of sequences; for one of them pass a list: [x]" if alone and inputs[0].dims else ""
+            of_positions = len(names) == 1 and isinstance(inputs[0], Attributes) and bool(inputs[0].dims)
+            hint = "X is a list of sequences; for one of them pass a list: [x]" if of_positions and missing else ""
             raise DataError("X", example=i, expected=f"a dict with the inputs {listed}", found=found, hint=hint)
     return {name: [example[name] for example in examples] for name in names}
 

@@ -93,8 +93,9 @@ def _fill_missing(shape_of: ShapeOf, label: Label, values: Sequence[Any]) -> tup
 
 def _all_known(label: Label, values: Sequence[Any]) -> bool:
     """Whether an array of numbers or strings has no mark of what is not known: there is no need to look at each."""
-    plain_array = isinstance(values, np.ndarray) and not is_masked(values) and values.dtype != object
-    return plain_array and label.unknown is None and not (values.dtype.kind == "f" and bool(np.isnan(values).any()))
+    if not isinstance(values, np.ndarray) or is_masked(values) or values.dtype == object or label.unknown is not None:
+        return False
+    return values.dtype.kind != "f" or not bool(np.isnan(values).any())
 
 
 def _joined(parts: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:

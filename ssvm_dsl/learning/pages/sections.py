@@ -131,7 +131,7 @@ def costly(svm: Any, X: Sequence[Any], Y: Sequence[Any], found: Sequence[Any], l
     """Return the examples of largest loss: truth, prediction, and what decided between them."""
     order = np.argsort(-lost, kind="stable")[:EXAMPLES].tolist()
     wrong = [i for i in order if lost[i] > 0.0]
-    return [_example(svm, i, *(one_of(part, i) for part in (X, Y, found)), float(lost[i])) for i in wrong]
+    return [_example(svm, i, one_of(X, i), one_of(Y, i), one_of(found, i), float(lost[i])) for i in wrong]
 
 
 def one_of(values: Any, i: int) -> Any:
