@@ -12,7 +12,6 @@ import numpy as np
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.datasets.words import word_features
 from ssvm_dsl.errors import DataError, OptionError
-from ssvm_dsl.ir.need import Task
 from ssvm_dsl.lang.arrays import describe
 from ssvm_dsl.lang.constraints.durations import Duration
 from ssvm_dsl.lang.constraints.forbidden import BIO, Forbid
@@ -123,12 +122,11 @@ class SequenceModel(ReadyModel):
             return long.sequences(without=name), [Y[rows].tolist() for rows in long.rows]
         return long.sequences(without=name), long.labels(Y)
 
-    def _answers_with_worth(
-        self, X: Any, read: Any, task: Task = Task.MAP, k: int = 1, Y: Any = None, time_limit: float | None = None,
-        given: Any = None, on_missing: str = "raise",
-    ) -> Any:  # fmt: skip
-        (parts, Y), (_, given) = self._parted(X, Y), self._parted(X, given)
-        return super()._answers_with_worth(parts, read, task, k, Y, time_limit, given, on_missing)
+    def _answers_with_worth(self, X: Any, *more: Any, **named: Any) -> Any:
+        for what in ("Y", "given"):
+            if named.get(what) is not None:
+                named[what] = self._parted(X, named[what])[1]
+        return super()._answers_with_worth(self._parted(X, None)[0], *more, **named)
 
     def best_score(self, X: Any, Y: Any = None, *, time_limit: float | None = None) -> F64:
         """Return the score of each sequence, as ``StructuredSVM.best_score`` does."""

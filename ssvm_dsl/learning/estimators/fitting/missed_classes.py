@@ -51,7 +51,7 @@ def class_counts(grounded: Grounded, solution: Solution) -> Counts:
         if structure is not None and not structure.has_classes:
             continue
         assert grounded.truth is not None
-        variables = grounded.layout.variables(label)
+        variables = np.arange(len(grounded.truth))[grounded.layout.variables(label)]
         if grounded.ignored is not None:
             variables = variables[~grounded.ignored[variables]]
         both = (grounded.truth[variables], solution.labels[variables])
