@@ -51,12 +51,12 @@ def read(source: str, settings: DataSettings) -> LabelledData:
         A line has another number of columns; names file and line.
     """
     expected = (settings.columns, settings.columns - 1) if settings.learnt else ()
-    found = _read_columns(source, expected)
+    found = read_columns(source, expected)
     n = len(found.rows[0][0])
     labelled = not settings.learnt or n == settings.columns
     n_features = n - labelled
     if n_features < 1:
-        raise bad_line(source, found.starts[0], "at least two columns, the last one the label", "one column")
+        raise one_column(source, found)
     lines = settings.template or standard_template(n_features)
     template = AttributeTemplate.of_lines(enumerate(lines, 1), "the template")
     if template.n_columns > n_features:
@@ -69,7 +69,12 @@ def read(source: str, settings: DataSettings) -> LabelledData:
     return LabelledData(source, settings, X, Y, found.starts, found)
 
 
-def _read_columns(source: str, expected: Sequence[int]) -> ColumnsFile:
+def one_column(source: str, found: ColumnsFile) -> FileFormatError:
+    """Return the error for a file with nothing but labels."""
+    return bad_line(source, found.starts[0], "at least two columns, the last one the label", "one column")
+
+
+def read_columns(source: str, expected: Sequence[int] = ()) -> ColumnsFile:
     """Return the sentences of a file, all of whose lines have the same number of columns."""
     tabs, n = False, 0
     found = ColumnsFile([], [], [], " ")
@@ -97,7 +102,7 @@ def _read_columns(source: str, expected: Sequence[int]) -> ColumnsFile:
 
 def read_answers(source: str, data: LabelledData) -> list[list[str]]:
     """Return the last column of a file, in which predictions are."""
-    return [[row[-1] for row in rows] for rows in _read_columns(source, ()).rows]
+    return [[row[-1] for row in rows] for rows in read_columns(source).rows]
 
 
 def write_answers(out: str, data: LabelledData, predicted: Sequence[Any]) -> None:

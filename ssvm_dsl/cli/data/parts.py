@@ -85,18 +85,32 @@ def partitioned_files(
     names = [str(one) for one in given if isinstance(one, str | PathLike)] if isinstance(given, Sequence) else []
     if not names or len(names) < len(given):
         raise OptionError(f"partitioned_files: expected a list of the paths of files, got {files!r:.80}")
+    settings = settings_of("partitioned_files", names[0], format, template, label, sequence, inputs)
+    return parts_of_files(names, settings)
+
+
+def settings_of(
+    called: str, source: str, format: str | None, template: str | PathLike[str] | None, label: Sequence[str],
+    sequence: str, inputs: Sequence[str],
+) -> DataSettings:  # fmt: skip
+    """Return how a file is read, for the arguments of a public function that is called so.
+
+    Raises
+    ------
+    OptionError
+        An argument is not of its kind, or the format does not follow from the name.
+    """
     if format is not None and (not isinstance(format, str) or format not in FORMATS):
-        raise OptionError(f"partitioned_files: format must be one of {', '.join(FORMATS)}, got {format!r:.80}")
+        raise OptionError(f"{called}: format must be one of {', '.join(FORMATS)}, got {format!r:.80}")
     for name, value in (("label", label), ("inputs", inputs)):
         if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(one, str) for one in value):
-            raise OptionError(f"partitioned_files: {name} must be a list of names, got {value!r:.80}")
+            raise OptionError(f"{called}: {name} must be a list of names, got {value!r:.80}")
     if not isinstance(sequence, str) or not isinstance(template, str | PathLike | None):
         wrong = f"sequence={sequence!r:.60}, template={template!r:.60}"
-        raise OptionError(f"partitioned_files: sequence must be a name and template a path, got {wrong}")
-    chosen = format_of(names[0], format, "format")
+        raise OptionError(f"{called}: sequence must be a name and template a path, got {wrong}")
+    chosen = format_of(source, format, "format")
     lines = () if template is None else read_template(str(template))
-    settings = DataSettings(
+    return DataSettings(
         chosen.name, several=len(label) > 1, template=lines, labels=tuple(label), sequence=sequence,
         inputs=tuple(inputs),
     )  # fmt: skip
-    return parts_of_files(names, settings)
