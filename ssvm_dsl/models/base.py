@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from inspect import Parameter, Signature, signature
@@ -13,22 +13,26 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.compiler.labels.class_states import class_array
-from ssvm_dsl.errors import DataError
+from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.inference.planning.plans import AUTO
 from ssvm_dsl.lang.arrays import is_sparse
 from ssvm_dsl.lang.frames import as_frame, is_frame, is_row, is_series, matrix_of, with_index
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
+from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.learning.estimators.check_parameters import check_labels
 from ssvm_dsl.learning.estimators.fitting.limited import limited
 from ssvm_dsl.learning.estimators.svm import StructuredSVM, either
+from ssvm_dsl.learning.risks.kinds import find_risk
 from ssvm_dsl.learning.shards.fit import THREADS
 from ssvm_dsl.learning.shards.parts import PartitionedDataset, has_examples
 from ssvm_dsl.models.choosing import ChoosingSVM
+from ssvm_dsl.models.class_weights import BALANCED, counts_of, weights_of_classes
 from ssvm_dsl.models.classes import n_rows
 from ssvm_dsl.models.frame_columns import FrameColumns
 from ssvm_dsl.models.scaling import scaled
+from ssvm_dsl.plugin_api.specs import AddedLoss
 
 #: How many examples show which risk suits a model whose examples are not all at hand.
 SHOWN = 30
@@ -62,6 +66,11 @@ class ReadyModel(ChoosingSVM):
     scale : bool
         Whether inputs are brought to one scale, which is learnt from the training data: dense ones are standardised,
         sparse ones and attributes divided by the largest absolute value of each column, where numbers are above 10.
+    class_weight : dict or "balanced", optional
+        How much the classes count, 1 by default: numbers by class, or as much as makes all classes equal.  They
+        multiply the risks of a table's rows, as in scikit-learn; where an example has many labels, they are the prices
+        of missing a label in the declared loss, which margins look at, and with ``risk="auto"`` the softmax-margin in
+        place of the log-loss.
     C : float, "auto" or "cv"
         Weight of the risks.  ``"cv"`` chooses it by three folds of held-out examples; so does ``"auto"`` where that
         takes less than 10 s, by an estimate from the sizes.
@@ -87,7 +96,9 @@ class ReadyModel(ChoosingSVM):
     _frames: dict[str, FrameColumns]
     _learns_frames = False
     scale: bool = True
-    own: Mapping[str, Any] = {"scale": True}
+    class_weight: Any = None
+    own: Mapping[str, Any] = {"scale": True, "class_weight": None}
+    _weighs_classes = False  # whether the declaration has a price for each class
     declare = Declare()
 
     def __init_subclass__(cls, **named: Any) -> None:
@@ -124,6 +135,28 @@ class ReadyModel(ChoosingSVM):
     def _read_labels(self, Y: Any) -> Any:
         """Return labels as the declaration takes them."""
         return Y
+
+    def _prices(self, classes: Sequence[Any], labels: Iterable[Any]) -> list[float] | None:
+        """Return the price of missing each class, for a ``Hamming`` loss; ``None`` where all are 1.
+
+        Raises
+        ------
+        OptionError
+            The risk does not look at them.
+        """
+        if self.class_weight is None:
+            return None
+        if self.risk != AUTO and find_risk(self.risk).spec.loss is not AddedLoss.DECLARED:
+            text = f"class_weight: risk '{self.risk}' of a whole labelling has no weights of single labels"
+            raise OptionError(f"{text}; risk='auto' or 'softmax-margin' has them, as prices in the loss")
+        if self.class_weight == BALANCED and not self._all_labels:
+            raise OptionError("class_weight='balanced' counts all labels, which a stream has not yet; give a dict")
+        return weights_of_classes(self.class_weight, classes, counts_of(classes, labels)).tolist()
+
+    def _has_prices(self, grounded: Grounded) -> bool:
+        return self.class_weight is not None and any(
+            isinstance(term, Hamming) and term.weights for _, term in grounded.declaration.loss.terms
+        )
 
     def _scaled(self, x: Input | Attributes, examples: Sequence[Any]) -> Source:
         """Return an input on one scale (:mod:`ssvm_dsl.models.scaling`), unless ``scale=False``."""
@@ -211,7 +244,8 @@ class ReadyModel(ChoosingSVM):
         """Return the model class for some data, not fitted."""
         fresh = copy(self)
         fresh._frames = {}
-        return fresh._declaration(*fresh._read(X, Y))
+        with fresh._choosing():
+            return fresh._declaration(*fresh._read(X, Y))
 
     def _read(self, X: Any, Y: Any) -> tuple[Any, Any]:
         """Return checked lists of examples and labels, at least one of each."""
@@ -242,6 +276,9 @@ class ReadyModel(ChoosingSVM):
 
     def _fit_examples(self, X: Any, Y: Any, sample_weight: Any, validation: Any) -> Self:
         """Declare the model for the data and learn its weights, data frames being known where they are read already."""
+        if self.class_weight is not None and not self._weighs_classes:
+            hint = "sample_weight= of fit weighs examples; StructuredSVM takes a model with any loss (declare)"
+            raise OptionError(f"{type(self).__name__} has no class_weight: {hint}")
         with limited(self), self._choosing():
             parts = isinstance(X, PartitionedDataset)
             X, Y = (X, Y) if parts else self._read(X, Y)
@@ -276,9 +313,10 @@ class ReadyModel(ChoosingSVM):
         if not hasattr(self, "coef_"):
             self._frames = {}
         X, Y = self._read(X, Y)
-        if not hasattr(self, "coef_"):
-            self.model_ = self._declaration(X, Y)
         with self._choosing():
+            if not hasattr(self, "coef_"):
+                self._all_labels = False
+                self.model_ = self._declaration(X, Y)
             super().partial_fit(X, Y, sample_weight)
         return self
 

@@ -19,11 +19,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64
+from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import NoBackendError, OptionError
 from ssvm_dsl.inference.deadline import Deadline
@@ -34,6 +36,7 @@ from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.learning.driver.fit import train
 from ssvm_dsl.learning.estimators.fitting.strength import (
+    FOLD_PASSES,
     FOLD_TOL,
     PATH_PASSES,
     ChosenStrength,
@@ -55,13 +58,13 @@ from ssvm_dsl.units import seconds_text
 CV = "cv"
 
 #: The risks to choose from.
-LOG, MARGIN = "log", "margin"
+LOG, MARGIN, SOFTMAX_MARGIN = "log", "margin", "softmax-margin"
 
 #: Sums over labellings may take so many times as long as best labellings.
 SUMS = 20.0
 
-#: Seconds that the choice of C may take, by estimate, and the fewest examples it is made on.
-SECONDS, EXAMPLES = 10.0, 9
+#: Seconds that the choice of C may take, by estimate, and the fewest examples and labels it is made on.
+SECONDS, EXAMPLES, LABELS = 10.0, 3, 60
 
 #: Variables of an example whose margin risk is weighed by a C of 1.
 VARIABLES = 100.0
@@ -81,6 +84,7 @@ class ChoosingSVM(StructuredSVM):
 
     _chosen: dict[str, str]
     _guarantees = (*StructuredSVM._guarantees, AUTO)
+    _all_labels = True  # whether all labels are there when the model is declared
 
     @property
     def _strength(self) -> float:
@@ -118,7 +122,8 @@ class ChoosingSVM(StructuredSVM):
     @contextmanager
     def _choosing(self) -> Iterator[None]:
         """Let a fit choose parameters; afterwards they are as they were given."""
-        given, self._chosen = {name: getattr(self, name) for name in ("C", "risk", "guarantee")}, {}
+        names = ("C", "risk", "guarantee", "_all_labels")
+        given, self._chosen = {name: getattr(self, name) for name in names}, {}
         try:
             yield
         finally:
@@ -136,7 +141,7 @@ class ChoosingSVM(StructuredSVM):
             return start
         asked, self.C = self.C, self._usual_strength(grounded)
         seconds = self._path_seconds(grounded)
-        few = grounded.n_examples < EXAMPLES
+        few = grounded.n_examples < EXAMPLES or grounded.program.n_variables < LABELS
         if few or (asked == AUTO and seconds > SECONDS) or grounded.declaration.latents or start is not None:
             self._chosen["C"] = f"{self.C:.3g}, the usual one; C='cv' chooses it by held-out examples"
             return start
@@ -148,6 +153,7 @@ class ChoosingSVM(StructuredSVM):
         stream = getattr(self, "_stream", None)
         if self.risk == AUTO and stream is not None:  # as in the first batch
             self.risk = str(stream.fingerprint["risk"])
+            self._chosen["risk"] = f"{self.risk}: as in the first batch"
         if self.risk == AUTO:
             self.risk, self._chosen["risk"] = self._risk_for(grounded)
         if self.guarantee == AUTO:
@@ -182,7 +188,14 @@ class ChoosingSVM(StructuredSVM):
             most = np.inf
         if sums.seconds > most:
             return MARGIN, f"{MARGIN}: sums over all labellings would take {SUMS:g} times as long as the best ones"
-        return LOG, f"{LOG}: sums over all labellings are exact ({sums.backend})"
+        exact = f"sums over all labellings are exact ({sums.backend})"
+        if self._has_prices(grounded):
+            return SOFTMAX_MARGIN, f"{SOFTMAX_MARGIN}: {exact}, and classes have weights"
+        return LOG, f"{LOG}: {exact}"
+
+    def _has_prices(self, grounded: Grounded) -> bool:
+        """Whether the declared loss has weights of classes that the log-loss would not look at."""
+        return False
 
     def _choose_guarantee(self, grounded: Grounded) -> None:
         """Choose the guarantee: exact, unless a fit would take long and a heuristic is much faster."""
@@ -234,21 +247,27 @@ class ChoosingSVM(StructuredSVM):
         parameters = risk.asked_about(grounded.parameters, target.loss)
         weight = check_sample_weight(sample_weight, n)
 
-        def learn(C: float, some: F64, start: F64 | None) -> tuple[F64, F64]:
+        def learn(C: float, some: F64, start: F64 | None) -> tuple[F64, F64, float]:
             given = C, None, n
             objective = regularized_risk(
                 grounded.parameters, lam_of(*given), some, self.regularization, self.power, l1_of(*given, self.l1)
             )
             problem = risk.problem(parameters, target.loss, objective, whole.session, executor, marginals)
-            trainer, stop = spec.load()(**options, random_state=self._seed), StopRule(FOLD_TOL, self.max_passes, np.inf)
+            stop = StopRule(FOLD_TOL, min(FOLD_PASSES, self.max_passes), np.inf)
+            trainer = spec.load()(**options, random_state=self._seed)
             progress = train(trainer, problem, stop, spec=spec, start=start, deadline=deadline)
             if progress.reason == "interrupt":
                 raise KeyboardInterrupt
-            return progress.w, _losses(problem, progress.w)
+            return progress.w, _losses(problem, progress.w), progress.n_passes
 
-        one_each = len(target.loss.truth) == n
-        folds = folds_of(target.loss.truth if one_each else np.zeros(n, dtype=np.int64))
-        return chosen_strength(learn, folds, weight)
+        return chosen_strength(learn, folds_of(_kinds(target.loss.truth, grounded.program.var_ptr)), weight)
+
+
+def _kinds(truth: I32, var_ptr: I64) -> list[int]:
+    """Return a number for the labels of each example, so that folds depend on what examples are, not on their order."""
+    if len(truth) == len(var_ptr) - 1:
+        return truth.tolist()
+    return [crc32(truth[lo:hi].tobytes()) for lo, hi in pairwise(var_ptr.tolist())]
 
 
 def _losses(problem: Problem, w: F64) -> F64:

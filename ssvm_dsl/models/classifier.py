@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I64
-from ssvm_dsl.errors import DataError
+from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.lang.arrays import describe, is_sparse
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.frames import is_frame, is_gap, with_index
@@ -25,6 +25,7 @@ from ssvm_dsl.learning.objective import check_sample_weight
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.learning.tuning.folds import part_of
 from ssvm_dsl.models.base import ReadyModel
+from ssvm_dsl.models.class_weights import weights_of_classes
 from ssvm_dsl.models.classes import classes_of, input_of, n_rows
 from ssvm_dsl.plugin_api.hosting.loading import loading
 
@@ -55,6 +56,7 @@ class Classifier(ReadyModel):
 
     bias: bool = True
     n_features_in_: int
+    _weighs_classes = True
 
     def _declaration(self, X: Any, Y: Any) -> type[Model]:
         class ClassOfRow(Model):
@@ -99,6 +101,8 @@ class Classifier(ReadyModel):
         A :class:`~ssvm_dsl.PartitionedDataset` has both in its parts; equal rows are not joined there.
         """
         if isinstance(X, PartitionedDataset):
+            if self.class_weight is not None:
+                raise OptionError("class_weight: of a PartitionedDataset, give the parts weights of their examples")
             super().fit(X, either(Y, y, "fit"), sample_weight, validation)
             self._kind, self.n_features_in_ = _kind_of(np.asarray(super().classes_)), _width(self.model)
             return self
@@ -119,6 +123,7 @@ class Classifier(ReadyModel):
             self._note_features(X.shape[1])
             check_classification_targets(Y)
             self._kind = _kind_of(Y)
+            sample_weight = self._weighed(Y, sample_weight)
             weight = check_sample_weight(sample_weight, len(Y))
             one_each = distinct(X, Y, weight)
             if len(one_each.first) < len(Y):
@@ -150,8 +155,20 @@ class Classifier(ReadyModel):
         if new:
             named = np.asarray(y if classes is None else classes)
             self._kind, self.model_ = _kind_of(named), self._declaration(X, np.unique(named))
-        ReadyModel.partial_fit(self, X, y, sample_weight)
+        if isinstance(self.class_weight, str):
+            raise OptionError("class_weight='balanced' counts all rows, which a stream has not yet; give a dict")
+        ReadyModel.partial_fit(self, X, y, self._weighed(y, sample_weight))
         return self
+
+    def _weighed(self, Y: NDArray[Any], sample_weight: Any) -> Any:
+        """Return the weights of rows, multiplied by those of their classes."""
+        if self.class_weight is None:
+            return sample_weight
+        classes, place = np.unique(Y, return_inverse=True)
+        known = self.classes_ if hasattr(self, "coef_") else classes
+        weight = check_sample_weight(sample_weight, len(Y))
+        counts = np.bincount(np.searchsorted(known, classes)[place], weights=weight, minlength=len(known))
+        return weight * weights_of_classes(self.class_weight, known.tolist(), counts)[np.searchsorted(known, Y)]
 
     @property
     def classes_(self) -> NDArray[Any]:

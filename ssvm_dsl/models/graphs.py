@@ -217,6 +217,7 @@ class GraphLabeller(GraphModel):
     """
 
     associative: bool | str = AUTO
+    _weighs_classes = True
 
     def _declaration(self, X: Sequence[Any], Y: Sequence[Any]) -> type[Model]:
         classes = classes_of(Y)
@@ -237,7 +238,7 @@ class GraphLabeller(GraphModel):
             pair = None if unlike else Factor(along(y, edges), **form, **signs)
             edge = None if f is None else Factor(along(y, edges), features=f, **form, **(signs if above else {}))
             between = None if unlike is None else Factor(along(y, edges), features=unlike)
-            loss = Hamming(y)
+            loss = Hamming(y, weights=self._prices(classes, Y))
 
         return LabelledGraph
 

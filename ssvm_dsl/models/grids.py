@@ -55,6 +55,7 @@ class GridSegmenter(ReadyModel):
 
     ignore: int | str | None = None
     associative: bool = True
+    _weighs_classes = True
 
     def _read_examples(self, X: Any) -> Any:
         if isinstance(X, PartitionedDataset):
@@ -90,18 +91,19 @@ class GridSegmenter(ReadyModel):
             if self.associative and not all(np.min(one[name], initial=0.0) >= 0 for one in X):
                 hint = "set associative=False for others"
                 raise OptionError(f"{name}: features of neighbours are not negative where these only agree; {hint}")
+        classes = [one for one in classes_of(Y) if one != self.ignore]
 
         class PixelGrid(Model):
             H, W = Dim(), Dim()
             x = input_of(x_of, H, W)
             left = Input(H, W, np.shape(X[0]["left"])[-1]) if "left" in near else None
             above = Input(H, W, np.shape(X[0]["above"])[-1]) if "above" in near else None
-            y = Label(H, W, [one for one in classes_of(Y) if one != self.ignore])
+            y = Label(H, W, classes)
             data = Factor(y, features=self._scaled(x, x_of))
             bias = Factor(y)
             horizontal = Factor(pairs(y, W), features=left, **form)
             vertical = Factor(pairs(y, H), features=above, **form)
-            loss = Hamming(y) if self.ignore is None else Hamming(y, ignore=self.ignore)
+            loss = Hamming(y, ignore=self.ignore, weights=self._prices(classes, Y))
 
         return PixelGrid
 

@@ -55,6 +55,7 @@ class MultiLabel(ReadyModel):
 
     names: Sequence[str] | None = None
     together: bool | str = AUTO
+    _weighs_classes = True
 
     def _read_examples(self, X: Any) -> Any:
         return self._encoded_rows(X)
@@ -125,7 +126,7 @@ class MultiLabel(ReadyModel):
             unary = Factor(y.is_(1), features=self._scaled(x, X), per=K)
             bias = Factor(y.is_(1), per=K)
             pair = Factor(complete(y) if pairs is None else cliques(y, pairs), per="edge") if pairs != [] else None
-            loss = Hamming(y)
+            loss = Hamming(y, weights=self._prices([0, 1], Y))
 
         return LabelSet
 

@@ -14,7 +14,7 @@ from ssvm_dsl.datasets.words import word_features
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.lang.arrays import describe
 from ssvm_dsl.lang.constraints.durations import Duration
-from ssvm_dsl.lang.constraints.forbidden import BIO, Forbid
+from ssvm_dsl.lang.constraints.forbidden import BIO, BIOES, Forbid, TagScheme
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features.span_features import SpanLength
@@ -26,6 +26,7 @@ from ssvm_dsl.lang.outputs.targets import chain, spans
 from ssvm_dsl.learning.online import OnlineLabels
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
+from ssvm_dsl.models.choosing import AUTO
 from ssvm_dsl.models.classes import classes_of, input_of, n_rows
 from ssvm_dsl.models.long_frame import LongFrame, as_long
 
@@ -225,8 +226,10 @@ class ChainTagger(SequenceModel):
         How many tags before a tag it depends on; 0 for none.
     bias : bool
         Whether each tag has a separate weight.
-    bio : bool
+    bio : bool or "auto"
         Whether tags are BIO tags, of which only legal successions are predicted (``I-PER`` after ``B-PER`` only).
+        ``"auto"`` finds out: tags with such names that follow each other by the rules, of BIO or of BIOES, in all
+        training data keep to them in predictions.  ``print(tagger.model_)`` and the report say so.
     shortest, longest : int or dict of class to int, optional
         How many positions in succession have the same tag at least, and at most (:class:`~ssvm_dsl.Duration`).
     cut : bool
@@ -236,7 +239,7 @@ class ChainTagger(SequenceModel):
     groups, time : str, optional
         Columns of one data frame with all sequences: which one a row belongs to, and what its rows are sorted by.
     **options
-        Of :class:`~ssvm_dsl.StructuredSVM`; ``risk="log"`` makes it a conditional random field.
+        Of :class:`~ssvm_dsl.StructuredSVM`.  By default it is a conditional random field (``risk="auto"``).
 
     Examples
     --------
@@ -246,25 +249,68 @@ class ChainTagger(SequenceModel):
 
     order: int = 1
     bias: bool = True
-    bio: bool = False
+    bio: bool | str = "auto"
     shortest: int | Mapping[Any, int] | None = None
     longest: int | Mapping[Any, int] | None = None
     cut: bool = False
+    _weighs_classes = True
 
     def _declaration(self, X: Sequence[Any], Y: Sequence[Any]) -> type[Model]:
+        classes = classes_of(Y)
+        scheme = self._scheme(classes, Y)
+        bioes = scheme is not None and scheme.name == "BIOES"
+
         class TagChain(Model):
             T = Dim()
             x = input_of(X, T)
-            y = Label(T, classes_of(Y))
+            y = Label(T, classes)
             emit = Factor(y, features=self._scaled(x, X))
             bias = Factor(y) if self.bias else None
             trans = Factor(chain(y, order=self.order)) if self.order else None
             lasting = Duration(y, self.shortest, self.longest, self.cut) if self.shortest or self.longest else None
-            inside = Forbid(chain(y), BIO(y)) if self.bio else None
-            begin = Forbid(y.at(0), BIO(y)) if self.bio else None
-            loss = Hamming(y)
+            inside = Forbid(chain(y), scheme) if scheme else None
+            begin = Forbid(y.at(0), scheme) if scheme else None
+            end = Forbid(y.at(-1), scheme) if bioes else None
+            loss = Hamming(y, weights=self._prices(classes, Y))
 
         return TagChain
+
+    def _scheme(self, classes: Sequence[Any], Y: Sequence[Any]) -> TagScheme | None:
+        """Return the rules that tags obey, if there are any."""
+        if not (isinstance(self.bio, bool) or self.bio == AUTO):
+            raise OptionError(f"bio is True, False or 'auto', got {self.bio!r}")
+        if self.bio is True:
+            return BIO(classes)
+        if not self.bio or not self._all_labels:  # of a stream the first batch is known only
+            return None
+        for make in (BIO, BIOES):
+            scheme = make(classes)
+            if obeys(Y, classes, scheme):
+                self._chosen["tags"] = f"{scheme.name}, found in the labels, whose rules predictions obey"
+                return scheme
+        return None
+
+
+def obeys(Y: Sequence[Any], classes: Sequence[Any], scheme: TagScheme) -> bool:
+    """Return whether tags have the names of a scheme, some of them inside, and all sequences keep to its rules."""
+    y = Label(Dim(), classes)
+    follows, first, last = chain(y), y.at(0), y.at(-1)
+    inside = any(str(name)[:2] in ("I-", "E-", "L-") for name in classes)
+    if not inside or any(True for _ in scheme.mistakes(follows)):
+        return False
+    wrong = scheme.forbidden(follows).reshape(len(classes), len(classes))
+    wrong_ends = scheme.forbidden(first), scheme.forbidden(last)
+    number: dict[Any, int] = {name: k for k, name in enumerate(classes)}
+    for one in Y:
+        found = np.array([number.get(name, -1) for name in (() if one is None else one)], dtype=np.int64)
+        known = found >= 0
+        both = known[:-1] & known[1:]
+        if wrong[found[:-1][both], found[1:][both]].any():
+            return False
+        for place, ruled_out in zip((0, -1), wrong_ends, strict=True):
+            if len(found) and known[place] and ruled_out[found[place]]:
+                return False
+    return True
 
 
 class SegmentTagger(SequenceModel):

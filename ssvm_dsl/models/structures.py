@@ -15,6 +15,7 @@ from ssvm_dsl.lang.constraints.pointers import AllDifferent, Arborescence, Proje
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.inputs import Attributes, Input
+from ssvm_dsl.lang.losses.cost import Cost
 from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
@@ -88,6 +89,7 @@ class Ranker(ReadyModel):
 
     X is a list of arrays ``(n_items, n_features)``.  Y is a list of places: 0 for the first item of the list.  The
     value of an item is linear in its features; the predicted order maximises the sum of value times height of place.
+    The loss is how many places items are off (Spearman's footrule).
 
     Examples
     --------
@@ -106,7 +108,7 @@ class Ranker(ReadyModel):
             place = Label(T, over=T)
             worth = Factor(place, features=self._scaled(x, X))
             order = AllDifferent(place)
-            loss = Hamming(place)
+            loss = Cost(place, "distance")
 
         return RankedList
 

@@ -115,27 +115,27 @@ class Outcome:
         return self.obvious - self.ours
 
 
-def judged(one: Row, task: Task) -> Outcome:
-    """Return the outcome of a row on one task."""
-    predicted, seconds = _timed(lambda: one.learn(one.model(), task))
-    other, other_seconds = _timed(lambda: one.obvious[1](task))
+def judged(one: Row, task: Task, repeat: bool = True) -> Outcome:
+    """Return the outcome of a row on one task; short fits are repeated, for their time."""
+    predicted, seconds = _timed(lambda: one.learn(one.model(), task), repeat)
+    other, other_seconds = _timed(lambda: one.obvious[1](task), repeat)
     return Outcome(one.measure(task.Y_test, predicted), one.measure(task.Y_test, other), seconds, other_seconds)
 
 
-def mean_outcome(one: Row, draws: int, **sizes: Any) -> Outcome:
+def mean_outcome(one: Row, draws: int, *, repeat: bool = True, **sizes: Any) -> Outcome:
     """Return the mean outcome of a row over some seeds."""
-    found = [judged(one, one.task(seed, **sizes)) for seed in range(draws)]
+    found = [judged(one, one.task(seed, **sizes), repeat) for seed in range(draws)]
     return Outcome(*np.mean([(f.ours, f.obvious, f.seconds, f.obvious_seconds) for f in found], axis=0).tolist())
 
 
-def _timed(call: Callable[[], Any]) -> tuple[Any, float]:
+def _timed(call: Callable[[], Any], repeat: bool) -> tuple[Any, float]:
     """Return the result of a call and its processor seconds."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         begin = process_time()
         found = call()
         seconds = process_time() - begin
-        if seconds < SHORT:
+        if repeat and seconds < SHORT:
             begin = process_time()
             call()
             seconds = min(seconds, process_time() - begin)

@@ -131,13 +131,13 @@ def split(X: Sequence[Any], Y: Sequence[Any], share: float = 0.5) -> Task:
     return Task(X[:n], Y[:n], X[n:], Y[n:])
 
 
-@row("chains: activities over time", ChainTagger, SMOOTHED, label_accuracy, draws=4, small={"hours": 120})
+@row("chains: activities over time", ChainTagger, SMOOTHED, label_accuracy, draws=8, small={"hours": 120})
 def activities(seed: int, hours: int = 300) -> Task:
     """Sensors on scales of their own, four people to learn from."""
     return split(*days(seed, hours=hours))
 
 
-@row("chains: rare events", ChainTagger, ALONE, event_f1, draws=4, small={"n": 160})
+@row("chains: rare events", ChainTagger, ALONE, event_f1, draws=8, small={})
 def rare_events(seed: int, n: int = 400) -> Task:
     """Two to three of a hundred positions are an event."""
     r = np.random.default_rng(seed)
@@ -199,7 +199,7 @@ def parts_of_speech(seed: int) -> Task:
 
 @row(
     "segments: activities over time", SegmentTagger, ("logistic regression, mode filter, runs", runs_of(smoothed)),
-    position_accuracy, draws=2, small={"hours": 120},
+    position_accuracy, draws=8,
 )  # fmt: skip
 def activity_segments(seed: int, hours: int = 300) -> Task:
     """The activities as segments."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from ready import Task, row
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score
+from sklearn.metrics import accuracy_score, balanced_accuracy_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
@@ -21,7 +21,14 @@ def scaled_regression(task: Task) -> Any:
     return make_pipeline(scaler, LogisticRegression(max_iter=1000)).fit(task.X, task.Y).predict(task.X_test)
 
 
+def balanced_regression(task: Task) -> Any:
+    """The same with the weights of classes that make them equal."""
+    made = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000, class_weight="balanced"))
+    return made.fit(task.X, task.Y).predict(task.X_test)
+
+
 SCALED = ("scaled logistic regression", scaled_regression)
+BALANCED = ("the same, balanced", balanced_regression)
 
 
 def held_out(X: Any, Y: Any, seed: int, share: float = 0.3, most: int | None = None) -> Task:
@@ -44,6 +51,12 @@ def customers(seed: int, n: int = 6000) -> Task:
 
 
 row("tables: customers, 82 % of one class", Classifier, SCALED, accuracy_score, draws=3, small={"n": 1000})(customers)
+
+
+row(
+    "tables: customers, classes made equal", lambda: Classifier(class_weight="balanced"), BALANCED,
+    balanced_accuracy_score, draws=3, small={"n": 1000},
+)(customers)  # fmt: skip
 
 
 @row("tables: breast cancer, unscaled", Classifier, SCALED, accuracy_score, draws=5, small={})

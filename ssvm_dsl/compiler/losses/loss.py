@@ -18,7 +18,7 @@ from ssvm_dsl.errors import DataError, PluginError
 from ssvm_dsl.ir.loss import ADDITIVE, COUNT, JOINT, ZERO_ONE, LossFactors, LossTerm
 from ssvm_dsl.ir.ragged import owners, pointers
 from ssvm_dsl.lang.arrays import as_floats
-from ssvm_dsl.lang.losses.cost import WRONG, Cost
+from ssvm_dsl.lang.losses.cost import DISTANCE, WRONG, Cost
 from ssvm_dsl.lang.losses.count_loss import CountLoss
 from ssvm_dsl.lang.losses.label_losses import CustomLoss, Hamming, LabelLoss, Loss, NoLoss, WeighedLoss, ZeroOne
 from ssvm_dsl.lang.outputs.labels import Label
@@ -79,6 +79,9 @@ def build_loss(
             continue
         assert isinstance(term, LabelLoss)
         with np.errstate(over="ignore", invalid="ignore"):
+            if isinstance(term, Cost) and term.table == DISTANCE:
+                _price_distances(term, weight, layout, truth, ignored, node, const)
+                continue
             if isinstance(term, Cost) and term.label.pointer and term.table != WRONG:
                 _price_pointers(term, weight, layout, truth, ignored, node)
                 continue
@@ -117,6 +120,31 @@ def _price_pointers(
     total = np.bincount(owner, weights=live, minlength=layout.n) if term.normalize else np.ones(layout.n)
     scale = weight * live / np.where(total > 0.0, total, 1.0)[owner]
     node[pointers(layout.card)[variables] + 1] += prices[truth[variables].argmax(axis=1)] * scale[:, None]
+
+
+def _price_distances(
+    term: Cost, weight: float, layout: Layout, truth: I32, ignored: NDArray[np.bool_] | None, node: F64, const: F64
+) -> None:
+    """Price what each pointer may point to by how far that is from where it should; axes may have any length.
+
+    Prices are counted from the largest one of each pointer, so that the sum of those is the largest loss.
+    """
+    variables = np.arange(len(layout.card))[layout.variables(term.label)]
+    n_pointers, n_places = layout.pairs(term.label)
+    length = np.repeat(n_places, n_pointers)
+    owner, pointer = np.repeat(np.arange(layout.n), n_pointers), np.repeat(np.arange(len(length)), length)
+    place = np.arange(len(variables)) - np.repeat(pointers(length)[:-1], length)
+    right = truth[variables] == 1
+    true = np.zeros(len(length), dtype=np.int64)
+    true[pointer[right]] = place[right]
+    live = np.ones(len(length))
+    if ignored is not None:
+        live = 1.0 - ignored[variables[pointers(length)[:-1]]]
+    total = np.bincount(owner, weights=live, minlength=layout.n) if term.normalize else np.ones(layout.n)
+    scale = weight * live / np.where(total > 0.0, total, 1.0)[owner]
+    most = scale * np.maximum(true, length - 1 - true)
+    node[pointers(layout.card)[variables] + 1] += scale[pointer] * np.abs(place - true[pointer]) - most[pointer]
+    const += np.bincount(owner, weights=most, minlength=layout.n)
 
 
 def node_weights(loss: Loss, examples: Examples, first: int = 0) -> dict[str, F64]:

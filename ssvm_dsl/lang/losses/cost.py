@@ -17,8 +17,9 @@ from ssvm_dsl.lang.outputs.labels import Label, PhrasesOf, Target
 from ssvm_dsl.lang.outputs.targets import as_target
 from ssvm_dsl.lang.symbols import Mistake, as_flag, got, show
 
-#: Tables by name: 1 where any variable is wrong; 1 where truth or answer, but not both, have unequal states.
-WRONG, BOUNDARY = "wrong", "boundary"
+#: Tables by name: 1 where any variable is wrong; 1 where truth or answer, but not both, have unequal states; how many
+#: positions a pointer is off.
+WRONG, BOUNDARY, DISTANCE = "wrong", "boundary", "distance"
 
 #: Most prices of a table.
 MOST = 2**26
@@ -46,7 +47,8 @@ class Cost(WeighedLoss):
           ``|table[yhat_f] - table[y_f]|`` (``Cost(y, range(5))``: classes that are grades);
         * ``"boundary"``: 1 where truth or answer, but not both, have a boundary, which is where the variables of a
           factor are not all equal; the same as the array ``1 - eye(K)`` for pairs;
-        * ``"wrong"``: 1 where any variable of the factor is wrong.
+        * ``"wrong"``: 1 where any variable of the factor is wrong;
+        * ``"distance"``, of a pointer label: how many positions each pointer is off, on an axis of any length.
 
         Of a pointer label with a fixed axis to point to, the states are the positions on it, "nowhere" last.  Of
         several pointers, as ``siblings(y)`` joins them, ``"wrong"`` is 1 where truth or answer, but not both, have
@@ -163,9 +165,14 @@ def _read_table(
 ) -> str | tuple[Any, ...]:
     """Return a table as plain data; note mistakes in it."""
     n = prod(cards)
+    if isinstance(table, str) and table == DISTANCE:
+        if not (goal.label.pointer and goal.kind == "each") or goal.label.null:
+            mistakes.append("Cost: 'distance' is about a pointer label that always points somewhere: Label(T, over=T)")
+        return table
     if not cards and not (isinstance(table, str) and table == WRONG):
         over = goal.label.over
-        mistakes.append(lambda: f"Cost: the matrix needs a fixed axis to point to, e.g. Dim(6), {show(over)} is ragged")
+        text = "Cost: the matrix needs a fixed axis to point to, e.g. Dim(6)"
+        mistakes.append(lambda: f"{text}, {show(over)} is ragged; 'distance' does without")
         return WRONG
     if n * n > MOST:
         mistakes.append(f"Cost: a table has at most {MOST} prices")
