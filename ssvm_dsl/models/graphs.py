@@ -318,14 +318,14 @@ class _Nodes(ReadyModel):
     """The class of a node by its own features."""
 
     def _declaration(self, X: Any, Y: Any) -> type[Model]:
-        class Node(Model):
+        class NodeAlone(Model):
             x = input_of(X)
             y = Label(classes_of(Y))
             score = Factor(y, features=self._scaled(x, X))
             bias = Factor(y)
             loss = Hamming(y)
 
-        return Node
+        return NodeAlone
 
 
 class LatentGraph(GraphModel):

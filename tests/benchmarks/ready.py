@@ -28,7 +28,7 @@ from ssvm_dsl.errors import DataError
 LOST = 0.01
 
 #: Modules beside this one that add rows.
-MODULES = ("ready_tables", "ready_sequences", "ready_structures")
+MODULES = ("ready_tables", "ready_sequences", "ready_structures", "ready_labels")
 
 #: Fits that take less are repeated once, and the shorter time counts: the first loads compiled code.
 SHORT = 5.0
