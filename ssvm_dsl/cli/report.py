@@ -84,12 +84,14 @@ def _with_known_labels(svm: Any, data: LabelledData) -> list[int]:
     import numpy as np
 
     from ssvm_dsl.cli.data.lines import source_name
+    from ssvm_dsl.compiler.labels.structures import structure_of
     from ssvm_dsl.errors import FileFormatError
     from ssvm_dsl.report.confusion import by_position
 
     labels, outputs = data.require_labels(), svm.model.declaration.outputs
     classes = outputs[0].classes if len(outputs) == 1 else None
-    if classes is None:
+    structure = structure_of(outputs[0])
+    if classes is None or (structure is not None and not structure.has_classes):
         return list(range(data.n_examples))
     known = set(classes)
     unknown = [i for i, one in enumerate(labels) if not set(np.ravel(np.asarray(by_position(one))).tolist()) <= known]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.models.graphs import LatentGraph as LatentGraph
     from ssvm_dsl.models.grids import GridSegmenter as GridSegmenter
     from ssvm_dsl.models.multi_label import MultiLabel as MultiLabel
+    from ssvm_dsl.models.parsers import ConstituencyParser as ConstituencyParser
     from ssvm_dsl.models.sequences import ChainTagger as ChainTagger
     from ssvm_dsl.models.sequences import SegmentTagger as SegmentTagger
     from ssvm_dsl.models.structures import DependencyParser as DependencyParser

@@ -39,7 +39,8 @@ LAYERS: dict[str, set[str]] = {
 LAYERS["insight"] = {"compiler", "lang", "ir", "errors", "report"}
 LAYERS["scoring"] = LAYERS["inference"] | {"inference", "io"}
 LAYERS["learning"] = LAYERS["inference"] | {"files", "inference", "insight", "io", "report", "processors", "version"}
-LAYERS["datasets"] = {"errors", "files", "io", "lang", "learning"}  # generators search for best outputs, readers return trees
+# generators search for best outputs, readers return trees
+LAYERS["datasets"] = {"errors", "files", "io", "lang", "learning"}
 LAYERS["testing"] = LAYERS["learning"] | {"learning"}
 LAYERS["models"] = LAYERS["learning"] | {"learning", "datasets"}
 LAYERS["cli"] = LAYERS["learning"] | {"learning", "datasets", "models", "scoring", "testing"}

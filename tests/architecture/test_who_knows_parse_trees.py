@@ -15,7 +15,8 @@ OWN = (
     "ssvm_dsl/lang/grammars/", "ssvm_dsl/lang/constraints/derivable.py", "ssvm_dsl/compiler/labels/tree_rules.py",
     "ssvm_dsl/compiler/labels/trees.py", "ssvm_dsl/kernels/derivable.py", "ssvm_dsl/ir/grammar_arrays.py",
     "ssvm_dsl/learning/pcfg.py", "ssvm_dsl/report/parse_trees.py", "ssvm_dsl/testing/tree_problems.py",
-    "ssvm_dsl/datasets/", "plugins/ssvm_backends/structures/constituency/",
+    "ssvm_dsl/datasets/", "ssvm_dsl/models/parsers.py", "ssvm_dsl/cli/data/trees.py",
+    "plugins/ssvm_backends/structures/constituency/",
 )  # fmt: skip
 
 #: Other modules that name it, and what each does: none of them is to become more.
@@ -31,6 +32,8 @@ ELSEWHERE = {
     "ssvm_dsl/lang/outputs/variables.py": "the argument of labels, and their kind",
     "ssvm_dsl/lang/text/serial.py": "the list of what files of models may name",
     "ssvm_dsl/learning/online.py": "streams are not for labels of trees",
+    "ssvm_dsl/cli/learn/evaluate.py": "what kind of labels a model predicts",
+    "ssvm_dsl/cli/learn/measures.py": "brackets, the measure of trees",
     "ssvm_dsl/report/__init__.py": "public names",
     "ssvm_dsl/testing/backends/conformance.py": "the list of problems for kinds of constraints",
     "plugins/ssvm_backends/__init__.py": "the description of the backend",

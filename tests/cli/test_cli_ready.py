@@ -13,7 +13,7 @@ from pyarrow import table
 from pyarrow.parquet import write_table
 from test_cli_learn import here, ok, refused  # noqa: F401 (a fixture)
 
-from ssvm_dsl import models
+from ssvm_dsl import ParseTree, models
 from ssvm_dsl.cli.learn.ready import FORMATS_OF, READY
 
 RNG = np.random.default_rng(0)
@@ -49,6 +49,9 @@ def made(name):
     if name == "dependency-parser":
         kinds = [list("DNV"), list("DNVDN")] * 4
         return [([str(RNG.choice(WORDS[k])) for k in one], one) for one in kinds], [[1, 2, -1], [1, 2, -1, 4, 2]] * 4
+    if name == "constituency-parser":
+        trees = [ParseTree.of("(S (NP (D the) (N dog)) (VP (V sees)))"), ParseTree.of("(S (NP (N cat)) (VP (V feeds)))")]
+        return [list(one.words) for one in trees * 4], trees * 4
     shape = (4, 3, 3) if name == "matcher" else (4, 4, 5)
     y = np.stack([np.eye(3, dtype=int)[RNG.permutation(3)] for _ in range(4)])
     y = y if name == "matcher" else RNG.integers(2, size=shape)
@@ -59,6 +62,7 @@ def write(name, form, X, Y):
     """Write a file in a format; return the arguments that the format asks for."""
     sequences = name not in ("classifier", "multi-label")
     blocks, labels = (X, Y) if sequences else ([X], [Y])
+    labels = [] if name == "constituency-parser" else labels
     several = name == "multi-label"
     flat = [(i, row, y) for i, (x, ys) in enumerate(zip(blocks, labels)) for row, y in zip(x, ys)]
     if form == "jsonl":
@@ -85,6 +89,8 @@ def write(name, form, X, Y):
             lines += ["# a comment", "1-2\tboth" + 8 * "\t_"]
             token = zip(range(1, 9), words, kinds, heads)
             lines += [f"{k}\t{w}\t_\t{tag}\t_\t_\t{head + 1}\tdep\t_\t_" for k, w, tag, head in token] + [""]
+    elif form == "trees":
+        lines = map(str, Y)
     elif form == "conll":
         lines = [line for x, y in zip(X, Y) for line in (*(f"{a[0]:.0f} {a[1]:.0f} {b}" for a, b in zip(x, y)), "")]
     else:
@@ -97,6 +103,8 @@ def write(name, form, X, Y):
 
 
 def plain(value):
+    if isinstance(value, ParseTree):
+        return str(value)
     if isinstance(value, dict):
         return {key: plain(one) for key, one in value.items()}
     return [plain(one) for one in value] if isinstance(value, list | tuple) else np.asarray(value).tolist()
@@ -122,10 +130,10 @@ def test_all_commands_of_a_ready_model(here, capsys, name, form):  # noqa: F811
     assert json.loads(ok(capsys, *both)) == found
     if form == "jsonl":  # what Python does with the same examples
         svm = getattr(models, READY[name])(C=1.0, tol=0.1, max_passes=20, random_state=0).fit(X, Y)
-        share = found["uas" if name == "dependency-parser" else "label-accuracy"]
+        share = found[{"dependency-parser": "uas", "constituency-parser": "bracket-f1"}.get(name, "label-accuracy")]
         assert share == pytest.approx(svm.score(X, Y)) or name == "segment-tagger"
         assert plain(svm.predict(X)) == [json.loads(line)["y"] for line in (here / "p.jsonl").open()]
-    if name in ("ranker", "dependency-parser"):
+    if name in ("ranker", "dependency-parser", "constituency-parser"):
         assert found["classes"] == {}
     assert name in ok(capsys, "info", "m.ssvm")
     assert "examples" in ok(capsys, "info", data, *more)

@@ -64,6 +64,7 @@ FORMATS = {
         DataFormat("npz", "arrays", "arrays X and Y of numpy", (".npz",)),
         DataFormat("svmlight", "svmlight", "LABEL INDEX:VALUE ...", (".svmlight", ".svm", ".libsvm", ".dat")),
         DataFormat("conllu", "conllu", "tokens in ten columns, with the head of each", (".conllu", ".conllx", ".dp")),
+        DataFormat("trees", "trees", "trees in brackets", (".mrg", ".ptb", ".trees")),
         DataFormat("parquet", "parquet", "columns x and y, or one for each input", (".parquet", ".pq")),
         DataFormat("images", "images", "a folder with images/ and masks/", ()),
     )

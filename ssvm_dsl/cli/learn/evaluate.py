@@ -65,11 +65,13 @@ def _compared(args: Namespace) -> tuple[LabelledData, Any, str, Counter[Any]]:
 
 def _kind(data: LabelledData, loaded: LoadedModel | None) -> str:
     """Return what kind of labels data have, as far as the model and the format tell it."""
-    from ssvm_dsl.cli.learn.measures import HEADS, PLACES, SETS
+    from ssvm_dsl.cli.learn.measures import HEADS, PLACES, SETS, TREES
 
     if data.settings.several or len(data.settings.labels) > 1:
         return SETS
     labels = [] if loaded is None else list(loaded.estimator.model.declaration.outputs)
+    if data.settings.format == "trees" or (len(labels) == 1 and labels[0].grammar is not None):
+        return TREES
     if len(labels) == 1 and labels[0].pointer:
         return HEADS if labels[0].null else PLACES
     return HEADS if data.settings.format == "conllu" else ""

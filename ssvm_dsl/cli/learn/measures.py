@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.errors import DataError
+from ssvm_dsl.lang.grammars.bracket_scores import bracket_scores
+from ssvm_dsl.lang.grammars.parse_tree import ParseTree
 from ssvm_dsl.learning.metrics import SCORERS, Phrase, phrases
 from ssvm_dsl.report.confusion import are_segments, by_position
 
@@ -110,8 +112,8 @@ def _row(name: str, one: ClassCounts, width: int, f1: str = "FB1") -> str:
     return f"{name:>{width}}: {values}"
 
 
-#: What labels may be, if not classes: heads of words, places in a list, sets of labels.
-HEADS, PLACES, SETS = "heads", "places", "sets"
+#: What labels may be, if not classes: heads of words, places in a list, sets of labels, trees.
+HEADS, PLACES, SETS, TREES = "heads", "places", "sets", "trees"
 
 
 def measure(truth: Sequence[Any], predicted: Sequence[Any], kind: str = "", names: Sequence[str] = ()) -> Measures:
@@ -132,6 +134,8 @@ def measure(truth: Sequence[Any], predicted: Sequence[Any], kind: str = "", name
     """
     if len(truth) != len(predicted):
         raise DataError("predictions", expected=f"{len(truth)} examples, as in the data", found=str(len(predicted)))
+    if kind == TREES:
+        return _tree_measures(truth, predicted)
     segments = [*map(are_segments, truth), *map(are_segments, predicted)]
     counts = _span_counts(truth, predicted) if all(segments) else None
     flat = [flat_labels(map(by_position, side) if any(segments) else side) for side in (truth, predicted)]
@@ -156,6 +160,18 @@ def measure(truth: Sequence[Any], predicted: Sequence[Any], kind: str = "", name
     if np.ndim(truth[0]) == 2:
         scores["mean-iou"] = SCORERS["mean-iou"](*flat)
     return Measures(len(truth), n_labels, scores, _class_counts(*flat), False)
+
+
+def _tree_measures(truth: Sequence[Any], predicted: Sequence[Any]) -> Measures:
+    """Return brackets found, and parts of speech."""
+    trees, found = [ParseTree.of(one) for one in truth], [ParseTree.of(one) for one in predicted]
+    brackets = bracket_scores(trees, found)
+    tags = [[one.tags for one in side] for side in (trees, found)]
+    scores = {
+        "bracket-f1": brackets.f1, "bracket-precision": brackets.precision, "bracket-recall": brackets.recall,
+        "exact-match": brackets.exact / max(len(trees), 1), "tag-accuracy": SCORERS["label-accuracy"](*tags),
+    }  # fmt: skip
+    return Measures(len(trees), sum(map(len, tags[0])), scores, {}, False)
 
 
 def flat_labels(labels: Iterable[Any]) -> list[list[str]]:

@@ -22,6 +22,7 @@ READY = {
     "assigner": "Assigner",
     "ranker": "Ranker",
     "dependency-parser": "DependencyParser",
+    "constituency-parser": "ConstituencyParser",
 }
 
 #: Formats that hold rows of numbers, and what tells sequences of them apart.
@@ -40,6 +41,7 @@ FORMATS_OF = {
     "assigner": ("npz", "jsonl", "parquet"),
     "ranker": (*_ROWS, "jsonl", "parquet"),
     "dependency-parser": ("conllu", "jsonl", "parquet"),
+    "constituency-parser": ("trees", "jsonl", "parquet"),
 }
 
 #: Ready models whose examples are single rows.
