@@ -51,10 +51,10 @@ def class_counts(grounded: Grounded, solution: Solution) -> Counts:
         if structure is not None and not structure.has_classes:
             continue
         assert grounded.truth is not None
-        variables = np.arange(len(grounded.truth))[grounded.layout.variables(label)]
+        variables = grounded.layout.variables(label)
+        both = np.array([grounded.truth[variables], solution.labels[variables]])
         if grounded.ignored is not None:
-            variables = variables[~grounded.ignored[variables]]
-        both = (grounded.truth[variables], solution.labels[variables])
+            both = both[:, ~grounded.ignored[variables]]
         found[label.name] = np.array([np.bincount(states, minlength=label.n_states) for states in both])
     return found
 

@@ -104,6 +104,20 @@ def test_a_margin_that_predicts_one_class_is_told_with_the_cure():
     assert told(Events, X, Y, risk="log") == ""
 
 
+def test_only_known_labels_count():
+    class Partly(Events):
+        y = Label(Events.T, ["O", "EV"], unknown="?")
+        emit = Factor(y, features=Events.x)
+        bias = Factor(y)
+        trans = Factor(chain(y))
+        loss = Hamming(y)
+
+    X, Y = events()
+    known = [np.array(["O", "EV"])[y] for y in Y]
+    assert "never 'EV'" in told(Partly, X, [np.where(np.arange(20) < 10, y, "?") for y in known])
+    assert "predicted" not in told(Partly, X, [np.where(y == "EV", "?", y) for y in known])
+
+
 def test_one_class_of_several_that_is_never_predicted_is_told():
     class Three(Model):
         x = Input(2)
