@@ -12,6 +12,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.compiler.layout import EncodedLabels
 from ssvm_dsl.compiler.labels.unseen_classes import warn_of_unseen
 from ssvm_dsl.errors import DataError, KeywordError, OptionError, SsvmError
 from ssvm_dsl.inference.deadline import Deadline
@@ -284,6 +285,8 @@ class StructuredSVM(ShardedFit, ClassScores):
         if self.report_.reason in UNTRAINED or self.report_.relative_gap > ROUGH:
             return
         if self._deadline is not None and self._deadline.over:
+            return
+        if isinstance(Y, EncodedLabels):  # nearest ones, which are states and no labels of the user
             return
         try:
             need = need_of(grounded.parameters, frozenset({Task.MAP}), Guarantee(self.guarantee))
