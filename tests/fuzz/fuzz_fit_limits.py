@@ -25,10 +25,10 @@ LIMIT = 120.0
 LATE = 30.0
 
 #: Scores of data with many examples, how many of these differ, and seconds of their fits.
-CROWD, DIFFERENT, CROWD_SECONDS = 4e6, 20, 2.0
+CROWD, DIFFERENT, CROWD_SECONDS = 2e6, 20, 2.0
 
-#: Share of the limit that these may be late by their own work, and seconds besides, for what ends a fit of any size.
-OVERRUN, BESIDES = 0.1, 0.3
+#: Share of the limit that these may be late by their own work, and seconds besides, for a step of the set-up.
+OVERRUN, BESIDES = 0.1, 0.5
 
 #: Trainers, the risk of each, and what else they are told.
 TRAINERS = (
