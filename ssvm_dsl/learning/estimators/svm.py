@@ -12,8 +12,8 @@ import numpy as np
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.compiler.layout import EncodedLabels
 from ssvm_dsl.compiler.labels.unseen_classes import warn_of_unseen
+from ssvm_dsl.compiler.layout import EncodedLabels
 from ssvm_dsl.errors import DataError, KeywordError, OptionError, SsvmError
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planning.planner import AUTO, need_of, plan_program
