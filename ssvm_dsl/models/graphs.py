@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.inference.planning.plans import AUTO
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.forms import FULL, POTTS, SYMMETRIC
@@ -28,7 +29,6 @@ from ssvm_dsl.lang.symbols import show
 from ssvm_dsl.learning.estimators.fitting.limited import limited
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
-from ssvm_dsl.models.choosing import AUTO
 from ssvm_dsl.models.classes import array_of, classes_of, input_of, n_rows, require_names
 from ssvm_dsl.models.few_labels import agreement, completed_states, rows_of, states_of
 
@@ -310,7 +310,7 @@ class GraphLabeller(GraphModel):
         nodes.fit(rows_of(x, [np.flatnonzero(one >= 0) for one in known]), states)
         every = rows_of(x, [np.arange(len(one)) for one in known])
         found = np.zeros((n_rows(every), n_classes))
-        found[:, nodes.model.declaration.outputs[0].classes or np.unique(states)] = nodes.predict_marginals(every)
+        found[:, np.unique(states)] = nodes.predict_marginals(every)
         return np.split(found, np.cumsum([len(one) for one in known])[:-1])
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.inference.planning.plans import AUTO
 from ssvm_dsl.lang.arrays import NotNumbers
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
@@ -25,9 +26,6 @@ from ssvm_dsl.models.label_pairs import mutual_information, strongest_pairs, wid
 
 #: What files call the names of labels, among the columns of data frames.
 LABELS = "labels"
-
-#: Leaves it to the data which labels have weights together.
-AUTO = "auto"
 
 
 class MultiLabel(ReadyModel):

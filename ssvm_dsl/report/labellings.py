@@ -168,7 +168,7 @@ def plot_links(
     return ax
 
 
-def plot_label_maps(images: Mapping[str, ArrayLike], axes: Sequence[Any] | None = None) -> list[Any]:
+def plot_label_maps(images: Mapping[str, ArrayLike], axes: Sequence[Any] | None = None) -> NDArray[Any]:
     """Draw images and maps of labels side by side, with their names above.
 
     Parameters
@@ -181,7 +181,7 @@ def plot_label_maps(images: Mapping[str, ArrayLike], axes: Sequence[Any] | None 
 
     Returns
     -------
-    list of matplotlib axes
+    ndarray of matplotlib axes, as of ``plt.subplots``
     """
     arrays = {name: np.asarray(image) for name, image in images.items()}
     for name, array in arrays.items():
@@ -198,7 +198,9 @@ def plot_label_maps(images: Mapping[str, ArrayLike], axes: Sequence[Any] | None 
         ax.set_title(name)
         ax.set_xticks([])
         ax.set_yticks([])
-    return drawn
+    out = np.empty(len(drawn), dtype=object)
+    out[:] = drawn
+    return out
 
 
 def plot_transitions(weights: ArrayLike, classes: Sequence[Any], n_edges: int = 12, ax: Any = None) -> Any:

@@ -377,7 +377,7 @@ def save_for_script(plot: Callable[..., Any], *args: Any, **named: Any) -> None:
         return
     drawn = plot(*args, **named)
     for path in paths:
-        (drawn[0] if isinstance(drawn, list) else drawn).figure.savefig(path, bbox_inches="tight", dpi=100)
+        (drawn[0] if isinstance(drawn, list | np.ndarray) else drawn).figure.savefig(path, bbox_inches="tight", dpi=100)
 
 
 def name_rows_and_columns(ax: Any, rows: Sequence[str], columns: Sequence[str]) -> None:

@@ -70,6 +70,7 @@ def test_wrong_and_missing_links_have_their_colours():
 def test_maps_share_their_colours():
     maps = {"image": np.zeros((2, 3, 3)), "true": np.array([[0, 1, 1]]), "predicted": np.array([[0, 0, 2]])}
     axes = plot_label_maps(maps)
+    assert isinstance(axes, np.ndarray)
     assert [ax.get_title() for ax in axes] == list(maps)
     assert axes[1].images[0].get_clim() == axes[2].images[0].get_clim() == (0, 2)
 
