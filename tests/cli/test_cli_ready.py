@@ -50,7 +50,8 @@ def made(name):
         kinds = [list("DNV"), list("DNVDN")] * 4
         return [([str(RNG.choice(WORDS[k])) for k in one], one) for one in kinds], [[1, 2, -1], [1, 2, -1, 4, 2]] * 4
     if name == "constituency-parser":
-        trees = [ParseTree.of("(S (NP (D the) (N dog)) (VP (V sees)))"), ParseTree.of("(S (NP (N cat)) (VP (V feeds)))")]
+        lines = "(S (NP (D the) (N dog)) (VP (V sees)))", "(S (NP (N cat)) (VP (V feeds)))"
+        trees = list(map(ParseTree.of, lines))
         return [list(one.words) for one in trees * 4], trees * 4
     shape = (4, 3, 3) if name == "matcher" else (4, 4, 5)
     y = np.stack([np.eye(3, dtype=int)[RNG.permutation(3)] for _ in range(4)])
