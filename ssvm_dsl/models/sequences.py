@@ -12,6 +12,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.datasets.words import word_features
 from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.inference.planning.plans import AUTO
 from ssvm_dsl.lang.arrays import describe
 from ssvm_dsl.lang.constraints.durations import Duration
 from ssvm_dsl.lang.constraints.forbidden import BIO, BIOES, Forbid, TagScheme
@@ -26,7 +27,6 @@ from ssvm_dsl.lang.outputs.targets import chain, spans
 from ssvm_dsl.learning.online import OnlineLabels
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
-from ssvm_dsl.models.choosing import AUTO
 from ssvm_dsl.models.classes import classes_of, input_of, n_rows
 from ssvm_dsl.models.long_frame import LongFrame, as_long
 
