@@ -232,11 +232,14 @@ class ReadyModel(ChoosingSVM):
     def _ground(self, X: Any, Y: Any = None, fitted: Any = None, part: bool = False, **options: Any) -> Grounded:
         grounded = super()._ground(X, Y, fitted, part, **options)
         if fitted is None:
-            names = {one.name for one in self.model.declaration.inputs if isinstance(one, Input)}
-            for name, columns in vars(self).get("_frames", {}).items():
-                if name in names and columns.named:
-                    grounded.fitted[name] = {"columns": columns.features}
+            grounded.fitted.update(self._feature_columns())
         return grounded
+
+    def _feature_columns(self) -> dict[str, dict[str, Any]]:
+        """Return the names of the features that columns of data frames became, as fitted features are kept."""
+        names = {one.name for one in self.model.declaration.inputs if isinstance(one, Input)}
+        frames = vars(self).get("_frames", {})
+        return {name: {"columns": one.features} for name, one in frames.items() if name in names and one.named}
 
     # -- what they are for -----------------------------------------------------------------------------
 
@@ -289,6 +292,8 @@ class ReadyModel(ChoosingSVM):
                 some = (shown if parts else X)[:SHOWN]
                 self._choose_alone(self._ground(some, whole=True, part=True))
             super().fit(X, Y, sample_weight, validation)
+            if self.executor != THREADS:  # shards that learn nothing name nothing
+                self._fitted = {**self._fitted, **self._feature_columns()}
         return self
 
     def _shown_by(self, data: PartitionedDataset) -> tuple[Any, list[Any]]:

@@ -11,7 +11,7 @@ from sklearn.model_selection import cross_val_predict, cross_val_score
 from sklearn.preprocessing import OneHotEncoder
 
 import ssvm_dsl
-from ssvm_dsl import Attributes, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
+from ssvm_dsl import Attributes, Dim, Factor, Hamming, Input, Label, Model, PartitionedDataset, StructuredSVM, chain
 from ssvm_dsl.errors import DataError, FileFormatError
 from ssvm_dsl.io import read_arrays, write_arrays
 from ssvm_dsl.models import ChainTagger, Classifier, GraphLabeller, MultiLabel, Ranker, SegmentTagger
@@ -315,3 +315,26 @@ def test_changed_files_are_refused(change, tmp_path):
     write_arrays(path, content, arrays)
     with pytest.raises(FileFormatError, match="data frames"):
         ssvm_dsl.load(path)
+
+
+def test_shards_match_columns_over_all_examples():
+    frames, Y = numbers()
+    mixed = [one if i % 2 else one[["b", "a"]] for i, one in enumerate(frames)]
+
+    class Own(Model):
+        T = Dim()
+        x = Input(T, 2)
+        y = Label(T, ["n", "p"])
+        emit = Factor(y, features=x)
+        loss = Hamming(y)
+
+    how = {"C": 1.0, "risk": "log", "trainer": "lbfgs", "tol": 1e-6}
+    for make in (lambda **more: StructuredSVM(Own, **how, **more), lambda **more: ChainTagger(**how, **more)):
+        whole, shards = make().fit(mixed, Y), make(executor="stream").fit(mixed, Y)
+        np.testing.assert_allclose(shards.best_score(frames), whole.best_score(frames), rtol=0.02)
+        assert shards.feature_names_in_.tolist() == ["b", "a"]
+        assert {one.feature for one in shards.weights_.top("emit", feature="a")}
+        assert make(executor="stream").fit(mixed, Y, validation=(frames, Y)).score(frames, Y) > 0.9
+    data = PartitionedDataset([0, 1], lambda k: (mixed[10 * k : 10 * k + 10], Y[10 * k : 10 * k + 10]))
+    with pytest.raises(DataError, match="arrays in a part of the data"):
+        StructuredSVM(Own, executor="stream", **how).fit(data)

@@ -230,6 +230,27 @@ def _of_frames(
     return out[0] if whole else out
 
 
+def arrays_of_frames(
+    declaration: Declaration, X: Sequence[Any], known: Mapping[str, list[str]] = _NO_COLUMNS
+) -> tuple[Sequence[Any], dict[str, list[str]]]:
+    """Return examples with arrays in place of data frames of dense inputs, and the columns of these inputs.
+
+    Columns are matched by name over all examples, which shards of them cannot do.
+    """
+    named: dict[str, list[str]] = {}
+    dense = [one for one in declaration.inputs if isinstance(one, Input)]
+    if isinstance(X, FrameRows) or (len(declaration.inputs) == 1 and dense and not any(map(_is_dict, X))):
+        return _of_frames(dense[0], X, known, named), named
+    out = list(X)
+    for symbol in dense:
+        there = [i for i, one in enumerate(out) if _is_dict(one) and symbol.name in one]
+        found = _of_frames(symbol, [out[i][symbol.name] for i in there], known, named)
+        if symbol.name in named:
+            for i, value in zip(there, found, strict=True):
+                out[i] = {**out[i], symbol.name: value}
+    return (out if named else X), named
+
+
 def split_inputs(
     declaration: Declaration, examples: Sequence[Any], inputs: tuple[Input | Attributes | Edges, ...]
 ) -> dict[str, Sequence[Any]]:

@@ -12,6 +12,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.compiler.inputs.validate import arrays_of_frames
 from ssvm_dsl.compiler.labels.unseen_classes import warn_of_unseen
 from ssvm_dsl.compiler.layout import EncodedLabels
 from ssvm_dsl.errors import DataError, KeywordError, OptionError, SsvmError
@@ -234,14 +235,21 @@ class StructuredSVM(ShardedFit, ClassScores):
 
     def _fit_shards(self, X: Any, Y: Any, sample_weight: Any, validation: Any, deadline: Deadline) -> None:
         """Check the lists of examples, where these are given, and learn from shards of them."""
+        named: dict[str, list[str]] = {}
         if not isinstance(X, PartitionedDataset):
             X, Y = self._examples(X), _given(Y)
+            X, named = arrays_of_frames(self.model.declaration, X)
+            if named and validation is not None and len(validation) == 2:
+                held_out = arrays_of_frames(self.model.declaration, self._examples(validation[0]), named)[0]
+                validation = (held_out, validation[1])
             if len(X) != len(Y):
                 raise DataError("Y", expected=f"{len(X)} examples, as in X", found=str(len(Y)))
             sample_weight = None if sample_weight is None else check_sample_weight(sample_weight, len(X))
         elif self.executor == THREADS:
             raise OptionError("a PartitionedDataset is trained on in shards: set executor='stream' or 'processes'")
         self._learn_over_shards(X, Y, sample_weight, validation, deadline)
+        if named:
+            self._fitted = {**self._fitted, **{name: {"columns": columns} for name, columns in named.items()}}
 
     def partial_fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> StructuredSVM:
         """Learn one pass over a batch of a stream of examples, continuing from earlier calls.

@@ -58,6 +58,8 @@ def join_learnt(declaration: Declaration, shards: Sequence[Learnt]) -> dict[str,
         learnt = [shard.fitted[key] for shard in shards]
         if all(set(one) == {"names"} for one in learnt):
             joined[key], columns[key] = _join_names(learnt)
+        elif all(set(one) == {"columns"} for one in learnt):  # of data frames, which were encoded before
+            joined[key] = dict(learnt[0])
     for source, key in fitted_keys(declaration).items():
         if isinstance(source, Scaled) and _joins(source):
             named = source.source.name or ""

@@ -11,7 +11,8 @@ import numpy as np
 
 from ssvm_dsl.calls import checked_class
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.errors import OptionError
+from ssvm_dsl.compiler.inputs.validate import arrays_of_frames
+from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.inference.blas_threads import one_blas_thread
 from ssvm_dsl.inference.deadline import Deadline, check_time_limit
 from ssvm_dsl.inference.threads import Threads
@@ -205,6 +206,9 @@ class ShardedFit(Base):
 
         ``in_time`` is that of ``ground``.
         """
+        if isinstance(X, list) and arrays_of_frames(self.model.declaration, X)[1]:
+            hint = "let its reader return arrays: X.to_numpy(), with the columns in one order"
+            raise DataError("X", expected="arrays in a part of the data", found="data frames", hint=hint)
         data = self._trainable(X, Y, sample_weight, part=True)
         if len(data.examples) and not len(data.X):
             return None
