@@ -72,8 +72,8 @@ VARIABLES = 100.0
 #: Seconds that so many passes of a fit may take before a heuristic is taken, and how many times as fast it must be.
 FIT_SECONDS, FIT_PASSES, FASTER = 3.0, 100, 4.0
 
-#: Multiplications a second, and seconds of a pass that do not depend on sizes, of the estimate.
-FLOPS, OVERHEAD = 1e9, 5e-4
+#: Multiplications of dense and of sparse features a second, and seconds of a pass that do not depend on sizes.
+DENSE, SPARSE, OVERHEAD = 2e9, 1.2e8, 5e-4
 
 
 class ChoosingSVM(StructuredSVM):
@@ -233,7 +233,7 @@ class ChoosingSVM(StructuredSVM):
         """Return about how long fits along a path take, by sizes."""
         task = Task.MARGINALS if self._risk().spec.form is RiskForm.SMOOTH else Task.MAP
         oracle = self._plan_of(grounded, task).seconds
-        return PATH_PASSES * (OVERHEAD + oracle + products(grounded.parameters) / FLOPS)
+        return PATH_PASSES * (OVERHEAD + oracle + product_seconds(grounded.parameters))
 
     def _by_held_out(
         self, grounded: Grounded, target_of: TargetOf, sample_weight: Any, executor: Executor, deadline: Deadline
@@ -278,13 +278,13 @@ def _losses(problem: Problem, w: F64) -> F64:
     return problem.loss.value(problem.program, solution.labels)
 
 
-def products(parameters: ParameterMap) -> float:
-    """Return how many multiplications it takes to score all examples and to sum their features."""
+def product_seconds(parameters: ParameterMap) -> float:
+    """Return about how long it takes to score all examples and to sum their features, by sizes."""
     total = 0.0
     for fmap in parameters.maps:
         if fmap.features is None:
             continue
-        rows = fmap.features
-        entries = len(rows.data) if isinstance(rows, SparseRows) else float(np.prod(rows.shape))
-        total += 4.0 * entries * fmap.n_basis
+        rows, sparse = fmap.features, isinstance(fmap.features, SparseRows)
+        entries = float(len(rows.data) if isinstance(rows, SparseRows) else np.prod(rows.shape))
+        total += 4.0 * entries * fmap.n_basis / (SPARSE if sparse else DENSE)
     return total

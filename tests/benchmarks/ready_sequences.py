@@ -102,7 +102,7 @@ def event_f1(truth: Sequence[Any], predicted: Sequence[Any]) -> float:
 
 
 ALONE = ("scaled logistic regression of each position", position_by_position)
-SMOOTHED = ("the same with a mode filter", smoothed)
+SMOOTHED = ("logistic regression with a mode filter", smoothed)
 NAMED = ("logistic regression of each token", by_attributes)
 
 
