@@ -250,6 +250,7 @@ class CliqueRun(Run):
         self.options, self.problem, self.polytope = options, problem, clique_polytope(problem)
         trees, self.cost = self.polytope.trees, visit_cost(problem)
         self.trees, n_cells, n_rows = trees, trees.n_cells, trees.n_rows
+        problem.pause()
         self.fixed = fixed_arrays(problem)._replace(maps=self.polytope.linear.flat)
         self.work, self.smooth = work_space(problem, 1), bool(problem.smooth)
         theta, loss = Theta.zeros(problem.parameters.program), self.polytope.score_loss()
@@ -259,6 +260,7 @@ class CliqueRun(Run):
             np.zeros(n_cells), np.zeros(n_cells), np.zeros(n_cells), np.zeros(n_rows), np.zeros(n_rows),
             np.zeros(n_scores), numbers, numbers.copy(), numbers.copy(), np.zeros(len(numbers)),
         )  # fmt: skip
+        problem.pause()
         scores = np.zeros(n_cells) if start is None else self.polytope.scores(start)
         scores = scores + loss if self.smooth or start is not None else scores
         self.logs = np.where(self.polytope.used, scores, -np.inf)
@@ -277,13 +279,16 @@ class CliqueRun(Run):
     def iterate(self, stop: StopRule) -> Iterate:
         """Visit all examples, and evaluate the result."""
         point, objective = self._point(), self.problem.objective
+        self.problem.pause()
         if self.n_passes == 0 and not self.smooth:
             truth = self.polytope.full(self.polytope.truth())
+            self.problem.pause()
             first_steps(self.fixed, self.trees, self.space, self.work, point, truth, self.options.step_size)
         elif self.n_passes:
             rule = MixtureStepRule(self.smooth, *(SMOOTH_STEPS if self.smooth else MARGIN_STEPS), self._value(point)[0])
             for chunk in chunks(self.problem, self.random.permutation(self.problem.n), 4.0 * self.cost):
                 self.calls += mixture_pass(self.fixed, self.trees, self.space, self.work, point, rule, chunk)
+        self.problem.pause()
         value, plane = self._value(point)
         w = objective.weights(plane[0])
         primal, upper = self.problem.value(w)
@@ -295,6 +300,7 @@ class CliqueRun(Run):
         """Return distributions and weights; all but logarithms and steps is computed afresh."""
         mu, objective = np.zeros(self.trees.n_cells), self.problem.objective
         from_conditionals(self.trees, np.exp(self.logs), mu, 0, len(self.trees.parent))
+        self.problem.pause()
         v, _ = self.polytope.plane(mu[self.polytope.kept], objective.weight)
         w = objective.weights(v)
         free = v / (objective.lam * objective.scale) if self.fixed.bounded.any() else w

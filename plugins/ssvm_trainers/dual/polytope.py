@@ -409,7 +409,9 @@ def local_is_exact(parameters: ParameterMap) -> bool:
 def clique_polytope(problem: TrainProblem) -> CliquePolytope:
     """Return the marginals of the cliques of triangulated graphs."""
     trees = junction_trees(problem.parameters.program)
+    problem.pause()
     lost = trees.scores_of_cells(_n_entries(problem.parameters.program)) @ _loss_entries(problem)
+    problem.pause()
     used = trees.possible(lost > -np.inf) & (problem.objective.weight[trees.owner()] > 0.0)
     return CliquePolytope(problem, used, trees)
 

@@ -136,6 +136,7 @@ def junction_trees(program: Program) -> JunctionTrees:
     trees = [_tree_of(few, k, order) for k, order in enumerate(one.order.tolist() for one in eliminations(few))]
 
     def numbered(name: str, base: I64 | int) -> I64:
+        pause()
         parts = [getattr(tree, name) for tree in trees]
         ptr = pointers(np.array([len(part) for part in parts], dtype=np.int64))
         values = np.concatenate([np.zeros(0, np.int64), *parts])
@@ -191,8 +192,11 @@ def _score_numbers(program: Program, trees: list[_Tree], shape: I64) -> I64:
     first += [start + group.table_base * group.n_configs for start, group in zip(starts, program.groups, strict=True)]
     ptr = pointers(np.array([len(tree.score) for tree in trees], dtype=np.int64))
     none = np.zeros(0, np.int64)
+    pause()
     at, counts = members(ptr, shape), np.diff(ptr)[shape]
+    pause()
     source = np.concatenate([none, *(tree.source for tree in trees)])[at]
+    pause()
     base = np.stack(first)[source, np.repeat(np.arange(len(shape)), counts)]
     return np.asarray(np.concatenate([none, *(tree.score for tree in trees)])[at] + base)
 
