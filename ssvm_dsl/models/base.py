@@ -151,11 +151,12 @@ class ReadyModel(ChoosingSVM):
             raise OptionError(f"{text}; risk='auto' or 'softmax-margin' has them, as prices in the loss")
         if self.class_weight == BALANCED and not self._all_labels:
             raise OptionError("class_weight='balanced' counts all labels, which a stream has not yet; give a dict")
-        return weights_of_classes(self.class_weight, classes, counts_of(classes, labels)).tolist()
+        return list(map(float, weights_of_classes(self.class_weight, classes, counts_of(classes, labels))))
 
     def _has_prices(self, grounded: Grounded) -> bool:
-        return self.class_weight is not None and any(
-            isinstance(term, Hamming) and term.weights for _, term in grounded.declaration.loss.terms
+        loss = grounded.declaration.loss
+        return self.class_weight is not None and loss is not None and any(
+            isinstance(term, Hamming) and term.weights for _, term in loss.terms
         )
 
     def _scaled(self, x: Input | Attributes, examples: Sequence[Any]) -> Source:

@@ -266,7 +266,7 @@ class ChoosingSVM(StructuredSVM):
 def _kinds(truth: I32, var_ptr: I64) -> list[int]:
     """Return a number for the labels of each example, so that folds depend on what examples are, not on their order."""
     if len(truth) == len(var_ptr) - 1:
-        return truth.tolist()
+        return list(map(int, truth))
     return [crc32(truth[lo:hi].tobytes()) for lo, hi in pairwise(var_ptr.tolist())]
 
 

@@ -167,8 +167,11 @@ class Classifier(ReadyModel):
         classes, place = np.unique(Y, return_inverse=True)
         known = self.classes_ if hasattr(self, "coef_") else classes
         weight = check_sample_weight(sample_weight, len(Y))
-        counts = np.bincount(np.searchsorted(known, classes)[place], weights=weight, minlength=len(known))
-        return weight * weights_of_classes(self.class_weight, known.tolist(), counts)[np.searchsorted(known, Y)]
+        counts: F64 = np.bincount(
+            np.searchsorted(known, classes)[place], weights=weight, minlength=len(known)
+        ).astype(np.float64)
+        of_classes = weights_of_classes(self.class_weight, known.tolist(), counts)
+        return np.asarray(weight * of_classes[np.searchsorted(known, Y)], dtype=np.float64)
 
     @property
     def classes_(self) -> NDArray[Any]:
