@@ -105,7 +105,7 @@ class ChoosingSVM(StructuredSVM):
     def _check(self) -> None:
         if isinstance(self.C, str) and self.C not in (AUTO, CV):
             raise OptionError(f"C must be a positive number, 'auto' or 'cv', got {self.C!r}")
-        if self.C == CV and self.lam is not None:
+        if isinstance(self.C, str) and self.C == CV and self.lam is not None:
             raise OptionError("C='cv' chooses what lam says; leave one out")
         super()._check()
 
@@ -233,7 +233,7 @@ class ChoosingSVM(StructuredSVM):
         """Return about how long fits along a path take, by sizes."""
         task = Task.MARGINALS if self._risk().spec.form is RiskForm.SMOOTH else Task.MAP
         oracle = self._plan_of(grounded, task).seconds
-        return PATH_PASSES * (OVERHEAD + oracle + product_seconds(grounded.parameters))
+        return float(PATH_PASSES * (OVERHEAD + oracle + product_seconds(grounded.parameters)))
 
     def _by_held_out(
         self, grounded: Grounded, target_of: TargetOf, sample_weight: Any, executor: Executor, deadline: Deadline

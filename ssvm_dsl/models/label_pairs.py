@@ -1,8 +1,8 @@
 """Which labels of a set depend on each other: the pairs that are worth weights, on a graph of small treewidth.
 
 The pairs are those of a tree of cliques that is grown as Prim grows a spanning tree.  It begins with the pair of the
-largest mutual information; then each further label joins the ``width`` labels of a clique with which its mutual
-informations have the largest sum.  With ``width=1`` that is the maximum spanning tree, which has the largest likelihood
+largest mutual information; then each further label joins the ``width`` labels of a clique with which the sum of
+its mutual information is largest.  With ``width=1`` that is the maximum spanning tree, which has the largest likelihood
 of all trees (Chow and Liu 1968); with more it is a greedy k-tree (Karger and Srebro 2001), in which exact inference
 takes a table of ``2 ** (width + 1)`` numbers for each label.
 """

@@ -137,9 +137,9 @@ def _price_distances(
     right = truth[variables] == 1
     true = np.zeros(len(length), dtype=np.int64)
     true[pointer[right]] = place[right]
-    live = np.ones(len(length))
+    live: F64 = np.ones(len(length))
     if ignored is not None:
-        live = 1.0 - ignored[variables[pointers(length)[:-1]]]
+        live -= ignored[variables[pointers(length)[:-1]]]
     total = np.bincount(owner, weights=live, minlength=layout.n) if term.normalize else np.ones(layout.n)
     scale = weight * live / np.where(total > 0.0, total, 1.0)[owner]
     most = scale * np.maximum(true, length - 1 - true)

@@ -69,14 +69,14 @@ def join_learnt(declaration: Declaration, shards: Sequence[Learnt]) -> dict[str,
             joined[key] = _join_moments([one.fitted[key] for one in shards], [one.spreads[key] for one in shards])
     for factor in declaration.factors:
         if factor.observed and factor.name is not None:
-            source = factor.features
+            read = factor.features
             learnt = [shard.fitted[factor.name] for shard in shards]
-            if isinstance(source, Attributes):
-                name = source.name
+            if isinstance(read, Attributes):
+                name = read.name
                 joined[factor.name] = _join_pairs(learnt, columns[name], len(joined[name]["names"]))
             else:
                 same = [np.arange(len(one["ptr"]) - 1) for one in learnt]
-                if len({len(one) for one in same}) == 1 and not _holds_names(source):
+                if len({len(one) for one in same}) == 1 and not _holds_names(read):
                     joined[factor.name] = _join_pairs(learnt, same, len(same[0]))
     missing = [key for shard in shards for key in shard.fitted if key not in joined]
     if missing:
