@@ -72,7 +72,7 @@ def followed(seed: int, n: int = 400) -> Task:
 for measure in (macro_f1, exact_sets):
     for name, task in (("yeast", yeast), ("scene", scene), ("Reuters, 53 topics", reuters)):
         row(f"labels: {name}", MultiLabel, EACH_LABEL, measure)(task)
-    row("labels: one after the other", MultiLabel, EACH_LABEL, measure, draws=3, small={})(followed)
+    row("labels: one after the other", MultiLabel, EACH_LABEL, measure, draws=3)(followed)
 
 
 # -- images --------------------------------------------------------------------------------------------
