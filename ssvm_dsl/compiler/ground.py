@@ -175,7 +175,8 @@ def _grounded(
     met = None if structures is None or fitted is None else structures.of(declaration, fitted)
     try:
         key = known = None
-        columns = {name: one["columns"] for name, one in (fitted or {}).items() if "columns" in one}
+        of_features = fitted.items() if isinstance(fitted, Mapping) else ()
+        columns = {name: one["columns"] for name, one in of_features if isinstance(one, Mapping) and "columns" in one}
         if met is not None:
             examples, key = met.read(declaration, X, Y is not None, columns)
             known = met.find(key)

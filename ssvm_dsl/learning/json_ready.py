@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ssvm_dsl.calls import checked_call
 from ssvm_dsl.lang.frames import is_frame, is_gap, is_series
 
 
+@checked_call
 def as_json(found: Any) -> Any:
     """Return predictions, probabilities or scores as lists, dicts, numbers and texts, which ``json.dumps`` writes.
 
@@ -22,27 +24,31 @@ def as_json(found: Any) -> Any:
     >>> json.dumps(as_json(tagger.predict(X)))
     >>> as_json({"labels": tagger.predict(X), "probabilities": tagger.predict_proba(X)})
     """
+    return _plain(found)
+
+
+def _plain(found: Any) -> Any:
     if found is None or isinstance(found, str | bool):
         return str(found) if isinstance(found, str) else found
     if isinstance(found, np.ndarray | np.generic):
-        return as_json(found.tolist())
+        return _plain(found.tolist())
     if isinstance(found, int):
         return found
     if isinstance(found, float):
         return found if np.isfinite(found) else None
     if is_frame(found):
-        columns = {str(name): as_json(found[name]) for name in found.columns}
+        columns = {str(name): _plain(found[name]) for name in found.columns}
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     if is_series(found):
-        return as_json(found.to_numpy())
+        return _plain(found.to_numpy())
     if isinstance(found, Mapping):
-        return {str(name): as_json(one) for name, one in found.items()}
+        return {str(name): _plain(one) for name, one in found.items()}
     if isinstance(found, Set):
-        return sorted(map(as_json, found), key=str)
+        return sorted(map(_plain, found), key=str)
     if isinstance(found, list | tuple):
-        return list(map(as_json, found))
+        return list(map(_plain, found))
     if hasattr(found, "nodes") and hasattr(found, "edges"):
-        nodes = [{"id": as_json(node), **as_json(more)} for node, more in found.nodes(data=True)]
-        edges = [{"source": as_json(a), "target": as_json(b), **as_json(more)} for a, b, more in found.edges(data=True)]
+        nodes = [{"id": _plain(node), **_plain(more)} for node, more in found.nodes(data=True)]
+        edges = [{"source": _plain(a), "target": _plain(b), **_plain(more)} for a, b, more in found.edges(data=True)]
         return {"nodes": nodes, "edges": edges}
     return None if is_gap(found) else str(found)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, wraps
 from inspect import signature
-from typing import Any, NamedTuple, ParamSpec
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +22,15 @@ from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.learning.unseen_labels import unseen_labels
 
 P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def _explained(measure: Callable[P, float]) -> Callable[P, float]:
+def explained(measure: Callable[P, R]) -> Callable[P, R]:
     """Decorate a measure: labels that it cannot compare raise a :class:`DataError`."""
     form = signature(measure)
 
     @wraps(measure)
-    def call(*args: P.args, **named: P.kwargs) -> float:
+    def call(*args: P.args, **named: P.kwargs) -> R:
         form.bind(*args, **named)
         try:
             return measure(*args, **named)
@@ -71,7 +72,7 @@ def phrases(tags: Iterable[str]) -> list[Phrase]:
 
 
 @checked_call
-@_explained
+@explained
 def span_f1(truth: Sequence[Any], predicted: Sequence[Any], outside: str = "O") -> float:
     """Return F1 over all spans, 0 .. 1, as ``conlleval`` computes it (1 when there are no spans in either).
 
@@ -107,14 +108,14 @@ def _spans(labels: Any, outside: str) -> set[Any]:
 
 
 @checked_call
-@_explained
+@explained
 def exact_match(truth: Sequence[Any], predicted: Sequence[Any]) -> float:
     """Return the share of examples all of whose labels are right."""
     return float(np.mean([all(bool(same.all()) for same in _same(*pair)) for pair in _pairs(truth, predicted)]))
 
 
 @checked_call
-@_explained
+@explained
 def label_accuracy(truth: Sequence[Any], predicted: Sequence[Any]) -> float:
     """Return the share of right labels over the variables of all examples, 1 minus the Hamming loss."""
     same = [flat for pair in _pairs(truth, predicted) for flat in _same(*pair)]
@@ -122,7 +123,7 @@ def label_accuracy(truth: Sequence[Any], predicted: Sequence[Any]) -> float:
 
 
 @checked_call
-@_explained
+@explained
 def mean_iou(truth: Sequence[Any], predicted: Sequence[Any], ignore: Any = None) -> float:
     """Return the mean over classes of intersection over union: right / (right + wrong + missed) positions.
 
@@ -147,7 +148,7 @@ def _iou(one: NDArray[Any], other: NDArray[Any]) -> float:
 
 
 @checked_call
-@_explained
+@explained
 def attachment_score(truth: Sequence[Any], predicted: Sequence[Any], labelled: bool = False) -> float:
     """Return the share of words with the right head: UAS; ``labelled``, with all else right, too: LAS.
 
@@ -167,7 +168,7 @@ def attachment_score(truth: Sequence[Any], predicted: Sequence[Any], labelled: b
 
 
 @checked_call
-@_explained
+@explained
 def alignment_error_rate(
     truth: Sequence[Any], predicted: Sequence[Any], possible: Sequence[Any] | None = None
 ) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.lang.frames import is_gap
+from ssvm_dsl.learning.metrics import explained
 from ssvm_dsl.report.confusion import by_position
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ def _share(value: float) -> str:
 
 
 @checked_call
+@explained
 def score_report(truth: Sequence[Any], predicted: Sequence[Any], ignore: Any = None) -> ScoreReport:
     """Return precision, recall and F1 of each class, over the labels of all examples together.
 

@@ -121,7 +121,7 @@ class ConstituencyParser(ReadyModel):
             trees, horizontal=self.horizontal, vertical=self.vertical, above_tags=self.baseline
         )
 
-        class Parser(Model):
+        class Constituency(Model):
             T = Dim()
             words = Attributes(T)
             if not self.baseline:
@@ -132,7 +132,7 @@ class ConstituencyParser(ReadyModel):
             rule = Factor(rules(y))
             loss = Cost(spans(y), "wrong")
 
-        return Parser
+        return Constituency
 
     # -- what it is for --------------------------------------------------------------------------------
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any
 
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.cli.data import conll
 from ssvm_dsl.cli.data.parts import read_file, settings_of
+from ssvm_dsl.files.regular_file import as_path
 
 
 @checked_call
@@ -49,7 +50,7 @@ def read_examples(
     >>> X, Y = read_examples("train.csv", label=["species"])
     >>> Classifier().fit(X, Y)
     """
-    source = fspath(path)
+    source = str(as_path(path, "path"))
     data = read_file(source, settings_of("read_examples", source, format, template, label, sequence, inputs))
     return data.X, data.Y
 
@@ -66,9 +67,10 @@ def read_conll(path: str | PathLike[str]) -> tuple[list[list[str]], list[list[st
     FileFormatError
         A line has another number of columns, or there is one column only; names file and line.
     """
-    found = conll.read_columns(fspath(path))
+    source = str(as_path(path, "path"))
+    found = conll.read_columns(source)
     if len(found.rows[0][0]) < 2:
-        raise conll.one_column(fspath(path), found)
+        raise conll.one_column(source, found)
     return [[row[0] for row in rows] for rows in found.rows], [[row[-1] for row in rows] for rows in found.rows]
 
 
