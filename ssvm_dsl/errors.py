@@ -16,6 +16,7 @@ __all__ = [
     "FileFormatError",
     "InfeasibleError",
     "KeywordError",
+    "MissedClassWarning",
     "MissingAnswerError",
     "ModelError",
     "NoBackendError",
@@ -219,6 +220,10 @@ class OutOfTime(SsvmError):
 
 class PluginWarning(UserWarning):
     """A plug-in changed global state of the process; the host restored it."""
+
+
+class MissedClassWarning(UserWarning):
+    """A class of the training data that the fitted model never predicts."""
 
 
 class TimeLimitWarning(UserWarning):

@@ -79,7 +79,7 @@ def agreement(shares: Sequence[F64], edges: Sequence[I64]) -> tuple[F64, F64]:
     return joint, np.outer(alone, alone) / max(joint.sum(), 1e-12)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Completion:
     """Labels of all nodes, and how they were found.
 

@@ -318,7 +318,7 @@ class TrainerNeeds:
         return able and self.minimises(risk)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AutoRule:
     """A reason for ``trainer="auto"`` to take a trainer; among rules of trainers that can do a fit the first decides.
 

@@ -164,6 +164,8 @@ def certified(cell, svm, best=...):
     if best is not None:
         assert report.dual + report.gap >= best * (1 - 1e-7) - 1e-9, cell
     known = report.estimate == pytest.approx(report.primal, rel=1e-9)
+    if not svm.coef_.any():  # what the data alone tell of weights of 0 is exact
+        return
     on_messages = registry().find(TrainerSpec, cell.trainer).needs.messages  # their objective is the bound itself
     assert cell.certificate == (GAP if known and not on_messages else BOUNDED), cell
 

@@ -290,7 +290,7 @@ def fit_value(X, Y, svm):
         ({"trainer": "n-slack", "l1": 0.1}, "'n-slack' takes no L1 penalty.*these do: .*bundle"),
         ({"trainer": "adam", "l1": 0.1}, "'adam' takes no L1 penalty"),
         ({"trainer": "bundle", "lam": 0.0, "l1": 0.1}, "'bundle' needs lam above 0 beside l1.*subgradient"),
-        ({"lam": 0.0, "l1": 0.1}, "'bcfw' needs lam above 0 beside l1.*subgradient"),
+        ({"trainer": "bcfw", "lam": 0.0, "l1": 0.1}, "'bcfw' needs lam above 0 beside l1.*subgradient"),
         ({"trainer": "bundle", "lam": 0.0, "l1": 0.1, "risk": "log"}, "to one that does not: .*lbfgs"),
     ],
 )

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.cli.data.examples import DataSettings, LabelledData
 
 #: Names of the formats; the table of them loads more.
-FORMAT_NAMES = ("conll", "crfsuite", "jsonl", "csv", "npz", "svmlight", "conllu", "parquet", "images")
+FORMAT_NAMES = ("conll", "crfsuite", "jsonl", "csv", "npz", "svmlight", "conllu", "parquet", "images", "trees")
 
 #: Options of one format.
 DATA_OPTIONS = {"template": "conll", "label": "csv", "sequence": "csv"}

@@ -19,6 +19,7 @@ from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.diagnosis.conflicts import Filter, proved_infeasible
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.lang.constraints.forbidden import Forbid
+from ssvm_dsl.lang.constraints.implied import implied_constraints
 from ssvm_dsl.lang.constraints.logic import Constraint
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.inputs import Input
@@ -83,6 +84,8 @@ def rules_in_conflict(
         return ""
     core = search.irreducible(every)
     if all(rule.is_constraint for rule in core):
+        return ""
+    if core == [KNOWN] and any(True for _ in implied_constraints((), declaration.labels)):  # the label's own structure
         return ""
     listed = " and ".join(rule.text for rule in core)
     if len(core) == 1:

@@ -36,7 +36,7 @@ class TrainerChoice:
     reason: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FitFacts:
     """What a fit asks of a trainer.
 

@@ -15,7 +15,7 @@ from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.compiler.inputs.validate import arrays_of_frames
 from ssvm_dsl.compiler.labels.unseen_classes import warn_of_unseen
 from ssvm_dsl.compiler.layout import EncodedLabels
-from ssvm_dsl.errors import DataError, KeywordError, OptionError, SsvmError
+from ssvm_dsl.errors import DataError, KeywordError, MissedClassWarning, OptionError, SsvmError
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planning.planner import AUTO, need_of, plan_program
 from ssvm_dsl.ir.need import Guarantee, Task
@@ -309,7 +309,7 @@ class StructuredSVM(ShardedFit, ClassScores):
             return
         smooth = self._risk().spec.form is RiskForm.SMOOTH
         if missed := missed_warning(self.model.declaration.outputs, counts, cure_of(smooth)):
-            warn_caller(missed)
+            warn_caller(missed, MissedClassWarning)
 
     def _check(self) -> None:
         super()._check()

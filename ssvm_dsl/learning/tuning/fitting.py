@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.errors import OptionError
+from ssvm_dsl.errors import MissedClassWarning, OptionError
 from ssvm_dsl.learning.driver.certificate import FitReport
 from ssvm_dsl.learning.estimators.scoring import scorer_of
 from ssvm_dsl.learning.tuning.folds import Fold, part_of
@@ -92,11 +92,12 @@ class Trials:
         return cls(clone(estimator).set_params(scoring=None), data, scorer_of(estimator))
 
     def fitted(self, parameters: Mapping[str, Any], data: tuple[Any, ...]) -> Any:
-        """Return a fitted clone; a fit that ends at its limit of passes is judged like any other, without a warning."""
+        """Return a fitted clone; a fit is judged by its score: limits of passes and missed classes raise no warning."""
         from sklearn.exceptions import ConvergenceWarning
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.simplefilter("ignore", MissedClassWarning)  # its score tells
             return configured(self.estimator, parameters).fit(*data)
 
     def outcome(self, task: FittingTask) -> Outcome:

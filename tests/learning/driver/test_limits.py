@@ -46,7 +46,7 @@ def test_a_fit_ends_in_time_with_a_true_certificate(trainer):
     fit(0.05, trainer=trainer)  # imports
     svm = fit(0.6, trainer=trainer)
     report, truth = svm.report_, DATA.objective(DATA.flat(svm.weights_))
-    assert report.reason == "seconds"
+    assert report.reason in ("seconds", "bounds")  # some learn all that the slow backend's bounds leave, and end
     assert report.dual <= BEST + 1e-7
     assert report.primal >= truth - 1e-9
     assert report.primal >= report.dual

@@ -67,7 +67,9 @@ def test_what_is_no_pair_of_held_out_examples_is_refused():
 
 def test_validation_data_are_checked_first():
     with pytest.raises(DataError, match="validation: label 'y'"):
-        fit(validation=(HELD_OUT.X, [["?"] * len(y) for y in HELD_OUT.Y]))
+        fit(validation=(HELD_OUT.X, [[0] * (len(y) + 1) for y in HELD_OUT.Y]))
+    unseen = fit(validation=(HELD_OUT.X, [["?"] * len(y) for y in HELD_OUT.Y]))  # classes that count as wrong
+    assert unseen.report_.validation_score == 0.0
     with pytest.raises(OptionError, match="patience"):
         fit(patience=0)
     with pytest.raises(OptionError, match="checkpoint"):
