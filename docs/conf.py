@@ -142,7 +142,7 @@ USES = {
     "Declare a model": "Model ModelBuilder Dim Input Attributes Edges Label Latent Factor Feature JointFeature Given",
     "Say what a factor joins": "chain pairs grid complete along cliques cross spans starts leaves siblings "
     "grandparents FULL POTTS SYMMETRIC ANTISYMMETRIC Form Target",
-    "Compute features": "Standardized Whitened PLiF Quantiles Polynomial Hashed RandomFourier Nystroem "
+    "Compute features": "Standardized Scaled Whitened PLiF Quantiles Polynomial Hashed RandomFourier Nystroem "
     "Transform SpanMean SpanSum SpanLength",
     "Choose the loss": "Hamming ZeroOne Cost CountLoss CustomLoss NoLoss",
     "State constraints": "Forbid Allow BIO BIOES AtMost AtLeast Exactly ExactlyOne AnyOf Implies Not Linear "
@@ -152,10 +152,11 @@ USES = {
     "Train and predict": "StructuredSVM StructuredRegressor load CountingPredictor Dicycles Subsets "
     "MaximumLikelihoodHMM MaximumLikelihoodPCFG PartitionedDataset partitioned_files",
     "Choose parameters": "regularization_path grid_scores nested_scores cross_val_predict",
-    "Measure predictions": "label_accuracy exact_match span_f1 mean_iou attachment_score bracket_scores "
+    "Measure predictions": "score_report label_accuracy exact_match span_f1 mean_iou attachment_score bracket_scores "
     "alignment_error_rate named_scorer",
     "Solve factor graphs": "read_problem solve_problem ground estimate write_uai write_lp write_mps",
-    "Read and convert data": "read_trees read_brackets from_networkx to_networkx",
+    "Read and convert data": "read_examples read_conll read_conllu read_images read_trees read_brackets as_json "
+    "from_networkx to_networkx",
     "Extend": "register",
 }
 

@@ -90,9 +90,9 @@ def _dual_ascent() -> list[TrainerSpec]:
             n_labellings=16,
             n_marginals=2,  # and as many messages
             rules=(
-                AutoRule(0, "margins take it the fewest answers of the backend", frozenset({RiskForm.PLANES})),
+                AutoRule(0, "needs the fewest answers of the backend for margins", frozenset({RiskForm.PLANES})),
                 AutoRule(
-                    0, "margins take it the fewest answers of the backend", frozenset({RiskForm.FRACTIONAL}),
+                    0, "needs the fewest answers of the backend for margins", frozenset({RiskForm.FRACTIONAL}),
                     on_shards=False,
                 ),
             ),
@@ -162,7 +162,7 @@ def _cutting_planes() -> list[TrainerSpec]:
             needs=TrainerNeeds(NONE, KEPT_PLANES, strongly_convex=True, powers=frozenset({1.0, 2.0})),
             resumable=True,
             n_labellings=16,
-            rules=(AutoRule(7, "a slack for each example takes few passes"),),
+            rules=(AutoRule(7, "needs few passes, with a slack for each example"),),
             options=(
                 Option(
                     "accuracy",
@@ -185,7 +185,7 @@ def _cutting_planes() -> list[TrainerSpec]:
             aggregates=True,
             n_labellings=20,
             n_vectors=60,
-            rules=(AutoRule(6, "a slack for all examples keeps its programs small"),),
+            rules=(AutoRule(6, "keeps its programs small, with one slack for all examples"),),
             options=(
                 Option("cache", 50, "planes kept for an example; 0 for none", int, least=0),
                 Option("max_cached_cuts", 20, "most cuts from the cache between two exact passes", int, least=0),
@@ -201,7 +201,7 @@ def _cutting_planes() -> list[TrainerSpec]:
             distributes=True,
             aggregates=True,
             n_vectors=60,
-            rules=(AutoRule(5, "it takes every convex risk, and its planes are sums over all examples"),),
+            rules=(AutoRule(5, "takes every convex risk, and its planes are sums over all examples"),),
             options=(
                 Option("stabilise", True, "ask for points between the best one and the model's", bool),
                 Option("keep", 50, "passes a plane may stay without dual weight", int, least=0),
@@ -254,7 +254,7 @@ def _gradients() -> list[TrainerSpec]:
             resumable=True,
             distributes=True,
             scale_free=True,
-            rules=(AutoRule(0, "smooth risks take it the fewest passes", SMOOTH),),
+            rules=(AutoRule(0, "needs the fewest passes for smooth risks", SMOOTH),),
             options=(Option("memory", 10, "pairs of steps and gradient changes kept", int, least=1),),
         ),
         TrainerSpec(
@@ -264,7 +264,7 @@ def _gradients() -> list[TrainerSpec]:
             needs=TrainerNeeds(NONE, SMOOTH, any_power=True),
             resumable=True,
             distributes=True,
-            rules=(AutoRule(3, "its steps look at some of the examples", SMOOTH),),
+            rules=(AutoRule(3, "looks at some of the examples in each step", SMOOTH),),
             options=(
                 Option("batch_size", 32, "examples in a step", int, least=1),
                 Option("step_size", 1.0, "factor of the first step", float, above=0),
@@ -322,7 +322,7 @@ def _online() -> list[TrainerSpec]:
             compares_start=True,
             resumable=True,
             distributes=True,
-            rules=(AutoRule(9, "it learns from streams, and takes weights that are not regularised"),),
+            rules=(AutoRule(9, "learns from streams, and takes weights that are not regularised"),),
             options=(
                 Option("order", "stochastic", "which examples a step looks at", ("stochastic", "incremental", "batch")),
                 Option("batch_size", 1, "examples in a step", int, least=1),
