@@ -1,6 +1,6 @@
 """Write a backend: each variable in turn, a heuristic that certifies nothing, registered for this process.
 
-    python examples/own_backend.py [FILE.png]          FILE.png shows stripes and the backend's labels of them
+    python examples/own_backend.py [FILE.png]          FILE.png shows stripes and how they are labelled
 """
 
 import sys
