@@ -222,7 +222,7 @@ def test_mistakes():
     text = str(caught.value)
     assert "Duration: least is 5 for 'a', and segments=4 of the label" in text
     assert "Duration: of a label of segments write Duration(spans(y), ...)" in text
-    assert "Duration: least names a class of the label, got 'c'" in text
+    assert "Duration: least must name classes of the label ('a', 'b'), got 'c'" in text
     assert "Duration: least is at most most, got 3 and 2 for 'a'" in text
     assert "Duration: it needs least= or most=" in text
     assert "Duration: the first argument is spans(y), or a label with an axis of time, got starts(y)" in text

@@ -37,7 +37,7 @@ SUM_ATOL = 0.02
 
 
 @dataclass(eq=False)
-class Network:
+class BayesNet:
     """A Bayesian network, while it is read.
 
     Parameters
@@ -80,7 +80,7 @@ def parse_bif(source: str, data: bytes, limits: FileLimits) -> GraphProblem:
     return assemble(card, factors.flat(), source, names, states=states)
 
 
-def read_network(source: str, data: bytes, limits: FileLimits) -> Network:
+def read_network(source: str, data: bytes, limits: FileLimits) -> BayesNet:
     """Return a Bayesian network; each variable has its probabilities.
 
     Raises
@@ -92,7 +92,7 @@ def read_network(source: str, data: bytes, limits: FileLimits) -> Network:
     data = _COMMENT.sub(lambda found: re.sub(rb"[^\n]", b" ", found[0]), data)
     text = WordText(source, data, _TOKEN)
     del data
-    read = Network(text, limits)
+    read = BayesNet(text, limits)
     while text.ahead:
         block = text.take("a block")
         if block == "network":
@@ -112,7 +112,7 @@ def read_network(source: str, data: bytes, limits: FileLimits) -> Network:
     return read
 
 
-def _name(read: Network, what: str) -> str:
+def _name(read: BayesNet, what: str) -> str:
     token = read.text.ahead
     if not token or token in "{}()[],;|":
         read.text.fail(what)
@@ -126,7 +126,7 @@ def _properties(text: WordText) -> None:
             pass
 
 
-def _read_variable(read: Network) -> None:
+def _read_variable(read: BayesNet) -> None:
     text, at = read.text, read.text.place
     name = _name(read, "the name of a variable")
     if name in read.states:
@@ -155,7 +155,7 @@ def _read_variable(read: Network) -> None:
     read.states[name] = tuple(states)
 
 
-def _read_probability(read: Network) -> None:
+def _read_probability(read: BayesNet) -> None:
     """Add the factor of a variable and its parents."""
     text = read.text
     text.require("(")
@@ -187,7 +187,7 @@ def _read_probability(read: Network) -> None:
     read.tables[child] = parents, table
 
 
-def _read_table(read: Network, child: str, parents: list[str], cards: list[int]) -> F64:
+def _read_table(read: BayesNet, child: str, parents: list[str], cards: list[int]) -> F64:
     """Return the probabilities, ``shape (*states of the parents, states)``."""
     text, n = read.text, cards[0]
     table = np.full((*cards[1:], n), np.nan)
@@ -225,7 +225,7 @@ def _read_table(read: Network, child: str, parents: list[str], cards: list[int])
     return table
 
 
-def _row(read: Network, n: int, what: str) -> list[float]:
+def _row(read: BayesNet, n: int, what: str) -> list[float]:
     """Return n numbers, which end with a semicolon."""
     text, values = read.text, list[float]()
     while not text.accept(";"):

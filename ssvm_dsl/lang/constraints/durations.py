@@ -19,6 +19,9 @@ from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.segment_lengths import MOST_CLASSES
 from ssvm_dsl.lang.symbols import Mistake, as_flag, got, plain, show
 
+#: Classes that a mistake lists.
+MOST_NAMED = 8
+
 #: A bound for each class.
 Bounds = tuple[int, ...]
 
@@ -221,10 +224,12 @@ def _by_class(label: Label, value: Any, what: str, idle: int, mistakes: list[Mis
     if isinstance(value, tuple | list) and all(isinstance(one, tuple | list) and len(one) == 2 for one in value):
         value = dict(map(tuple, value))  # as files of models have it
     pairs = value.items() if isinstance(value, Mapping) else [(None, value)]
+    names = list(map(repr, label.classes or range(label.n_states)))
+    shown = ", ".join([*names[:MOST_NAMED], *(["..."] if len(names) > MOST_NAMED else [])])
     for name, bound in pairs:
         state, bound = None if name is None else label.index(plain(name)), plain(bound)
         if name is not None and state is None:
-            mistakes.append(got(f"Duration: {what} names a class of the label", name))
+            mistakes.append(got(f"Duration: {what} must name classes of the label ({shown})", name))
         elif not isinstance(bound, int) or isinstance(bound, bool) or not 1 <= bound < NO_BOUND:
             mistakes.append(got(f"{expected}, of at least 1", bound))
         elif state is None:
