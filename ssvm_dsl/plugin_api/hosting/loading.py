@@ -27,7 +27,7 @@ class LoadingTime:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open, self._since, self._total = 0, 0.0, 0.0
-        self._shown: F64 | None = None
+        self._shown: F64 | None = None  # shape (1,)
 
     def begin(self) -> None:
         """Hear that a thread begins to load."""
@@ -57,7 +57,7 @@ class LoadingTime:
 
     def _show(self) -> None:
         if self._shown is not None:
-            self._shown[:] = self._total, self._since if self._open else np.nan
+            self._shown[0] = self._total - self._since if self._open else self._total  # one number: no half of a change
 
     @property
     def seconds(self) -> float:
@@ -117,24 +117,24 @@ def loading_seconds() -> float:
 def loading_file(path: Path, n: int) -> F64:
     """Return the file in which n workers of this machine say what they load, as an array that follows it.
 
-    A row for each: seconds of what is loaded, and since when the rest is loading (``nan`` if nothing is) on the clock
-    of the machine.
+    One number for each, so that it is read whole whenever it is read: the seconds of what is loaded; while the worker
+    is loading, these less the time on the clock of the machine when it began, which is negative.
     """
-    made: F64 = np.memmap(path, np.float64, "w+", shape=(n, 2))
-    made[:] = 0.0, np.nan
+    made: F64 = np.memmap(path, np.float64, "w+", shape=(n,))
+    made[:] = 0.0
     return made
 
 
 def tell_loading(path: Path, row: int) -> None:
     """Say what this process, a worker, loads, in a row of a :func:`loading_file`."""
-    cells = np.memmap(path, np.float64, "r+", offset=16 * row, shape=(2,))
+    cells = np.memmap(path, np.float64, "r+", offset=8 * row, shape=(1,))
     loading_time().show(cells)
 
 
 def told_seconds(cells: F64) -> dict[int, float]:
     """Return the seconds of loading by row of a :func:`loading_file`."""
-    now, since = perf_counter(), np.array(cells[:, 1])
-    return dict(enumerate((cells[:, 0] + np.where(np.isnan(since), 0.0, now - since)).tolist()))
+    told = np.array(cells)
+    return dict(enumerate(np.where(told < 0.0, told + perf_counter(), told).tolist()))
 
 
 class LoadingElsewhere:
@@ -161,8 +161,12 @@ class LoadingElsewhere:
     def count(self) -> bool:
         """Count the seconds of loading since the last look; return whether there were any."""
         for worker, seconds in self._read_seconds().items():
-            last = self._last.get(worker, 0.0)  # less than before: another process in its place
-            self._since[worker] = self._since.get(worker, 0.0) + seconds - (last if seconds >= last else 0.0)
+            last = self._last.get(worker, 0.0)
+            if seconds < 0.5 * last:  # another process in its place
+                last = 0.0
+            elif seconds < last:  # the end of a load was written after the clock was read for it
+                continue
+            self._since[worker] = self._since.get(worker, 0.0) + seconds - last
             self._last[worker] = seconds
         new = max(self._since.values(), default=0.0) - self._counted
         if new <= 0.0:

@@ -11,14 +11,13 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 
 from ssvm_dsl.errors import DataError, OutOfTime
-from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.inference.deadline import Deadline, work_seconds
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
 from ssvm_dsl.learning.shards.fit import Strength, shard_problem
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
@@ -136,7 +135,7 @@ def limits(trial: ExecutorTrial) -> None:
     trial.executor.run(after, [(0, (0.0,))])  # workers are there
     found: list[Any] | None
     for left in reversed(range(TRIES)):
-        begin = perf_counter()
+        begin = work_seconds()
         try:
             with within(Deadline(LIMIT)):
                 trial.executor.run(after, [(number, (EACH,)) for number in range(MANY)])
@@ -144,7 +143,7 @@ def limits(trial: ExecutorTrial) -> None:
             found, text = list(err.found), "run raised OutOfTime {:.1f} s after the end of the call at hand"
         else:
             found, text = None, f"run was {{:.1f}} s late where time_left() was {LIMIT} s: raise OutOfTime"
-        late = perf_counter() - begin - LIMIT
+        late = work_seconds() - begin - LIMIT
         if late <= LATE:
             break
         if not left or found is None:  # other work on the machine does not keep an executor from checking the time

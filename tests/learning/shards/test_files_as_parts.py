@@ -8,7 +8,7 @@ import warnings
 from concurrent.futures import Future
 from itertools import chain as lists
 from pathlib import Path
-from threading import Thread, Timer
+from threading import Event, Thread, Timer
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ from ssvm_dsl.learning.shards.messages import listening
 from ssvm_dsl.models import ChainTagger, Classifier, GraphLabeller, GridSegmenter, MultiLabel
 from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api import LoadingElsewhere, loading, loading_file, tell_loading, told_seconds
-from ssvm_dsl.plugin_api.hosting.loading import loading_time
+from ssvm_dsl.plugin_api.hosting.loading import LoadingTime, loading_time
 from ssvm_dsl.testing.executors.shards import Tagger
 from ssvm_executors.processes import WorkerProcesses
 
@@ -161,9 +161,29 @@ def test_what_workers_load_at_the_same_time_counts_once():
     now.update(a=3.0, b=6.0)
     assert elsewhere.count()
     assert not elsewhere.count()
+    now.update(a=2.9)  # its load ended before it could say so
+    assert not elsewhere.count()
     now.update(a=0.5)  # another process in its place
     assert elsewhere.count()
     assert loading_time().seconds - before == pytest.approx(2.5, abs=0.2)
+
+
+def test_what_a_worker_loads_is_read_whole_at_any_moment(tmp_path):
+    cells, meter, stop = loading_file(tmp_path / "loading", 1), LoadingTime(), Event()
+    meter.show(np.memmap(tmp_path / "loading", np.float64, "r+", shape=(1,)))
+
+    def load() -> None:
+        while not stop.is_set():
+            meter.begin()
+            meter.end()
+
+    thread = Thread(target=load)
+    thread.start()
+    read = np.array([told_seconds(cells)[0] for _ in range(20_000)])
+    stop.set()
+    thread.join()
+    assert read.min() >= 0.0
+    assert read.max() <= meter.seconds + 0.5  # not twice what was loaded, nor the time on the clock
 
 
 def test_limits_do_not_count_what_workers_load(tmp_path):
@@ -177,10 +197,10 @@ def test_limits_do_not_count_what_workers_load(tmp_path):
         timer.start()
         with within(Deadline(0.1)):
             if loads:
-                cells[1] = 0.0, time.perf_counter()  # as a worker says that is loading from now on
+                cells[1] = -time.perf_counter()  # as a worker says that is loading from now on
                 assert executor._awaited(late) == "late"
             else:
-                cells[1] = 0.0, np.nan
+                cells[1] = 0.0
                 with pytest.raises(OutOfTime):
                     executor._awaited(late)
         timer.cancel()
@@ -188,7 +208,7 @@ def test_limits_do_not_count_what_workers_load(tmp_path):
     with loading():
         time.sleep(0.01)
     assert told_seconds(cells)[1] >= before + 0.01
-    loading_time().show(np.zeros(2))
+    loading_time().show(np.zeros(1))
     executor.close()
 
 
