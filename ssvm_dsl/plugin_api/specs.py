@@ -478,7 +478,16 @@ class CommandSpec(Spec):
 class LossSpec(Spec):
     """A loss for ``CustomLoss(name, y, **options)``.
 
-    ``factory`` names a function ``(truth, n_states, example, **options) -> ndarray (n_variables, n_states)``:
-    the price of each state of each variable, non-negative and zero at the truth; ``example`` tells which
-    example each variable belongs to.
+    ``factory`` names a function ``(truth, n_states, **options) -> ndarray (n, n_states)`` of one example: the price of
+    each state of each of its n variables, not negative and zero at the truth.  ``truth`` has the true states, int32,
+    and -1 where the truth is not known (what the function returns there does not count).  Variables of labels with
+    several axes come in the order of their axes.
+
+    Parameters
+    ----------
+    packed : bool
+        The function is called once for many examples, as ``(truth, n_states, ptr, **options)``: example i has the
+        variables ``ptr[i]`` to ``ptr[i + 1] - 1`` of ``truth`` and of the result.  Worth it where examples are small.
     """
+
+    packed: bool = False

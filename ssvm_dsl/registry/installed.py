@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from ssvm_dsl.array_types import I32, I64
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.errors import PluginError, SsvmError
 from ssvm_dsl.plugin_api.hosting.contained import contained, words
+from ssvm_dsl.plugin_api.hosting.packed_loss import PackedLoss, packed_loss
 from ssvm_dsl.plugin_api.specs import LossSpec
 from ssvm_dsl.registry.discovery import discover
 from ssvm_dsl.registry.plugins import Registry
@@ -39,15 +40,15 @@ def registry() -> Registry:
     return made
 
 
-def loss_function(kind: str) -> Callable[..., Any]:
-    """Return the function of a plug-in's loss; its exceptions name the plug-in."""
+def loss_function(kind: str) -> PackedLoss:
+    """Return the function of a plug-in's loss, for many examples at once; its exceptions name the plug-in."""
     known = registry()
     spec = known.find(LossSpec, kind)
-    function = known.load(spec)
+    function, owner_name = packed_loss(spec, known.load(spec)), known.describe_owner(spec)
 
-    def prices(*args: Any, **options: Any) -> Any:
-        with contained(known.describe_owner(spec)):
-            return function(*args, **options)
+    def prices(truth: I32, n_states: int, ptr: I64, **options: Any) -> Any:
+        with contained(owner_name):
+            return function(truth, n_states, ptr, **options)
 
     return prices
 

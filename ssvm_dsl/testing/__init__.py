@@ -1,9 +1,9 @@
 """For authors of plug-ins: the conformance kits, problems to try, and answers of installed backends to compare with.
 
 ``check_backend("my-backend")``, ``check_trainer("my-trainer")``, ``check_constraint("my-kind")``,
-``check_bridge("my-bridge")`` and ``check_executor("my-executor")`` run the kits; the pytest fixtures
-``backend_conformance``, ``trainer_conformance``, ``constraint_conformance``, ``bridge_conformance`` and
-``executor_conformance`` do so in a test.
+``check_bridge("my-bridge")``, ``check_loss("my-loss")`` and ``check_executor("my-executor")`` run the kits; the pytest
+fixtures ``backend_conformance``, ``trainer_conformance``, ``constraint_conformance``, ``bridge_conformance``,
+``loss_conformance`` and ``executor_conformance`` do so in a test.
 ``check_output_space(space)`` compares an output space for training by counting with enumeration.
 ``training_problem`` and ``make_trainer`` give the problem and the trainer of a fit, to run a trainer by hand.
 """
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.testing.corner_cases import catalogue as catalogue
     from ssvm_dsl.testing.custom_oracles import check_oracle as check_oracle
     from ssvm_dsl.testing.executors.conformance import check_executor as check_executor
+    from ssvm_dsl.testing.losses import check_loss as check_loss
     from ssvm_dsl.testing.output_spaces import check_output_space as check_output_space
     from ssvm_dsl.testing.problems import Problem as Problem
     from ssvm_dsl.testing.problems import Recipe as Recipe

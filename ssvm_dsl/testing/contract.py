@@ -46,18 +46,20 @@ def require_methods(made: object, methods: Mapping[str, Sequence[str]]) -> None:
             raise Complaint(f"{owner}.{name} is called as {call}, but its arguments are {form}")
 
 
-def require_constructor(factory: Callable[..., Any], options: Mapping[str, Any]) -> None:
-    """Refuse a class that is not made with its options, by name.
+def require_call(
+    function: Callable[..., Any], options: Mapping[str, Any], arguments: Sequence[str] = (), how: str = "made by"
+) -> None:
+    """Refuse a class or function that cannot be called with some arguments, and with its options by name.
 
     Raises
     ------
     Complaint
         Names the call that fails.
     """
-    if (form := _misfit(factory, **options)) is not None:
-        name = getattr(factory, "__name__", repr(factory))
-        call = f"{name}({', '.join(f'{key}=...' for key in options)})"
-        raise Complaint(f"it is made by {call}, but its arguments are {form}")
+    if (form := _misfit(function, *arguments, **options)) is not None:
+        name = getattr(function, "__name__", repr(function))
+        call = f"{name}({', '.join([*arguments, *(f'{key}=...' for key in options)])})"
+        raise Complaint(f"it is {how} {call}, but its arguments are {form}")
 
 
 def _misfit(function: Callable[..., Any], *args: Any, **named: Any) -> str | None:

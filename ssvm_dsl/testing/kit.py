@@ -18,7 +18,7 @@ from ssvm_dsl.errors import OptionError, PluginError
 from ssvm_dsl.plugin_api.specs import Spec
 from ssvm_dsl.registry import Registry
 from ssvm_dsl.registry import registry as installed
-from ssvm_dsl.testing.contract import authors_line, require_constructor, require_methods
+from ssvm_dsl.testing.contract import authors_line, require_call, require_methods
 from ssvm_dsl.testing.report import Check, Complaint, ConformanceReport, Failure
 from ssvm_dsl.testing.watch import TimeIsUp, Watch, begin_case, case_done
 
@@ -91,7 +91,7 @@ class Kit(ABC, Generic[S, R, T]):
     kind: ClassVar[str]
 
     #: Methods that the plug-in must have, with the arguments that the host calls them with.
-    methods: ClassVar[Mapping[str, Sequence[str]]]
+    methods: ClassVar[Mapping[str, Sequence[str]]] = {}
 
     #: All checks, in the order of the report.
     rules: Sequence[R]
@@ -129,6 +129,14 @@ class Kit(ABC, Generic[S, R, T]):
     def arguments(self) -> dict[str, Any]:
         """Return the arguments that the plug-in is made with."""
         return {}
+
+    def make(self, factory: Any) -> Any:
+        """Return the plug-in, made by what its description names."""
+        arguments = self.arguments()
+        require_call(factory, arguments)
+        made = factory(**arguments)
+        require_methods(made, self.methods)
+        return made
 
     def finish(self) -> None:
         """Add findings that are known only after all checks."""
@@ -194,10 +202,7 @@ class Kit(ABC, Generic[S, R, T]):
             if missing := self.spec.missing():
                 hint = f"; {self.spec.install_hint}" if self.spec.install_hint else ""
                 raise Complaint(f"needs {', '.join(missing)}, not installed{hint}")
-            factory, arguments = self.spec.load(), self.arguments()
-            require_constructor(factory, arguments)
-            self.made = factory(**arguments)
-            require_methods(self.made, self.methods)
+            self.made = self.make(self.spec.load())
         return check.ok
 
     def _examine(self, number: int, rule: R) -> None:

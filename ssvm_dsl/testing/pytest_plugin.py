@@ -79,6 +79,20 @@ def bridge_conformance() -> Conformance:
 
 
 @pytest.fixture
+def loss_conformance() -> Conformance:
+    """Return a function that checks a loss and fails the test unless all is well.
+
+    Examples
+    --------
+    >>> def test_my_loss(loss_conformance):
+    ...     loss_conformance("my-loss", options={"power": 2})
+    """
+    from ssvm_dsl.testing import check_loss
+
+    return _failing(check_loss)
+
+
+@pytest.fixture
 def executor_conformance() -> Conformance:
     """Return a function that checks an executor and fails the test unless all is well.
 

@@ -89,7 +89,7 @@ class ConformanceReport:
     refusals : dict of str to int
         Reasons for refusing problems that the description of the plug-in covers, with their counts.
     kind : str
-        ``"backend"``, ``"trainer"``, ``"constraint"``, ``"bridge"`` or ``"executor"``.
+        ``"backend"``, ``"trainer"``, ``"constraint"``, ``"bridge"``, ``"loss"`` or ``"executor"``.
     """
 
     name: str

@@ -16,7 +16,7 @@ from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.objective import RegularizedRisk, regularized_risk
 from ssvm_dsl.learning.risks.kinds import Problem, Risk, find_risk
 from ssvm_dsl.plugin_api import Session, Trainer, TrainerNeeds, TrainerSpec
-from ssvm_dsl.registry import registry
+from ssvm_dsl.registry import loss_function, registry
 from ssvm_dsl.scores.parameter_map import ParameterMap
 
 #: Makes, from a session, the session that answers in its place.
@@ -57,7 +57,7 @@ def training_problem(
         The backend does not answer the questions of trainer and risk.
     """
     needs = registry().find(TrainerSpec, trainer).needs if trainer is not None else TrainerNeeds()
-    grounded = ground(model, X, Y)
+    grounded = ground(model, X, Y, custom_losses=loss_function)
 
     def objective(parameters: ParameterMap) -> RegularizedRisk:
         return regularized_risk(parameters, lam, np.ones(grounded.n_examples), None, 1.0)

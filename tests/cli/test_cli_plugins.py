@@ -254,7 +254,7 @@ def test_check_a_bad_backend(site):
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["hm"], "check backends, trainers, kinds of constraints, bridges and executors; 'hm' is a risk"),
+        (["hm"], "check backends, trainers, losses, kinds of constraints, bridges and executors; 'hm' is a risk"),
         (["chian"], "there is no plug-in 'chian'; did you mean 'chain'?"),
         (["chain", "--only", "mapp"], "there is no check 'mapp'"),
     ],

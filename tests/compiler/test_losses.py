@@ -10,6 +10,8 @@ import pytest
 from ssvm_dsl import Cost, CountLoss, CustomLoss, Dim, Factor, Hamming, Input, Label, Model, NoLoss, ZeroOne, ground
 from ssvm_dsl.compiler.losses import count_loss
 from ssvm_dsl.errors import PluginError, TooLargeError
+from ssvm_dsl.plugin_api import LossSpec
+from ssvm_dsl.plugin_api.hosting.packed_loss import packed_loss
 
 COST = np.array([[0, 1, 4], [2, 0, 0.5], [3, 1, 0]])
 
@@ -186,15 +188,21 @@ def test_no_loss_declared_or_no_truth_given():
 # -- losses from plug-ins ------------------------------------------------------------------------------------
 
 
-class Ordinal(Model):
-    T = Dim()
-    x = Input(T, 1)
-    y = Label(T, 4)
-    emit = Factor(y, features=x)
-    loss = 0.5 * CustomLoss("distance", y, power=2)
+def ordinal(*classes, **more):
+    class Ordinal(Model):
+        T = Dim()
+        x = Input(T, 1)
+        y = Label(T, *classes, **more)
+        emit = Factor(y, features=x)
+        loss = 0.5 * CustomLoss("distance", y, power=2)
+
+    return Ordinal
 
 
-def distance(truth, n_states, example, *, power):
+Ordinal = ordinal(4)
+
+
+def distance(truth, n_states, ptr, *, power):
     return np.abs(np.arange(n_states) - truth[:, None]).astype(float) ** power
 
 
@@ -208,14 +216,14 @@ def test_custom_loss():
 @pytest.mark.parametrize(
     ("function", "text"),
     [
-        (lambda *a, **o: np.zeros((1, 4)), r"potentials of shape \(4, 4\), got \(1, 4\)"),
+        (lambda *a, **o: np.zeros((1, 4)), r"prices of shape \(4, 4\), got \(1, 4\)"),
         (lambda *a, **o: [[0.0], [1.0, 2.0]], r"an array of real numbers of shape \(4, 4\), got list"),
         (lambda *a, **o: np.full((4, 4), 1j), "an array of real numbers"),
         (lambda *a, **o: "prices", "an array of real numbers"),
-        (lambda *a, **o: distance(*a, **o) * np.inf, "expected finite potentials"),
-        (lambda *a, **o: np.full((4, 4), np.nan), "expected finite potentials"),
-        (lambda *a, **o: np.ones((4, 4)), "non-negative and zero at the truth"),
-        (lambda *a, **o: -distance(*a, **o), "non-negative and zero at the truth"),
+        (lambda *a, **o: np.full((4, 4), np.inf), r"finite.* got inf \(example 0, variable 0, state 0, true state 0"),
+        (lambda *a, **o: np.full((4, 4), np.nan), "prices are finite"),
+        (lambda *a, **o: np.eye(4)[[1, 3, 1, 2]], r"zero at the truth, got 1 \(example 0, variable 1, state 3"),
+        (lambda *a, **o: -distance(*a, **o), r"not negative .* got -1 \(example 0, variable 0, state 1, true state 0"),
     ],
 )
 def test_custom_losses_are_checked(function, text):
@@ -227,12 +235,12 @@ def test_custom_losses_are_checked(function, text):
 def test_custom_losses_cannot_change_the_truth():
     kept = []
 
-    def spoils(truth, n_states, example, **options):
-        kept.append(distance(truth, n_states, example, **options))
+    def spoils(truth, n_states, ptr, **options):
+        kept.append(distance(truth, n_states, ptr, **options))
         with pytest.raises(ValueError, match="read-only"):
             truth[:] = 0
         with pytest.raises(ValueError, match="read-only"):
-            example[:] = 0
+            ptr[:] = 0
         return kept[0]
 
     g = ground(Ordinal, [np.zeros((3, 1))], [[0, 3, 1]], custom_losses=lambda name: spoils)
@@ -240,6 +248,29 @@ def test_custom_losses_cannot_change_the_truth():
     kept[0][:] = 9.0
     np.testing.assert_array_equal(g.loss.node, before)
     np.testing.assert_array_equal(g.loss.truth, [0, 3, 1])
+
+
+def test_a_loss_of_a_plugin_sees_one_example_at_a_time_and_which_states_are_not_known():
+    asked = []
+
+    def mean(truth, n_states, power):
+        asked.append(truth.tolist())
+        return (truth[:, None] != np.arange(n_states)) * float(power) / max(1, (truth >= 0).sum())
+
+    X, Y = [np.zeros((n, 1)) for n in (3, 1, 2)], [[0, 3, -1], [2], [-1, -1]]
+    losses = [packed_loss(LossSpec("m", "m:m", packed=packed), mean) for packed in (False, True)]
+    g = ground(ordinal(4, unknown=-1), X, Y, custom_losses=lambda name: losses[0])
+    assert asked == [[0, 3, -1], [2], [-1, -1]]
+    expected = np.zeros((6, 4))
+    expected[0], expected[1], expected[3] = [0, 0.5, 0.5, 0.5], [0.5, 0.5, 0.5, 0], [1, 1, 0, 1]
+    np.testing.assert_allclose(g.loss.node.reshape(6, 4), expected)
+    assert losses[1] is mean  # gets many at once, with ptr
+
+
+def test_where_no_state_is_right_a_loss_of_a_plugin_charges_the_most_it_can():
+    X, Y = [np.zeros((2, 1)), np.zeros((1, 1))], [["a", "z"], ["d"]]
+    g = ground(ordinal("abcd"), X, Y, custom_losses=lambda name: distance, whole=True, unseen=True)
+    np.testing.assert_allclose(g.loss.node.reshape(3, 4), 0.5 * np.array([[0, 1, 4, 9], [9, 4, 4, 9], [9, 4, 1, 0]]))
 
 
 def test_custom_loss_without_plugins():

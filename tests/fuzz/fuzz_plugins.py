@@ -224,7 +224,7 @@ class HostileSession:
 def hostile_loss(rng):
     """Return a loss function that goes wrong, or is Hamming's."""
 
-    def prices(truth, n_states, example):
+    def prices(truth, n_states, ptr):
         out = (np.arange(n_states) != truth[:, None]).astype(float)
         kind = rng.integers(8)
         if kind == 0:
@@ -234,7 +234,7 @@ def hostile_loss(rng):
         if kind == 2:
             truth[:] = 0
         if kind == 3:
-            example[:] = 0
+            ptr[:] = 0
         if kind == 4:
             return wreck(rng, out)
         if kind == 5 and out.size:
@@ -299,7 +299,7 @@ def plugin_of(rng, scratch):
         return kind, backend, module, str(rng.choice(["fit", "log", "predict", "kbest", "marginals"])), Word, "hostile"
     if kind == "loss":
         module.prices = hostile_loss(rng)
-        module.ssvm_losses = hookimpl(lambda: [LossSpec("hostile", "hostile_plugin:prices")])
+        module.ssvm_losses = hookimpl(lambda: [LossSpec("hostile", "hostile_plugin:prices", packed=True)])
         return kind, "loss", module, "fit", Priced, "chain"
     if kind == "listener":
         error = ERRORS[rng.integers(len(ERRORS))]

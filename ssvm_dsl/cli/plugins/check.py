@@ -28,7 +28,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Check the backend, trainer, kind of constraints, bridge and executor of that name; exit status 1 when one fails.
+    """Run the kit of each kind of plug-in that has that name; exit status 1 when one fails.
 
     Of a backend with bridges, as plans name it (``junction-tree through spaced-to-pairs``), each is checked.
     """
@@ -46,21 +46,22 @@ def run(args: Namespace) -> int:
 
 def _kits(args: Namespace, name: str) -> dict[str, Callable[..., ConformanceReport]]:
     """Return the kits that check the plug-ins of a name, by their kinds."""
+    from ssvm_dsl import testing
     from ssvm_dsl.cli.plugins.describe import find_all
     from ssvm_dsl.errors import PluginError
     from ssvm_dsl.registry import registry
-    from ssvm_dsl.testing import check_backend, check_bridge, check_constraint, check_executor, check_trainer
 
     kits: dict[str, Callable[..., ConformanceReport]] = {
-        "backend": partial(check_backend, n_problems=args.problems),
-        "bridge": partial(check_bridge, n_problems=args.problems),
-        "constraint": partial(check_constraint, n_problems=args.problems),
-        "executor": check_executor,
-        "trainer": check_trainer,
+        "backend": partial(testing.check_backend, n_problems=args.problems),
+        "bridge": partial(testing.check_bridge, n_problems=args.problems),
+        "constraint": partial(testing.check_constraint, n_problems=args.problems),
+        "executor": testing.check_executor,
+        "loss": testing.check_loss,
+        "trainer": testing.check_trainer,
     }
     kinds = sorted({facts["kind"] for facts in find_all(name, registry())})
     if not kits.keys() & set(kinds):
-        what = "the conformance kits check backends, trainers, kinds of constraints, bridges and executors"
+        what = "the conformance kits check backends, trainers, losses, kinds of constraints, bridges and executors"
         raise PluginError(f"{what}; '{name}' is a {', '.join(kinds)}")
     return {kind: kits[kind] for kind in kinds if kind in kits}
 

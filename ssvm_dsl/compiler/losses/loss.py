@@ -26,8 +26,8 @@ from ssvm_dsl.lang.outputs.labels import Label
 #: Prices are made of so many states at a time: besides the loss itself they take no memory.
 PART_STATES = 2**19
 
-#: A custom loss: (truth of the label's variables, number of states, example of each variable, **options)
-#: -> (n_variables, n_states) potentials that are zero at the truth.
+#: A custom loss of many examples: (true states of the label's variables, -1 where they are not known, number of states,
+#: first variable of each example, **options) -> (n_variables, n_states) prices that are zero at the truth.
 LossFunction = Callable[..., F64]
 
 
@@ -201,7 +201,11 @@ def _add(
     variables = np.arange(len(layout.card))[layout.variables(label)]
     states = truth[variables]
     example = owners(layout.var_ptr)[variables]
-    returned = _custom_prices(term, states, example, custom) if isinstance(term, CustomLoss) else None
+    returned = None
+    if isinstance(term, CustomLoss):
+        known = states if ignored is None else np.where(ignored[variables], np.int32(-1), states)
+        never = None if unseen is None else unseen[variables]
+        returned = _custom_prices(term, known, example, layout.n, custom, never)
     sizes, total = np.ones(0), np.ones(0)
     if isinstance(term, WeighedLoss):
         sizes = np.ones(len(states)) if term.node_weights is None else weights[term.node_weights.name]
@@ -212,7 +216,7 @@ def _add(
     some = max(1, PART_STATES // label.n_states)
     for part in (slice(lo, lo + some) for lo in range(0, len(variables), some)):
         prices = _prices(term, label, states[part]) if returned is None else returned[part]
-        if unseen is not None and (rows_of := np.flatnonzero(unseen[variables[part]])).size:
+        if returned is None and unseen is not None and (rows_of := np.flatnonzero(unseen[variables[part]])).size:
             prices[rows_of] = _worst(term, prices[rows_of])
         if len(sizes):
             prices *= sizes[part, None]
@@ -270,18 +274,37 @@ def _worst(term: LabelLoss, prices: F64) -> F64 | float:
 
 
 def _custom_prices(
-    term: CustomLoss, states: I32, example: NDArray[np.int64], custom: Callable[[str], LossFunction] | None
+    term: CustomLoss,
+    states: I32,
+    example: NDArray[np.int64],
+    n_examples: int,
+    custom: Callable[[str], LossFunction] | None,
+    unseen: Bools | None,
 ) -> F64:
+    """Return what a loss of a plug-in charges; where no state is right, the most that it charges for another truth."""
     if custom is None:
         raise PluginError(f"the loss '{term.kind}' comes from a plug-in; none was given to ground()")
-    given = states.view(), example.view()
-    for array in given:  # the truth is not the function's to change
-        array.flags.writeable = False
-    returned = custom(term.kind)(given[0], term.label.n_states, given[1], **dict(term.options))
-    return _checked_prices(returned, states, term)
+    function, n_states = custom(term.kind), term.label.n_states
+
+    def prices(truth: I32, owner: NDArray[np.int64]) -> F64:
+        given = truth.view(), pointers(np.bincount(owner, minlength=n_examples))
+        for array in given:  # the truth is not the function's to change
+            array.flags.writeable = False
+        return _checked_prices(function(given[0], n_states, given[1], **dict(term.options)), truth, term, given[1])
+
+    if unseen is None or not unseen.any():
+        return prices(states, example)
+    out = prices(np.where(unseen, np.int32(-1), states), example)
+    out[unseen] = 0.0
+    touched = np.isin(example, example[unseen])
+    strange = unseen[touched]
+    for state in range(n_states):
+        asked = prices(np.where(strange, np.int32(state), states[touched]), example[touched])
+        out[unseen] = np.maximum(out[unseen], asked[strange])
+    return out
 
 
-def _checked_prices(returned: Any, states: I32, term: CustomLoss) -> F64:
+def _checked_prices(returned: Any, states: I32, term: CustomLoss, ptr: NDArray[np.int64]) -> F64:
     """Return a copy of the result of the function of a loss, if it is valid."""
     shape, what = (len(states), term.label.n_states), f"loss '{term.kind}' of label '{term.label.name}'"
     try:
@@ -292,10 +315,15 @@ def _checked_prices(returned: Any, states: I32, term: CustomLoss) -> F64:
     if prices is None:
         raise PluginError(f"{what}: expected an array of real numbers of shape {shape}, got {type(returned).__name__}")
     if prices.shape != shape:
-        raise PluginError(f"{what}: expected potentials of shape {shape}, got {prices.shape}")
-    if not np.isfinite(prices).all():
-        v, state = np.argwhere(~np.isfinite(prices))[0].tolist()
-        raise PluginError(f"{what}: expected finite potentials, got {prices[v, state]} (variable {v}, state {state})")
-    if np.abs(prices[np.arange(len(states)), states]).max(initial=0.0) > 0 or prices.min(initial=0.0) < 0:
-        raise PluginError(f"{what}: potentials are non-negative and zero at the truth")
+        raise PluginError(f"{what}: expected prices of shape {shape}, got {prices.shape}")
+    prices[states < 0] = 0.0
+    wrong = ~np.isfinite(prices) | (prices < 0.0)
+    known = np.flatnonzero(states >= 0)
+    wrong[known, states[known]] |= prices[known, states[known]] != 0.0
+    if wrong.any():
+        v, state = np.argwhere(wrong)[0].tolist()
+        i = int(np.searchsorted(ptr, v, side="right")) - 1
+        where = f"example {i}, variable {v - ptr[i]}, state {state}, true state {states[v]}"
+        text = f"prices are finite, not negative and zero at the truth, got {prices[v, state]:g} ({where})"
+        raise PluginError(f"{what}: {text}")
     return prices
