@@ -10,6 +10,7 @@ from ssvm_dsl.needs.orders import GIVE_UP
 from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.needs.treewidth import eliminations, structure_keys, width_order, width_orders
 from ssvm_dsl.pausing import pause, time_left
+from ssvm_dsl.plugin_api.blocking import CallOutcome, call_in_process, call_in_thread
 from ssvm_dsl.plugin_api.example_session import (
     Clock,
     ExampleAnswer,
@@ -110,6 +111,7 @@ __all__ = [
     "BackendSpec",
     "Bridge",
     "BridgeSpec",
+    "CallOutcome",
     "Clock",
     "Command",
     "CommandSpec",
@@ -181,6 +183,8 @@ __all__ = [
     "answer_each",
     "answer_if_open",
     "bytes_text",
+    "call_in_process",
+    "call_in_thread",
     "consistent",
     "eliminations",
     "fixed_tables",

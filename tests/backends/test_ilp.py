@@ -15,7 +15,7 @@ from ssvm_backends.programs.cp_sat import integer_losses
 from ssvm_backends.programs.ilp import ILP
 from ssvm_backends.programs.local_polytope import build_polytope, first_incumbent
 from ssvm_dsl.ir import Limits, Need, Primal, Question, Stop, Task
-from ssvm_dsl.plugin_api import score_labels
+from ssvm_dsl.plugin_api import call_in_process, score_labels
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
 
@@ -173,6 +173,19 @@ def test_ctrl_c_inside_a_solve_returns_the_incumbent():
     assert solution.primal.tolist() == [Primal.FEASIBLE]
     np.testing.assert_allclose(score_labels(problem.program, problem.theta, solution.labels), solution.score)
     assert solution.bound[0] > solution.score[0]
+
+
+def test_ctrl_c_ends_highs_which_cannot_be_asked_to_stop():
+    problem = grid(20, 20, 5)  # minutes
+    backend = session(problem, "highs")
+    call_in_process("scipy.optimize:milp", ([1.0],))  # a process is there
+    with interruptible() as press:
+        press(seconds=0.3)
+        solution = backend.solve(Question(problem.theta))
+    assert solution.stop.tolist() == [Stop.INTERRUPTED]
+    assert solution.primal.tolist() == [Primal.FEASIBLE]
+    np.testing.assert_allclose(score_labels(problem.program, problem.theta, solution.labels), solution.score)
+    assert solution.bound[0] >= 934.1038
 
 
 def test_a_warm_start_is_the_first_incumbent_and_changes_no_proved_answer():

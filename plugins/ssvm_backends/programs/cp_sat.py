@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends.programs.local_polytope import LocalPolytope, Priced, first_incumbent
-from ssvm_backends.programs.session import Kept, ProgramAnswer, run_interruptibly
+from ssvm_backends.programs.session import Kept, ProgramAnswer, first_answer
 from ssvm_backends.programs.side_rows import SideRows
 from ssvm_dsl.ir import F64, I32, I64, Stop
-from ssvm_dsl.plugin_api import Clock
+from ssvm_dsl.plugin_api import Clock, call_in_thread
 
 #: All losses together are below 2 to this power, in whole numbers (the solver refuses sums of more than 63 bits).
 MAX_BITS = 61
@@ -122,14 +122,18 @@ class CpSat:
         teller = _teller(priced, integers, clock, solver)
         if teller is not None:
             solver.best_bound_callback = teller.on_bound
-        status, interrupted = run_interruptibly(lambda: solver.solve(model, teller), solver.stop_search)
-        model.proto.copy_from(cp_model.CpModelProto())  # models not in use take no memory
-        self._models.append(model)
+        ended = call_in_thread(lambda: solver.solve(model, teller), solver.stop_search, clock)
+        status, interrupted = ended.value, ended.stop is Stop.INTERRUPTED
+        if status is not None:  # else the search goes on with the model
+            model.proto.copy_from(cp_model.CpModelProto())  # models not in use take no memory
+            self._models.append(model)
         if teller is not None and teller.trouble is not None:
             if not isinstance(teller.trouble, KeyboardInterrupt):
                 raise teller.trouble
             interrupted = True
         stop = Stop.INTERRUPTED if interrupted else Stop.FINISHED
+        if status is None:
+            return first_answer(priced, start, ended.stop)
         if status == cp_model.MODEL_INVALID:
             raise ValueError("CP-SAT refuses the model")
         if status == cp_model.INFEASIBLE:

@@ -24,15 +24,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from ssvm_backends.graphs.graph import degree
 from ssvm_backends.programs.cp_sat import CpSat
 from ssvm_backends.programs.local_polytope import Priced, first_incumbent
 from ssvm_backends.programs.milp import highs_milp
 from ssvm_backends.programs.next_best import k_best
 from ssvm_backends.programs.ortools_modules import import_ortools
-from ssvm_backends.programs.session import COLUMN_BYTES, PolytopeSession, ProgramAnswer, columns_of
+from ssvm_backends.programs.session import COLUMN_BYTES, PolytopeSession, ProgramAnswer, columns_of, first_answer
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import RELATIVE, Need, Program, Question, Solution, Stop, Task
 from ssvm_dsl.plugin_api import Clock, Verdict, loading
@@ -90,11 +88,7 @@ class ILPSession(PolytopeSession):
         try:
             answer = solver(priced, clock, warm)
         except OutOfTime:
-            labels, _ = first_incumbent(priced, warm)
-            score, bound = priced.score_of(labels), priced.bound()
-            if score == -np.inf:
-                return ProgramAnswer(bound=bound, stop=Stop.TIME)
-            return ProgramAnswer(labels, score, max(bound, score), Stop.TIME, warm=labels)
+            return first_answer(priced, first_incumbent(priced, warm)[0], Stop.TIME)
         if answer.stop is Stop.FINISHED and answer.labels is not None:
             lost = max(0.0, priced.top - answer.score)
             if answer.bound - answer.score > RELATIVE * lost + 2.0 * priced.rounding(lost):

@@ -15,13 +15,17 @@ from scipy.sparse import csr_array, vstack
 
 from ssvm_backends.programs.local_polytope import LocalPolytope
 from ssvm_dsl.ir import F64, Bools, Stop
-from ssvm_dsl.plugin_api import Clock
+from ssvm_dsl.plugin_api import Clock, call_in_process
 
 #: Seconds for each entry that a solver takes to load and to reduce a model, in which it does not check the clock.
 START_SECONDS = 1.5e-6
 
 #: Seconds for each entry that it takes to read an answer and prove its bound; kept back from time limits.
 AFTERWARDS = 500e-9
+
+
+#: Columns from which on a solve takes long enough for Ctrl-C to come in between (below: some milliseconds).
+LONG_COLUMNS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,12 +78,14 @@ def seconds_left(clock: Clock, polytope: LocalPolytope) -> float:
 
 
 class Highs:
-    """HiGHS's choice of simplex and interior point methods; always from scratch, and not interruptible."""
+    """HiGHS's choice of simplex and interior point methods, always from scratch.
+
+    It cannot be asked to stop: programs of more than :data:`LONG_COLUMNS` columns are solved by another process, which
+    the limit or Ctrl-C ends.
+    """
 
     def __call__(self, polytope: LocalPolytope, score: F64, closed: Bools, clock: Clock, warm: Any) -> LPOutcome:
         """See :class:`Solver`."""
-        from scipy.optimize import linprog
-
         options: dict[str, Any] = {}
         if clock.end < np.inf:
             options["time_limit"] = seconds_left(clock, polytope)
@@ -95,11 +101,14 @@ class Highs:
             unequal["A_ub"] = vstack([side.matrix[over], -side.matrix[under]])
             unequal["b_ub"] = np.concatenate([side.upper[over], -side.lower[under]])
         cost = np.concatenate([-score, np.zeros(side.n_auxiliary)])
-        begin = thread_time()
-        found = linprog(
-            cost, A_eq=equal, b_eq=polytope.right_side, bounds=bounds, method="highs", options=options, **unequal
-        )
-        seconds = thread_time() - begin
+        program = {"A_eq": equal, "b_eq": polytope.right_side, "bounds": bounds, "options": options, **unequal}
+        if n < LONG_COLUMNS:
+            found, seconds = timed_linprog(cost, program)
+        else:
+            ended = call_in_process(timed_linprog, (cost, program), clock=clock)
+            if ended.value is None:
+                return LPOutcome(stop=ended.stop)
+            found, seconds = ended.value
         if found.status == 2:
             return LPOutcome(infeasible=True)
         duals = None if found.eqlin.marginals is None else -np.asarray(found.eqlin.marginals, dtype=np.float64)
@@ -111,3 +120,12 @@ class Highs:
         if found.status == 0:
             return LPOutcome(np.asarray(found.x)[:n], duals, iterations=int(found.nit), seconds=seconds)
         return LPOutcome(duals=duals, stop=Stop.TIME, iterations=int(found.nit), seconds=seconds)
+
+
+def timed_linprog(cost: F64, program: dict[str, Any]) -> tuple[Any, float]:
+    """Return HiGHS's answer, and the seconds of processor time that it took."""
+    from scipy.optimize import linprog
+
+    begin = thread_time()
+    found = linprog(cost, method="highs", **program)
+    return found, thread_time() - begin

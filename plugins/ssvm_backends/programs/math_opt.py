@@ -24,16 +24,13 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends.programs.local_polytope import LocalPolytope
-from ssvm_backends.programs.lp_solvers import LPOutcome, seconds_left
-from ssvm_backends.programs.session import Kept, run_interruptibly
+from ssvm_backends.programs.lp_solvers import LONG_COLUMNS, LPOutcome, seconds_left
+from ssvm_backends.programs.session import Kept
 from ssvm_dsl.ir import F64, Bools, Stop
-from ssvm_dsl.plugin_api import Clock
+from ssvm_dsl.plugin_api import Clock, call_in_thread
 
 #: The modules of OR-Tools that take long to import.
 MODULES = ("ortools.math_opt.python.mathopt", "ortools.util.python.solve_interrupter")
-
-#: Columns from which on a solve takes long enough for Ctrl-C to come in between (below: some milliseconds).
-LONG_COLUMNS = 1000
 
 #: Seconds for each entry of the equations that it takes to write the constant part of the model.
 FRAME_SECONDS = 700e-9
@@ -82,7 +79,7 @@ class MathOpt:
         def call() -> Any:
             return mathopt.solve(model, solver, params=parameters, model_params=details, interrupter=interrupter)
 
-        return self._finished(call, interrupter, polytope)
+        return self._finished(call, interrupter, polytope, clock)
 
     def _parameters(self, polytope: LocalPolytope, clock: Clock, start: SolverStart | None) -> Any:
         from ortools.math_opt.python import mathopt
@@ -97,7 +94,9 @@ class MathOpt:
         out.iteration_limit = clock.limits.iterations
         return out
 
-    def _finished(self, call: Callable[[], Any], interrupter: Any, polytope: LocalPolytope) -> LPOutcome:
+    def _finished(
+        self, call: Callable[[], Any], interrupter: Any, polytope: LocalPolytope, clock: Clock
+    ) -> LPOutcome:
         """Make the call, interruptibly where there is an interrupter, and return its outcome."""
 
         def timed() -> tuple[Any, float]:
@@ -107,9 +106,12 @@ class MathOpt:
         if interrupter is None:
             result, seconds = timed()
             return replace(self._outcome(result, polytope), seconds=seconds)
-        (result, seconds), interrupted = run_interruptibly(timed, interrupter.interrupt)
+        ended = call_in_thread(timed, interrupter.interrupt, clock)
+        if ended.value is None:
+            return LPOutcome(stop=ended.stop)
+        result, seconds = ended.value
         outcome = replace(self._outcome(result, polytope), seconds=seconds)
-        return replace(outcome, stop=Stop.INTERRUPTED) if interrupted else outcome
+        return replace(outcome, stop=Stop.INTERRUPTED) if ended.stop is Stop.INTERRUPTED else outcome
 
     def _outcome(self, result: Any, polytope: LocalPolytope) -> LPOutcome:
         """Return the outcome of a result of MathOpt."""

@@ -132,7 +132,7 @@ class MathOptCore(MathOpt):
         def call() -> Any:
             return solver.solve(model, self._type, initial, parameters, start, None, watched, None, stop)
 
-        return self._finished(call, interrupter, polytope)
+        return self._finished(call, interrupter, polytope, clock)
 
     def _go_on(
         self,
@@ -157,7 +157,7 @@ class MathOptCore(MathOpt):
         parameters = self._messages(clock, polytope)
         parameters.lp_algorithm = parameters_pb2.LP_ALGORITHM_PRIMAL_SIMPLEX
         parameters.presolve = parameters_pb2.EMPHASIS_OFF
-        outcome = self._finished(lambda: persistent.solver.solve(parameters, *question), interrupter, polytope)
+        outcome = self._finished(lambda: persistent.solver.solve(parameters, *question), interrupter, polytope, clock)
         idle.append(persistent)
         return outcome
 

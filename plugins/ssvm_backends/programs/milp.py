@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends.programs.local_polytope import Priced, first_incumbent
-from ssvm_backends.programs.session import ProgramAnswer
+from ssvm_backends.programs.session import ProgramAnswer, first_answer
 from ssvm_dsl.ir import Stop
-from ssvm_dsl.plugin_api import Clock
+from ssvm_dsl.plugin_api import CallOutcome, Clock, call_in_process
 
 #: Size of the largest loss as HiGHS sees it.
 SCALE = 1e4
@@ -30,10 +30,11 @@ LATE_SECONDS = 1e-5
 def highs_milp(priced: Priced, clock: Clock, warm: Any) -> ProgramAnswer:
     """Return the best labelling found, or the one it starts from, if that is better.
 
-    HiGHS itself takes no labels; they close columns.  It sees Ctrl-C only when it is done, and checks the clock
-    too rarely on large examples: 50 000 columns with a limit of 1 s were seen to take 3 s; as much is kept back.
+    HiGHS itself takes no labels; they close columns.  It checks the clock too rarely on large examples: 50 000 columns
+    with a limit of 1 s were seen to take 3 s; as much is kept back.  It cannot be asked to stop: it works in another
+    process, which is killed at the limit and at Ctrl-C; what it had found is lost then (``stats["lost_calls"]``).
     """
-    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.optimize import Bounds, LinearConstraint
 
     polytope, (labels, losses) = priced.polytope, first_incumbent(priced, warm)
     closed = losses == np.inf
@@ -48,13 +49,17 @@ def highs_milp(priced: Priced, clock: Clock, warm: Any) -> ProgramAnswer:
         options["node_limit"] = clock.limits.iterations
     side, n = polytope.side, polytope.n_columns
     most = np.concatenate([np.where(closed, 0.0, 1.0), side.most])
-    found = milp(
-        np.concatenate([np.where(closed, 0.0, losses / unit), np.zeros(side.n_auxiliary)]),
-        integrality=np.concatenate([np.arange(n) < polytope.state_ptr[-1], side.whole]),
-        bounds=Bounds(np.concatenate([np.zeros(n), side.least]), most),
-        constraints=LinearConstraint(*polytope.all_rows),
-        options=options,
-    )
+    cost = np.concatenate([np.where(closed, 0.0, losses / unit), np.zeros(side.n_auxiliary)])
+    program = {
+        "integrality": np.concatenate([np.arange(n) < polytope.state_ptr[-1], side.whole]),
+        "bounds": Bounds(np.concatenate([np.zeros(n), side.least]), most),
+        "constraints": LinearConstraint(*polytope.all_rows),
+        "options": options,
+    }
+    ended: CallOutcome[Any] = call_in_process("scipy.optimize:milp", (cost,), program, clock)
+    found = ended.value
+    if found is None:
+        return first_answer(priced, labels, ended.stop, lost_calls=1)
     if found.status == 2:
         return ProgramAnswer(bound=-np.inf)
     stop = Stop.FINISHED

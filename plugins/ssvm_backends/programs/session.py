@@ -10,14 +10,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from threading import Lock, current_thread, main_thread
+from threading import Lock
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from ssvm_backends.programs.local_polytope import LocalPolytope, PolytopeStructure, Priced, build_polytope, n_entries
 from ssvm_dsl.errors import OutOfTime
-from ssvm_dsl.ir import F64, I64, Marginals, Need, Primal, Program, Question, Solution, Stop, Task, Theta, pointers
+from ssvm_dsl.ir import F64, I32, I64, Marginals, Need, Primal, Program, Question, Solution, Stop, Task, Theta, pointers
 from ssvm_dsl.plugin_api import Clock, ExampleAnswer, answer_each, loading, pack_answers
 
 K = TypeVar("K", bound=Hashable)
@@ -165,6 +165,14 @@ class PolytopeSession(ABC):
             return ProgramAnswer(bound=priced.bound(), stop=Stop.INTERRUPTED)
 
 
+def first_answer(priced: Priced, labels: I32, stop: Stop, **stats: int) -> ProgramAnswer:
+    """Return the labelling that a search starts from as its answer, with the bound that takes no search."""
+    score, bound = priced.score_of(labels), priced.bound()
+    if score == -np.inf:
+        return ProgramAnswer(bound=bound, stop=stop, stats=stats)
+    return ProgramAnswer(labels, score, max(bound, score), stop, warm=labels, stats=stats)
+
+
 def empty_labelling_keeps(program: Program, example: int) -> bool:
     """Whether the labelling of an example without variables keeps its constraints."""
     one, nothing, ptr = np.array([example], dtype=np.int64), np.zeros(0, np.int32), np.zeros(2, np.int64)
@@ -195,31 +203,3 @@ def pack_marginals(program: Program, ids: I64, mus: list[F64 | None]) -> Margina
                 packed[ptr[i] : ptr[i + 1]] = mu[start : start + int(size[i])]
         out.append(packed if number == 0 else packed.reshape(-1, width))
     return Marginals(out[0], tuple(out[1:]))
-
-
-def run_interruptibly(call: Callable[[], T], stop: Callable[[], None]) -> tuple[T, bool]:
-    """Return the result of a long compiled call, and whether Ctrl-C ended it early.
-
-    Python delivers Ctrl-C to the main thread, and only between two of its instructions.  So the main thread waits
-    and another one makes the call (which must release the global lock).
-
-    Parameters
-    ----------
-    call : callable
-    stop : callable
-        Asks the running call to come to an end; may be called several times, from another thread.
-    """
-    from concurrent.futures import ThreadPoolExecutor, wait
-
-    if current_thread() is not main_thread():
-        return call(), False
-    with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(call)
-        try:
-            wait([future])
-            return future.result(), False
-        except KeyboardInterrupt:
-            while not future.done():
-                stop()
-                wait([future], timeout=0.02)
-            return future.result(), True

@@ -21,19 +21,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from threading import Event
 from typing import Any
 
 import clarabel
 import numpy as np
 from scipy import sparse
 
-from ssvm_dsl.errors import TrainingError
-from ssvm_dsl.ir import F64
-from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
+from ssvm_dsl.errors import OutOfTime, TrainingError
+from ssvm_dsl.ir import F64, Stop
+from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem, call_in_thread
 from ssvm_trainers.dual.polytope import Polytope, polytope_of, score_columns
 
 #: Tolerance of the solver as a share of the fit's tolerance, within these limits.
 SHARE, LOOSEST, TIGHTEST = 0.01, 1e-8, 1e-11
+
+#: Seconds that an iteration of the solver may take once it was asked to end; its answer is lost where it takes more.
+GRACE = 10.0
 
 #: Examples with less than this share of the largest slack have none.
 NOTHING = 1e-9
@@ -59,12 +63,14 @@ class LPDualQP:
         self._check_size(len(polytope.kept), polytope.n_features())
         problem.pause()
         program = _write(problem, polytope)
-        found = _solve(program, stop)
+        found, interrupted = _solve(program, stop)
         w = np.maximum(np.array(found.x[: problem.dim]), problem.objective.lower)
         v, b = _plane(program, np.array(found.z))
         primal, upper = problem.value(w)
         extra = {"solver_iterations": float(found.iterations), "solver_seconds": float(found.solve_time)}
         yield Iterate(w, 1.0, primal, upper, problem.objective.dual(v, b), extra=extra, plane=(v, b))
+        if interrupted:
+            raise KeyboardInterrupt
 
     def _check_size(self, columns: int, entries: int) -> None:
         if columns + entries > self.max_entries:
@@ -116,18 +122,27 @@ def _write(problem: TrainProblem, polytope: Polytope) -> _Quadratic:
     )
 
 
-def _solve(program: _Quadratic, stop: StopRule) -> Any:
-    """Return Clarabel's solution of the quadratic program, within the time limit of the fit."""
+def _solve(program: _Quadratic, stop: StopRule) -> tuple[Any, bool]:
+    """Return Clarabel's solution of the quadratic program, and whether Ctrl-C ended its search.
+
+    The fit's limit and Ctrl-C end the search after the current iteration, with the point that it is at.
+    """
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     accuracy = float(np.clip(SHARE * stop.tol, TIGHTEST, LOOSEST))
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = accuracy
     settings.time_limit = float(stop.max_seconds)
     cones = [clarabel.NonnegativeConeT(len(program.b))]
-    found = clarabel.DefaultSolver(program.P, program.q, program.A, program.b, cones, settings).solve()
+    solver, ending = clarabel.DefaultSolver(program.P, program.q, program.A, program.b, cones, settings), Event()
+    if hasattr(solver, "set_termination_callback"):  # since version 0.11
+        solver.set_termination_callback(lambda info: ending.is_set())
+    ended = call_in_thread(solver.solve, ending.set, grace=GRACE)
+    if ended.value is None:
+        raise KeyboardInterrupt if ended.stop is Stop.INTERRUPTED else OutOfTime(ended.lost)
+    found = ended.value
     if not np.isfinite(found.x).all() or str(found.status) in ("PrimalInfeasible", "DualInfeasible", "Unsolved"):
         raise TrainingError(f"trainer 'lp-dual-qp': the solver ended with '{found.status}'; use trainer='bcfw'")
-    return found
+    return found, ended.stop is Stop.INTERRUPTED
 
 
 def _plane(program: _Quadratic, multipliers: F64) -> tuple[F64, float]:

@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends.programs.ortools_modules import import_ortools
-from ssvm_backends.programs.session import run_interruptibly
 from ssvm_backends.structures.verdicts import verdict
 from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Need, Program, Stop
-from ssvm_dsl.plugin_api import Clock, ExampleAnswer, ExampleSession, PlainExample, Verdict
+from ssvm_dsl.plugin_api import Clock, ExampleAnswer, ExampleSession, PlainExample, Verdict, call_in_thread
 
 #: All gains together are below 2 to this power, in whole numbers.
 MAX_BITS = 52
@@ -142,10 +141,11 @@ class CircuitSession(ExampleSession):
             solver.parameters.max_time_in_seconds = clock.left
         if clock.limits.iterations is not None:
             solver.parameters.max_number_of_conflicts = clock.limits.iterations
-        status, interrupted = run_interruptibly(lambda: solver.solve(model), solver.stop_search)
+        ended = call_in_thread(lambda: solver.solve(model), solver.stop_search, clock)
+        status = ended.value
         if status == cp_model.INFEASIBLE:
             return Found(None, -np.inf)
-        stop = Stop.INTERRUPTED if interrupted else Stop.FINISHED
+        stop = Stop.INTERRUPTED if ended.stop is Stop.INTERRUPTED else Stop.FINISHED
         if status != cp_model.OPTIMAL and stop is Stop.FINISHED:
             stop = Stop.TIME if clock.limits.iterations is None or clock.over else Stop.ITERATIONS
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
