@@ -139,7 +139,7 @@ TASK_OF = {name: task for task, (_, _, names) in TASKS.items() for name in names
 
 #: The names of ``ssvm_dsl`` by what people do with them; what stands nowhere here comes last.
 USES = {
-    "Declare a model": "Model ModelBuilder Dim Input Attributes Edges Label Latent Factor Feature JointFeature Given",
+    "Declare a model": "Model ModelBuilder Dim Input Attributes Edges Positions Label Latent Pattern Factor Feature JointFeature Given",
     "Say what a factor joins": "chain pairs grid complete along cliques cross spans starts leaves siblings "
     "grandparents FULL POTTS SYMMETRIC ANTISYMMETRIC Form Target",
     "Compute features": "Standardized Scaled Whitened PLiF Quantiles Polynomial Hashed RandomFourier Nystroem "

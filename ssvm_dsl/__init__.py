@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.inputs import Attributes as Attributes
     from ssvm_dsl.lang.inputs import Edges as Edges
     from ssvm_dsl.lang.inputs import Input as Input
+    from ssvm_dsl.lang.inputs import Positions as Positions
     from ssvm_dsl.lang.losses.cost import Cost as Cost
     from ssvm_dsl.lang.losses.count_loss import CountLoss as CountLoss
     from ssvm_dsl.lang.losses.label_losses import CustomLoss as CustomLoss
@@ -105,6 +106,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.outputs.targets import rules as rules
     from ssvm_dsl.lang.outputs.targets import spans as spans
     from ssvm_dsl.lang.outputs.targets import starts as starts
+    from ssvm_dsl.lang.patterns.pattern import Pattern as Pattern
     from ssvm_dsl.learning.counting.outputs.dicycles import Dicycles as Dicycles
     from ssvm_dsl.learning.counting.outputs.output_spaces import OutputSpace as OutputSpace
     from ssvm_dsl.learning.counting.outputs.subsets import Subsets as Subsets

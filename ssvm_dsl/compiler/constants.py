@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.durations import inner_spans, length_table, refuse_durations, ruled_out_spans
-from ssvm_dsl.compiler.feature_maps import kind_of_group, row_index
+from ssvm_dsl.compiler.feature_maps import feature_rows, kind_of_group, row_index
 from ssvm_dsl.compiler.features.encode import Encoder, Rows
 from ssvm_dsl.compiler.inputs.validate import Examples, read_scores
 from ssvm_dsl.compiler.labels.ruled_out import ruled_out_error
@@ -112,20 +112,23 @@ def ground_constants(
     if declaration.compact:
         work.keep_classes(declaration.outputs[0], scopes_of)
     for given in declaration.given:
-        rows = None if given.features is None else _score_rows(given, examples, encoder)
-        work.give(given, scopes_of(given.target), rows)
+        scopes = scopes_of(given.target)
+        rows = None if given.features is None else _score_rows(given, examples, encoder, scopes)
+        work.give(given, scopes, rows)
     if clamp is not None and len(clamp):
         work.forbid_states(clamp, "the given labels")
     work.require_states()
     return grounded
 
 
-def _score_rows(given: Given, examples: Examples, encoder: Encoder) -> Rows:
+def _score_rows(given: Given, examples: Examples, encoder: Encoder, scopes: Scopes) -> Rows:
     """Return rows of given scores; those of an input may be -inf."""
     source = given.features
     assert source is not None
     if not isinstance(source, Input):
-        return encoder.rows(source)
+        rows = feature_rows(given, encoder, scopes)
+        assert rows is not None
+        return rows
     return Rows(source.dims, *read_scores(source, examples))
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from ssvm_dsl.array_types import I32, I64, Bools
 from ssvm_dsl.compiler.agreements import require_nonnegative
 from ssvm_dsl.compiler.features.encode import Encoder, Rows
+from ssvm_dsl.compiler.features.gathered import gathered_rows, plain_rows
 from ssvm_dsl.compiler.features.observed import as_learnt, observe_pairs, of_learnt
 from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.layout import Layout
@@ -25,9 +26,9 @@ from ssvm_dsl.ir.program import ONE_SPAN, SPANS, Group
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
-from ssvm_dsl.lang.features.sources import JointFeature, row_target
+from ssvm_dsl.lang.features.sources import JointFeature, is_indexed, row_target
 from ssvm_dsl.lang.given import Given
-from ssvm_dsl.lang.inputs import Attributes, Input
+from ssvm_dsl.lang.inputs import At, Attributes, Input
 from ssvm_dsl.lang.outputs.agreements import FactorTerm
 from ssvm_dsl.lang.outputs.labels import Target
 from ssvm_dsl.lang.outputs.tables import of_tables
@@ -47,12 +48,15 @@ class GroundedFactors:
         The weights, concatenated.
     shared : dict of Target to int
         Groups whose factors all share one table, by what they join.
+    scopes : list of Scopes
+        Of the factors of each part of each template, before any were left out.
     """
 
     maps: list[FeatureMap] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
     blocks: tuple[Block, ...] = ()
     shared: dict[Target, int] = field(default_factory=dict)
+    scopes: list[Scopes] = field(default_factory=list)
 
 
 def ground_factors(
@@ -78,10 +82,11 @@ def ground_factors(
     for factor in declaration.factors:
         for part in factor.parts:
             scopes = ground_scopes(part.target, layout, examples)
-            counts = scopes.shapes.counts
+            every = scopes
+            out.scopes.append(every)
             if ignored is not None:
                 scopes = scopes.without(ignored, layout.var_ptr)
-            rows = feature_rows(factor, encoder, counts)
+            rows = feature_rows(factor, encoder, every)
             pairs = _observed_pairs(factor, scopes, rows, encoder, truth)
             _add_block(blocks, factor, rows, pairs)
             fmap = _feature_map(factor, part, scopes, rows, blocks[(factor.tie or factor).name], len(out.groups))
@@ -145,17 +150,19 @@ def factor_block(factor: Factor, width: int | None, start: int, n_pairs: int | N
     return Block(factor.name, start, shape, 0.0 if factor.nonneg else -np.inf, axis)
 
 
-def feature_rows(factor: Factor, encoder: Encoder, counts: I64) -> Rows | None:
-    """Return the factor's feature rows; ``counts`` are factors per example before any were left out."""
+def feature_rows(factor: Factor | Given, encoder: Encoder, scopes: Scopes) -> Rows | None:
+    """Return the factor's feature rows; ``scopes`` are those of its factors before any were left out."""
     source = factor.features
     if source is None:
         return None
+    if is_indexed(source):
+        return plain_rows(source, encoder, scopes) or gathered_rows(source, encoder, scopes)
     if isinstance(source, JointFeature):
-        cards = factor.target.cards
+        cards, counts = factor.target.cards, scopes.shapes.counts
         rows = Rows((), encoder.joint(source, counts, cards), pointers(counts * prod(cards)))
     else:
         rows = encoder.rows(source)
-    if factor.agreements:
+    if isinstance(factor, Factor) and factor.agreements:
         require_nonnegative(factor, rows)
     return rows
 
@@ -207,8 +214,12 @@ def row_index(factor: Factor | Given, scopes: Scopes, rows: Rows | None) -> tupl
         return None
     per_factor, shapes = prod(factor.target.cards) if factor.joint else 1, scopes.shapes
     base = rows.ptr[:-1] // per_factor
-    own = factor.joint or (factor.features is not None and row_target(factor.features) is not None)
-    local = scopes.number if own else scopes.position(rows.dims)
+    source = factor.features
+    if isinstance(source, At) and rows.dims:  # rows as they are
+        local = scopes.rows(source.places, rows.dims)[0]
+    else:
+        own = factor.joint or (source is not None and (is_indexed(source) or row_target(source) is not None))
+        local = scopes.number if own else scopes.position(rows.dims)
     if shapes.n_factors == rows.values.shape[0] // per_factor and (local == shapes.own_number).all():
         filled = shapes.counts > 0
         if (base[filled] == shapes.ptr[:-1][filled]).all():
@@ -220,7 +231,7 @@ def _unit_index(factor: Factor, scopes: Scopes) -> I32 | None:
     """Return the unit of each factor of the shapes, ``None`` when there is one."""
     if not factor.per:
         return None
-    units = scopes.number if isinstance(factor.per, str) else scopes.position(factor.per)
+    units = scopes.number if isinstance(factor.per, str) else scopes.units(factor.per)
     return units.astype(np.int32)
 
 

@@ -19,14 +19,16 @@ from ssvm_dsl.compiler.features.attributes import tokens_of
 from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.losses.loss import PART_STATES
+from ssvm_dsl.compiler.scopes import factor_counts
 from ssvm_dsl.lang.constraints.forbidden import Forbid
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features import sources as lang
 from ssvm_dsl.lang.given import Given
-from ssvm_dsl.lang.inputs import Attributes, Edges, Input, Source
+from ssvm_dsl.lang.inputs import At, Attributes, Edges, Input, Source
 from ssvm_dsl.lang.losses.cost import Cost
 from ssvm_dsl.lang.outputs.labels import Target
+from ssvm_dsl.lang.patterns.pattern import Pattern
 
 #: Bytes for each attribute: while names are numbered, and in the rows that stay.
 ATTRIBUTE_WORK, ATTRIBUTE_KEPT = 14, 12
@@ -230,11 +232,11 @@ def _joined(parts: list[FactorSize]) -> FactorSize:
 def _factor(factor: Factor | Given | Forbid, target: Target, sizes: _Sizes) -> FactorSize:
     """Return the sizes of one part of a template: of its own factors, or of those of its auxiliary variables."""
     source, examples, meter = factor.features, sizes.examples, sizes.meter
-    counts = np.zeros(examples.n, np.int64) + target.count(examples.sizes)
+    counts = factor_counts(target, sizes.layout, examples)
     n, r, n_configs = int(counts.sum()), len(target.table_cards), prod(target.table_cards)
     r = 4 if target.kind == "span" else r
-    by_factor = factor.joint or (source is not None and lang.row_target(source) is not None)
-    n_own = n if target is factor.target else int(np.sum(factor.target.count(examples.sizes) + np.zeros(examples.n)))
+    by_factor = factor.joint or lang.is_indexed(source) or (source is not None and lang.row_target(source) is not None)
+    n_own = n if target is factor.target else int(factor_counts(factor.target, sizes.layout, examples).sum())
     n_rows = 0 if source is None else n_own if by_factor else int(examples.size(source.dims).sum())
     _, chosen = sizes.layout.shapes_of(target, examples)
     few, m = counts[chosen], int(counts[chosen].sum())
@@ -267,6 +269,8 @@ def _lay_bytes(target: Target, counts: I64, n: int, r: int) -> float:
     longest = int(counts.max(initial=0))
     if target.kind in ("each", "indicator", "at", "starts"):
         return 36.0 * n
+    if isinstance(target, Pattern):
+        return (24.0 * r + 24.0 * (len(target.free) + 1)) * n
     if target.kind in ("agreement", "members"):
         return 72.0 * n
     if target.kind in ("spans", "span"):
@@ -303,7 +307,7 @@ def _row_bytes(source: Source, sizes: _Sizes, n_rows: int, n_configs: int) -> tu
         stored = sum(len(rows.indices) for rows in examples.raw[source.name])
         return 12.0 * stored + 8 * n_rows, 24.0 * stored + 24 * n_rows
     for part in source.sources:
-        by_factor = lang.row_target(part) is not None
+        by_factor = lang.row_target(part) is not None or (not isinstance(source, At) and lang.is_indexed(part))
         _source(part, sizes, n_rows if by_factor else int(examples.size(part.dims).sum()), 1, work=0.0)
     if isinstance(source, lang.Polynomial) and source.sparse:
         raw, degree = examples.raw[source.source.name], source.degree

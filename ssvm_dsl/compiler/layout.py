@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import I32, I64, Bools
 from ssvm_dsl.compiler.inputs.validate import Examples, check_sequence, refuse_mixture
 from ssvm_dsl.compiler.labels.class_states import class_array
+from ssvm_dsl.compiler.labels.domains import LabelDomain, content_key
 from ssvm_dsl.compiler.labels.label_arrays import ShapeOf, ignore_value, read_label
 from ssvm_dsl.compiler.labels.pointers import pair_values
 from ssvm_dsl.compiler.labels.structures import structure_of
@@ -66,6 +67,7 @@ class Layout:
     declaration: Declaration
     n: int
     sizes: dict[str, I64]
+    domains: dict[str, LabelDomain] = field(default_factory=dict)
 
     @classmethod
     def of(cls, declaration: Declaration, examples: Examples) -> Layout:
@@ -76,21 +78,30 @@ class Layout:
         TooLargeError
             There are more variables than 32 bits can number.
         """
-        total = 0.0
+        total, domains = 0.0, {}
         for label in declaration.labels:
-            total += float(_count(label, examples.sizes, np.ones(examples.n)).sum())
+            if label.has_domain:
+                domains[label.name] = LabelDomain.find(label, examples)
+            here = domains.get(label.name, label)
+            total += float(_count(here, examples.sizes, np.ones(examples.n)).sum())
         if total > MOST:
             text = f"model {declaration.name}: {total:.3g} variables in {examples.n} examples, {MOST} are the most"
             raise TooLargeError(f"{text}; pass fewer examples at a time")
-        return cls(declaration, examples.n, examples.sizes)
+        return cls(declaration, examples.n, examples.sizes, domains)
 
     def count(self, label: Label) -> I64:
         """Return the number of variables of a label in each example; ``shape (n,)``."""
         found = self._known_counts.get(label.name)
         if found is None:
-            found = np.asarray(_count(label, self.sizes, np.ones(self.n, dtype=np.int64)), dtype=np.int64)
+            here = self.domains.get(label.name, label)
+            found = np.asarray(_count(here, self.sizes, np.ones(self.n, dtype=np.int64)), dtype=np.int64)
             self._known_counts[label.name] = found
         return found
+
+    @cached_property
+    def known_scopes(self) -> dict[Target, Any]:
+        """The scopes of patterns that have been laid over these examples."""
+        return {}
 
     @cached_property
     def _known_counts(self) -> dict[str, I64]:
@@ -138,22 +149,20 @@ class Layout:
 
     def shapes_of(self, target: Target, examples: Examples) -> tuple[I32, I64]:
         """Return (shape of each example, first example of each shape): what the scopes of an example follow from."""
-        labels = [part for label in target.labels for part in (label, *self.declaration.parts_of(label))]
-        edges = None if target.edges is None else target.edges.name
-        key = tuple([label.name for label in labels]), edges
+        labels = [part for label in target.all_labels for part in (label, *self.declaration.parts_of(label))]
+        inputs = tuple([one.name for one in target.inputs])
+        names = {dim.name for label in labels for dim in label.dims} | {dim.name for dim in target.all_axes}
+        key = tuple([label.name for label in labels]), (*inputs, *sorted(names))
         found = self._known_shapes.get(key)
         if found is None:
             columns = [self.start(label) - self.var_ptr[:-1] for label in labels]
-            names = {dim.name for label in labels for dim in label.dims}
             columns += [self.sizes[name] for name in sorted(names)]
-            if edges is not None:
-                lists = examples.raw[edges]
-                columns.append(first_of_each(np.asarray(one, dtype=np.int64).tobytes() for one in lists)[0])
+            columns += [first_of_each(map(content_key, examples.raw[name]))[0] for name in inputs]
             found = self._known_shapes[key] = kinds_of_rows(columns, self.n)
         return found
 
     @cached_property
-    def _known_shapes(self) -> dict[tuple[tuple[str, ...], str | None], tuple[I32, I64]]:
+    def _known_shapes(self) -> dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[I32, I64]]:
         return {}
 
     @cached_property
@@ -243,8 +252,11 @@ class Layout:
             if (structure := structure_of(label)) is not None:
                 barred += structure.encode(self, label, values, (states, ignored), partial, odd)
                 continue
-            ignore = ignore_value(self.declaration, label)
-            flat, skip, strange = read_label(self._shapes(label), label, values, ignore, odd)
+            ignore, domain = ignore_value(self.declaration, label), self.domains.get(label.name)
+            given = values if domain is None else domain.masked(values)
+            flat, skip, strange = read_label(self._shapes(label), label, given, ignore, odd)
+            if domain is not None:
+                flat, skip, strange = domain.of_arrays(label, flat, skip, strange)
             states[self.variables(label)] = flat
             if odd is not None:
                 odd.variables[self.variables(label)] = strange
@@ -298,6 +310,9 @@ class Layout:
             return list(named.tolist())
         ptr = self._ends(label)
         arrays = [named[lo:hi] for lo, hi in pairwise(ptr)]
+        if label.name in self.domains:
+            rows = [flat[lo:hi] for lo, hi in pairwise(ptr)]
+            return [self.domains[label.name].as_array(label, row, i) for i, row in enumerate(rows)]
         if len(label.dims) == 1:
             return arrays
         return [array.reshape(self.shape(label, i)) for i, array in enumerate(arrays)]
@@ -332,6 +347,10 @@ class Layout:
             first, k = start[:-1][self.variables(label)], label.n_states
             rows = values[first[:, None] + np.arange(k)]
             ptr = self._ends(label)
+            if label.name in self.domains:
+                domain, ends = self.domains[label.name], enumerate(pairwise(ptr))
+                parts.append([domain.as_rows(label, rows[lo:hi], i) for i, (lo, hi) in ends])
+                continue
             parts.append([rows[lo:hi].reshape(*self.shape(label, i), k) for i, (lo, hi) in enumerate(pairwise(ptr))])
         if len(parts) == 1:
             return parts[0]
@@ -339,8 +358,10 @@ class Layout:
         return [dict(zip(names, one, strict=True)) for one in zip(*parts, strict=True)]
 
 
-def _count(label: Label, sizes: Mapping[str, Any], ones: NDArray[Any]) -> NDArray[Any]:
+def _count(label: Label | LabelDomain, sizes: Mapping[str, Any], ones: NDArray[Any]) -> NDArray[Any]:
     """Return the number of variables of a label in each example, for axis sizes."""
+    if isinstance(label, LabelDomain):
+        return np.asarray(ones * label.counts)
     if isinstance(label, Agreement):
         return np.asarray(ones * label.of.count(sizes))
     for dim in label.dims:

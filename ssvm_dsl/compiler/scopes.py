@@ -14,14 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.array_types import I64
+from ssvm_dsl.array_types import I64, Bools
 from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.labels.segments import span_ends
 from ssvm_dsl.compiler.layout import Layout
+from ssvm_dsl.errors import ModelError
 from ssvm_dsl.ir.ragged import members, owners, pointers, runs
 from ssvm_dsl.ir.shapes import Shapes, first_of_each
-from ssvm_dsl.lang.dims import Dim, union_axes
+from ssvm_dsl.lang.dims import Dim, Index, Read, conjuncts, indices_of, union_axes
 from ssvm_dsl.lang.outputs.labels import Label, Target
+from ssvm_dsl.lang.patterns.join import Instances, World
+from ssvm_dsl.lang.patterns.pattern import Pattern
 
 #: Edge lists of some examples, one of each shape.
 Lists = Sequence[NDArray[Any]]
@@ -43,6 +46,8 @@ class Scopes:
         Flat position of each factor on those axes.
     number : ndarray of int64, shape (m,)
         Number of each factor in its example's full list.
+    found : Instances, optional
+        The values of index variables, where the target is a pattern with some.
     """
 
     shapes: Shapes
@@ -50,6 +55,7 @@ class Scopes:
     sizes: dict[str, I64]
     place: I64
     number: I64
+    found: Instances | None = None
 
     def without(self, ignored: NDArray[np.bool_], var_ptr: I64) -> Scopes:
         """Return only the factors none of whose variables is ignored.
@@ -70,7 +76,8 @@ class Scopes:
         start = pointers(np.bincount(owner[wanted], minlength=len(chosen)))
         shapes = Shapes(of, start, np.ascontiguousarray(self.shapes.scope[kept]), self.shapes.first)
         sizes = {name: size[old] for name, size in self.sizes.items()}
-        return Scopes(shapes, self.axes, sizes, self.place[kept], self.number[kept])
+        found = None if self.found is None else self.found.chosen(kept)
+        return Scopes(shapes, self.axes, sizes, self.place[kept], self.number[kept], found)
 
     def position(self, dims: tuple[Dim, ...]) -> I64:
         """Return each factor's flat position on some of the axes; ``shape (m,)``."""
@@ -81,6 +88,27 @@ class Scopes:
         for dim in dims:
             flat = flat * self.sizes[dim.name][owner] + self._coordinate(dim, owner)
         return flat
+
+    def units(self, per: tuple[Dim | Index | Read, ...]) -> I64:
+        """Return which copy of the weights each factor has: its flat position on axes, or at what indices say."""
+        if self.found is None:
+            return self.position(tuple(one for one in per if isinstance(one, Dim)))
+        flat = np.zeros(len(self.found), dtype=np.int64)
+        for one in per:
+            assert not isinstance(one, Dim)
+            at, known = self.found.position(one, one.axis)
+            flat = flat * (one.axis.size or 1) + (at if known is None else np.where(known, at, 0))
+        return flat
+
+    def rows(self, places: tuple[Any, ...], dims: tuple[Dim, ...]) -> tuple[I64, Bools | None]:
+        """Return (row of each factor at positions on axes, whether these exist; ``None`` where all do)."""
+        assert self.found is not None
+        flat, known = np.zeros(len(self.found), dtype=np.int64), None
+        for place, dim in zip(places, dims, strict=True):
+            at, there = self.found.position(place, dim)
+            flat = flat * self.found.world.size(dim)[self.found.owner] + at
+            known = there if known is None else known if there is None else known & there
+        return flat, known
 
     def _coordinate(self, dim: Dim, owner: I64) -> I64:
         stride = np.ones(self.shapes.n_shapes, dtype=np.int64)
@@ -113,26 +141,108 @@ class _ListedFactors:
     axes: tuple[Dim, ...]
     place: I64 | None = None
     number: I64 | None = None
+    found: Instances | None = None
+
+
+def factor_counts(target: Target, layout: Layout, examples: Examples) -> I64:
+    """Return the number of factors of a target in each example; ``shape (B,)``."""
+    if target.inputs or any(label.has_domain for label in target.all_labels):
+        return ground_scopes(target, layout, examples).shapes.counts
+    return np.asarray(np.zeros(examples.n, np.int64) + target.count(examples.sizes))
 
 
 def ground_scopes(target: Target, layout: Layout, examples: Examples) -> Scopes:
     """Return the scopes of a target over all examples."""
+    if not isinstance(target, Pattern):
+        return _ground(target, layout, examples)
+    found: Scopes | None = layout.known_scopes.get(target)
+    if found is None:
+        found = layout.known_scopes[target] = _ground(target, layout, examples)
+    return found
+
+
+def _ground(target: Target, layout: Layout, examples: Examples) -> Scopes:
     of, chosen = layout.shapes_of(target, examples)
     lists: Lists = () if target.edges is None else examples.raw[target.edges.name]
     sizes = {name: size[chosen] for name, size in layout.sizes.items()}
-    few = Layout(layout.declaration, len(chosen), sizes)
-    listed = _LAYERS.get(target.kind, _brought)(target, few, [lists[i] for i in chosen] if lists else ())
+    domains = {name: domain.chosen(chosen) for name, domain in layout.domains.items()}
+    few = Layout(layout.declaration, len(chosen), sizes, domains)
+    if isinstance(target, Pattern):
+        raw: dict[str, Sequence[Any]] = {one.name: [examples.raw[one.name][i] for i in chosen] for one in target.inputs}
+        listed = _pattern(target, few, World(sizes, raw, len(chosen), chosen.tolist()))
+    else:
+        listed = _LAYERS.get(target.kind, _brought)(target, few, [lists[i] for i in chosen] if lists else ())
     number = runs(np.zeros(len(chosen), np.int64), listed.counts) if listed.number is None else listed.number
     place = listed.place if listed.place is not None else number if listed.axes else np.zeros_like(number)
     scope = listed.variables - np.repeat(few.var_ptr[:-1], listed.counts)[:, None]
     shapes = Shapes(of, pointers(listed.counts), np.ascontiguousarray(scope, dtype=np.int32), layout.var_ptr[:-1])
-    return Scopes(shapes, listed.axes, sizes, place, number)
+    return Scopes(shapes, listed.axes, sizes, place, number, listed.found)
+
+
+def _pattern(target: Pattern, layout: Layout, world: World) -> _ListedFactors:
+    """Lay the variables of a pattern at the instances of its index variables."""
+    parts = [_instances(part, layout, world) for part in target.parts]
+    found, variables = parts[0]
+    if len(parts) > 1:
+        shared = set.intersection(*(set(one.columns) for one, _ in parts))
+        owner = np.concatenate([one.owner for one, _ in parts])
+        order = np.argsort(owner, kind="stable")
+        columns = {key: np.concatenate([one.columns[key] for one, _ in parts])[order] for key in shared}
+        found = Instances(world, owner[order], columns)
+        variables = np.concatenate([one for _, one in parts])[order]
+    counts = np.bincount(found.owner, minlength=layout.n)
+    return _ListedFactors(variables, counts, (), found=found)
+
+
+def _instances(part: Pattern, layout: Layout, world: World) -> tuple[Instances, I64]:
+    """Return (instances of a pattern that is no union, their variables): those whose variables all exist."""
+    found = part.instances(world)
+    columns = []
+    for one in part.references:
+        flat = np.zeros(len(found), dtype=np.int64)
+        for place, dim in zip(one.places, one.label.dims, strict=True):
+            flat = flat * layout.sizes[dim.name][found.owner] + found.position(place, dim)[0]
+        domain = layout.domains.get(one.label.name)
+        columns.append(flat if domain is None else domain.numbers(one.label, found.owner, flat))
+    there = np.logical_and.reduce([column >= 0 for column in columns])
+    if not there.all():
+        _refuse_one_order(part, layout, found, ~there)
+        found, columns = found.chosen(there), [column[there] for column in columns]
+    firsts = [layout.start(one.label)[found.owner] for one in part.references]
+    return found, np.stack([first + column for first, column in zip(firsts, columns, strict=True)], axis=1)
+
+
+def _refuse_one_order(part: Pattern, layout: Layout, found: Instances, missing: Bools) -> None:
+    """Refuse a pattern that loses instances only because a relation has variables for one order of its positions.
+
+    Raises
+    ------
+    ModelError
+    """
+    compared = [set(map(id, indices_of(one))) for one in conjuncts(part.condition)]
+    for one in part.references if part.arity > 1 else ():
+        label, domain = one.label, layout.domains.get(one.label.name)
+        if domain is None or label.symmetric or len(label.dims) != 2:
+            continue
+        if label.dims[0].origin is not label.dims[1].origin:
+            continue
+        if any(set(map(id, indices_of(*one.places))) <= names for names in compared):
+            continue
+        (i, _), (j, _) = (found.position(place, dim) for place, dim in zip(one.places, label.dims, strict=True))
+        side = layout.sizes[label.dims[0].name][found.owner]
+        here = domain.numbers(label, found.owner, i * side + j) < 0
+        if (missing & here & (domain.numbers(label, found.owner, j * side + i) >= 0)).any():
+            p, q = one.places
+            text = f"{one!r} does not exist in this order of its positions, {label.name}[j, i] does: declare the label"
+            text += f" with symmetric=True, or order them, where={p!r} < {q!r} (for transitivity: Equivalence)"
+            raise ModelError(layout.declaration.name, [(part.line, text)])
 
 
 def _each(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
     counts = layout.count(target.label)
-    variables = runs(layout.start(target.label), counts)
-    return _ListedFactors(variables[:, None], counts, target.label.dims)
+    variables, domain = runs(layout.start(target.label), counts), layout.domains.get(target.label.name)
+    place = None if domain is None else domain.cell[members(domain.start, domain.of)]
+    return _ListedFactors(variables[:, None], counts, target.label.dims, place)
 
 
 def _at(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:

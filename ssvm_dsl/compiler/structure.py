@@ -26,13 +26,14 @@ from ssvm_dsl.compiler.features.encode import Encoder, Fitted
 from ssvm_dsl.compiler.footprint import Footprint, footprint
 from ssvm_dsl.compiler.inputs.met_shapes import MetShapes
 from ssvm_dsl.compiler.inputs.validate import Examples, read_examples, stack_dense
+from ssvm_dsl.compiler.labels.domains import content_key
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
 from ssvm_dsl.ir.bounded_cache import BoundedCache
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap, SlicedRows, SparseRows
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
-from ssvm_dsl.lang.inputs import Input
+from ssvm_dsl.lang.inputs import At, Input
 from ssvm_dsl.lang.outputs.labels import Target
 from ssvm_dsl.memory import SMALL
 from ssvm_dsl.scores.constants import Constants
@@ -106,7 +107,8 @@ class Structure:
         self.as_small = needed < SMALL and not sparse  # whatever the numbers of other examples are
         self._declaration = declaration
         self._factors = [factor for factor in declaration.factors for _ in factor.parts]
-        self._plain = [_plain_input(factor) for factor in self._factors]
+        self._every = factors.scopes
+        self._plain = [_plain_input(factor, one) for factor, one in zip(self._factors, self._every, strict=True)]
         self._maps = [one.with_features(None) for one in parameters.maps]
         for one in self._maps:
             one.share_places()
@@ -165,13 +167,14 @@ class Structure:
     def _filled(self, encoder: Encoder) -> list[FeatureMap] | None:
         """Return the feature maps with the rows of other examples; ``None`` where their numbers differ."""
         maps, stacked, examples = [], dict[str, F64](), encoder.examples
-        for factor, plain, fmap, shape in zip(self._factors, self._plain, self._maps, self._rows, strict=True):
+        parts = zip(self._factors, self._plain, self._maps, self._rows, self._every, strict=True)
+        for factor, plain, fmap, shape, scopes in parts:
             if shape is None:
                 maps.append(fmap)
                 continue
             values: Features | None
             if plain is None:
-                rows = feature_rows(factor, encoder, fmap.shapes.counts)
+                rows = feature_rows(factor, encoder, scopes)
                 values = None if rows is None else rows.values
             else:
                 values = stacked.get(plain.name)
@@ -197,9 +200,11 @@ class Structure:
         return kept
 
 
-def _plain_input(factor: Factor) -> Input | None:
+def _plain_input(factor: Factor, scopes: Scopes) -> Input | None:
     """Return the dense input whose numbers are the features of a factor, if they are."""
     source = factor.features
+    if isinstance(source, At) and source.column is None and scopes.rows(source.places, source.source.dims)[1] is None:
+        source = source.source
     return source if isinstance(source, Input) and not source.sparse and not factor.agreements else None
 
 
@@ -365,5 +370,5 @@ def structure_key(declaration: Declaration, examples: Examples, judged: bool) ->
     return judged, examples.n, sizes, content
 
 
-def _content(arrays: Sequence[Any]) -> tuple[tuple[str, bytes], ...]:
-    return tuple((one.dtype.str, one.tobytes()) for one in arrays)
+def _content(arrays: Sequence[Any]) -> tuple[Hashable, ...]:
+    return tuple(map(content_key, arrays))

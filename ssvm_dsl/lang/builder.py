@@ -10,15 +10,16 @@ from ssvm_dsl.errors import ModelError
 from ssvm_dsl.lang.constraints.forbidden import Forbid
 from ssvm_dsl.lang.constraints.logic import Constraint
 from ssvm_dsl.lang.declaration import Declaration, declare
-from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.dims import Dim, Index
 from ssvm_dsl.lang.factors import ALL, Factor
 from ssvm_dsl.lang.forms import FULL, Form
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.grammars.grammar import Grammar
-from ssvm_dsl.lang.inputs import Attributes, Edges, Input, Source
+from ssvm_dsl.lang.inputs import Attributes, Edges, Input, Positions, Source
 from ssvm_dsl.lang.losses.label_losses import Loss
 from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.outputs.labels import Label, Latent, Target
+from ssvm_dsl.lang.patterns.references import LabelAt
 from ssvm_dsl.lang.symbols import Symbol, caller_line, show
 
 S = TypeVar("S", bound=Symbol)
@@ -51,14 +52,14 @@ class DeclarationBuilder:
         given, name = name, name if isinstance(name, str) else f"_{len(self._symbols)}"
         symbol.__set_name__(type(self), name)
         if not isinstance(given, str) or not name.isidentifier():
-            self._mistakes.append((symbol.where, f"{show(given)} is not a Python name"))
+            self._mistakes.append((symbol.line, f"{show(given)} is not a Python name"))
         if name.startswith("__") and name.endswith("__"):
-            self._mistakes.append((symbol.where, f"{name}: names like this belong to Python; choose another one"))
+            self._mistakes.append((symbol.line, f"{name}: names like this belong to Python; choose another one"))
         if name in _TAKEN:
-            self._mistakes.append((symbol.where, f"{name}: every model has this attribute; choose another name"))
+            self._mistakes.append((symbol.line, f"{name}: every model has this attribute; choose another name"))
         old = self._symbols.get(name)
         if old is not None and old is not symbol and old != symbol:
-            self._mistakes.append((symbol.where, f"{name}: declared twice"))
+            self._mistakes.append((symbol.line, f"{name}: declared twice"))
         self._symbols[name] = symbol
         return symbol
 
@@ -81,16 +82,19 @@ class DeclarationBuilder:
     def label(
         self,
         name: str,
-        *axes_then_states: Dim | int | str | Sequence[ClassName],
+        *axes_then_states: Dim | Index | int | str | Sequence[ClassName],
         allowed: Input | None = None,
         over: Dim | None = None,
         null: bool = False,
         segments: int | None = None,
         unknown: ClassName | None = None,
         grammar: Grammar | None = None,
+        where: Any = None,
+        symmetric: Any = False,
     ) -> Label:
         """Add a :class:`Label`."""
         options: dict[str, Any] = {"null": null, "segments": segments, "unknown": unknown, "grammar": grammar}
+        options |= {"where": where, "symmetric": symmetric}
         return self.add(name, Label(*axes_then_states, allowed=allowed, over=over, **options))
 
     def latent(
@@ -102,28 +106,45 @@ class DeclarationBuilder:
     def factor(
         self,
         name: str,
-        target: Label | Target,
+        target: Label | Target | LabelAt | Sequence[Any],
         features: Source | Sequence[Source] | None = None,
         form: Form | Any = FULL,
-        per: Dim | Sequence[Dim] | str | None = None,
+        per: Any = None,
         tie: Factor | None = None,
         nonneg: bool = False,
         weights: str = ALL,
+        where: Any = None,
     ) -> Factor:
         """Add a :class:`Factor`."""
-        return self.add(name, Factor(target, features, form, per, tie, nonneg, weights))
+        return self.add(name, Factor(target, features, form, per, tie, nonneg, weights, where))
 
     def constraint(self, name: str, constraint: Constraint) -> Constraint:
         """Add a hard constraint, such as ``AtMost(3, y.is_(1))``."""
         return self.add(name, constraint)
 
-    def forbid(self, name: str, target: Label | Target, states: Any) -> Forbid:
+    def forbid(self, name: str, target: Any, states: Any, where: Any = None) -> Forbid:
         """Add a :class:`Forbid`."""
-        return self.add(name, Forbid(target, states))
+        return self.add(name, Forbid(target, states, where))
 
-    def given(self, name: str, target: Label | Target, scores: Any) -> Given:
+    def given(self, name: str, target: Any, scores: Any, where: Any = None) -> Given:
         """Add a :class:`Given`."""
-        return self.add(name, Given(target, scores))
+        return self.add(name, Given(target, scores, where))
+
+    def index(self, names: str, dim: Dim) -> Any:
+        """Add indices over an axis, ``m.index("i j", N)``; return the index, or a tuple of several.
+
+        Parameters
+        ----------
+        names : str
+            Names with spaces between them.
+        dim : Dim
+        """
+        made = tuple(self.add(name, dim.index()) for name in names.split())
+        return made[0] if len(made) == 1 else made
+
+    def positions(self, name: str, *axes: Any, over: Dim) -> Positions:
+        """Add :class:`Positions`."""
+        return self.add(name, Positions(*axes, over=over))
 
     def loss(self, loss: Loss, name: str = "loss") -> Loss:
         """Add the loss."""

@@ -11,21 +11,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from math import prod
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ssvm_dsl.errors import ModelError
 from ssvm_dsl.lang.compact_segments import compact_label, compact_symbols
 from ssvm_dsl.lang.constraints.forbidden import Forbid
 from ssvm_dsl.lang.constraints.implied import implied_constraints
 from ssvm_dsl.lang.constraints.logic import Constraint
-from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.dims import Dim, IsOne, walk
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features.sources import walk_sources
 from ssvm_dsl.lang.functions import FunctionRef
 from ssvm_dsl.lang.given import Given
-from ssvm_dsl.lang.inputs import Attributes, Edges, ExampleInput, Source
+from ssvm_dsl.lang.inputs import Attributes, Edges, ExampleInput, Positions, Source
 from ssvm_dsl.lang.losses.label_losses import Loss
 from ssvm_dsl.lang.outputs.labels import Label, LabelPart, Latent, Target
+from ssvm_dsl.lang.patterns.join import inputs_of
+from ssvm_dsl.lang.patterns.pattern import Pattern
 from ssvm_dsl.lang.symbols import Symbol
 
 S = TypeVar("S", bound=Symbol)
@@ -68,7 +70,8 @@ class Declaration:
     @cached_property
     def inputs(self) -> tuple[ExampleInput, ...]:
         """The inputs of an example: arrays, attributes and edge lists."""
-        return tuple(symbol for symbol in self.symbols if isinstance(symbol, ExampleInput))
+        found = (symbol for symbol in self.symbols if isinstance(symbol, ExampleInput))
+        return tuple(one for one in found if not (isinstance(one, Positions) and one.constant))
 
     @cached_property
     def input_names(self) -> frozenset[str]:
@@ -99,13 +102,19 @@ class Declaration:
     @cached_property
     def structural_inputs(self) -> tuple[str, ...]:
         """Names of the inputs whose content decides the structure: edges, and numbers of hard constraints."""
-        edges = (one.name for one in self.inputs if isinstance(one, Edges))
-        return (*edges, *(one.name for constraint in self.constraints for one in constraint.inputs))
+        named = [one.name for one in self.inputs if isinstance(one, Edges)]
+        named += [one.name for constraint in self.constraints for one in constraint.inputs]
+        named += [one.name for target in self.targets for one in target.inputs]
+        named += [one.name for label in self.own_labels for one in label.domain_inputs]
+        return tuple(dict.fromkeys(named))
 
     @cached_property
-    def pointer_axes(self) -> frozenset[tuple[int, ...]]:
-        """Identities of the axes of each label, or part of one, over pairs of positions."""
-        return frozenset(tuple(map(id, label.dims)) for label in self.own_labels if len(label.dims) > 1)
+    def flags(self) -> frozenset[str]:
+        """Names of the inputs of zeros and ones that are conditions."""
+        conditions = [target.condition for target in self.targets if isinstance(target, Pattern)]
+        conditions += [label.condition for label in self.own_labels]
+        atoms = (one for condition in conditions for one in walk(condition) if isinstance(one, IsOne))
+        return frozenset(one.number.source.name for one in atoms)
 
     @cached_property
     def scored_inputs(self) -> tuple[ExampleInput, ...]:
@@ -118,7 +127,9 @@ class Declaration:
         read |= {given.name for one in self.constraints for given in one.inputs}
         read |= {label.allowed.name for label in self.labels if label.allowed is not None}
         about: tuple[Factor | Given | Forbid, ...] = (*self.factors, *self.given, *self.rules)
-        read |= {one.target.edges.name for one in about if one.target.edges is not None}
+        read |= {given.name for one in about for given in one.target.inputs}
+        read |= {given.name for label in self.own_labels for given in label.domain_inputs}
+        read |= {source.name for one in about for source in _units_read(one)}
         read |= {edges.name for one in self.constraints for edges in one.edge_lists}
         judging: tuple[ExampleInput, ...] = (*self.loss.inputs, *self.loss.edge_lists)
         spare = [given for given in judging if given.name not in read]
@@ -239,6 +250,12 @@ class Declaration:
         return total
 
 
+def _units_read(one: Factor | Given | Forbid) -> Iterator[Any]:
+    """Yield the positions that say which copy of its weights a factor has."""
+    for unit in () if isinstance(one.per, str) else one.per:
+        yield from inputs_of(unit)
+
+
 def declare(name: str, symbols: tuple[Symbol, ...], strays: tuple[tuple[str, Target], ...] = ()) -> Declaration:
     """Check symbols against each other and return the declaration.
 
@@ -275,7 +292,7 @@ def declare(name: str, symbols: tuple[Symbol, ...], strays: tuple[tuple[str, Tar
 
 def _mistakes_of(symbols: Sequence[Symbol], ask: Callable[[Symbol], Iterator[str]]) -> Iterator[tuple[str, str]]:
     """Yield the mistakes of symbols, with their lines and names."""
-    yield from ((symbol.where, f"{symbol.name}: {text}") for symbol in symbols for text in ask(symbol))
+    yield from ((symbol.line, f"{symbol.name}: {text}") for symbol in symbols for text in ask(symbol))
 
 
 def _own_mistakes(declaration: Declaration) -> Iterator[tuple[str, str]]:
@@ -286,7 +303,7 @@ def _own_mistakes(declaration: Declaration) -> Iterator[tuple[str, str]]:
             if id(node) not in seen:
                 seen.add(id(node))
                 for text in node.mistakes:
-                    yield node.where, f"{symbol.name}: {text() if callable(text) else text}"
+                    yield node.line, f"{symbol.name}: {text() if callable(text) else text}"
 
 
 def _stray_mistakes(declaration: Declaration, strays: tuple[tuple[str, Target], ...]) -> Iterator[tuple[str, str]]:
@@ -294,9 +311,9 @@ def _stray_mistakes(declaration: Declaration, strays: tuple[tuple[str, Target], 
     for key, stray in strays:
         if not any(stray is target for target in used):
             for text in stray.mistakes:
-                yield stray.where, f"{key}: {text() if callable(text) else text}"
+                yield stray.line, f"{key}: {text() if callable(text) else text}"
             text = "" if stray.mistakes else f"; write {key} = Factor({stray!r})"
-            yield stray.where, f"{key}: a bare pattern has no effect{text}"
+            yield stray.line, f"{key}: a bare pattern has no effect{text}"
 
 
 def _reference_mistakes(declaration: Declaration, symbols: list[Symbol]) -> Iterator[tuple[str, str]]:
@@ -308,9 +325,9 @@ def _reference_mistakes(declaration: Declaration, symbols: list[Symbol]) -> Iter
             if isinstance(part, Dim) and not part.name:
                 text = f"its axis is a Dim that is no attribute of this model: give it a name there, e.g. T = {part!r}"
             if type(declaration.find(part.name)) is type(part):
-                text = f"{what} {named} is the one declared at {part.where}, not this model's own {part.name}"
+                text = f"{what} {named} is the one declared at {part.line}, not this model's own {part.name}"
                 text += f"; declare {symbol.name} with this model's"
-            yield symbol.where, f"{symbol.name}: {text}"
+            yield symbol.line, f"{symbol.name}: {text}"
 
 
 def _strangers(declaration: Declaration, symbol: Symbol) -> list[tuple[str, Symbol]]:

@@ -1,13 +1,25 @@
-"""Axes: ragged (``Dim()``, its size differs from example to example) or fixed (``Dim(6)``)."""
+"""Axes, ``T = Dim()``, and the index variables that run over them: positions and conditions.
+
+An axis is ragged (its size differs from example to example) or fixed.  An index, ``t = T.index()``, runs over the
+positions of an axis.  A *position* is an index, an index plus or minus an int, one on a ring (``(t + 1) % T``), one
+counted from the end (``-1 - t``), an int, or what :class:`~ssvm_dsl.Edges` or :class:`~ssvm_dsl.Positions` hold at
+positions.  A *condition*, ``(i < j) & friend[i, j]``, compares positions, or numbers of inputs; there positions are
+numbers, with more arithmetic: differences, ``abs``, ``%``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from math import isfinite
+from typing import Any, NoReturn, overload
 
+import numpy as np
+
+from ssvm_dsl.errors import ModelError
 from ssvm_dsl.lang.arrays import MOST
-from ssvm_dsl.lang.symbols import Mistake, Symbol, got, plain
+from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, caller_line, got, plain, show
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -26,6 +38,8 @@ class Dim(Symbol):
     """
 
     size: int | None
+
+    stands_alone = True
 
     def __init__(self, size: int | None = None) -> None:
         mistakes: list[Mistake] = []
@@ -46,6 +60,29 @@ class Dim(Symbol):
         super().__set_name__(owner, name)
         if "_paired" in self.__dict__:
             self.paired._follow()
+
+    @overload
+    def index(self) -> Index: ...
+
+    @overload
+    def index(self, n: int) -> tuple[Index, ...]: ...
+
+    def index(self, n: int | None = None) -> Index | tuple[Index, ...]:
+        """Return an index that runs over the positions of this axis, or a tuple of n of them.
+
+        Indices are named by the attributes that they are bound to.
+
+        Examples
+        --------
+        >>> t = T.index()
+        >>> i, j = N.index(2)
+        """
+        if n is None:
+            return Index(self)
+        many = plain(n)
+        if not isinstance(many, int) or isinstance(many, bool) or many < 1:
+            refuse(f"index: how many indices, a positive int, got {show(n)}")
+        return tuple(Index(self) for _ in range(many))
 
     @property
     def ragged(self) -> bool:
@@ -154,3 +191,605 @@ def n_positions(axes: tuple[Dim, ...], sizes: Mapping[str, Any]) -> Any:
     for dim in axes:
         total = total * sizes[dim.name]
     return total
+
+
+#: Numbers the indices in the order in which they are made.
+_NUMBERS = count()
+
+
+def refuse(text: str) -> NoReturn:
+    """Raise the error of an expression that no declaration can hold, with the line that it is on.
+
+    Raises
+    ------
+    ModelError
+    """
+    raise ModelError("", [(caller_line(), text)])
+
+
+class Number:
+    """What conditions compare: positions, reads, inputs at positions, and sums and differences of these."""
+
+    __array_ufunc__ = None  # np.int64(1) + t is t + 1, and np.arange(2) + t is refused
+
+    is_truth = False  # whether it may be a condition: the input is 1 there
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The numbers that this one is computed from."""
+        return ()
+
+    def __add__(self, other: object) -> Any:
+        return _add(self, other)
+
+    def __radd__(self, other: object) -> Any:
+        return _add(self, other)
+
+    def __sub__(self, other: object) -> Any:
+        if isinstance(other, Number):
+            return Arithmetic("-", (self, other))
+        return _add(self, -_whole(other, "-"))
+
+    def __rsub__(self, other: object) -> Any:
+        by = _whole(other, "-")
+        if isinstance(self, Index) and by < 0:
+            return FromEnd(self, by)
+        refuse(f"{by} - {self!r}: only a negative int less an index is a position, counted from the end: -1 - t")
+
+    def __neg__(self) -> NoReturn:
+        refuse(f"-{self!r} is no position; -1 - t counts from the end")
+
+    def __mod__(self, other: object) -> Any:
+        if isinstance(other, Dim):
+            base, by = (self.base, self.by) if isinstance(self, Shift) else (self, 0)
+            if not isinstance(base, Index) or base.dim is not other:
+                refuse(f"{self!r} % {show(other)}: a ring is over the index's own axis, as in (t + 1) % T")
+            return Ring(base, by, other)
+        return Arithmetic("%", (self, _whole(other, "%")))
+
+    def __abs__(self) -> Arithmetic:
+        return Arithmetic("abs", (self,))
+
+    def __lt__(self, other: object) -> Condition:
+        return compare("<", self, other)
+
+    def __le__(self, other: object) -> Condition:
+        return compare("<=", self, other)
+
+    def __gt__(self, other: object) -> Condition:
+        return compare(">", self, other)
+
+    def __ge__(self, other: object) -> Condition:
+        return compare(">=", self, other)
+
+    def is_(self, other: object) -> Condition:
+        """Return the condition that this is equal to a number, a position or an input (``None``: it is no position)."""
+        return compare("==", self, other)
+
+    def is_not(self, other: object) -> Condition:
+        """Return the condition that this differs from a number, a position or an input."""
+        return compare("!=", self, other)
+
+    def __and__(self, other: object) -> Condition:
+        return join_conditions("&", self, other)
+
+    def __rand__(self, other: object) -> Condition:
+        return join_conditions("&", other, self)
+
+    def __or__(self, other: object) -> Condition:
+        return join_conditions("|", self, other)
+
+    def __ror__(self, other: object) -> Condition:
+        return join_conditions("|", other, self)
+
+    def __bool__(self) -> NoReturn:
+        refuse(f"{self!r} has no truth value in Python; write conditions as where=(i < j) & f[i, j]")
+
+    def __iter__(self) -> NoReturn:
+        refuse(f"{self!r} is one position and cannot be iterated; i, j = N.index(2) makes two indices")
+
+    def __contains__(self, other: object) -> NoReturn:
+        refuse(f"`in` asks Python, not the model; write {self!r}.is_(...)")
+
+
+class Position(Number):
+    """A number that may be a position on an axis."""
+
+    @property
+    def axis(self) -> Dim | None:
+        """The axis that it is a position on; ``None`` for a number that is none."""
+        return None
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False)
+class Index(Symbol, Position):
+    """A variable that runs over the positions of an axis; made by :meth:`Dim.index`.
+
+    Two indices are equal if they have the same name and run over equal axes; without names only an index and itself.
+
+    Parameters
+    ----------
+    dim : Dim
+    """
+
+    dim: Dim
+    number: int = field(compare=False)
+
+    def __init__(self, dim: Dim) -> None:
+        self._fill([], dim=dim, number=next(_NUMBERS))
+
+    @property
+    def axis(self) -> Dim:
+        """The axis."""
+        return self.dim
+
+    def on(self, dim: Dim) -> OnAxis:
+        """Return the position of the same number on another axis."""
+        return OnAxis(self, dim)
+
+    def references(self) -> Iterator[tuple[str, Symbol]]:
+        """Yield the axis."""
+        yield "the axis", self.dim
+
+    @property
+    def constructor(self) -> str:
+        """What makes it."""
+        return "index"
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the axis."""
+        return (self.dim,), {}
+
+    @property
+    def short(self) -> str:
+        """How it is made."""
+        return f"{show(self.dim)}.index()"
+
+    def __repr__(self) -> str:
+        return self.name or "an unnamed index"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Index):
+            return NotImplemented
+        return self is other or (bool(self.name) and self.name == other.name and self.dim == other.dim)
+
+    def __hash__(self) -> int:
+        return hash((Index, self.dim.size))
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Shift(Node, Position):
+    """A position some places after another one, or before it."""
+
+    base: Any
+    by: int
+
+    def __init__(self, base: Position, by: int) -> None:
+        self._fill([], base=base, by=by)
+
+    @property
+    def axis(self) -> Dim | None:
+        """The axis of an index; a read plus a number is none."""
+        return self.base.axis if isinstance(self.base, Index | OnAxis | FromEnd) else None
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The position that it is counted from."""
+        return (self.base,)
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return position and distance."""
+        return (self.base, self.by), {}
+
+    def __repr__(self) -> str:
+        return f"{self.base!r} {'+' if self.by > 0 else '-'} {abs(self.by)}"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Ring(Node, Position):
+    """A position on an axis whose last position is followed by its first one: ``(t + 1) % T``."""
+
+    base: Index
+    by: int
+    dim: Dim
+
+    def __init__(self, base: Index, by: int, dim: Dim) -> None:
+        self._fill([], base=base, by=by, dim=dim)
+
+    @property
+    def axis(self) -> Dim:
+        """The axis."""
+        return self.dim
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The index."""
+        return (self.base,)
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return index, distance and axis."""
+        return (self.base, self.by, self.dim), {}
+
+    def __repr__(self) -> str:
+        inner = repr(Shift(self.base, self.by)) if self.by else repr(self.base)
+        return f"({inner}) % {show(self.dim)}" if self.by else f"{inner} % {show(self.dim)}"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class FromEnd(Node, Position):
+    """A position counted from the end: ``-1 - t`` is the last one where t is 0."""
+
+    base: Index
+    by: int
+
+    def __init__(self, base: Index, by: int) -> None:
+        self._fill([], base=base, by=by)
+
+    @property
+    def axis(self) -> Dim:
+        """The axis of the index."""
+        return self.base.dim
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The index."""
+        return (self.base,)
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return index and distance."""
+        return (self.base, self.by), {}
+
+    def __repr__(self) -> str:
+        return f"{self.by} - {self.base!r}"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class OnAxis(Node, Position):
+    """The same number on another axis: ``i.on(J)``."""
+
+    base: Index
+    dim: Dim
+
+    def __init__(self, base: Index, dim: Dim) -> None:
+        mistakes: list[Mistake] = []
+        if not isinstance(dim, Dim):
+            mistakes.append(got("on: an axis, as in i.on(J)", dim))
+            dim = base.dim
+        self._fill(mistakes, base=base, dim=dim)
+
+    @property
+    def axis(self) -> Dim:
+        """The other axis."""
+        return self.dim
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The index."""
+        return (self.base,)
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return index and axis."""
+        return (self.base, self.dim), {}
+
+    def __repr__(self) -> str:
+        return f"{self.base!r}.on({show(self.dim)})"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Read(Node, Position):
+    """What edges or positions hold: ``e[m, 0]``, ``parent[k]``."""
+
+    source: Any  # Edges or Positions
+    places: tuple[Any, ...]
+    column: int
+
+    def __init__(
+        self, source: Any, places: tuple[Any, ...], column: int = 0, mistakes: tuple[Mistake, ...] = ()
+    ) -> None:
+        self._fill(mistakes, source=source, places=places, column=column)
+
+    @property
+    def axis(self) -> Dim:
+        """The axis that the source holds positions on."""
+        over: Dim = self.source.ends[self.column]
+        return over
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The positions that are read at."""
+        return self.places
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return what is read, where, and the column."""
+        return (self.source, self.places, self.column), {}
+
+    def __repr__(self) -> str:
+        columns = [] if len(self.source.ends) == 1 else [str(self.column)]
+        return f"{show(self.source)}[{', '.join([*map(show, self.places), *columns])}]"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Arithmetic(Node, Number):
+    """A number that is no position: ``i - j``, ``i + j``, ``abs(i - j)``, ``t % 2``."""
+
+    op: str
+    given: tuple[Any, ...]
+
+    def __init__(self, op: str, given: tuple[Any, ...]) -> None:
+        self._fill([], op=op, given=tuple(given))
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The numbers."""
+        return self.given
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return operation and numbers."""
+        return (self.op, self.given), {}
+
+    def __repr__(self) -> str:
+        if self.op == "abs":
+            return f"abs({self.given[0]!r})"
+        left, right = (f"({one!r})" if isinstance(one, Arithmetic) else show(one) for one in self.given)
+        return f"{left} {self.op} {right}"
+
+
+def read_places(places: Any, what: str) -> tuple[tuple[Any, ...], list[Mistake]]:
+    """Return what stands in square brackets as a tuple of positions; ints are plain ints.
+
+    Raises
+    ------
+    ModelError
+        A slice, a float, ``True`` or an array.
+    """
+    listed = places if isinstance(places, tuple) else (places,)
+    found: list[Any] = []
+    for place in listed:
+        if isinstance(place, slice):
+            refuse(f"{what}[...]: slices are no positions; write an index, as {what}[t + 1]")
+        place = place.item() if isinstance(place, np.integer) else place
+        whole = isinstance(place, int) and not isinstance(place, bool)
+        if not whole and not isinstance(place, Number):
+            refuse(f"{what}[...]: positions are indices and ints, got {show(place)}; use Positions for others")
+        found.append(place)
+    return tuple(found), []
+
+
+def place_mistakes(places: tuple[Any, ...], dims: tuple[Dim, ...], what: str) -> Iterator[Mistake]:
+    """Yield why positions are not those of some axes."""
+    if len(places) != len(dims):
+        advice = f"{len(dims)} position{'s' if len(dims) != 1 else ''}, one for each axis"
+        hint = "; write y[i, j], not y[i][j]" if len(places) < len(dims) else ""
+        yield f"{what} has {advice}, got {len(places)}{hint}"
+        return
+    for place, dim in zip(places, dims, strict=True):
+        if isinstance(place, int):
+            if dim.size is not None and not -dim.size <= place < dim.size:
+                yield f"{what}: there is no position {place} on an axis of {dim.size}"
+            continue
+        axis = place.axis if isinstance(place, Position) else None
+        if axis is None:
+            yield _no_position(place, what)
+        elif axis.origin is not dim.origin:
+            yield _other_axis(place, axis, dim, what)
+
+
+def _no_position(place: Any, what: str) -> Mistake:
+    return lambda: f"{what}[{place!r}]: this is no position; put the positions into Positions(..., over=axis)"
+
+
+def _other_axis(place: Any, axis: Dim, dim: Dim, what: str) -> Mistake:
+    def words() -> str:
+        hint = f"; {place!r}.on({show(dim.origin)}) is the same number there" if isinstance(place, Index) else ""
+        return f"{what}[{place!r}]: a position on {show(axis)}, expected one on {show(dim.origin)}{hint}"
+
+    return words
+
+
+def walk(number: object) -> Iterator[Any]:
+    """Yield a number or a condition, and everything it is computed from."""
+    yield number
+    if isinstance(number, Number | Condition):
+        for part in number.parts:
+            yield from walk(part)
+
+
+def indices_of(*numbers: object) -> tuple[Index, ...]:
+    """Return the indices in some numbers and conditions, each once, in the order of their declaration."""
+    found = {id(one): one for number in numbers for one in walk(number) if isinstance(one, Index)}
+    return tuple(sorted(found.values(), key=lambda one: one.number))
+
+
+def _whole(value: object, op: str) -> int:
+    """Return an int of an expression."""
+    value = value.item() if isinstance(value, np.integer) else value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    hint = "; put the positions of an array into Positions" if hasattr(value, "__array__") else ""
+    refuse(f"{op}: positions take ints, got {show(value)}{hint}")
+
+
+def _add(number: Number, other: object) -> Any:
+    """Return a number plus an int, or plus another number."""
+    if isinstance(other, Number):
+        return Arithmetic("+", (number, other))
+    by = _whole(other, "+")
+    base = number
+    if isinstance(number, Shift):
+        base, by = number.base, number.by + by
+    if by == 0:
+        return base
+    return Shift(base, by) if isinstance(base, Position) else Arithmetic("+", (base, by))
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Condition(Node):
+    """Something that is true of an assignment of indices, or false, or unknown (it reads at a missing position)."""
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The conditions and numbers that it is made of."""
+        return ()
+
+    def __and__(self, other: object) -> Condition:
+        return join_conditions("&", self, other)
+
+    def __rand__(self, other: object) -> Condition:
+        return join_conditions("&", other, self)
+
+    def __or__(self, other: object) -> Condition:
+        return join_conditions("|", self, other)
+
+    def __ror__(self, other: object) -> Condition:
+        return join_conditions("|", other, self)
+
+    def __bool__(self) -> NoReturn:
+        refuse(f"`{self!r}` has no truth value in Python: write (i < j) & (j < k), and | and Not for `or` and `not`")
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Compare(Condition):
+    """A comparison of two numbers; of a read with ``None``, which is no position."""
+
+    op: str
+    left: Any
+    right: Any
+
+    def __init__(self, op: str, left: Any, right: Any, mistakes: tuple[Mistake, ...] = ()) -> None:
+        self._fill(mistakes, op=op, left=left, right=right)
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """Both numbers."""
+        return self.left, self.right
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return operation and numbers."""
+        return (self.op, self.left, self.right), {}
+
+    def __repr__(self) -> str:
+        method = {"==": "is_", "!=": "is_not"}.get(self.op)
+        left = f"({self.left!r})" if method and isinstance(self.left, Arithmetic | Shift) else show(self.left)
+        return f"{left}.{method}({show(self.right)})" if method else f"{left} {self.op} {show(self.right)}"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class IsOne(Condition):
+    """An input of zeros and ones at positions, as a condition."""
+
+    number: Any
+
+    def __init__(self, number: Any) -> None:
+        self._fill([], number=number)
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The input at positions."""
+        return (self.number,)
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the input at positions."""
+        return (self.number,), {}
+
+    def __repr__(self) -> str:
+        return repr(self.number)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Joined(Condition):
+    """Conditions joined by ``&`` or ``|``, or the opposite of one (``not``)."""
+
+    op: str
+    given: tuple[Condition, ...]
+
+    def __init__(self, op: str, given: tuple[Condition, ...]) -> None:
+        self._fill([], op=op, given=tuple(given))
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The conditions."""
+        return self.given
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return operation and conditions."""
+        return (self.op, self.given), {}
+
+    def __repr__(self) -> str:
+        if self.op == "not":
+            return f"Not({self.given[0]!r})"
+        return f" {self.op} ".join(f"({one!r})" if not isinstance(one, IsOne) else repr(one) for one in self.given)
+
+
+def compare(op: str, left: Number, right: object) -> Condition:
+    """Return the comparison of a number with another one, an int or float, or (``is_`` alone) ``None``.
+
+    Raises
+    ------
+    ModelError
+        The other side is nothing that can be compared.
+    """
+    right = right.item() if isinstance(right, np.generic) else right
+    if isinstance(right, Condition) or (isinstance(left, Number) and isinstance(right, bool)):
+        refuse(f"{left!r} {op} {right!r}: brackets are missing: write (i < j) & f[i, j]")
+    if right is None and op in ("==", "!="):
+        if not isinstance(left, Read):
+            refuse(f"{left!r}.is_(None): only what Positions hold may be no position")
+        return Compare(op, left, None)
+    if not (isinstance(right, Number) or (isinstance(right, int | float) and isfinite(right))):
+        refuse(f"{left!r} {op} {show(right)}: conditions compare positions, and numbers of inputs with each other")
+    mistakes: list[Mistake] = []
+    axes = [getattr(one, "axis", None) for one in (left, right)]
+    if axes[0] is not None and axes[1] is not None and axes[0].origin is not axes[1].origin:
+        first, second = axes
+        mistakes.append(
+            lambda: f"{left!r} {op} {right!r}: positions on {show(first)} and on {show(second)}, two axes; "
+            f"i.on({show(second)}) is the same number there"
+        )
+    for number in (left, right):
+        mistakes += getattr(number, "mistakes", ())
+    return Compare(op, left, right, tuple(mistakes))
+
+
+def as_condition(value: object, what: str = "where") -> Condition:
+    """Return a condition; an input at positions means that it is 1 there.
+
+    Raises
+    ------
+    ModelError
+        It is something else.
+    """
+    if isinstance(value, Condition):
+        return value
+    if isinstance(value, Number) and value.is_truth:
+        return IsOne(value)
+    hint = ""
+    if isinstance(value, bool | np.bool_):
+        hint = "; Python has compared already: use .is_ in place of =="
+    elif isinstance(value, Number):
+        hint = "; brackets are missing: write (i < j) & f[i, j]"
+    refuse(f"{what}: a condition such as i < j or friend[i, j], got {show(value)}{hint}")
+
+
+def join_conditions(op: str, left: object, right: object) -> Condition:
+    """Return two conditions joined by ``&`` or ``|``."""
+    given: list[Condition] = []
+    for one in (as_condition(left, op), as_condition(right, op)):
+        given += one.given if isinstance(one, Joined) and one.op == op else (one,)
+    return Joined(op, tuple(given))
+
+
+def opposite(condition: Condition | Number) -> Condition:
+    """Return the condition that another one is not true."""
+    return Joined("not", (as_condition(condition, "Not"),))
+
+
+def conjuncts(condition: Condition | None) -> tuple[Condition, ...]:
+    """Return the conditions that are joined by ``&``; none for ``None``."""
+    if condition is None:
+        return ()
+    return condition.given if isinstance(condition, Joined) and condition.op == "&" else (condition,)
+
+
+def conjunction(conditions: tuple[Condition, ...]) -> Condition | None:
+    """Return conditions joined by ``&``; ``None`` for none."""
+    return None if not conditions else conditions[0] if len(conditions) == 1 else Joined("&", conditions)

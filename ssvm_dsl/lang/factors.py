@@ -9,15 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.lang.dims import Dim, with_origins, with_paired
+from ssvm_dsl.lang.dims import Condition, Dim, Index, Read, indices_of, with_paired
 from ssvm_dsl.lang.features.sources import Concat, Feature, JointFeature, has_sliced
 from ssvm_dsl.lang.forms import FULL, Form, as_form, indicator_form
-from ssvm_dsl.lang.inputs import Source
+from ssvm_dsl.lang.inputs import At, Source
 from ssvm_dsl.lang.outputs.about_target import ScoredTarget
 from ssvm_dsl.lang.outputs.agreements import LEAST_ARITY, Agreement, FactorTerm, agreements_of, factor_terms
 from ssvm_dsl.lang.outputs.labels import Label, Latent, Target
 from ssvm_dsl.lang.outputs.tables import in_tables, table_mistakes
 from ssvm_dsl.lang.outputs.targets import as_target
+from ssvm_dsl.lang.patterns.join import symbols_of
+from ssvm_dsl.lang.patterns.pattern import Pattern
+from ssvm_dsl.lang.patterns.references import LabelAt
 from ssvm_dsl.lang.symbols import Mistake, ModelView, Symbol, as_flag, got
 
 EDGE = "edge"
@@ -65,23 +68,24 @@ class Factor(ScoredTarget):
     """
 
     form: Form
-    per: tuple[Dim, ...] | str
+    per: tuple[Dim | Index | Read, ...] | str
     tie: Factor | None
     nonneg: bool
     weights: str
 
     def __init__(
         self,
-        target: Label | Target,
+        target: Label | Target | LabelAt | Sequence[Any],
         features: Source | Sequence[Source] | None = None,
         form: Form | Any = FULL,
-        per: Dim | Sequence[Dim] | str | None = None,
+        per: Dim | Index | Read | Sequence[Any] | str | None = None,
         tie: Factor | None = None,
         nonneg: bool = False,
         weights: str = ALL,
+        where: Condition | At | None = None,
     ) -> None:
         mistakes: list[Mistake] = []
-        goal = as_target(target)
+        goal = as_target(target, where)
         source = _as_source(features, mistakes)
         shape = as_form(form, mistakes)
         if goal.kind == "indicator" and not goal.mistakes:
@@ -117,13 +121,14 @@ class Factor(ScoredTarget):
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
+        target, where = self.written()
         options: dict[str, Any] = {}
         if self.features is not None:
             options["features"] = self.features
         if self.form != FULL and self.form.name != "indicator":
             options["form"] = self.form
         if self.per:
-            per = self.per if isinstance(self.per, str) else with_origins(self.per)
+            per = self.per if isinstance(self.per, str) else tuple(getattr(one, "origin", one) for one in self.per)
             options["per"] = per if isinstance(per, str) or len(per) > 1 else per[0]
         if self.tie is not None:
             options["tie"] = self.tie
@@ -131,11 +136,13 @@ class Factor(ScoredTarget):
             options["nonneg"] = True
         if self.observed:
             options["weights"] = self.weights
-        return (self.target,), options
+        return (target,), options | where
 
     def references(self) -> Iterator[tuple[str, Symbol]]:
         """Yield the symbols of the target and the features, and the factor whose weights are shared."""
         yield from super().references()
+        for one in () if isinstance(self.per, str) else self.per:
+            yield from symbols_of(one)
         if self.tie is not None:
             yield "the factor", self.tie
 
@@ -184,7 +191,7 @@ class Factor(ScoredTarget):
         if isinstance(self.per, str):
             sizes = {dim.name: dim.size or 0 for dim in self.target.all_axes}
             return (int(self.target.count(sizes)),)
-        return tuple(dim.size or 0 for dim in self.per)
+        return tuple(_axis_of(one).size or 0 for one in self.per)
 
     @property
     def n_units(self) -> int:
@@ -244,7 +251,7 @@ def _as_source(features: object, mistakes: list[Mistake]) -> Source | None:
     return None
 
 
-def _as_units(per: object, target: Target, mistakes: list[Mistake]) -> tuple[Dim, ...] | str:
+def _as_units(per: object, target: Target, mistakes: list[Mistake]) -> tuple[Dim | Index | Read, ...] | str:
     """Return the untied axes; note axes that are ragged or not shared by a factor's variables."""
     if per is None:
         return ()
@@ -252,11 +259,13 @@ def _as_units(per: object, target: Target, mistakes: list[Mistake]) -> tuple[Dim
         ragged = [dim for dim in target.all_axes if dim.ragged]
         if per != EDGE:
             mistakes.append(got("per: a fixed Dim or 'edge'", per))
-        elif ragged or target.kind == "along":
+        elif ragged or target.inputs:
             mistakes.append("per='edge': weights for each edge need fixed axes, e.g. Dim(6), and a fixed pattern")
         else:
             return EDGE
         return ()
+    if isinstance(target, Pattern):
+        return _as_indexed_units(per, target, mistakes)
     dims = tuple(per) if isinstance(per, list | tuple) else (per,)
     if target.label.pointer and all(isinstance(dim, Dim) for dim in dims):
         dims = tuple(_as_shared(dim, target) for dim in with_paired(dims))
@@ -274,6 +283,38 @@ def _as_units(per: object, target: Target, mistakes: list[Mistake]) -> tuple[Dim
         mistakes.append(got("per: each axis once", per))
         return ()
     return dims
+
+
+def _as_indexed_units(per: object, target: Pattern, mistakes: list[Mistake]) -> tuple[Dim | Index | Read, ...]:
+    """Return the indices, or what is read at them, whose positions have weights of their own."""
+    listed = tuple(per) if isinstance(per, list | tuple) else (per,)
+    found: list[Index | Read] = []
+    for one in listed:
+        if isinstance(one, Dim):
+            over = [index for index in target.free if index.dim is one]
+            if len(over) != 1:
+                mistakes.append(got("per: in a pattern an index, not an axis that two indices run over", one))
+                return ()
+            one = over[0]
+        if not isinstance(one, Index | Read):
+            mistakes.append(got("per: an index over a fixed axis, or positions on one that are read, as day[t]", one))
+            return ()
+        axis = _axis_of(one)
+        if axis.ragged:
+            mistakes.append(f"per: {one!r} runs over a ragged axis, which has no fixed number of copies: use Dim(6)")
+            return ()
+        strange = [index for index in indices_of(one) if not any(index is own for own in target.free)]
+        if strange:
+            mistakes.append(got("per: an index of the pattern", strange[0]))
+            return ()
+        mistakes += getattr(one, "mistakes", ())
+        found.append(one)
+    return tuple(found)
+
+
+def _axis_of(one: Dim | Index | Read) -> Dim:
+    """Return the axis whose positions have weights of their own."""
+    return one if isinstance(one, Dim) else one.axis
 
 
 def _as_shared(dim: Dim, target: Target) -> Dim:
@@ -301,7 +342,7 @@ def _is_all(weights: object) -> bool:
     return isinstance(weights, str) and weights == ALL
 
 
-def _observed_mistakes(features: Source | None, form: Form, per: tuple[Dim, ...] | str) -> Iterator[Mistake]:
+def _observed_mistakes(features: Source | None, form: Form, per: tuple[Any, ...] | str) -> Iterator[Mistake]:
     """Yield why a factor cannot have weights for observed pairs only."""
     if features is None or not features.sparse:
         yield got("weights='observed': the features are Attributes, or others that are sparse", features)

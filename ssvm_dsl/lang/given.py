@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -15,6 +16,7 @@ from ssvm_dsl.lang.outputs.about_target import ScoredTarget
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.tables import table_mistakes
 from ssvm_dsl.lang.outputs.targets import as_target
+from ssvm_dsl.lang.patterns.references import LabelAt
 from ssvm_dsl.lang.symbols import Mistake, got
 
 
@@ -45,9 +47,9 @@ class Given(ScoredTarget):
 
     joint, observed, per, n_units = False, False, (), 1  # as of a Factor
 
-    def __init__(self, target: Label | Target, scores: Any) -> None:
+    def __init__(self, target: Label | Target | LabelAt | Sequence[Any], scores: Any, where: Any = None) -> None:
         mistakes: list[Mistake] = []
-        goal = as_target(target)
+        goal = as_target(target, where)
         n, source, table = 1 if goal.kind == "indicator" else prod(goal.cards), None, None
         if isinstance(scores, Source) and (scores.sparse or isinstance(scores, JointFeature)):
             mistakes.append(got("Given: scores must be a dense Input, another dense feature, or an array", scores))
@@ -102,7 +104,8 @@ class Given(ScoredTarget):
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
         scores = self.features if self.table is None else list(self.table)
-        return (self.target,), {"scores": scores}
+        target, where = self.written()
+        return (target,), {"scores": scores} | where
 
 
 def _of_pairs(target: Target) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, NoReturn
 
 from ssvm_dsl.lang.arrays import MOST
-from ssvm_dsl.lang.dims import Dim, check_axes, with_origins
-from ssvm_dsl.lang.symbols import Mistake, ModelView, Symbol, as_flag, got, plain
+from ssvm_dsl.lang.dims import Dim, Number, Read, check_axes, place_mistakes, read_places, refuse, with_origins
+from ssvm_dsl.lang.symbols import Mistake, Symbol, as_flag, got, plain, show
 
 #: Most positions that an edge joins.
 MOST_ENDS = 100_000
@@ -59,17 +59,21 @@ class Source(Symbol):
         """Yield mistakes in the inputs that a user's function asks for by name."""
         yield from ()
 
+    def __getitem__(self, places: Any) -> At:
+        return at_positions(self, places)
 
-def unpaired_axes(source: Source, model: ModelView) -> Iterator[str]:
-    """Yield the mistake of a source that uses an axis twice where no pointers are between its positions."""
-    paired, kind = [dim for dim in source.dims if dim.origin is not dim], type(source).__name__
-    if paired and not any((id(dim.origin), id(dim)) in model.pointer_axes for dim in paired):
-        yield f"{kind}: the same Dim is used twice; make a second Dim(), or a pointer label: Label(T, over=T)"
+    def __iter__(self) -> NoReturn:
+        refuse(f"{show(self)} cannot be iterated; {show(self)}[t] is its row at position t")
+
+    def __contains__(self, other: object) -> NoReturn:
+        refuse(f"`in` asks Python, not the model; {show(self)}[t].is_(...) compares its number at position t")
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class ExampleSource(Source):
     """A source that comes with each example, and is part of a model by its name."""
+
+    stands_alone = True
 
     @property
     def sized_axes(self) -> tuple[Dim, ...]:
@@ -83,10 +87,6 @@ class ExampleSource(Source):
     def references_of_factor(self) -> Iterator[tuple[str, Symbol]]:
         """Yield itself, which defines its axes."""
         yield "the input", self
-
-    def clashes(self, model: ModelView) -> Iterator[str]:
-        """Yield an axis that is used twice where no pointers are between its positions."""
-        yield from unpaired_axes(self, model)
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -231,6 +231,8 @@ class Edges(Symbol):
     ends: tuple[Dim, ...]
     several: bool
 
+    stands_alone = True
+
     def __init__(self, axis: Dim, *, over: Dim | tuple[Dim, ...], arity: int | None = None) -> None:
         mistakes: list[Mistake] = []
         several = isinstance(over, tuple | list)
@@ -262,6 +264,21 @@ class Edges(Symbol):
         """How many positions an edge joins."""
         return len(self.ends)
 
+    def __getitem__(self, places: Any) -> Read:
+        listed, mistakes = read_places(places, show(self))
+        if len(listed) != 2 or not isinstance(listed[1], int) or not 0 <= listed[1] < self.arity:
+            ends = f"{show(self)}[m, 0] is the first end of edge m; ends are 0 to {self.arity - 1}"
+            mistakes.append(got(ends, listed))
+            return Read(self, listed[:1], 0, tuple(mistakes))
+        mistakes += place_mistakes(listed[:1], (self.dim,), show(self))
+        return Read(self, listed[:1], listed[1], tuple(mistakes))
+
+    def __iter__(self) -> NoReturn:
+        refuse(f"{show(self)} cannot be iterated; {show(self)}[m, 0] is the first end of edge m")
+
+    def __contains__(self, other: object) -> NoReturn:
+        refuse(f"`in` asks Python, not the model; write {show(self)}[m, 0].is_(...)")
+
     @property
     def over(self) -> Dim | tuple[Dim, ...]:
         """The axis of all ends, or that of each."""
@@ -273,5 +290,193 @@ class Edges(Symbol):
         return (self.dim,), {"over": self.over} | more
 
 
+@dataclass(frozen=True, init=False, repr=False)
+class Positions(Symbol):
+    """Positions on an axis: one for each position of other axes, from each example or constant.
+
+    Parameters
+    ----------
+    *axes : Dim, or a list of int
+        The axes that there is a position for, an array of ints that comes with each example; or the positions
+        themselves, which are then read by an index over a fixed axis of as many positions.  -1 is no position.
+    over : Dim
+        The axis that they are positions on.
+
+    Examples
+    --------
+    >>> parent = Positions([-1, 0, 0, 1, 1, 2], over=K)
+    >>> up     = Implies(y[k].is_(1), y[parent[k]].is_(1))
+    >>> owner  = Positions(M, over=N)                       # an array of M ints with each example
+    """
+
+    dims: tuple[Dim, ...]
+    over: Dim
+    values: tuple[int, ...] | None
+
+    stands_alone = True
+
+    def __init__(self, *axes: Any, over: Dim) -> None:
+        mistakes: list[Mistake] = []
+        values: tuple[int, ...] | None = None
+        if not isinstance(over, Dim):
+            mistakes.append(got("Positions: over= is the axis that they are on, as Positions(K, over=N)", over))
+            over = Dim()
+        if len(axes) == 1 and not isinstance(axes[0], Dim):
+            values, axes = self._read(axes[0], over, mistakes), ()
+        elif not axes:
+            mistakes.append("Positions: the axes are missing, as Positions(K, over=N), or the positions themselves")
+        dims = check_axes(axes, "Positions", mistakes, twice=True)
+        self._fill(mistakes, dims=dims, over=over, values=values)
+
+    @staticmethod
+    def _read(values: object, over: Dim, mistakes: list[Mistake]) -> tuple[int, ...]:
+        listed = plain(values)
+        listed = list(listed) if isinstance(listed, tuple | list | range) else None
+        whole = listed is not None and all(isinstance(one, int) and not isinstance(one, bool) for one in listed)
+        if listed is None or not listed or not whole:
+            mistakes.append(got("Positions: an axis, or a list of int positions (-1: none)", values))
+            return (0,)
+        most = MOST if over.size is None else over.size
+        wrong = [one for one in listed if not -1 <= one < most]
+        if wrong:
+            mistakes.append(got(f"Positions: positions on {show(over)} are -1 (none) or 0..{most - 1}", wrong[0]))
+        return tuple(listed)
+
+    @property
+    def ends(self) -> tuple[Dim, ...]:
+        """The axis that they are positions on."""
+        return (self.over,)
+
+    @property
+    def width(self) -> int:
+        """One position."""
+        return 1
+
+    @property
+    def constant(self) -> bool:
+        """Whether they are part of the model."""
+        return self.values is not None
+
+    def references(self) -> Iterator[tuple[str, Symbol]]:
+        """Yield the axes."""
+        yield from (("the axis", dim.origin) for dim in (*self.dims, self.over))
+
+    @property
+    def sized_axes(self) -> tuple[Dim, ...]:
+        """The axes whose sizes are read from it."""
+        return self.dims
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments."""
+        return (with_origins(self.dims) if self.values is None else (self.values,)), {"over": self.over}
+
+    def __getitem__(self, places: Any) -> Read:
+        listed, mistakes = read_places(places, repr(self) if not self.name else self.name)
+        if self.values is None:
+            mistakes += place_mistakes(listed, self.dims, show(self))
+        elif len(listed) != 1:
+            mistakes.append(f"{show(self)}: a list of positions is read at one position, got {len(listed)}")
+        else:
+            mistakes += self._constant_mistakes(listed[0])
+        return Read(self, listed, 0, tuple(mistakes))
+
+    def _constant_mistakes(self, place: Any) -> Iterator[Mistake]:
+        """Yield that a constant list is read by an index over an axis of another size."""
+        axis, n = getattr(place, "axis", None), len(self.values or ())
+        if axis is not None and axis.size != n:
+            yield lambda: f"{self!r} has {n} positions: it is read by an index over a fixed axis of {n}, got {place!r}"
+
+    def __iter__(self) -> NoReturn:
+        refuse(f"{show(self)} cannot be iterated; {show(self)}[k] reads the position at k")
+
+    def __contains__(self, other: object) -> NoReturn:
+        refuse(f"`in` asks Python, not the model; write {show(self)}[k].is_(...)")
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class At(Source, Number):
+    """A source at positions: ``x[t - 1]``, or one of its columns, ``x[t, 3]``; rows of features, or numbers to compare.
+
+    Rows at positions that do not exist are zeros.
+
+    Parameters
+    ----------
+    source : Source
+    places : tuple
+        A position for each axis of the source.
+    column : int, optional
+        The only column that counts.
+    """
+
+    source: Source
+    places: tuple[Any, ...]
+    column: int | None
+
+    def __init__(
+        self, source: Source, places: tuple[Any, ...], column: int | None = None, mistakes: tuple[Mistake, ...] = ()
+    ) -> None:
+        self._fill(mistakes, dims=(), source=source, places=tuple(places), column=column)
+
+    @property
+    def is_truth(self) -> bool:  # type: ignore[override]
+        """Whether it is one number, so that it may be a condition."""
+        return self.width == 1
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The positions."""
+        return self.places
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The source."""
+        return (self.source,)
+
+    @property
+    def width(self) -> int | None:
+        """Columns of the source, or one."""
+        return self.source.width if self.column is None else 1
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the source is."""
+        return self.source.sparse
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return source, positions and column."""
+        return (self.source, self.places) + (() if self.column is None else (self.column,)), {}
+
+    def __repr__(self) -> str:
+        columns = [] if self.column is None else [str(self.column)]
+        return f"{show(self.source)}[{', '.join([*map(show, self.places), *columns])}]"
+
+
+def at_positions(source: Source, places: object) -> At:
+    """Return a source at what stands in its square brackets."""
+    listed, mistakes = read_places(places, show(source))
+    column = None
+    if len(listed) == len(source.dims) + 1:
+        *first, column = listed
+        width = source.width
+        if not isinstance(column, int) or (width is not None and not -width <= column < width):
+            most = "" if width is None else f" from 0 to {width - 1}"
+            mistakes.append(got(f"{show(source)}: after its positions, a column{most}", column))
+            column = 0
+        column, listed = column % width if width is not None else column, tuple(first)
+    if any(isinstance(one, At) for one in walk_all(source)):
+        inner = next(one for one in walk_all(source) if isinstance(one, At))
+        mistakes.append(lambda: f"{source!r}: a feature is computed of all positions first: write {source.constructor}"
+                        f"({show(inner.source)})[{', '.join(map(show, inner.places))}]")
+    mistakes += place_mistakes(listed, source.dims, show(source))
+    return At(source, listed, column, tuple(mistakes))
+
+
+def walk_all(source: Source) -> Iterator[Source]:
+    """Yield a source and everything it is computed from."""
+    yield source
+    for part in source.sources:
+        yield from walk_all(part)
+
+
 #: What an example holds.
-ExampleInput = Input | Attributes | Edges
+ExampleInput = Input | Attributes | Edges | Positions

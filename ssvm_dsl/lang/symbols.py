@@ -58,7 +58,7 @@ def caller_line() -> str:
 class Node(CheckedCalls):
     """Frozen plain data with the line it was written on and its mistakes."""
 
-    where: str = field(compare=False)
+    line: str = field(compare=False)
     mistakes: tuple[Mistake, ...] = field(compare=False)
 
     @classmethod
@@ -67,7 +67,7 @@ class Node(CheckedCalls):
         return HABITS
 
     def _fill(self, mistakes: Sequence[Mistake], /, **fields: Any) -> None:
-        object.__setattr__(self, "where", caller_line())
+        object.__setattr__(self, "line", caller_line())
         object.__setattr__(self, "mistakes", tuple(mistakes))
         for key, value in fields.items():
             object.__setattr__(self, key, value)
@@ -87,14 +87,32 @@ class Node(CheckedCalls):
         return f"{self.constructor}({', '.join(shown)})"
 
 
+class Unnamed(str):
+    """The name of a symbol that has none yet and is equal to itself alone: empty, and no other one."""
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return self is not other
+
+    __hash__ = str.__hash__
+
+
 @dataclass(frozen=True, init=False, repr=False)
 class Symbol(Node):
-    """A node that the class body (or :class:`ModelBuilder`) gives a name."""
+    """A node that the class body (or :class:`ModelBuilder`) gives a name.
 
-    name: str
+    Hashes do not depend on names, which come after construction.
+    """
+
+    name: str = field(hash=False)
+
+    #: Whether two of them without names are different ones, equal or not: axes, inputs and labels.
+    stands_alone = False
 
     def _fill(self, mistakes: Sequence[Mistake], /, **fields: Any) -> None:
-        super()._fill(mistakes, name="", **fields)
+        super()._fill(mistakes, name=Unnamed() if self.stands_alone else "", **fields)
 
     # -- what a kind brings: models ask their symbols, and know no kinds ------------------------------------------
 
@@ -173,10 +191,6 @@ class ModelView(Protocol):
     def sized_axes(self) -> frozenset[int]:
         """Identities of the axes whose sizes are read from inputs."""
 
-    @property
-    def pointer_axes(self) -> frozenset[tuple[int, ...]]:
-        """Identities of the axes of each pointer label."""
-
 
 def got(text: str, value: object) -> Mistake:
     """Return a mistake that shows a value, symbols by the names they get later."""
@@ -219,6 +233,10 @@ def show(value: object) -> str:
         items = [show(item) for item in value]
         if len(items) > 8:
             items = [*items[:3], "...", items[-1]]
+        plain_nodes = (isinstance(item, Node) and not isinstance(item, Symbol) for item in value)
+        written = isinstance(value, tuple) and all(plain_nodes)
+        if written and value:
+            return f"({', '.join(items)})"
         return f"[{', '.join(items)}]"
     try:
         return number_text(value)

@@ -11,6 +11,7 @@ target                 positions of an example
 ``spans(y)``           ``(T, L)``: where the segment starts, its length less 1; those that do not fit are ignored
 ``starts(y)``          ``(T,)``
 ``along(y, e)``        ``(M,)``, in the order of the edges
+``(y[t], y[t + 1])``   of a pattern that is a box an axis for each index: ``(T - 1,)``; of another one ``(n,)``
 all others             ``(n,)``, in the order of the pattern: ``complete(y)`` has (0, 1), (0, 2), ..., (1, 2), ...
 =====================  ================================================================================
 """
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import I64
 from ssvm_dsl.compiler.labels.segments import span_ends
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.dims import Dim, Index
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features.sources import Concat
 from ssvm_dsl.lang.given import Given
@@ -36,6 +37,7 @@ from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.outputs.agreements import FactorTerm
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.tables import in_tables
+from ssvm_dsl.lang.patterns.pattern import Pattern
 
 #: Targets whose factors are at the positions of axes.
 _ON_AXES = ("each", "indicator", "starts", "cross", "along")
@@ -153,6 +155,8 @@ class Template:
     def axes(self) -> tuple[Axis, ...]:
         """The axes of its positions."""
         target = self.target
+        if isinstance(target, Pattern):
+            return tuple(_box_axis(*one) for one in target.box) if target.is_box else (Axis(None),)
         if target.kind in _ON_AXES:
             return tuple(map(Axis, target.feature_axes))
         if target.kind == "at":
@@ -208,6 +212,13 @@ class Template:
         states = [str(size) for size in self.shape]
         one = f"({', '.join([*names, *states])}{',' if len(names) + len(states) == 1 else ''})"
         return f"{one} for each example" + (f", or {self.shape} for all factors" if tied and self.axes else "")
+
+
+def _box_axis(index: Index, ends: tuple[tuple[Dim, int], ...], begin: int) -> Axis:
+    """Return the axis of an index of a pattern that is a box: positions from ``begin`` to where the first axis ends."""
+    first, by = min(ends, key=lambda one: one[1])
+    alike = all(dim is first for dim, _ in ends)
+    return Axis(first, begin - by) if alike else Axis(None)
 
 
 def templates_of(declaration: Declaration) -> dict[str, Template]:

@@ -24,7 +24,7 @@ LAYERS: dict[str, set[str]] = {
     "kernels": {"errors", "ir"},
     "scores": {"errors", "ir", "kernels"},
     "needs": {"ir", "kernels", "pausing", "scores"},
-    "lang": {"errors", "files"},
+    "lang": {"errors", "files", "ir", "memory"},  # ragged arrays; patterns are found before there is a program
     "compiler": {"lang", "ir", "kernels", "scores", "errors", "units", "memory", "pausing"},
     "plugin_api": {"ir", "kernels", "scores", "needs", "errors", "pausing", "units"},
     "registry": {"plugin_api", "ir", "kernels", "errors"},

@@ -16,7 +16,7 @@ import numpy as np
 
 from ssvm_dsl.errors import OptionError, SsvmError
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.lang.inputs import Attributes, Edges, Input
+from ssvm_dsl.lang.inputs import Attributes, Edges, ExampleInput, Positions
 from ssvm_dsl.lang.model import Model
 
 #: Smallest and largest size of a ragged axis that nobody gave.
@@ -183,6 +183,7 @@ def make_examples(
             if edges.dim.ragged and edges.dim.name not in given:
                 sizes[edges.dim.name] = n_over - 1 if trees else n_over * (n_over >= edges.arity)
         made = {one.name: _value(one, sizes, trees, rng) for one in declaration.inputs}
+        made |= {name: (made[name] > 0.0) * 1.0 for name in declaration.flags if name in made}
         X.append({name: np.ceil(np.abs(value)) if name in counts else value for name, value in made.items()})
         for one in declaration.constraints:
             X[-1] |= {node.name: rng.integers(0, sizes[axis.name], (1,)) for node, axis in one.nodes}
@@ -193,11 +194,13 @@ def _some_size(rng: np.random.Generator) -> int:
     return int(rng.integers(SMALLEST, LARGEST + 1))
 
 
-def _value(source: Input | Attributes | Edges, sizes: Mapping[str, int], trees: bool, rng: np.random.Generator) -> Any:
+def _value(source: ExampleInput, sizes: Mapping[str, int], trees: bool, rng: np.random.Generator) -> Any:
     """Return one input of one example."""
     if isinstance(source, Edges):
         return _edges(sizes[source.dim.name], [sizes[dim.name] for dim in source.ends], trees, rng)
     shape = tuple(sizes[dim.origin.name] for dim in source.dims)
+    if isinstance(source, Positions):
+        return rng.integers(-1, sizes[source.over.name], shape)
     if isinstance(source, Attributes):
         tokens = [[f"made-up={rng.integers(10)}", "bias"] for _ in range(shape[0] if shape else 1)]
         return tokens if shape else tokens[0]

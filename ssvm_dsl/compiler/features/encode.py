@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -138,7 +138,10 @@ class Encoder:
             self.fitted[key] = learn()
         return self.fitted[key]
 
-    def call(self, ref: FunctionRef, i: int, what: str, more: Mapping[str, Any] | None = None) -> F64:
+    def call(
+        self, ref: FunctionRef, i: int, what: str, more: Mapping[str, Any] | None = None,
+        names: Sequence[str] | None = None,
+    ) -> F64:  # fmt: skip
         """Return a user function's array for example i: a copy, as functions may use their memory again.
 
         Parameters
@@ -149,6 +152,8 @@ class Encoder:
             The name of the function, for messages.
         more : mapping of str to ndarray, optional
             Other things that it may ask for.
+        names : sequence of str, optional
+            The inputs that it asks for, by default those that its parameters name.
 
         Raises
         ------
@@ -157,7 +162,7 @@ class Encoder:
         """
         named = f"{what} {ref.path}"
         assert ref.function is not None
-        asked, spare = ref.arguments(), more or {}
+        spare, asked = more or {}, ref.arguments() if names is None else tuple(names)
         names = None if asked is None else [name for name in asked if name not in spare]
         given = {name: value for name, value in spare.items() if asked is None or name in asked}
         try:
@@ -167,6 +172,14 @@ class Encoder:
             found = f"{type(err).__name__}: {err}"
             raise DataError(named, example=i, expected="an array for the example", found=found, hint=hint) from err
         return np.array(as_floats(checked(real_array, value, named, i)))
+
+    def call_at(self, ref: FunctionRef, i: int, positions: list[I64], what: str) -> F64:
+        """Return a user's function of positions, given by place, for example i; the inputs it asks for come by name."""
+        function, asked = ref.function, ref.arguments()
+        assert function is not None
+        rest = None if asked is None else asked[len(positions) :]
+        placed = FunctionRef(ref.path, partial(function, *positions))
+        return self.call(placed, i, what, names=rest)
 
     def joint(self, source: lang.JointFeature, counts: I64, cards: tuple[int, ...]) -> F64:
         """Return the tables of a JointFeature, ``shape (sum(counts) * prod(cards), width)``."""

@@ -25,7 +25,7 @@ from ssvm_dsl.lang.arrays import as_floats, describe, is_sparse, plain_array, re
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.frames import as_frame, column_names, is_frame, is_numbered, is_row, is_series, matched, matrix_of
-from ssvm_dsl.lang.inputs import Attributes, Edges, Input
+from ssvm_dsl.lang.inputs import Attributes, Edges, ExampleInput, Input, Positions
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +173,7 @@ def read_examples(
 
 
 def read_inputs(
-    declaration: Declaration, examples: Sequence[Any], inputs: tuple[Input | Attributes | Edges, ...], judged: bool,
+    declaration: Declaration, examples: Sequence[Any], inputs: tuple[ExampleInput, ...], judged: bool,
     columns: Mapping[str, list[str]] = _NO_COLUMNS,
 ) -> Examples:  # fmt: skip
     """Return the checked inputs of examples, and the sizes of axes that they define.
@@ -193,9 +193,13 @@ def read_inputs(
                 shared.add(symbol.name)
         elif isinstance(symbol, Attributes):
             raw[symbol.name] = _read_attributes(symbol, raw[symbol.name], sizes)
+        elif isinstance(symbol, Positions):
+            raw[symbol.name] = _read_places(symbol, raw[symbol.name], sizes)
     for symbol in inputs:
         if isinstance(symbol, Edges):
             raw[symbol.name] = _read_edges(symbol, raw[symbol.name], sizes, declaration.apart(symbol), judged)
+        elif isinstance(symbol, Positions):
+            _check_places(symbol, raw[symbol.name], sizes)
     for name, origin in declaration.derived_axes:
         if origin in sizes.known:
             sizes.known[name] = sizes.known[origin]
@@ -252,7 +256,7 @@ def arrays_of_frames(
 
 
 def split_inputs(
-    declaration: Declaration, examples: Sequence[Any], inputs: tuple[Input | Attributes | Edges, ...]
+    declaration: Declaration, examples: Sequence[Any], inputs: tuple[ExampleInput, ...]
 ) -> dict[str, Sequence[Any]]:
     """Return the examples by input name; a bare value is allowed when there is one input.
 
@@ -288,7 +292,7 @@ def split_inputs(
     return {name: [example[name] for example in examples] for name in names}
 
 
-def is_plain_matrix(examples: object, symbol: Input | Attributes | Edges) -> bool:
+def is_plain_matrix(examples: object, symbol: ExampleInput) -> bool:
     """Whether all examples are the rows of one array of numbers, each of the input's shape."""
     if type(examples) is not np.ndarray or not isinstance(symbol, Input) or symbol.dims or symbol.sparse:
         return False
@@ -454,6 +458,37 @@ def _listed(tokens: Any, what: str, i: int, expected: str) -> list[Any]:
     if unlisted or not (hasattr(tokens, "__len__") and hasattr(tokens, "__iter__")):
         raise DataError(what, example=i, expected=expected, found=describe(tokens))
     return list(tokens)
+
+
+def _read_places(symbol: Positions, values: Sequence[Any], sizes: _AxisSizes) -> list[I64]:
+    """Return the positions of each example as int64, with an axis for each of the input's."""
+    what, out, n_axes = f"input '{symbol.name}'", list[I64](), len(symbol.dims)
+    for i, value in enumerate(values):
+        array = checked(plain_array, value, what, i)
+        array = np.zeros((0,) * n_axes, dtype=np.int64) if array.size == 0 and array.ndim != n_axes else array
+        if array.dtype.kind not in "iu" and array.size:
+            expected = f"ints, positions on {symbol.over.name} (-1: none)"
+            raise DataError(what, example=i, expected=expected, found=f"dtype {array.dtype}")
+        if array.ndim != n_axes:
+            axes = ", ".join(dim.origin.name for dim in symbol.dims)
+            expected = f"shape ({axes}{',' if n_axes == 1 else ''})"
+            raise DataError(what, example=i, expected=expected, found=f"shape {array.shape}")
+        out.append(array.astype(np.int64))
+    for axis, dim in enumerate(symbol.dims):
+        sizes.tell(dim, np.array([array.shape[axis] for array in out], dtype=np.int64), what)
+    return out
+
+
+def _check_places(symbol: Positions, arrays: Sequence[I64], sizes: _AxisSizes) -> None:
+    """Refuse positions that are not on the axis that they are on."""
+    what, over = f"input '{symbol.name}'", symbol.over.name
+    if over not in sizes.known:
+        raise DataError(what, expected=f"another input that defines the size of {over}", found="none")
+    for i, (array, size) in enumerate(zip(arrays, sizes.known[over].tolist(), strict=True)):
+        wrong = array[(array < -1) | (array >= size)]
+        if len(wrong):
+            expected = f"positions in 0..{size - 1} ({over}={size}), or -1 for none"
+            raise DataError(what, example=i, expected=expected, found=str(wrong.flat[0]))
 
 
 #: Columns of an edge list, and others that are not to be the same.

@@ -20,6 +20,7 @@ from ssvm_dsl.lang.outputs.about_target import AboutTarget
 from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.targets import as_target, cross
+from ssvm_dsl.lang.patterns.references import LabelAt
 from ssvm_dsl.lang.symbols import Mistake, got, plain, show
 
 #: As many states of a rule are printed.
@@ -55,20 +56,20 @@ class Forbid(AboutTarget):
 
     forbidden: tuple[int, ...]  # numbers of joint states, in C order over the states of the variables
 
-    def __init__(self, target: Label | Target, states: Any) -> None:
-        self._rule(target, states, allowed=False)
+    def __init__(self, target: Label | Target | LabelAt | Sequence[Any], states: Any, where: Any = None) -> None:
+        self._rule(target, states, where, allowed=False)
 
-    def _rule(self, target: Label | Target, states: Any, allowed: bool) -> None:
+    def _rule(self, target: Any, states: Any, where: Any, allowed: bool) -> None:
         """Read the forbidden states, or the allowed ones."""
         mistakes: list[Mistake] = []
-        goal = self._target(target, mistakes)
+        goal = self._target(target, mistakes, where)
         found = np.zeros(prod(goal.cards), dtype=bool)
         if not goal.mistakes and not mistakes:
             found = _read_states(type(self).__name__, goal, states, mistakes)
         self._keep(goal, ~found if allowed and not mistakes else found, mistakes)
 
-    def _target(self, target: Label | Target, mistakes: list[Mistake]) -> Target:
-        goal, what = as_target(target), type(self).__name__
+    def _target(self, target: Any, mistakes: list[Mistake], where: Any = None) -> Target:
+        goal, what = as_target(target, where), type(self).__name__
         if goal.label.pointer and goal.arity > 1 and not goal.mistakes:
             mistakes.append(f"{what}: of several pointers nothing is ruled out")
         if goal.kind == "indicator" and not goal.mistakes:
@@ -86,15 +87,17 @@ class Forbid(AboutTarget):
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments: the target and the names of the forbidden states."""
-        return (self.target, _names(self.target, self.forbidden)), {}
+        target, where = self.written()
+        return (target, _names(self.target, self.forbidden)), where
 
     @property
     def short(self) -> str:
         """How it reads: the first states of many."""
-        target, *states = self.arguments()[0]
+        (target, *states), where = self.arguments()
         if states and isinstance(states[0], list) and len(states[0]) > FEW:
             first = ", ".join(show(one) for one in states[0][:FEW])
-            return f"{self.constructor}({show(target)}, [{first}, ...])"
+            options = "".join(f", {key}={show(value)}" for key, value in where.items())
+            return f"{self.constructor}({show(target)}, [{first}, ...]{options})"
         return repr(self)
 
     @property
@@ -120,12 +123,13 @@ class Allow(Forbid):
     >>> follows = Allow(chain(y), [("a", "a"), ("a", "b"), ("b", "b")])
     """
 
-    def __init__(self, target: Label | Target, states: Any) -> None:
-        self._rule(target, states, allowed=True)
+    def __init__(self, target: Label | Target | LabelAt | Sequence[Any], states: Any, where: Any = None) -> None:
+        self._rule(target, states, where, allowed=True)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments: the target and the names of the allowed states."""
-        return (self.target, _names(self.target, np.flatnonzero(self.mask()).tolist())), {}
+        target, where = self.written()
+        return (target, _names(self.target, np.flatnonzero(self.mask()).tolist())), where
 
 
 class _Pairs(Forbid):

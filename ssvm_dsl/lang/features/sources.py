@@ -16,13 +16,13 @@ from typing import Any
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.calls import checked_class
 from ssvm_dsl.lang.arrays import MOST
-from ssvm_dsl.lang.dims import Dim, check_axes, with_origins
+from ssvm_dsl.lang.dims import Dim, Number, check_axes, with_origins
 from ssvm_dsl.lang.functions import FunctionRef, check_function
-from ssvm_dsl.lang.inputs import Attributes, Input, Source, unpaired_axes
+from ssvm_dsl.lang.inputs import At, Attributes, Input, Source
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.pointer_targets import POINTER_ENDS, PointerTarget
 from ssvm_dsl.lang.outputs.targets import as_target
-from ssvm_dsl.lang.symbols import Mistake, ModelView, as_flag, as_numbers, got, plain, show
+from ssvm_dsl.lang.symbols import Mistake, as_flag, as_numbers, got, plain, show
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -106,11 +106,17 @@ class Feature(FunctionSource, OfFactors):
     """
 
     stored: bool
+    places: tuple[Any, ...]
 
     def __init__(
-        self, function: Callable[..., Any], *axes: Dim | Target | Label, width: int, stored: bool = True
+        self, function: Callable[..., Any], *axes: Dim | Target | Label | Number, width: int, stored: bool = True
     ) -> None:
         mistakes: list[Mistake] = []
+        places: tuple[Any, ...] = ()
+        if any(isinstance(one, Number) for one in axes):
+            if not all(isinstance(one, Number) for one in axes):
+                mistakes.append(got("Feature: axes, or indices and other positions, not both", axes))
+            places, axes = tuple(one for one in axes if isinstance(one, Number)), ()
         target = as_target(axes[0]) if len(axes) == 1 and isinstance(axes[0], Target | Label) else None
         dims = check_axes(axes if target is None else (), "Feature", mistakes, twice=True)
         ref = check_function(function, "Feature", mistakes)
@@ -119,17 +125,19 @@ class Feature(FunctionSource, OfFactors):
         sliced = target is not None and target.kind == "spans" and (asked is None or set(SPAN_ENDS) <= set(asked))
         if not (kept or sliced):
             mistakes.append("Feature: stored=False is for spans(y), and for functions with parameters start and end")
-        self._fill(mistakes, dims=dims, ref=ref, target=target, n_features=width, stored=kept)
+        self._fill(mistakes, dims=dims, ref=ref, target=target, n_features=width, stored=kept, places=places)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
         options = {"width": self.n_features} | ({} if self.stored else {"stored": False})
-        return (self.ref, *(with_origins(self.dims) if self.target is None else (self.target,))), options
+        axes = with_origins(self.dims) if self.target is None else (self.target,)
+        return (self.ref, *(self.places or axes)), options
 
-    def clashes(self, model: ModelView) -> Iterator[str]:
-        """Yield an axis that is used twice where no pointers are between its positions."""
-        yield from super().clashes(model)
-        yield from unpaired_axes(self, model)
+    @property
+    def asked_inputs(self) -> tuple[str, ...] | None:
+        """The inputs that the function asks for: its first arguments are the positions."""
+        asked = self.ref.arguments()
+        return asked if asked is None else asked[len(self.places) :]
 
     @property
     def _spare(self) -> tuple[str, ...]:
@@ -477,6 +485,18 @@ def nested_too_deep(sources: Sequence[Source], name: str) -> list[Mistake]:
 def has_sliced(source: Source | None) -> bool:
     """Whether some features that a source is made of are not kept."""
     return any(isinstance(one, Feature) and not one.stored for one in walk_sources(source))
+
+
+def is_indexed(source: Source | None) -> bool:
+    """Whether features are read at positions of a pattern: ``x[t - 1]``, or a function of indices."""
+    return source is not None and any(
+        isinstance(one, At) or (isinstance(one, Feature) and bool(one.places)) for one in walk_sources(source)
+    )
+
+
+def positions_of(source: Source) -> tuple[Any, ...]:
+    """Return the positions that features are read at."""
+    return tuple(place for one in walk_sources(source) if isinstance(one, At | Feature) for place in one.places)
 
 
 def row_target(source: Source) -> Target | None:

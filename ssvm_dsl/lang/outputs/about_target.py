@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from ssvm_dsl.lang.arrays import MOST, number_text
-from ssvm_dsl.lang.features.sources import Concat, row_target, walk_sources
+from ssvm_dsl.lang.dims import indices_of
+from ssvm_dsl.lang.features.sources import Concat, is_indexed, positions_of, row_target, walk_sources
 from ssvm_dsl.lang.inputs import Source
 from ssvm_dsl.lang.outputs.labels import Label, Target
+from ssvm_dsl.lang.patterns.pattern import Pattern
 from ssvm_dsl.lang.symbols import ModelView, Symbol, show
 
 
@@ -28,11 +31,14 @@ class AboutTarget(Symbol):
         """The target."""
         return (self.target,)
 
+    def written(self) -> tuple[Any, dict[str, Any]]:
+        """Return (the target as users write it, its condition as an option)."""
+        return self.target.written, self.target.written_options
+
     def references(self) -> Iterator[tuple[str, Symbol]]:
         """Yield the labels and the edge list of the target."""
-        yield from (("the label", label.declared) for label in self.target.labels)
-        if self.target.edges is not None:
-            yield "the edge list", self.target.edges
+        yield from (("the label", label.declared) for label in self.target.all_labels)
+        yield from self.target.symbols()
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -69,6 +75,9 @@ class ScoredTarget(AboutTarget):
         if isinstance(source, Concat) and len({(part.dims, row_target(part)) for part in source.parts}) > 1:
             yield "features: all parts of a list have the same axes"
             return
+        if is_indexed(source):
+            yield from _index_mistakes(source, target)
+            return
         rows_of = row_target(source)
         if rows_of is not None:
             if rows_of != target:
@@ -79,14 +88,31 @@ class ScoredTarget(AboutTarget):
                 yield f"features: {part!r} has {number_text(part.width)} features, {MOST} are the most"
                 return
         axes = target.feature_axes
-        paired = [dim for dim in source.dims if dim.origin is not dim]
-        if paired and not any(dim.origin is not dim for dim in axes):
-            which = "which only a pointer label has"
-            yield f"features: {source!r} has numbers for pairs of positions, {which} (or spans(y) of trees)"
-            return
+        twice = [dim.origin for dim in axes if dim.origin is not dim]
+        if twice and any(dim is twice[0] for dim in source.dims) and twice[0].paired not in source.dims:
+            text = f"{target!r} has the axis {show(twice[0])} twice: write features at positions, {show(source)}[i]"
+            if target.label.structure is None and target.label.declared is target.label:
+                yield f"features: {text}"
+                return
         foreign = [dim for dim in source.dims if not any(dim is axis for axis in axes)]
         if foreign:
             yield (
                 f"features: they have the axis {show(foreign[0])}, {target!r} has {show(axes)}; "
                 f"use Feature(fn, {target!r}, width=...) for a row for each factor"
             )
+
+
+def _index_mistakes(source: Source, target: Target) -> Iterator[str]:
+    """Yield why features at positions do not fit a pattern: each part has all of their indices."""
+    if not isinstance(target, Pattern):
+        yield f"features: {show(source)} is at positions; the target then is variables at positions, such as y[t]"
+        return
+    for part in target.parts:
+        for index in indices_of(*positions_of(source)):
+            if not any(index is own for own in part.free):
+                yield f"features: {show(source)} has the index {index!r}, which is not one of {part!r}"
+                return
+    for bare in [one for one in (source.parts if isinstance(source, Concat) else (source,)) if one.dims]:
+        axes = ", ".join("..." for _ in bare.dims)
+        text = f"in a pattern it is read at positions: {show(bare)}[{axes}]"
+        yield f"features: {show(bare)} has the axes {show(bare.dims)}; {text}"

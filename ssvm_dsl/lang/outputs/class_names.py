@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ssvm_dsl.lang.arrays import MOST
 from ssvm_dsl.lang.dims import Dim
@@ -91,3 +91,25 @@ def read_pointer_unknown(unknown: object, null: bool, mistakes: list[Mistake]) -
         mistakes.append(got(f"Label: unknown of a pointer label must be a negative int{other}", unknown))
         return None
     return marker
+
+
+def read_converse(
+    symmetric: object, n_states: int, classes: tuple[ClassName, ...] | None, mistakes: list[Mistake]
+) -> tuple[int, ...] | None:
+    """Return the converse of each state of a symmetric label; ``None`` of one that is not."""
+    if symmetric is False or symmetric is True:
+        return tuple(range(n_states)) if symmetric else None
+    names: tuple[ClassName, ...] = classes or tuple(range(n_states))
+    if not isinstance(symmetric, Mapping):
+        mistakes.append(got("Label: symmetric is True or a dict of converse classes, {'before': 'after'}", symmetric))
+        return None
+    out = list(range(n_states))
+    for one, other in symmetric.items():
+        if one not in names or other not in names:
+            mistakes.append(got("Label: symmetric= names classes of the label", one if one not in names else other))
+            return tuple(range(n_states))
+        a, b = names.index(one), names.index(other)
+        if out[a] not in (a, b) or out[b] not in (a, b):
+            mistakes.append(got("Label: symmetric= gives each class one converse", one))
+        out[a], out[b] = b, a
+    return tuple(out)

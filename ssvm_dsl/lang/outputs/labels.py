@@ -7,22 +7,40 @@ the actual sizes of each example.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.lang.arrays import MOST
-from ssvm_dsl.lang.dims import Dim, check_axes, with_origins, with_paired
+from ssvm_dsl.lang.dims import (
+    Condition,
+    Dim,
+    Index,
+    as_condition,
+    check_axes,
+    indices_of,
+    refuse,
+    walk,
+    with_origins,
+    with_paired,
+)
 from ssvm_dsl.lang.grammars.grammar import Grammar
-from ssvm_dsl.lang.inputs import Edges, Input
-from ssvm_dsl.lang.outputs.class_names import ClassName, read_pointer_unknown, read_states, read_unknown
+from ssvm_dsl.lang.inputs import At, Edges, Input
+from ssvm_dsl.lang.outputs.class_names import (
+    ClassName,
+    read_converse,
+    read_pointer_unknown,
+    read_states,
+    read_unknown,
+)
 from ssvm_dsl.lang.outputs.segment_lengths import MOST_CLASSES, read_longest
 from ssvm_dsl.lang.outputs.target_extent import TargetExtent
 from ssvm_dsl.lang.outputs.variables import Variables
+from ssvm_dsl.lang.patterns.references import LabelAt, label_at
 from ssvm_dsl.lang.symbols import Mistake, as_flag, got, plain, show
 
 
@@ -55,6 +73,12 @@ class Label(Variables):
         Makes the positions of the (single) axis the words of a sentence, in place of states: Y and predictions are
         parse trees (:class:`~ssvm_dsl.ParseTree`); ``allowed`` has a number for each tag.  Factors are of
         ``leaves(y)`` (the tags of words), ``spans(y)`` (phrases) and ``rules(y)``.
+    where : condition, optional
+        Over indices in place of axes, ``Label(i, j, 2, where=i < j)``: there are variables where it is true only.
+        Arrays are full: predictions are masked elsewhere, and what Y holds there is ignored.
+    symmetric : bool or dict, optional
+        Of two indices over one axis: the variable at (i, j) is that at (j, i), and there is none on the diagonal; with
+        a dict of converse classes, ``{"before": "after"}``, in the converse class.
     unknown : str or int, optional
         A value in Y that means "not known", such as -1; it is no class.  ``None`` and masked entries always mean it.
 
@@ -72,15 +96,21 @@ class Label(Variables):
 
     def __init__(
         self,
-        *axes_then_states: Dim | int | str | Sequence[ClassName],
+        *axes_then_states: Dim | Index | int | str | Sequence[ClassName],
         allowed: Input | None = None,
         over: Dim | None = None,
         null: bool = False,
         segments: int | None = None,
         unknown: ClassName | None = None,
         grammar: Grammar | None = None,
+        where: Condition | At | None = None,
+        symmetric: bool | Mapping[ClassName, ClassName] = False,
     ) -> None:
         mistakes: list[Mistake] = []
+        conditioned = where is not None or symmetric is not False
+        if conditioned and (over, segments, grammar) != (None,) * 3:
+            mistakes.append("Label: where= and symmetric= are not for pointers, segments and trees")
+            where, symmetric, conditioned = None, False, False
         if grammar is not None:
             others = (over, segments, unknown) != (None,) * 3 or null is not False
             self._derive(axes_then_states, grammar, allowed, others, mistakes)
@@ -93,7 +123,8 @@ class Label(Variables):
         *axes, states = axes_then_states or (1,)
         if not axes_then_states:
             mistakes.append("Label: the number of states or their names are missing, e.g. Label(T, 26) or Label('ab')")
-        dims = check_axes(tuple(axes), "Label", mistakes)
+        axes, indices = _read_indices(axes, conditioned, symmetric, mistakes)
+        dims = check_axes(tuple(axes), "Label", mistakes, twice=True)
         n_states, classes = read_states(plain(states), mistakes)
         if prod(dim.size or 1 for dim in dims) > MOST:
             mistakes.append(f"Label: the fixed axes have more than {MOST} positions")
@@ -103,7 +134,9 @@ class Label(Variables):
         n_states, classes = (1, None) if segments is not None and n_states > MOST_CLASSES else (n_states, classes)
         self._fill(
             mistakes, dims=dims, n_states=n_states, classes=classes, allowed=allowed, over=None, null=False,
-            segments=longest, unknown=read_unknown(unknown, n_states, classes, longest, mistakes),
+            segments=longest, unknown=read_unknown(unknown, n_states, classes, longest, mistakes), indices=indices,
+            condition=_read_condition(where, indices, mistakes),
+            converse=read_converse(symmetric, n_states, classes, mistakes),
         )  # fmt: skip
 
     def _point(
@@ -186,7 +219,27 @@ class Label(Variables):
         options: dict[str, Any] = marked if self.allowed is None else {"allowed": self.allowed} | marked
         if self.segments is not None:
             options["segments"] = self.segments
-        return (*self.dims, self.n_states if self.classes is None else self.classes), options
+        if self.condition is not None:
+            options["where"] = self.condition
+        if self.converse is not None:
+            options["symmetric"] = self._converse_classes()
+        axes = self.indices or with_origins(self.dims)
+        return (*axes, self.n_states if self.classes is None else self.classes), options
+
+    def _converse_classes(self) -> Any:
+        """Return ``True``, or the classes that have another one as their converse."""
+        names, converse = self.classes or tuple(range(self.n_states)), self.converse or ()
+        pairs = {names[k]: names[other] for k, other in enumerate(converse) if k < other}
+        return pairs or True
+
+    def __getitem__(self, places: Any) -> LabelAt:
+        return label_at(self, places)
+
+    def __iter__(self) -> NoReturn:
+        refuse(f"{show(self)} cannot be iterated; {show(self)}[t] is its variable at position t")
+
+    def __contains__(self, other: object) -> NoReturn:
+        refuse(f"`in` asks Python, not the model; {show(self)}[t].is_(...) is a literal")
 
     def is_(self, state: ClassName | None) -> Target:
         """Return the target "this variable has class ``state``" (an indicator; ``==`` is never overloaded).
@@ -221,6 +274,34 @@ class Label(Variables):
         if len(self.dims) != 1:
             mistakes.append(f"at: the label needs exactly one axis, it has {len(self.dims)}")
         return Target("at", (self,), position=place, mistakes=mistakes)
+
+
+def _read_indices(
+    axes: list[Any], conditioned: bool, symmetric: object, mistakes: list[Mistake]
+) -> tuple[list[Any], tuple[Index, ...]]:
+    """Return (axes, indices) of a label that is declared with indices in place of axes."""
+    indices = tuple(one for one in axes if isinstance(one, Index))
+    if not indices:
+        if conditioned:
+            mistakes.append("Label: where= and symmetric= need indices in place of axes: Label(i, j, 2, where=i < j)")
+        return axes, ()
+    if len(indices) < len(axes) or len(set(map(id, indices))) < len(indices):
+        mistakes.append("Label: indices in place of axes: all of them indices, each once, as Label(i, j, 2)")
+        return [one.dim if isinstance(one, Index) else one for one in axes], ()
+    if symmetric is not False and (len(indices) != 2 or indices[0].dim is not indices[1].dim):
+        mistakes.append("Label: symmetric= is for two indices over one axis: i, j = N.index(2)")
+    return [one.dim for one in indices], indices
+
+
+def _read_condition(where: object, indices: tuple[Index, ...], mistakes: list[Mistake]) -> Condition | None:
+    """Return the condition of a label, over its own indices."""
+    if where is None:
+        return None
+    condition = as_condition(where)
+    mistakes += (text for one in walk(condition) for text in getattr(one, "mistakes", ()))
+    if strange := [one for one in indices_of(condition) if not any(one is own for own in indices)]:
+        mistakes.append(got("Label: its where= has its own indices only", strange[0]))
+    return condition
 
 
 def _mask(allowed: object, mistakes: list[Mistake]) -> Input | None:
@@ -446,10 +527,15 @@ class Target(TargetExtent):
         return tuple(label.n_states for label in self.members)
 
     @property
-    def written(self) -> Label | Target:
+    def written(self) -> Any:
         """What users write for it: the label itself where it is each variable of one."""
         whole = self.kind == "each" and self.label.declared is self.label
         return self.label if whole else self
+
+    @property
+    def written_options(self) -> dict[str, Any]:
+        """What users write beside it: the condition of a pattern."""
+        return {}
 
     @property
     def inner(self) -> Target:

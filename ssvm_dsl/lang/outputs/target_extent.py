@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, Self
@@ -11,7 +11,7 @@ from ssvm_dsl.lang.dims import Dim, n_positions, union_axes
 from ssvm_dsl.lang.inputs import Edges
 from ssvm_dsl.lang.outputs.segment_lengths import n_spans
 from ssvm_dsl.lang.outputs.variables import Variables
-from ssvm_dsl.lang.symbols import Node
+from ssvm_dsl.lang.symbols import Node, Symbol
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -31,6 +31,21 @@ class TargetExtent(Node):
         """The (first) label array of the target."""
         first: Variables = self.labels[0]
         return first
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """The inputs whose content decides which factors there are."""
+        return () if self.edges is None else (self.edges,)
+
+    def symbols(self) -> Iterator[tuple[str, Symbol]]:
+        """Yield the symbols that it refers to beside its labels, with what each is to it."""
+        if self.edges is not None:
+            yield "the edge list", self.edges
+
+    @property
+    def all_labels(self) -> tuple[Any, ...]:
+        """The labels whose variables its factors join, each once."""
+        return tuple({id(label): label for label in self.labels}.values())
 
     @property
     def inner(self) -> TargetExtent:

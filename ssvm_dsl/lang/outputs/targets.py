@@ -12,6 +12,7 @@ from ssvm_dsl.lang.arrays import number_text
 from ssvm_dsl.lang.dims import Dim, with_paired
 from ssvm_dsl.lang.inputs import Edges
 from ssvm_dsl.lang.outputs.labels import MAX_ARITY, Label, Target
+from ssvm_dsl.lang.patterns.pattern import Pattern, is_pattern
 from ssvm_dsl.lang.symbols import Mistake, got, plain, show
 
 
@@ -267,11 +268,21 @@ def _segment_mistakes(what: str, y: object) -> list[Mistake]:
     return [got(f"{what}: a label of segments, such as y = Label(T, states, segments=8)", y)]
 
 
-def as_target(target: object) -> Target:
-    """Return ``target`` as a Target: a bare Label means each of its variables."""
+def as_target(target: object, where: object = None) -> Target:
+    """Return ``target`` as a Target: a bare Label means each of its variables.
+
+    Variables at positions, ``(y[i], y[j])``, are a pattern, of which there are the factors for which ``where`` is true.
+    """
+    if is_pattern(target):
+        if isinstance(target, Pattern):
+            return target if where is None else target.narrowed(where)
+        return Pattern(target, where)
+    if isinstance(target, Target | Label) and where is not None:
+        text = got("where: a condition is for variables at positions, such as (y[i], y[j]); this has none", target)
+        return Target("each", (target if isinstance(target, Label) else target.label,), mistakes=[text])
     if isinstance(target, Target):
         return target
     if isinstance(target, Label):
         return Target("each", (target,))
-    text = got("Factor: the target must be a Label or a pattern like chain(y), pairs(y, W)", target)
+    text = got("Factor: the target must be a Label or a pattern like chain(y), pairs(y, W), (y[i], y[j])", target)
     return Target("each", (Label(1),), mistakes=[text])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.dims import Condition, Dim, Index
 from ssvm_dsl.lang.grammars.grammar import Grammar
 from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.outputs.class_names import ClassName
+from ssvm_dsl.lang.patterns.join import Instances, World, find_instances, inputs_of, symbols_of
 from ssvm_dsl.lang.symbols import ModelView, Symbol, show
 
 #: As many classes of one letter are printed.
@@ -28,11 +30,40 @@ class Variables(Symbol):
     segments: int | None
     unknown: ClassName | None
     grammar: Grammar | None = None
+    indices: tuple[Index, ...] = ()
+    condition: Condition | None = None
+    converse: tuple[int, ...] | None = None
+
+    stands_alone = True
 
     @property
     def pointer(self) -> bool:
         """Whether its values are positions on an axis; it has a binary variable for every pair of positions."""
         return self.over is not None
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether the variable at (i, j) is that at (j, i), in the converse class."""
+        return self.converse is not None
+
+    @property
+    def has_domain(self) -> bool:
+        """Whether there are variables at some positions of the axes only."""
+        return self.condition is not None or self.converse is not None
+
+    @property
+    def domain_inputs(self) -> tuple[Any, ...]:
+        """The inputs whose content decides at which positions there are variables."""
+        return tuple({id(one): one for one in inputs_of(self.condition)}.values())
+
+    def domain(self, world: World) -> Instances:
+        """Return the positions at which there are variables; of a symmetric label those with i < j."""
+        places = tuple(zip(self.indices, self.dims, strict=True))
+        condition = self.condition
+        if self.symmetric:
+            i, j = self.indices
+            condition = i < j if condition is None else (i < j) & condition
+        return find_instances(self.indices, condition, places, world, f"label '{self.name}'")
 
     @property
     def structure(self) -> str | None:
@@ -56,6 +87,7 @@ class Variables(Symbol):
         yield from (("the axis", dim.origin) for dim in self.dims)
         if self.allowed is not None:
             yield "the input", self.allowed
+        yield from symbols_of(self.condition)
 
     def misfits(self, model: ModelView) -> Iterator[str]:
         """Yield why an input is no mask of the label."""

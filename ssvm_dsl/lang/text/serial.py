@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ssvm_dsl.errors import FileFormatError, KeywordError, ModelError, OptionError, SsvmError
-from ssvm_dsl.lang import inputs
+from ssvm_dsl.lang import dims, inputs
 from ssvm_dsl.lang.builder import DeclarationBuilder
 from ssvm_dsl.lang.constraints import durations, forbidden, logic, pointers, structures
 from ssvm_dsl.lang.constraints.custom import Custom
@@ -29,6 +29,8 @@ from ssvm_dsl.lang.losses.cost import Cost
 from ssvm_dsl.lang.losses.count_loss import CountLoss
 from ssvm_dsl.lang.outputs import pointer_targets, targets
 from ssvm_dsl.lang.outputs.labels import Label, Latent, Target
+from ssvm_dsl.lang.patterns.pattern import Pattern
+from ssvm_dsl.lang.patterns.references import LabelAt, LiteralAt
 from ssvm_dsl.lang.symbols import Node, Symbol
 
 FORMAT = "ssvm-dsl declaration"
@@ -51,11 +53,15 @@ CONSTRUCTORS: dict[str, Callable[..., Any]] = {
         *(structures.Matching, structures.Path, structures.Circuit),
         *(durations.Duration, forbidden.Forbid, forbidden.Allow, forbidden.Same, forbidden.Different, Given),
         *(pointers.AllDifferent, pointers.Arborescence, pointers.ProjectiveTree),
+        *(inputs.Positions, inputs.At, Pattern, LabelAt, LiteralAt),
+        *(dims.Shift, dims.Ring, dims.FromEnd, dims.OnAxis, dims.Read),
+        *(dims.Arithmetic, dims.Compare, dims.IsOne, dims.Joined),
     )
 }
 CONSTRUCTORS["indicator"] = lambda label, state: label.is_(state)
 CONSTRUCTORS["Custom"] = lambda label, *, oracle, **options: _custom(label, oracle, options)
 CONSTRUCTORS["at"] = lambda label, position: label.at(position)
+CONSTRUCTORS["index"] = dims.Index
 
 
 def _custom(label: Label, oracle: object, options: dict[str, Any]) -> Custom:
@@ -102,7 +108,7 @@ def _path_of(node: Node) -> str:
     ref = FunctionRef.of(type(node))
     if not ref.importable:
         text = f"{ref.path} cannot be written to a file; define the class at the top level of a module"
-        raise ModelError(getattr(node, "name", ""), [(node.where, text)])
+        raise ModelError(getattr(node, "name", ""), [(node.line, text)])
     return ref.path
 
 
@@ -110,6 +116,8 @@ def _encode(value: object) -> object:
     value = value.written if isinstance(value, Target) else value  # no function makes "each variable of a label"
     if isinstance(value, Symbol) and value.name:
         return {"ref": value.name}
+    if isinstance(value, dims.Index):
+        return {"unnamed index": value.number, "dim": _encode(value.dim)}
     if isinstance(value, Node):
         return _node(value)
     if isinstance(value, Form):
@@ -157,6 +165,11 @@ def _decode(value: Any, known: dict[str, Symbol], trusted: bool | tuple[str, ...
         return value
     if "ref" in value:
         return known[value["ref"]]
+    if "unnamed index" in value:
+        key = f"index {int(value['unnamed index'])}"  # no name of Python
+        if key not in known:
+            known[key] = dims.Index(_decode(value["dim"], known, trusted))
+        return known[key]
     if "function" in value:
         return FunctionRef(str(value["function"])).load(trusted)
     if "grammar" in value:

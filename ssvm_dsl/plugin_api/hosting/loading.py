@@ -133,8 +133,8 @@ def tell_loading(path: Path, row: int) -> None:
 
 def told_seconds(cells: F64) -> dict[int, float]:
     """Return the seconds of loading by row of a :func:`loading_file`."""
-    told = np.array(cells)
-    return dict(enumerate(np.where(told < 0.0, told + perf_counter(), told).tolist()))
+    seconds = np.array(cells)
+    return dict(enumerate(np.where(seconds < 0.0, seconds + perf_counter(), seconds).tolist()))
 
 
 class LoadingElsewhere:

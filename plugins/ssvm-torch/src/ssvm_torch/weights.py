@@ -126,7 +126,8 @@ def _by_position(
 ) -> torch.Tensor:
     """Return the scores of factors that have weights of their own at each position of some axes."""
     assert not isinstance(symbol.per, str)
-    own, of = [dim.name for dim in symbol.per], [axis.dim.name if axis.dim else "" for axis in template.axes]
+    own: list[str] = [getattr(one, "axis", one).name for one in symbol.per]
+    of = [axis.dim.name if axis.dim else "" for axis in template.axes]
     table = weights.reshape(*symbol.unit_shape, prod(template.shape), -1)
     table = table.permute(*(own.index(name) for name in of if name in own), -2, -1)
     sizes = [dict(zip(own, symbol.unit_shape, strict=True)).get(name, 1) for name in of]

@@ -1,0 +1,1 @@
+"""Patterns written with index variables: positions, references, conditions, and the instances that they have."""

@@ -1,0 +1,390 @@
+"""``Pattern``: variables at positions with index variables, one factor for each assignment of these.
+
+``Pattern((y[t], y[t + 1]))`` is what ``chain(y)`` means; ``Factor((y[i], y[j]), where=i < j)`` makes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ssvm_dsl.array_types import Bools
+from ssvm_dsl.lang.dims import (
+    Condition,
+    Dim,
+    FromEnd,
+    Index,
+    OnAxis,
+    Read,
+    Ring,
+    Shift,
+    as_condition,
+    conjunction,
+    conjuncts,
+    indices_of,
+    walk,
+)
+from ssvm_dsl.lang.inputs import At
+from ssvm_dsl.lang.outputs.labels import Label, Target
+from ssvm_dsl.lang.patterns.join import Instances, World, find_instances, inputs_of, symbols_of
+from ssvm_dsl.lang.patterns.references import LabelAt
+from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, got, show
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False)
+class Pattern(Target):
+    """Variables at positions: one factor for each assignment of the index variables.
+
+    Left out are assignments where a position does not exist, where the condition is not true, where a label has no
+    such variable, and where two references are the same variable.  Patterns are equal up to the names of indices.
+
+    Parameters
+    ----------
+    references : variable at positions, tuple of them, or list of tuples
+        ``y[t]``; ``(y[t], y[t + 1])``; a list of tuples, whose factors all belong to the pattern.
+    where : condition, optional
+        ``i < j``, ``(abs(i - j) <= 5) & friend[i, j]``.
+
+    Examples
+    --------
+    >>> t = T.index()
+    >>> trans = Factor(Pattern((y[t], y[t + 1])))           # or Factor((y[t], y[t + 1]))
+    >>> skip = Factor((y[i], y[j]), where=(i < j) & word[i].is_(word[j]))
+    """
+
+    groups: tuple[tuple[LabelAt, ...], ...]
+    condition: Condition | None
+
+    def __init__(self, references: Any, where: Any = None, *, mistakes: tuple[Mistake, ...] = ()) -> None:
+        found: list[Mistake] = [*mistakes]
+        groups = _read_groups(references, found)
+        condition = None if where is None else as_condition(where)
+        for number in (condition, *(place for group in groups for one in group for place in one.places)):
+            found += (text for one in walk(number) for text in getattr(one, "mistakes", ()))
+        found += _same_twice(groups)
+        super().__init__("pattern", tuple(one.label for one in groups[0]), mistakes=dict.fromkeys(found))
+        object.__setattr__(self, "groups", groups)
+        object.__setattr__(self, "condition", condition)
+
+    # -- what it is made of --------------------------------------------------------------------------------------
+
+    @property
+    def parts(self) -> tuple[Pattern, ...]:
+        """The patterns that it is the union of: itself, if it is none."""
+        if len(self.groups) == 1:
+            return (self,)
+        return self._kept("_parts", lambda: tuple(Pattern(group, self.condition) for group in self.groups))
+
+    @property
+    def references(self) -> tuple[LabelAt, ...]:
+        """The variables of a factor; of a union those of the first part."""
+        return self.groups[0]
+
+    @property
+    def places(self) -> tuple[tuple[Any, Dim], ...]:
+        """The positions of the variables of a factor, each with its axis."""
+        return self._kept(
+            "_places",
+            lambda: tuple(pair for one in self.references for pair in zip(one.places, one.label.dims, strict=True)),
+        )
+
+    @property
+    def free(self) -> tuple[Index, ...]:
+        """The index variables, in the order of their declaration."""
+        return self._kept("_free", lambda: indices_of(*(place for place, _ in self.places), self.condition))
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """The inputs whose content decides which factors there are: edges, positions, numbers of conditions."""
+
+        def find() -> tuple[Any, ...]:
+            numbers = [place for part in self.parts for place, _ in part.places]
+            found = {id(one): one for number in (*numbers, self.condition) for one in inputs_of(number)}
+            for label in self.all_labels:
+                found |= {id(one): one for one in label.domain_inputs}
+            return tuple(found.values())
+
+        return self._kept("_inputs", find)
+
+    @property
+    def all_labels(self) -> tuple[Label, ...]:
+        """The labels of all parts, each once."""
+        return tuple({id(one.label): one.label for group in self.groups for one in group}.values())
+
+    def symbols(self) -> Iterator[tuple[str, Symbol]]:
+        """Yield the symbols that it refers to beside its labels, with what each is to it."""
+        for number in (self.condition, *(place for part in self.parts for place, _ in part.places)):
+            yield from symbols_of(number)
+
+    def narrowed(self, where: Any) -> Pattern:
+        """Return the pattern with one more condition."""
+        condition = as_condition(where)
+        return Pattern(list(self.groups), conjunction((*conjuncts(self.condition), *conjuncts(condition))))
+
+    # -- which factors there are ---------------------------------------------------------------------------------
+
+    @property
+    def is_box(self) -> bool:
+        """Whether there is a factor at each position of a box, whatever the data: an axis for each index."""
+        return self._kept("_box", self._find_box)
+
+    def _find_box(self) -> bool:
+        if len(self.groups) > 1 or self.condition is not None or any(one.has_domain for one in self.labels):
+            return False
+        if any(isinstance(one, Read | Ring) for place, _ in self.places for one in walk(place)):
+            return False
+        return not any(_may_be_one(a, b) for k, a in enumerate(self.references) for b in self.references[:k])
+
+    @property
+    def box(self) -> tuple[tuple[Index, tuple[tuple[Dim, int], ...], int], ...]:
+        """For each index of a box: the index, the axes (with a number to add) that it ends at, where it begins."""
+
+        def find() -> tuple[tuple[Index, tuple[tuple[Dim, int], ...], int], ...]:
+            out = []
+            for index in self.free:
+                low, ends = 0, [(index.dim, 0)]
+                for place, dim in self.places:
+                    if isinstance(place, Shift | OnAxis) and index in (place.base, getattr(place.base, "base", None)):
+                        by = place.by if isinstance(place, Shift) else 0
+                        inner = place.base if isinstance(place, Shift) else place
+                        if isinstance(inner, FromEnd):  # size + c - t + by is a position
+                            ends.append((dim, inner.by + by + 1))
+                            low = max(low, inner.by + by + 1)
+                            continue
+                        low = max(low, -by)
+                        ends.append((dim, -by))
+                    elif isinstance(place, FromEnd) and place.base is index:
+                        ends.append((dim, place.by + 1))
+                out.append((index, tuple(dict.fromkeys(ends)), low))
+            return tuple(out)
+
+        return self._kept("_bounds", find)
+
+    def count(self, sizes: Mapping[str, Any]) -> Any:
+        """Return the number of factors for axis sizes given by name (ints, or arrays over examples).
+
+        Of patterns that follow from sizes alone.
+        """
+        shape = np.broadcast_shapes(*map(np.shape, sizes.values()))
+        if self.is_box:
+            total: Any = np.ones(shape, dtype=np.int64) if shape else 1
+            for _, ends, low in self.box:
+                least = ends_least(ends, sizes)
+                total = total * np.maximum(least - low, 0)
+            for place, dim in self.places:
+                if isinstance(place, int):
+                    size = sizes[dim.origin.name]
+                    total = total * ((size > place) if place >= 0 else (size >= -place))
+            return total if shape else int(total)
+        n = int(np.prod(shape, dtype=np.int64))
+        world = World({name: np.broadcast_to(one, shape).reshape(n) for name, one in sizes.items()}, {}, n)
+        found = sum(np.bincount(part.instances(world).owner, minlength=n) for part in self.parts)
+        return found if shape else int(found[0])  # type: ignore[index]
+
+    def instances(self, world: World) -> Instances:
+        """Return the assignments of the index variables for which there is a factor; of a pattern that is no union.
+
+        Labels with conditions of their own are not looked at: the compiler knows their variables.
+        """
+        found = find_instances(self.free, self.condition, self.places, world, repr(self))
+        for k, a in enumerate(self.references):
+            for b in self.references[:k]:
+                if _may_be_one(a, b):
+                    found = found.chosen(~_is_one(found, a, b))
+        return found
+
+    # -- as a target ---------------------------------------------------------------------------------------------
+
+    @property
+    def arity(self) -> int:
+        """Number of variables in one factor."""
+        return len(self.references)
+
+    @property
+    def members(self) -> tuple[Label, ...]:
+        """The label of each variable of a factor."""
+        return self.labels
+
+    @property
+    def all_axes(self) -> tuple[Dim, ...]:
+        """Axes whose sizes decide how many factors there are."""
+        axes = [index.dim for part in self.parts for index in part.free]
+        axes += [dim.origin for part in self.parts for _, dim in part.places]
+        return tuple({id(dim): dim for dim in axes}.values())
+
+    @property
+    def feature_axes(self) -> tuple[Dim, ...]:
+        """No axes: features are written at positions."""
+        return ()
+
+    @property
+    def shared_axes(self) -> tuple[Dim, ...]:
+        """No axes: ``per=`` names an index."""
+        return ()
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return references and condition."""
+        groups: Any = self.groups[0] if len(self.groups) == 1 else list(self.groups)
+        return (groups,), ({} if self.condition is None else {"where": self.condition})
+
+    @property
+    def written(self) -> Any:
+        """The variables."""
+        if len(self.groups) > 1:
+            return list(self.groups)
+        return self.references if self.arity > 1 else self.references[0]
+
+    @property
+    def written_options(self) -> dict[str, Any]:
+        """The condition."""
+        return {} if self.condition is None else {"where": self.condition}
+
+    @property
+    def constructor(self) -> str:
+        """The class."""
+        return "Pattern"
+
+    def __repr__(self) -> str:
+        groups = [f"({', '.join(map(repr, group))})" if len(group) > 1 else repr(group[0]) for group in self.groups]
+        text = groups[0] if len(groups) == 1 else f"[{', '.join(groups)}]"
+        return text if self.condition is None else f"Pattern({text}, where={self.condition!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Target):
+            return NotImplemented
+        return self is other or (isinstance(other, Pattern) and self._content() == other._content())
+
+    def __hash__(self) -> int:
+        return hash((Pattern, len(self.groups), tuple(one.label.n_states for one in self.references)))
+
+    def _content(self) -> tuple[Any, ...]:
+        def find() -> tuple[Any, ...]:
+            indices = indices_of(*(place for part in self.parts for place, _ in part.places), self.condition)
+            ranks = {id(index): k for k, index in enumerate(indices)}
+            groups = tuple(tuple(canonical(one, ranks) for one in group) for group in self.groups)
+            return groups, canonical(self.condition, ranks)
+
+        return self._kept("_canonical", find)
+
+    def _kept(self, key: str, make: Callable[[], R]) -> R:
+        """Return what was worked out once."""
+        if key not in self.__dict__:
+            object.__setattr__(self, key, make())
+        found: R = self.__dict__[key]
+        return found
+
+
+def ends_least(ends: tuple[tuple[Dim, int], ...], sizes: Mapping[str, Any]) -> Any:
+    """Return the least of some axis sizes, each with a number added."""
+    least: Any = None
+    for dim, by in ends:
+        one = sizes[dim.origin.name] + by
+        least = one if least is None else np.minimum(least, one)
+    return least
+
+
+def canonical(expression: Any, ranks: Mapping[int, int]) -> Any:
+    """Return an expression with indices by their rank, so that names make no difference."""
+    if isinstance(expression, Index):
+        return "index", ranks.get(id(expression), -1), expression.dim if expression.dim.name else id(expression.dim)
+    if isinstance(expression, Node) and not (isinstance(expression, Symbol) and not isinstance(expression, At)):
+        args, options = expression.arguments()
+        return type(expression).__name__, tuple(canonical(one, ranks) for one in (*args, *options.values()))
+    if isinstance(expression, tuple | list):
+        return tuple(canonical(one, ranks) for one in expression)
+    return expression
+
+
+def as_reference(value: Any) -> LabelAt | None:
+    """Return a variable at positions; a label without axes is its own; ``None`` for anything else."""
+    if isinstance(value, LabelAt):
+        return value
+    return LabelAt(value, ()) if isinstance(value, Label) and not value.dims else None
+
+
+def is_pattern(value: Any) -> bool:
+    """Whether a value is read as a pattern with indices: variables at positions, in a tuple or a list of tuples."""
+    if isinstance(value, LabelAt | Pattern):
+        return True
+    return isinstance(value, tuple | list) and any(isinstance(one, LabelAt) or is_pattern(one) for one in value)
+
+
+def _read_groups(references: Any, mistakes: list[Mistake]) -> tuple[tuple[LabelAt, ...], ...]:
+    """Return the tuples of variables of a pattern."""
+    if isinstance(references, list) and references:
+        if any(not isinstance(one, tuple) for one in references):
+            mistakes.append(got("a list holds tuples of variables, (y[i], y[j]); a pair is a tuple", references))
+            references = tuple(one for one in references if not isinstance(one, tuple)) or references[:1]
+        else:
+            groups = [_read_group(one, mistakes) for one in references]
+            if len({tuple(one.label.n_states for one in group) for group in groups}) > 1:
+                mistakes.append("the parts of a union have the same numbers of states, variable by variable")
+                groups = groups[:1]
+            return tuple(groups)
+    return (_read_group(references, mistakes),)
+
+
+def _read_group(references: Any, mistakes: list[Mistake]) -> tuple[LabelAt, ...]:
+    listed = references if isinstance(references, tuple | list) else (references,)
+    found = [as_reference(one) for one in listed]
+    for one, value in zip(found, listed, strict=True):
+        if one is None:
+            hint = "" if not isinstance(value, Label) else f"; write {show(value)}[t] with an index of each axis"
+            mistakes.append(got(f"a pattern holds variables at positions, such as y[t]{hint}", value))
+        else:
+            mistakes += one.mistakes
+            if one.label.pointer:
+                mistakes.append(f"{one!r}: a pointer occurs only with .is_(position)")
+    sound = tuple(one for one in found if one is not None and not one.mistakes)
+    return sound or (LabelAt(Label(1), ()),)
+
+
+def _same_twice(groups: tuple[tuple[LabelAt, ...], ...]) -> Iterator[Mistake]:
+    for group in groups:
+        for k, one in enumerate(group):
+            if any(one.label is other.label and one.places == other.places for other in group[:k]):
+                yield _twice(one)
+
+
+def _twice(one: LabelAt) -> Mistake:
+    return lambda: f"{one!r} is written twice: a factor joins different variables"
+
+
+def _offset(place: Any) -> tuple[Any, int] | None:
+    """Return a position as (index, or a sign of the end, or nothing; distance): those of one base differ by numbers."""
+    if isinstance(place, int):
+        return ("end" if place < 0 else "begin"), place
+    if isinstance(place, Index):
+        return id(place), 0
+    if isinstance(place, Shift) and isinstance(place.base, Index):
+        return id(place.base), place.by
+    return None
+
+
+def _may_be_one(a: LabelAt, b: LabelAt) -> bool:
+    """Whether two references may be the same variable."""
+    if a.label is not b.label:
+        return False
+    for p, q in zip(a.places, b.places, strict=True):
+        first, second = _offset(p), _offset(q)
+        if first is not None and second is not None and first[0] == second[0] and first[1] != second[1]:
+            return False  # they differ by a number
+    return True
+
+
+def _is_one(found: Instances, a: LabelAt, b: LabelAt) -> Bools:
+    """Return in which instances two references are the same variable."""
+    pairs = zip(a.places, b.places, a.label.dims, strict=True)
+    same = [found.position(p, dim)[0] == found.position(q, dim)[0] for p, q, dim in pairs]
+    one: Bools = np.logical_and.reduce(same) if same else np.ones(len(found), dtype=bool)
+    if a.label.symmetric and len(a.places) == 2:
+        p, q = (
+            [found.position(place, dim)[0] for place, dim in zip(x.places, x.label.dims, strict=True)] for x in (a, b)
+        )
+        one = one | ((p[0] == q[1]) & (p[1] == q[0]))
+    return one
