@@ -6,6 +6,7 @@ run, it imports when it runs.
 
 from __future__ import annotations
 
+import json
 from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -109,6 +110,23 @@ def positive(text: str) -> float:
     if not 0.0 < number < float("inf"):
         raise ArgumentTypeError(f"expected a positive number, got {text!r}")
     return number
+
+
+def add_options(parser: ArgumentParser, of: str) -> None:
+    """Add ``--option``."""
+    text = f"an option of {of} (may be repeated)"
+    parser.add_argument("--option", type=name_value, action="append", default=[], metavar="K=V", help=text)
+
+
+def name_value(text: str) -> tuple[str, Any]:
+    """Read ``K=V``; the value is JSON where it can be, else a string."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ArgumentTypeError(f"expected NAME=VALUE, got {text!r}")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
 
 
 def _help(parser: ArgumentParser) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from time import perf_counter
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from ssvm_dsl.errors import OptionError, PluginError
@@ -64,6 +65,8 @@ class Rule(Generic[S, T]):
         Whether the check may pass without any case.
     once : bool
         Whether one trial is enough, because the check makes its own problem.
+    few : int
+        The most cases in the quick form of a kit; 0 for all.  For checks that ask the same again in another way.
     """
 
     name: str
@@ -71,6 +74,7 @@ class Rule(Generic[S, T]):
     claimed: Callable[[S], bool] = lambda spec: True
     optional: bool = False
     once: bool = False
+    few: int = 0
 
 
 class Kit(ABC, Generic[S, R, T]):
@@ -85,6 +89,8 @@ class Kit(ABC, Generic[S, R, T]):
         How problems are made.
     options : mapping
         Options of the plug-in, by name.
+    quick : bool
+        Whether checks that ask much take a few of their cases (:attr:`Rule.few`), spread over all.
     """
 
     #: Kind of plug-in, as reports call it.
@@ -104,8 +110,9 @@ class Kit(ABC, Generic[S, R, T]):
         seed: int,
         n_problems: int = 0,
         options: Mapping[str, Any] | None = None,
+        quick: bool = False,
     ) -> None:
-        self.spec, self.options = spec, dict(options or {})
+        self.spec, self.options, self.quick = spec, dict(options or {}), quick
         self.plugins = installed() if registry is None else registry
         self.report = ConformanceReport(spec.name, seed, n_problems, kind=self.kind)
         self.made: Any = None
@@ -141,6 +148,10 @@ class Kit(ABC, Generic[S, R, T]):
     def finish(self) -> None:
         """Add findings that are known only after all checks."""
 
+    def always(self) -> list[str]:
+        """Return the names of checks that are not among the rules: those of loading and of making cases."""
+        return ["loads"]
+
     # -- shared by all kits -----------------------------------------------------------------------------
 
     def run(
@@ -166,8 +177,8 @@ class Kit(ABC, Generic[S, R, T]):
         """
         if seconds is not None and not (isinstance(seconds, int | float) and seconds > 0):
             raise OptionError(f"seconds must be None or a positive number, got {seconds!r}")
-        names = [rule.name for rule in self.rules]
-        if unknown := set(only) - set(names):
+        names = [*self.always(), *(rule.name for rule in self.rules)]
+        if unknown := set(only) - {*names, "time"}:
             raise OptionError(f"there is no check '{min(unknown)}'; the checks are: {', '.join(names)}")
         waiting = [(number, rule) for number, rule in enumerate(self.rules) if not only or rule.name in only]
         watch = Watch(f"{self.kind} '{self.spec.name}'", notice, seconds)
@@ -211,7 +222,7 @@ class Kit(ABC, Generic[S, R, T]):
             self.report.not_claimed.append(rule.name)
             return
         check = Check(rule.name)
-        for trial in islice(self.trials(number, rule), 1 if rule.once else None):
+        for trial in self._chosen(number, rule):
             if full(check):
                 break
             with attempt(check, trial.name):
@@ -225,6 +236,18 @@ class Kit(ABC, Generic[S, R, T]):
             self.report.checks.append(check)
 
 
+    def _chosen(self, number: int, rule: R) -> Iterator[T]:
+        """Yield the cases of a rule: all, the first, or in the quick form a few that are spread over all."""
+        trials = self.trials(number, rule)
+        if rule.once:
+            return islice(trials, 1)
+        if not (self.quick and rule.few):
+            return trials
+        every = list(trials)
+        step = max(1, -(-len(every) // rule.few))
+        return iter(every[number % step :: step])
+
+
 def full(check: Check) -> bool:
     """Return whether a check has failed often enough."""
     return len(check.failures) >= MAX_FAILURES
@@ -234,6 +257,7 @@ def full(check: Check) -> bool:
 def attempt(check: Check, case: str) -> Iterator[None]:
     """Count a case; every exception is a failure, except ``NotForThisCase``."""
     begin_case(check.name, case)
+    begin = perf_counter()
     check.cases += 1
     try:
         yield
@@ -242,6 +266,7 @@ def attempt(check: Check, case: str) -> Iterator[None]:
     except TROUBLE as err:
         check.failures.append(Failure(case, crash(err)))
     finally:
+        check.seconds += perf_counter() - begin
         case_done()
 
 

@@ -5,7 +5,8 @@ Pytest imports this module in every project where the package is installed, so i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
@@ -23,7 +24,7 @@ class Conformance(Protocol):
 
 
 @pytest.fixture
-def backend_conformance() -> Conformance:
+def backend_conformance(conformance_stream: int) -> Conformance:
     """Return a function that checks a backend and fails the test with the whole report unless all is well.
 
     Examples
@@ -33,11 +34,11 @@ def backend_conformance() -> Conformance:
     """
     from ssvm_dsl.testing import check_backend
 
-    return _failing(check_backend)
+    return _failing(check_backend, conformance_stream)
 
 
 @pytest.fixture
-def trainer_conformance() -> Conformance:
+def trainer_conformance(conformance_stream: int) -> Conformance:
     """Return a function that checks a trainer and fails the test with the whole report unless all is well.
 
     Examples
@@ -47,11 +48,11 @@ def trainer_conformance() -> Conformance:
     """
     from ssvm_dsl.testing import check_trainer
 
-    return _failing(check_trainer)
+    return _failing(check_trainer, conformance_stream)
 
 
 @pytest.fixture
-def constraint_conformance() -> Conformance:
+def constraint_conformance(conformance_stream: int) -> Conformance:
     """Return a function that checks a kind of constraints and fails the test unless all is well.
 
     Examples
@@ -61,11 +62,11 @@ def constraint_conformance() -> Conformance:
     """
     from ssvm_dsl.testing import check_constraint
 
-    return _failing(check_constraint)
+    return _failing(check_constraint, conformance_stream)
 
 
 @pytest.fixture
-def bridge_conformance() -> Conformance:
+def bridge_conformance(conformance_stream: int) -> Conformance:
     """Return a function that checks a bridge and fails the test unless all is well.
 
     Examples
@@ -75,11 +76,11 @@ def bridge_conformance() -> Conformance:
     """
     from ssvm_dsl.testing import check_bridge
 
-    return _failing(check_bridge)
+    return _failing(check_bridge, conformance_stream)
 
 
 @pytest.fixture
-def loss_conformance() -> Conformance:
+def loss_conformance(conformance_stream: int) -> Conformance:
     """Return a function that checks a loss and fails the test unless all is well.
 
     Examples
@@ -89,11 +90,11 @@ def loss_conformance() -> Conformance:
     """
     from ssvm_dsl.testing import check_loss
 
-    return _failing(check_loss)
+    return _failing(check_loss, conformance_stream)
 
 
 @pytest.fixture
-def executor_conformance() -> Conformance:
+def executor_conformance(conformance_stream: int) -> Conformance:
     """Return a function that checks an executor and fails the test unless all is well.
 
     Examples
@@ -103,14 +104,29 @@ def executor_conformance() -> Conformance:
     """
     from ssvm_dsl.testing import check_executor
 
-    return _failing(check_executor)
+    return _failing(check_executor, conformance_stream)
 
 
-def _failing(check: Callable[..., ConformanceReport]) -> Conformance:
+@pytest.fixture(scope="session")
+def conformance_stream(pytestconfig: pytest.Config) -> Iterator[int]:
+    """Yield the descriptor of standard error as it is outside of tests: for what must be seen while a test hangs."""
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+    if capture is None:
+        yield 2
+        return
+    with capture.global_and_fixture_disabled():
+        stream = os.dup(2)
+    yield stream
+    os.close(stream)
+
+
+def _failing(check: Callable[..., ConformanceReport], stream: int) -> Conformance:
     """Return a kit that fails the test unless all is well."""
+    from ssvm_dsl.testing.watch import speaking_to
 
     def run(plugin: str | Spec, **settings: Any) -> ConformanceReport:
-        report = check(plugin, **settings)
+        with speaking_to(stream):
+            report = check(plugin, **settings)
         if not report.ok:
             pytest.fail(str(report), pytrace=False)
         return report

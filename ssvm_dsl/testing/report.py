@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from textwrap import indent
 from typing import Any
+
+from ssvm_dsl.units import seconds_text
 
 
 class Complaint(Exception):
@@ -37,11 +40,14 @@ class Check:
     cases : int
         Problems tried.
     failures : list of Failure
+    seconds : float
+        How long it took.
     """
 
     name: str
     cases: int = 0
     failures: list[Failure] = field(default_factory=list)
+    seconds: float = 0.0
 
     @property
     def passed(self) -> int:
@@ -62,16 +68,17 @@ class Check:
             "cases": self.cases,
             "passed": self.passed,
             "failures": failures,
+            "seconds": round(self.seconds, 3),
         }
 
-    def __str__(self) -> str:
+    def line(self, timed: bool = False) -> str:
+        """Return the line of the check in the report, without its failures."""
+        took = f", {seconds_text(self.seconds)}" if timed else ""
         if self.ok:
-            return f"ok    {self.name}: {self.cases} case{'s' if self.cases > 1 else ''}"
+            return f"ok    {self.name}: {self.cases} case{'s' if self.cases > 1 else ''}{took}"
         if not self.failures:
             return f"FAIL  {self.name}: claimed, but no problem could test it; that is not a pass"
-        first = self.failures[0]
-        message = f"on {first.problem}:\n{indent(first.text, '  ')}" if first.problem else first.text
-        return f"FAIL  {self.name}: {self.passed} of {self.cases} cases passed\n{indent(message, ' ' * 8)}"
+        return f"FAIL  {self.name}: {self.passed} of {self.cases} cases passed{took}"
 
 
 @dataclass
@@ -124,12 +131,42 @@ class ConformanceReport:
         }
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, timed: bool = False) -> str:
+        """Return the report as text; equal failures of several checks are shown once.
+
+        Parameters
+        ----------
+        timed : bool
+            Whether each check has its seconds.
+        """
         count = f"{len(self.failed)} of {len(self.checks)} checks failed"
         what = "training problems" if self.kind == "trainer" else "random problems"
         verdict = f"all {len(self.checks)} checks passed" if self.ok else count
         lines = [f"{self.kind} '{self.name}': {verdict} (seed {self.seed}, {self.n_problems} {what})"]
-        lines += [indent(str(check), "  ") for check in self.checks]
+        same: dict[str, list[Check]] = {}
+        for check in self.checks:
+            for failure in check.failures[:1]:
+                same.setdefault(_bare(failure.text), []).append(check)
+        for check in self.checks:
+            line, first = f"  {check.line(timed)}", next(iter(check.failures), None)
+            if first is None:
+                lines.append(line)
+                continue
+            alike = same[_bare(first.text)]
+            if check is not alike[0]:
+                lines.append(f"{line}: as in '{alike[0].name}'")
+                continue
+            lines.append(f"{line}; the same in {len(alike)} checks" if len(alike) > 1 else line)
+            message = f"on {first.problem}:\n{indent(first.text, '  ')}" if first.problem else first.text
+            lines.append(indent(message, " " * 10))
         if self.not_claimed:
             lines.append(f"  not claimed: {', '.join(self.not_claimed)}")
         lines += [f"  refused {count} times: {reason}" for reason, count in self.refusals.items()]
         return "\n".join(lines)
+
+
+def _bare(text: str) -> str:
+    """Return a failure without what differs from check to check: the question, and addresses in memory."""
+    return re.sub(r"\Atask .*\n|0x[0-9a-f]+", "", text)

@@ -1,21 +1,31 @@
-"""Watches the cases of a conformance kit: tells which one takes long, and ends the kit when its time is up."""
+"""Watches the cases of a conformance kit: says which one takes long, and ends the kit when its time is up.
+
+A thread does so, and while a call of the plug-in lets no other Python code run, a process (``sentinel.py``).
+"""
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
 from time import monotonic
 from types import FrameType
 from typing import Any
 
 from ssvm_dsl.units import seconds_text
 
-#: Seconds after which a case is told; then each time that it has taken three times as long.
-SLOW = 5.0
+#: Seconds after which a case is reported; then each time that it has taken three times as long.
+SLOW = 4.5
+
+#: Seconds that the process waits longer than the thread.
+LATER = 0.3
 
 _ADVICE = (
     "problems of the kit are tiny; a search that may take long looks at its clock (`clock.over`, `limits.begin()`) "
@@ -23,6 +33,7 @@ _ADVICE = (
     "--seconds (seconds=) bounds it"
 )
 
+_STREAM: ContextVar[int] = ContextVar("stream", default=2)
 _WATCH: ContextVar[Watch | None] = ContextVar("watch", default=None)
 
 
@@ -44,7 +55,10 @@ class Watch:
     """
 
     def __init__(self, what: str, say: Callable[[str], None] | None, seconds: float | None) -> None:
-        self._what, self._say, self.seconds = what, say or _to_standard_error, seconds
+        self._what, self.seconds = what, seconds
+        self._stream = _STREAM.get()
+        self._sentinel = _sentinel(self._stream)
+        self._say = say or (_to_standard_error if self._stream == 2 else self._to_stream)
         self._end = float("inf") if seconds is None else monotonic() + seconds
         self.check, self.case, self._begin, self._next = "", "", 0.0, float("inf")
         self._change = threading.Condition()
@@ -61,6 +75,7 @@ class Watch:
                 yield
         finally:
             _WATCH.reset(token)
+            self._tell("done")
             with self._change:
                 self._over = True
                 self._change.notify()
@@ -99,11 +114,23 @@ class Watch:
             self.check, self.case, self._begin = check, case, monotonic()
             self._next = self._begin + SLOW
             self._change.notify()
+        where = f" on {case}" if case else ""
+        self._tell(f"begin {self._what}: @ in check '{check}'{where}")
 
     def done(self) -> None:
         """Note that the case has ended."""
         with self._change:
             self._next = float("inf")
+        self._tell("done")
+
+    def _tell(self, line: str) -> None:
+        """Write a line to the process outside, if it is there."""
+        if self._sentinel is not None:
+            with suppress(OSError):
+                self._sentinel.write(" ".join(line.split()).encode() + b"\n")
+
+    def _to_stream(self, text: str) -> None:
+        os.write(self._stream, f"{text}\n".encode())
 
     def _look(self) -> None:
         """Tell cases that take long, until the kit ends."""
@@ -116,6 +143,7 @@ class Watch:
                     self._next = self._begin + 3.0 * spent
                     where = f" on {self.case}" if self.case else ""
                     text = f"{self._what}: {seconds_text(spent)} in check '{self.check}'{where}"
+                    self._tell("told")
                     self._say(f"{text}\n  {_ADVICE}" if first else text)
                     first = False
                 left = self._next - monotonic()
@@ -137,3 +165,27 @@ def case_done() -> None:
 def _to_standard_error(text: str) -> None:
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
+
+
+@contextmanager
+def speaking_to(stream: int) -> Iterator[None]:
+    """Write lines about cases that take long to a file descriptor, in the place of standard error."""
+    token = _STREAM.set(stream)
+    try:
+        yield
+    finally:
+        _STREAM.reset(token)
+
+
+@cache
+def _sentinel(stream: int) -> Any:
+    """Return what lines for the process outside are written to; ``None`` if it cannot start.
+
+    There is one process for all kits that write to a descriptor.  It ends when this process does: nobody can write to
+    it then.
+    """
+    command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("sentinel.py")), str(SLOW + LATER)]
+    try:
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stderr=stream, bufsize=0).stdin
+    except OSError:
+        return None

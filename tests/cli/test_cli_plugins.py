@@ -222,6 +222,17 @@ def test_check_a_good_backend(capsys):
     assert (status, err) == (0, "")
 
 
+def test_check_with_options_in_the_quick_form_and_with_times(capsys, monkeypatch):
+    options = ["--option", "max_entries=20", "--quick", "--only", "map"]
+    status, out, _ = inside(capsys, "plugins", "check", "junction-tree", *options)
+    assert status in (0, 1)
+    assert re.search(r"map: \d+ (of \d+ )?cases?( passed)?, [\d.]+ ", out)
+    assert "allowed are 20 numbers" in " ".join(out.split())  # what it refuses
+    assert "6 random problems" in out
+    status, _, err = inside(capsys, "plugins", "check", "count", "--option", "x=1")
+    assert (status, "'count' is a constraint, which has no options" in err) == (2, True)
+
+
 @pytest.mark.parametrize(
     "name", [["brute-force through counts-to-states"], ["brute-force", "through", "counts-to-states"]]
 )

@@ -211,7 +211,7 @@ def test_unknown_names_and_options_are_the_callers_mistakes():
         check_backend("brute-farce")
     with pytest.raises(OptionError, match="no option 'speed'"):
         check_backend("brute-force", options={"speed": 9})
-    with pytest.raises(OptionError, match="no check 'maps'; the checks are: answer form, scores, map,"):
+    with pytest.raises(OptionError, match="no check 'maps'; the checks are: loads, planning, answer form,"):
         check_backend("brute-force", only={"map", "maps"})
 
 
@@ -244,6 +244,9 @@ def test_the_same_seed_gives_the_same_report():
     reports = [
         check_backend(spec_of(broken.Timid), n_problems=20, seed=s, only={"bounds"}).summary() for s in (1, 1, 2)
     ]
+    for report in reports:
+        for check in report["checks"]:
+            check.pop("seconds")
     assert reports[0] == reports[1]
     assert reports[0] != reports[2]
 

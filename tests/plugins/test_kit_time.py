@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import os
+import re
 import signal
 import threading
 
 import pytest
-from broken_backends import Honest, spec_of
+from broken_backends import Crashes, Honest, spec_of
 
 from ssvm_dsl.cli.main import main
 from ssvm_dsl.errors import OptionError
+from ssvm_dsl.inference.starting.fill_in import unanswered
+from ssvm_dsl.ir import Stop
 from ssvm_dsl.plugin_api import BackendSpec
 from ssvm_dsl.registry import registry
-from ssvm_dsl.testing import check_backend
+from ssvm_dsl.testing import check_backend, sentinel
 from ssvm_dsl.testing import watch as watching
+from ssvm_dsl.testing.backends import ctrl_c, large_example
 from ssvm_dsl.testing.backends.conformance import BackendKit
 from ssvm_dsl.testing.problems import Recipe, seeded
 
@@ -134,3 +141,119 @@ def test_enough_time_changes_nothing(capsys):
         main(["plugins", "check", "chain", "--seconds", "0"])
     assert "--seconds" in capsys.readouterr().err
     assert not issubclass(watching.TimeIsUp, Exception)  # plug-ins do not catch it
+
+
+class HoldsTheLock(Honest):
+    """Reads a pipe without letting any other Python code run, until something is written there."""
+
+    reader = -1
+
+    def solve(self, session, question):
+        ctypes.PyDLL(None).read(self.reader, ctypes.create_string_buffer(1), 1)
+        return super().solve(session, question)
+
+
+def test_a_call_that_stops_python_is_told_by_a_process_outside(monkeypatch):
+    reader, writer = os.pipe()
+    monkeypatch.setattr(HoldsTheLock, "reader", reader)
+    monkeypatch.setattr(watching, "SLOW", 0.0)
+    with watching.speaking_to(writer):
+        assert checked(HoldsTheLock, notice=quiet).ok
+    text = os.read(reader, 1000).decode()
+    assert "'HoldsTheLock': 0 s in check 'scores' on seeded(" in f"b{text}"
+    assert text.endswith("in one call that lets no other Python code run\n")
+    watching._sentinel(writer).close()
+    watching._sentinel.cache_clear()
+    os.close(reader)
+    os.close(writer)
+
+
+def test_the_process_outside_speaks_at_three_times_as_long(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(sentinel, "monotonic", lambda: now[0])
+    made = sentinel.Sentinel(5.0)
+    made.hear("begin backend 'x': @ in check 'map'")
+    assert made.due == 105.0
+    now[0] = 104.0
+    made.hear("told")
+    assert made.due == 113.0  # the thread speaks at 112
+    made.hear("done")
+    assert made.due == float("inf")
+
+
+class Deaf(Honest):
+    """Goes on when Ctrl-C is pressed, until its time is up."""
+
+    def solve(self, session, question):
+        over = question.limits.begin()
+        while question.limits.time is not None and not over():
+            with contextlib.suppress(KeyboardInterrupt):
+                threading.Event().wait(0.001)
+        return super().solve(session, question)
+
+
+class Hears(Honest):
+    """Ends when Ctrl-C is pressed, and not before."""
+
+    def solve(self, session, question):
+        if session.program.n_variables == 9:
+            threading.Event().wait()
+        return super().solve(session, question)
+
+
+class SaysTime(Honest):
+    """Ends when Ctrl-C is pressed, and says that the time was up."""
+
+    def solve(self, session, question):
+        if session.program.n_variables < 9:
+            return super().solve(session, question)
+        with contextlib.suppress(KeyboardInterrupt):
+            threading.Event().wait()
+        return unanswered(session.program, question, Stop.TIME)
+
+
+@pytest.mark.parametrize(
+    ("backend", "late", "complaint"),
+    [(Hears, 1e6, ""), (Deaf, 0.0, "by call_in_thread or call_in_process"), (SaysTime, 1e6, "stop is TIME")],
+)  # fmt: skip
+def test_ctrl_c_ends_a_search(monkeypatch, backend, late, complaint):
+    monkeypatch.setattr(ctrl_c, "AFTER", 0.05)
+    monkeypatch.setattr(ctrl_c, "MOST_LATE", late)
+    monkeypatch.setattr(ctrl_c, "LIMIT", 0.2 if backend is Deaf else 1e6)
+    monkeypatch.setattr(large_example, "SIZES", (4, 9))
+    before = signal.getsignal(signal.SIGINT)
+    report = checked(backend, ["Ctrl-C"], notice=quiet)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert [check.name for check in report.checks] == ["loads", "planning", "Ctrl-C"]
+    assert complaint in str(report)
+    assert report.ok is not bool(complaint)
+
+
+def test_the_quick_form_asks_less_in_the_same_checks():
+    whole, quick = check_backend("tree", n_problems=3), check_backend("tree", n_problems=3, quick=True)
+    assert whole.ok
+    assert quick.ok
+    cases = {check.name: check.cases for check in whole.checks}
+    assert [check.name for check in quick.checks] == list(cases)
+    assert all(0 < check.cases <= 8 for check in quick.checks if check.name in ("threads", "session reuse", "verifier"))
+    assert all(cases[name] > 8 for name in ("threads", "session reuse", "verifier"))
+    assert all(check.seconds > 0.0 for check in whole.checks if not check.name.startswith("constraint "))
+    assert re.search(r"ok    marginals: \d+ cases, \d+(\.\d+)? (ms|us|s)$", whole.text(timed=True), re.MULTILINE)
+
+
+def test_equal_failures_are_shown_once():
+    report = check_backend(spec_of(Crashes), n_problems=1, only=["answer form", "map", "session reuse"])
+    lines = str(report).splitlines()
+    assert sum("segmentation of the imagination" in line for line in lines) == 1
+    assert "  FAIL  answer form: 0 of 3 cases passed; the same in 3 checks" in lines
+    assert "  FAIL  map: 0 of 3 cases passed: as in 'answer form'" in lines
+    assert "  FAIL  session reuse: 0 of 3 cases passed: as in 'answer form'" in lines
+
+
+def test_only_takes_every_name_that_a_report_prints():
+    names = [check.name for check in check_backend("assignment", n_problems=1, quick=True).checks]
+    assert "constraint matching" in names
+    for name in (names[0], names[1], names[-1], "time"):
+        report = check_backend("assignment", n_problems=1, only=[name])
+        kinds = ["constraint matching", "constraint transport"]
+        assert [check.name for check in report.checks] == ["loads", "planning", *kinds]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ssvm_dsl.cli.command import Subcommand, add_json, positive, positive_int
+from ssvm_dsl.cli.command import Subcommand, add_json, add_options, positive, positive_int
 from ssvm_dsl.cli.screen import aside, console, write_json
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--problems", type=positive_int, default=40, metavar="N", help=text)
     parser.add_argument("--seed", type=int, default=0, help="another seed, other problems (default: %(default)s)")
     parser.add_argument("--only", action="append", default=[], metavar="CHECK", help="run this check (may be repeated)")
+    add_options(parser, "the plug-in")
+    parser.add_argument("--quick", action="store_true", help="a shorter kit of backends, for slow solvers")
     text = "time of the whole kit; what is not reached then is a failure (default: no limit)"
     parser.add_argument("--seconds", type=positive, metavar="S", help=text)
     add_json(parser)
@@ -40,7 +42,7 @@ def run(args: Namespace) -> int:
         write_json(reports[0].summary() if len(reports) == 1 else [report.summary() for report in reports])
     else:
         for report in reports:
-            console().print(str(report), markup=False)
+            console().print(report.text(timed=True), markup=False)
     return 0 if all(report.ok for report in reports) else 1
 
 
@@ -48,11 +50,11 @@ def _kits(args: Namespace, name: str) -> dict[str, Callable[..., ConformanceRepo
     """Return the kits that check the plug-ins of a name, by their kinds."""
     from ssvm_dsl import testing
     from ssvm_dsl.cli.plugins.describe import find_all
-    from ssvm_dsl.errors import PluginError
+    from ssvm_dsl.errors import OptionError, PluginError
     from ssvm_dsl.registry import registry
 
     kits: dict[str, Callable[..., ConformanceReport]] = {
-        "backend": partial(testing.check_backend, n_problems=args.problems),
+        "backend": partial(testing.check_backend, n_problems=args.problems, quick=args.quick),
         "bridge": partial(testing.check_bridge, n_problems=args.problems),
         "constraint": partial(testing.check_constraint, n_problems=args.problems),
         "executor": testing.check_executor,
@@ -63,7 +65,10 @@ def _kits(args: Namespace, name: str) -> dict[str, Callable[..., ConformanceRepo
     if not kits.keys() & set(kinds):
         what = "the conformance kits check backends, trainers, losses, kinds of constraints, bridges and executors"
         raise PluginError(f"{what}; '{name}' is a {', '.join(kinds)}")
-    return {kind: kits[kind] for kind in kinds if kind in kits}
+    options = {"options": dict(args.option)} if args.option else {}
+    if options and (kinds_without := sorted(kits.keys() & set(kinds) & {"bridge", "constraint"})):
+        raise OptionError(f"--option {args.option[0][0]}=...: '{name}' is a {kinds_without[0]}, which has no options")
+    return {kind: partial(kits[kind], **options) for kind in kinds if kind in kits}
 
 
 def _check(args: Namespace, kind: str, name: str, kit: Callable[..., ConformanceReport]) -> ConformanceReport:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from contextlib import nullcontext
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ssvm_dsl.cli.command import Subcommand, add_json, positive
+from ssvm_dsl.cli.command import Subcommand, add_json, add_options, positive
 from ssvm_dsl.cli.screen import aside, complain, console, write_json
 
 if TYPE_CHECKING:
@@ -35,25 +34,11 @@ def arguments(parser: ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--task", choices=("map", "marginals"), default="map", help="the task (default: map)")
     parser.add_argument("--backend", default="auto", metavar="NAME", help="the backend (default: auto, exact ones)")
-    parser.add_argument(
-        "--option", type=_option, action="append", default=[], metavar="K=V",
-        help="an option of the named backend (may be repeated)",
-    )  # fmt: skip
+    add_options(parser, "the named backend")
     parser.add_argument("--time-limit", type=positive, metavar="S", help="seconds for each backend")
     parser.add_argument("--all", action="store_true", help="solve with every applicable backend in turn")
     parser.add_argument("--labels", action="store_true", help="show the labelling (or the marginals)")
     add_json(parser)
-
-
-def _option(text: str) -> tuple[str, Any]:
-    """Read ``K=V``; the value is JSON where it can be, else a string."""
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise ArgumentTypeError(f"expected NAME=VALUE, got {text!r}")
-    try:
-        return name, json.loads(value)
-    except ValueError:
-        return name, value
 
 
 def _observed(text: str) -> tuple[str, str]:

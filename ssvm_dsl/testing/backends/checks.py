@@ -24,6 +24,7 @@ from ssvm_dsl.inference.verification.verify import Verifier
 from ssvm_dsl.ir import Limits, Question, Solution, Task, Theta
 from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.plugin_api import Backend, BackendSpec, Session
+from ssvm_dsl.testing.backends.ctrl_c import check_ctrl_c
 from ssvm_dsl.testing.backends.judge import Judge
 from ssvm_dsl.testing.backends.large_example import check_large_example
 from ssvm_dsl.testing.backends.time_limit import check_time_limit
@@ -307,6 +308,12 @@ def time_limit(trial: BackendTrial) -> None:
     if trial.spec.caps.tasks >= {Task.MAP}:
         timed.append(check_large_example(trial.backend, trial.spec.caps, trial.options))
     if not any(timed):
+        raise NotForThisCase
+
+
+def ctrl_c(trial: BackendTrial) -> None:
+    """Press Ctrl-C during a search that takes long; backends that are too quick are not tested."""
+    if not check_ctrl_c(trial.backend, trial.spec.caps, trial.options):
         raise NotForThisCase
 
 

@@ -32,6 +32,9 @@ from ssvm_dsl.testing.problems import Problem, random_recipe, seeded
 from ssvm_dsl.testing.report import Check, Complaint, ConformanceReport
 from ssvm_dsl.testing.tree_problems import DERIVABLE, tree_problems
 
+#: Random problems of the quick form.
+QUICK_PROBLEMS = 6
+
 
 def check_backend(
     backend: str | BackendSpec,
@@ -44,6 +47,7 @@ def check_backend(
     progress: Callable[[str], None] | None = None,
     seconds: float | None = None,
     notice: Callable[[str], None] | None = None,
+    quick: bool = False,
 ) -> ConformanceReport:
     """Check a backend against brute force in everything it claims.
 
@@ -67,6 +71,9 @@ def check_backend(
         Time of the whole kit; what is not reached then fails the check "time".
     notice : callable, optional
         Called with a line about a case that takes long; standard error by default.
+    quick : bool
+        A shorter form, for slow solvers and for tests that run often: at most :data:`QUICK_PROBLEMS` random problems,
+        the smallest of four times as many, and of checks that ask the same again only a few cases.
 
     Returns
     -------
@@ -79,7 +86,8 @@ def check_backend(
     """
     known = installed() if registry is None else registry
     spec = backend if isinstance(backend, BackendSpec) else known.find(BackendSpec, backend)
-    kit = BackendKit(spec, known, seed=seed, n_problems=n_problems, options=spec.resolve(options))
+    n_problems = min(n_problems, QUICK_PROBLEMS) if quick else n_problems
+    kit = BackendKit(spec, known, seed=seed, n_problems=n_problems, options=spec.resolve(options), quick=quick)
     return kit.run(only, progress, seconds, notice)
 
 
@@ -88,12 +96,16 @@ class BackendKit(Kit[BackendSpec, BackendRule, BackendTrial]):
 
     kind, methods, rules = "backend", BACKEND, RULES
 
+    def always(self) -> list[str]:
+        """Return the names of checks that are not among the rules."""
+        return ["loads", "planning", *(f"constraint {kind}" for kind in sorted(self.spec.caps.constraint_kinds))]
+
     def prepare(self) -> None:
         """Ask the backend which problems it takes, of those that its ``Caps`` cover."""
         self.accepted: list[tuple[Judge, frozenset[Task], dict[Task, tuple[Question, Solution]]]] = []
         n_problems, seed, caps = self.report.n_problems, self.report.seed, self.spec.caps
         n = max(min(4, 1 + n_problems), n_problems // 8)  # of each kind of constraints
-        problems = [*catalogue().values(), *_random(caps, n_problems, seed)]
+        problems = [*catalogue().values(), *_random(caps, n_problems, seed, self.quick)]
         problems += [p for kind in self._kinds() for p in self._of_kind(kind, n)]
         problems += [p for kind in _custom_kinds(caps) for p in custom_problems(kind, n, seed)]
         problems += tree_problems(n, seed) if DERIVABLE in caps.constraint_kinds else ()
@@ -170,11 +182,12 @@ def _custom_kinds(caps: Caps) -> list[str]:
     return [name for name in (CUSTOM, CUSTOM_EXACT) if name in caps.constraint_kinds]
 
 
-def _random(caps: Caps, n: int, seed: int) -> Iterable[Problem]:
-    """Return random problems that the capabilities cover, from small to large."""
+def _random(caps: Caps, n: int, seed: int, small: bool) -> Iterable[Problem]:
+    """Return random problems that the capabilities cover, from small to large, or the small ones of four times as many.
+    """
     rng = np.random.default_rng(seed)
-    problems = [seeded(random_recipe(rng, caps), 1000 * seed + i) for i in range(n)]
-    return sorted(problems, key=lambda problem: problem.n_labellings)
+    problems = [seeded(random_recipe(rng, caps), 1000 * seed + i) for i in range(4 * n if small else n)]
+    return sorted(problems, key=lambda problem: problem.n_labellings)[:n]
 
 
 def _has(problem: Problem, kind: str) -> bool:

@@ -91,7 +91,7 @@ def check_large_example(backend: Backend, caps: Caps, options: Mapping[str, Any]
         It takes much longer than the limit.
     """
     asked = False
-    for large in _accepted(backend, caps):
+    for large in accepted_examples(backend, caps):
         if not asked:
             _seconds(backend, options, large, Limits())
         asked = True
@@ -106,7 +106,7 @@ def check_large_example(backend: Backend, caps: Caps, options: Mapping[str, Any]
     return asked
 
 
-def _accepted(backend: Backend, caps: Caps) -> Iterator[Large]:
+def accepted_examples(backend: Backend, caps: Caps) -> Iterator[Large]:
     """Yield ever larger examples, until the backend refuses one."""
     for n in SIZES:
         large = Large.of(caps, n)

@@ -83,6 +83,10 @@ class BridgeKit(Kit[BridgeSpec, Rule[BridgeSpec, BridgeTrial], BridgeTrial]):
 
     kind, methods, rules = "bridge", BRIDGE, RULES
 
+    def always(self) -> list[str]:
+        """Return the names of checks that are not among the rules."""
+        return ["loads", "rewritten"]
+
     def prepare(self) -> None:
         """Make the problems whose constraints the bridge takes, and count the reasons for which it refuses others."""
         self.rewritten = self.check("rewritten")

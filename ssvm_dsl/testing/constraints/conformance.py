@@ -83,6 +83,10 @@ class ConstraintKit(Kit[ConstraintSpec, Rule[ConstraintSpec, Problem], Problem])
 
     kind, methods, rules = "constraint", CONSTRAINT, RULES
 
+    def always(self) -> list[str]:
+        """Return the names of checks that are not among the rules."""
+        return ["loads", "problems"]
+
     def prepare(self) -> None:
         """Ask for the problems."""
         self.problems = self.check("problems")
