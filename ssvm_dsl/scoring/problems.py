@@ -144,7 +144,7 @@ class SolveAnswer:
             rows.append(("gap", number_text(self.gap, ".3g")))
             if isfinite(self.eta) and self.eta > 1.0:
                 rows.append(("eta", f"{self.eta:.5g}: the energy is at most {self.eta:.5g} times the lowest one"))
-        rows += [("backend", self.plan.backend), ("plan", self.plan.reason), ("time", seconds_text(self.seconds))]
+        rows += [("backend", self.plan.title), ("plan", self.plan.reason), ("time", seconds_text(self.seconds))]
         return [*rows, *([("note", self.note)] if self.note else [])]
 
     def __str__(self) -> str:
@@ -158,7 +158,7 @@ class SolveAnswer:
             "gap": _finite(self.gap),
             "status": self.status,
             "labels": self.labels,
-            "backend": self.plan.backend,
+            "backend": self.plan.title,
             "seconds": self.seconds,
         }
         if self.named is not None:

@@ -130,6 +130,46 @@ def test_the_cheapest_bridge_is_taken_where_no_oracle_is_native():
     assert np.isfinite(open_plan(plan, program).solve(Question(theta, None, Task.KBEST, k=2)).score).all()
 
 
+@pytest.mark.parametrize("bridge", ["counts-to-states", "logic-to-tables"])
+def test_a_bridge_that_is_named_is_taken(bridge):
+    program, theta = counted([7, 0, 5], [1, 0, 0], [2, 1, 9], np.random.default_rng(3))
+    need = program_need(program)
+    plan = plan_program(program, need, f"junction-tree through {bridge}")
+    assert plan.title == f"junction-tree through {bridge}"
+    assert plan.reason == f"{plan.title} was asked for"
+    assert plan.summary()["candidates"] == {plan.title: "fits"}
+    best = BruteForceSession(with_rules(program, registry())).solve(Question(theta)).score
+    np.testing.assert_allclose(open_plan(plan, program).solve(Question(theta)).score, best)
+    empty = program.take(np.array([1]))
+    assert plan_program(empty, program_need(empty), plan.title).title in (plan.title, "junction-tree")
+
+
+def test_a_backend_that_could_do_without_goes_through_the_bridge_that_is_named():
+    program, theta = counted([6], [0], [2], np.random.default_rng(0))
+    plan = plan_program(program, program_need(program), "brute-force through counts-to-states")
+    assert plan.bridges == ("counts-to-states",)
+    best = BruteForceSession(with_rules(program, registry())).solve(Question(theta)).score
+    np.testing.assert_allclose(open_plan(plan, program).solve(Question(theta)).score, best)
+
+
+def test_bridges_that_are_named_in_vain_are_refused_with_what_would_fit():
+    program, _ = counted([9], [0], [2], np.random.default_rng(0))
+    wrong = {"junction-tree through counts-to-stats": "did you mean 'counts-to-states'", "jt through x": "'jt'"}
+    for name, text in wrong.items():
+        with pytest.raises(PluginError, match=text):
+            plan_program(program, program_need(program), name)
+    with pytest.raises(NoBackendError, match="runs-to-ages' does not take the constraints") as err:
+        plan_program(program, program_need(program), "combi through runs-to-ages")
+    assert re.search("these would fit: chain, .*combi through [a-z-]+", str(err.value))
+    with pytest.raises(NoBackendError, match="tree through counts-to-states: handles a forest"):
+        plan_program(program, program_need(program), "tree through counts-to-states")
+    with pytest.raises(NoBackendError, match="bridges do not pass on the task 'relaxed'"):
+        plan_program(program, program_need(program, frozenset({Task.RELAXED})), "lp through counts-to-states")
+    free = Program(program.var_ptr, program.card, program.groups)
+    with pytest.raises(NoBackendError, match="no hard constraints to rewrite\n.*write backend='tree'"):
+        plan_program(free, program_need(free), "tree through counts-to-states")
+
+
 def test_refusals_name_bridges_and_cures():
     program, _ = counted([9], [0], [2], np.random.default_rng(0))
     with pytest.raises(NoBackendError) as err:

@@ -213,7 +213,7 @@ def _answer(question: str, need: Need, program: Program) -> BackendAnswer:
         candidates += refused
         return BackendAnswer(question, need, candidates, outsiders, None, None)
     candidates += [one for one in chosen.candidates if one.bridges]
-    return BackendAnswer(question, need, candidates, outsiders, chosen.backend, chosen.reason)
+    return BackendAnswer(question, need, candidates, outsiders, chosen.title, chosen.reason)
 
 
 def _summary(model: type[Model], about: str, size: Any, answers: list[BackendAnswer], note: str) -> dict[str, Any]:

@@ -37,13 +37,13 @@ def show_comparison(
     if request.marginals:
         columns = ["backend", "status", "log Z", "time"]
         rows = [
-            [one.plan.backend, one.status, number_text(one.log_partition or np.nan), seconds_text(one.seconds)]
+            [one.plan.title, one.status, number_text(one.log_partition or np.nan), seconds_text(one.seconds)]
             for one in answers
         ]
     else:
         columns = ["backend", "status", "score", "bound", "gap", "time"]
         ranked = sorted(answers, key=lambda one: (-one.score if isfinite(one.score) else np.inf, one.seconds))
-        rows = [[one.plan.backend, one.status, *_numbers(one), seconds_text(one.seconds)] for one in ranked]
+        rows = [[one.plan.title, one.status, *_numbers(one), seconds_text(one.seconds)] for one in ranked]
     screen.print(plain_table("", columns, rows))
     for name, reason in refused.items():
         screen.print(f"{name}: {reason}", markup=False, style="dim", soft_wrap=True)

@@ -85,15 +85,19 @@ def _behind(
     chains = bridge_chains_of(program, bridges, plugins)
     out = BridgeCandidates(bridges=list(chains.refusals))
     for chain in chains.found:
-        after = need_after(chain, need)
         for spec, options in backends:
-            one, _ = consider_resolved(after, spec, dict(options))
-            one = replace(one, bridges=chain.bridges, cost=one.cost + chain.cost, seconds=one.seconds + chain.seconds)
+            one = behind(chain, need, spec, options)
             if one.ok:
                 out.fitting.append(one)
             else:
                 out.backends.append((one.title, one.reasons))
     return out
+
+
+def behind(chain: BridgeChain, need: Need, spec: BackendSpec, options: Mapping[str, Any]) -> Candidate:
+    """Return what a backend says to a need at the end of a chain."""
+    one, _ = consider_resolved(need_after(chain, need), spec, dict(options))
+    return replace(one, bridges=chain.bridges, cost=one.cost + chain.cost, seconds=one.seconds + chain.seconds)
 
 
 def need_after(chain: BridgeChain, need: Need) -> Need:

@@ -11,12 +11,13 @@ import numpy as np
 
 from ssvm_dsl.array_types import I8
 from ssvm_dsl.errors import NoBackendError, OutOfTime, PluginError
-from ssvm_dsl.inference.bridging.choices import bridged
+from ssvm_dsl.inference.bridging.bridge_chains import bridge_chain_through
+from ssvm_dsl.inference.bridging.choices import ABILITIES, TASKS, behind, bridged
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planning.candidates import consider, consider_resolved
 from ssvm_dsl.inference.planning.components import SEPARABLE, component_groups, one_kind
 from ssvm_dsl.inference.planning.plans import AUTO as AUTO
-from ssvm_dsl.inference.planning.plans import Candidate, Plan, by_cost, joined_plan
+from ssvm_dsl.inference.planning.plans import Candidate, Plan, by_cost, joined_plan, named_in, through
 from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.features import NODE, FeatureMap
 from ssvm_dsl.ir.loss import COUNT, ZERO_ONE, LossFactors
@@ -26,7 +27,7 @@ from ssvm_dsl.memory import SMALL
 from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.needs.properties import METRIC, SEMIMETRIC, SUBMODULAR, doubts
 from ssvm_dsl.pausing import time_left, within
-from ssvm_dsl.plugin_api.specs import BackendSpec
+from ssvm_dsl.plugin_api.specs import BackendSpec, BridgeSpec
 from ssvm_dsl.registry import Registry, registry
 from ssvm_dsl.scores.parameter_map import ParameterMap
 from ssvm_dsl.units import ratio_text
@@ -174,13 +175,17 @@ def plan_program(
     need : Need
         The need: ``program_need(program, ...)``.
     backend, options, plugins
-        As for :func:`plan`.
+        As for :func:`plan`; bridges may be named as well, as plans print them: ``"junction-tree through
+        counts-to-states"``.
 
     Raises
     ------
     NoBackendError, PluginError, OptionError
         As for :func:`plan`.
     """
+    name, *bridges = named_in(backend)
+    if bridges:
+        return _through(program, need, name, bridges, options, registry() if plugins is None else plugins)
     if need.constraint_kinds:
         return _constrained(program, need, backend, options, registry() if plugins is None else plugins)
     whole = backend != AUTO or bool(options) or need.topology < Topology.LOOPY or bool(need.abilities)
@@ -222,13 +227,7 @@ def _constrained(program: Program, need: Need, backend: str, options: dict[str, 
         return replace(made, reason=f"{made.reason}; bridges were left out, for the limit of the call")
     found = behind.fitting
     if refused is not None and not found:
-        hint = refused.hint
-        if named:
-            others = [(one, one.resolve(None)) for one in known.specs(BackendSpec) if one.name != backend]
-            fits = {name: name for name in _native(need, backend, known)}
-            for one in by_cost(bridged(program, need, others, known).fitting):
-                fits.setdefault(one.name, one.title)
-            hint = _fitting(list(fits.values()))
+        hint = _others(program, need, backend, known) if named else refused.hint
         tried = [*refused.refusals, *behind.bridges, *(behind.backends if named else ())]
         raise NoBackendError(refused.question, tried, hint)
     native = () if made is None else made.candidates
@@ -238,6 +237,35 @@ def _constrained(program: Program, need: Need, backend: str, options: dict[str, 
     why = f"{backend} was asked for; constraints reach it through {', '.join(best.bridges)}"
     candidates, resolved = (*native, *found), known.find(BackendSpec, best.name).resolve(options)
     return best.plan(str(need), why if named else _cheapest_of(candidates, need, known), candidates, resolved)
+
+
+def _through(
+    program: Program, need: Need, name: str, bridges: Sequence[str], options: dict[str, Any] | None, known: Registry
+) -> Plan:
+    """Return the plan of a backend behind bridges that are named; a batch without any constraint needs none."""
+    spec, title = known.find(BackendSpec, name), through(name, bridges)
+    resolved = spec.resolve(options)
+    for one in bridges:
+        known.find(BridgeSpec, one)
+    if not program.constraints:
+        refusal = "there are no hard constraints to rewrite"
+        raise NoBackendError(str(need), [(title, (refusal,))], f"write backend='{name}'")
+    if not need.constraint_kinds:
+        return _named(need, spec, options, known)
+    reasons: tuple[str, ...] = tuple(f"bridges do not pass on the task '{task}'" for task in sorted(need.tasks - TASKS))
+    reasons += tuple(f"bridges do not pass on the ability '{one}'" for one in sorted(need.abilities - ABILITIES))
+    chain = None
+    if not reasons:
+        try:
+            chain = bridge_chain_through(program, bridges, known)
+        except PluginError as err:
+            reasons = (str(err),)
+    if chain is not None:
+        found = behind(chain, need, spec, resolved)
+        if found.ok:
+            return found.plan(str(need), f"{title} was asked for", (found,), resolved)
+        reasons = found.reasons
+    raise NoBackendError(str(need), [(title, reasons)], _others(program, need, title, known))
 
 
 def accepted_guarantee(
@@ -267,6 +295,16 @@ def _named(need: Need, spec: BackendSpec, options: dict[str, Any] | None, known:
         hint = _fitting(_native(need, spec.name, known))
         raise NoBackendError(str(need), [(spec.name, candidate.reasons)], hint)
     return candidate.plan(str(need), f"{spec.name} was asked for", (candidate,), resolved)
+
+
+def _others(program: Program, need: Need, title: str, known: Registry) -> str:
+    """Return a hint that names the other backends that fit, natively or behind bridges."""
+    fits = {one: one for one in _native(need, title, known)}
+    others = [(one, one.resolve(None)) for one in known.specs(BackendSpec) if one.name != title]
+    for found in by_cost(bridged(program, need, others, known).fitting):
+        if found.title != title:
+            fits.setdefault(found.name, found.title)
+    return _fitting(list(fits.values()))
 
 
 def _native(need: Need, name: str, known: Registry) -> list[str]:
@@ -301,7 +339,7 @@ def _cure(need: Need, candidates: Sequence[Candidate], known: Registry) -> str:
         named = [_OPTION.search(reason) for reason in one.reasons]
         if len(named) == 1 and named[0] is not None:
             option = named[0].group(1)
-            with_more = f"backend='{one.name}', backend_options={{'{option}': ...}}"
+            with_more = f"backend='{one.title}', backend_options={{'{option}': ...}}"
             cures.append(f"{with_more} has, with a limit that is large enough")
     if Task.MARGINALS in need.tasks:
         cures.append("predict, predict_kbest and best_score ask for no sums over labellings")

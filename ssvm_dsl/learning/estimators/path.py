@@ -186,7 +186,7 @@ def _why_not(fitted: Learner) -> str:
     if report.withdrawn:
         return f"nothing is certified: {report.withdrawn}"
     if not report.bounded:
-        text = f"backend '{report.plan.backend}' gives no bounds, so that nothing is certified"
+        text = f"backend '{report.plan.title}' gives no bounds, so that nothing is certified"
         return f"{text}; a path needs exact answers or bounds: backend='auto' with guarantee='exact' or 'bound'"
     if report.dual == -np.inf and any(scale == 0 for scale in (fitted.regularization or {}).values()):
         text = "weights that are not regularised have no lower bound of the optimum to go by"

@@ -73,7 +73,7 @@ class StructuredSVM(ShardedFit, ClassScores):
         Name of a trainer (``ssvm plugins list``), or ``"auto"``: the one that certifies fastest for the risk, the
         penalty and the size of the problem, by measured rules; the report says which, and why.
     backend : str
-        Name of an inference backend, or ``"auto"``.
+        Name of an inference backend, with bridges as plans print them, or ``"auto"``.
     guarantee : {"exact", "bound", "heuristic"}
         The weakest guarantee that ``auto`` accepts: proved optima, answers with a certified upper bound
         (relaxations; training stays certified), or any answers.

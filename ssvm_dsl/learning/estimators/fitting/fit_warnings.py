@@ -85,7 +85,7 @@ def warn_of(text: str) -> None:
 def _limit(report: FitReport, tol: float, spec: TrainerSpec, risk: Risk, problem: Problem) -> str:
     """Return the warning for a fit that a limit ended before the tolerance was reached."""
     limit = f"max_{report.reason}"
-    backend = f"backend '{report.plan.backend}'"
+    backend = f"backend '{report.plan.title}'"
     if not report.bounded and problem.session.guarantee is Guarantee.HEURISTIC:
         return f"stopped at {limit}; {backend} is a heuristic and gives no bounds, so the gap is not known"
     if report.bounded and report.dual == -np.inf:
@@ -121,7 +121,7 @@ def _early_end(report: FitReport, tol: float, spec: TrainerSpec, risk: Risk, pro
 
 def _bounds_left(report: FitReport) -> str:
     """Return the warning where bounds are loose at the newest weights, while others are kept."""
-    text = f": backend '{report.plan.backend}' finds nothing more to learn from"
+    text = f": backend '{report.plan.title}' finds nothing more to learn from"
     return f"{text}; take a backend with tighter bounds, or an exact one"
 
 
@@ -130,7 +130,7 @@ def _loose_bounds(report: FitReport, spec: TrainerSpec, risk: Risk, problem: Pro
     if not report.inference_gap > 0.5 * report.gap:
         return ""
     share = f"{report.inference_gap / report.gap:.0%}"
-    text = f", {share} of which are bounds of backend '{report.plan.backend}' above its answers"
+    text = f", {share} of which are bounds of backend '{report.plan.title}' above its answers"
     above = risks().get(risk.spec.upper_bound)
     other = ""
     if above is not None and spec.needs.covers(above.spec, problem.objective.power) and above.takes(problem.loss):

@@ -160,7 +160,7 @@ class RelaxedProblem(MarginProblem):
         question = Question(self._theta, ids, warm=warm, limits=Limits(iterations=passes))
         found, marginals = self._messages(question, shift)
         if marginals is None:
-            backend = self.session.plan.backend
+            backend = self.session.plan.title
             text = f"backend '{backend}' does not expose dual messages here: some states or scores are ruled out"
             raise TrainingError(f"{text}; use trainer='bcfw', which asks for fractional solutions")
         value = found.bound + shift
