@@ -57,7 +57,8 @@ class Watch:
     def __init__(self, what: str, say: Callable[[str], None] | None, seconds: float | None) -> None:
         self._what, self.seconds = what, seconds
         self._stream = _STREAM.get()
-        self._sentinel = _sentinel(self._stream)
+        process = _sentinel(self._stream)
+        self._outside = None if process is None else process.stdin
         self._say = say or (_to_standard_error if self._stream == 2 else self._to_stream)
         self._end = float("inf") if seconds is None else monotonic() + seconds
         self.check, self.case, self._begin, self._next = "", "", 0.0, float("inf")
@@ -125,9 +126,9 @@ class Watch:
 
     def _tell(self, line: str) -> None:
         """Write a line to the process outside, if it is there."""
-        if self._sentinel is not None:
+        if self._outside is not None:
             with suppress(OSError):
-                self._sentinel.write(" ".join(line.split()).encode() + b"\n")
+                self._outside.write(" ".join(line.split()).encode() + b"\n")
 
     def _to_stream(self, text: str) -> None:
         os.write(self._stream, f"{text}\n".encode())
@@ -178,14 +179,14 @@ def speaking_to(stream: int) -> Iterator[None]:
 
 
 @cache
-def _sentinel(stream: int) -> Any:
-    """Return what lines for the process outside are written to; ``None`` if it cannot start.
+def _sentinel(stream: int) -> subprocess.Popen[bytes] | None:
+    """Return the process outside, whose standard input takes lines; ``None`` if it cannot start.
 
     There is one process for all kits that write to a descriptor.  It ends when this process does: nobody can write to
     it then.
     """
     command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("sentinel.py")), str(SLOW + LATER)]
     try:
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stderr=stream, bufsize=0).stdin
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stderr=stream, bufsize=0)
     except OSError:
         return None

@@ -166,7 +166,7 @@ def test_bridges_that_are_named_in_vain_are_refused_with_what_would_fit():
     with pytest.raises(NoBackendError, match="bridges do not pass on the task 'relaxed'"):
         plan_program(program, program_need(program, frozenset({Task.RELAXED})), "lp through counts-to-states")
     free = Program(program.var_ptr, program.card, program.groups)
-    with pytest.raises(NoBackendError, match="no hard constraints to rewrite\n.*write backend='tree'"):
+    with pytest.raises(NoBackendError, match=r"no hard constraints to rewrite\n.*write backend='tree'"):
         plan_program(free, program_need(free), "tree through counts-to-states")
 
 

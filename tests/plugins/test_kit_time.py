@@ -162,7 +162,8 @@ def test_a_call_that_stops_python_is_told_by_a_process_outside(monkeypatch):
     text = os.read(reader, 1000).decode()
     assert "'HoldsTheLock': 0 s in check 'scores' on seeded(" in f"b{text}"
     assert text.endswith("in one call that lets no other Python code run\n")
-    watching._sentinel(writer).close()
+    with watching._sentinel(writer) as process:
+        process.stdin.close()
     watching._sentinel.cache_clear()
     os.close(reader)
     os.close(writer)
