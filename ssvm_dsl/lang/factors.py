@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.lang.dims import Condition, Dim, Index, Read, indices_of, with_paired
-from ssvm_dsl.lang.features.sources import Concat, Feature, JointFeature, has_sliced
+from ssvm_dsl.lang.features.sources import Concat, Feature, JointFeature, has_sliced, positions_of
 from ssvm_dsl.lang.forms import FULL, Form, as_form, indicator_form
 from ssvm_dsl.lang.inputs import At, Source
 from ssvm_dsl.lang.outputs.about_target import ScoredTarget
@@ -103,6 +103,8 @@ class Factor(ScoredTarget):
             tie = None
         units = _as_units(per, goal, mistakes)
         mistakes += [*goal.mistakes, *shape.problems(goal.cards)]
+        if isinstance(goal, Pattern) and not isinstance(units, str):
+            goal = goal.reading((*(positions_of(source) if source is not None else ()), *units))
         nonneg = as_flag(nonneg, "nonneg", mistakes)
         if not _by_agreement(goal, shape, nonneg):
             mistakes += table_mistakes(goal)

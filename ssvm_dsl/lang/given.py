@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, number_text, real_array
-from ssvm_dsl.lang.features.sources import JointFeature, has_sliced
+from ssvm_dsl.lang.features.sources import JointFeature, has_sliced, positions_of
 from ssvm_dsl.lang.inputs import Source
 from ssvm_dsl.lang.outputs.about_target import ScoredTarget
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.tables import table_mistakes
 from ssvm_dsl.lang.outputs.targets import as_target
+from ssvm_dsl.lang.patterns.pattern import Pattern
 from ssvm_dsl.lang.patterns.references import LabelAt
 from ssvm_dsl.lang.symbols import Mistake, got
 
@@ -67,7 +68,10 @@ class Given(ScoredTarget):
             mistakes.append("Given: of several pointers there are no given scores; use a Factor with them as features")
         if has_sliced(source):
             mistakes.append("Given: scores are kept; a Feature of them has no stored=False")
-        self._fill([*goal.mistakes, *mistakes], target=goal, features=source, table=table)
+        mistakes = [*goal.mistakes, *mistakes]
+        if isinstance(goal, Pattern) and source is not None:
+            goal = goal.reading(positions_of(source))
+        self._fill(mistakes, target=goal, features=source, table=table)
 
     @staticmethod
     def _read_table(goal: Target, scores: Any, n: int, mistakes: list[Mistake]) -> tuple[float, ...] | None:

@@ -107,9 +107,25 @@ class Pattern(Target):
             found = {id(one): one for number in (*numbers, self.condition) for one in inputs_of(number)}
             for label in self.all_labels:
                 found |= {id(one): one for one in label.domain_inputs}
+            found |= {id(one): one for one in self.also_read}
             return tuple(found.values())
 
         return self._kept("_inputs", find)
+
+    @property
+    def also_read(self) -> tuple[Any, ...]:
+        """The inputs that only the positions of features and units read: ``x[parent[n]]``, ``per=day[t]``."""
+        return self.__dict__.get("_also_read", ())
+
+    def reading(self, numbers: tuple[Any, ...]) -> Pattern:
+        """Return the pattern as one whose shape follows, too, from what features and units read at positions."""
+        known = {id(one) for one in self.inputs}
+        more = {id(one): one for number in numbers for one in inputs_of(number) if id(one) not in known}
+        if not more:
+            return self
+        made = Pattern(list(self.groups) if len(self.groups) > 1 else self.groups[0], self.condition)
+        object.__setattr__(made, "_also_read", tuple(more.values()))
+        return made
 
     @property
     def all_labels(self) -> tuple[Label, ...]:
@@ -267,7 +283,7 @@ class Pattern(Target):
             indices = indices_of(*(place for part in self.parts for place, _ in part.places), self.condition)
             ranks = {id(index): k for k, index in enumerate(indices)}
             groups = tuple(tuple(canonical(one, ranks) for one in group) for group in self.groups)
-            return groups, canonical(self.condition, ranks)
+            return groups, canonical(self.condition, ranks), self.also_read
 
         return self._kept("_canonical", find)
 
