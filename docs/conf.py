@@ -139,14 +139,15 @@ TASK_OF = {name: task for task, (_, _, names) in TASKS.items() for name in names
 
 #: The names of ``ssvm_dsl`` by what people do with them; what stands nowhere here comes last.
 USES = {
-    "Declare a model": "Model ModelBuilder Dim Input Attributes Edges Positions Label Latent Pattern Factor Feature JointFeature Given",
+    "Declare a model": "Model ModelBuilder Dim Input Attributes Edges Positions Label Latent Pattern "
+    "Factor Feature JointFeature Given",
     "Say what a factor joins": "chain pairs grid complete along cliques cross spans starts leaves siblings "
     "grandparents FULL POTTS SYMMETRIC ANTISYMMETRIC Form Target",
     "Compute features": "Standardized Scaled Whitened PLiF Quantiles Polynomial Hashed RandomFourier Nystroem "
     "Transform SpanMean SpanSum SpanLength",
     "Choose the loss": "Hamming ZeroOne Cost CountLoss CustomLoss NoLoss",
-    "State constraints": "Forbid Allow BIO BIOES AtMost AtLeast Exactly ExactlyOne AnyOf Implies Not Linear "
-    "Same Different Duration Constraint rules",
+    "State constraints": "Forbid Allow BIO BIOES AtMost AtLeast Exactly ExactlyOne AllOf AnyOf Implies Iff Xor "
+    "Count Not Linear Same Different Duration Constraint rules",
     "Declare structures": "AllDifferent Matching Arborescence ProjectiveTree Path Circuit Grammar ParseTree "
     "PartialTree Custom OutputSpace",
     "Train and predict": "StructuredSVM StructuredRegressor load CountingPredictor Dicycles Subsets "

@@ -107,6 +107,10 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.outputs.targets import spans as spans
     from ssvm_dsl.lang.outputs.targets import starts as starts
     from ssvm_dsl.lang.patterns.pattern import Pattern as Pattern
+    from ssvm_dsl.lang.rules.formulas import AllOf as AllOf
+    from ssvm_dsl.lang.rules.formulas import Count as Count
+    from ssvm_dsl.lang.rules.formulas import Iff as Iff
+    from ssvm_dsl.lang.rules.formulas import Xor as Xor
     from ssvm_dsl.learning.counting.outputs.dicycles import Dicycles as Dicycles
     from ssvm_dsl.learning.counting.outputs.output_spaces import OutputSpace as OutputSpace
     from ssvm_dsl.learning.counting.outputs.subsets import Subsets as Subsets

@@ -29,6 +29,7 @@ from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.tables import in_tables, of_tables, table_states
 from ssvm_dsl.lang.outputs.targets import chain
+from ssvm_dsl.lang.rules.rule_patterns import RulePattern
 from ssvm_dsl.scores.constants import Constants
 
 
@@ -209,7 +210,7 @@ class _Work:
         """Add the given scores of an input (no weights) to the constant tables."""
         scopes = self._known(scopes)
         if rows is None:
-            values = np.array([given.table])
+            values = _of_states(given, np.array([given.table]))
             if of_tables(given.target):
                 values = in_tables(given.target, values)
                 self._add_shared(given.name, given.target, scopes, values)
@@ -218,7 +219,7 @@ class _Work:
             index: tuple[I32, I64] | None = _one_row(scopes)
         else:
             assert isinstance(rows.values, np.ndarray)
-            index, values = row_index(given, scopes, rows), rows.values
+            index, values = row_index(given, scopes, rows), _of_states(given, rows.values)
             if index is None:
                 index = scopes.shapes.own_number, scopes.shapes.ptr[:-1]
         assert index is not None
@@ -343,6 +344,13 @@ class _Work:
     def _refuse(self, what: str, examples: I64, words: Callable[[int], str]) -> None:
         expected = f"labels that {what} does not rule out"
         raise ruled_out_error(examples.tolist(), self.layout.n, expected, words)
+
+
+def _of_states(given: Given, values: F64) -> F64:
+    """Return scores of joint states; of a rule one number is that of all for which it is true."""
+    if not isinstance(given.target, RulePattern):
+        return values
+    return np.where(np.array(given.target.form.values, dtype=bool), values, 0.0)
 
 
 def _left(rule: Forbid) -> Bools:

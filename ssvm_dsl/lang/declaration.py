@@ -28,6 +28,9 @@ from ssvm_dsl.lang.losses.label_losses import Loss
 from ssvm_dsl.lang.outputs.labels import Label, LabelPart, Latent, Target
 from ssvm_dsl.lang.patterns.join import inputs_of
 from ssvm_dsl.lang.patterns.pattern import Pattern
+from ssvm_dsl.lang.rules.formulas import Formula, inputs_read, numbers_of
+from ssvm_dsl.lang.rules.rule_patterns import RulePattern, has_table
+from ssvm_dsl.lang.rules.ruled_out import RuledOut
 from ssvm_dsl.lang.symbols import Symbol
 
 S = TypeVar("S", bound=Symbol)
@@ -106,6 +109,7 @@ class Declaration:
         named += [one.name for constraint in self.constraints for one in constraint.inputs]
         named += [one.name for target in self.targets for one in target.inputs]
         named += [one.name for label in self.own_labels for one in label.domain_inputs]
+        named += [one.name for formula in self.formulas for one in inputs_read(formula)]
         return tuple(dict.fromkeys(named))
 
     @cached_property
@@ -113,6 +117,8 @@ class Declaration:
         """Names of the inputs of zeros and ones that are conditions."""
         conditions = [target.condition for target in self.targets if isinstance(target, Pattern)]
         conditions += [label.condition for label in self.own_labels]
+        formulas = [*self.formulas, *(target.rule for target in self.targets if isinstance(target, RulePattern))]
+        conditions += [number for formula in formulas for number in numbers_of(formula)]
         atoms = (one for condition in conditions for one in walk(condition) if isinstance(one, IsOne))
         return frozenset(one.number.source.name for one in atoms)
 
@@ -129,6 +135,7 @@ class Declaration:
         about: tuple[Factor | Given | Forbid, ...] = (*self.factors, *self.given, *self.rules)
         read |= {given.name for one in about for given in one.target.inputs}
         read |= {given.name for label in self.own_labels for given in label.domain_inputs}
+        read |= {given.name for formula in self.formulas for given in inputs_read(formula)}
         read |= {source.name for one in about for source in _units_read(one)}
         read |= {edges.name for one in self.constraints for edges in one.edge_lists}
         judging: tuple[ExampleInput, ...] = (*self.loss.inputs, *self.loss.edge_lists)
@@ -188,8 +195,14 @@ class Declaration:
 
     @cached_property
     def rules(self) -> tuple[Forbid, ...]:
-        """The rules on single states and joint states."""
-        return self.of(Forbid)
+        """The rules on single states and joint states: what is forbidden, and formulas that have a table."""
+        small = (RuledOut(one) for one in self.formulas if has_table(one))
+        return (*self.of(Forbid), *small)
+
+    @cached_property
+    def formulas(self) -> tuple[Formula, ...]:
+        """The hard formulas."""
+        return self.of(Formula)
 
     @cached_property
     def sources(self) -> tuple[Source, ...]:

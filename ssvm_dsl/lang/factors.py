@@ -21,6 +21,7 @@ from ssvm_dsl.lang.outputs.targets import as_target
 from ssvm_dsl.lang.patterns.join import symbols_of
 from ssvm_dsl.lang.patterns.pattern import Pattern
 from ssvm_dsl.lang.patterns.references import LabelAt
+from ssvm_dsl.lang.rules.rule_patterns import RulePattern, has_table
 from ssvm_dsl.lang.symbols import Mistake, ModelView, Symbol, as_flag, got
 
 EDGE = "edge"
@@ -93,7 +94,10 @@ class Factor(ScoredTarget):
                 mistakes.append("form: an indicator y.is_(k) has no other form")
             assert goal.state is not None
             shape = indicator_form(goal.label.index(goal.state) or 0)
-        if goal.label.pointer and not goal.mistakes:
+        if isinstance(goal, RulePattern):
+            mistakes += _rule_mistakes(goal, source, shape, weights)
+            shape = FULL if goal.mistakes or mistakes else goal.form
+        elif goal.label.pointer and not goal.mistakes:
             mistakes += _pointer_mistakes(source, shape, weights)
             shape = indicator_form(1)
         if goal.of_segments and not goal.mistakes:
@@ -127,7 +131,7 @@ class Factor(ScoredTarget):
         options: dict[str, Any] = {}
         if self.features is not None:
             options["features"] = self.features
-        if self.form != FULL and self.form.name != "indicator":
+        if self.form != FULL and self.form.name not in ("indicator", "truth"):
             options["form"] = self.form
         if self.per:
             per = self.per if isinstance(self.per, str) else tuple(getattr(one, "origin", one) for one in self.per)
@@ -324,6 +328,14 @@ def _as_shared(dim: Dim, target: Target) -> Dim:
     shared = target.shared_axes
     other = not any(dim is axis for axis in shared) and any(dim is axis.origin for axis in shared)
     return dim.paired if other else dim
+
+
+def _rule_mistakes(target: RulePattern, features: Source | None, form: Form, weights: object) -> Iterator[Mistake]:
+    """Yield what a factor of a rule does not have."""
+    if form != FULL or not _is_all(weights) or isinstance(features, JointFeature):
+        yield "a factor of a rule has one weight, or one for each feature: no form, weights or JointFeature"
+    if not target.mistakes and not has_table(target.rule):
+        yield got("a factor of a rule of this size is not there yet", target)
 
 
 def _pointer_mistakes(features: Source | None, form: Form, weights: object) -> Iterator[Mistake]:

@@ -29,9 +29,9 @@ class Form:
     Parameters
     ----------
     name : str
-        ``"full"``, ``"potts"``, ``"symmetric"``, ``"antisymmetric"``, ``"indicator"`` or ``"basis"``.
+        ``"full"``, ``"potts"``, ``"symmetric"``, ``"antisymmetric"``, ``"indicator"``, ``"basis"`` or ``"truth"``.
     values : tuple of float, optional
-        The explicit basis, flattened (C order); the state of an indicator.
+        The explicit basis, flattened (C order); the state of an indicator; where a rule is true.
     shape : tuple of int, optional
         Its shape ``(p, *cards)``.
     """
@@ -61,7 +61,7 @@ class Form:
         """Return the number of basis functions p."""
         if self.name == "full":
             return prod(cards)
-        if self.name in ("potts", "indicator"):
+        if self.name in ("potts", "indicator", "truth"):
             return 1
         if self.name == "basis":
             return self.shape[0]
@@ -72,7 +72,7 @@ class Form:
         """Return the shape users see: ``cards`` for FULL, ``()`` for one weight, ``(p,)`` otherwise."""
         if self.name == "full":
             return cards
-        return () if self.name in ("potts", "indicator") else (self.n_weights(cards),)
+        return () if self.name in ("potts", "indicator", "truth") else (self.n_weights(cards),)
 
     def matrix(self, cards: tuple[int, ...]) -> NDArray[np.float64] | None:
         """Return the basis as ``ndarray, shape (p, prod(cards))``; ``None`` means the identity (FULL)."""
@@ -80,6 +80,8 @@ class Form:
             return None
         if self.name == "basis":
             return np.array(self.values).reshape(self.shape[0], -1)
+        if self.name == "truth":
+            return np.array(self.values).reshape(1, -1)
         basis = np.zeros((self.n_weights(cards), *cards))
         if self.name == "indicator":
             basis[(0, *[int(self.values[0])] * len(cards))] = 1.0

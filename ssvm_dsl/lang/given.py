@@ -18,6 +18,7 @@ from ssvm_dsl.lang.outputs.tables import table_mistakes
 from ssvm_dsl.lang.outputs.targets import as_target
 from ssvm_dsl.lang.patterns.pattern import Pattern
 from ssvm_dsl.lang.patterns.references import LabelAt
+from ssvm_dsl.lang.rules.rule_patterns import RulePattern, has_table
 from ssvm_dsl.lang.symbols import Mistake, got
 
 
@@ -51,7 +52,9 @@ class Given(ScoredTarget):
     def __init__(self, target: Label | Target | LabelAt | Sequence[Any], scores: Any, where: Any = None) -> None:
         mistakes: list[Mistake] = []
         goal = as_target(target, where)
-        n, source, table = 1 if goal.kind == "indicator" else prod(goal.cards), None, None
+        n, source, table = 1 if _of_one_number(goal) else prod(goal.cards), None, None
+        if isinstance(goal, RulePattern) and not goal.mistakes and not has_table(goal.rule):
+            mistakes.append(got("Given: scores of a rule of this size are not there yet", goal))
         if isinstance(scores, Source) and (scores.sparse or isinstance(scores, JointFeature)):
             mistakes.append(got("Given: scores must be a dense Input, another dense feature, or an array", scores))
         elif isinstance(scores, Source):
@@ -76,7 +79,7 @@ class Given(ScoredTarget):
     @staticmethod
     def _read_table(goal: Target, scores: Any, n: int, mistakes: list[Mistake]) -> tuple[float, ...] | None:
         """Return an array of scores as plain numbers."""
-        shape = () if goal.kind == "indicator" else goal.cards
+        shape = () if _of_one_number(goal) else goal.cards
         try:
             found = as_floats(real_array(scores))
         except NotNumbers as err:
@@ -110,6 +113,11 @@ class Given(ScoredTarget):
         scores = self.features if self.table is None else list(self.table)
         target, where = self.written()
         return (target,), {"scores": scores} | where
+
+
+def _of_one_number(target: Target) -> bool:
+    """Whether there is one score for each factor: that of a class, or of a rule that is true."""
+    return target.kind == "indicator" or isinstance(target, RulePattern)
 
 
 def _of_pairs(target: Target) -> bool:

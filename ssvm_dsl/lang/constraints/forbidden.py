@@ -21,6 +21,7 @@ from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.targets import as_target, cross
 from ssvm_dsl.lang.patterns.references import LabelAt
+from ssvm_dsl.lang.rules.formulas import formula_of_call
 from ssvm_dsl.lang.symbols import Mistake, got, plain, show
 
 #: As many states of a rule are printed.
@@ -137,8 +138,17 @@ class _Pairs(Forbid):
 
     _same = True
 
-    def __init__(self, target: Label | Target, other: Label | None = None) -> None:
+    def __new__(cls, *args: Any, **named: Any) -> Any:
+        """Return a formula where variables are at positions; else a rule on a pattern or two labels."""
+        formula = formula_of_call(cls, args, named)
+        return super().__new__(cls) if formula is None else formula
+
+    def __init__(
+        self, target: Any, other: Any = None, *others: Any, over: Any = (), where: Any = None, outside: bool = True
+    ) -> None:
         mistakes: list[Mistake] = []
+        if others:
+            mistakes.append(got(f"{type(self).__name__}: two labels, or variables at positions", others[0]))
         if isinstance(target, Label) and isinstance(other, Label):
             goal = self._target(cross(target, other), mistakes)
         elif other is not None:
@@ -159,20 +169,31 @@ class _Pairs(Forbid):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Same(_Pairs):
-    """Two variables have the same state: ``Same(a, b)`` at each position, ``Same(along(y, edges))`` for each edge.
+    """Variables have the same state: ``Same(a, b)`` at each position, ``Same(along(y, edges))`` for each edge.
 
     Parameters
     ----------
-    target : Label or Target
-        A label, or a pattern of two variables.
-    other : Label, optional
-        The other label.
+    target : Label or Target, or variable at positions
+        A label, or a pattern of two variables; ``vote[i]``.
+    other : Label, or variable at positions, optional
+        The other one.
+    *others : variable at positions
+        More of them.
+    over : Index or tuple of Index, optional
+        All variables at the positions of these indices, for each assignment of the others.
+    where : condition, optional
+        Of variables at positions, as of :class:`AtMost`.
+
+    Examples
+    --------
+    >>> alike = Factor(Same(vote[i], vote[j]), where=(i < j) & friend[i, j])
+    >>> constant = Same(y[t], over=t)
     """
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Different(_Pairs):
-    """Two variables have different states: ``Different(a, b)`` at each position, ``Different(along(y, e))``.
+    """No two variables have the same state: ``Different(a, b)`` at each position, ``Different(along(y, e))``.
 
     Parameters are those of :class:`Same`.
     """

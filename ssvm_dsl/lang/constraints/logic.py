@@ -14,9 +14,11 @@ from typing import Any
 
 from ssvm_dsl.lang.arrays import MOST
 from ssvm_dsl.lang.constraints.quantities import EdgeEnd, Parameter, Sum
-from ssvm_dsl.lang.dims import Dim, check_axes
-from ssvm_dsl.lang.inputs import Edges, Input
+from ssvm_dsl.lang.dims import Condition, Dim, Number, check_axes, opposite
+from ssvm_dsl.lang.inputs import At, Edges, Input
 from ssvm_dsl.lang.outputs.labels import Label, Target
+from ssvm_dsl.lang.patterns.references import LiteralAt
+from ssvm_dsl.lang.rules.formulas import Formula, formula_of_call
 from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, got, plain, show
 
 #: A bound that no count of literals reaches.
@@ -28,19 +30,33 @@ COMPARISONS = ("<=", ">=", "==")
 
 @dataclass(frozen=True, init=False, repr=False)
 class Not(Node):
-    """The opposite of a literal: "this variable has another class".
+    """The opposite of a literal: "this variable has another class"; of a formula, and of a condition.
 
     Parameters
     ----------
-    literal : Target
-        Such as ``y.is_(1)``.
+    literal : literal, formula or condition
+        Such as ``y.is_(1)``, ``y[t].is_(1)``, ``friend[i, j]``.
+    where : condition, optional
+    outside : bool
+        Of formulas at positions, as of :class:`AnyOf`.
     """
 
     target: Target
 
-    def __init__(self, literal: Target) -> None:
+    def __new__(cls, *args: Any, **named: Any) -> Any:
+        """Return a formula of one at positions, a condition of one, and of a literal of whole labels its opposite."""
+        value = args[0] if args else next(iter(named.values()), None)
+        if isinstance(value, LiteralAt | Formula):
+            return Formula("Not", (value,), where=named.get("where"), outside=named.get("outside", True))
+        if isinstance(value, Condition | Number):
+            return opposite(value)
+        return super().__new__(cls)
+
+    def __init__(self, literal: Any, where: Any = None, outside: bool = True) -> None:
         mistakes: list[Mistake] = []
         target = as_literal(literal, "Not", mistakes).target
+        if where is not None or outside is not True:
+            mistakes.append("Not: where= and outside= are for formulas at positions, as Not(y[t].is_(1))")
         self._fill(mistakes, target=target)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -143,7 +159,7 @@ class Constraint(Symbol):
 
     def written(self) -> Any:
         """Return the text of the literals: one, or a list of several."""
-        listed = tuple(literal.written() for literal in self.literals)
+        listed = [literal.written() for literal in self.literals]
         return listed[0] if len(listed) == 1 else listed
 
     def _along(self) -> dict[str, Any]:
@@ -220,6 +236,11 @@ class Constraint(Symbol):
 class _Count(Constraint):
     """Bounds on how many literals are true."""
 
+    def __new__(cls, *args: Any, **named: Any) -> Any:
+        """Return a formula where some literal is at positions; else a constraint on whole labels."""
+        formula = formula_of_call(cls, args, named)
+        return super().__new__(cls) if formula is None else formula
+
     def _bound(self, k: Any, literals: tuple[Any, ...], along: Any, lower: bool, upper: bool) -> None:
         """Declare ``lower <= count`` (where asked for) and ``count <= upper``, both k."""
         what, mistakes = type(self).__name__, list[Mistake]()
@@ -250,28 +271,45 @@ class AtMost(_Count):
         Such as ``y.is_(1)``: "y has class 1", at every position of y.
     along : Dim or sequence of Dim, optional
         One constraint for each position of these axes.
+    over : Index or tuple of Index, optional
+        Of literals at positions: those at the positions of these indices count, for each assignment of the others.
+    where : condition, optional
+        Of literals at positions: conditions (joined by ``&``) without an index of ``over=`` choose instances, others
+        choose what is counted.
+    outside : bool
+        Whether an instance is left out where a position does not exist; with False such literals are false.
 
     Examples
     --------
     >>> budget = AtMost(3, y.is_(1))
     >>> one_king = AtMost(1, board.is_("K"), along=row)
+    >>> degree = AtMost(cap[i], y[i, j].is_(1), over=j)              # y = Label(I, J, 2), cap = Input(I)
     """
 
-    def __init__(self, k: int | Input, literals: Any, along: Any = ()) -> None:
+    def __init__(
+        self, k: int | Input | At, literals: Any, along: Any = (), over: Any = (), where: Any = None,
+        outside: bool = True,
+    ) -> None:  # fmt: skip
         self._bound(k, (literals,), along, lower=False, upper=True)
 
 
 class AtLeast(_Count):
     """At least k of the literals are true; the arguments are those of :class:`AtMost`."""
 
-    def __init__(self, k: int | Input, literals: Any, along: Any = ()) -> None:
+    def __init__(
+        self, k: int | Input | At, literals: Any, along: Any = (), over: Any = (), where: Any = None,
+        outside: bool = True,
+    ) -> None:  # fmt: skip
         self._bound(k, (literals,), along, lower=True, upper=False)
 
 
 class Exactly(_Count):
     """Exactly k of the literals are true; the arguments are those of :class:`AtMost`."""
 
-    def __init__(self, k: int | Input, literals: Any, along: Any = ()) -> None:
+    def __init__(
+        self, k: int | Input | At, literals: Any, along: Any = (), over: Any = (), where: Any = None,
+        outside: bool = True,
+    ) -> None:  # fmt: skip
         self._bound(k, (literals,), along, lower=True, upper=True)
 
 
@@ -283,9 +321,11 @@ class ExactlyOne(_Count):
     literals : literal or sequence of literals
     along : Dim or sequence of Dim, optional
         One constraint for each position of these axes.
+    over, where, outside
+        Of literals at positions, as of :class:`AtMost`.
     """
 
-    def __init__(self, literals: Any, along: Any = ()) -> None:
+    def __init__(self, literals: Any, along: Any = (), over: Any = (), where: Any = None, outside: bool = True) -> None:
         self._bound(1, (literals,), along, lower=True, upper=True)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -299,15 +339,20 @@ class AnyOf(_Count):
     Parameters
     ----------
     *literals : literal
+        Of whole labels, or at positions; of those also formulas.
     along : Dim or sequence of Dim, optional
         One constraint for each position of these axes.
+    over, where, outside
+        Of literals at positions, as of :class:`AtMost`.
 
     Examples
     --------
     >>> covered = AnyOf(y.is_("on"), z.is_("on"), along=T)
     """
 
-    def __init__(self, *literals: Any, along: Any = ()) -> None:
+    def __init__(
+        self, *literals: Any, along: Any = (), over: Any = (), where: Any = None, outside: bool = True
+    ) -> None:
         self._bound(1, literals, along, lower=True, upper=False)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -323,13 +368,17 @@ class Implies(_Count):
     Parameters
     ----------
     condition, consequence : literal
+        Of whole labels; or at positions, also formulas.
+    where, outside
+        Of literals at positions, as of :class:`AtMost`.
 
     Examples
     --------
     >>> tree = Implies(child.is_(1), parent.is_(1))
+    >>> up = Implies(y[k].is_(1), y[parent[k]].is_(1))
     """
 
-    def __init__(self, condition: Any, consequence: Any) -> None:
+    def __init__(self, condition: Any, consequence: Any, where: Any = None, outside: bool = True) -> None:
         mistakes: list[Mistake] = []
         if_true = as_literal(condition, "Implies", mistakes)
         then = as_literal(consequence, "Implies", mistakes)

@@ -29,7 +29,7 @@ class Matching(Constraint):
         How often a row (column) may be matched at most, 1 by default; ``None`` for no limit.  ``Input(1)`` is a number
         that comes with each example, an input over the rows (columns), ``capacity = Input(J)``, one of each of them.
     along : Dim or sequence of Dim, optional
-        A matching for each position of these axes.
+        A matching for each position of these axes; of the label's own other axes there always is.
     row_least, col_least : int or Input
         How often it is matched at least, 0 by default.
 
@@ -62,6 +62,8 @@ class Matching(Constraint):
         if rows is cols:
             mistakes.append("Matching: rows and cols are different axes")
         axes, values = as_axes(along, "Matching", mistakes), {}
+        own = [dim for dim in found.label.dims if dim is not rows and dim is not cols]
+        axes = (*axes, *(dim for dim in own if not any(dim is axis for axis in axes)))
         for side, axis, most, least in (("row", rows, row_limit, row_least), ("col", cols, col_limit, col_least)):
             limit = _bound(most, f"{side}_limit", 1, (axis, *axes), mistakes)
             values[f"{side}_least"] = _bound(least, f"{side}_least", 0, (axis, *axes), mistakes)

@@ -506,6 +506,12 @@ class Target(TargetExtent):
             return self.edges.arity // (2 if self.label.pointer else 1)
         return len(self.sets[0]) if self.kind == "cliques" else 2
 
+    def is_(self, state: object) -> Any:
+        """Return the literal of the variable of ``y.at(p)``; for others note a mistake."""
+        if self.kind == "at" and not self.mistakes:
+            return LabelAt(self.label, (self.position,)).is_(state)
+        return super().is_(state)
+
     def scopes(self, sizes: tuple[int, ...]) -> NDArray[np.int64]:
         """Return the variables of each factor, ``shape (n, arity)``, for sizes of the label's axes, counted in C order.
 

@@ -62,10 +62,9 @@ class TargetExtent(Node):
         """Number of states of each variable of a factor."""
         raise NotImplementedError
 
-    def is_(self, state: object) -> Self:
+    def is_(self, state: object) -> Any:
         """Note a mistake: classes are those of a label, ``y.is_(k)``."""
-        hint = "; Forbid and Allow rule out classes of y.at(0)" if self.kind == "at" else ""
-        return self._with(f"is_: only a label has it, as y.is_(k), for all of its positions{hint}")
+        return self._with("is_: only a label has it, as y.is_(k), for all of its positions")
 
     def at(self, position: object) -> Self:
         """Note a mistake: positions are those of a label, ``y.at(0)``."""

@@ -13,6 +13,9 @@ from ssvm_dsl.lang.dims import Dim, with_paired
 from ssvm_dsl.lang.inputs import Edges
 from ssvm_dsl.lang.outputs.labels import MAX_ARITY, Label, Target
 from ssvm_dsl.lang.patterns.pattern import Pattern, is_pattern
+from ssvm_dsl.lang.patterns.references import LiteralAt
+from ssvm_dsl.lang.rules.formulas import Formula
+from ssvm_dsl.lang.rules.rule_patterns import RulePattern
 from ssvm_dsl.lang.symbols import Mistake, got, plain, show
 
 
@@ -273,6 +276,8 @@ def as_target(target: object, where: object = None) -> Target:
 
     Variables at positions, ``(y[i], y[j])``, are a pattern, of which there are the factors for which ``where`` is true.
     """
+    if isinstance(target, LiteralAt | Formula):
+        return RulePattern(target, where)
     if is_pattern(target):
         if isinstance(target, Pattern):
             return target if where is None else target.narrowed(where)

@@ -31,6 +31,7 @@ from ssvm_dsl.lang.outputs import pointer_targets, targets
 from ssvm_dsl.lang.outputs.labels import Label, Latent, Target
 from ssvm_dsl.lang.patterns.pattern import Pattern
 from ssvm_dsl.lang.patterns.references import LabelAt, LiteralAt
+from ssvm_dsl.lang.rules import formulas
 from ssvm_dsl.lang.symbols import Node, Symbol
 
 FORMAT = "ssvm-dsl declaration"
@@ -55,6 +56,7 @@ CONSTRUCTORS: dict[str, Callable[..., Any]] = {
         *(pointers.AllDifferent, pointers.Arborescence, pointers.ProjectiveTree),
         *(inputs.Positions, inputs.At, Pattern, LabelAt, LiteralAt),
         *(dims.Shift, dims.Ring, dims.FromEnd, dims.OnAxis, dims.Read),
+        *(formulas.AllOf, formulas.Iff, formulas.Xor, formulas.Count),
         *(dims.Arithmetic, dims.Compare, dims.IsOne, dims.Joined),
     )
 }
