@@ -151,3 +151,47 @@ def add_sparse_adjoint(data: F64, indices: I32, ptr: I64, rows: I64, values: F64
             column, value = indices[e], data[e]
             for q in range(n):
                 out[column, q] += value * values[first + q]
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def tidy_rows(columns: I32, values: F64, ptr: I64) -> int:
+    """Sort each row by columns, leave out those below 0 and zeros, and add up what is there twice, in place.
+
+    Parameters
+    ----------
+    columns : ndarray of int32, shape (n,)
+    values : ndarray of float64, shape (n,)
+    ptr : ndarray of int64, shape (R + 1,)
+        Where the rows are, before and after.
+
+    Returns
+    -------
+    int
+        How many entries are left, at the front of both arrays.
+    """
+    n, lo = 0, ptr[0]
+    for r in range(len(ptr) - 1):
+        hi, first = ptr[r + 1], n
+        for k in range(lo, hi):
+            if columns[k] >= 0 and values[k] != 0.0:
+                columns[n], values[n] = columns[k], values[k]
+                n += 1
+        gap = (n - first) // 2
+        while gap > 0:  # Shell's sort: rows are short
+            for k in range(first + gap, n):
+                column, value, place = columns[k], values[k], k
+                while place - gap >= first and columns[place - gap] > column:
+                    columns[place], values[place] = columns[place - gap], values[place - gap]
+                    place -= gap
+                columns[place], values[place] = column, value
+            gap //= 2
+        end = first
+        for k in range(first, n):
+            if k > first and columns[k] == columns[end - 1]:
+                values[end - 1] += values[k]
+            else:
+                columns[end], values[end] = columns[k], values[k]
+                end += 1
+        n, lo = end, hi
+        ptr[r + 1] = n
+    return n

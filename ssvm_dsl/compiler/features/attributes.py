@@ -3,13 +3,15 @@
 As in CRFsuite, a value that is text is part of the name, ``{"word": "the"}`` is ``{"word:the": 1}``, and so are keys of
 nested dicts and names in nested lists: ``{"shape": ["caps", "digit"]}`` is ``{"shape:caps": 1, "shape:digit": 1}``.
 
-There are many times more names in the data than different ones, so a name that was seen before costs one look-up in a
-dict and no Python call: the dicts here number a new name when it is missing.
+There are many times more attributes in the data than different ones, so one that was seen before costs one look-up in
+a dict and no Python call.  A vocabulary is looked up by name where tokens are lists or dicts of numbers, and by pair
+``("word", "the")`` where some values are texts: the name ``"word:the"`` is made, and checked, when the pair is new.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain, repeat
 from math import isfinite
@@ -20,7 +22,6 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.compiler.features.computed import POSITIONS
-from ssvm_dsl.compiler.features.sparse import csr_of
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.ragged import pointers
@@ -53,20 +54,29 @@ class Names(list[str]):
     """A vocabulary: the name of each column."""
 
     @cached_property
-    def numbers(self) -> dict[str, int]:
+    def numbers(self) -> Columns:
         """The column of each name, -1 for unknown ones."""
-        return _Known(zip(self, range(len(self)), strict=True))
+        return Columns(zip(self, range(len(self)), strict=True))
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """The column of each pair of a name and a value that was met so far."""
+        return Pairs(self.numbers)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what a copy is made of: the names alone."""
+        return Names, (list(self),)
 
 
-class _Known(dict[str, int]):
-    """Columns of a vocabulary."""
+class Columns(dict[str, int]):
+    """The column of each name of a vocabulary, -1 for unknown names."""
 
     def __missing__(self, name: str) -> int:
         check_name(name)
         return -1
 
 
-class _Growing(dict[str, int]):
+class _Growing(Columns):
     """Gives every new name the next column."""
 
     def __missing__(self, name: str) -> int:
@@ -75,7 +85,7 @@ class _Growing(dict[str, int]):
         return column
 
 
-class _Hashing(dict[str, int]):
+class _Hashing(Columns):
     """Gives every new name the column of its hash."""
 
     def __init__(self, width: int) -> None:
@@ -89,6 +99,40 @@ class _Hashing(dict[str, int]):
         column: int = self.hash(name.encode("utf-8", "surrogatepass"), positive=True) % self.width
         self[name] = column
         return column
+
+
+class Pairs(dict[tuple[Any, Any], int]):
+    """What each pair of a name and its value is: the column where the value is a text or 1, -1 for unknown names and 0.
+
+    Pairs of a name and another number, which are not kept, are ``-2 - column``.
+
+    Parameters
+    ----------
+    columns : Columns
+    """
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+
+    def __missing__(self, pair: tuple[Any, Any]) -> int:
+        name, value = pair
+        check_name(name)
+        if isinstance(value, str):
+            column = code = self.columns[f"{name}:{value}"]
+        elif isinstance(value, _NAMED):
+            raise NestedNames
+        elif not is_finite(value):
+            raise TypeError(f"{name!r}: {number_text(value)}")
+        else:
+            column = self.columns[name]
+            code = column if value == 1 else -1 if value == 0 else -2 - column
+        if column >= 0 and code >= -1:  # unknown texts, and numbers, are without end
+            self[pair] = code
+        return code
+
+
+class NestedNames(Exception):
+    """A value of an attribute holds more names."""
 
 
 def check_name(name: object) -> None:
@@ -107,19 +151,23 @@ def is_finite(value: object) -> bool:
 
 def learn_rows(tokens: list[Any], goes_on: GoesOn | None = None) -> tuple[Names, SparseRows]:
     """Return (the vocabulary of all names, feature rows); names are numbered as they come."""
-    numbers = _Growing()
-    columns, values, ptr = _collect_in_time(tokens, numbers, goes_on)
-    return Names(numbers), sparse_rows(columns, values, ptr, len(numbers))
+    columns = _Growing()
+    pairs = Pairs(columns)
+    rows = _read(tokens, columns, pairs, goes_on)
+    names = Names(columns)
+    names.pairs, pairs.columns = pairs, names.numbers  # from now on new names are unknown ones
+    return names, replace(rows, n_columns=len(names))
 
 
 def known_rows(tokens: list[Any], names: Names, goes_on: GoesOn | None = None) -> SparseRows:
     """Return feature rows over a vocabulary; unknown names are left out."""
-    return sparse_rows(*_collect_in_time(tokens, names.numbers, goes_on), len(names))
+    return replace(_read(tokens, names.numbers, names.pairs, goes_on), n_columns=len(names))
 
 
 def hashed_rows(tokens: list[Any], width: int, goes_on: GoesOn | None = None) -> SparseRows:
     """Return feature rows of a fixed width, each name in the column of its hash."""
-    return sparse_rows(*_collect_in_time(tokens, _Hashing(width), goes_on), width)
+    columns = _Hashing(width)
+    return replace(_read(tokens, columns, Pairs(columns), goes_on), n_columns=width)
 
 
 #: Whether the attributes from a position on are read.
@@ -151,23 +199,31 @@ def plain_token(token: Any) -> dict[Any, Any] | list[Any] | tuple[Any, ...]:
         raise TypeError(f"{type(err).__name__}: {err}") from err
 
 
-def _collect_in_time(tokens: list[Any], numbers: dict[str, int], goes_on: GoesOn | None) -> tuple[I32, F64, I64]:
-    """Return (columns, values, row pointers) of all attributes, or of the first ones: the other rows are empty then."""
-    if goes_on is None:
-        return _collect(tokens, numbers)
-    parts, rest = [], len(tokens)
-    while rest and goes_on(len(tokens) - rest):
-        lo = len(tokens) - rest
-        parts.append(_collect(tokens[lo : lo + POSITIONS], numbers))
-        rest -= min(rest, POSITIONS)
-    counts = [*(np.diff(ptr) for _, _, ptr in parts), np.zeros(rest, dtype=np.int64)]
-    columns = [np.zeros(0, np.int32), *(columns for columns, _, _ in parts)]
-    values = [np.zeros(0), *(values for _, values, _ in parts)]
-    return np.concatenate(columns), np.concatenate(values), pointers(np.concatenate(counts))
+def _read(tokens: list[Any], columns: Columns, pairs: Pairs, goes_on: GoesOn | None) -> SparseRows:
+    """Return the rows of all attributes, or of the first ones: the other rows are empty then.
+
+    They are read some at a time: what is made on the way takes little memory then.
+    """
+    parts: list[SparseRows] = []
+    for lo in range(0, len(tokens), POSITIONS):
+        if goes_on is not None and not goes_on(lo):
+            break
+        parts.append(_collect(tokens[lo : lo + POSITIONS], columns, pairs))
+    if len(parts) == 1 and len(tokens) <= POSITIONS:
+        return parts[0]
+    counts = np.zeros(len(tokens), dtype=np.int64)
+    for k, part in enumerate(parts):
+        counts[k * POSITIONS : (k + 1) * POSITIONS] = np.diff(part.ptr)
+    ptr = pointers(counts)
+    found, values = np.empty(ptr[-1], np.int32), np.ones(ptr[-1])
+    for k, part in enumerate(parts):
+        mine = slice(ptr[k * POSITIONS], ptr[min((k + 1) * POSITIONS, len(tokens))])
+        found[mine], values[mine] = part.indices, part.data
+    return SparseRows(values, found, ptr, 0)
 
 
-def _collect(tokens: list[Any], numbers: dict[str, int]) -> tuple[I32, F64, I64]:
-    """Return (columns, values, row pointers) of all attributes.
+def _collect(tokens: list[Any], columns: Columns, pairs: Pairs) -> SparseRows:
+    """Return the rows of some tokens.
 
     Raises
     ------
@@ -178,12 +234,30 @@ def _collect(tokens: list[Any], numbers: dict[str, int]) -> tuple[I32, F64, I64]
     if not kinds <= _PLAIN:
         tokens = list(map(plain_token, tokens))
         kinds = set(map(type, tokens))
-    if dict in kinds and _has_texts(tokens):
+    texts = dict in kinds and (_has_texts(tokens[:1]) or _has_texts(tokens))
+    if texts and len(kinds) == 1:
+        try:
+            return _collect_pairs(tokens, pairs)
+        except (NestedNames, TypeError):  # lists and dicts among the values
+            pass
+    if texts:
         tokens = [_flattened(token) if type(token) is dict else token for token in tokens]
     ptr = pointers(np.fromiter(map(len, tokens), np.int64, len(tokens)))
     n = int(ptr[-1])
-    columns = np.fromiter(map(numbers.__getitem__, chain.from_iterable(tokens)), np.int32, n)
-    return columns, _values(tokens, kinds, n), ptr
+    found = np.fromiter(map(columns.__getitem__, chain.from_iterable(tokens)), np.int32, n)
+    return _tidy(found, _values(tokens, n) if dict in kinds else np.ones(n), ptr)
+
+
+def _collect_pairs(tokens: list[dict[Any, Any]], pairs: Pairs) -> SparseRows:
+    """Return the rows of dicts with texts among their values."""
+    ptr = pointers(np.fromiter(map(len, tokens), np.int64, len(tokens)))
+    found = np.fromiter(map(pairs.__getitem__, chain.from_iterable(map(dict.items, tokens))), np.int32, int(ptr[-1]))
+    at = np.flatnonzero(found < -1)
+    if not len(at):
+        return _tidy(found, np.ones(len(found)), ptr)
+    listed, values = list(chain.from_iterable(map(dict.values, tokens))), np.ones(len(found))
+    found[at], values[at] = -2 - found[at], [float(listed[k]) for k in at.tolist()]
+    return _tidy(found, values, ptr)
 
 
 def _has_texts(tokens: list[Any]) -> bool:
@@ -232,10 +306,8 @@ def _leaves(token: Any, prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
             yield prefix + name, value
 
 
-def _values(tokens: list[Any], kinds: set[type], n: int) -> F64:
+def _values(tokens: list[Any], n: int) -> F64:
     """Return the values of all attributes; names in lists have the value 1."""
-    if dict not in kinds:
-        return np.ones(n)
     each = (token.values() if type(token) is dict else repeat(1.0, len(token)) for token in tokens)
     listed = list(chain.from_iterable(each))
     with catch_warnings():
@@ -251,16 +323,14 @@ def _values(tokens: list[Any], kinds: set[type], n: int) -> F64:
     return values
 
 
-def sparse_rows(columns: I32, values: F64, ptr: I64, width: int) -> SparseRows:
-    """Return CSR rows without unknown (-1) columns, duplicates of a row added up."""
-    known = columns >= 0
-    if not known.all():
-        columns, values, ptr = columns[known], values[known], pointers(known.astype(np.int64))[ptr]
-    matrix = csr_of(values, columns, ptr, width)
-    matrix.sum_duplicates()
-    if not np.isfinite(matrix.data).all():
+def _tidy(columns: I32, values: F64, ptr: I64) -> SparseRows:
+    """Return rows whose columns ascend, without unknown (-1) ones and zeros, duplicates of a row added up."""
+    from ssvm_dsl.kernels.rows import tidy_rows
+
+    n = tidy_rows(columns, values, ptr)
+    if not np.isfinite(values[:n]).all():
         raise OverflowError("attributes of one name (or one column) whose sum is infinite")
-    return SparseRows.of_csr(matrix)
+    return SparseRows(values[:n], columns[:n], ptr, 0)
 
 
 def malformed(token: Any) -> str | None:
