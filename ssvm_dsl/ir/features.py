@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -15,6 +17,9 @@ from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.ir.shapes import Shapes
 
 NODE = -1
+
+#: Numbers in a table of the weights of observed pairs, at most.
+SPREAD = 3 * 2**19
 
 #: Factors of a map of which places are kept one by one.
 FEW_FACTORS = 2**12
@@ -150,6 +155,58 @@ class ObservedPairs:
         return int(self.state[number]), int(np.searchsorted(self.ptr, number, side="right")) - 1
 
 
+class SpreadPairs:
+    """Weights of observed pairs as rows of a table, a number for each joint state, so that sums take rows as a whole.
+
+    Features with more pairs come first where a table for all is too large; the others have no row.
+
+    Parameters
+    ----------
+    pairs : ObservedPairs
+    n_configs : int
+
+    Attributes
+    ----------
+    width : int
+        Numbers of a row: joint states, and zeros up to a multiple of 4.
+    common : ndarray of int32, shape (P,) or (0,)
+        The row of each feature, -1 for those without; empty where each has its own, in their order.
+    """
+
+    def __init__(self, pairs: ObservedPairs, n_configs: int) -> None:
+        counts, self.width = np.diff(pairs.ptr), -(-n_configs // 4) * 4
+        most, common = SPREAD // self.width, np.ones(len(counts), dtype=bool)
+        if len(counts) > most:
+            common = counts > np.partition(counts, -1 - most)[-1 - most]
+        row = np.where(common, np.cumsum(common) - 1, -1).astype(np.int32)
+        self.n_rows, owner = int(np.count_nonzero(common)), np.repeat(row, counts)
+        self.common = np.zeros(0, np.int32) if common.all() else row
+        self._pairs = slice(None) if common.all() else np.flatnonzero(owner >= 0)
+        self._places = (owner.astype(np.int64) * self.width + pairs.state)[self._pairs]
+        self._spare = deque[F64]()  # tables of zeros but for pairs; threads take one each
+
+    @contextmanager
+    def table(self, weights: F64) -> Iterator[F64]:
+        """Lend the table of some weights, one number after the other; ``shape (n_rows * width,)``."""
+        try:
+            table = self._spare.pop()
+        except IndexError:
+            table = np.zeros(self.n_rows * self.width)
+        table[self._places] = weights[self._pairs]
+        yield table
+        self._spare.append(table)
+
+    @contextmanager
+    def adding_to(self, weights: F64) -> Iterator[F64]:
+        """Lend a table of zeros, and add what it holds for the pairs at the end to some weights."""
+        with self.table(np.zeros(len(weights))) as table:
+            try:
+                yield table
+                weights[self._pairs] += table[self._places]
+            finally:
+                table[:] = 0.0
+
+
 @dataclass(frozen=True, eq=False)
 class FeatureMap:
     """The factored map from one block of weights to the scores of one factor template.
@@ -282,6 +339,12 @@ class FeatureMap:
     def n_configs(self) -> int:
         """Joint states of a factor."""
         return prod(self.cards)
+
+    @cached_property
+    def spread(self) -> SpreadPairs:
+        """The weights of observed pairs as rows of a table."""
+        assert self.observed is not None
+        return SpreadPairs(self.observed, self.n_configs)
 
     @property
     def width(self) -> int:

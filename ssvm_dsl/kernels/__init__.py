@@ -39,6 +39,7 @@ from ssvm_dsl.kernels.primitives.assigned import assign
 from ssvm_dsl.kernels.primitives.borrowed import borrow
 from ssvm_dsl.kernels.primitives.exponentials import exp_all
 from ssvm_dsl.kernels.primitives.prefetching import prefetch
+from ssvm_dsl.kernels.primitives.vectors import add_outer, gather_rows, multiply_rows, padded, scatter_row, weigh_rows
 from ssvm_dsl.kernels.scoring import (
     factor_add,
     factor_config,
@@ -80,6 +81,7 @@ __all__ = [
     "FlatMaps",
     "ScoreSpace",
     "StateScores",
+    "add_outer",
     "assign",
     "borrow",
     "cfunc",
@@ -90,6 +92,8 @@ __all__ = [
     "factors_of",
     "feature_row",
     "fill_tables",
+    "gather_rows",
+    "multiply_rows",
     "njit",
     "pack",
     "packed_bytes",
@@ -97,9 +101,12 @@ __all__ = [
     "packed_ints",
     "packed_longs",
     "packed_record",
+    "padded",
     "prefetch",
+    "scatter_row",
     "score_example",
     "tables_score",
+    "weigh_rows",
     "weight_of",
     "weight_start",
 ]

@@ -13,6 +13,7 @@ from ssvm_dsl.kernels.compiling.jit import njit
 from ssvm_dsl.kernels.flat import CSR_INDICES, CSR_PTR, FEATURES, N_CONFIGS, PAIRS, WORD, FlatMaps
 from ssvm_dsl.kernels.primitives.bits import count_bits, first_bit
 from ssvm_dsl.kernels.primitives.prefetching import prefetch
+from ssvm_dsl.kernels.primitives.vectors import BLOCK, gather_rows, scatter_row
 
 
 @njit(cache=True, nogil=True, borrowed=True)
@@ -113,6 +114,120 @@ def fetch_pairs(indices: I32, lo: int, hi: int, pair_ptr: I64, pair_state: I32, 
         at = pair_ptr[indices[e]]
         prefetch(pair_state, at)
         prefetch(weights, at)
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def own_row(
+    common: I32, data: F64, indices: I32, lo: int, hi: int, columns: I32, values: F64, rare: I32
+) -> tuple[int, int]:
+    """Write the rows of a table that entries lo..hi-1 have with their values, and the numbers of the others.
+
+    Parameters
+    ----------
+    common : ndarray of int32, shape (P,)
+        The row of each feature, -1 for those without.
+    data, indices : ndarray of float64 and of int32
+        Entries in CSR form.
+    lo, hi : int
+    columns, values, rare : ndarray of int32, of float64 and of int32, shape (at least hi - lo,)
+        Written.
+
+    Returns
+    -------
+    tuple of int
+        How many have a row, and how many have none.
+    """
+    n = m = 0
+    for e in range(lo, hi):
+        row = common[indices[e]]
+        columns[n], values[n], rare[m] = row, data[e], e - lo
+        n += row >= 0
+        m += row < 0
+    return n, m
+
+
+@njit(cache=True, nogil=True)
+def spread_rows_times(
+    csr: tuple[F64, I32, I64], rows: I64, pairs: tuple[I64, I32], common: I32, weights: F64, table: F64, out: F64
+) -> None:
+    """Add the scores of rows like :func:`observed_rows_times`, with the weights of most features in a table.
+
+    Parameters
+    ----------
+    csr : tuple
+        ``data``, ``indices`` and ``ptr`` of all rows of features.
+    rows : ndarray of int64, shape (n,)
+        The rows asked for.
+    pairs : tuple
+        ``ptr`` and ``state`` of the pairs.
+    common : ndarray of int32, shape (P,) or (0,)
+        The row of each feature in the table, -1 for those without; empty where each has its own.
+    weights : ndarray of float64, shape (n_pairs,)
+        Read only.
+    table : ndarray of float64
+        Weights of the features that have a row, one row after the other.
+    out : ndarray of float64, shape (n, n_configs)
+        Changed in place.
+    """
+    data, indices, ptr = csr
+    c, longest = out.shape[1], 1
+    width = (c + BLOCK - 1) // BLOCK * BLOCK
+    for k in range(len(rows)):
+        longest = max(longest, ptr[rows[k] + 1] - ptr[rows[k]])
+    row, values = np.empty(width), np.empty(longest)
+    columns, rare = np.empty(longest, np.int32), np.empty(longest, np.int32)
+    for k in range(len(rows)):
+        lo, hi = ptr[rows[k]], ptr[rows[k] + 1]
+        if len(common) == 0:
+            gather_rows(row, 0, width, data, indices, lo, hi, table)
+        else:
+            n, m = own_row(common, data, indices, lo, hi, columns, values, rare)
+            gather_rows(row, 0, width, values, columns, 0, n, table)
+            for e in rare[:m]:
+                feature = indices[lo + e]
+                for j in range(pairs[0][feature], pairs[0][feature + 1]):
+                    row[pairs[1][j]] += data[lo + e] * weights[j]
+        for s in range(c):
+            out[k, s] += row[s]
+
+
+@njit(cache=True, nogil=True)
+def add_spread_outer(
+    csr: tuple[F64, I32, I64], rows: I64, pairs: tuple[I64, I32], common: I32, values: F64, table: F64, out: F64
+) -> None:
+    """Add the adjoint of :func:`spread_rows_times` to ``table`` for features with a row, and to ``out`` for others.
+
+    Parameters
+    ----------
+    csr, rows, pairs, common
+        As for :func:`spread_rows_times`.
+    values : ndarray of float64, shape (n, n_configs)
+        A number for each joint state of each row; read only.
+    table : ndarray of float64
+        Changed in place.
+    out : ndarray of float64, shape (n_pairs,)
+        Changed in place.
+    """
+    data, indices, ptr = csr
+    c, longest = values.shape[1], 1
+    width = (c + BLOCK - 1) // BLOCK * BLOCK
+    for k in range(len(rows)):
+        longest = max(longest, ptr[rows[k] + 1] - ptr[rows[k]])
+    row, own = np.zeros(width), np.empty(longest)
+    columns, rare = np.empty(longest, np.int32), np.empty(longest, np.int32)
+    for k in range(len(rows)):
+        lo, hi = ptr[rows[k]], ptr[rows[k] + 1]
+        for s in range(c):
+            row[s] = values[k, s]
+        if len(common) == 0:
+            scatter_row(table, width, data, indices, lo, hi, row, 0)
+            continue
+        n, m = own_row(common, data, indices, lo, hi, columns, own, rare)
+        scatter_row(table, width, own, columns, 0, n, row, 0)
+        for e in rare[:m]:
+            feature = indices[lo + e]
+            for j in range(pairs[0][feature], pairs[0][feature + 1]):
+                out[j] += data[lo + e] * row[pairs[1][j]]
 
 
 @njit(cache=True, nogil=True, borrowed=True)

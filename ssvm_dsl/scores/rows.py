@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
-from ssvm_dsl.ir.features import FeatureMap, SlicedRows, SparseRows
+from ssvm_dsl.ir.features import FeatureMap, ObservedPairs, SlicedRows, SparseRows
 from ssvm_dsl.ir.ragged import positions
 
 #: So many factors of each unit with its own weights, and more, are worth a matrix product.
@@ -60,7 +60,7 @@ def plain_rows(fmap: FeatureMap, w: F64, rows: slice | I64, unit: int = 0) -> F6
     """Return the tables of feature rows, one unit: ``X[rows] W' B``; ``shape (len(rows), prod(cards))``."""
     weights, pairs = fmap.weights(w)[unit], fmap.observed
     if isinstance(fmap.features, SparseRows):
-        from ssvm_dsl.kernels.observed import observed_rows_times
+        from ssvm_dsl.kernels.observed import observed_rows_times, spread_rows_times
         from ssvm_dsl.kernels.rows import sparse_rows_times
 
         ids = numbers(rows)
@@ -68,8 +68,11 @@ def plain_rows(fmap: FeatureMap, w: F64, rows: slice | I64, unit: int = 0) -> F6
         csr = fmap.features.data, fmap.features.indices, fmap.features.ptr
         if pairs is None:
             sparse_rows_times(*csr, ids, weights, values)
-        else:
+        elif _few_entries(fmap.features, ids, pairs):
             observed_rows_times(*csr, ids, pairs.ptr, pairs.state, weights, values)
+        else:
+            with fmap.spread.table(weights) as table:
+                spread_rows_times(csr, ids, (pairs.ptr, pairs.state), fmap.spread.common, weights, table, values)
     elif isinstance(fmap.features, SlicedRows):
         parts = [fmap.features[some] @ weights.T for some in split_rows(rows, fmap.width)]
         values = np.concatenate([np.zeros((0, fmap.n_basis)), *parts])
@@ -77,6 +80,13 @@ def plain_rows(fmap: FeatureMap, w: F64, rows: slice | I64, unit: int = 0) -> F6
         assert fmap.features is not None
         values = fmap.features[rows] @ weights.T
     return values if fmap.basis is None else values @ fmap.basis
+
+
+def _few_entries(features: SparseRows, rows: I64, pairs: ObservedPairs) -> bool:
+    """Whether rows have so few entries that a table of the weights of all pairs is not worth its time."""
+    if len(rows) < features.shape[0]:
+        return int((features.ptr[1:][rows] - features.ptr[rows]).sum()) < pairs.n_pairs
+    return len(features.indices) < pairs.n_pairs
 
 
 def joint_rows(fmap: FeatureMap, w: F64, examples: I64 | None) -> F64:
@@ -97,15 +107,18 @@ def to_basis(fmap: FeatureMap, values: F64) -> F64:
 def scatter_rows(fmap: FeatureMap, projected: F64, rows: slice | I64, target: F64) -> None:
     """Add ``projected' X[rows]`` to the stored weights of one unit."""
     if isinstance(fmap.features, SparseRows):
-        from ssvm_dsl.kernels.observed import add_observed_outer
+        from ssvm_dsl.kernels.observed import add_observed_outer, add_spread_outer
         from ssvm_dsl.kernels.rows import add_sparse_outer
 
         csr, pairs = (fmap.features.data, fmap.features.indices, fmap.features.ptr), fmap.observed
-        values = np.ascontiguousarray(projected)
+        values, ids = np.ascontiguousarray(projected), numbers(rows)
         if pairs is None:
-            add_sparse_outer(*csr, numbers(rows), values, target)
+            add_sparse_outer(*csr, ids, values, target)
+        elif _few_entries(fmap.features, ids, pairs):
+            add_observed_outer(*csr, ids, pairs.ptr, pairs.state, values, target)
         else:
-            add_observed_outer(*csr, numbers(rows), pairs.ptr, pairs.state, values, target)
+            with fmap.spread.adding_to(target) as table:
+                add_spread_outer(csr, ids, (pairs.ptr, pairs.state), fmap.spread.common, values, table, target)
     elif isinstance(fmap.features, SlicedRows):
         there = projected.any(axis=1)
         chosen, values = numbers(rows)[there], projected[there]

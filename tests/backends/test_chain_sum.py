@@ -103,18 +103,18 @@ def test_numbers_that_underflow_go_to_the_kernel_of_logarithms(where, gap, monke
 def test_vectors_are_small_enough_not_to_underflow():
     """The promise of the module: no product of three admitted numbers is subnormal."""
     assert _chain_sum.LEAST * np.exp(-_chain_sum.RANGE) ** 2 > np.finfo(float).tiny
+    assert _chain_sum.EVEN * np.exp(-_chain_sum.RANGE) > _chain_sum.LEAST
 
 
 def test_long_chains_keep_their_work_space():
     """Vectors of megabytes go back to the system when they are freed: writing to them would end the process."""
     n, rng = 100_000, np.random.default_rng(0)
-    table, factor, shift = rng.normal(size=(1, 4)), np.empty((1, 4)), np.zeros(1)
-    _chain_sum.linear_tables(table, slice(None), shift, factor)
+    tables = _chain_sum.LinearTables.of(rng.normal(size=(1, 4)), slice(None), 2)
     link = np.zeros(n, dtype=np.int64)
     link[-1] = -1
     chains = _chain_sum.Chains(np.array([0, n]), link, 2)
-    scores = _chain_sum.ChainScores(np.exp(rng.normal(size=2 * n)), np.zeros(n), factor.ravel(), shift)
-    sums = _chain_sum.ChainSums(np.zeros(2 * n), np.zeros(4), np.empty((n, 2)), np.empty((n, 2)))
+    sums = _chain_sum.ChainSums(np.zeros(2 * n), np.zeros(len(tables.factor)))
     log_z = np.empty(1)
-    assert _chain_sum.expect_chains(chains, scores, np.array([0]), np.ones(1), True, sums, log_z) == n - 1
+    _chain_sum.expect_chains(chains, rng.normal(size=2 * n), tables, np.array([0]), np.ones(1), True, sums, log_z)
+    assert (sums.tables * tables.factor).sum() == pytest.approx(n - 1)
     np.testing.assert_allclose(sums.node.reshape(n, 2).sum(axis=1), 1.0)

@@ -77,28 +77,23 @@ class ViterbiSession(ChainSession):
 
     def expect(self, question: Question, coef: F64, node: F64, tables: Sequence[F64]) -> F64 | None:
         """Add weighted marginals and return log partitions; see :class:`~ssvm_dsl.plugin_api.SumSession`."""
-        from ssvm_backends.trees.chain_sum import ChainScores, ChainSums, expect_chains, linear_tables, shift_scores
+        from ssvm_backends.trees.chain_sum import ChainSums, LinearTables, expect_chains
 
         theta, ids = question.theta, question.ids(self.program)
         groups, c = self.program.groups, self.program.uniform_card
         if len(groups) > 1 or self._tables is not None:
             return None
         given = theta.tables[0] if groups else np.zeros((1, c * c))
-        factor, shift, shared = np.empty_like(given), np.zeros(len(given)), len(given) == 1
         rows: slice | I64 = slice(None)
         if len(given) > 64:
             rows = groups[0].table_rows(ids).astype(np.int64)
-        linear_tables(given, rows, shift, factor)
+        linear, shared = LinearTables.of(given, rows, c), len(given) == 1
         own_node, log_z = question.masked_node(self.program), np.empty(len(ids))
-        listed = int(np.sum(self.program.var_ptr[ids + 1] - self.program.var_ptr[ids]))
-        left, right = np.empty((listed * shared, c)), np.empty((listed * shared, c))
-        unary, top = np.empty(listed * c), np.empty(listed)
-        shift_scores(self.chains, own_node, ids, unary, top)
-        scores = ChainScores(np.exp(unary, out=unary), top, factor.reshape(-1), shift)
-        sums = ChainSums(node, factor.reshape(-1) if shared else tables[0].reshape(-1), left, right)
-        edges = expect_chains(self.chains, scores, ids, coef, shared, sums, log_z)
-        if shared and edges:  # a table that none of these examples reads may hold anything
-            tables[0][0] += (left[:edges].T @ right[:edges]).ravel() * factor[0]
+        summed = np.zeros_like(linear.factor)
+        expect_chains(self.chains, own_node, linear, ids, coef, shared, ChainSums(node, summed), log_z)
+        if summed.any():  # a table that none of these examples reads may hold anything
+            summed = summed * linear.factor if shared else summed
+            tables[0][rows] += summed.reshape(len(given), c, -1)[rows, :, :c].reshape(-1, c * c)
         wide = np.flatnonzero(np.isnan(log_z))
         log_z += theta.const[ids]
         if len(wide):
