@@ -185,13 +185,17 @@ class SpreadPairs:
         self._places = (owner.astype(np.int64) * self.width + pairs.state)[self._pairs]
         self._spare = deque[F64]()  # tables of zeros but for pairs; threads take one each
 
+    def _taken(self) -> F64:
+        """Return a table nobody uses, with zeros but for the pairs."""
+        try:
+            return self._spare.pop()
+        except IndexError:
+            return np.zeros(self.n_rows * self.width)
+
     @contextmanager
     def table(self, weights: F64) -> Iterator[F64]:
-        """Lend the table of some weights, one number after the other; ``shape (n_rows * width,)``."""
-        try:
-            table = self._spare.pop()
-        except IndexError:
-            table = np.zeros(self.n_rows * self.width)
+        """Lend the table of some weights, one row after the other; ``shape (n_rows * width,)``."""
+        table = self._taken()
         table[self._places] = weights[self._pairs]
         yield table
         self._spare.append(table)
@@ -199,12 +203,12 @@ class SpreadPairs:
     @contextmanager
     def adding_to(self, weights: F64) -> Iterator[F64]:
         """Lend a table of zeros, and add what it holds for the pairs at the end to some weights."""
-        with self.table(np.zeros(len(weights))) as table:
-            try:
-                yield table
-                weights[self._pairs] += table[self._places]
-            finally:
-                table[:] = 0.0
+        table = self._taken()
+        table[:] = 0.0
+        yield table
+        weights[self._pairs] += table[self._places]
+        table[:] = 0.0
+        self._spare.append(table)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,13 +18,13 @@ Users who gave C see both multiplied by ``C n = 1/lam``: ``1/2 |w|^2 + C sum_i w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64
+from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.ir.ragged import slices
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, real_array
@@ -73,8 +73,13 @@ class RegularizedRisk:
         """The one positive scale of all weights when none has a lower bound or an L1 penalty, else 0."""
         if self.l1 or not self.dim:
             return 0.0
-        same = bool((self.scale == self.scale[0]).all() and (self.lower == -np.inf).all())
+        same = bool((self.scale == self.scale[0]).all()) and self.unbounded
         return float(self.scale[0]) if same else 0.0
+
+    @cached_property
+    def unbounded(self) -> bool:
+        """Whether no weight has a lower bound."""
+        return bool((self.lower == -np.inf).all())
 
     @property
     def dim(self) -> int:
@@ -137,7 +142,7 @@ class RegularizedRisk:
         """
         if not self.l1 or not b > 0.0:
             return self.dual(v, b)
-        size = np.where(self.lower == -np.inf, np.abs(v), np.maximum(v, 0.0))
+        size = np.abs(v) if self.unbounded else np.where(self.lower == -np.inf, np.abs(v), np.maximum(v, 0.0))
         past = np.flatnonzero(size > self.l1 * self.scale)
         size, scale = size[past], self.scale[past]
         if not len(past):
@@ -156,6 +161,10 @@ class RegularizedRisk:
             size, scale, bend, t = size[on], scale[on], bend[on], t[on]
         past_best = best * size - self.l1 * scale
         return best * b - 0.5 * float(np.sum(past_best**2 / scale)) / self.lam
+
+    def of_some(self, places: I64) -> RegularizedRisk:
+        """Return the same objective of some weights alone, the others being 0."""
+        return replace(self, scale=self.scale[places], lower=self.lower[places])
 
     def project(self, w: F64) -> F64:
         """Return w with each weight raised to its lower bound, in place."""

@@ -160,6 +160,9 @@ class Objective(Protocol):
     def weights(self, v: F64) -> F64:
         """Return the weights that attain ``dual``; 0 if ``lam`` is 0."""
 
+    def of_some(self, places: I64) -> Objective:
+        """Return the same objective of some weights alone, the others being 0."""
+
 
 #: What a trainer does with the examples of one shard: ``step(problem, memory, *given)``.  A function that can be
 #: imported.  ``problem`` is the :class:`TrainProblem` of these examples, with the objective of all of them; ``memory``

@@ -37,7 +37,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from ssvm_dsl.ir import F64, Bools, slices
+from ssvm_dsl.ir import F64, I64, Bools, slices
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers.gradient.evaluator import Evaluator, Point
 from ssvm_trainers.shared.resumable import Resumable, Run
@@ -166,9 +166,9 @@ class Pair:
         size = sum(float(np.dot(bend[part], metric[part] * bend[part])) for part in slices(len(bend)))
         return cls(step, bend, along, size)
 
-    def free(self, at_bound: Bools, metric: F64) -> Pair | None:
-        """Return the pair on the weights that are not held."""
-        return Pair.of(np.where(at_bound, 0.0, self.step), np.where(at_bound, 0.0, self.bend), metric)
+    def on(self, free: I64, metric: F64) -> Pair | None:
+        """Return the pair on some weights alone, whose metric this is."""
+        return Pair.of(self.step[free], self.bend[free], metric)
 
 
 def inverse_curvature(problem: TrainProblem) -> F64:
@@ -193,19 +193,20 @@ def quasi_newton(grad: F64, pairs: Sequence[Pair], at_bound: Bools, metric: F64)
     """Return ``-H grad`` by the two-loop recursion on the weights that are not held."""
     from scipy.linalg.blas import daxpy
 
+    if at_bound.any():  # the others alone: with an L1 penalty most weights are held
+        free, direction = np.flatnonzero(~at_bound), np.zeros_like(grad)
+        some = metric[free]
+        used = [pair for pair in (one.on(free, some) for one in pairs) if pair is not None]
+        direction[free] = quasi_newton(grad[free], used, np.zeros(0, dtype=bool), some)
+        return direction
     direction, shares = -grad, []
-    used = (
-        pairs
-        if not at_bound.any()
-        else [pair for pair in (p.free(at_bound, metric) for p in pairs) if pair is not None]
-    )
-    for pair in reversed(used):
+    for pair in reversed(pairs):
         shares.append(float(np.dot(pair.step, direction)) / pair.along)
         daxpy(pair.bend, direction, a=-shares[-1])  # in place: temporary vectors cost more than the sums
     direction *= metric
-    if used:
-        direction *= used[-1].along / used[-1].size
-    for pair, share in zip(used, reversed(shares), strict=True):
+    if pairs:
+        direction *= pairs[-1].along / pairs[-1].size
+    for pair, share in zip(pairs, reversed(shares), strict=True):
         daxpy(pair.step, direction, a=share - float(np.dot(pair.bend, direction)) / pair.along)
     return direction
 

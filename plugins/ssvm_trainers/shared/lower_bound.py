@@ -119,10 +119,15 @@ def best_scaled_share(objective: Objective, plane: tuple[F64, float], new: tuple
     """Return the t in [0, 1] at which ``bound`` of the mixture is largest, about; by golden sections.
 
     Planes whose bound is at least some number above 0 are a convex set, so that bounds along a line have one top.
+    Weights whose slopes are within the threshold on both planes count for none of them.
     """
+    one_plane, other = plane[0], new[0]
+    counts = np.flatnonzero(np.maximum(np.abs(one_plane), np.abs(other)) > objective.l1 * objective.scale)
+    if len(counts) < len(other):
+        objective, one_plane, other = objective.of_some(counts), one_plane[counts], other[counts]
 
     def value(t: float) -> float:
-        return objective.bound((1.0 - t) * plane[0] + t * new[0], (1.0 - t) * plane[1] + t * new[1])
+        return objective.bound((1.0 - t) * one_plane + t * other, (1.0 - t) * plane[1] + t * new[1])
 
     low, high = 0.0, 1.0
     one, two = 1.0 - GOLDEN, GOLDEN
