@@ -206,13 +206,15 @@ def measure(side: str, name: str, n: int) -> dict[str, float]:
     one = min(seconds(lambda: [learner.predict([x]) for x in X_test[:N_SINGLE]]) for _ in range(3)) / N_SINGLE
     return {
         "training": trained, "predicting": predicted, "new": 1e3 * new, "one": 1e3 * one,
-        "memory": after - before, "peak": after, "passes": learner.n_passes, "objective": learner.objective, "f1": chunk_f1(Y_test, found[0]),
+        "memory": after - before, "peak": after, "passes": learner.n_passes,
+        "objective": learner.objective, "f1": chunk_f1(Y_test, found[0]),
     }  # fmt: skip
 
 
 COLUMNS = {
     "training": "training, s", "predicting": f"predicting {N_TEST}, s", "new": "one, at first, ms",
-    "one": "one, ms", "memory": "memory, MB", "peak": "peak, MB", "passes": "iterations", "objective": "objective", "f1": "F1",
+    "one": "one, ms", "memory": "memory, MB", "peak": "peak, MB", "passes": "iterations",
+    "objective": "objective", "f1": "F1",
 }  # fmt: skip
 
 

@@ -59,9 +59,9 @@ class Names(list[str]):
         return Columns(zip(self, range(len(self)), strict=True))
 
     @cached_property
-    def pairs(self) -> Pairs:
+    def pairs(self) -> NamedValues:
         """The column of each pair of a name and a value that was met so far."""
-        return Pairs(self.numbers)
+        return NamedValues(self.numbers)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what a copy is made of: the names alone."""
@@ -101,10 +101,10 @@ class _Hashing(Columns):
         return column
 
 
-class Pairs(dict[tuple[Any, Any], int]):
+class NamedValues(dict[tuple[Any, Any], int]):
     """What each pair of a name and its value is: the column where the value is a text or 1, -1 for unknown names and 0.
 
-    Pairs of a name and another number, which are not kept, are ``-2 - column``.
+    NamedValues of a name and another number, which are not kept, are ``-2 - column``.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def is_finite(value: object) -> bool:
 def learn_rows(tokens: list[Any], goes_on: GoesOn | None = None) -> tuple[Names, SparseRows]:
     """Return (the vocabulary of all names, feature rows); names are numbered as they come."""
     columns = _Growing()
-    pairs = Pairs(columns)
+    pairs = NamedValues(columns)
     rows = _read(tokens, columns, pairs, goes_on)
     names = Names(columns)
     names.pairs, pairs.columns = pairs, names.numbers  # from now on new names are unknown ones
@@ -167,7 +167,7 @@ def known_rows(tokens: list[Any], names: Names, goes_on: GoesOn | None = None) -
 def hashed_rows(tokens: list[Any], width: int, goes_on: GoesOn | None = None) -> SparseRows:
     """Return feature rows of a fixed width, each name in the column of its hash."""
     columns = _Hashing(width)
-    return replace(_read(tokens, columns, Pairs(columns), goes_on), n_columns=width)
+    return replace(_read(tokens, columns, NamedValues(columns), goes_on), n_columns=width)
 
 
 #: Whether the attributes from a position on are read.
@@ -199,7 +199,7 @@ def plain_token(token: Any) -> dict[Any, Any] | list[Any] | tuple[Any, ...]:
         raise TypeError(f"{type(err).__name__}: {err}") from err
 
 
-def _read(tokens: list[Any], columns: Columns, pairs: Pairs, goes_on: GoesOn | None) -> SparseRows:
+def _read(tokens: list[Any], columns: Columns, pairs: NamedValues, goes_on: GoesOn | None) -> SparseRows:
     """Return the rows of all attributes, or of the first ones: the other rows are empty then.
 
     They are read some at a time: what is made on the way takes little memory then.
@@ -222,7 +222,7 @@ def _read(tokens: list[Any], columns: Columns, pairs: Pairs, goes_on: GoesOn | N
     return SparseRows(values, found, ptr, 0)
 
 
-def _collect(tokens: list[Any], columns: Columns, pairs: Pairs) -> SparseRows:
+def _collect(tokens: list[Any], columns: Columns, pairs: NamedValues) -> SparseRows:
     """Return the rows of some tokens.
 
     Raises
@@ -248,7 +248,7 @@ def _collect(tokens: list[Any], columns: Columns, pairs: Pairs) -> SparseRows:
     return _tidy(found, _values(tokens, n) if dict in kinds else np.ones(n), ptr)
 
 
-def _collect_pairs(tokens: list[dict[Any, Any]], pairs: Pairs) -> SparseRows:
+def _collect_pairs(tokens: list[dict[Any, Any]], pairs: NamedValues) -> SparseRows:
     """Return the rows of dicts with texts among their values."""
     ptr = pointers(np.fromiter(map(len, tokens), np.int64, len(tokens)))
     found = np.fromiter(map(pairs.__getitem__, chain.from_iterable(map(dict.items, tokens))), np.int32, int(ptr[-1]))
