@@ -491,6 +491,11 @@ class Target(TargetExtent):
         )  # fmt: skip
 
     @property
+    def covers(self) -> bool:
+        """Whether there is one factor for each variable of the label, in their order."""
+        return self.kind == "each"
+
+    @property
     def label(self) -> Label:
         """The (first) label array of the target."""
         return self.labels[0]

@@ -222,6 +222,12 @@ class Pattern(Target):
         return len(self.references)
 
     @property
+    def covers(self) -> bool:
+        """Whether there is one factor for each variable of the label, in their order."""
+        places = self.references[0].places
+        return self.condition is None and len(self.groups) == self.arity == 1 and places == self.free
+
+    @property
     def members(self) -> tuple[Label, ...]:
         """The label of each variable of a factor."""
         return self.labels

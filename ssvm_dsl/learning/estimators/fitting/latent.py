@@ -188,7 +188,7 @@ def _features(grounded: Grounded, label: Latent) -> F64 | None:
     n = len(grounded.layout.card[grounded.layout.variables(label)])
     for factor in grounded.declaration.factors:
         fmap = maps[factor.name]
-        own = factor.target.kind == "each" and factor.target.label is label and fmap.n_factors == n
+        own = factor.target.covers and factor.target.label is label and fmap.n_factors == n
         if own and isinstance(fmap.features, np.ndarray) and not factor.joint:
             return fmap.features[fmap.rows_of(None)]
     return None

@@ -206,6 +206,26 @@ def test_clusters_are_found_on_one_thread(monkeypatch):
 
 
 @pytest.mark.sensitive
+class Indexed(Model):
+    """``Ordered``, written with an index."""
+
+    T = Dim()
+    t = T.index()
+    x = Input(T, 4)
+    h = Latent(T, 6)
+    y = Label(2)
+    emit = Factor(h[t], features=x[t])
+    joint = Factor((h[t], y))
+    trans = Factor((h[t], h[t + 1]))
+    loss = Hamming(y)
+
+
+def test_features_at_positions_are_clustered_like_others():
+    X, Y, _ = planted(20, seed=0)
+    plain, indexed = (StructuredSVM(model, C=1.0, tol=0.1, random_state=0).fit(X, Y) for model in (Ordered, Indexed))
+    assert plain.report_.latent_objectives == pytest.approx(indexed.report_.latent_objectives, rel=1e-6)
+
+
 def test_a_saved_model_and_a_warm_start(tmp_path):
     X, Y, _ = planted(15, seed=4)
     svm = StructuredSVM(Parts, C=1.0, tol=1e-2, random_state=0, latent_options={"init": "random"}).fit(X, Y)
