@@ -82,6 +82,34 @@ _KINDS = (
         parameters=("n_nodes", "all_nodes"),
         literal_parameters=("tail", "head"),
     ),
+    ConstraintSpec(
+        "equivalence",
+        "ssvm_constraints.relations.relation:EquivalenceKind",
+        "pairs of items are true within the clusters of a clustering, and false between them: Equivalence(y)",
+        parameters=("n_items",),
+        literal_parameters=("first", "second"),
+    ),
+    ConstraintSpec(
+        "linear-order",
+        "ssvm_constraints.relations.relation:LinearOrderKind",
+        "pairs of items are true where the first comes before the second in a linear order: LinearOrder(y)",
+        parameters=("n_items",),
+        literal_parameters=("first", "second"),
+    ),
+    ConstraintSpec(
+        "transitive",
+        "ssvm_constraints.relations.relation:TransitiveKind",
+        "where true pairs lead from one item to another, their own pair is true: Transitive(y)",
+        parameters=("n_items",),
+        literal_parameters=("first", "second"),
+    ),
+    ConstraintSpec(
+        "acyclic",
+        "ssvm_constraints.relations.relation:AcyclicKind",
+        "true pairs of items do not lead in a circle: Acyclic(y)",
+        parameters=("n_items",),
+        literal_parameters=("first", "second"),
+    ),
 )
 
 

@@ -31,7 +31,7 @@ from ssvm_dsl.plugin_api.hosting.loading import (
 from ssvm_dsl.plugin_api.kinds.bridges import Bridge, Rewrite
 from ssvm_dsl.plugin_api.kinds.commands import Command, Screen
 from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages, CompiledOracle
-from ssvm_dsl.plugin_api.kinds.constraints import ConstraintKind, ExplainingKind, SizedKind, UnmetKind
+from ssvm_dsl.plugin_api.kinds.constraints import ConstraintKind, ExplainingKind, SeparableKind, SizedKind, UnmetKind
 from ssvm_dsl.plugin_api.kinds.executors import (
     NotOpen,
     OpenShards,
@@ -155,6 +155,7 @@ __all__ = [
     "RiskGradient",
     "RiskSpec",
     "Screen",
+    "SeparableKind",
     "Session",
     "Shard",
     "ShardExecutor",

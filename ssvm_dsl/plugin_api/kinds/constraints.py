@@ -6,8 +6,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from ssvm_dsl.array_types import I32, Bools
-from ssvm_dsl.ir.constraints import ConstraintGroup, ConstraintRules
+from ssvm_dsl.array_types import F64, I32, Bools
+from ssvm_dsl.ir.constraints import ConstraintGroup, ConstraintRules, LinearRows
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.kinds.starting import ConstraintScores
@@ -74,4 +74,28 @@ class SizedKind(Protocol):
 
         Backends that work on rows ask it first: what does not fit, or would take longer than a time limit leaves, is
         not made.
+        """
+
+
+@runtime_checkable
+class SeparableKind(Protocol):
+    """Optional methods of a kind of constraints: rows are found where a point violates them, not listed.
+
+    Backends that work on rows ask it in rounds, in place of ``rows``, and add what it returns.
+    """
+
+    def violated_rows(self, group: ConstraintGroup, k: int, values: F64, least: float) -> LinearRows:
+        """Return rows of constraint k that a point violates, without auxiliary columns; none where it keeps all.
+
+        Every truth of the literals that satisfies the constraint satisfies all rows.  A point of zeros and ones that
+        breaks the constraint violates some row, by at least 1.
+
+        Parameters
+        ----------
+        group : ConstraintGroup
+        k : int
+        values : ndarray of float64, shape (literals of k,)
+            How true each literal is, from 0 to 1.
+        least : float
+            Rows that are violated by less need not be returned.
         """
