@@ -396,6 +396,29 @@ _STRUCTURES = (
         caps=replace(_STRUCTURE, constraint_kinds=frozenset({"circuit"})),
     ),
     BackendSpec(
+        "relations",
+        "ssvm_backends.structures.relations.relations:Relations",
+        "clusterings, linear orders, transitive and acyclic relations: dual ascent, then CP-SAT in rounds of rows",
+        requires=("ortools.sat.python.cp_model",),
+        install_hint="pip install ortools",
+        options=(
+            _WORKERS,
+            Option(
+                "max_conflicts",
+                None,
+                "most conflicts of each search for what the bound leaves open, if any; 0: no search",
+                int,
+                least=0,
+                optional=True,
+            ),
+        ),
+        caps=replace(
+            _STRUCTURE,
+            constraint_kinds=frozenset({"equivalence", "linear-order", "transitive", "acyclic"}),
+            warm=Warm.STATE,
+        ),
+    ),
+    BackendSpec(
         "cardinality",
         "ssvm_backends.structures.counts.cardinality:Cardinality",
         "any number of bounds on counts over different variables, without pairs: by sorting",

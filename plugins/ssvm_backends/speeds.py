@@ -31,6 +31,7 @@ SPEED = {
     "cky": 1e9,
     "shortest-path": 1e9,
     "circuit": 8e9,
+    "relations": 2e9,
     "cardinality": 1e9,
     "decompose": 1e9,
     "custom-exact": 1e9,

@@ -9,7 +9,8 @@ import numpy as np
 from ssvm_backends.graphs.batch_session import BatchCall, BatchSession
 from ssvm_backends.structures.literals import Literals
 from ssvm_backends.structures.ranking import k_best
-from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Program, Question, Solution
+from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Program, Question, Solution, pointers, runs
+from ssvm_dsl.plugin_api import ConstraintScores
 
 _NONE = np.zeros(0, np.int32)
 _NO_LITERALS = (np.zeros(1, np.int64), np.zeros(1, np.int64), _NONE, _NONE, np.zeros(0, dtype=bool))
@@ -25,6 +26,26 @@ def literals_of(program: Program, group: ConstraintGroup) -> Literals:
 def places_of(program: Program) -> Literals:
     """Return where the variables of a program are, as a record of no literals."""
     return Literals(program.var_ptr, program.state_ptr, *_NO_LITERALS)
+
+
+def constraint_scores(group: ConstraintGroup, k: int, ptr: I64, score: F64) -> tuple[I64, ConstraintScores]:
+    """Return (the variables of a constraint, each once; what their states score).
+
+    Parameters
+    ----------
+    group : ConstraintGroup
+    k : int
+    ptr : ndarray of int64
+        Where the states of each variable of the constraint's example start.
+    score : ndarray of float64
+        Of the states of the example.
+    """
+    part = group.literals(k)
+    variables, place = np.unique(group.variable[part], return_inverse=True)
+    card = np.diff(ptr)[variables]
+    states = runs(ptr[variables], card)
+    named = place.reshape(-1).astype(np.int64), group.state[part], group.negated[part]
+    return variables.astype(np.int64), ConstraintScores(*named, pointers(card), score[states])
 
 
 def variables_without_literals(program: Program) -> Bools:
