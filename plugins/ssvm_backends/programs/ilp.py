@@ -14,7 +14,8 @@ help, the bound says how far from optimal the answer may be.
 The k best labellings are found one after the other (:mod:`ssvm_backends.programs.next_best`).
 
 Hard constraints of any kind are linear rows.  CP-SAT takes them in whole numbers; where a kind has auxiliary columns
-that are fractions, HiGHS solves the example.
+that are fractions, HiGHS solves the example.  Kinds with too many rows to list get those that the last answer violates,
+until it violates none (:mod:`ssvm_backends.programs.rounds`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from ssvm_backends.programs.local_polytope import Priced, first_incumbent
 from ssvm_backends.programs.milp import highs_milp
 from ssvm_backends.programs.next_best import k_best
 from ssvm_backends.programs.ortools_modules import import_ortools
+from ssvm_backends.programs.rounds import Rounds, proposed
 from ssvm_backends.programs.session import COLUMN_BYTES, PolytopeSession, ProgramAnswer, columns_of, first_answer
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import RELATIVE, Need, Program, Question, Solution, Stop, Task
@@ -83,7 +85,37 @@ class ILPSession(PolytopeSession):
         return super().solve(question)
 
     def answer(self, priced: Priced, clock: Clock, warm: Any, task: Task) -> ProgramAnswer:
-        """Solve one example; where there is no time to, the answer is the labelling that a search starts from."""
+        """Solve one example, in rounds where it has constraints whose rows are too many to list."""
+        if not priced.polytope.side.separable:
+            return self._at_once(priced, clock, warm)
+        ptr, bound = priced.polytope.state_ptr, priced.bound()
+        best = proposed(priced, priced.polytope.labels_of(priced.score), priced.score[: ptr[-1]])
+        if isinstance(warm, np.ndarray) and warm.shape == best.shape and priced.score_of(warm) > priced.score_of(best):
+            best = warm
+        score, stats = priced.score_of(best), {"rounds": 0}
+        rounds = Rounds(priced, clock)
+        while True:
+            answer = self._at_once(rounds.now, clock, best if score > -np.inf else None)
+            bound, stop = min(bound, max(answer.bound, score)), answer.stop
+            stats = {name: stats.get(name, 0) + more for name, more in {**answer.stats, "rounds": 1}.items()}
+            if answer.labels is None:
+                break
+            whole = priced.score_of(answer.labels)
+            if whole > score:
+                best, score = answer.labels, whole
+            if stop is not Stop.FINISHED or whole > -np.inf:
+                break
+            chosen = np.zeros(int(ptr[-1]))
+            chosen[ptr[:-1] + answer.labels] = 1.0
+            if clock.over or not rounds.add_violated(chosen, 0.5):
+                stop = Stop.TIME
+                break
+        if score == -np.inf:
+            return ProgramAnswer(bound=bound, stop=stop, stats=stats)
+        return ProgramAnswer(best, score, max(bound, score), stop, warm=best, stats=stats)
+
+    def _at_once(self, priced: Priced, clock: Clock, warm: Any) -> ProgramAnswer:
+        """Solve one program; where there is no time to, the answer is the labelling that a search starts from."""
         solver = self._solver if priced.polytope.side.whole.all() else self._by_fractions
         try:
             answer = solver(priced, clock, warm)

@@ -82,6 +82,8 @@ class LocalPolytope:
         The rows above: first one for each variable, then those of the factors.
     side : SideRows
         Those of hard constraints.
+    passing : bool
+        Whether it is made for one round of a call: nobody keeps what is made of it.
     """
 
     state_ptr: I64
@@ -89,6 +91,7 @@ class LocalPolytope:
     block_ptr: I64
     matrix: Any
     side: SideRows
+    passing: bool = False
 
     @property
     def n_variables(self) -> int:
@@ -362,5 +365,5 @@ def build_polytope(program: Program, example: int, redundant: bool = False, cloc
     shape = (rows.n_rows, rows.n_columns)
     matrix = coo_array((rows.values, (rows.rows, rows.columns)), shape=shape).tocsr()
     matrix.sort_indices()
-    side = SideRows.of(program, example, n_columns, state_ptr, clock)
+    side = SideRows.of(program, example, n_columns, state_ptr, clock, in_rounds=True)
     return LocalPolytope(state_ptr, tuple(parts), pointers(np.concatenate(blocks)), matrix, side)

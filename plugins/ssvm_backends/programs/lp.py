@@ -16,7 +16,7 @@ this module has been clipped at zero and normalised block by block.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -26,12 +26,16 @@ from ssvm_backends.programs.local_polytope import Priced
 from ssvm_backends.programs.lp_solvers import Highs, LPOutcome, Solver
 from ssvm_backends.programs.math_opt_core import import_math_opt, math_opt
 from ssvm_backends.programs.rounding import rounded
+from ssvm_backends.programs.rounds import Rounds, proposed
 from ssvm_backends.programs.session import COLUMN_BYTES, PolytopeSession, ProgramAnswer, columns_of, pack_marginals
 from ssvm_dsl.ir import F64, I32, I64, Need, Primal, Program, Question, Solution, Stop, Task, Topology
 from ssvm_dsl.plugin_api import Clock, Verdict, loading
 
 #: How far from 0 and 1 numbers may be to count as whole.
 WHOLE_ATOL = 1e-6
+
+#: Rows of constraints that are added in rounds are violated by at least this.
+VIOLATED = 1e-5
 
 #: Columns from which on ``auto`` takes PDLP (a simplex basis then costs more than many gradient steps).
 MANY_COLUMNS = 100_000
@@ -86,7 +90,31 @@ class LPSession(PolytopeSession):
             self._solvers[name] = Highs() if name == "highs" else math_opt(name)
 
     def answer(self, priced: Priced, clock: Clock, warm: Any, task: Task) -> ProgramAnswer:
-        """Solve the relaxation of one example."""
+        """Solve the relaxation of one example, in rounds where it has constraints whose rows are too many to list."""
+        if not priced.polytope.side.separable:
+            outcome, mu, bound = self._relaxed(priced, clock, warm)
+            return ProgramAnswer(bound=-np.inf) if outcome.infeasible else self._labelled(priced, outcome, mu, bound, task)
+        rounds, bound = Rounds(priced, clock), priced.bound()
+        mu, iterations, seconds = None, 0, 0.0
+        while True:
+            outcome, found, proved = self._relaxed(rounds.now, clock, None)
+            if outcome.infeasible:
+                return ProgramAnswer(bound=-np.inf)
+            bound = min(bound, proved)
+            iterations, seconds = iterations + outcome.iterations, seconds + outcome.seconds
+            mu = mu if found is None else found
+            if found is None or outcome.stop is not Stop.FINISHED:
+                break
+            if not rounds.add_violated(found[: priced.polytope.state_ptr[-1]], VIOLATED):
+                break
+            if clock.over:
+                outcome = replace(outcome, stop=Stop.TIME)
+                break
+        outcome = replace(outcome, iterations=iterations, seconds=seconds, warm=None)
+        return self._labelled(priced, outcome, mu, bound, task)
+
+    def _relaxed(self, priced: Priced, clock: Clock, warm: Any) -> tuple[LPOutcome, F64 | None, float]:
+        """Return a solver's outcome, its solution as probabilities, and the bound that its duals prove."""
         losses = priced.losses()
         closed = losses == np.inf
         largest = float(np.max(losses, where=~closed, initial=0.0)) or 1.0
@@ -94,11 +122,18 @@ class LPSession(PolytopeSession):
         outcome = self._solver(priced)(priced.polytope, score, closed, clock, warm)
         if outcome.stop is Stop.TIME and clock.limits.iterations is not None and not clock.over:
             outcome = replace(outcome, stop=Stop.ITERATIONS)  # GLOP does not say which of the limits it was
-        if outcome.infeasible:
-            return ProgramAnswer(bound=-np.inf)
         bound = priced.bound(None if outcome.duals is None else outcome.duals * largest)
         mu = None if outcome.mu is None else normalised(outcome.mu, closed, priced.polytope.block_ptr)
-        return self._labelled(priced, outcome, mu, bound, task)
+        return outcome, mu, bound
+
+    def _proposals(self, priced: Priced, mu: F64, labels: I32) -> Iterator[tuple[float, I32]]:
+        """Yield labels, and what kinds of constraints start from for them: by scores and by the fractional solution."""
+        n_states = int(priced.polytope.state_ptr[-1])
+        yield priced.score_of(labels), labels
+        score = priced.score[:n_states]
+        for states in (score, np.where(score > -np.inf, mu[:n_states], -np.inf)):
+            found = proposed(priced, labels, states)
+            yield priced.score_of(found), found
 
     def _solver(self, priced: Priced) -> Solver:
         if len(self._solvers) == 1:
@@ -125,6 +160,8 @@ class LPSession(PolytopeSession):
         if mu[priced.polytope.chosen(likely)].min() < 1.0 - WHOLE_ATOL:
             labels = None if rule == "none" else rounded(priced, mu, rule)
         score = -np.inf if labels is None else priced.score_of(labels)
+        if rule != "none" and priced.polytope.side.separable:
+            score, labels = max(self._proposals(priced, mu, likely if labels is None else labels), key=lambda one: one[0])
         if score == -np.inf:
             return ProgramAnswer(None, priced.value(mu), bound, outcome.stop, outcome.warm, stats, mu)
         return ProgramAnswer(labels, score, max(bound, score), outcome.stop, outcome.warm, stats, mu)

@@ -48,7 +48,12 @@ class Kept(Generic[K, T]):
         self._columns = 0
 
     def __call__(self, key: K, *how: Any) -> T:
-        """Return the thing made from a key; ``how`` is passed on where it is made now."""
+        """Return the thing made from a key; ``how`` is passed on where it is made now.
+
+        What is made from a key of a single call (``key.passing``) is not kept.
+        """
+        if getattr(key, "passing", False):
+            return self._make(key, *how)[0]
         with self._lock:
             if key in self._made:
                 return self._made[key][0]

@@ -1,5 +1,8 @@
 """Linear rows of hard constraints, in addition to those of the local polytope.
 
+Kinds with too many rows to list find those that a point violates (:class:`~ssvm_dsl.plugin_api.SeparableKind`): programs
+begin without theirs, and get them in rounds.
+
 A literal "variable v has state s" is the column of that state, and its opposite is one less that column.  Auxiliary
 columns of a kind of constraint come after all columns of the polytope.
 """
@@ -7,7 +10,7 @@ columns of a kind of constraint come after all columns of the polytope.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +19,7 @@ import numpy as np
 from ssvm_backends.graphs.deadline import UNLIMITED
 from ssvm_dsl.errors import TooLargeError
 from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, LinearRows, Program, pointers
-from ssvm_dsl.plugin_api import Clock, SizedKind
+from ssvm_dsl.plugin_api import Clock, SeparableKind, SizedKind
 
 #: Entries of an example's rows that are written at most, and the bytes that each takes until a solver has it.
 MOST_ENTRIES, ENTRY_BYTES = 2.0**25, 100.0
@@ -51,6 +54,12 @@ class SideRows:
     whole : ndarray of bool, shape (n_auxiliary,)
     size : ndarray of float64, shape (n_rows,)
         Sum of the sizes of each row's terms, as they were before those of one column were added up.
+    separable : tuple of ConstraintGroup
+        Those of the groups whose rows are added in rounds.
+    first_added : int, optional
+        Rows from this one on were added in rounds: they, and not their groups, judge labellings.
+    state_ptr : ndarray of int64, optional
+        The columns of the variables, where rows were added.
     """
 
     groups: tuple[ConstraintGroup, ...]
@@ -61,10 +70,19 @@ class SideRows:
     most: F64
     whole: Bools
     size: F64
+    separable: tuple[ConstraintGroup, ...] = ()
+    first_added: int | None = None
+    state_ptr: I64 | None = None
 
     @classmethod
     def of(
-        cls, program: Program, example: int, n_columns: int, state_ptr: I64, clock: Clock = UNLIMITED
+        cls,
+        program: Program,
+        example: int,
+        n_columns: int,
+        state_ptr: I64,
+        clock: Clock = UNLIMITED,
+        in_rounds: bool = False,
     ) -> SideRows:
         """Return the rows of an example's constraints.
 
@@ -76,6 +94,8 @@ class SideRows:
         state_ptr : ndarray of int64
             The columns of its variables.
         clock : Clock
+        in_rounds : bool
+            Leave out the rows of constraints whose kinds find those that a point violates.
 
         Raises
         ------
@@ -85,14 +105,16 @@ class SideRows:
         """
         one = np.array([example], dtype=np.int64)
         groups = tuple(group.take(one) for group in program.constraints if group.counts[example])
-        check_size(groups, clock)
+        lazy = tuple(group for group in groups if in_rounds and isinstance(group.rules, SeparableKind))
+        listed = tuple(group for group in groups if group not in lazy)
+        check_size(listed, clock)
         rows = _Rows(n_columns)
-        for group in groups:
+        for group in listed:
             for k in range(group.n_constraints):
                 assert group.rules is not None
                 clock.afford(0.0)
                 rows.add(group, k, group.rules.rows(group, k), state_ptr)
-        return rows.side(groups)
+        return replace(rows.side(groups), separable=lazy)
 
     @property
     def n_rows(self) -> int:
@@ -120,9 +142,62 @@ class SideRows:
         return abs(self.columns)
 
     def keeps(self, labels: I32) -> bool:
-        """Whether a labelling of the example keeps all constraints."""
+        """Whether a labelling of the example keeps all constraints, or the rows of those whose rows are added."""
         ptr = np.array([0, len(labels)], dtype=np.int64)
-        return not any(group.broken(labels, ptr).any() for group in self.groups)
+        if any(group.broken(labels, ptr).any() for group in self.groups):
+            return False
+        if self.first_added is None or self.state_ptr is None:
+            return True
+        point = np.zeros(self.matrix.shape[1])
+        point[self.state_ptr[:-1] + labels] = 1.0
+        value = (self.matrix @ point)[self.first_added :]
+        slack, lower, upper = (one[self.first_added :] for one in (SLACK * self.size, self.lower, self.upper))
+        return bool(((value >= lower - slack) & (value <= upper + slack)).all())
+
+    def without_separable(self, state_ptr: I64) -> SideRows:
+        """Return the same rows without the constraints whose rows are added in rounds: these are added from here on."""
+        groups = tuple(group for group in self.groups if group not in self.separable)
+        return replace(self, groups=groups, separable=(), first_added=self.n_rows, state_ptr=state_ptr)
+
+    def violated(self, point: F64, state_ptr: I64, least: float) -> list[tuple[ConstraintGroup, int, LinearRows]]:
+        """Return the rows of separable constraints that a point violates by at least so much.
+
+        Parameters
+        ----------
+        point : ndarray of float64
+            The value of each state's column.
+        state_ptr : ndarray of int64
+            The columns of the variables.
+        least : float
+        """
+        found = []
+        for group in self.separable:
+            assert isinstance(group.rules, SeparableKind)
+            for k in range(group.n_constraints):
+                part = group.literals(k)
+                value = point[state_ptr[group.variable[part]] + group.state[part]]
+                value = np.clip(np.where(group.negated[part], 1.0 - value, value), 0.0, 1.0)
+                rows = group.rules.violated_rows(group, k, value, least)
+                if rows.n_rows:
+                    found.append((group, k, rows))
+        return found
+
+    def with_rows(self, found: list[tuple[ConstraintGroup, int, LinearRows]]) -> SideRows:
+        """Return these rows and some of separable constraints."""
+        from scipy.sparse import csr_array, vstack
+
+        assert self.state_ptr is not None
+        added = _Rows(self.matrix.shape[1])
+        for group, k, rows in found:
+            added.add(group, k, rows, self.state_ptr)
+        more = added.side(())
+        return replace(
+            self,
+            matrix=csr_array(vstack([self.matrix, more.matrix])),
+            lower=np.concatenate([self.lower, more.lower]),
+            upper=np.concatenate([self.upper, more.upper]),
+            size=np.concatenate([self.size, more.size]),
+        )
 
     def most_of(self, duals: F64) -> tuple[float, F64]:
         """Return the most that rows can contribute to a dual bound, and the duals that count.
