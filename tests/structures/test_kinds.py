@@ -15,11 +15,31 @@ from ssvm_dsl.plugin_api import ConstraintSpec
 from ssvm_dsl.registry import registry
 from structures.trees_by_hand import is_projective, is_tree
 
-KINDS = ["matching", "transport", "runs", "arborescence", "projective-tree", "path", "circuit"]
+RELATIONS = ["equivalence", "linear-order", "transitive", "acyclic"]
+KINDS = ["matching", "transport", "runs", "arborescence", "projective-tree", "path", "circuit", *RELATIONS]
+
+
+def agrees(kind, n, pairs, true):
+    """Whether some clustering, order or relation of all items has these true and false pairs; by trying all."""
+    if kind == "equivalence":
+        return any(all((of[a] == of[b]) == holds for (a, b), holds in zip(pairs, true))
+                   for of in itertools.product(range(max(n, 1)), repeat=n))  # fmt: skip
+    if kind == "linear-order":
+        return any(all((order[a] < order[b]) == holds for (a, b), holds in zip(pairs, true))
+                   for order in itertools.permutations(range(n)))  # fmt: skip
+    if kind == "acyclic":
+        return any(all(order[a] < order[b] for (a, b), holds in zip(pairs, true) if holds)
+                   for order in itertools.permutations(range(n)))  # fmt: skip
+    closure = {pair for pair, holds in zip(pairs, true) if holds}
+    while more := {(a, d) for a, b in closure for c, d in closure if b == c} - closure:
+        closure |= more
+    return all(pair not in closure for pair, holds in zip(pairs, true) if not holds)
 
 
 def holds(kind, meta, places):
     """Whether the true literals, given by their places, satisfy a constraint; from the definitions."""
+    if kind in RELATIONS:
+        return agrees(kind, meta["n_items"], meta["every place"], meta["true"])
     if kind == "matching":
         counts = [[sum(place[side] == one for place in places) for one in range(meta[size])]
                   for side, size in ((0, "n_rows"), (1, "n_cols"))]  # fmt: skip
@@ -93,6 +113,7 @@ def test_broken_constraints_and_rows(kind):
             assert not row_mistakes(rows, len(places))
             for bits in itertools.product([False, True], repeat=len(places)):
                 true = np.array(bits, dtype=bool)
+                meta["every place"], meta["true"] = places, bits
                 right = holds(kind, meta, [place for place, bit in zip(places, bits) if bit])
                 assert one.rules.violated(one, true).tolist() == [not right]
                 if rng.random() < (0.3 if right else 0.01):

@@ -22,7 +22,11 @@ ORACLES = {
     "matching": "assignment", "transport": "assignment",
     "arborescence": "arborescence", "projective-tree": "eisner", "path": "shortest-path",
     "circuit": "circuit",
+    "equivalence": "relations", "linear-order": "relations", "transitive": "relations", "acyclic": "relations",
 }  # fmt: skip
+
+#: Kinds whose oracle does not list the k best.
+HARD = ("circuit", "equivalence", "linear-order", "transitive", "acyclic")
 
 
 def problem(kind, seed):
@@ -65,7 +69,7 @@ def test_best_labellings(kind):
     assert seen == {0, 3}  # feasible and infeasible ones
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ORACLES if kind != "circuit"])
+@pytest.mark.parametrize("kind", [kind for kind in ORACLES if kind not in HARD])
 def test_k_best(kind):
     n = 0
     for seed in range(6):
@@ -97,7 +101,7 @@ def test_auto_prefers_the_oracle_to_integer_programs(kind):
     assert cost[ORACLES[kind]] < cost["ilp"]
 
 
-@pytest.mark.parametrize("name", ORACLES.values())
+@pytest.mark.parametrize("name", sorted(set(ORACLES.values())))
 def test_conformance(name):
     keeps_its_promises(name, seed=1)
 

@@ -46,6 +46,7 @@ COUNT = "count"
 #: Kinds of constraints that have oracles, and how many times as long parts take that are integer programs.
 WITH_ORACLES = frozenset(
     {COUNT, "linear", "matching", "transport", "arborescence", "projective-tree", "segmentation", "path", "circuit"}
+    | {"equivalence", "linear-order", "transitive", "acyclic"}
 )
 BY_ROWS = 100.0
 

@@ -21,6 +21,7 @@ from ssvm_backends.structures.counts.cardinality import CardinalitySession
 from ssvm_backends.structures.counts.weighted_sums import WeightedSumSession
 from ssvm_backends.structures.counts.whole_sums import MOST_SUMS, WholeSums
 from ssvm_backends.structures.matchings.assignment import AssignmentSession
+from ssvm_backends.structures.relations.relations import RelationsSession
 from ssvm_backends.structures.routes.circuit import CircuitSession
 from ssvm_backends.structures.routes.shortest_path import ShortestPathSession
 from ssvm_backends.structures.segmentations.semi_markov import SemiMarkovSession
@@ -62,6 +63,10 @@ ORACLES: Mapping[str, Any] = {
     "segmentation": SemiMarkovSession,
     "path": ShortestPathSession,
     "circuit": lambda program: CircuitSession(program, 1),
+    **{
+        relation: lambda program: RelationsSession(program, 1)
+        for relation in ("equivalence", "linear-order", "transitive", "acyclic")
+    },
 }
 
 #: Tables of a part may have this many entries while it is solved.

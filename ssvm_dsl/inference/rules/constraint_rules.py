@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ssvm_dsl.array_types import I32, Bools
+from ssvm_dsl.array_types import F64, I32, Bools
 from ssvm_dsl.errors import OptionError, PluginError
 from ssvm_dsl.inference.rules.custom_rules import CustomRules
 from ssvm_dsl.inference.verification.read_only import read_only
@@ -14,7 +14,7 @@ from ssvm_dsl.ir.constraints import ConstraintGroup, LinearRows
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.hosting.contained import contained
-from ssvm_dsl.plugin_api.kinds.constraints import ConstraintKind, ExplainingKind, SizedKind
+from ssvm_dsl.plugin_api.kinds.constraints import ConstraintKind, ExplainingKind, SeparableKind, SizedKind
 from ssvm_dsl.plugin_api.kinds.starting import ConstraintScores, StartingKind
 from ssvm_dsl.plugin_api.specs import ConstraintSpec
 from ssvm_dsl.registry import Registry
@@ -57,7 +57,10 @@ def _ruled(group: ConstraintGroup, plugins: Registry) -> ConstraintGroup:
     if not isinstance(rules, ConstraintKind):
         lacking = " and ".join(f"{name}()" for name in METHODS if not hasattr(rules, name))
         raise PluginError(f"{owner_name}: {spec.factory} makes no constraint kind: it lacks {lacking}")
-    return replace(group, rules=rules if plugins.owner(spec).bundled else ContainedRules(rules, owner_name))
+    if plugins.owner(spec).bundled:
+        return replace(group, rules=rules)
+    contained_rules = ContainedSeparableRules if isinstance(rules, SeparableKind) else ContainedRules
+    return replace(group, rules=contained_rules(rules, owner_name))
 
 
 class ContainedRules:
@@ -127,6 +130,28 @@ class ContainedRules:
         """Return a small random problem with constraints of this kind, for the conformance kit."""
         with contained(self._owner_name):
             return self._kind.problem(rng)
+
+
+class ContainedSeparableRules(ContainedRules):
+    """A foreign kind whose rows are found where a point violates them."""
+
+    def violated_rows(self, group: ConstraintGroup, k: int, values: F64, least: float) -> LinearRows:
+        """Return the rows of constraint k that a point violates."""
+        assert isinstance(self._kind, SeparableKind)
+        with contained(self._owner_name):
+            found = self._kind.violated_rows(group, k, read_only(values), least)
+        wrong = separated_mistakes(found, int(group.literal_ptr[k + 1] - group.literal_ptr[k]))
+        if wrong:
+            raise PluginError(f"{self._owner_name} broke its contract: violated_rows() of '{group.name}': {wrong}")
+        return found
+
+
+def separated_mistakes(rows: object, n_literals: int) -> str:
+    """Return the mistakes in rows that a point violates, as text; empty if there are none."""
+    wrong = row_mistakes(rows, n_literals)
+    if not wrong and isinstance(rows, LinearRows) and rows.n_auxiliary:
+        return f"rows without auxiliary columns are expected, got {rows.n_auxiliary}"
+    return wrong
 
 
 def state_mistakes(found: object, scores: ConstraintScores) -> str:

@@ -12,13 +12,13 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, Bools
 from ssvm_dsl.inference.planning.planner import plan
-from ssvm_dsl.inference.rules.constraint_rules import ContainedRules, row_mistakes, state_mistakes
+from ssvm_dsl.inference.rules.constraint_rules import ContainedRules, row_mistakes, separated_mistakes, state_mistakes
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.starting.labelling import starting_labelling
 from ssvm_dsl.inference.starting.repair import scores_of
 from ssvm_dsl.ir import ConstraintGroup, LinearRows, Program, Question
 from ssvm_dsl.needs.program_needs import program_need
-from ssvm_dsl.plugin_api import ExplainingKind, StartingKind
+from ssvm_dsl.plugin_api import ExplainingKind, SeparableKind, StartingKind
 from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.problems import Problem
 from ssvm_dsl.testing.report import Complaint
@@ -132,6 +132,44 @@ def keeps(written: LinearRows, true: Bools) -> bool:
         constraints=LinearConstraint(matrix[:, len(true) :], lower, upper),
     )
     return bool(found.status == 0)
+
+
+def separations(problem: Problem) -> None:
+    """Ask for violated rows, of kinds that find them: labels that break a constraint violate some, others keep all.
+
+    Points between zeros and ones are asked about, too: what separates them is kept by all labels that keep the
+    constraint.
+    """
+    program, rng = problem.program, np.random.default_rng(problem.program.n_variables)
+    for example in range(program.n_examples):
+        tried = list(_labellings(program, example))
+        ptr = np.array([0, len(tried[0])], dtype=np.int64)
+        for group in (one.take(np.array([example], dtype=np.int64)) for one in program.constraints):
+            if not isinstance(group.rules, SeparableKind):
+                continue
+            truths = [group.true_literals(labels, ptr) for labels in tried]
+            broken = [_broken(group, true) for true in truths]
+            for k in range(group.n_constraints):
+                part = group.literals(k)
+                points = [true[part].astype(np.float64) for true in truths]
+                points += [rng.random(part.stop - part.start) for _ in range(3)]
+                kept = np.array([true[part] for true, wrong in zip(truths, broken, strict=True) if not wrong[k]])
+                for number, point in enumerate(points):
+                    found = group.rules.violated_rows(group, k, point, 0.5 if number < len(truths) else 0.01)
+                    if wrong := separated_mistakes(found, len(point)):
+                        raise Complaint(f"violated_rows() of constraint {k}: {wrong}")
+                    text = f"violated_rows() of constraint {k} at {point.tolist()}"
+                    if number < len(truths) and bool(found.n_rows) != bool(broken[number][k]):
+                        said = "none, but violated() says that it is broken"
+                        raise Complaint(f"{text}: {'rows, but violated() says that it is kept' if found.n_rows else said}")
+                    matrix = np.zeros((found.n_rows, len(point)))
+                    owner = np.repeat(np.arange(found.n_rows), np.diff(found.ptr))
+                    np.add.at(matrix, (owner, found.column), found.coefficient)
+                    value, values = matrix @ point, kept.reshape(len(kept), len(point)) @ matrix.T
+                    if ((values < found.lower - 1e-9) | (values > found.upper + 1e-9)).any():
+                        raise Complaint(f"{text}: a row that labels which keep the constraint do not keep")
+                    if ((found.lower <= value) & (value <= found.upper)).any():
+                        raise Complaint(f"{text}: a row that this point keeps")
 
 
 def answers(problem: Problem) -> None:

@@ -20,6 +20,7 @@ from ssvm_dsl.testing.report import ConformanceReport
 RULES: tuple[Rule[ConstraintSpec, Problem], ...] = (
     Rule("violated", checks.judgements),
     Rule("rows", checks.rows),
+    Rule("violated rows", checks.separations),
     Rule("answers", checks.answers),
     Rule("start", checks.starts),
     Rule("explain", checks.explanations),
