@@ -25,6 +25,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ssvm_backends.graphs.graph import degree
 from ssvm_backends.programs.cp_sat import CpSat
 from ssvm_backends.programs.local_polytope import Priced, first_incumbent
@@ -94,8 +96,9 @@ class ILPSession(PolytopeSession):
             best = warm
         score, stats = priced.score_of(best), {"rounds": 0}
         rounds = Rounds(priced, clock)
+        silent = replace(clock, limits=replace(clock.limits, progress=None))  # answers of rounds may be no labellings
         while True:
-            answer = self._at_once(rounds.now, clock, best if score > -np.inf else None)
+            answer = self._at_once(rounds.now, silent, best if score > -np.inf else None)
             bound, stop = min(bound, max(answer.bound, score)), answer.stop
             stats = {name: stats.get(name, 0) + more for name, more in {**answer.stats, "rounds": 1}.items()}
             if answer.labels is None:
@@ -103,6 +106,7 @@ class ILPSession(PolytopeSession):
             whole = priced.score_of(answer.labels)
             if whole > score:
                 best, score = answer.labels, whole
+            clock.tell(score, bound)
             if stop is not Stop.FINISHED or whole > -np.inf:
                 break
             chosen = np.zeros(int(ptr[-1]))

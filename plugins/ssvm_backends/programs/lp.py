@@ -28,6 +28,7 @@ from ssvm_backends.programs.math_opt_core import import_math_opt, math_opt
 from ssvm_backends.programs.rounding import rounded
 from ssvm_backends.programs.rounds import Rounds, proposed
 from ssvm_backends.programs.session import COLUMN_BYTES, PolytopeSession, ProgramAnswer, columns_of, pack_marginals
+from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import F64, I32, I64, Need, Primal, Program, Question, Solution, Stop, Task, Topology
 from ssvm_dsl.plugin_api import Clock, Verdict, loading
 
@@ -93,11 +94,16 @@ class LPSession(PolytopeSession):
         """Solve the relaxation of one example, in rounds where it has constraints whose rows are too many to list."""
         if not priced.polytope.side.separable:
             outcome, mu, bound = self._relaxed(priced, clock, warm)
-            return ProgramAnswer(bound=-np.inf) if outcome.infeasible else self._labelled(priced, outcome, mu, bound, task)
+            if outcome.infeasible:
+                return ProgramAnswer(bound=-np.inf)
+            return self._labelled(priced, outcome, mu, bound, task)
         rounds, bound = Rounds(priced, clock), priced.bound()
         mu, iterations, seconds = None, 0, 0.0
         while True:
-            outcome, found, proved = self._relaxed(rounds.now, clock, None)
+            try:
+                outcome, found, proved = self._relaxed(rounds.now, clock, None)
+            except OutOfTime:
+                outcome, found, proved = LPOutcome(stop=Stop.TIME), None, bound
             if outcome.infeasible:
                 return ProgramAnswer(bound=-np.inf)
             bound = min(bound, proved)
@@ -161,7 +167,8 @@ class LPSession(PolytopeSession):
             labels = None if rule == "none" else rounded(priced, mu, rule)
         score = -np.inf if labels is None else priced.score_of(labels)
         if rule != "none" and priced.polytope.side.separable:
-            score, labels = max(self._proposals(priced, mu, likely if labels is None else labels), key=lambda one: one[0])
+            proposals = self._proposals(priced, mu, likely if labels is None else labels)
+            score, labels = max(proposals, key=lambda one: one[0])
         if score == -np.inf:
             return ProgramAnswer(None, priced.value(mu), bound, outcome.stop, outcome.warm, stats, mu)
         return ProgramAnswer(labels, score, max(bound, score), outcome.stop, outcome.warm, stats, mu)

@@ -1,8 +1,8 @@
 """Programs in rounds: constraints with too many rows to list get those that the last answer violates.
 
-Each round is a relaxation, so that its bound holds for the whole.  The first one has the rows that dual ascent finds for
-the unary scores alone (:mod:`ssvm_backends.structures.relations.relaxation`), which are most of what the last one needs.
-Labellings that keep everything come from the kinds themselves (``start``), for the scores and for fractional answers.
+Each round is a relaxation, so that its bound holds for the whole.  The first one has the rows that dual ascent finds
+for the unary scores alone (:mod:`ssvm_backends.structures.relations.relaxation`), which are most of what the last one
+needs.  Labellings that keep everything come from the kinds (``start``), for the scores and for fractional answers.
 """
 
 from __future__ import annotations

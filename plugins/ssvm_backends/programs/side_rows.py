@@ -1,7 +1,7 @@
 """Linear rows of hard constraints, in addition to those of the local polytope.
 
-Kinds with too many rows to list find those that a point violates (:class:`~ssvm_dsl.plugin_api.SeparableKind`): programs
-begin without theirs, and get them in rounds.
+Kinds with too many rows to list find those that a point violates (:class:`~ssvm_dsl.plugin_api.SeparableKind`):
+programs begin without theirs, and get them in rounds.
 
 A literal "variable v has state s" is the column of that state, and its opposite is one less that column.  Auxiliary
 columns of a kind of constraint come after all columns of the polytope.

@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from ssvm_dsl.ir import F64, I64, Bools
-from ssvm_dsl.kernels import njit
+from ssvm_dsl.kernels import assign, njit
 
 #: Numbers of the relations in kernels.
 EQUIVALENCE, LINEAR_ORDER, TRANSITIVE, ACYCLIC = 0, 1, 2, 3
@@ -241,7 +241,7 @@ def shortest_rows(
                 continue
             if used + n + 1 > len(terms):
                 longer = np.empty(2 * len(terms) + n + 1, np.int64)
-                longer[:used] = terms[:used]
+                assign(longer[:used], terms)
                 terms = longer
             while step >= 0:
                 terms[used], used = arc_term[step], used + 1

@@ -192,7 +192,7 @@ class TransitiveKind(RelationKind):
 
     def rows(self, group: ConstraintGroup, k: int) -> LinearRows:
         """Return a row for each step after another; other literals of a pair are equal to its first."""
-        builder, column, first, second, own = self._described(group, k, ordered=True)
+        builder, column, first, _, own = self._described(group, k, ordered=True)
         n = len(column)
         _tie(builder, np.flatnonzero(own != np.arange(len(first))), own, np.zeros(0, np.int64))
         a, b, c = (one.ravel() for one in np.indices((n, n, n)))

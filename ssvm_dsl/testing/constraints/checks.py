@@ -160,8 +160,8 @@ def separations(problem: Problem) -> None:
                         raise Complaint(f"violated_rows() of constraint {k}: {wrong}")
                     text = f"violated_rows() of constraint {k} at {point.tolist()}"
                     if number < len(truths) and bool(found.n_rows) != bool(broken[number][k]):
-                        said = "none, but violated() says that it is broken"
-                        raise Complaint(f"{text}: {'rows, but violated() says that it is kept' if found.n_rows else said}")
+                        said = "rows, and violated() says that it is kept" if found.n_rows else "none, and it is broken"
+                        raise Complaint(f"{text}: {said}")
                     matrix = np.zeros((found.n_rows, len(point)))
                     owner = np.repeat(np.arange(found.n_rows), np.diff(found.ptr))
                     np.add.at(matrix, (owner, found.column), found.coefficient)

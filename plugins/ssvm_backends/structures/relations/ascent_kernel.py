@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import njit
 
 
+class AscentRows(NamedTuple):
+    """Rows ``A x >= lower``.
+
+    Parameters
+    ----------
+    ptr : ndarray of int64, shape (n_rows + 1,)
+    column : ndarray of int32
+    coefficient : ndarray of float64
+    lower : ndarray of float64, shape (n_rows,)
+    """
+
+    ptr: I64
+    column: I32
+    coefficient: F64
+    lower: F64
+
+
 @njit(cache=True, nogil=True)
-def sweep(
-    ptr: I64, column: I32, coefficient: F64, lower: F64, low: F64, high: F64, width: float, dual: F64, reduced: F64
-) -> None:
+def sweep(rows: AscentRows, low: F64, high: F64, width: float, dual: F64, reduced: F64) -> None:
     r"""Set the dual of each row, one after the other, to where the smoothed dual is least.
 
     The dual of ``max g . x`` subject to ``A x >= lower``, ``low <= x <= high`` is the least value over ``y >= 0`` of
@@ -21,8 +38,7 @@ def sweep(
 
     Parameters
     ----------
-    ptr, column, coefficient, lower
-        The rows.
+    rows : AscentRows
     low, high : ndarray of float64, shape (n,)
         The box.
     width : float
@@ -32,6 +48,7 @@ def sweep(
     reduced : ndarray of float64, shape (n,)
         The reduced gains; changed with it.
     """
+    ptr, column, coefficient, lower = rows
     for row in range(len(lower)):
         lo, hi = ptr[row], ptr[row + 1]
         for _ in range(2 * (hi - lo) + 2):

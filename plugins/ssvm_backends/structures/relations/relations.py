@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends.programs.ortools_modules import import_ortools
-from ssvm_backends.programs.session import run_interruptibly
 from ssvm_backends.structures.relations.relaxation import Relaxed, RowPool, ascent
 from ssvm_backends.structures.routes.circuit import whole_gains
 from ssvm_backends.structures.session import constraint_scores
@@ -30,6 +29,7 @@ from ssvm_dsl.plugin_api import (
     PlainExample,
     SeparableKind,
     Verdict,
+    call_in_thread,
 )
 
 #: A gap below this share of the sum of all gains is rounding.
@@ -174,7 +174,7 @@ class RelationsSession(ExampleSession):
                     true, value = other, float(worth @ other)
         stop = Stop.FINISHED
         if bound > value + tolerance:
-            search = _Search(separate, worth, low, high, self.num_workers)
+            search = RelationSearch(separate, worth, low, high, self.num_workers)
             true, bound, stop = search.run(relaxed, true, value, bound, tolerance, clock, self.max_conflicts)
             bound = lowered(bound)
         if true is None:
@@ -198,7 +198,7 @@ def blended(scores: ConstraintScores, more: F64) -> ConstraintScores:
     return replace(scores, score=changed)
 
 
-class _Search:
+class RelationSearch:
     """Integer programs in rounds over the literals that a bound leaves open.
 
     Parameters
@@ -304,10 +304,11 @@ class _Search:
         limits = [one for one in (most, clock.limits.iterations) if one is not None]
         if limits:
             solver.parameters.max_number_of_conflicts = min(limits)
-        status, interrupted = run_interruptibly(lambda: solver.solve(model), solver.stop_search)
+        ended = call_in_thread(lambda: solver.solve(model), solver.stop_search, clock)
+        status = ended.value
         if status == cp_model.INFEASIBLE:
             return None, -np.inf, Stop.FINISHED
-        stop = Stop.INTERRUPTED if interrupted else Stop.FINISHED
+        stop = Stop.INTERRUPTED if ended.stop is Stop.INTERRUPTED else Stop.FINISHED
         if status != cp_model.OPTIMAL and stop is Stop.FINISHED:
             stop = Stop.TIME if not limits or clock.over else Stop.ITERATIONS
         base = float(self.gain @ fixed)

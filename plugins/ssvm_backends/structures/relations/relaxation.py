@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ssvm_backends.structures.relations.ascent_kernel import sweep
+from ssvm_backends.structures.relations.ascent_kernel import AscentRows, sweep
 from ssvm_dsl.ir import F64, I32, I64, Bools, LinearRows, owners, pointers, runs
 from ssvm_dsl.plugin_api import Clock
 
@@ -160,8 +160,9 @@ def ascent(
         point = low + np.clip(reduced / width + 0.5, 0.0, 1.0) * (high - low)
         found = separate(point, LEAST)
         pool.add(found)
+        rows = AscentRows(pool.ptr, pool.column, pool.coefficient, pool.lower)
         for _ in range(SWEEPS):
-            sweep(pool.ptr, pool.column, pool.coefficient, pool.lower, low, high, width, pool.dual, reduced)
+            sweep(rows, low, high, width, pool.dual, reduced)
         bound, reduced = certified(gain, low, high, pool)
         enough = PROGRESS * max(best.bound - floor, 1e-9 * scale) if np.isfinite(floor) else PROGRESS * scale
         stalled = 0 if bound < best.bound - enough or width > narrowest else stalled + 1

@@ -1,0 +1,192 @@
+"""Clusterings and orders beyond the kit: other solvers with all triangles, missing pairs, bounds, limits, mixtures."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from ortools.sat.python import cp_model
+from scipy.optimize import linprog
+
+from ssvm_dsl.inference.planning.planner import plan_program
+from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.ir import ConstraintGroup, Group, Guarantee, Limits, Program, Question, Stop, Task, Theta
+from ssvm_dsl.plugin_api import program_need
+from ssvm_dsl.registry import registry
+
+
+def program(kind, n, pairs, factors=(), more=()):
+    """One relation over variables of two states, one for each pair; factors of two variables with a table each."""
+    m = len(pairs)
+    first, second = (np.array([pair[side] for pair in pairs], dtype=np.int32) for side in (0, 1))
+    group = ConstraintGroup(
+        kind, "relation", np.array([0, 1]), np.array([0, m]), np.arange(m, dtype=np.int32), np.ones(m, np.int32),
+        np.zeros(m, bool), {"n_items": np.array([n])}, {"first": first, "second": second},
+    )  # fmt: skip
+    ptr, scope = np.array([0, m]), np.array(factors, dtype=np.int32).reshape(-1, 2)
+    groups = ()
+    if len(scope):
+        ends = np.array([0, len(scope)])
+        groups = (Group.of("pairs", (2, 2), scope, ends, np.arange(len(scope), dtype=np.int32), len(scope), ptr),)
+    made = Program(ptr, np.full(m, 2, np.int32), groups, (group, *more))
+    return with_rules(made.validate(), registry())
+
+
+def scores(program, gain, tables=None):
+    node = np.stack([np.zeros(len(gain)), gain], axis=1)
+    return Theta.of(program, node.ravel(), () if tables is None else (tables.reshape(-1, 4),))
+
+
+def solve(program, theta, backend, task=Task.MAP, options=None, **limits):
+    guarantee = Guarantee.BOUND if backend == "lp" else Guarantee.EXACT
+    plan = plan_program(program, program_need(program, frozenset({task}), guarantee), backend, options=options or {})
+    return open_plan(plan, program).solve(Question(theta, task=task, limits=Limits(**limits), k=4))
+
+
+def triangles(kind, n):
+    """All rows ``sum of signed pairs <= most`` of a relation whose pairs are all there, written out by hand."""
+    rows = []
+    for a, b, c in itertools.combinations(range(n), 3):
+        if kind == "equivalence":
+            sides = [(a, b), (b, c), (a, c)]
+            rows += [({sides[i]: 1, sides[j]: 1, sides[k]: -1}, 1) for i, j, k in ((0, 1, 2), (0, 2, 1), (1, 2, 0))]
+        elif kind == "linear-order":
+            rows += [({(a, b): 1, (b, c): 1, (a, c): -1}, 1), ({(a, b): -1, (b, c): -1, (a, c): 1}, 0)]
+        else:
+            rows += [({(x, y): 1, (y, z): 1, (x, z): -1}, 1) for x, y, z in itertools.permutations((a, b, c))]
+    return rows
+
+
+def pairs_of(kind, n):
+    return list(itertools.permutations(range(n), 2) if kind == "transitive" else itertools.combinations(range(n), 2))
+
+
+def by_all_triangles(kind, n, gain):
+    """The optimum by CP-SAT on the plain model."""
+    model, pairs = cp_model.CpModel(), pairs_of(kind, n)
+    x = {pair: model.new_bool_var("") for pair in pairs}
+    for row, most in triangles(kind, n):
+        model.add(sum(sign * x[pair] for pair, sign in row.items()) <= most)
+    model.maximize(sum(int(g) * x[pair] for pair, g in zip(pairs, gain)))
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    assert solver.solve(model) == cp_model.OPTIMAL
+    return solver.objective_value
+
+
+@pytest.mark.parametrize("backend", ["relations", "ilp", "decompose"])
+@pytest.mark.parametrize(("kind", "n"), [("equivalence", 11), ("linear-order", 11), ("transitive", 8)])
+def test_optima_are_those_of_a_plain_model_with_all_triangles(kind, n, backend):
+    for seed in range(2):
+        pairs = pairs_of(kind, n)
+        gain = np.random.default_rng(seed).integers(-20, 21, len(pairs)).astype(float)
+        made = program(kind, n, pairs)
+        found = solve(made, scores(made, gain), backend)
+        assert found.score[0] == found.bound[0] == by_all_triangles(kind, n, gain)
+
+
+@pytest.mark.parametrize("kind", ["equivalence", "linear-order", "transitive"])
+def test_relaxations_are_those_of_all_triangles(kind):
+    n = 9
+    pairs = pairs_of(kind, n)
+    number = {pair: i for i, pair in enumerate(pairs)}
+    gain = np.random.default_rng(0).normal(size=len(pairs))
+    rows = triangles(kind, n)
+    matrix = np.zeros((len(rows), len(pairs)))
+    for r, (row, _) in enumerate(rows):
+        for pair, sign in row.items():
+            matrix[r, number[pair]] = sign
+    best = -linprog(-gain, A_ub=matrix, b_ub=[most for _, most in rows], bounds=(0, 1)).fun
+    made = program(kind, n, pairs)
+    relaxed = solve(made, scores(made, gain), "lp", Task.RELAXED)
+    assert relaxed.score[0] == pytest.approx(best, abs=1e-3)
+    assert best - 1e-9 <= relaxed.bound[0] <= best + 1e-3
+    ascended = solve(made, scores(made, gain), "relations", options={"max_conflicts": 0})
+    exact = solve(made, scores(made, gain), "relations")
+    assert max(exact.score[0], best - 1e-9) <= ascended.bound[0] or ascended.stop[0] == Stop.FINISHED
+    assert ascended.bound[0] <= best + 0.01 * abs(best)
+
+
+def rings(n):
+    """The pairs of a ring of n items, in alternating directions."""
+    return [(i, (i + 1) % n) if i % 2 else ((i + 1) % n, i) for i in range(n)]
+
+
+@pytest.mark.parametrize("backend", ["relations", "ilp", "lp", "decompose"])
+def test_rings_without_triangles(backend):
+    n = 9
+    ring = program("equivalence", n, rings(n))
+    gain = np.ones(n)
+    gain[4] = -0.5  # all together but one pair: that one is together as well, or another is apart
+    assert solve(ring, scores(ring, gain), backend).score[0] == pytest.approx(n - 1.5)
+    gain[4] = -3.0
+    assert solve(ring, scores(ring, gain), backend).score[0] == pytest.approx(n - 2)
+    for kind in ("linear-order", "acyclic"):
+        ordered = program(kind, n, [(i, (i + 1) % n) for i in range(n)])
+        assert solve(ordered, scores(ordered, np.ones(n)), backend).score[0] == pytest.approx(n - 1)
+    chain = program("transitive", n, [*((i, i + 1) for i in range(n - 1)), (0, n - 1)])
+    gain = np.ones(n)
+    gain[-1] = -2.5
+    assert solve(chain, scores(chain, gain), backend).score[0] == pytest.approx(n - 2)
+
+
+def planted(n, n_clusters, seed, spread=1.188):
+    """Pairs, noisy gains (a fifth of all have the wrong sign), and the clusters that they are about."""
+    rng, pairs = np.random.default_rng(seed), np.array(list(itertools.combinations(range(n), 2)))
+    of = np.arange(n) % n_clusters
+    together = of[pairs[:, 0]] == of[pairs[:, 1]]
+    return pairs, np.where(together, 1.0, -1.0) + spread * rng.normal(size=len(pairs)), together
+
+
+def test_planted_clusters_are_found_and_proved():
+    pairs, gain, together = planted(60, 3, 0)
+    assert 0.15 < ((gain > 0) != together).mean() < 0.25
+    made = program("equivalence", 60, pairs)
+    found = solve(made, scores(made, gain), "relations", options={"max_conflicts": 0})
+    assert found.labels.tolist() == together.astype(int).tolist()
+    assert found.bound[0] <= found.score[0] * (1 + 1e-6)
+    assert found.stats == {}
+
+
+def test_limits_leave_a_labelling_and_a_bound():
+    rng = np.random.default_rng(0)
+    for kind, n in (("equivalence", 24), ("linear-order", 24), ("transitive", 14), ("acyclic", 16)):
+        pairs = list(itertools.permutations(range(n), 2)) if kind in ("transitive", "acyclic") else pairs_of(kind, n)
+        made = program(kind, n, pairs)
+        theta = scores(made, rng.normal(size=len(pairs)))
+        for backend, options, limits in (
+            ("relations", {"max_conflicts": 0}, {}), ("relations", {}, {"iterations": 1}), ("ilp", {}, {"iterations": 1}),
+        ):  # fmt: skip
+            found = solve(made, theta, backend, options=options, **limits)
+            assert -np.inf < found.score[0] <= found.bound[0] < np.inf
+            assert not made.constraints[0].broken(found.labels, made.var_ptr).any()
+
+
+@pytest.mark.parametrize("kind", ["equivalence", "linear-order", "transitive", "acyclic"])
+@pytest.mark.parametrize("backend", ["ilp", "decompose"])
+def test_mixtures_with_factors_and_counts(kind, backend):
+    rng = np.random.default_rng(3)
+    pairs = [pair for pair in pairs_of("transitive" if kind == "acyclic" else kind, 4) if rng.random() < 0.8]
+    m = len(pairs)
+    count = ConstraintGroup(
+        "count", "few", np.array([0, 1]), np.array([0, m]), np.arange(m, dtype=np.int32), np.ones(m, np.int32),
+        np.zeros(m, bool), {"lower": np.array([1.0]), "upper": np.array([3.0])},
+    )  # fmt: skip
+    made = program(kind, 4, pairs, [(a, b) for a in range(m) for b in range(a + 1, m) if rng.random() < 0.4], (count,))
+    theta = scores(made, rng.normal(size=m), rng.normal(size=(made.groups[0].n_factors, 4)))
+    expected = solve(made, theta, "brute-force")
+    np.testing.assert_allclose(solve(made, theta, backend).score, expected.score, atol=1e-6)
+    if backend == "ilp":
+        ranked, right = (solve(made, theta, one, Task.KBEST) for one in (backend, "brute-force"))
+        np.testing.assert_allclose(ranked.score, right.score, atol=1e-6)
+        relaxed = solve(made, theta, "lp", Task.RELAXED)
+        assert relaxed.bound[0] >= expected.score[0] - 1e-9
+
+
+def test_auto_takes_the_oracle_of_relations():
+    made = program("equivalence", 12, pairs_of("equivalence", 12))
+    assert plan_program(made, program_need(made)).backend == "relations"
+    ranked = plan_program(made, program_need(made, frozenset({Task.KBEST})))
+    assert ranked.backend == "ilp"
