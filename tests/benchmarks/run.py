@@ -47,6 +47,7 @@ BENCHMARKS = {
     "speeds": ("speeds", "how long backends take beside what their check expects, over the structures of regret"),
     "dense": ("dense_labels", "45 labels with weights for all pairs: what trains within 25 s, and how good it is"),
     "memory": ("larger_than_memory", "data ten times as large as a cap on memory, read in parts, to a certified gap"),
+    "relations": ("relation_speed", "clusterings of 200 mentions, orders of 60 items: gaps, seconds, other solvers"),
     "figures": ("page_figures", "small figures of the documentation: budgets, counts, circuits, prices, trainers"),
     "limits": ("limits", "large problems, all backends: how far fit, predict and solve run past 0.2, 1 and 5 s"),
     "fit-limits": ("fit_limits", "fits that a limit ends: how late they are, and what they certify"),

@@ -157,7 +157,9 @@ def test_limits_leave_a_labelling_and_a_bound():
         made = program(kind, n, pairs)
         theta = scores(made, rng.normal(size=len(pairs)))
         for backend, options, limits in (
-            ("relations", {"max_conflicts": 0}, {}), ("relations", {}, {"iterations": 1}), ("ilp", {}, {"iterations": 1}),
+            ("relations", {"max_conflicts": 0}, {}),
+            ("relations", {}, {"iterations": 1}),
+            ("ilp", {}, {"iterations": 1}),
         ):  # fmt: skip
             found = solve(made, theta, backend, options=options, **limits)
             assert -np.inf < found.score[0] <= found.bound[0] < np.inf

@@ -103,14 +103,15 @@ class ILPSession(PolytopeSession):
             stats = {name: stats.get(name, 0) + more for name, more in {**answer.stats, "rounds": 1}.items()}
             if answer.labels is None:
                 break
-            whole = priced.score_of(answer.labels)
+            labels = np.asarray(answer.labels, dtype=np.int32)
+            whole = priced.score_of(labels)
             if whole > score:
-                best, score = answer.labels, whole
+                best, score = labels, whole
             clock.tell(score, bound)
             if stop is not Stop.FINISHED or whole > -np.inf:
                 break
             chosen = np.zeros(int(ptr[-1]))
-            chosen[ptr[:-1] + answer.labels] = 1.0
+            chosen[ptr[:-1] + labels] = 1.0
             if clock.over or not rounds.add_violated(chosen, 0.5):
                 stop = Stop.TIME
                 break

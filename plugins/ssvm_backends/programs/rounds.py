@@ -8,6 +8,7 @@ needs.  Labellings that keep everything come from the kinds (``start``), for the
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -79,7 +80,7 @@ def some_rows(rows: LinearRows, kept: Bools) -> LinearRows:
 
 def _first_rows(priced: Priced, clock: Clock) -> list[tuple[ConstraintGroup, int, LinearRows]]:
     """Return the rows with a dual where only the unary scores of each separable constraint count."""
-    found, ptr = [], priced.polytope.state_ptr
+    found, ptr = list[tuple[ConstraintGroup, int, LinearRows]](), priced.polytope.state_ptr
     for group in priced.polytope.side.separable:
         rules = group.rules
         assert isinstance(rules, SeparableKind)
@@ -89,9 +90,7 @@ def _first_rows(priced: Priced, clock: Clock) -> list[tuple[ConstraintGroup, int
             worth = np.where(np.isfinite(gain), gain, 0.0)
             low, high = np.where(gain == np.inf, 1.0, 0.0), np.where(gain == -np.inf, 0.0, 1.0)
 
-            def separate(point: F64, least: float, group: ConstraintGroup = group, k: int = k) -> LinearRows:
-                return group.rules.violated_rows(group, k, point, least)  # type: ignore[union-attr]
-
+            separate = partial(rules.violated_rows, group, k)
             rows = ascent(separate, worth, low, high, -np.inf, clock, rounds=FIRST_ROUNDS).pool.rows()
             if rows.n_rows:
                 found.append((group, k, rows))
@@ -111,9 +110,11 @@ def proposed(priced: Priced, labels: I32, states: F64) -> I32:
     """
     out, ptr = labels.copy(), priced.polytope.state_ptr
     for group in priced.polytope.side.separable:
-        for k in range(group.n_constraints) if isinstance(group.rules, StartingKind) else ():
+        rules = group.rules
+        if not isinstance(rules, StartingKind):
+            continue
+        for k in range(group.n_constraints):
             variables, scores = constraint_scores(group, k, ptr, states)
-            found = group.rules.start(group, k, scores)  # type: ignore[union-attr]
-            if found is not None:
+            if (found := rules.start(group, k, scores)) is not None:
                 out[variables] = found
     return out

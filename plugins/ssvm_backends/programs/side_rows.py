@@ -170,7 +170,7 @@ class SideRows:
             The columns of the variables.
         least : float
         """
-        found = []
+        found: list[tuple[ConstraintGroup, int, LinearRows]] = []
         for group in self.separable:
             assert isinstance(group.rules, SeparableKind)
             for k in range(group.n_constraints):

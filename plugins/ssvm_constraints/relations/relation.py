@@ -11,7 +11,7 @@ from ssvm_constraints.explaining import listed
 from ssvm_constraints.relations import cycles, starts
 from ssvm_constraints.row_builder import RowBuilder
 from ssvm_constraints.small_structure import Drawn, chosen_places, structure_problem
-from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Program, Theta
+from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Program, Theta, owners
 from ssvm_dsl.plugin_api import ConstraintScores, LinearRows
 
 
@@ -45,10 +45,9 @@ class RelationKind:
         if len(ptr) == 1 and not (self.by_triangles and self._complete(n, first, second)):
             ptr, term, _ = cycles.shortest_rows(self.number, n, arcs, closings, least)
         true = term % 2 == 1
-        n_false = np.add.reduceat(~true, ptr[:-1]) if len(ptr) > 1 else np.zeros(0, np.int64)
-        return LinearRows(
-            ptr, (term // 2).astype(np.int32), np.where(true, 1.0, -1.0), 1.0 - n_false, np.full(len(ptr) - 1, np.inf)
-        )
+        lower = np.asarray(1.0 - np.bincount(owners(ptr), ~true, len(ptr) - 1), dtype=np.float64)
+        column, sign = (term // 2).astype(np.int32), np.where(true, 1.0, -1.0)
+        return LinearRows(ptr, column, sign, lower, np.full(len(ptr) - 1, np.inf))
 
     def n_row_entries(self, group: ConstraintGroup, k: int) -> float:
         """Return about how many entries the rows have (see :class:`~ssvm_dsl.plugin_api.SizedKind`)."""
@@ -170,7 +169,8 @@ class LinearOrderKind(RelationKind):
         turned = [np.where(opposite[p, q], -1.0, 1.0) for p, q in ((a, b), (b, c), (a, c))]
         sides = [column[a, b], column[b, c], column[a, c]]
         signs = turned[0], turned[1], -turned[2]
-        moved = sum((one < 0) * sign for one, sign in zip(turned, (1.0, 1.0, -1.0), strict=True))
+        one, next_, closing = ((sign < 0).astype(np.float64) for sign in turned)
+        moved: F64 = one + next_ - closing
         row = np.repeat(np.arange(len(a)), 3)
         builder.add_rows(0.0 - moved, 1.0 - moved, row, np.stack(sides, 1).ravel(), np.stack(signs, 1).ravel())
         return builder.finish()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from ssvm_backends.structures.relations.relaxation import Relaxed, RowPool, asce
 from ssvm_backends.structures.routes.circuit import whole_gains
 from ssvm_backends.structures.session import constraint_scores
 from ssvm_backends.structures.verdicts import verdict
-from ssvm_dsl.ir import F64, Bools, ConstraintGroup, LinearRows, Need, Program, Question, Solution, Stop, pointers
+from ssvm_dsl.ir import F64, Bools, ConstraintGroup, Need, Program, Question, Solution, Stop, pointers
 from ssvm_dsl.plugin_api import (
     Clock,
     ConstraintScores,
@@ -28,6 +29,7 @@ from ssvm_dsl.plugin_api import (
     ExampleSession,
     PlainExample,
     SeparableKind,
+    StartingKind,
     Verdict,
     call_in_thread,
 )
@@ -155,8 +157,7 @@ class RelationsSession(ExampleSession):
         tolerance = RELATIVE * float(np.abs(worth).sum())
         whole = bool((worth == np.rint(worth)).all()) and float(np.abs(worth).sum()) < 2.0**50
 
-        def separate(point: F64, least: float) -> LinearRows:
-            return rules.violated_rows(group, k, point, least)
+        separate = partial(rules.violated_rows, group, k)
 
         def lowered(bound: float) -> float:
             return float(np.floor(bound + tolerance)) if whole else bound
@@ -184,7 +185,7 @@ class RelationsSession(ExampleSession):
 
 def started(group: ConstraintGroup, k: int, scores: ConstraintScores) -> Bools | None:
     """Return the truth of the literals where the kind of a constraint starts; ``None`` where it finds nothing."""
-    states = group.rules.start(group, k, scores)  # type: ignore[union-attr]
+    states = group.rules.start(group, k, scores) if isinstance(group.rules, StartingKind) else None
     if states is None:
         return None
     return np.asarray((states[scores.place] == scores.state) != scores.negated)

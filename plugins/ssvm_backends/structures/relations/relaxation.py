@@ -80,7 +80,7 @@ class RowPool:
     def moved(self, n: int) -> F64:
         """Return what the duals add to the gains of n columns."""
         each = self.dual[owners(self.ptr)] * self.coefficient
-        return np.bincount(self.column, each, n) if len(each) else np.zeros(n)
+        return np.bincount(self.column, each, n).astype(np.float64)
 
     def rows(self) -> LinearRows:
         """Return the rows."""
