@@ -108,7 +108,7 @@ class Factor(ScoredTarget):
         units = _as_units(per, goal, mistakes)
         mistakes += [*goal.mistakes, *shape.problems(goal.cards)]
         if isinstance(goal, Pattern) and not isinstance(units, str):
-            goal = goal.reading((*(positions_of(source) if source is not None else ()), *units))
+            goal = goal.reading(() if source is None else positions_of(source), units)
         nonneg = as_flag(nonneg, "nonneg", mistakes)
         if not _by_agreement(goal, shape, nonneg):
             mistakes += table_mistakes(goal)

@@ -78,7 +78,9 @@ class Pattern(Target):
         """The patterns that it is the union of: itself, if it is none."""
         if len(self.groups) == 1:
             return (self,)
-        return self._kept("_parts", lambda: tuple(Pattern(group, self.condition) for group in self.groups))
+        return self._kept(
+            "_parts", lambda: tuple(Pattern(group, self.condition).reading((), self.units) for group in self.groups)
+        )
 
     @property
     def references(self) -> tuple[LabelAt, ...]:
@@ -117,14 +119,21 @@ class Pattern(Target):
         """The inputs that only the positions of features and units read: ``x[parent[n]]``, ``per=day[t]``."""
         return self.__dict__.get("_also_read", ())
 
-    def reading(self, numbers: tuple[Any, ...]) -> Pattern:
+    @property
+    def units(self) -> tuple[Any, ...]:
+        """What is read in ``per=``: where there is no such position, there is no factor (it would have no weights)."""
+        return self.__dict__.get("_units", ())
+
+    def reading(self, numbers: tuple[Any, ...], units: tuple[Any, ...] = ()) -> Pattern:
         """Return the pattern as one whose shape follows, too, from what features and units read at positions."""
         known = {id(one) for one in self.inputs}
-        more = {id(one): one for number in numbers for one in inputs_of(number) if id(one) not in known}
-        if not more:
+        more = {id(one): one for number in (*numbers, *units) for one in inputs_of(number) if id(one) not in known}
+        reads = tuple(one for one in units if isinstance(one, Read))
+        if not more and not reads:
             return self
         made = Pattern(list(self.groups) if len(self.groups) > 1 else self.groups[0], self.condition)
         object.__setattr__(made, "_also_read", tuple(more.values()))
+        object.__setattr__(made, "_units", reads)
         return made
 
     @property
@@ -152,7 +161,7 @@ class Pattern(Target):
     def _find_box(self) -> bool:
         if len(self.groups) > 1 or self.condition is not None or any(one.has_domain for one in self.labels):
             return False
-        if any(isinstance(one, Read | Ring) for place, _ in self.places for one in walk(place)):
+        if self.units or any(isinstance(one, Read | Ring) for place, _ in self.places for one in walk(place)):
             return False
         return not any(_may_be_one(a, b) for k, a in enumerate(self.references) for b in self.references[:k])
 
@@ -212,6 +221,9 @@ class Pattern(Target):
             for b in self.references[:k]:
                 if _may_be_one(a, b):
                     found = found.chosen(~_is_one(found, a, b))
+        for unit in self.units:
+            known = found.position(unit, unit.axis)[1]
+            found = found if known is None else found.chosen(known)
         return found
 
     # -- as a target ---------------------------------------------------------------------------------------------
@@ -289,7 +301,7 @@ class Pattern(Target):
             indices = indices_of(*(place for part in self.parts for place, _ in part.places), self.condition)
             ranks = {id(index): k for k, index in enumerate(indices)}
             groups = tuple(tuple(canonical(one, ranks) for one in group) for group in self.groups)
-            return groups, canonical(self.condition, ranks), self.also_read
+            return groups, canonical(self.condition, ranks), self.also_read, canonical(self.units, ranks)
 
         return self._kept("_canonical", find)
 
