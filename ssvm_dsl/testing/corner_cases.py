@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -117,7 +118,18 @@ def _graphs() -> Iterator[Problem]:
     yield _case("parity of three", [[2, 2, 2]], [("t", 0, (2, 0, 1), 3.0 * odd)])
     four = np.arange(24.0).reshape(2, 3, 2, 2) % 7
     yield _case("arity four", [[2, 2, 2, 3]], [("q", 0, (1, 3, 0, 2), four), ("p", 0, (3, 0), step.T)])
+    yield from _asymmetric()
     yield _shared_rows()
+
+
+def _asymmetric() -> Iterator[Problem]:
+    """Yield tables without symmetry over variables of as many states each, named in every order or some."""
+    rng = np.random.default_rng(0)
+    orders: dict[int, list[tuple[int, ...]]] = {3: list(permutations(range(3)))}
+    orders[4] = [(0, 1, 2, 3), (1, 2, 3, 0), (3, 2, 1, 0), (2, 0, 3, 1), (0, 2, 1, 3)]
+    for arity, some in orders.items():
+        tables: list[Factor] = [("t", e, order, rng.normal(size=(3,) * arity)) for e, order in enumerate(some)]
+        yield _case(f"tables of {arity} equal variables", [[3] * arity] * len(some), tables)
 
 
 def _shared_rows() -> Problem:

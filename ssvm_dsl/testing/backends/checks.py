@@ -12,7 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from time import sleep
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -21,19 +23,25 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import I32, I64
 from ssvm_dsl.errors import BackendFault, OutOfTime
 from ssvm_dsl.inference.verification.verify import Verifier
-from ssvm_dsl.ir import Limits, Question, Solution, Task, Theta
+from ssvm_dsl.ir import Guarantee, Limits, Question, Solution, Stop, Task, Theta
 from ssvm_dsl.ir.ragged import members
+from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.plugin_api import Backend, BackendSpec, Session
 from ssvm_dsl.testing.backends.ctrl_c import check_ctrl_c
-from ssvm_dsl.testing.backends.judge import Judge
+from ssvm_dsl.testing.backends.cut_short import check_cut_short
+from ssvm_dsl.testing.backends.judge import Judge, naming_the_question
 from ssvm_dsl.testing.backends.large_example import check_large_example
-from ssvm_dsl.testing.backends.time_limit import check_time_limit
+from ssvm_dsl.testing.backends.planted import planted_chain
+from ssvm_dsl.testing.backends.time_limit import check_cost, check_time_limit
 from ssvm_dsl.testing.contract import opened
 from ssvm_dsl.testing.kit import NotForThisCase
 from ssvm_dsl.testing.problems import Problem
 from ssvm_dsl.testing.report import Complaint
 
 NO_LIMITS = Limits()
+
+#: Answers that take more seconds are not asked for again and again.
+SHORT = 0.1
 
 #: Labellings asked for where a check needs no particular number of them.
 K = 3
@@ -126,15 +134,6 @@ class BackendTrial:
         theta.node[:] += self.rng.normal(size=theta.node.size) * max(1.0, _spread(theta.node))
         changed = Problem(f"{problem.name} with noise on node scores", problem.program, theta)
         return replace(self, judge=Judge(changed, self.spec.caps), answers={})
-
-
-@contextmanager
-def naming_the_question(question: Question) -> Iterator[None]:
-    """Prefix complaints with the question."""
-    try:
-        yield
-    except Complaint as complaint:
-        raise Complaint(f"{question}\n{complaint}") from None
 
 
 def _spread(node: NDArray[np.float64]) -> float:
@@ -268,6 +267,58 @@ def threads(trial: BackendTrial) -> None:
                 _same(session.solve(question), answer, "alone and among other threads it answers differently")
 
 
+def interleaved(trial: BackendTrial) -> None:
+    """Let threads take turns after each line of Python, and kernels run side by side: none may use another's arrays."""
+    session, caps = trial.open(), trial.spec.caps
+    asked = [question for chosen in (trial.selection(), trial.selection()) for question in trial.questions(chosen)]
+    with ThreadPoolExecutor(2) as pool:
+        package = trial.spec.factory.partition(":")[0].partition(".")[0]
+        answers = list(pool.map(partial(_line_by_line, session, package), asked))
+    for question, answer in zip(asked, answers, strict=True):
+        with naming_the_question(question, "among other threads"):
+            trial.judge.everything(question, answer)
+    chain = planted_chain(caps, 2000)
+    need = program_need(chain.program, frozenset({Task.MAP}), Guarantee.HEURISTIC)
+    if Task.MAP not in trial.tasks or caps.refusals(need) or not trial.backend.check(need).ok:
+        return
+    session, thetas = opened(trial.backend, chain.program, trial.options), [chain.theta, chain.scaled(0.5).theta]
+    asked = [Question(theta, limits=Limits(iterations=3)) for theta in thetas]
+    try:
+        if session.solve(asked[0].replace(limits=Limits(SHORT, 3))).stop[0] == Stop.TIME:
+            return
+    except OutOfTime:
+        return
+    alone = [session.solve(question) for question in asked]
+    with ThreadPoolExecutor(2) as pool:
+        for _ in range(4):
+            for first, second in zip(alone, pool.map(session.solve, asked), strict=True):
+                if caps.deterministic:
+                    _same(first, second, "a long chain is answered differently while another thread asks about it")
+
+
+def _line_by_line(session: Session, package: str, question: Question) -> Solution:
+    """Ask, and give way to other threads after each line of a package."""
+
+    def give_way(frame: FrameType, event: str, _: object) -> Any:
+        if frame.f_globals.get("__name__", "").partition(".")[0] != package:
+            return None
+        sleep(0.0)
+        return give_way
+
+    before = sys.gettrace()
+    sys.settrace(give_way)
+    try:
+        return session.solve(question)
+    finally:
+        sys.settrace(before)
+
+
+def cost(trial: BackendTrial) -> None:
+    """Compare costs of verdicts, by which the planner chooses, with the time of answers."""
+    if not check_cost(trial.backend, trial.spec, trial.options, min(trial.tasks)):
+        raise NotForThisCase
+
+
 @contextmanager
 def _eager_switching() -> Iterator[None]:
     """Switch between threads as often as possible, so that races show."""
@@ -314,6 +365,15 @@ def time_limit(trial: BackendTrial) -> None:
 def ctrl_c(trial: BackendTrial) -> None:
     """Press Ctrl-C during a search that takes long; backends that are too quick are not tested."""
     if not check_ctrl_c(trial.backend, trial.spec.caps, trial.options):
+        raise NotForThisCase
+
+
+def cut_short(trial: BackendTrial) -> None:
+    """Ask about large problems whose optimum is known, and end the search at many moments."""
+    asked = [
+        check_cut_short(trial.backend, trial.spec.caps, trial.options, task) for task in sorted(trial.spec.caps.tasks)
+    ]
+    if not any(asked):
         raise NotForThisCase
 
 

@@ -17,7 +17,8 @@ from typing import Any
 from ssvm_dsl.errors import OutOfTime, TooLargeError
 from ssvm_dsl.ir import Caps, Limits, Question, Solution, Stop
 from ssvm_dsl.plugin_api import Backend
-from ssvm_dsl.testing.backends.large_example import Large, accepted_examples
+from ssvm_dsl.testing.backends.large_example import accepted_examples
+from ssvm_dsl.testing.backends.planted import PlantedJudge
 from ssvm_dsl.testing.contract import opened
 from ssvm_dsl.testing.report import Complaint
 
@@ -44,7 +45,7 @@ def check_ctrl_c(backend: Backend, caps: Caps, options: Mapping[str, Any]) -> bo
     tried = False
     for large in accepted_examples(backend, caps):
         if not tried:  # compiles kernels
-            opened(backend, large.program, options).solve(Question(large.theta, limits=Limits(time=LIMIT)))
+            opened(backend, large.program, options).solve(Question(large.problem.theta, limits=Limits(time=LIMIT)))
             tried = True
             continue
         times = []
@@ -62,7 +63,7 @@ def check_ctrl_c(backend: Backend, caps: Caps, options: Mapping[str, Any]) -> bo
     return False
 
 
-def _seconds(backend: Backend, options: Mapping[str, Any], large: Large) -> float | None:
+def _seconds(backend: Backend, options: Mapping[str, Any], large: PlantedJudge) -> float | None:
     """Return how long a search takes that is interrupted; ``None`` if it is over before.
 
     The whole time counts: a solver that keeps Python's global lock also keeps Ctrl-C from being pressed.
@@ -74,7 +75,7 @@ def _seconds(backend: Backend, options: Mapping[str, Any], large: Large) -> floa
         try:
             begin = perf_counter()
             session = opened(backend, large.program, options)
-            answer = session.solve(Question(large.theta, limits=Limits(time=LIMIT)))
+            answer = session.solve(Question(large.problem.theta, limits=Limits(time=LIMIT)))
         except KeyboardInterrupt:
             interrupted = True
         except (OutOfTime, TooLargeError):

@@ -9,6 +9,7 @@ labellings up to ``score_atol`` times what scores can differ by, and rounding
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -32,6 +33,15 @@ RELAXED_ATOL = 1e-6
 
 #: How far the numbers of a solution that is called feasible may be from ones and zeros.
 WHOLE_ATOL = 1e-3
+
+
+@contextmanager
+def naming_the_question(question: Question, problem: str = "") -> Iterator[None]:
+    """Prefix complaints with the question."""
+    try:
+        yield
+    except Complaint as complaint:
+        raise Complaint(f"{question}{f' about {problem}' if problem else ''}\n{complaint}") from None
 
 
 class Judge:

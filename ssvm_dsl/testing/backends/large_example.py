@@ -9,18 +9,16 @@ none.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from time import process_time
 from typing import Any
 
-import numpy as np
-
-from ssvm_dsl.array_types import I32
 from ssvm_dsl.errors import OutOfTime, TooLargeError
-from ssvm_dsl.ir import Caps, Group, Guarantee, Limits, Program, Question, Task, Theta, Topology
+from ssvm_dsl.ir import Caps, Guarantee, Limits, Question, Task
 from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.needs.properties import table_properties
 from ssvm_dsl.plugin_api import Backend
+from ssvm_dsl.testing.backends.judge import naming_the_question
+from ssvm_dsl.testing.backends.planted import PlantedJudge, planted
 from ssvm_dsl.testing.contract import opened
 from ssvm_dsl.testing.report import Complaint
 
@@ -36,46 +34,6 @@ MOST_OVER = 0.4
 #: A late answer may have compiled something; this many in a row have not.
 TRIES = 3
 
-#: States of a variable where nothing asks for two.
-CARD = 4
-
-
-@dataclass(frozen=True, eq=False)
-class Large:
-    """One example of a size."""
-
-    program: Program
-    theta: Theta
-
-    @classmethod
-    def of(cls, caps: Caps, n: int) -> Large:
-        """Return an example of about n variables that the capabilities cover: a chain, or a grid."""
-        rng, card = np.random.default_rng(n), 2 if "binary" in caps.requires else CARD
-        edges = np.zeros((0, 2), np.int32) if caps.max_arity < 2 else _edges(caps.topology, n)
-        var_ptr, m = np.array([0, n], dtype=np.int64), len(edges)
-        regular = bool(caps.requires & {"submodular", "metric", "semimetric"})
-        if not m:
-            program = Program(var_ptr, np.full(n, card, np.int32)).validate()
-            return cls(program, Theta.of(program, rng.normal(size=n * card)))
-        group = Group.of(
-            "pair", (card, card), edges, np.array([0, m], dtype=np.int64), np.arange(m, dtype=np.int32), m, var_ptr
-        )
-        program = Program(var_ptr, np.full(n, card, np.int32), (group,)).validate()
-        tables = rng.normal(size=(m, card, card))
-        if regular:  # equal states score more, by the same amount each
-            tables = np.abs(rng.normal(size=(m, 1, 1))) * np.eye(card)
-        return cls(program, Theta.of(program, rng.normal(size=n * card), [tables.reshape(m, -1)]))
-
-
-def _edges(topology: Topology, n: int) -> I32:
-    """Return the edges of a chain, or of a grid of about as many rows as columns."""
-    if topology < Topology.LOOPY:
-        return np.stack([np.arange(n - 1), np.arange(1, n)], axis=1).astype(np.int32)
-    at = np.arange(n).reshape(int(np.sqrt(n)), -1)
-    pairs = ((at[:, :-1], at[:, 1:]), (at[:-1], at[1:]))
-    return np.concatenate([np.stack([a.ravel(), b.ravel()], axis=1) for a, b in pairs]).astype(np.int32)
-
-
 def check_large_example(backend: Backend, caps: Caps, options: Mapping[str, Any]) -> bool:
     """Ask about ever larger examples with a short limit; return whether the backend takes any of them.
 
@@ -88,7 +46,7 @@ def check_large_example(backend: Backend, caps: Caps, options: Mapping[str, Any]
     Raises
     ------
     Complaint
-        It takes much longer than the limit.
+        It takes much longer than the limit, or its answer is none.
     """
     asked = False
     for large in accepted_examples(backend, caps):
@@ -106,18 +64,18 @@ def check_large_example(backend: Backend, caps: Caps, options: Mapping[str, Any]
     return asked
 
 
-def accepted_examples(backend: Backend, caps: Caps) -> Iterator[Large]:
+def accepted_examples(backend: Backend, caps: Caps) -> Iterator[PlantedJudge]:
     """Yield ever larger examples, until the backend refuses one."""
     for n in SIZES:
-        large = Large.of(caps, n)
-        known = table_properties(large.program, large.theta)
+        large = PlantedJudge(planted(caps, n), caps)
+        known = table_properties(large.program, large.problem.theta)
         need = program_need(large.program, frozenset({Task.MAP}), Guarantee.HEURISTIC, properties=known)
         if caps.refusals(need) or not backend.check(need).ok:
             return
         yield large
 
 
-def _until_in_time(backend: Backend, options: Mapping[str, Any], large: Large, limit: float) -> Iterator[float]:
+def _until_in_time(backend: Backend, options: Mapping[str, Any], large: PlantedJudge, limit: float) -> Iterator[float]:
     """Yield the seconds that answers within a limit take, until one is in time or has been tried often enough."""
     for _ in range(TRIES):
         took = _seconds(backend, options, large, Limits(time=limit))
@@ -126,12 +84,15 @@ def _until_in_time(backend: Backend, options: Mapping[str, Any], large: Large, l
             return
 
 
-def _seconds(backend: Backend, options: Mapping[str, Any], large: Large, limits: Limits) -> float:
+def _seconds(backend: Backend, options: Mapping[str, Any], large: PlantedJudge, limits: Limits) -> float:
     """Return the seconds of the processor that a new session and its answer take."""
-    begin = process_time()
+    begin, question = process_time(), Question(large.problem.theta, limits=limits)
     try:
         session = opened(backend, large.program, options)
-        session.solve(Question(large.theta, limits=limits))
+        solution = session.solve(question)
     except (OutOfTime, TooLargeError):
-        pass
-    return process_time() - begin
+        return process_time() - begin
+    took = process_time() - begin
+    with naming_the_question(question, large.problem.name):
+        large.everything(question, solution)
+    return took

@@ -56,6 +56,10 @@ def _free(problem: Problem) -> bool:
     return _has_examples(problem) and not problem.has_constraints
 
 
+def _several(problem: Problem) -> bool:
+    return problem.program.n_examples > 2 and problem.program.n_variables > 6
+
+
 def _ability(name: str, run: Callable[[BackendTrial], None], task: Task, ability: Ability) -> BackendRule:
     """Return the rule for an ability and its task; most abilities have nothing to do with constraints."""
     fits = _has_examples if ability is Ability.COUNTS else _free
@@ -86,9 +90,19 @@ RULES = (
     _rule("inputs unchanged", checks.unchanged, fits=_has_examples, few=8),
     _rule("deterministic", checks.deterministic, claimed=lambda caps: caps.deterministic, few=8),
     _rule("threads", checks.threads, claimed=lambda caps: caps.thread_safe, fits=_has_examples, few=4),
+    _rule(
+        "interleaved threads",
+        checks.interleaved,
+        claimed=lambda caps: caps.thread_safe,
+        fits=_several,
+        optional=True,
+        once=True,
+    ),
     _rule("warm start", checks.warm, claimed=lambda caps: caps.warm is not Warm.NONE, few=8),
     _rule("limits", checks.limits, few=8),
+    _rule("cost", checks.cost, optional=True, once=True),
     _rule("time limit", checks.time_limit, optional=True, once=True),
+    _rule("cut short", checks.cut_short, optional=True, once=True),
     _rule("Ctrl-C", checks.ctrl_c, frozenset({Task.MAP}), optional=True, once=True),
     _rule("abilities", ability_checks.announced, claimed=lambda caps: bool(caps.abilities)),
     _ability("compiled oracle", ability_checks.compiled, Task.MAP, Ability.COMPILED),

@@ -8,9 +8,10 @@ no answer, their search was left out: the time went into reading the batch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import ceil
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy as np
 from ssvm_dsl.ir import Caps, Guarantee, Limits, Question, Solution, Stop, Task, Theta
 from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.needs.properties import table_properties
-from ssvm_dsl.plugin_api import Backend
+from ssvm_dsl.plugin_api import Backend, BackendSpec
 from ssvm_dsl.testing.contract import opened
 from ssvm_dsl.testing.problems import Problem, Recipe, random_problem
 from ssvm_dsl.testing.report import Complaint
@@ -37,6 +38,9 @@ FINISHED_LATE = 2 * SHARE
 
 #: Share of the examples without any answer that shows that the search has ended early.
 LEFT_OUT = 0.5
+
+#: Repetitions of the batch whose cost is compared, and by which factor expected times may be off.
+COST_COPIES, OFF = 2, 1e4
 
 #: A late answer may have been unlucky; after this many in a row more examples are tried.
 TRIES = 3
@@ -76,10 +80,32 @@ def check_time_limit(backend: Backend, caps: Caps, options: Mapping[str, Any], t
         copies = min(MOST_COPIES, copies * min(64, max(4, ceil(2 * LEAST / whole))))
 
 
+def check_cost(backend: Backend, spec: BackendSpec, options: Mapping[str, Any], task: Task) -> bool:
+    """Compare the time that a verdict lets plans expect with processor time; return whether the backend is asked.
+
+    Raises
+    ------
+    Complaint
+        They differ by more than the factor ``OFF``.
+    """
+    batch = _Batch.open(backend, spec.caps, options, task, COST_COPIES)
+    if batch is None:
+        return False
+    took = min(batch.ask(Limits(), process_time)[1] for _ in range(2))
+    expected = batch.cost / spec.speed
+    if expected > OFF * max(took, 1e-4) or expected * OFF < took:
+        text = f"check() gives {batch.n_examples} examples the cost {batch.cost:g}, at BackendSpec.speed={spec.speed:g}"
+        raise Complaint(f"{text} that is {expected:.2g} s; they take {took:.2g} s of the processor")
+    return True
+
+
 class _Batch:
     """Some examples, repeated, and a session on them."""
 
-    def __init__(self, backend: Backend, problem: Problem, options: Mapping[str, Any], task: Task) -> None:
+    def __init__(
+        self, backend: Backend, problem: Problem, options: Mapping[str, Any], task: Task, cost: float
+    ) -> None:  # fmt: skip
+        self.cost = cost
         self.n_examples = problem.program.n_examples
         self.session = opened(backend, problem.program, options)
         clamp = np.full(problem.program.n_variables, -1, dtype=np.int32) if task is Task.MAP_CLAMPED else None
@@ -91,14 +117,14 @@ class _Batch:
         problem = _repeated(_examples(caps), copies)
         known = table_properties(problem.program, problem.theta)
         need = program_need(problem.program, frozenset({task}), Guarantee.HEURISTIC, properties=known)
-        if caps.refusals(need) or not backend.check(need).ok:
-            return None
-        return cls(backend, problem, options, task)
+        verdict = None if caps.refusals(need) else backend.check(replace(need, options=dict(options)))
+        return cls(backend, problem, options, task, verdict.cost) if verdict is not None and verdict.ok else None
 
-    def ask(self, limits: Limits) -> tuple[Solution, float]:
+    def ask(self, limits: Limits, clock: Callable[[], float] | None = None) -> tuple[Solution, float]:
         """Return an answer and the seconds it took."""
-        start = perf_counter()
-        return self.session.solve(self.question.replace(limits=limits)), perf_counter() - start
+        clock = perf_counter if clock is None else clock
+        start = clock()
+        return self.session.solve(self.question.replace(limits=limits)), clock() - start
 
     def seconds(self) -> float:
         """Return the seconds without a limit; one-time preparation and compilation do not count."""

@@ -1,0 +1,145 @@
+"""Large problems whose best score is known from how they are made, for searches that are cut short.
+
+Chains have as many variables as one likes; dynamic programming knows their best score and log partition.  Grids have
+cycles and a planted best labelling: their scores are sums of parts, each of which that labelling maximises.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64, I32, I64
+from ssvm_dsl.ir import Caps, Group, Program, Question, Theta, Topology
+from ssvm_dsl.scores.labellings import score_labels
+from ssvm_dsl.testing.backends.judge import Judge
+from ssvm_dsl.testing.problems import Problem
+
+#: States of a variable where nothing asks for two.
+CARD = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Planted(Problem):
+    """One example whose best score is known.
+
+    Parameters
+    ----------
+    best : float
+    log_partition : float
+        ``nan`` where it is not known.
+    """
+
+    best: float
+    log_partition: float
+
+
+def planted(caps: Caps, n: int) -> Planted:
+    """Return an example of about n variables that the capabilities cover: with cycles, where they cover those."""
+    card, regular = 2 if "binary" in caps.requires else CARD, bool(caps.requires & _REGULAR)
+    if caps.topology < Topology.LOOPY or caps.max_arity < 2:
+        return planted_chain(caps, n)
+    return _grid(n, card, regular)
+
+
+def planted_chain(caps: Caps, n: int) -> Planted:
+    """Return a chain of n variables that the capabilities cover; its numbers and tables are turned in any way."""
+    card, regular = 2 if "binary" in caps.requires else CARD, bool(caps.requires & _REGULAR)
+    return _chain(n, card, regular, caps.max_arity > 1)
+
+
+_REGULAR = frozenset({"submodular", "metric", "semimetric"})
+
+
+@lru_cache(maxsize=16)
+def _chain(n: int, card: int, regular: bool, linked: bool) -> Planted:
+    rng = np.random.default_rng(n)
+    node, tables = rng.normal(size=(n, card)), rng.normal(size=(n - 1, card, card))
+    if regular:  # equal states score more, by the same amount each
+        tables = np.abs(tables[:, :1, :1]) * np.eye(card)
+    tables *= linked
+    best, total = node[0], node[0]
+    for here, table in zip(node[1:], tables, strict=True):
+        best = here + (best[:, None] + table).max(axis=0)
+        high = total.max()
+        total = here + high + np.log(np.exp(total - high) @ np.exp(table))
+    high = total.max()
+    order, turned = rng.permutation(n), rng.random(n - 1) < 0.5
+    scope = np.stack([order[:-1], order[1:]], axis=1)
+    scope[turned], tables[turned] = scope[turned, ::-1], tables[turned].transpose(0, 2, 1)
+    scores = np.empty((n, card))
+    scores[order] = node
+    name = f"a chain of {n} variables"
+    return _made(name, scores, scope[: (n - 1) * linked], tables, best.max(), high + np.log(np.exp(total - high).sum()))
+
+
+@lru_cache(maxsize=16)
+def _grid(n: int, card: int, regular: bool) -> Planted:
+    """Plant a labelling in a grid of about as many rows as columns."""
+    rng, n_rows = np.random.default_rng(n), int(np.sqrt(n))
+    at = np.arange(n).reshape(n_rows, -1)
+    best, node = rng.integers(card, size=n), np.zeros((n, card))
+    across, down = (np.stack([a.ravel(), b.ravel()], axis=1) for a, b in ((at[:, :-1], at[:, 1:]), (at[:-1], at[1:])))
+    edges, pair = np.concatenate([across, down]), np.arange(len(across) + len(down))
+    u, v = edges.T
+    to_u, to_v = rng.normal(size=(2, len(edges), card))  # the scores of variables are sums of these
+    if regular:  # each pair, with what it gives to its variables, is best at the labelling
+        tables = np.abs(rng.normal(size=(len(edges), 1, 1))) * np.eye(card)
+        whole = tables + to_u[:, :, None] + to_v[:, None, :]
+        short = whole.max(axis=(1, 2)) - whole[pair, best[u], best[v]]
+        to_u[pair, best[u]] += short
+        to_v[pair, best[v]] += short
+    else:  # each square of four pairs is, after its states have been shifted
+        tables = -(to_u[:, :, None] + to_v[:, None, :])
+        rows, columns = pair[: len(across)].reshape(n_rows, -1), pair[len(across) :].reshape(n_rows - 1, -1)
+        pairs = np.stack([rows[:-1], rows[1:], columns[:, :-1], columns[:, 1:]]).reshape(4, -1)
+        top, bottom, left, right = each = rng.normal(size=(*pairs.shape, card, card))
+        total = top[:, :, :, None, None] + bottom[:, None, None, :, :]  # of the states of four corners
+        total = total + left[:, :, None, :, None] + right[:, None, :, None, :]
+        found = np.stack(np.unravel_index(total.reshape(len(total), -1).argmax(axis=1), (card,) * 4))
+        corners = np.stack([at[:-1, :-1], at[:-1, 1:], at[1:, :-1], at[1:, 1:]]).reshape(4, -1)
+        states = (np.arange(card) + (found - best[corners])[:, :, None]) % card
+        square = np.arange(pairs.shape[1])[:, None, None]
+        for one, ends, table in zip(pairs, ((0, 1), (2, 3), (0, 2), (1, 3)), each, strict=True):
+            tables[one] += table[square, states[ends[0]][:, :, None], states[ends[1]][:, None, :]]
+    np.add.at(node, u, to_u)
+    np.add.at(node, v, to_v)
+    score = node[np.arange(n), best].sum() + tables[pair, best[u], best[v]].sum()
+    return _made(f"a grid of {n} variables with a planted labelling", node, edges, tables, score, np.nan)
+
+
+def _made(name: str, node: F64, edges: I64, tables: F64, best: float, log_partition: float) -> Planted:
+    n, card = node.shape
+    var_ptr, m, groups = np.array([0, n], dtype=np.int64), len(edges), ()
+    if m:
+        rows, ptr = np.arange(m, dtype=np.int32), np.array([0, m], dtype=np.int64)
+        groups = (Group.of("pair", (card, card), edges.astype(np.int32), ptr, rows, m, var_ptr),)
+    program = Program(var_ptr, np.full(n, card, np.int32), groups).validate()
+    theta = Theta.of(program, node.ravel(), [tables.reshape(m, -1)] if m else [])
+    return Planted(name, program, theta, float(best), float(log_partition))
+
+
+class PlantedJudge(Judge):
+    """Judges answers to a planted problem: one labelling each, and its bound."""
+
+    def __init__(self, problem: Planted, caps: Caps) -> None:
+        super().__init__(problem, caps)
+        self.planted = problem
+
+    def labellings(self, question: Question, example: int) -> PlantedJudge:
+        """Return what knows the scores of labellings: the judge itself."""
+        return self
+
+    def score(self, labels: I32) -> float:
+        """Return the score of a labelling."""
+        return float(score_labels(self.program, self.planted.theta, labels)[0])
+
+    def best(self, question: Question, example: int, k: int = 1) -> F64:
+        """Return the best score."""
+        return np.array([self.planted.best])
+
+    def plain_score(self, example: int, labels: I32) -> float:
+        """Return the score of a labelling."""
+        return self.score(labels)
