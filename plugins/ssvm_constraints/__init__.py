@@ -60,6 +60,7 @@ _KINDS = (
         "ssvm_constraints.segment_begins:SegmentBeginsKind",
         "the last n literals say where segments begin: at the first position, and none is too long",
         parameters=("n", "n_classes", "longest"),
+        any_literals=False,
     ),
     ConstraintSpec(
         "runs",

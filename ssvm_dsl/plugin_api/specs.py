@@ -421,14 +421,18 @@ class ConstraintSpec(Spec):
 
     Parameters
     ----------
-    parameters : tuple of str
-        Required keys of ``ConstraintGroup.meta``, data about each constraint.
-    literal_parameters : tuple of str
+    parameters : tuple of str or Option
+        Required keys of ``ConstraintGroup.meta``, data about each constraint.  An :class:`~ssvm_dsl.plugin_api.Option`
+        says which numbers are allowed, and what holds where users give none (``None``: they must).
+    literal_parameters : tuple of str or Option
         Required keys of ``ConstraintGroup.literal_meta``, data about each literal.
+    any_literals : bool
+        Whether literals may be about any variables and states, in any order, negated and repeated.
     """
 
-    parameters: tuple[str, ...] = ()
-    literal_parameters: tuple[str, ...] = ()
+    parameters: tuple[str | Option, ...] = ()
+    literal_parameters: tuple[str | Option, ...] = ()
+    any_literals: bool = True
 
 
 @dataclass(frozen=True)

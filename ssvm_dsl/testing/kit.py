@@ -276,11 +276,13 @@ def crash(err: BaseException) -> str:
     return str(err) if explained else f"it failed with {type(err).__name__}: {err}{authors_line(err)}"
 
 
-def some_case(name: str, holds: Callable[[T], bool]) -> Rule[Any, T]:
+def some_case(
+    name: str, holds: Callable[[T], bool], claimed: Callable[[Any], bool] = lambda spec: True
+) -> Rule[Any, T]:  # fmt: skip
     """Return a rule that requires cases with a property; others do not count."""
 
     def run(trial: T) -> None:
         if not holds(trial):
             raise NotForThisCase
 
-    return Rule(name, run)
+    return Rule(name, run, claimed)

@@ -27,7 +27,7 @@ N = 4  # random problems, besides the corner cases
 def test_brute_force_passes_everything_it_claims():
     report = keeps_its_promises("brute-force", n_problems=5)
     assert set(report.not_claimed) == {"relaxed", "warm start", "messages", "compiled oracle", "summed marginals"}
-    assert all(check.cases >= 3 for check in report.checks if check.name != "loads")
+    assert all(check.cases >= 3 for check in report.checks if check.name not in ("loads", "interleaved threads"))
     assert len(report.checks) + len(report.not_claimed) == len(CHECKS) + 2
 
 
@@ -168,8 +168,8 @@ def test_a_failure_says_what_was_asked_expected_and_found(report_on):
 def test_the_failing_problem_can_be_made_again():
     """What the report calls a problem is Python that makes it; the failure is there again."""
     report = check_backend(spec_of(broken.Timid), n_problems=20, seed=5, only={"bounds"})
-    name = failure_of(report, "bounds").problem
-    assert name.startswith("seeded(Recipe(")
+    failures = next(check for check in report.checks if check.name == "bounds").failures
+    name = next(one.problem for one in failures if one.problem.startswith("seeded(Recipe("))
     names = {"seeded": seeded, "Recipe": Recipe, "Topology": Topology, "Scores": Scores}
     problem = eval(name, names)
     solution = broken.Timid().open(problem.program, {}).solve(Question(problem.theta, examples=None, task=Task.MAP))

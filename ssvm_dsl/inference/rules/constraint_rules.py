@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, Bools
 from ssvm_dsl.errors import OptionError, PluginError
@@ -16,6 +19,7 @@ from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.kinds.constraints import ConstraintKind, ExplainingKind, SeparableKind, SizedKind
 from ssvm_dsl.plugin_api.kinds.starting import ConstraintScores, StartingKind
+from ssvm_dsl.plugin_api.options import Option
 from ssvm_dsl.plugin_api.specs import ConstraintSpec
 from ssvm_dsl.registry import Registry
 
@@ -44,23 +48,44 @@ def _ruled(group: ConstraintGroup, plugins: Registry) -> ConstraintGroup:
     if group.oracle is not None:
         return replace(group, rules=CustomRules(group.oracle))
     spec = plugins.find(ConstraintSpec, group.kind)
-    for given, expected in ((group.meta, spec.parameters), (group.literal_meta, spec.literal_parameters)):
-        if set(given) != set(expected):
-            of = "each constraint" if given is group.meta else "each literal"
-            listed = ", ".join(expected) or "none"
-            found = ", ".join(sorted(given)) or "none"
-            what = f"constraint '{group.name}' of the kind '{spec.name}'"
-            raise OptionError(f"{what}: its parameters for {of} are {listed}, got {found}")
+    what = f"constraint '{group.name}' of the kind '{spec.name}'"
+    meta = _numbers(group.meta, spec.parameters, group.n_constraints, f"{what}: its parameters for each constraint")
+    literal_meta = _numbers(
+        group.literal_meta, spec.literal_parameters, len(group.variable), f"{what}: its parameters for each literal"
+    )
     owner_name = plugins.describe_owner(spec)
     with contained(owner_name):
         rules = plugins.load(spec)()
     if not isinstance(rules, ConstraintKind):
         lacking = " and ".join(f"{name}()" for name in METHODS if not hasattr(rules, name))
         raise PluginError(f"{owner_name}: {spec.factory} makes no constraint kind: it lacks {lacking}")
-    if plugins.owner(spec).bundled:
-        return replace(group, rules=rules)
-    contained_rules = ContainedSeparableRules if isinstance(rules, SeparableKind) else ContainedRules
-    return replace(group, rules=contained_rules(rules, owner_name))
+    if not plugins.owner(spec).bundled:
+        contained_rules = ContainedSeparableRules if isinstance(rules, SeparableKind) else ContainedRules
+        rules = contained_rules(rules, owner_name)
+    return replace(group, rules=rules, meta=meta, literal_meta=literal_meta)
+
+
+def _numbers(
+    given: Mapping[str, NDArray[Any]], declared: tuple[str | Option, ...], n: int, what: str
+) -> dict[str, NDArray[Any]]:
+    """Return the numbers of a kind's parameters, with defaults filled in; refuse missing, unknown and other ones."""
+    known = {one.name if isinstance(one, Option) else one: one for one in declared}
+    out = dict(given)
+    for name, one in known.items():
+        if isinstance(one, Option) and name not in out and one.default is not None:
+            out[name] = np.full(n, one.default)
+    if set(out) != set(known):
+        found = ", ".join(sorted(given)) or "none"
+        raise OptionError(f"{what} are {', '.join(known) or 'none'}, got {found}")
+    for name, one in known.items():
+        if not isinstance(one, Option):
+            continue
+        if one.kind is int and out[name].dtype.kind == "f" and (out[name] == np.rint(out[name])).all():
+            out[name] = out[name].astype(np.int64)  # numbers of an input
+        wrong = {expected: value for value in np.unique(out[name]).tolist() if (expected := one.expected(value))}
+        for expected, value in wrong.items():
+            raise OptionError(f"{what}: {name} must be {expected}, got {value!r} ({one.doc})")
+    return out
 
 
 class ContainedRules:

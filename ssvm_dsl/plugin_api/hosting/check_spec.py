@@ -108,7 +108,9 @@ def _unfit(spec: Spec) -> Iterator[str]:
         if not any(map(str.isalnum, alias.name)):
             yield f"an alias has letters or digits, got {_short(alias.name)}"
     if isinstance(spec, ConstraintSpec):
-        names = [*spec.parameters, *spec.literal_parameters]
+        given = [*spec.parameters, *spec.literal_parameters]
+        names = [one.name if isinstance(one, Option) else one for one in given]
+        yield from _unfit_options(tuple(one for one in given if isinstance(one, Option)), required=True)
         for name in names:
             if not name.isidentifier():
                 yield f"the name of a parameter must be an identifier, got {_short(name)}"
@@ -131,7 +133,8 @@ def _unfit(spec: Spec) -> Iterator[str]:
             yield f"caps.max_arity is at least 1, got {caps.max_arity}"
 
 
-def _unfit_options(options: tuple[Option, ...]) -> Iterator[str]:
+def _unfit_options(options: tuple[Option, ...], required: bool = False) -> Iterator[str]:
+    """Yield mistakes in options; without a default they may be required."""
     seen = set()
     for option in options:
         if not option.name.isidentifier():
@@ -145,7 +148,7 @@ def _unfit_options(options: tuple[Option, ...]) -> Iterator[str]:
             yield f"option '{option.name}' must be {kinds}, not {option.kind!r}"
             continue
         expected = option.expected(option.default)
-        if expected:
+        if expected and not (required and option.default is None):
             yield f"option '{option.name}' must be {expected}, but its default is {_short(option.default)}"
 
 

@@ -22,7 +22,7 @@ from ssvm_dsl.testing.contract import opened
 from ssvm_dsl.testing.report import Complaint
 
 #: Variables of the chain, and of the examples that have cycles where the backend takes any.
-LENGTH, SIZES = 10000, (64, 900)
+LENGTH, SIZES = 10000, (9, 64, 900)
 
 #: Where searches are cut: after iterations (or the last of the seconds), then after seconds.
 ITERATIONS, SECONDS = (1, 2, 5, 20), (0.0, 1e-3, 8e-3, 0.05, 0.2)

@@ -29,6 +29,7 @@ RULES: tuple[Rule[ConstraintSpec, Problem], ...] = (
     some_case(
         "examples without constraints",
         lambda problem: any((one.counts == 0).any() for one in problem.program.constraints),
+        lambda spec: spec.any_literals,
     ),
 )
 

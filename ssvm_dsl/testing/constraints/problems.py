@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,14 @@ from ssvm_dsl.testing.problems import Problem
 #: Labellings of an example at most: all of them are tried.
 MOST_LABELLINGS = 2**12
 
+#: One of so many problems has other literals than the kind made.
+VARIED = 3
+
 
 def kind_problem(kind: str, seed: int, plugins: Registry | None = None) -> Problem:
     """Return the problem that a kind of constraints makes from a seed; by default the kind is an installed one.
+
+    Of every third seed the literals are varied (:func:`varied`), unless the kind takes some literals only.
 
     Raises
     ------
@@ -27,7 +33,8 @@ def kind_problem(kind: str, seed: int, plugins: Registry | None = None) -> Probl
         It is malformed, has no constraint of the kind, or is too large.
     """
     known = registry() if plugins is None else plugins
-    made: ConstraintKind = known.load(known.find(ConstraintSpec, kind))()
+    spec = known.find(ConstraintSpec, kind)
+    made: ConstraintKind = known.load(spec)()
     name = f"kind_problem({kind!r}, {seed})"
     program, theta = _pair(made.problem(np.random.default_rng(seed)))
     if not any(group.kind == kind for group in program.constraints):
@@ -35,7 +42,25 @@ def kind_problem(kind: str, seed: int, plugins: Registry | None = None) -> Probl
     for example in range(program.n_examples):
         if program.n_labellings(example) > MOST_LABELLINGS:
             raise PluginError(f"{name}, example {example}, has more than {MOST_LABELLINGS} labellings")
-    return Problem(name, with_rules(program.validate(), known), _of_program(theta, program))
+    rng = np.random.default_rng(seed) if seed % VARIED == VARIED - 1 and spec.any_literals else None
+    program = program.validate() if rng is None else varied(program.validate(), kind, rng)
+    return Problem(name, with_rules(program, known), _of_program(theta, program))
+
+
+def varied(program: Program, kind: str, rng: np.random.Generator) -> Program:
+    """Return a program whose constraints of a kind have some literals negated, in other places, or more than once."""
+    groups = []
+    for group in program.constraints:
+        if group.kind == kind:
+            place = np.arange(len(group.variable))
+            for mine in map(group.literals, range(group.n_constraints)):
+                place[mine] = rng.permutation(place[mine])
+                if rng.random() < 0.5 and mine.stop > mine.start:
+                    place[mine.start] = place[mine.stop - 1]
+            negated = group.negated[place] ^ (rng.random(len(place)) < 0.3)
+            group = replace(group, variable=group.variable[place], state=group.state[place], negated=negated)
+        groups.append(group)
+    return replace(program, constraints=tuple(groups)).validate()
 
 
 def _pair(found: Any) -> tuple[Program, Theta]:

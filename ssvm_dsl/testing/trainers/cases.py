@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from ssvm_dsl.learning.risks.kinds import Problem, Risk, risks
 from ssvm_dsl.plugin_api import StopRule, TrainerNeeds, TrainerSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.scores.parameter_map import ParameterMap
-from ssvm_dsl.testing.training import problem_of
+from ssvm_dsl.testing.training import Around, problem_of
 
 #: The backend whose answers serve as reference.
 REFERENCE = "brute-force"
@@ -81,6 +82,8 @@ class Case:
     seed : int
     weighted : bool
         Whether examples have different weights.
+    most : int, optional
+        Examples at most.
     """
 
     model: type[Model]
@@ -88,20 +91,23 @@ class Case:
     power: float
     seed: int
     weighted: bool
+    most: int | None = None
 
     def __str__(self) -> str:
         power = "" if self.power == 1.0 else f" to the power {self.power:g}"
         return f"{self.model.__name__}, risk '{self.risk.name}'{power}, seed {self.seed}"
 
-    def problem(self, spec: TrainerSpec, n_threads: int = 1, backend: str = AUTO) -> Problem:
-        """Return the training problem as a fit makes it.
+    def problem(
+        self, spec: TrainerSpec, n_threads: int = 1, backend: str = AUTO, around: Around | None = None
+    ) -> Problem:
+        """Return the training problem as a fit makes it; ``around`` as for ``training_problem``.
 
         Raises
         ------
         NoBackendError
             No backend answers the questions of trainer and risk.
         """
-        return problem_of(self.grounded, self.risk, spec.needs, self._objective, backend, n_threads)
+        return problem_of(self.grounded, self.risk, spec.needs, self._objective, backend, n_threads, around)
 
     def _objective(self, parameters: ParameterMap) -> RegularizedRisk:
         n = self.grounded.n_examples
@@ -116,9 +122,10 @@ class Case:
     def _data(self) -> tuple[list[F64], list[Any]]:
         rng = np.random.default_rng(self.seed)
         if self.model is OneLabel:
-            X = list(rng.normal(size=(8, 2)))
+            X = list(rng.normal(size=(8, 2)))[: self.most]
             return X, [int(rng.integers(3)) for _ in X]
-        X = [rng.normal(size=(length, 2)) for length in (1, 2, 3, 2, 3, 1)]
+        lengths = (1, 2, 3, 2, 3, 1, *((2, 1, 3) if self.weighted else ()))  # fewer than usual batches, and more
+        X = [rng.normal(size=(length, 2)) for length in lengths[: self.most]]
         return X, [(x.sum(axis=1) + 0.7 * rng.normal(size=len(x)) > 0.0).astype(int) for x in X]
 
     @cached_property
@@ -136,12 +143,11 @@ class Case:
 
     def optimum(self, but: str) -> tuple[float, F64]:
         """Return the least objective that a certifying trainer other than ``but`` finds, and its weights."""
-        for spec in registry().specs(TrainerSpec):
+        for most, spec in product((200.0, 5000.0), registry().specs(TrainerSpec)):  # some take long on some risks
             fits = registry().owner(spec).bundled and spec.certifies and spec.name != but and not spec.missing()
             if fits and spec.needs.covers(self.risk.spec, self.power):
                 trainer = spec.load()(**spec.resolve(None), random_state=0)
-                stop = StopRule(GAP, max_passes=5000.0)
-                found = train(trainer, self.problem(spec), stop, spec=spec)
+                found = train(trainer, self.problem(spec), StopRule(GAP, max_passes=most), spec=spec)
                 if found.relative_gap <= 10.0 * GAP:
                     return self.objective(found.w), found.w
         raise SsvmError(f"no other trainer certifies the optimum of {self}")

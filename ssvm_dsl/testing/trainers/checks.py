@@ -9,8 +9,8 @@ from __future__ import annotations
 import ctypes
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import islice
 from threading import Thread
 from time import sleep
@@ -21,6 +21,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.ir import Solution
 from ssvm_dsl.learning.driver.claims import Claims
 from ssvm_dsl.learning.driver.fit import train
 from ssvm_dsl.learning.driver.progress import Progress
@@ -53,6 +54,9 @@ CLOSE = 1e-6
 
 #: Seconds that a fit may take beyond its limit, and the limit.
 PATIENCE, LIMIT = 5.0, 0.05
+
+#: Fits are cut short at these questions to the backend, and after as many iterates.
+CUTS = (1, 2, 5, 11)
 
 #: A trainer that yields this many iterates after its time is up counts as endless.
 MANY = 20
@@ -163,11 +167,16 @@ def _objective(trial: TrainerTrial) -> None:
     reported = [(found.w, found.primal, found.upper) for found in trial.some()]
     reported.append((trial.fitted.w, trial.fitted.estimate, trial.fitted.primal))
     for w, primal, upper in reported:
-        true = trial.case.objective(w)
-        if np.isfinite(primal) and primal > true + trial.slack + CLOSE * abs(true):
-            raise Complaint(f"reports objective {primal:.8g} of weights whose objective is {true:.8g}")
-        if np.isfinite(upper) and upper < true - trial.slack - CLOSE * abs(true):
-            raise Complaint(f"reports that the objective is at most {upper:.8g}; it is {true:.8g}")
+        _true(trial, w, primal, upper)
+
+
+def _true(trial: TrainerTrial, w: F64, primal: float, upper: float) -> None:
+    """Compare the objective that is reported of weights, and its upper bound, with brute force."""
+    true = trial.case.objective(w)
+    if np.isfinite(primal) and primal > true + trial.slack + CLOSE * abs(true):
+        raise Complaint(f"reports objective {primal:.8g} of weights whose objective is {true:.8g}")
+    if np.isfinite(upper) and upper < true - trial.slack - CLOSE * abs(true):
+        raise Complaint(f"reports that the objective is at most {upper:.8g}; it is {true:.8g}")
 
 
 def _bounds(trial: TrainerTrial) -> None:
@@ -292,6 +301,56 @@ def _ends_at_once(trial: TrainerTrial) -> None:
         raise Complaint(f"it makes {MANY} iterates when time is up: {_ADVICE}")
 
 
+class _Ending:
+    """A session that lets time be up after some questions."""
+
+    def __init__(self, inner: Any, deadline: Deadline, n_questions: int) -> None:
+        self.inner, self.deadline, self.n_left = inner, deadline, n_questions
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def solve(self, *asked: Any, **more: Any) -> Solution:
+        """Answer; the last answer ends the fit."""
+        self.n_left -= 1
+        if self.n_left == 0:
+            self.deadline.end()
+        solution: Solution = self.inner.solve(*asked, **more)
+        return solution
+
+
+def _cut_short(trial: TrainerTrial) -> None:
+    """End fits after some iterates, and within iterations: what is reported is true, and no bound above the optimum."""
+    for number in CUTS:
+        deadline = Deadline()
+        ends = partial(_Ending, deadline=deadline, n_questions=number)
+        inside = train(
+            trial.trainer(), trial.case.problem(trial.spec, around=ends), StopRule(0.0, 2.0 * number), spec=trial.spec,
+            deadline=deadline,
+        )  # fmt: skip
+        between = train(
+            trial.trainer(), trial.case.problem(trial.spec), StopRule(0.0, PASSES), spec=trial.spec,
+            callbacks=[lambda event, last=number: event.iteration >= last],
+        )  # fmt: skip
+        for where, found in ((f"at question {number}", inside), (f"after iterate {number}", between)):
+            try:
+                _true(trial, found.w, found.estimate, found.primal)
+            except Complaint as complaint:
+                raise Complaint(f"a fit that is cut short {where} {complaint}") from None
+            if found.withdrawn:
+                raise Complaint(f"the certificate of a fit that is cut short {where} is withdrawn: {found.withdrawn}")
+            if found.dual > trial.optimum + max(trial.slack, 1e-4 * trial.optimum):
+                text = f"has a lower bound of {found.dual:.8g}, the optimum is {trial.optimum:.8g}"
+                raise Complaint(f"a fit that is cut short {where} {text}")
+
+
+def _one_example(trial: TrainerTrial) -> None:
+    """Train on one example: usual batches are larger."""
+    one = replace(trial, case=replace(trial.case, most=1))
+    for found in one.some():
+        _true(one, found.w, found.primal, found.upper)
+
+
 def _conclusion(trial: TrainerTrial) -> None:
     """Ask for the certificate of the newest iterate after each of the first ones."""
     trainer, problem = trial.trainer(), trial.case.problem(trial.spec)
@@ -335,6 +394,8 @@ TRAINER_RULES: tuple[Rule[TrainerSpec, TrainerTrial], ...] = (
     Rule("start", _start),
     Rule("resume", _resume, lambda spec: spec.resumable),
     Rule("limits", _limits),
+    Rule("cut short", _cut_short),
+    Rule("one example", _one_example),
     Rule("conclusion", _conclusion, lambda spec: spec.concluding),
     Rule("newest", _newest, lambda spec: spec.anytime),
     Rule("stream", _stream, lambda spec: spec.incremental),
