@@ -51,7 +51,7 @@ def test_what_cannot_be_made_or_is_not_known():
     assert "Gone" in str(report)
     nothing = check_trainer(spec("nothing", needs=TrainerNeeds(frozenset())), only=["iterates"])
     assert nothing.failed == ["iterates"]  # no case is not a pass
-    with pytest.raises(OptionError, match="there is no check 'optimism'; the checks are: iterates, optimum"):
+    with pytest.raises(OptionError, match="there is no check 'optimism'; the checks are: loads, iterates, optimum"):
         check_trainer(spec("honest"), only=["optimism"])
 
 

@@ -97,6 +97,10 @@ class Judge:
         out[: len(scores)] = scores
         return out
 
+    def allowed_score(self, question: Question, example: int, labels: I32) -> float:
+        """Return the score of a labelling, ``-inf`` if it breaks a mask, a clamp or a constraint."""
+        return self.labellings(question, example).score(labels)
+
     def plain_score(self, example: int, labels: I32) -> float:
         """Return the score of a labelling, regardless of masks, clamps and constraints."""
         if example not in self._plain:
@@ -172,7 +176,7 @@ class Judge:
     def facts(self, question: Question, solution: Solution) -> None:
         """Check that labellings keep masks, clamps, constraints and forbidden scores."""
         for _, example, _, labels, _ in self._labelled(question, solution):
-            if self.labellings(question, example).score(labels) == -np.inf:
+            if self.allowed_score(question, example, labels) == -np.inf:
                 hurt = self._hurt(question, example, labels)
                 raise _about(example, f"labels {labels.tolist()} count as feasible but {hurt}")
 
@@ -193,7 +197,7 @@ class Judge:
             best = float(self.best(question, example)[0])
             found = -np.inf
             if solution.primal[i] == Primal.FEASIBLE:
-                found = self.labellings(question, example).score(labels[0])
+                found = self.allowed_score(question, example, labels[0])
             self._status(question, solution, i, example, best)
             if self._final(question, solution, i, example) and found < best - self.short(example):
                 text = f"labels {labels[0].tolist()} have score {found!r}, the best score is {best!r}"

@@ -112,7 +112,8 @@ def _grid(n: int, card: int, regular: bool) -> Planted:
 
 def _made(name: str, node: F64, edges: I64, tables: F64, best: float, log_partition: float) -> Planted:
     n, card = node.shape
-    var_ptr, m, groups = np.array([0, n], dtype=np.int64), len(edges), ()
+    var_ptr, m = np.array([0, n], dtype=np.int64), len(edges)
+    groups: tuple[Group, ...] = ()
     if m:
         rows, ptr = np.arange(m, dtype=np.int32), np.array([0, m], dtype=np.int64)
         groups = (Group.of("pair", (card, card), edges.astype(np.int32), ptr, rows, m, var_ptr),)
@@ -128,13 +129,9 @@ class PlantedJudge(Judge):
         super().__init__(problem, caps)
         self.planted = problem
 
-    def labellings(self, question: Question, example: int) -> PlantedJudge:
-        """Return what knows the scores of labellings: the judge itself."""
-        return self
-
-    def score(self, labels: I32) -> float:
-        """Return the score of a labelling."""
-        return float(score_labels(self.program, self.planted.theta, labels)[0])
+    def allowed_score(self, question: Question, example: int, labels: I32) -> float:
+        """Return the score of a labelling; nothing is ruled out."""
+        return self.plain_score(example, labels)
 
     def best(self, question: Question, example: int, k: int = 1) -> F64:
         """Return the best score."""
@@ -142,4 +139,4 @@ class PlantedJudge(Judge):
 
     def plain_score(self, example: int, labels: I32) -> float:
         """Return the score of a labelling."""
-        return self.score(labels)
+        return float(score_labels(self.program, self.planted.theta, labels)[0])
