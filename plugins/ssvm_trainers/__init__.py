@@ -19,6 +19,7 @@ CONVEX = frozenset(RiskForm)
 NONE: frozenset[str] = frozenset()
 
 ORDERS = ("stochastic", "incremental")
+EVERY = (*ORDERS, "batch")
 
 _FIRST_STEP = "length of steps in the first pass; None: by the number of steps in a pass"
 _PROJECT = "projects a dict of the weights by factor, in place, onto a convex set"
@@ -309,7 +310,10 @@ def _online() -> list[TrainerSpec]:
                 Option("against", "max-loss", "the labelling an update moves away from", ("max-loss", "prediction")),
                 Option("averaging", True, "return the average of all weights met", bool),
                 Option("aggressiveness", 1.0, "the C of pa-i, pa-ii and arow", float, above=0),
-                Option("order", "stochastic", "a new random order in each pass or the given one", ORDERS),
+                Option("order", "stochastic", "a new random order in each pass or the given one, or one step", EVERY),
+                Option("average_from", 0, "the pass from which weights are averaged; -1: the newest alone", int, least=-1),
+                Option("growth", 0.0, "updates of pass p are multiplied by (p + offset) ** growth", float),
+                Option("offset", 1.0, "see growth", float, above=0),
             ),
         ),
         TrainerSpec(
@@ -324,10 +328,12 @@ def _online() -> list[TrainerSpec]:
             distributes=True,
             rules=(AutoRule(9, "learns from streams, and takes weights that are not regularised"),),
             options=(
-                Option("order", "stochastic", "which examples a step looks at", ("stochastic", "incremental", "batch")),
+                Option("order", "stochastic", "which examples a step looks at", EVERY),
                 Option("batch_size", 1, "examples in a step", int, least=1),
                 Option("schedule", "auto", "step size over steps t; auto: 1/(lam t), for powers distance", SCHEDULES),
                 Option("step_size", 1.0, "factor of the schedule", float, above=0),
+                Option("offset", 0.0, "number that is added to t in the schedule", float, least=0),
+                Option("momentum", 0.0, "share of the last direction in the next one", float, least=0),
                 Option("averaging", "weighted", "which average is returned", ("weighted", "uniform", "none")),
                 Option("radius", None, _RADIUS, (float, "pegasos"), above=0, optional=True),
                 Option("project", None, _PROJECT, FunctionType, optional=True),

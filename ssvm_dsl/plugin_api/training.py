@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
+from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.solution import Marginals
@@ -458,3 +459,36 @@ class TrainingEvent(Value):
     oracle_seconds: float
     extra: dict[str, float] = field(default_factory=dict)
     estimate: float = np.nan
+
+    def model(self) -> Any:
+        """Return an estimator with the best weights so far, which predicts and can be saved.
+
+        Only while the fit calls callbacks: histories keep numbers alone.
+
+        Raises
+        ------
+        OptionError
+            The event is one of a history.
+
+        Examples
+        --------
+        >>> svm.set_params(callbacks=[lambda event: event.model().save("newest.ssvm")]).fit(X, Y)
+        """
+        raise OptionError("model(): only the event that a callback is called with has a model, not those of a history")
+
+
+@dataclass(frozen=True, eq=False)
+class RunningEvent(TrainingEvent):
+    """The event of a running fit.
+
+    Parameters
+    ----------
+    make : callable
+        Returns an estimator with the best weights so far.
+    """
+
+    make: Callable[[], Any] = field(default=lambda: None, repr=False)
+
+    def model(self) -> Any:
+        """Return an estimator with the best weights so far."""
+        return self.make()

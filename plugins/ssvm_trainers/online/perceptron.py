@@ -15,7 +15,9 @@ none, so yhat is the best labelling and only the first update makes sense; ``mar
 That is the *max-loss* update of Crammer et al. (2006, section 9); their *prediction-based* one takes for yhat the
 labelling of the highest score and for l its own ``Delta(yhat) - w . psi``: it needs no loss-augmented maximum, and an
 example that is predicted correctly changes nothing.
-By default the average of the weights after each example is returned.
+By default the average of the weights after each example is returned, ``average_from`` leaves out those of the first
+passes.  In batches (``order="batch"``) a pass is one update, the sum of those of all examples at the same weights.  The
+updates of pass p are multiplied by ``(p + offset) ** growth``.
 
 The regularisation strength has no effect.  The report holds the objective at the weights found, as for every
 trainer, but no lower bound: nothing here converges to the optimum.
@@ -29,8 +31,8 @@ from typing import Annotated, Any, cast
 import numpy as np
 
 from ssvm_dsl.errors import TrainingError
-from ssvm_dsl.ir import F64
-from ssvm_dsl.plugin_api import Iterate, PredictingProblem, StopRule, TrainProblem
+from ssvm_dsl.ir import F64, I64
+from ssvm_dsl.plugin_api import Iterate, Planes, PredictingProblem, StopRule, TrainProblem
 from ssvm_trainers.shared.resumable import Resumable, Run, Stateful
 from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART, SHARES
 
@@ -50,8 +52,12 @@ class Perceptron(Resumable):
         Return the average of the weights over all examples met, instead of the last ones.
     aggressiveness : float
         The C of ``pa-i``, ``pa-ii`` and ``arow``.
-    order : {"stochastic", "incremental"}
-        A new random order in each pass, or the given one.
+    order : {"stochastic", "incremental", "batch"}
+        A new random order in each pass, or the given one; or one update a pass, with all examples.
+    average_from : int
+        The pass, counted from 0, from which on weights are averaged; -1: of the newest pass alone.
+    growth, offset : float
+        Updates of pass p, counted from 0, are multiplied by ``(p + offset) ** growth``.
     against : {"max-loss", "prediction"}
         The labelling an update moves away from: the one that attains the risk, or the one that is predicted.
     random_state : int or None
@@ -63,6 +69,9 @@ class Perceptron(Resumable):
     aggressiveness: float = 1.0
     order: str = "stochastic"
     against: str = "max-loss"
+    average_from: int = 0
+    growth: float = 0.0
+    offset: float = 1.0
     random_state: int | None = None
 
     def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
@@ -120,6 +129,8 @@ class PerceptronState(Stateful):
         if options.update != "perceptron" and not problem.loss.has_margin:
             text = f"update '{options.update}' needs a margin: a loss that is not zero; use risk='margin' or risk='hm'"
             raise TrainingError(text)
+        if options.order == "batch" and options.update == "arow":
+            raise TrainingError("update 'arow' looks at one example at a time; set order='incremental'")
         self.options = options
         self.w = np.maximum(np.zeros(problem.dim) if start is None else start, problem.objective.lower)
         self.moved, self.variance = np.zeros(problem.dim), np.ones(problem.dim if options.update == "arow" else 0)
@@ -135,12 +146,18 @@ class PerceptronState(Stateful):
 
     def one_pass(self, problem: TrainProblem) -> int:
         """Visit each example once; return how many changed the weights."""
-        n = problem.n
-        order = self.random.permutation(n) if self.options.order == "stochastic" else np.arange(n)
+        n, options = problem.n, self.options
+        order = self.random.permutation(n) if options.order == "stochastic" else np.arange(n)
+        factor = (self.n_passes + options.offset) ** options.growth
+        if self.n_passes == options.average_from or options.average_from < 0:
+            self.t, self.moved = 0, np.zeros(problem.dim)
         self.n_passes += 1
+        if options.order == "batch":
+            return self._batch_step(problem, factor)
         oracle = problem.compiled(tables=True)
-        if oracle is None or self.options.update == "arow" or np.isfinite(problem.objective.lower).any():
-            return sum(self._step(problem, int(i)) for i in order)
+        limited = options.update == "arow" or factor != 1.0 or np.isfinite(problem.objective.lower).any()
+        if oracle is None or limited:
+            return sum(self._step(problem, int(i), factor) for i in order)
         from ssvm_trainers.online.perceptron_kernels import compiled_pass
 
         predicted = self.options.against == PREDICTION
@@ -154,21 +171,46 @@ class PerceptronState(Stateful):
         """Return the largest step of each example: ``aggressiveness`` times its weight."""
         return self.options.aggressiveness * problem.objective.weight
 
-    def _step(self, problem: TrainProblem, i: int) -> bool:
+    def _planes(self, problem: TrainProblem, ids: I64) -> Planes:
+        """Return the labellings that updates move away from."""
+        if self.options.against == PREDICTION:
+            return cast(PredictingProblem, problem).predicted(self.w, ids)
+        return problem.oracle(self.w, ids)
+
+    def _batch_step(self, problem: TrainProblem, factor: float) -> int:
+        """Take one step with all examples; return how many have a part in it."""
+        before, self.t = self.t, self.t + 1
+        ids = np.arange(problem.n)
+        planes, total, changes = self._planes(problem, ids), np.zeros(problem.dim), 0
+        ends = zip(planes.ptr[:-1].tolist(), planes.ptr[1:].tolist(), strict=True)
+        for i, (lo, hi) in enumerate(ends):
+            one = Planes(
+                planes.examples[i : i + 1], np.array([0, hi - lo]), planes.labels[lo:hi], planes.loss[i : i + 1],
+                planes.value[i : i + 1], planes.bound[i : i + 1],
+            )  # fmt: skip
+            psi = problem.accumulate(one, np.ones(1), np.zeros(problem.dim))
+            weight = float(problem.objective.weight[i])
+            if weight == 0.0 or not psi.any():
+                continue
+            limit = weight * self.options.aggressiveness
+            total += length(self.options.update, weight, float(one.value[0]), float(np.dot(psi, psi)), limit) * psi
+            changes += 1
+        new = np.maximum(self.w + factor * total, problem.objective.lower)
+        self.moved += before * (new - self.w)
+        self.w = new
+        return changes
+
+    def _step(self, problem: TrainProblem, i: int, factor: float) -> bool:
         """Visit one example; return whether it changed the weights."""
         before, self.t = self.t, self.t + 1
         weight = float(problem.objective.weight[i])
-        ids = np.array([i], dtype=np.int64)
-        if self.options.against == PREDICTION:
-            planes = cast(PredictingProblem, problem).predicted(self.w, ids)
-        else:
-            planes = problem.oracle(self.w, ids)
+        planes = self._planes(problem, np.array([i], dtype=np.int64))
         psi = problem.accumulate(planes, np.ones(1), np.zeros(problem.dim))
         if weight == 0.0 or not psi.any():
             return False
         direction = self.variance * psi if self.options.update == "arow" else psi
         limit, risk = weight * self.options.aggressiveness, float(planes.value[0])
-        tau = length(self.options.update, weight, risk, float(np.dot(psi, direction)), limit)
+        tau = factor * length(self.options.update, weight, risk, float(np.dot(psi, direction)), limit)
         new = np.maximum(self.w + tau * direction, problem.objective.lower)
         if self.options.update == "arow":
             self.variance /= 1.0 + limit * self.variance * psi**2

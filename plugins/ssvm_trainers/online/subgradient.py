@@ -67,6 +67,10 @@ class Subgradient(Resumable):
         risks raised to a power, or that are sums of squares.
     step_size : float
         Factor of the schedule.
+    offset : float
+        Number that is added to t in the schedule, so that the first steps are shorter.
+    momentum : float
+        Share of the last direction in the next one, below 1.
     averaging : {"weighted", "uniform", "none"}
         Which average of the iterates is returned.
     radius : float, "pegasos" or None
@@ -93,6 +97,8 @@ class Subgradient(Resumable):
     batch_size: int = 1
     schedule: str = "auto"
     step_size: float = 1.0
+    offset: float = 0.0
+    momentum: float = 0.0
     averaging: str = "weighted"
     radius: float | str | None = None
     best_iterate: bool = True
@@ -104,6 +110,10 @@ class Subgradient(Resumable):
 
     def __post_init__(self) -> None:
         """Refuse two projections."""
+        if self.momentum >= 1.0:
+            raise OptionError(f"momentum is a share of the last direction, below 1, got {self.momentum}")
+        if self.momentum and self.metric != "identity":
+            raise OptionError("momentum is for metric='identity': leave one of them out")
         if self.project is not None and (self.radius is not None or self.metric != "identity"):
             raise OptionError("project= already projects, by Euclidean distance: leave out radius and metric")
 
@@ -188,6 +198,7 @@ class Descent(Stateful):
     reach: Annotated[float, COUNTS]  #: largest distance from the start so far
     squares: Annotated[float, COUNTS]  #: sum of the squares of the subgradients
     newton: Annotated[OnlineNewton | None, StateRule(optional=True)]  #: with ``metric='newton'``
+    velocity: Annotated[F64, NUMBERS]  #: the last direction, with ``momentum``
     random: Annotated[np.random.Generator, PART]
 
     def __init__(self, options: Subgradient, dim: int, start: F64 | None = None) -> None:
@@ -200,6 +211,7 @@ class Descent(Stateful):
         self.spent = 0.0
         self.ball = 0.0  # not known yet
         self.start, self.reach, self.squares = start, 0.0, 0.0
+        self.velocity = np.zeros(dim if options.momentum else 0)
         self.newton = OnlineNewton(dim, options.ridge) if options.metric == "newton" else None
         self.random = np.random.default_rng(options.random_state)
         self.convex_set: ConvexSet | None = None
@@ -275,14 +287,17 @@ class Descent(Stateful):
 
         plain = self.options.batch_size == 1 and self.options.order != "batch"
         plain = plain and self.options.radius is None and self.newton is None
-        plain = plain and self.convex_set is None and self.schedule(problem) != DISTANCE
+        plain = plain and self.convex_set is None and not self.options.momentum and self.schedule(problem) != DISTANCE
         return plain and problem.objective.power == 1.0 and applies(problem)
 
     def schedule(self, problem: TrainProblem) -> str:
         """Return the name of the step rule."""
         linear = problem.degree * problem.objective.power == 1.0 and problem.objective.lam > 0.0
         auto = "1/(lam t)" if linear else DISTANCE
-        return auto if self.options.schedule == "auto" else self.options.schedule
+        found = auto if self.options.schedule == "auto" else self.options.schedule
+        if found == DISTANCE and self.options.momentum:
+            raise TrainingError("momentum: the schedule 'distance' has none; set another schedule, or leave it out")
+        return found
 
     def evaluated(self, problem: TrainProblem, hull: PlaneHull) -> Iterate:
         """Return the current iterate with its objective and the lower bound."""
@@ -297,10 +312,11 @@ class Descent(Stateful):
     def next_steps(self, n: int, problem: TrainProblem) -> tuple[F64, F64]:
         """Return (length, share in the average) of the next n steps, and count them; lengths by ``t`` alone."""
         t: F64 = np.arange(self.t + 1.0, self.t + n + 0.5)
+        late = t + self.options.offset
         self.t += n
         o, schedule = self.options, self.schedule(problem)
         factor = o.step_size / problem.objective.lam if schedule == "1/(lam t)" else o.step_size
-        return factor * t ** DECAY.get(schedule, 0.0), t if o.averaging == "weighted" else np.ones(n)
+        return factor * late ** DECAY.get(schedule, 0.0), t if o.averaging == "weighted" else np.ones(n)
 
     def add_to_average(self, summed: F64, share: float) -> None:
         """Add iterates (their sum, each times its share, and the sum of the shares) to the average."""
@@ -317,7 +333,13 @@ class Descent(Stateful):
         objective = problem.objective
         lengths, shares = self.next_steps(1, problem)
         step, share = float(lengths[0]), float(shares[0])
-        if self.newton is None and self.schedule(problem) != DISTANCE:
+        if self.options.momentum:
+            momentum = self.options.momentum
+            for part in slices(problem.dim):
+                direction = found.vector[part] / n + objective.lam * objective.scale[part] * self.w[part]
+                self.velocity[part] = (1.0 - momentum) * direction + momentum * self.velocity[part]
+                self.w[part] -= step * self.velocity[part]
+        elif self.newton is None and self.schedule(problem) != DISTANCE:
             for part in slices(problem.dim):
                 self.w[part] *= 1.0 - step * objective.lam * objective.scale[part]
                 self.w[part] -= step / n * found.vector[part]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
 import numpy as np
@@ -38,6 +38,7 @@ from ssvm_dsl.plugin_api.training import (
     AnytimeTrainer,
     ConcludingTrainer,
     ResumableTrainer,
+    RunningEvent,
     StopRule,
     Trainer,
     TrainingEvent,
@@ -96,6 +97,7 @@ def train(
     checkpoint: Checkpoint | None = None,
     validation: Validation | None = None,
     deadline: Deadline | None = None,
+    model_of: Callable[[F64], Any] | None = None,
 ) -> Progress:
     """Run a trainer until a stopping rule holds.
 
@@ -120,6 +122,8 @@ def train(
         Ends training by the score on held-out examples; its best weights are returned.
     deadline : Deadline, optional
         When the call must end that this is part of; by default ``stop.max_seconds`` from now on.
+    model_of : callable, optional
+        Returns an estimator with given weights, for callbacks.
 
     Notes
     -----
@@ -145,7 +149,8 @@ def train(
             if checkpoint is not None:
                 checkpoint.keep(progress, cast(ResumableTrainer, trainer), problem, now=fit.is_near_its_end())
             enough = validation is not None and validation.enough(checked.iterate.w, event)
-            asked = [callback(event) for callback in callbacks]
+            shown = event if model_of is None else _running(event, model_of, progress)
+            asked = [callback(shown) for callback in callbacks]
             reason = _reason(progress, stop, any(asked), checked) or ("validation" if enough else None)
             if checkpoint is not None and reason not in (None, *REACHED):
                 checkpoint.keep(progress, cast(ResumableTrainer, trainer), problem, now=True)
@@ -438,6 +443,12 @@ def _reason(progress: Progress, stop: StopRule, asked: bool, newest: Checked | N
     if progress.n_passes >= stop.max_passes:
         return "passes"
     return "seconds" if progress.seconds >= stop.max_seconds else None
+
+
+def _running(event: TrainingEvent, model_of: Callable[[F64], Any], progress: Progress) -> RunningEvent:
+    """Return the event for callbacks, which makes an estimator where one asks for it."""
+    numbers = {one.name: getattr(event, one.name) for one in fields(event)}
+    return RunningEvent(**numbers, make=lambda: model_of(progress.w.copy()))
 
 
 def _event(progress: Progress, checked: Checked, problem: Problem, iteration: int, unit: float) -> TrainingEvent:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -33,6 +34,7 @@ from ssvm_dsl.learning.driver.interrupts import ends_the_caller, follows_an_inte
 from ssvm_dsl.learning.driver.progress import Progress
 from ssvm_dsl.learning.driver.times import Times
 from ssvm_dsl.learning.driver.trainer_choice import FitFacts, TrainerChoice, choose
+from ssvm_dsl.learning.estimator import clone
 from ssvm_dsl.learning.estimators.check_parameters import check_parameters, check_validation
 from ssvm_dsl.learning.estimators.fitting.column_scales import scale_warning
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import (
@@ -258,6 +260,7 @@ class Learner(Predictor):
                 unit=self._unit(problem), start=start, callbacks=listeners,
                 checkpoint=self._checkpoint(problem, target, spec, options, start),
                 validation=validation_of(self, grounded, fit.held_out, self.patience, deadline), deadline=deadline,
+                model_of=partial(self._with_weights, grounded),
             )  # fmt: skip
         fit.times.add(deadline.spent - begun, progress)
         return progress
@@ -498,6 +501,12 @@ class Learner(Predictor):
         expected = str(estimate) if estimate.pass_seconds >= 1.0 else ""
         with FitProgress(self.tol, self.max_passes, expected=expected) as shown:
             yield [*listeners, shown.update]
+
+    def _with_weights(self, grounded: Grounded | ShardedData, w: F64) -> Self:
+        """Return a copy with these weights, of which nothing else is known."""
+        made = clone(self)
+        made.coef_, made._fitted, made._blocks = w, grounded.fitted, grounded.parameters.blocks
+        return made
 
     def _unit(self, problem: Problem) -> float:
         """Return what turns values of the objective in lam convention into the user's: 1, or C n where C was given."""

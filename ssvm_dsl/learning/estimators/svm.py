@@ -17,6 +17,7 @@ from ssvm_dsl.compiler.labels.unseen_classes import warn_of_unseen
 from ssvm_dsl.compiler.layout import EncodedLabels
 from ssvm_dsl.errors import DataError, KeywordError, MissedClassWarning, OptionError, SsvmError
 from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.inference.diagnosis.feasible_truth import unknown_variables
 from ssvm_dsl.inference.planning.planner import AUTO, need_of, plan_program
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.solution import Solution
@@ -27,13 +28,16 @@ from ssvm_dsl.learning.estimators.check_parameters import check_flag, check_labe
 from ssvm_dsl.learning.estimators.class_scores import ClassScores
 from ssvm_dsl.learning.estimators.fitting.infeasible import RAISE, Trainable, check_infeasible, trainable
 from ssvm_dsl.learning.estimators.fitting.known_labels import warn_of_unknown
+from ssvm_dsl.learning.estimators.fitting.latent import LatentOptions
 from ssvm_dsl.learning.estimators.fitting.limited import limited
 from ssvm_dsl.learning.estimators.fitting.missed_classes import class_counts, cure_of, missed_warning, sample_of
 from ssvm_dsl.learning.estimators.fitting.over_shards import ShardedFit
-from ssvm_dsl.learning.estimators.fitting.training_target import TrainingTarget
+from ssvm_dsl.learning.estimators.fitting.training_target import FitRequest, TrainingTarget
 from ssvm_dsl.learning.estimators.scoring import Scoring
+from ssvm_dsl.learning.indexed import indexed
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight
 from ssvm_dsl.learning.online import OnlineLabels, labels_online
+from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 from ssvm_dsl.learning.risks.kinds import Risk, find_risk
 from ssvm_dsl.learning.seeds import Seed
 from ssvm_dsl.learning.shards.fit import THREADS
@@ -442,6 +446,90 @@ class StructuredSVM(ShardedFit, ClassScores):
         else:
             lost, most = self._losses(X, Y, sample_weight, time_limit)
         return 1.0 - lost / most if most > 0 else 1.0
+
+    # -- parts of the objective ------------------------------------------------------------------------
+
+    def joint_feature(self, x: Any, y: Any) -> F64:
+        """Return the joint feature map ``Phi(x, y)`` of one example in the order of ``coef_``; ``shape (dim,)``.
+
+        Unknown labels and latent variables have their best states.  Without :class:`~ssvm_dsl.Given` scores
+        ``best_score([x], [y])`` is its product with ``coef_``.
+
+        Parameters
+        ----------
+        x : example
+            One element of ``X``.
+        y : labels
+            One element of ``Y``.
+        """
+        self._check_fitted()
+        grounded = self._ground(self._examples([x]), self._labels([y]), self._fitted, whole=True)
+        self._check_blocks(grounded.parameters.blocks)
+        states = grounded.truth
+        if states is None or unknown_variables(grounded).any():
+            states = self._answers([x], lambda _, solution: solution.labels, given=[y])[0]
+        return grounded.parameters.accumulate(states, np.ones(1), np.zeros(grounded.parameters.dim))
+
+    def loss(self, x: Any, y: Any, other: Any) -> float:
+        """Return the declared loss of other labels of one example where y is the truth.
+
+        Parameters
+        ----------
+        x : example
+            One element of ``X``, which gives the sizes of axes and what the loss reads.
+        y, other : labels
+            As one element of ``Y``; ``other`` has no unknown labels.
+
+        Raises
+        ------
+        DataError
+            Some of ``other`` is not known.
+        """
+        check_loss(self.model)
+        fitted = vars(self).get("_fitted")
+        grounded = self._ground(self._examples([x]), self._labels([y]), fitted, part=True, whole=True)
+        states, unknown, *_ = grounded.layout.encode(self._labels([other]), "other")
+        assert grounded.loss is not None
+        if unknown is not None and (unknown & ~grounded.layout.latent).any():
+            raise DataError("other", expected="a class for each variable", found="some that are not known")
+        return float(grounded.loss.value(grounded.program, states)[0])
+
+    def loss_augmented(self, x: Any, y: Any, *, return_risk: bool = False) -> Any:
+        """Return the labels that attain the risk of one example: for margins those of most loss plus score.
+
+        Parameters
+        ----------
+        x : example
+            One element of ``X``.
+        y : labels
+            The true ones: one element of ``Y``.
+        return_risk : bool
+            Return ``(labels, risk)``: the summand of the objective, ``loss(x, y, labels)`` plus the score of the labels
+            less that of y for margins.  It is at most the true risk, which it equals where the backend is exact.
+
+        Raises
+        ------
+        OptionError
+            The risk is no maximum over labellings.
+        """
+        self._check_fitted()
+        check_loss(self.model)
+        if not self._risk().of_maxima:
+            text = f"loss_augmented: risk '{self.risk}' is no maximum over labellings"
+            raise OptionError(f"{text}; risk='margin', 'slack', 'hm' and 'perceptron' are")
+        grounded = self._ground(self._examples([x]), self._labels([y]), self._fitted)
+        self._check_blocks(grounded.parameters.blocks)
+        deadline = Deadline()
+        with self._executor() as executor:
+            if grounded.declaration.latents:
+                grounded = self._begun(grounded, LatentOptions(), executor, deadline, self.coef_)
+            trainer = self._trainer(grounded.n_examples, grounded.parameters.dim)
+            request = FitRequest(self._target, trainer, None, None, deadline)
+            problem = self._asked(grounded, request, executor)[0]
+            assert isinstance(problem, MarginProblem)
+            planes = problem.oracle(self.coef_)
+        labels = indexed(self.model.declaration, [x], grounded.layout.decode(planes.labels))[0]
+        return (labels, float(planes.value[0])) if return_risk else labels
 
     def _example_losses(self, X: Any, Y: Any) -> F64:
         read = lambda *one: losses(*one)[0]  # noqa: E731

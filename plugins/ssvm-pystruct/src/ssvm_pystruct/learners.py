@@ -1,0 +1,325 @@
+"""PyStruct's learners, each a call of a trainer of ssvm-dsl with PyStruct's objective ``1/2 |w|^2 + C sum_i risk_i``.
+
+The risk is the margin; with ``lp`` and ``ad3`` on graphs with circles it is the margin over the local polytope
+(``risk="relaxed"``), as PyStruct trains.  ``tol`` is a relative gap: the one given, at most 0.001.  Options that steer
+how PyStruct's own solvers go on (``inactive_window``, ``check_constraints``, ``cache_tol`` ...) are taken and have
+no effect.  ``svm_`` is the fitted :class:`ssvm_dsl.StructuredSVM`, with its report and certificate.
+"""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from ssvm_dsl import StructuredSVM
+from ssvm_pystruct.inference import backend_of
+from ssvm_pystruct.models import is_relaxed
+
+#: The relative gap that a fit certifies at least, and where a tolerance is not positive.
+TOL, LEAST = 1e-3, 1e-4
+
+#: A gap that no fit gets to, so that it takes all its passes.
+NEVER = 1e-15
+
+#: What rounding may leave of risks that are 0.
+ROUNDING = 1e-9
+
+#: Schedules of ``subgradient`` by ``decay_exponent``.
+SCHEDULES = {0: "constant", 0.5: "1/sqrt(t)", 1: "1/t"}
+
+
+class BaseSSVM(BaseEstimator):
+    """What learners share: prediction, score, and the call of a trainer."""
+
+    model: Any
+    max_iter: int
+    C: float
+    verbose = show_loss_every = 0
+    n_jobs = 1
+    logger: Any = None
+    tol: float = TOL
+    negativity_constraint: Any = None
+    switch_to: Any = None
+    _looks = False  # at the weights of each iteration
+    w: Any
+
+    def _keep(self, given: dict[str, Any]) -> None:
+        for name in signature(type(self).__init__).parameters:
+            if name != "self":
+                setattr(self, name, given[name])
+
+    def _options(self, n: int) -> dict[str, Any]:
+        """Return the trainer, its options and the risk as parameters of ``StructuredSVM``, for n examples."""
+        raise NotImplementedError
+
+    def fit(self, X: Any, Y: Any, constraints: Any = None, warm_start: Any = False, initialize: bool = True) -> Any:
+        """Learn ``w``; ``warm_start`` goes on from that of the last fit, ``constraints`` is not looked at."""
+        self.model.negative = None if self.negativity_constraint is None else tuple(self.negativity_constraint)
+        if initialize:
+            self.model.initialize(X, Y)
+        self._fit(X, Y, self.w if warm_start and hasattr(self, "w") else None)
+        if self.switch_to is not None and self.model.inference_method != self.switch_to:
+            self.model.inference_method = self.switch_to
+            self._fit(X, Y, self.w)
+        if self.logger is not None:
+            self.logger(self, "final")
+        return self
+
+    def _fit(self, X: Any, Y: Any, start: Any) -> None:
+        model, relaxed = self.model, is_relaxed(self.model, X)
+        examples = [model._example(x) for x in X]
+        labels = [model._labels(x, y) for x, y in zip(X, Y, strict=True)]
+        weight = np.asarray(model.class_weight)[Y] if model.rescale_C and model.class_weight is not None else None
+        options = {
+            "C": self.C, "tol": LEAST if self.tol <= 0 else min(self.tol, TOL), "max_passes": self.max_iter,
+            "random_state": 0, "verbose": self.verbose > 0, "n_threads": self.n_jobs if self.n_jobs > 0 else None,
+            "risk": "relaxed" if relaxed else "margin", **backend_of(model.inference_method), **self._options(len(X)),
+        }  # fmt: skip
+        if start is None:
+            svm = StructuredSVM(model.declaration, **options)
+        else:
+            svm = model._estimator(start, **options, warm_start=True)
+        self.loss_curve_: list[float] = []
+        svm.set_params(callbacks=[self._watch(X, Y)])
+        svm.fit(examples, labels, sample_weight=weight)
+        svm.set_params(callbacks=None)
+        self.svm_, self.w, history = svm, model._in_order(svm.weights_), svm.report_.history
+        self.objective_curve_ = [event.best_dual for event in history if np.isfinite(event.best_dual)]
+        self.primal_objective_curve_ = [event.estimate for event in history if np.isfinite(event.estimate)]
+        self.timestamps_ = [0.0, *(event.seconds for event in history)]
+        self.primal_objective_curve_.append(svm.report_.estimate)
+        self.objective_curve_.append(svm.report_.dual)
+
+    def _watch(self, X: Any, Y: Any) -> Any:
+        """Return a callback that keeps training losses, and calls the logger; it returns whether the fit is to end."""
+
+        def watch(event: Any) -> bool:
+            number = event.iteration - 1
+            shows = self.show_loss_every and not number % self.show_loss_every
+            if shows or self.logger is not None or self._looks:
+                self.w = self.model._in_order(event.model().weights_)
+            if shows:
+                self.loss_curve_.append(1.0 - BaseSSVM.score(self, X, Y))
+            if self.logger is not None:
+                self.logger(self, number)
+            return self._ends(event)
+
+        return watch
+
+    def _ends(self, event: Any) -> bool:
+        return False
+
+    def predict(self, X: Any, constraints: Any = None) -> Any:
+        """Return the best labels of each example, under its list of constraints where there are some."""
+        return self.model.batch_inference(X, self.w, **({} if constraints is None else {"constraints": constraints}))
+
+    def score(self, X: Any, Y: Any) -> float:
+        """Return 1 less the loss as a share of the largest loss."""
+        losses, most = self.model.batch_loss(Y, BaseSSVM.predict(self, X)), [self.model.max_loss(y) for y in Y]
+        return 1.0 - float(np.sum(losses)) / float(np.sum(most))
+
+
+class OneSlackSSVM(BaseSSVM):
+    """``trainer="one-slack"``: cutting planes with one slack for all examples (Joachims et al. 2009)."""
+
+    def __init__(
+        self, model: Any, max_iter: int = 10000, C: float = 1.0, check_constraints: bool = False, verbose: int = 0,
+        negativity_constraint: Any = None, n_jobs: int = 1, break_on_bad: bool = False, show_loss_every: int = 0,
+        tol: float = 1e-3, inference_cache: int = 0, inactive_threshold: float = 1e-5, inactive_window: int = 50,
+        logger: Any = None, cache_tol: Any = "auto", switch_to: Any = None,
+    ) -> None:  # fmt: skip
+        self._keep(locals())
+
+    def _options(self, n: int) -> dict[str, Any]:
+        return {"trainer": "one-slack", "trainer_options": {"cache": self.inference_cache}}
+
+
+class NSlackSSVM(BaseSSVM):
+    """``trainer="n-slack"``: cutting planes with a slack for each example (Tsochantaridis et al. 2005)."""
+
+    def __init__(
+        self, model: Any, max_iter: int = 100, C: float = 1.0, check_constraints: bool = True, verbose: int = 0,
+        negativity_constraint: Any = None, n_jobs: int = 1, break_on_bad: bool = False, show_loss_every: int = 0,
+        batch_size: int = 100, tol: float = 1e-3, inactive_threshold: float = 1e-5, inactive_window: int = 50,
+        logger: Any = None, switch_to: Any = None,
+    ) -> None:  # fmt: skip
+        self._keep(locals())
+
+    def _options(self, n: int) -> dict[str, Any]:
+        return {"trainer": "n-slack"}
+
+
+class FrankWolfeSSVM(BaseSSVM):
+    """``trainer="bcfw"``: block-coordinate Frank-Wolfe (Lacoste-Julien et al. 2013), whatever ``batch_mode`` says."""
+
+    def __init__(
+        self, model: Any, max_iter: int = 1000, C: float = 1.0, verbose: int = 0, n_jobs: int = 1,
+        show_loss_every: int = 0, logger: Any = None, batch_mode: bool = False, line_search: bool = True,
+        check_dual_every: int = 10, tol: float = 0.001, do_averaging: bool = True, sample_method: str = "perm",
+        random_state: Any = None,
+    ) -> None:  # fmt: skip
+        self._keep(locals())
+
+    def _options(self, n: int) -> dict[str, Any]:
+        options = {"averaging": self.do_averaging, "sampling": "uniform" if self.sample_method == "seq" else "gap"}
+        return {"trainer": "bcfw", "trainer_options": options, "random_state": self.random_state or 0}
+
+
+class SubgradientSSVM(BaseSSVM):
+    """``trainer="subgradient"``: steps along the subgradients of single examples, batches or all of them.
+
+    As in PyStruct, all ``max_iter`` passes are taken, unless no margin is violated, and the last weights are returned; ``objective_curve_`` is that of
+    the objective.
+    """
+
+    def __init__(
+        self, model: Any, max_iter: int = 100, C: float = 1.0, verbose: int = 0, momentum: float = 0.0,
+        learning_rate: Any = "auto", n_jobs: int = 1, show_loss_every: int = 0, decay_exponent: float = 1,
+        break_on_no_constraints: bool = True, logger: Any = None, batch_size: Any = None, decay_t0: float = 10,
+        averaging: Any = None, shuffle: bool = False,
+    ) -> None:  # fmt: skip
+        self._keep(locals())
+
+    def _options(self, n: int) -> dict[str, Any]:
+        if self.averaging not in (None, "linear"):
+            raise ValueError(f"averaging is None or 'linear', got {self.averaging!r}")
+        size = getattr(self, "batch_size", None) or 1
+        order = "batch" if size == -1 else "stochastic" if getattr(self, "shuffle", False) else "incremental"
+        options: dict[str, Any] = {"order": order, "averaging": "weighted" if self.averaging else "none"}
+        if self.decay_exponent not in SCHEDULES:
+            raise ValueError(f"decay_exponent is one of {', '.join(map(str, SCHEDULES))}, got {self.decay_exponent!r}")
+        step = self.C * n if self.learning_rate == "auto" else self.learning_rate
+        options |= {"schedule": SCHEDULES[self.decay_exponent], "step_size": float(step)}
+        options |= {"momentum": float(self.momentum), "offset": max(self.decay_t0 - 1.0, 0.0)}
+        options |= {"best_iterate": False, "evaluate_every": 1}
+        if size > 1:
+            options["batch_size"] = size
+        passes = self.max_iter * (1 if order == "batch" else 2)  # looking at the objective takes one, too
+        return {"trainer": "subgradient", "trainer_options": options, "tol": NEVER, "max_passes": passes}
+
+    _looks = True
+
+    def _ends(self, event: Any) -> bool:
+        """Whether no margin is violated any more (``break_on_no_constraints``)."""
+        risk = event.estimate - float(np.dot(self.w, self.w)) / 2
+        return self.break_on_no_constraints and risk <= ROUNDING * max(event.estimate, 1.0)
+
+    def _fit(self, X: Any, Y: Any, start: Any) -> None:
+        super()._fit(X, Y, start)
+        self.objective_curve_ = self.primal_objective_curve_
+
+
+class StructuredPerceptron(BaseSSVM):
+    """``trainer="perceptron"``: the perceptron of Collins (2002), online or in batches, averaged from a pass on."""
+
+    C = 1.0
+
+    def __init__(
+        self, model: Any, max_iter: int = 100, verbose: int = 0, batch: bool = False, decay_exponent: float = 0,
+        decay_t0: float = 10, average: Any = False, n_jobs: int = 1, logger: Any = None,
+    ) -> None:  # fmt: skip
+        self._keep(locals())
+
+    def _options(self, n: int) -> dict[str, Any]:
+        options: dict[str, Any] = {"order": "batch" if self.batch else "incremental"}
+        options["averaging"] = self.average is not False
+        options["average_from"] = 0 if isinstance(self.average, bool) else self.average
+        options |= {"growth": float(self.decay_exponent), "offset": float(self.decay_t0)}
+        return {"trainer": "perceptron", "risk": "perceptron", "trainer_options": options}
+
+
+class PrimalDSStructuredSVM(BaseSSVM):
+    """The optimum that PyStruct looks for by downhill simplex, found by ``trainer="bcfw"`` to a gap of ``1e-6``."""
+
+    def __init__(
+        self, model: Any, max_iter: int = 100, C: float = 1.0, verbose: int = 0, n_jobs: int = 1,
+        show_loss_every: int = 0, logger: Any = None,
+    ) -> None:  # fmt: skip
+        self._keep(locals())
+
+    def _options(self, n: int) -> dict[str, Any]:
+        return {"trainer": "bcfw", "tol": 1e-6, "max_passes": 10 * self.max_iter}
+
+
+class LatentSSVM(BaseEstimator):
+    """Completes hidden states and fits in turn (Yu and Joachims 2009); ``base_ssvm`` learns from completed labels."""
+
+    def __init__(self, base_ssvm: Any, latent_iter: int = 5, logger: Any = None) -> None:
+        self.base_ssvm, self.latent_iter, self.logger = base_ssvm, latent_iter, logger
+
+    def fit(self, X: Any, Y: Any, H_init: Any = None, initialize: bool = True) -> Any:
+        """Learn ``w`` from given hidden states, clusters by default."""
+        if initialize:
+            self.model.initialize(X, Y)
+        self.H_init_ = H = self.model.init_latent(X, Y) if H_init is None else H_init
+        for iteration in range(self.latent_iter):
+            self.base_ssvm.fit(X, [np.asarray(h).astype(int) for h in H], warm_start=iteration > 0, initialize=False)
+            if self.logger is not None:
+                self.logger(self, iteration)
+            before, H = H, [self.model.latent(x, y, self.w) for x, y in zip(X, Y, strict=True)]
+            if all(np.array_equal(a, b) for a, b in zip(before, H, strict=True)):
+                break
+        return self
+
+    def predict(self, X: Any) -> list[Any]:
+        """Return the best labels of each example."""
+        return [self.model.label_from_latent(h) for h in self.predict_latent(X)]
+
+    def predict_latent(self, X: Any) -> Any:
+        """Return the best hidden states of each example."""
+        return BaseSSVM.predict(self.base_ssvm, X)
+
+    def score(self, X: Any, Y: Any) -> float:
+        """Return 1 less the loss as a share of the largest loss."""
+        losses = [self.model.base_loss(y, y_hat) for y, y_hat in zip(Y, self.predict(X), strict=True)]
+        return 1.0 - float(np.sum(losses)) / float(sum(self.model.max_loss(y) for y in Y))
+
+    @property
+    def model(self) -> Any:
+        """The model of the base learner."""
+        return self.base_ssvm.model
+
+    @property
+    def w(self) -> Any:
+        """The weights."""
+        return self.base_ssvm.w
+
+
+class SubgradientLatentSSVM(SubgradientSSVM):
+    """Subgradient steps, with hidden states that are completed between their passes."""
+
+    def __init__(
+        self, model: Any, max_iter: int = 100, C: float = 1.0, verbose: int = 0, momentum: float = 0.0,
+        learning_rate: Any = "auto", n_jobs: int = 1, show_loss_every: int = 0, decay_exponent: float = 1,
+        decay_t0: float = 10, break_on_no_constraints: bool = True, logger: Any = None, averaging: Any = None,
+    ) -> None:  # fmt: skip
+        self._keep(locals())
+
+    def fit(
+        self, X: Any, Y: Any, H_init: Any = None, warm_start: Any = False, initialize: bool = True, rounds: int = 5
+    ) -> Any:
+        """Learn ``w`` from given hidden states, or the best ones at ``w``, or clusters."""
+        if initialize:
+            self.model.initialize(X, Y)
+        H = H_init
+        if H is None and hasattr(self, "w"):
+            H = [self.model.latent(x, y, self.w) for x, y in zip(X, Y, strict=True)]
+        base = SubgradientSSVM(**self.get_params(deep=False))
+        latent = LatentSSVM(base, latent_iter=rounds).fit(X, Y, H, initialize=False)
+        self.H_init_ = latent.H_init_
+        for name in ("w", "svm_", "objective_curve_", "primal_objective_curve_", "timestamps_", "loss_curve_"):
+            setattr(self, name, getattr(base, name))
+        return self
+
+    def predict(self, X: Any, constraints: Any = None) -> list[Any]:
+        """Return the best labels of each example."""
+        return [self.model.label_from_latent(h) for h in self.predict_latent(X)]
+
+    def predict_latent(self, X: Any) -> Any:
+        """Return the best hidden states of each example."""
+        return BaseSSVM.predict(self, X)
+
+    score = LatentSSVM.score
