@@ -311,7 +311,7 @@ def _online() -> list[TrainerSpec]:
                 Option("averaging", True, "return the average of all weights met", bool),
                 Option("aggressiveness", 1.0, "the C of pa-i, pa-ii and arow", float, above=0),
                 Option("order", "stochastic", "a new random order in each pass or the given one, or one step", EVERY),
-                Option("average_from", 0, "the pass from which weights are averaged; -1: the newest alone", int, least=-1),
+                Option("average_from", 0, "pass from which weights are averaged; -1: the newest alone", int, least=-1),
                 Option("growth", 0.0, "updates of pass p are multiplied by (p + offset) ** growth", float),
                 Option("offset", 1.0, "see growth", float, above=0),
             ),

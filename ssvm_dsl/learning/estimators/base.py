@@ -504,7 +504,7 @@ class Learner(Predictor):
 
     def _with_weights(self, grounded: Grounded | ShardedData, w: F64) -> Self:
         """Return a copy with these weights, of which nothing else is known."""
-        made = clone(self)
+        made: Self = clone(self)
         made.coef_, made._fitted, made._blocks = w, grounded.fitted, grounded.parameters.blocks
         return made
 

