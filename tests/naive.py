@@ -12,7 +12,9 @@ from math import prod
 
 import numpy as np
 
+from ssvm_dsl import Dim, Edges, Input, Positions
 from ssvm_dsl.ir.analysis.tolerance import Terms
+from ssvm_dsl.lang.dims import Index
 
 
 def sizes_of(declaration, inputs, labels=None):
@@ -44,43 +46,120 @@ def scopes(target, sizes, inputs):
     at = lambda p: dict(zip(names, p))  # noqa: E731
     if target.kind in ("each", "indicator"):
         return [([(y.name, p)], at(p)) for p in spots]
-    if target.kind == "at":
-        k = target.position if target.position >= 0 else len(spots) + target.position
-        return [([(y.name, spots[k])], {})] if 0 <= k < len(spots) else []
-    if target.kind == "chain":
-        return [
-            ([(y.name, (t + k,)) for k in range(target.order + 1)], at((t + target.order,)))
-            for t in range(len(spots) - target.order)
-        ]
-    if target.kind in ("pairs", "grid"):
-        out = []
-        for axes in [target.axes] if target.kind == "pairs" else [(dim,) for dim in y.dims]:
-            moved = [names.index(axis.name) for axis in axes]
-            for p in spots:
-                q = tuple(v + (j in moved) for j, v in enumerate(p))
-                if q in spots:
-                    out.append(([(y.name, p), (y.name, q)], at(q)))
-        return out
-    if target.kind == "complete":
-        return [([(y.name, p), (y.name, q)], {}) for p, q in itertools.combinations(spots, 2)]
-    if target.kind == "cliques":
-        return [([(y.name, spots[i]) for i in members], {}) for members in target.sets]
-    if target.kind == "along":
-        edges = inputs[target.edges.name]
-        labels = target.labels if len(target.labels) > 1 else (y,) * target.edges.arity
-        return [
-            ([(label.name, (int(end),)) for label, end in zip(labels, row)], {target.edges.dim.name: m})
-            for m, row in enumerate(edges)
-        ]
-    if target.kind == "cross":
-        a, b = target.labels
-        axes = list(dict.fromkeys([*a.dims, *b.dims]))
-        out = []
-        for p in positions(axes, sizes):
-            where = dict(zip([dim.name for dim in axes], p))
-            out.append(([(one.name, tuple(where[dim.name] for dim in one.dims)) for one in (a, b)], where))
-        return out
+    if target.kind == "pattern":
+        return [found for part in range(len(target.groups)) for found in pattern_scopes(target, part, sizes, inputs)]
     raise AssertionError(target.kind)
+
+
+def pattern_scopes(target, part, sizes, inputs):
+    """The scopes of a pattern, found by looking at each combination of positions of its indices."""
+    group = target.groups[part]
+    indices = sorted({i for one in (*group, target.condition) for i in indices_in(one)}, key=lambda i: i.number)
+    out = []
+    for spot in itertools.product(*(range(size_of(i.dim, sizes)) for i in indices)):
+        at = dict(zip(map(id, indices), spot))
+        if target.condition is not None and holds(target.condition, at, sizes, inputs) is not True:
+            continue
+        scope = []
+        for one in group:
+            places = [place_on(p, dim, at, sizes, inputs) for p, dim in zip(one.places, one.label.dims)]
+            scope.append(None if None in places else (one.label.name, tuple(places)))
+        if None in scope or len(set(scope)) < len(scope):
+            continue
+        word = target.word
+        where = {} if word is None or not word.axes else {
+            dim.name: place_on(p, dim, at, sizes, inputs) for p, dim in zip(word.at[part], word.axes)
+        }
+        out.append((scope, where))
+    return out
+
+
+def size_of(dim, sizes):
+    return dim.size or sizes[dim.origin.name]
+
+
+def indices_in(node):
+    """The indices in an expression."""
+    if isinstance(node, Index):
+        return [node]
+    if isinstance(node, tuple | list):
+        return [i for one in node for i in indices_in(one)]
+    return [] if isinstance(node, Dim | Input | Edges | Positions) or not hasattr(node, "arguments") else [
+        i for one in node.arguments()[0] for i in indices_in(one)
+    ]
+
+
+def place_on(place, dim, at, sizes, inputs):
+    """A position on an axis, None where there is none."""
+    n = size_of(dim, sizes)
+    value = number(place, at, sizes, inputs)
+    if isinstance(place, int) and place < 0:
+        value += n
+    return value if value is not None and 0 <= value < n else None
+
+
+def number(node, at, sizes, inputs):
+    """The value of a number at an assignment of indices, None where it is unknown."""
+    name = type(node).__name__
+    if isinstance(node, int | float):
+        return node
+    if isinstance(node, Index):
+        return at[id(node)]
+    if name == "OnAxis":
+        return at[id(node.base)]
+    if name == "Ring":
+        return (at[id(node.base)] + node.by) % size_of(node.dim, sizes)
+    if name == "FromEnd":
+        value = size_of(node.base.dim, sizes) + node.by - at[id(node.base)]
+        return value if value >= 0 else None
+    if name == "Shift":
+        base = number(node.base, at, sizes, inputs)
+        return None if base is None else base + node.by
+    if name == "Arithmetic":
+        given = [number(one, at, sizes, inputs) for one in node.given]
+        if None in given:
+            return None
+        if node.op == "abs":
+            return abs(given[0])
+        return {"+": lambda a, b: a + b, "-": lambda a, b: a - b, "%": lambda a, b: a % b}[node.op](*given)
+    source = node.source
+    if name == "Read":
+        if getattr(source, "values", None) is not None:
+            k = number(node.places[0], at, sizes, inputs)
+            value = None if k is None or not 0 <= k < len(source.values) else source.values[k]
+        else:
+            dims = (source.dim,) if isinstance(source, Edges) else source.dims
+            places = [place_on(p, dim, at, sizes, inputs) for p, dim in zip(node.places, dims)]
+            row = None if None in places else np.asarray(inputs[source.name])[tuple(places)]
+            value = None if row is None else int(row[node.column] if isinstance(source, Edges) else row)
+        return None if value is None or value < 0 else value
+    places = [place_on(p, dim, at, sizes, inputs) for p, dim in zip(node.places, source.dims)]
+    if None in places:
+        return None
+    return float(np.ravel(np.asarray(inputs[source.name])[tuple(places)])[node.column or 0])
+
+
+def holds(node, at, sizes, inputs):
+    """Whether a condition is true: True, False, or None where it is unknown."""
+    name = type(node).__name__
+    if name == "Joined":
+        given = [holds(one, at, sizes, inputs) for one in node.given]
+        if node.op == "not":
+            return None if given[0] is None else not given[0]
+        decides = node.op == "|"
+        return decides if decides in given else None if None in given else not decides
+    if name == "IsOne":
+        value = number(node.number, at, sizes, inputs)
+        return None if value is None else value == 1
+    a, b = (None if one is None else number(one, at, sizes, inputs) for one in (node.left, node.right))
+    if node.right is None:
+        dims = node.left.source.dims or (node.left.places[0].axis,)
+        if None in [place_on(p, dim, at, sizes, inputs) for p, dim in zip(node.left.places, dims)]:
+            return None
+        return (a is None) == (node.op == "==")
+    if a is None or b is None:
+        return None
+    return {"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b, "==": a == b, "!=": a != b}[node.op]
 
 
 def form_weights(factor, states, block_part):

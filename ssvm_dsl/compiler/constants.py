@@ -189,7 +189,7 @@ class _Work:
         """Rule out segments that are too short or too long."""
         if self.truth is not None:
             refuse_durations(rule, self.layout, self.truth)
-        if rule.target.kind == "spans":  # spans are variables
+        if rule.target.of_spans:  # spans are variables
             for variable, state in ruled_out_spans(rule, self.layout):
                 self.forbid_states(self.state_ptr[variable] + state, f"'{rule.name}' (Duration)")
             return

@@ -242,4 +242,4 @@ def _group(fmap: FeatureMap, target: Target) -> Group:
 
 def kind_of_group(target: Target) -> str:
     """Return the kind of the group of the factors of a target."""
-    return {"lengths": SPANS, "span": ONE_SPAN}.get(target.kind, "table")
+    return SPANS if target.of_lengths else ONE_SPAN if target.of_single_spans else "table"

@@ -186,7 +186,7 @@ def _joint_costs(declaration: Declaration) -> list[Cost]:
 
 def _priced(term: Cost, sizes: _Sizes) -> float:
     """Count the factors of a loss of joint states; return the bytes of their tables in training."""
-    if term.target.kind == "span":  # of true ones
+    if term.target.of_single_spans:  # of true ones
         n = float(sizes.layout.count(term.label).sum())
         sizes.meter.keep(44 * n, work=80 * n)
         return 8.0 * n * term.label.n_states
@@ -234,13 +234,13 @@ def _factor(factor: Factor | Given | Forbid, target: Target, sizes: _Sizes) -> F
     source, examples, meter = factor.features, sizes.examples, sizes.meter
     counts = factor_counts(target, sizes.layout, examples)
     n, r, n_configs = int(counts.sum()), len(target.table_cards), prod(target.table_cards)
-    r = 4 if target.kind == "span" else r
+    r = 4 if target.of_single_spans else r
     by_factor = factor.joint or lang.is_indexed(source) or (source is not None and lang.row_target(source) is not None)
     n_own = n if target is factor.target else int(factor_counts(factor.target, sizes.layout, examples).sum())
     n_rows = 0 if source is None else n_own if by_factor else int(examples.size(source.dims).sum())
     _, chosen = sizes.layout.shapes_of(target, examples)
     few, m = counts[chosen], int(counts[chosen].sum())
-    keys = FOUND * examples.n + (0.0 if target.edges is None else 8.0 * target.edges.arity * m)
+    keys = FOUND * examples.n + 8.0 * m * sum(getattr(one, "arity", 1) for one in target.inputs)
     scopes = (4 * r + 16) * m + 4 * examples.n
     meter.pass_by(max(keys, 4 * examples.n + _lay_bytes(target, few, m, r)))
     feature_bytes = 0
@@ -266,25 +266,11 @@ def _factor(factor: Factor | Given | Forbid, target: Target, sizes: _Sizes) -> F
 
 def _lay_bytes(target: Target, counts: I64, n: int, r: int) -> float:
     """Return the most bytes that :func:`~ssvm_dsl.compiler.scopes.ground_scopes` holds, one example a shape."""
-    longest = int(counts.max(initial=0))
-    if target.kind in ("each", "indicator", "at", "starts"):
-        return 36.0 * n
     if isinstance(target, Pattern):
         return (24.0 * r + 24.0 * (len(target.free) + 1)) * n
-    if target.kind in ("agreement", "members"):
-        return 72.0 * n
-    if target.kind in ("spans", "span"):
-        return (68.0 if target.kind == "spans" else 120.0) * n
-    if target.kind == "chain":
-        return (8.0 * r + 44) * n
-    if target.kind in ("pairs", "grid"):
-        return (68.0 if target.kind == "pairs" else 84.0) * n
-    if target.kind == "along":
-        return (16.0 * r + 20) * n
-    local = {"complete": 8.0 * r + 16, "cliques": 8.0 * r}.get(target.kind, 24.0 * r + 16) * longest
-    kinds, times = np.unique(counts, return_counts=True)
-    alike = float((kinds * times).max(initial=0)) if target.kind != "cliques" else float(n)
-    return 4.0 * r * n + 24.0 * n + 8.0 * r * alike + max(local, 8.0 * r * longest)
+    if target.of_single_spans:
+        return 120.0 * n
+    return (36.0 if target.arity == 1 and not target.of_spans else 72.0) * n
 
 
 def _source(source: Source, sizes: _Sizes, n_rows: int, n_configs: int, work: float) -> None:

@@ -6,9 +6,8 @@ one example of each shape; no array has an entry for every factor of every examp
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,10 +20,10 @@ from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.errors import ModelError
 from ssvm_dsl.ir.ragged import members, owners, pointers, runs
 from ssvm_dsl.ir.shapes import Shapes, first_of_each
-from ssvm_dsl.lang.dims import Dim, Index, Read, conjuncts, indices_of, union_axes
-from ssvm_dsl.lang.outputs.labels import Label, Target
+from ssvm_dsl.lang.dims import Dim, Index, Read, conjuncts, indices_of
+from ssvm_dsl.lang.outputs.labels import Target
 from ssvm_dsl.lang.patterns.join import Instances, World
-from ssvm_dsl.lang.patterns.pattern import Pattern
+from ssvm_dsl.lang.patterns.pattern import Pattern, Word
 
 #: Edge lists of some examples, one of each shape.
 Lists = Sequence[NDArray[Any]]
@@ -91,7 +90,7 @@ class Scopes:
 
     def units(self, per: tuple[Dim | Index | Read, ...]) -> I64:
         """Return which copy of the weights each factor has: its flat position on axes, or at what indices say."""
-        if self.found is None:
+        if self.found is None or all(isinstance(one, Dim) for one in per):
             return self.position(tuple(one for one in per if isinstance(one, Dim)))
         flat = np.zeros(len(self.found), dtype=np.int64)
         for one in per:
@@ -146,14 +145,14 @@ class _ListedFactors:
 
 def factor_counts(target: Target, layout: Layout, examples: Examples) -> I64:
     """Return the number of factors of a target in each example; ``shape (B,)``."""
-    if target.inputs or any(label.has_domain for label in target.all_labels):
+    if target.count_reads_inputs:
         return ground_scopes(target, layout, examples).shapes.counts
     return np.asarray(np.zeros(examples.n, np.int64) + target.count(examples.sizes))
 
 
 def ground_scopes(target: Target, layout: Layout, examples: Examples) -> Scopes:
     """Return the scopes of a target over all examples."""
-    if not isinstance(target, Pattern):
+    if not target.count_reads_inputs:
         return _ground(target, layout, examples)
     found: Scopes | None = layout.known_scopes.get(target)
     if found is None:
@@ -163,15 +162,11 @@ def ground_scopes(target: Target, layout: Layout, examples: Examples) -> Scopes:
 
 def _ground(target: Target, layout: Layout, examples: Examples) -> Scopes:
     of, chosen = layout.shapes_of(target, examples)
-    lists: Lists = () if target.edges is None else examples.raw[target.edges.name]
     sizes = {name: size[chosen] for name, size in layout.sizes.items()}
     domains = {name: domain.chosen(chosen) for name, domain in layout.domains.items()}
     few = Layout(layout.declaration, len(chosen), sizes, domains)
-    if isinstance(target, Pattern):
-        raw: dict[str, Sequence[Any]] = {one.name: [examples.raw[one.name][i] for i in chosen] for one in target.inputs}
-        listed = _pattern(target, few, World(sizes, raw, len(chosen), chosen.tolist()))
-    else:
-        listed = _LAYERS.get(target.kind, _brought)(target, few, [lists[i] for i in chosen] if lists else ())
+    raw: dict[str, Sequence[Any]] = {one.name: [examples.raw[one.name][i] for i in chosen] for one in target.inputs}
+    listed = _listed(target, few, World(sizes, raw, len(chosen), chosen.tolist()))
     number = runs(np.zeros(len(chosen), np.int64), listed.counts) if listed.number is None else listed.number
     place = listed.place if listed.place is not None else number if listed.axes else np.zeros_like(number)
     scope = listed.variables - np.repeat(few.var_ptr[:-1], listed.counts)[:, None]
@@ -179,10 +174,24 @@ def _ground(target: Target, layout: Layout, examples: Examples) -> Scopes:
     return Scopes(shapes, listed.axes, sizes, place, number, listed.found)
 
 
+def _listed(target: Target, layout: Layout, world: World) -> _ListedFactors:
+    """Lay a target over examples."""
+    if isinstance(target, Pattern):
+        return _pattern(target, layout, world)
+    if target.kind in ("agreement", "members"):
+        inner = _listed(target.inner, layout, world)
+        return _agreement(target, layout, inner) if target.arity == 1 else _members(target, layout, inner)
+    return _LAYERS.get(target.kind, _brought)(target, layout)
+
+
 def _pattern(target: Pattern, layout: Layout, world: World) -> _ListedFactors:
     """Lay the variables of a pattern at the instances of its index variables."""
     parts = [_instances(part, layout, world) for part in target.parts]
+    places = [] if target.word is None else [
+        _stand(target.word, k, one, layout) for k, (one, _) in enumerate(parts) if target.word.axes
+    ]
     found, variables = parts[0]
+    place = places[0] if places else None
     if len(parts) > 1:
         shared = set.intersection(*(set(one.columns) for one, _ in parts))
         owner = np.concatenate([one.owner for one, _ in parts])
@@ -190,8 +199,20 @@ def _pattern(target: Pattern, layout: Layout, world: World) -> _ListedFactors:
         columns = {key: np.concatenate([one.columns[key] for one, _ in parts])[order] for key in shared}
         found = Instances(world, owner[order], columns)
         variables = np.concatenate([one for _, one in parts])[order]
+        place = np.concatenate(places)[order] if places else None
     counts = np.bincount(found.owner, minlength=layout.n)
+    if target.word is not None:  # its features and weights are those of axes
+        return _ListedFactors(variables, counts, target.word.axes, place)
+    world.kept.clear()
     return _ListedFactors(variables, counts, (), found=found)
+
+
+def _stand(word: Word, part: int, found: Instances, layout: Layout) -> I64:
+    """Return the flat position at which each factor of a word takes its features."""
+    flat = np.zeros(len(found), dtype=np.int64)
+    for place, dim in zip(word.at[part], word.axes, strict=True):
+        flat = flat * layout.sizes[dim.name][found.owner] + found.position(place, dim)[0]
+    return flat
 
 
 def _instances(part: Pattern, layout: Layout, world: World) -> tuple[Instances, I64]:
@@ -238,36 +259,28 @@ def _refuse_one_order(part: Pattern, layout: Layout, found: Instances, missing: 
             raise ModelError(layout.declaration.name, [(part.line, text)])
 
 
-def _each(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
+def _each(target: Target, layout: Layout) -> _ListedFactors:
     counts = layout.count(target.label)
     variables, domain = runs(layout.start(target.label), counts), layout.domains.get(target.label.name)
     place = None if domain is None else domain.cell[members(domain.start, domain.of)]
     return _ListedFactors(variables[:, None], counts, target.label.dims, place)
 
 
-def _at(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
-    counts, place = np.asarray(target.count(layout.sizes), dtype=np.int64), target.position
-    first = layout.start(target.label) + (layout.count(target.label) if place < 0 else 0)
-    return _ListedFactors((first + place)[counts > 0, None], counts, ())
+def _chain(target: Target, layout: Layout) -> _ListedFactors:
+    """Lay successive segments: two neighbouring positions, and whether a segment begins at the second."""
+    counts = np.maximum(layout.count(target.label) - 1, 0)
+    first, begins = runs(layout.start(target.label), counts), runs(layout.start(target.label.begins) + 1, counts)
+    last = runs(np.ones(layout.n, dtype=np.int64), counts)
+    return _ListedFactors(np.stack([first, first + 1, begins], axis=1), counts, target.label.dims, last)
 
 
-def _chain(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
-    counts = np.maximum(layout.count(target.label) - target.order, 0)
-    first = runs(layout.start(target.label), counts)
-    last = runs(np.full(layout.n, target.order, dtype=np.int64), counts)
-    variables = first[:, None] + np.arange(target.order + 1)
-    if target.of_segments:
-        variables = np.column_stack([variables, runs(layout.start(target.label.begins) + 1, counts)])
-    return _ListedFactors(variables, counts, target.label.dims, last)
-
-
-def _starts(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
+def _starts(target: Target, layout: Layout) -> _ListedFactors:
     counts = layout.count(target.label)
     both = [runs(layout.start(one), counts) for one in (target.label, target.label.begins)]
     return _ListedFactors(np.stack(both, axis=1), counts, target.label.dims)
 
 
-def _spans(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
+def _spans(target: Target, layout: Layout) -> _ListedFactors:
     """Lay spans that end within the axis: of each start the shorter ones first."""
     longest = target.label.segments or 1
     start, end, ptr = span_ends(layout.count(target.label), longest)
@@ -276,7 +289,7 @@ def _spans(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
     return _ListedFactors((first + start * longest + end - start - 1)[:, None], counts, ())
 
 
-def _span(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
+def _span(target: Target, layout: Layout) -> _ListedFactors:
     """Lay spans that end within the axis and are no variables (:class:`ssvm_dsl.ir.Group`), in the order of these."""
     sizes = layout.count(target.label)
     start, end, ptr = span_ends(sizes, target.label.segments or 1)
@@ -287,7 +300,7 @@ def _span(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
     return _ListedFactors(np.stack(columns, axis=1), counts, ())
 
 
-def _lengths(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
+def _lengths(target: Target, layout: Layout) -> _ListedFactors:
     """Lay segments by class and length, one for each position that may begin one (:class:`ssvm_dsl.ir.Group`)."""
     counts = layout.count(target.label)
     label, begin = (runs(layout.start(one), counts) for one in (target.label, target.label.begins))
@@ -296,65 +309,7 @@ def _lengths(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
     return _ListedFactors(np.stack([label, begin, begin + 1 - last], axis=1), counts, ())
 
 
-def _pairs(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
-    return _neighbours(target.label, target.axes, layout)
-
-
-def _neighbours(label: Label, axes: tuple[Dim, ...], layout: Layout) -> _ListedFactors:
-    """Join each variable with the one that is a step along all of the axes after it."""
-    along = [any(dim is axis for axis in axes) for dim in label.dims]
-    before, after = (tuple(step if one else slice(None) for one in along) for step in (slice(-1), slice(1, None)))
-
-    def pattern(shape: tuple[int, ...]) -> I64:
-        place = np.arange(math.prod(shape)).reshape(shape)
-        return np.stack([place[before].ravel(), place[after].ravel()], axis=1)
-
-    sizes, start = np.stack([layout.sizes[dim.name] for dim in label.dims], axis=1), layout.start(label)
-    listed = _patterned(sizes, start[:, None], pattern, label.dims)
-    return replace(listed, place=listed.variables[:, 1] - np.repeat(start, listed.counts))
-
-
-def _grid(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
-    parts = [_neighbours(target.label, (dim,), layout) for dim in target.label.dims]
-    owner = np.concatenate([np.repeat(np.arange(layout.n), part.counts) for part in parts])
-    order = np.argsort(owner, kind="stable")
-    variables = np.concatenate([part.variables for part in parts])[order]
-    place = np.concatenate([part.place for part in parts if part.place is not None])[order]
-    counts = np.sum([part.counts for part in parts], axis=0)
-    return _ListedFactors(variables, counts, target.label.dims, place)
-
-
-def _complete(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
-    counts = layout.count(target.label)
-    return _patterned(
-        counts[:, None], layout.start(target.label)[:, None], lambda key: np.stack(np.triu_indices(key[0], 1), axis=1)
-    )
-
-
-def _cliques(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
-    sets = np.array(target.sets, dtype=np.int64)
-    return _patterned(np.zeros((layout.n, 1), np.int64), layout.start(target.label)[:, None], lambda key: sets)
-
-
-def _cross(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
-    axes = union_axes(*(label.dims for label in target.labels))
-    shapes = np.stack([layout.sizes[dim.name] for dim in axes] or [np.ones(layout.n, np.int64)], axis=1)
-    starts = np.stack([layout.start(label) for label in target.labels], axis=1)
-
-    def pattern(shape: tuple[int, ...]) -> I64:
-        grid = np.indices(shape).reshape(len(shape), -1)
-        names = [dim.name for dim in axes]
-        columns = []
-        for label in target.labels:
-            at = [names.index(dim.name) for dim in label.dims]
-            sizes = tuple(shape[k] for k in at)
-            columns.append(np.ravel_multi_index(tuple(grid[at]), sizes) if at else np.zeros(grid.shape[1], int))
-        return np.stack(columns, axis=1)
-
-    return _patterned(shapes, starts, pattern, axes)
-
-
-def _brought(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
+def _brought(target: Target, layout: Layout) -> _ListedFactors:
     """Lay a kind of target from another package, which lists the scopes of an example itself."""
     sizes = np.stack([layout.sizes[dim.name] for dim in target.label.dims] or [np.ones(layout.n, np.int64)], axis=1)
     return _patterned(sizes, layout.start(target.label)[:, None], target.scopes)
@@ -377,28 +332,14 @@ def _patterned(
     return _ListedFactors(variables, counts, axes)
 
 
-def _along(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
-    assert target.edges is not None
-    counts = np.array([len(edges) for edges in lists], dtype=np.int64)
-    if target.label.pointer:
-        start, width = (np.repeat(one, counts) for one in (layout.start(target.label), layout.pairs(target.label)[1]))
-        arcs = np.concatenate(lists).reshape(len(start), target.arity, 2)
-        flat = arcs[:, :, 0] * width[:, None] + arcs[:, :, 1]
-        return _ListedFactors(flat + start[:, None], counts, (target.edges.dim,))
-    first = [np.repeat(layout.start(label), counts) for label in target.members]
-    return _ListedFactors(np.concatenate(lists) + np.stack(first, axis=1), counts, (target.edges.dim,))
-
-
-def _agreement(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
+def _agreement(target: Target, layout: Layout, inner: _ListedFactors) -> _ListedFactors:
     """Lay the auxiliary variables of other factors, where these have their positions."""
-    inner = _LAYERS[target.inner.kind](target.inner, layout, lists)
     variables = runs(layout.start(target.label), inner.counts)
     return _ListedFactors(variables[:, None], inner.counts, inner.axes, inner.place)
 
 
-def _members(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
+def _members(target: Target, layout: Layout, inner: _ListedFactors) -> _ListedFactors:
     """Join the auxiliary variable of each factor with each variable of that."""
-    inner = _LAYERS[target.inner.kind](target.inner, layout, lists)
     r = target.inner.arity
     owner = np.repeat(runs(layout.start(target.label), inner.counts), r)
     variables = np.stack([owner, inner.variables.ravel()], axis=1)
@@ -407,19 +348,10 @@ def _members(target: Target, layout: Layout, lists: Lists) -> _ListedFactors:
     return _ListedFactors(variables, inner.counts * r, inner.axes, np.repeat(place, r), np.repeat(number, r))
 
 
-_LAYERS: dict[str, Callable[[Target, Layout, Lists], _ListedFactors]] = {
+_LAYERS: dict[str, Callable[[Target, Layout], _ListedFactors]] = {
     "each": _each,
     "indicator": _each,
-    "at": _at,
     "chain": _chain,
-    "pairs": _pairs,
-    "grid": _grid,
-    "complete": _complete,
-    "cliques": _cliques,
-    "cross": _cross,
-    "along": _along,
-    "agreement": _agreement,
-    "members": _members,
     "spans": _spans,
     "starts": _starts,
     "span": _span,

@@ -70,7 +70,8 @@ def _plain(factor: Factor) -> bool:
 
 
 def _target_allows(target: Target) -> bool:
-    return target.kind == "spans" or (target.kind in _TARGETS and target.order == 1)
+    near = target.offsets in ((0,), (0, 1)) or target.fixed_position is not None
+    return target.of_spans or near
 
 
 def compact_symbols(symbols: tuple[Symbol, ...]) -> tuple[Symbol, ...]:

@@ -221,7 +221,10 @@ class Declaration:
 
         Of pointers these are pairs of a position and what it points to.
         """
-        along = [target for target in self.targets if target.edges is not None and target.edges == edges]
+        along = [
+            target for target in self.targets
+            if isinstance(target, Pattern) and target.word is not None and target.word.args[1:] == (edges,)
+        ]
         step = 2 if any(target.label.pointer for target in along) else 1
         pairs = list(combinations([tuple(range(k, k + step)) for k in range(0, edges.arity, step)], 2))
         if not edges.several or step > 1:

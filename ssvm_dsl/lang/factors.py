@@ -244,7 +244,7 @@ class Factor(ScoredTarget):
 
 def _by_agreement(target: Target, form: Form, nonneg: bool) -> bool:
     """Whether auxiliary variables represent the table of a factor."""
-    return form.name == "potts" and nonneg and target.arity >= LEAST_ARITY and len(target.labels) == 1
+    return form.name == "potts" and nonneg and target.arity >= LEAST_ARITY and len(target.all_labels) == 1
 
 
 def _as_source(features: object, mistakes: list[Mistake]) -> Source | None:
@@ -270,7 +270,7 @@ def _as_units(per: object, target: Target, mistakes: list[Mistake]) -> tuple[Dim
         else:
             return EDGE
         return ()
-    if isinstance(target, Pattern):
+    if isinstance(target, Pattern) and target.word is None:
         return _as_indexed_units(per, target, mistakes)
     dims = tuple(per) if isinstance(per, list | tuple) else (per,)
     if target.label.pointer and all(isinstance(dim, Dim) for dim in dims):

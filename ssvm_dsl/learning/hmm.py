@@ -151,13 +151,13 @@ def _role(factor: Factor) -> str | None:
     target, features = factor.target, factor.features
     if factor.form != FULL or factor.n_units != 1 or factor.tie is not None or factor.nonneg:
         return None
-    if target.kind == "each" and len(target.label.dims) == 1 and isinstance(features, PLiF):
+    if target.is_whole and len(target.label.dims) == 1 and isinstance(features, PLiF):
         return EMISSION
     if features is not None:
         return None
-    if target.kind == "at":
-        return {0: START, -1: STOP}.get(target.position)
-    return TRANSITION if target.kind == "chain" and target.order == 1 else None
+    if target.fixed_position is not None:
+        return {0: START, -1: STOP}.get(target.fixed_position)
+    return TRANSITION if target.offsets == (0, 1) else None
 
 
 def log_frequencies(roles: Mapping[str, Factor], counts: Mapping[str, F64], smoothing: float) -> dict[str, F64]:

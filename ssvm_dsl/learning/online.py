@@ -31,9 +31,6 @@ from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.inputs import Attributes, Edges
 from ssvm_dsl.lang.outputs.labels import Label, Target
 
-#: Targets whose factors look at a position and the ones right before it.
-_NEAR = ("each", "indicator", "at", "chain", "pairs", "starts", "lengths")
-
 #: Lays the model over one example, and scores it.
 Scored = Callable[[Any], tuple[Grounded, Any]]
 
@@ -97,7 +94,7 @@ class OnlineLabels:
         self.lag, self.proba = int(lag), bool(proba)
         self._declaration, self._scored = declaration, scored
         self._label, self._axis = _checked(declaration)
-        self._order = max((t.order for t in _targets(declaration) if t.kind == "chain"), default=1)
+        self._order = max((max(t.offsets or (1,)) for t in _targets(declaration)), default=1)
         self._start()
 
     def _start(self) -> None:
@@ -202,8 +199,8 @@ def _checked(declaration: Declaration) -> tuple[Label, Dim]:
     if label.segments is not None and not declaration.compact:
         raise OptionError("online: segments whose spans are variables are not divided row by row; call predict")
     for one in (*declaration.factors, *declaration.given, *declaration.rules):
-        far = one.target.kind not in _NEAR or (isinstance(one, Factor) and one.agreements)
-        if far or (one.target.kind == "at" and one.target.position not in (0, -1)):
+        near = one.target.offsets is not None or one.target.fixed_position in (0, -1)
+        if not near or (isinstance(one, Factor) and one.agreements):
             text = f"online: '{one.name}' looks further than from one position to the ones right before it"
             raise OptionError(f"{text}; leave it out, or call predict for whole sequences")
     if any(source.functions for source in declaration.sources):

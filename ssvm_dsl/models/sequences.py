@@ -24,6 +24,7 @@ from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.outputs.targets import chain, spans
+from ssvm_dsl.lang.patterns.pattern import Pattern
 from ssvm_dsl.learning.online import OnlineLabels
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
@@ -294,7 +295,7 @@ class ChainTagger(SequenceModel):
 def obeys(Y: Sequence[Any], classes: Sequence[Any], scheme: TagScheme) -> bool:
     """Return whether tags have the names of a scheme, some of them inside, and all sequences keep to its rules."""
     y = Label(Dim(), classes)
-    follows, first, last = chain(y), y.at(0), y.at(-1)
+    follows, first, last = chain(y), Pattern(y[0]), Pattern(y[-1])
     inside = any(str(name)[:2] in ("I-", "E-", "L-") for name in classes)
     if not inside or any(True for _ in scheme.mistakes(follows)):
         return False

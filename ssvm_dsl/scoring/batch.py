@@ -145,7 +145,7 @@ class Sizes:
 
     def places(self, template: Template, widths: tuple[int, ...], what: str) -> I64 | None:
         """Return :func:`padded_places` of a template, kept for the next time."""
-        key = (f"{template.target.kind} {template.name}", widths)
+        key = (template.name, widths)
         if key not in self._places:
             self._places[key] = padded_places(template, self, widths, what)
         return self._places[key]
@@ -192,7 +192,7 @@ def padded_places(template: Template, sizes: Sizes, widths: tuple[int, ...], wha
             if name in sizes.kept:
                 at = np.flatnonzero(sizes.kept[name][i])[at + axis.less] - axis.less
             flat = flat * width + at
-        if not template.axes and template.target.kind == "at":
+        if not template.axes:
             flat = flat[: int(template.counts(sizes.known, sizes.n)[i])]
         parts.append(i * area + flat)
     found = np.concatenate(parts)

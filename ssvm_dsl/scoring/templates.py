@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import I64
 from ssvm_dsl.compiler.labels.segments import span_ends
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.lang.dims import Dim, Index
+from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features.sources import Concat
 from ssvm_dsl.lang.given import Given
@@ -37,10 +37,6 @@ from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.outputs.agreements import FactorTerm
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.tables import in_tables
-from ssvm_dsl.lang.patterns.pattern import Pattern
-
-#: Targets whose factors are at the positions of axes.
-_ON_AXES = ("each", "indicator", "starts", "cross", "along")
 
 
 @dataclass(frozen=True)
@@ -107,7 +103,7 @@ class Template:
     def shape(self) -> tuple[int, ...]:
         """The shape of the scores of one factor: its joint states, or the weights of its form."""
         target = self.target
-        if target.kind == "indicator" or (isinstance(self.symbol, Given) and self.symbol.only_state is not None):
+        if target.is_indicator or (isinstance(self.symbol, Given) and self.symbol.only_state is not None):
             return ()
         if isinstance(self.symbol, Given) or self.symbol.joint:
             return target.cards
@@ -154,21 +150,7 @@ class Template:
     @cached_property
     def axes(self) -> tuple[Axis, ...]:
         """The axes of its positions."""
-        target = self.target
-        if isinstance(target, Pattern):
-            return tuple(_box_axis(*one) for one in target.box) if target.is_box else (Axis(None),)
-        if target.kind in _ON_AXES:
-            return tuple(map(Axis, target.feature_axes))
-        if target.kind == "at":
-            return ()
-        if target.kind == "chain":
-            return (Axis(target.label.dims[0], target.order),)
-        if target.kind == "pairs":
-            stepped = [any(dim is axis for axis in target.axes) for dim in target.label.dims]
-            return tuple(Axis(dim, int(step)) for dim, step in zip(target.label.dims, stepped, strict=True))
-        if target.kind == "spans":
-            return (Axis(target.label.dims[0]), Axis(target.label.spans.dims[-1]))
-        return (Axis(None),)
+        return tuple(Axis(dim, less) for dim, less in self.target.position_axes)
 
     def sizes(self, known: Mapping[str, I64], n: int) -> I64:
         """Return the size of each axis in each example; ``shape (n, n_axes)``.
@@ -199,7 +181,7 @@ class Template:
 
     def places(self, sizes: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Return the coordinates of each factor of an example, axis by axis, for the sizes of its axes."""
-        if self.target.kind == "spans":
+        if self.target.of_spans:
             start, end, _ = span_ends(sizes[:1], self.target.label.segments or 1)
             return [start, end - start - 1]
         if not self.axes:
@@ -212,13 +194,6 @@ class Template:
         states = [str(size) for size in self.shape]
         one = f"({', '.join([*names, *states])}{',' if len(names) + len(states) == 1 else ''})"
         return f"{one} for each example" + (f", or {self.shape} for all factors" if tied and self.axes else "")
-
-
-def _box_axis(index: Index, ends: tuple[tuple[Dim, int], ...], begin: int) -> Axis:
-    """Return the axis of an index of a pattern that is a box: positions from ``begin`` to where the first axis ends."""
-    first, by = min(ends, key=lambda one: one[1])
-    alike = all(dim is first for dim, _ in ends)
-    return Axis(first, begin - by) if alike else Axis(None)
 
 
 def templates_of(declaration: Declaration) -> dict[str, Template]:

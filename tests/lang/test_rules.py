@@ -58,7 +58,7 @@ def test_a_model_with_rules_prints_and_survives_json():
     assert again.declaration == Tagger.declaration
     assert str(again) == str(Tagger)
     text = str(Tagger)
-    assert "y.at(0)" in text
+    assert "y[0]" in text
     assert "rules out 6 of 25 states" in text
     assert "Same(y, z)" in text
     assert "allowed=candidates" in text

@@ -221,7 +221,7 @@ def test_mistakes_are_reported_together():
         "one: is_(1): of a pointer label the target is the label itself",
         "nowhere: is_(None): of a pointer label the target is the label itself",
         "shape: per: the axis must be fixed",
-        "wrong: features: x has numbers for pairs of positions, which only a pointer label has",
+        "wrong: features: x has numbers for pairs of positions, v has none",
         "tree: Arborescence: heads are positions of the same axis or none",
         "plain: AllDifferent: a pointer label, such as y = Label(T, over=T), got v",
         "loss: Cost: the matrix needs a fixed axis to point to",

@@ -33,7 +33,8 @@ from ssvm_dsl.lang.features.span_features import SpanLength, SpanMean, SpanSum
 from ssvm_dsl.lang.functions import FunctionRef
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
 from ssvm_dsl.lang.outputs.labels import Target
-from ssvm_dsl.lang.outputs.pointer_targets import POINTER_ENDS, PointerTarget
+from ssvm_dsl.lang.patterns.join import World
+from ssvm_dsl.lang.patterns.pattern import Pattern
 
 T = TypeVar("T")
 
@@ -311,10 +312,16 @@ def _span_ends(encoder: Encoder, target: Target) -> tuple[I64, I64, I64]:
 
 def _ends_of(encoder: Encoder, target: Target) -> Callable[[int], dict[str, I64]] | None:
     """Return where the factors of an example are, as functions receive it: copies; ``None`` where they do not."""
-    if isinstance(target, PointerTarget):
-        sizes = [encoder.examples.sizes[dim.name] for dim in target.label.dims]
-        return lambda i: dict(zip(POINTER_ENDS, target.ends(tuple(int(one[i]) for one in sizes)), strict=True))
-    if target.kind != "spans":
+    if isinstance(target, Pattern) and target.word is not None and target.word.ends:
+        ends = target.word.ends
+
+        def found(i: int) -> dict[str, I64]:
+            sizes = {name: size[i : i + 1] for name, size in encoder.examples.sizes.items()}
+            made = target.instances(World(sizes, {}, 1))
+            return {name: made.number(place)[0].copy() for name, place in ends.items()}
+
+        return found
+    if not target.of_spans:
         return None
     *both, ptr = _span_ends(encoder, target)
     return lambda i: {name: one[ptr[i] : ptr[i + 1]].copy() for name, one in zip(lang.SPAN_ENDS, both, strict=True)}
@@ -357,11 +364,11 @@ def _n_factors(target: Target, encoder: Encoder, i: int) -> int:
 
 def _grid_shape(target: Target, encoder: Encoder, i: int) -> tuple[int, ...] | None:
     """Return the shape in which factors lie on the axes of a label, such as ``(H, W - 1)`` for ``pairs(y, W)``."""
-    if target.kind != "pairs" or target.label.pointer:
+    axes = target.position_axes if isinstance(target, Pattern) else ()
+    if len(axes) < 2:
         return None
-    sizes = {dim.name: int(encoder.examples.sizes[dim.name][i]) for dim in target.label.dims}
-    along = {axis.name for axis in target.axes}
-    return tuple(max(size - 1, 0) if name in along else size for name, size in sizes.items())
+    sizes = [int(encoder.examples.sizes[dim.origin.name][i]) - less if dim is not None else -1 for dim, less in axes]
+    return None if min(sizes) < 0 else tuple(sizes)
 
 
 def _brought(encoder: Encoder, source: lang.Transform) -> Rows:

@@ -20,6 +20,7 @@ from ssvm_dsl.lang.outputs.about_target import AboutTarget
 from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.targets import as_target, cross
+from ssvm_dsl.lang.patterns.pattern import Pattern
 from ssvm_dsl.lang.patterns.references import LabelAt
 from ssvm_dsl.lang.rules.formulas import formula_of_call
 from ssvm_dsl.lang.symbols import Mistake, got, plain, show
@@ -73,7 +74,7 @@ class Forbid(AboutTarget):
         goal, what = as_target(target, where), type(self).__name__
         if goal.label.pointer and goal.arity > 1 and not goal.mistakes:
             mistakes.append(f"{what}: of several pointers nothing is ruled out")
-        if goal.kind == "indicator" and not goal.mistakes:
+        if goal.is_indicator and not goal.mistakes:
             mistakes.append(got(f"{what}: the label or pattern first, then its states: {what}(y, ['a'])", target))
         if prod(goal.cards) > MOST_STATES:
             mistakes.append(f"{what}: {goal!r} has more than {MOST_STATES} joint states")
@@ -164,7 +165,9 @@ class _Pairs(Forbid):
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
-        return (self.target.labels if self.target.kind == "cross" else (self.target,)), {}
+        target = self.target
+        crossed = isinstance(target, Pattern) and target.word is not None and target.word.name == "cross"
+        return (target.labels if crossed else (target,)), {}
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -219,7 +222,7 @@ class TagScheme:
         """Yield why the scheme says nothing about a target."""
         if not self.classes or self.classes != target.label.classes:
             yield got(f"{self.name}: these are not the classes of {show(target.label)}", self.classes)
-        elif (target.kind, target.order, target.position) not in (("chain", 1, 0), ("at", 1, 0), ("at", 1, -1)):
+        elif target.offsets != (0, 1) and target.fixed_position not in (0, -1):
             yield lambda: f"{self.name}: it is about chain(y), y.at(0) and y.at(-1), not {target!r}"
         else:
             for name in self.classes:
@@ -230,8 +233,8 @@ class TagScheme:
     def forbidden(self, target: Target) -> NDArray[np.bool_]:
         """Return which (joint) states of a target break the scheme."""
         tags = [_split(self.name, name) or ("O", "") for name in self.classes]
-        if target.kind == "at":
-            wrong = "IE" if target.position == 0 else "BI" if self.name == "BIOES" else ""
+        if target.fixed_position is not None:
+            wrong = "IE" if target.fixed_position == 0 else "BI" if self.name == "BIOES" else ""
             return np.array([place in wrong for place, _ in tags], dtype=bool)
         return np.array([not self._may_follow(before, after) for before in tags for after in tags], dtype=bool)
 

@@ -20,7 +20,6 @@ from ssvm_dsl.lang.dims import Dim, Number, check_axes, with_origins
 from ssvm_dsl.lang.functions import FunctionRef, check_function
 from ssvm_dsl.lang.inputs import At, Attributes, Input, Source
 from ssvm_dsl.lang.outputs.labels import Label, Target
-from ssvm_dsl.lang.outputs.pointer_targets import POINTER_ENDS, PointerTarget
 from ssvm_dsl.lang.outputs.targets import as_target
 from ssvm_dsl.lang.symbols import Mistake, as_flag, as_numbers, got, plain, show
 
@@ -142,9 +141,7 @@ class Feature(FunctionSource, OfFactors):
     @property
     def _spare(self) -> tuple[str, ...]:
         """The ends of spans, in a function of spans; the positions of pointers, in one of several pointers."""
-        if isinstance(self.target, PointerTarget):
-            return POINTER_ENDS
-        return SPAN_ENDS if self.target is not None and self.target.kind == "spans" else ()
+        return () if self.target is None else self.target.ends
 
 
 @dataclass(frozen=True, init=False, repr=False)

@@ -111,7 +111,7 @@ class Cost(WeighedLoss):
     @property
     def edge_lists(self) -> tuple[Edges, ...]:
         """The edge list that its factors follow."""
-        return () if self.target.edges is None else (self.target.edges,)
+        return tuple(one for one in self.target.inputs if isinstance(one, Edges))
 
     @property
     def of_factors(self) -> bool:

@@ -88,6 +88,11 @@ class ScoredTarget(AboutTarget):
                 yield f"features: {part!r} has {number_text(part.width)} features, {MOST} are the most"
                 return
         axes = target.feature_axes
+        paired = [dim.origin for dim in source.dims if dim.origin is not dim]
+        if paired and not any(dim.origin is not dim for dim in axes):
+            text = f"{target!r} has none; in a pattern write them at positions, {show(source)}[i, j]"
+            yield f"features: {source!r} has numbers for pairs of positions, {text}"
+            return
         twice = [dim.origin for dim in axes if dim.origin is not dim]
         if twice and any(dim is twice[0] for dim in source.dims) and twice[0].paired not in source.dims:
             text = f"{target!r} has the axis {show(twice[0])} twice: write features at positions, {show(source)}[i]"

@@ -92,8 +92,8 @@ def factor_terms(agreements: tuple[Agreement, ...]) -> tuple[FactorTerm, ...]:
         label = one.of.label
         unary = np.array([[float(name is not None) for name in one.named]])
         pair = [[-float(name is not None and name != s) for s in range(label.n_states)] for name in one.named]
-        alone = Target("agreement", (one, label), edges=one.of.edges)
-        members = Target("members", (one, label), edges=one.of.edges)
+        alone = Target("agreement", (one, label))
+        members = Target("members", (one, label))
         out.append(FactorTerm(one.name, alone, unary))
         out.append(FactorTerm(f"{one.name}, members", members, np.array(pair).reshape(1, -1)))
     return tuple(out)

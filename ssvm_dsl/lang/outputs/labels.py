@@ -29,7 +29,7 @@ from ssvm_dsl.lang.dims import (
     with_paired,
 )
 from ssvm_dsl.lang.grammars.grammar import Grammar
-from ssvm_dsl.lang.inputs import At, Edges, Input
+from ssvm_dsl.lang.inputs import At, Input
 from ssvm_dsl.lang.outputs.class_names import (
     ClassName,
     read_converse,
@@ -256,8 +256,8 @@ class Label(Variables):
             return Target("each", (self,), mistakes=[f"is_({show(state)}): of a pointer label the target is {only}"])
         return Target("indicator", (self,), state=plain(state))
 
-    def at(self, position: int) -> Target:
-        """Return the target "the variable at this position" of a label with one axis.
+    def at(self, position: int) -> LabelAt:
+        """Return the variable at this position of a label with one axis, ``y[position]``.
 
         ``y.at(0)`` is the first variable and ``y.at(-1)`` the last one: weights of beginnings and ends, or classes that
         are forbidden there.  Examples that are too short have none.
@@ -273,7 +273,7 @@ class Label(Variables):
             place = 0
         if len(self.dims) != 1:
             mistakes.append(f"at: the label needs exactly one axis, it has {len(self.dims)}")
-        return Target("at", (self,), position=place, mistakes=mistakes)
+        return LabelAt(self, (place,), tuple(mistakes))
 
 
 def _read_indices(
@@ -425,7 +425,7 @@ class SecondDigitOf(FirstDigitOf):
 
 
 #: Kinds of targets that pointer labels have.
-OF_POINTERS = frozenset({"each", "indicator", "pairs", "cliques", "along", "siblings", "grandparents"})
+OF_POINTERS = frozenset({"each", "indicator", "pattern"})
 
 #: Most variables of a factor with a table: it is an array with an axis for each, and two more.
 MAX_ARITY = 30
@@ -433,30 +433,19 @@ MAX_ARITY = 30
 
 @dataclass(frozen=True, init=False, repr=False)
 class Target(TargetExtent):
-    """A pattern of scopes over label variables; made by the functions of this module and by labels.
+    """What the factors of a template join: each variable of a label, segments, or a :class:`~ssvm_dsl.Pattern`.
 
     Parameters
     ----------
     kind : str
-        ``"each"``, ``"indicator"``, ``"at"``, ``"chain"``, ``"pairs"``, ``"grid"``, ``"complete"``, ``"along"``,
-        ``"cliques"``, ``"cross"``, ``"spans"`` or ``"starts"``; of the compiler ``"agreement"`` and ``"members"``,
-        the auxiliary variables of other factors alone and with each of their variables, and ``"lengths"`` and
-        ``"span"``, segments by class and length, and single spans, where these are no variables.
+        ``"each"``, ``"indicator"``, ``"spans"``, ``"starts"`` or ``"chain"`` (successive segments); ``"pattern"`` of
+        :class:`~ssvm_dsl.Pattern`; of the compiler ``"agreement"`` and ``"members"``, the auxiliary variables of other
+        factors alone and with each of their variables, and ``"lengths"`` and ``"span"``, segments by class and length,
+        and single spans, where these are no variables.
     labels : tuple of Label
-        The label arrays joined (two for ``"cross"`` and ``"members"``, one otherwise, or of ``"along"`` one for each
-        end of an edge); with auxiliary variables their own and that of the factors they belong to.
+        The label arrays joined; with auxiliary variables their own and that of the factors they belong to.
     state : class name, optional
         The class an indicator tests for.
-    axes : tuple of Dim
-        The axes along which ``"pairs"`` (and ``"chain"``) go one step.
-    order : int
-        Order of a chain: ``order + 1`` consecutive variables form one factor.
-    edges : Edges, optional
-        The edge list ``"along"`` follows.
-    sets : tuple of tuple of int, optional
-        Positions that form the ``"cliques"``.
-    position : int
-        Where the variable of ``"at"`` stands, counted from the end where it is negative.
     """
 
     labels: tuple[Label, ...]
@@ -468,11 +457,6 @@ class Target(TargetExtent):
         labels: tuple[Label, ...],
         *,
         state: ClassName | None = None,
-        axes: tuple[Dim, ...] = (),
-        order: int = 1,
-        edges: Edges | None = None,
-        sets: tuple[tuple[int, ...], ...] = (),
-        position: int = 0,
         mistakes: Iterable[Mistake] = (),
     ) -> None:
         found: list[Mistake] = list(mistakes)
@@ -485,10 +469,7 @@ class Target(TargetExtent):
         if kind == "indicator" and not found and labels[0].index(state) is None:  # type: ignore[arg-type]
             found.append(f"is_({show(state)}): not one of the classes of the label")
         state = state if isinstance(state, str | int) else None  # others may have no hash
-        self._fill(
-            found, kind=kind, labels=labels, state=state, axes=axes, order=order, edges=edges, sets=sets,
-            position=position,
-        )  # fmt: skip
+        self._fill(found, kind=kind, labels=labels, state=state)
 
     @property
     def covers(self) -> bool:
@@ -503,13 +484,7 @@ class Target(TargetExtent):
     @property
     def arity(self) -> int:
         """Number of variables in one factor."""
-        if self.kind in ("each", "indicator", "at", "agreement", "spans", "span", "starts"):
-            return 1
-        if self.kind == "chain":
-            return self.order + 1
-        if self.kind == "along" and self.edges is not None:
-            return self.edges.arity // (2 if self.label.pointer else 1)
-        return len(self.sets[0]) if self.kind == "cliques" else 2
+        return 2 if self.kind in ("chain", "members", "lengths") else 1
 
     def is_(self, state: object) -> Any:
         """Return the literal of the variable of ``y.at(p)``; for others note a mistake."""
@@ -527,8 +502,7 @@ class Target(TargetExtent):
     @property
     def members(self) -> tuple[Label, ...]:
         """The label of each variable of a factor."""
-        several = self.kind in ("cross", "members") or (self.kind == "along" and len(self.labels) > 1)
-        return self.labels if several else (self.label,) * self.arity
+        return self.labels if self.kind == "members" else (self.label,) * self.arity
 
     @property
     def cards(self) -> tuple[int, ...]:
@@ -563,15 +537,7 @@ class Target(TargetExtent):
         """Return the arguments of the function that makes this target."""
         if self.kind == "indicator":
             return (self.label.of, None) if isinstance(self.label, NoneOf) else (self.label, self.state), {}
-        if self.kind == "at":
-            return (*self.labels, self.position), {}
-        if self.kind == "pairs":
-            return (*self.labels, *with_origins(self.axes)), {}
-        if self.kind == "along":
-            return (self.labels if len(self.labels) > 1 else self.label, self.edges), {}
-        if self.kind == "cliques":
-            return (*self.labels, self.sets), {}
-        return self.labels, ({"order": self.order} if self.order != 1 else {})
+        return self.labels, {}
 
     def __repr__(self) -> str:
         if self.kind == "each":
@@ -579,8 +545,6 @@ class Target(TargetExtent):
         if self.kind == "indicator":
             label, state = self.arguments()[0]
             return f"{show(label)}.is_({state!r})"
-        if self.kind == "at":
-            return f"{show(self.label)}.at({self.position})"
         return super().__repr__()
 
     def __eq__(self, other: object) -> bool:
@@ -594,4 +558,4 @@ class Target(TargetExtent):
         return hash(self._content())
 
     def _content(self) -> tuple[Any, ...]:
-        return self.kind, self.labels, self.state, self.axes, self.order, self.edges, self.sets, self.position
+        return self.kind, self.labels, self.state

@@ -5,70 +5,11 @@ Factors of several pointers score where all of them point as the pattern says; e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
-from ssvm_dsl.array_types import I64
 from ssvm_dsl.calls import checked_call
-from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.outputs.labels import Label, Target
+from ssvm_dsl.lang.patterns.pattern import Pattern, Word
+from ssvm_dsl.lang.patterns.references import LabelAt
 from ssvm_dsl.lang.symbols import Mistake, got
-
-#: What functions of features of such factors may ask for beside the inputs.
-POINTER_ENDS = ("first", "second", "target")
-
-
-class PointerTarget(Target):
-    """Two pointers that share a position; made by the function it is named after."""
-
-    @property
-    def arity(self) -> int:
-        """Two pointers."""
-        return 2
-
-    @property
-    def feature_axes(self) -> tuple[Dim, ...]:
-        """No axes: features are a row for each factor."""
-        return ()
-
-    @property
-    def shared_axes(self) -> tuple[Dim, ...]:
-        """No axes."""
-        return ()
-
-    def ends(self, sizes: tuple[int, ...]) -> tuple[I64, I64, I64]:
-        """Return the positions (first, second, target) of each factor; see the function that makes it.
-
-        Parameters
-        ----------
-        sizes : tuple of int
-            Numbers of pointers, and of positions to point to.
-        """
-        n, m = sizes
-        if self.kind == "siblings":
-            first, second = np.triu_indices(n, 1)
-        else:
-            first, second = np.nonzero(~np.eye(n, dtype=bool))
-        target = np.tile(np.arange(m, dtype=np.int64), len(first))
-        return np.repeat(first, m).astype(np.int64), np.repeat(second, m).astype(np.int64), target
-
-    def scopes(self, sizes: tuple[int, ...]) -> NDArray[np.int64]:
-        """Return the two pairs of positions of each factor, as flat positions in C order; ``shape (n, 2)``."""
-        (first, second, target), m = self.ends(sizes), sizes[1]
-        middle = target if self.kind == "siblings" else second
-        return np.stack([first * m + middle, second * m + target], axis=1)
-
-    def count(self, sizes: Mapping[str, Any]) -> Any:
-        """Return the number of factors for axis sizes given by name (ints, or arrays over examples)."""
-        n, m = (sizes[dim.name] for dim in self.label.dims)
-        return n * (n - 1) * m // (2 if self.kind == "siblings" else 1)
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the pointer label."""
-        return self.labels, {}
 
 
 @checked_call
@@ -89,7 +30,11 @@ def siblings(y: Label) -> Target:
     >>> def apart(first, second, target): return (second - first == 1).astype(float)
     >>> near = Factor(siblings(head), features=Feature(apart, siblings(head), width=1))
     """
-    return PointerTarget("siblings", (y,), mistakes=_pointer_mistakes("siblings", y))
+    if mistakes := _pointer_mistakes("siblings", y):
+        return Target("each", (y,), mistakes=mistakes)
+    (i, j), k = y.dims[0].index(2), y.dims[1].origin.index()
+    word = Word("siblings", (y,), ends={"first": i, "second": j, "target": k})
+    return Pattern.of_word(word, [(LabelAt(y, (i, k)), LabelAt(y, (j, k)))], i < j)
 
 
 @checked_call
@@ -111,7 +56,11 @@ def grandparents(y: Label) -> Target:
     mistakes = _pointer_mistakes("grandparents", y)
     if not mistakes and y.dims[1].origin is not y.dims[0]:
         mistakes.append("grandparents: pointers to pointers need one axis: Label(T, over=T)")
-    return PointerTarget("grandparents", (y,), mistakes=mistakes)
+    if mistakes:
+        return Target("each", (y,), mistakes=mistakes)
+    i, j, k = y.dims[0].index(3)
+    word = Word("grandparents", (y,), ends={"first": i, "second": j, "target": k})
+    return Pattern.of_word(word, [(LabelAt(y, (i, j)), LabelAt(y, (j, k)))], i.is_not(j))
 
 
 def _pointer_mistakes(what: str, y: object) -> list[Mistake]:

@@ -15,7 +15,7 @@ from ssvm_dsl.lang.outputs.labels import MAX_ARITY, Target
 def table_mistakes(target: Target) -> Iterator[str]:
     """Yield why there is no table of scores over the variables of a factor."""
     if target.arity > MAX_ARITY:
-        text = f"{target.kind}: a set has at most {MAX_ARITY} positions, got one of {target.arity}"
+        text = f"{target!r}: a set has at most {MAX_ARITY} positions, got one of {target.arity}"
         yield f"{text} (any number with form=POTTS, nonneg=True)"
     elif prod(target.cards) > MOST:
         yield f"{target!r}: a factor has more than {MOST} joint states; no table can hold them"

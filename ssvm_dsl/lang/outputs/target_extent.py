@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from ssvm_dsl.lang.dims import Dim, n_positions, union_axes
-from ssvm_dsl.lang.inputs import Edges
 from ssvm_dsl.lang.outputs.segment_lengths import n_spans
 from ssvm_dsl.lang.outputs.variables import Variables
 from ssvm_dsl.lang.symbols import Node, Symbol
@@ -20,11 +19,6 @@ class TargetExtent(Node):
 
     kind: str
     labels: tuple[Any, ...]
-    axes: tuple[Dim, ...]
-    order: int
-    edges: Edges | None
-    sets: tuple[tuple[int, ...], ...]
-    position: int
 
     @property
     def label(self) -> Variables:
@@ -35,12 +29,16 @@ class TargetExtent(Node):
     @property
     def inputs(self) -> tuple[Any, ...]:
         """The inputs whose content decides which factors there are."""
-        return () if self.edges is None else (self.edges,)
+        return () if self.kind not in ("agreement", "members") else self.inner.inputs
+
+    @property
+    def count_reads_inputs(self) -> bool:
+        """Whether the content of inputs decides how many factors there are."""
+        return any(label.has_domain for label in self.all_labels)
 
     def symbols(self) -> Iterator[tuple[str, Symbol]]:
         """Yield the symbols that it refers to beside its labels, with what each is to it."""
-        if self.edges is not None:
-            yield "the edge list", self.edges
+        yield from ()
 
     @property
     def all_labels(self) -> tuple[Any, ...]:
@@ -89,7 +87,7 @@ class TargetExtent(Node):
     @property
     def where_segments_begin(self) -> bool:
         """Whether its factors score only where segments begin."""
-        return self.kind == "starts" or (self.kind == "chain" and self.label.segments is not None)
+        return self.kind in ("starts", "chain")
 
     @property
     def of_segments(self) -> bool:
@@ -97,55 +95,89 @@ class TargetExtent(Node):
         return self.kind == "spans" or self.where_segments_begin
 
     @property
-    def feature_axes(self) -> tuple[Dim, ...]:
-        """Axes that features of this target may have.
+    def of_spans(self) -> bool:
+        """Whether its factors are of whole segments, which are variables."""
+        return self.kind == "spans"
 
-        A factor of ``chain``, ``pairs`` and ``grid`` takes the features at its *last* variable.
-        """
-        if self.kind == "along" and self.edges is not None:
-            return (self.edges.dim,)
-        if self.kind in ("complete", "cliques", "at", "spans", "span", "lengths"):
-            return ()
-        if self.kind == "cross":
-            return union_axes(*(label.dims for label in self.labels))
-        return self.label.dims
+    @property
+    def of_single_spans(self) -> bool:
+        """Whether its factors are of single spans, which are no variables."""
+        return self.kind == "span"
+
+    @property
+    def of_lengths(self) -> bool:
+        """Whether its factors are of segments by class and length."""
+        return self.kind == "lengths"
+
+    @property
+    def is_indicator(self) -> bool:
+        """Whether it is about one class of each variable of a label."""
+        return self.kind == "indicator"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is each variable of a label."""
+        return self.kind == "each"
+
+    @property
+    def is_union(self) -> bool:
+        """Whether it is made of several patterns."""
+        return False
+
+    @property
+    def offsets(self) -> tuple[int, ...] | None:
+        """The variables of a factor by their distances along the only axis: ``(0, 1)`` of a chain."""
+        if len(self.label.dims) != 1 or self.kind not in ("each", "indicator", "starts", "chain", "lengths"):
+            return None
+        return (0, 1) if self.kind == "chain" else (0,)
+
+    @property
+    def fixed_position(self) -> int | None:
+        """The position of a single variable that is written as an int."""
+        return None
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """What functions of features may ask for beside the inputs: where each factor is."""
+        return ("start", "end") if self.kind == "spans" else ()
+
+    @property
+    def feature_axes(self) -> tuple[Dim, ...]:
+        """Axes that features of this target may have."""
+        return () if self.kind in ("spans", "span", "lengths") else self.label.dims
 
     @property
     def shared_axes(self) -> tuple[Dim, ...]:
         """Axes along which all variables of one factor have the same position (what ``per=`` can untie)."""
-        if self.kind in ("chain", "grid"):
-            return ()
-        if self.kind == "pairs":
-            return tuple(dim for dim in self.label.dims if not any(dim is axis for axis in self.axes))
-        return self.feature_axes
+        return () if self.kind == "chain" else self.feature_axes
 
     @property
     def all_axes(self) -> tuple[Dim, ...]:
         """Axes whose sizes decide how many factors there are."""
-        if self.kind == "along" and self.edges is not None:
-            return (self.edges.dim,)
+        if self.kind in ("agreement", "members"):
+            return self.inner.all_axes
         return union_axes(*(label.dims for label in self.labels))
+
+    @property
+    def position_axes(self) -> tuple[tuple[Dim | None, int], ...]:
+        """The axes of an array with a number for each factor, with how many positions fewer each has.
+
+        ``None`` for an axis that counts factors.
+        """
+        if self.kind in ("each", "indicator", "starts"):
+            return tuple((dim, 0) for dim in self.label.dims)
+        if self.kind == "chain":
+            return ((self.label.dims[0], 1),)
+        if self.kind == "spans":
+            length: Dim = self.labels[0].spans.dims[-1]
+            return (self.label.dims[0], 0), (length, 0)
+        return ((None, 0),)
 
     def count(self, sizes: Mapping[str, Any]) -> Any:
         """Return the number of factors for axis sizes given by name (ints, or arrays over examples)."""
         if self.kind in ("agreement", "members"):
             return self.inner.count(sizes) * (1 if self.kind == "agreement" else self.inner.arity)
-        if self.kind == "cliques":
-            return len(self.sets) + 0 * sum(sizes[dim.name] for dim in self.all_axes)
-        if self.kind == "at":
-            size = n_positions(self.label.dims, sizes)
-            return 1 * (size > self.position if self.position >= 0 else size >= -self.position)
+        total = n_positions(self.label.dims, sizes)
         if self.kind in ("spans", "span"):
-            return n_spans(n_positions(self.label.dims, sizes), self.label.segments or 1)
-        if self.kind in ("chain", "pairs", "grid"):
-            steps = [(axis,) for axis in self.label.dims] if self.kind == "grid" else [self.axes]
-            return sum(self._steps(axes, sizes) for axes in steps)
-        total = n_positions(self.all_axes, sizes)
-        return total * (total - 1) // 2 if self.kind == "complete" else total
-
-    def _steps(self, axes: tuple[Dim, ...], sizes: Mapping[str, Any]) -> Any:
-        """Return how many runs of ``order + 1`` variables there are, each one step along all of the axes."""
-        total = n_positions(tuple(dim for dim in self.label.dims if not any(dim is axis for axis in axes)), sizes)
-        for axis in axes:
-            total = total * ((sizes[axis.name] - self.order) * (sizes[axis.name] > self.order))
-        return total
+            return n_spans(total, self.label.segments or 1)
+        return (total - 1) * (total > 1) if self.kind == "chain" else total

@@ -1,4 +1,4 @@
-"""Patterns of scopes: ``chain(y)``, ``pairs(y, W)``, ``grid(y)``, ``complete(y)``, ``along(y, edges)`` ..."""
+"""Words for patterns: ``chain(y)``, ``pairs(y, W)``, ``grid(y)``, ``complete(y)``, ``along(y, edges)`` ..."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from functools import partial
 from operator import index
 from typing import Any
 
+import numpy as np
+
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.lang.arrays import number_text
-from ssvm_dsl.lang.dims import Dim, with_paired
-from ssvm_dsl.lang.inputs import Edges
+from ssvm_dsl.lang.dims import Dim, Index, with_paired
+from ssvm_dsl.lang.inputs import Edges, Positions
 from ssvm_dsl.lang.outputs.labels import MAX_ARITY, Label, Target
-from ssvm_dsl.lang.patterns.pattern import Pattern, is_pattern
-from ssvm_dsl.lang.patterns.references import LiteralAt
+from ssvm_dsl.lang.patterns.pattern import Pattern, Word, is_pattern
+from ssvm_dsl.lang.patterns.references import LabelAt, LiteralAt
 from ssvm_dsl.lang.rules.formulas import Formula
 from ssvm_dsl.lang.rules.rule_patterns import RulePattern
 from ssvm_dsl.lang.symbols import Mistake, got, plain, show
@@ -21,7 +23,9 @@ from ssvm_dsl.lang.symbols import Mistake, got, plain, show
 
 @checked_call
 def chain(y: Label, order: int = 1) -> Target:
-    """Join each ``order + 1`` consecutive variables of a one-axis label.
+    """Join each ``order + 1`` consecutive variables of a one-axis label: ``(y[t], y[t + 1], ...)``.
+
+    Features are taken at the last of them.
 
     Parameters
     ----------
@@ -43,14 +47,22 @@ def chain(y: Label, order: int = 1) -> Target:
     if not isinstance(order, int) or isinstance(order, bool) or not 1 <= order < MAX_ARITY:
         mistakes.append(got(f"chain: order must be a positive int below {MAX_ARITY}", order))
         order = 1
-    if order > 1 and isinstance(y, Label) and y.segments is not None:
-        mistakes.append("chain: of segments the order is 1: two successive ones")
-    return Target("chain", (y,), axes=dims[:1], order=order, mistakes=mistakes)
+    if isinstance(y, Label) and y.segments is not None:
+        if order > 1:
+            mistakes.append("chain: of segments the order is 1: two successive ones")
+        return Target("chain", (y,), mistakes=mistakes)
+    if mistakes or not _is_plain(y):
+        return Target("chain", (y,), mistakes=mistakes)
+    t = dims[0].index()
+    word = Word("chain", (y,), {"order": order} if order != 1 else {}, dims, ((t + order,),))
+    return Pattern.of_word(word, [tuple(y[t + k] for k in range(order + 1))])
 
 
 @checked_call
 def pairs(y: Label, *axes: Dim) -> Target:
     """Join neighbours along one axis of a label array, or diagonal ones: one step along each of several axes.
+
+    Features are taken at the second one.
 
     Parameters
     ----------
@@ -67,6 +79,7 @@ def pairs(y: Label, *axes: Dim) -> Target:
     >>> next_ = Factor(pairs(y, I, J), form=both)
     """
     mistakes: list[Mistake] = [] if axes else ["pairs: the axis is missing, as in pairs(y, W)"]
+    named = axes
     if isinstance(y, Label) and y.pointer:
         axes = with_paired(axes) if all(isinstance(axis, Dim) for axis in axes) else axes
         if axes and not any(axis is y.dims[0] for axis in axes):
@@ -76,7 +89,23 @@ def pairs(y: Label, *axes: Dim) -> Target:
             mistakes.append(partial(_no_axis, axis, y))
         elif any(axis is other for other in axes[:k]):
             mistakes.append("pairs: an axis is named twice")
-    return Target("pairs", (y,), axes=axes if not mistakes else _dims(y)[:1] or (Dim(1),), mistakes=mistakes)
+    if mistakes or not isinstance(y, Label):
+        return _mistaken("pairs", y, mistakes=mistakes)
+    group, last = _neighbours(y, axes)
+    shared = tuple(dim for dim in y.dims if not any(dim is axis for axis in axes))
+    return Pattern.of_word(Word("pairs", (y, *named), {}, y.dims, (last,), shared), [group])
+
+
+def _neighbours(y: Label, axes: Sequence[Dim]) -> tuple[tuple[LabelAt, LabelAt], tuple[Any, ...]]:
+    """Return (a variable and the one a step along axes after it, the positions of the second)."""
+    first = _indices(y)
+    last = tuple(i + 1 if any(dim is axis for axis in axes) else i for i, dim in zip(first, y.dims, strict=True))
+    return (LabelAt(y, first), LabelAt(y, last)), last
+
+
+def _indices(y: Label) -> tuple[Index, ...]:
+    """Return an index for each axis of a label."""
+    return tuple(dim.origin.index() for dim in y.dims)
 
 
 def _no_axis(axis: object, y: object) -> str:
@@ -87,18 +116,32 @@ def _no_axis(axis: object, y: object) -> str:
 def grid(y: Label) -> Target:
     """Join neighbours along every axis of a label array with one shared table (4-neighbourhood in 2-D)."""
     mistakes = [] if len(_dims(y)) >= 2 else ["grid: the label needs two or more axes; use chain(y) for one"]
-    return Target("grid", (y,), mistakes=mistakes)
+    if mistakes or not _is_plain(y):
+        return _mistaken("grid", y, mistakes=mistakes)
+    parts = [_neighbours(y, (dim,)) for dim in y.dims]
+    word = Word("grid", (y,), {}, y.dims, tuple(last for _, last in parts))
+    return Pattern.of_word(word, [pair for pair, _ in parts])
 
 
 @checked_call
 def complete(y: Label) -> Target:
-    """Join every pair of variables of a label (first position < second position)."""
-    return Target("complete", (y,))
+    """Join every pair of variables of a label (first position < second position, in C order)."""
+    if not _is_plain(y):
+        return _mistaken("complete", y)
+    if not y.dims:
+        return _mistaken("complete", y, mistakes=["complete: a label without axes has one variable, and no pairs"])
+    first, second = _indices(y), _indices(y)
+    later: Any = None
+    for i, j in reversed(list(zip(first, second, strict=True))):
+        later = i < j if later is None else (i < j) | (i.is_(j) & later)
+    return Pattern.of_word(Word("complete", (y,)), [(LabelAt(y, first), LabelAt(y, second))], later)
 
 
 @checked_call
 def along(y: Label | Sequence[Label], edges: Edges) -> Target:
     """Join the variables at the ends of each edge (or hyperedge) of an example's edge list.
+
+    That is ``(y[e[m, 0]], y[e[m, 1]])``; features are taken at the edge.
 
     Parameters
     ----------
@@ -111,26 +154,39 @@ def along(y: Label | Sequence[Label], edges: Edges) -> Target:
     """
     labels = tuple(y) if isinstance(y, tuple | list) else (y,)
     if not isinstance(edges, Edges):
-        text = got("along: the second argument must be an Edges input", edges)
-        return Target("along", labels[:1] or (Label(1),), edges=Edges(Dim(), over=Dim()), mistakes=[text])
+        wrong = got("along: the second argument must be an Edges input", edges)
+        return _mistaken("along", *labels[:1], mistakes=[wrong])
     mistakes: list[Mistake] = []
     if len(labels) not in (1, edges.arity):
         mistakes.append(got(f"along: one label, or one for each of the {edges.arity} ends of an edge", y))
-        labels = labels[:1] or (Label(1),)
-    if any(isinstance(label, Label) and label.pointer for label in labels):
+    elif any(isinstance(label, Label) and label.pointer for label in labels):
         mistakes += _arc_mistakes(labels, edges)
-        return Target("along", labels[:1], edges=edges, mistakes=mistakes)
-    for label, end in zip(labels * (edges.arity if len(labels) == 1 else 1), edges.ends, strict=False):
-        if not mistakes and (len(_dims(label)) != 1 or _dims(label)[0] is not end):
+    else:
+        mistakes += _end_mistakes(labels, edges)
+    if mistakes or not all(isinstance(label, Label) for label in labels):
+        return _mistaken("along", *labels[:1], mistakes=mistakes)
+    m = edges.dim.index()
+    ends = [edges[m, k] for k in range(edges.arity)]
+    if labels[0].pointer:
+        group = tuple(LabelAt(labels[0], pair) for pair in zip(ends[::2], ends[1::2], strict=True))
+    else:
+        each = labels if len(labels) > 1 else labels * edges.arity
+        group = tuple(LabelAt(label, (end,)) for label, end in zip(each, ends, strict=True))
+    axes = (edges.dim,)
+    return Pattern.of_word(Word("along", (y if len(labels) == 1 else labels, edges), {}, axes, ((m,),), axes), [group])
+
+
+def _end_mistakes(labels: tuple[Label, ...], edges: Edges) -> list[Mistake]:
+    """Return why the ends of edges are no positions of labels."""
+    for label, end in zip(labels * (edges.arity if len(labels) == 1 else 1), edges.ends, strict=True):
+        if len(_dims(label)) != 1 or _dims(label)[0] is not end:
             if edges.several or len(labels) > 1:
-                mistakes.append(lambda: f"along: {show(edges)} runs over {show(edges.over)}, the axis of each label")
-            else:
-                text = "along: the edges must run over the label's only axis: Edges(M, over=N) and Label(N, ...)"
-                mistakes.append(text)
-    return Target("along", labels, edges=edges, mistakes=mistakes)
+                return [lambda: f"along: {show(edges)} runs over {show(edges.over)}, the axis of each label"]
+            return ["along: the edges must run over the label's only axis: Edges(M, over=N) and Label(N, ...)"]
+    return []
 
 
-def _arc_mistakes(labels: tuple[Label, ...], edges: Edges) -> list[str]:
+def _arc_mistakes(labels: tuple[Label, ...], edges: Edges) -> list[Mistake]:
     """Return why edges do not list pointers of a label: positions, and what they point to, in turn."""
     first, second = labels[0].dims if isinstance(labels[0], Label) and labels[0].pointer else (None, None)
     axes = first, None if second is None else second.origin
@@ -157,15 +213,22 @@ def cliques(y: Label, sets: Sequence[Sequence[int]]) -> Target:
         clean = tuple(tuple(index(i) for i in members) for members in sets)
     except TypeError:
         text = got("cliques: the sets are sequences of int positions, e.g. [(0, 1, 2)]", sets)
-        return Target("cliques", (y,), sets=((0,),), mistakes=[text])
+        return _mistaken("cliques", y, mistakes=[text])
     mistakes = _clique_mistakes(y, clean)
-    return Target("cliques", (y,), sets=((0,),) if mistakes else clean, mistakes=mistakes)
+    if mistakes or not isinstance(y, Label):
+        return _mistaken("cliques", y, mistakes=mistakes)
+    q, group = Dim(len(clean)).index(), []
+    for column in np.array(clean, dtype=np.int64).T:
+        places = np.unravel_index(column, tuple(dim.size or 1 for dim in y.dims)) if y.dims else ()
+        read = [Positions(at, over=dim.origin)[q] for at, dim in zip(places, y.dims, strict=True)]
+        group.append(LabelAt(y, tuple(read)))
+    return Pattern.of_word(Word("cliques", (y, clean)), [tuple(group)])
 
 
-def _clique_mistakes(y: Label, sets: tuple[tuple[int, ...], ...]) -> list[str]:
+def _clique_mistakes(y: Label, sets: tuple[tuple[int, ...], ...]) -> list[Mistake]:
     if not sets or not sets[0]:
         return ["cliques: at least one non-empty set of positions is needed"]
-    found = []
+    found: list[Mistake] = []
     if len({len(members) for members in sets}) > 1:
         found.append("cliques: all sets have the same length; use one Factor for each length")
     if any(len(set(members)) != len(members) for members in sets):
@@ -193,32 +256,52 @@ def cross(a: Label, b: Label) -> Target:
     joins ``h[t]`` with ``y[t]``.
     """
     mistakes = ["cross: needs two different labels; use complete(y)"] if a is b else []
-    return Target("cross", (a, b), mistakes=mistakes)
+    if mistakes or not (_is_plain(a) and _is_plain(b)):
+        return _mistaken("cross", a, b, mistakes=mistakes)
+    return _crossed("cross", (a, b), (a, b))
+
+
+def _crossed(name: str, args: tuple[Any, ...], labels: tuple[Label, Label]) -> Pattern:
+    """Return the pattern of two labels that agree on shared axes."""
+    over = {id(dim): (dim, dim.origin.index()) for label in labels for dim in label.dims}
+    group = tuple(LabelAt(label, tuple(over[id(dim)][1] for dim in label.dims)) for label in labels)
+    axes = tuple(dim for dim, _ in over.values())
+    word = Word(name, args, {}, axes, (tuple(i for _, i in over.values()),), axes)
+    return Pattern.of_word(word, [group])
 
 
 def _dims(y: object) -> tuple[Dim, ...]:
     return y.dims if isinstance(y, Label) else ()
 
 
-class TreeTarget(Target):
-    """Variables of a label of trees that stand for its phrases, or for its rules; made by the function it names."""
+def _is_plain(y: object) -> bool:
+    """Whether something is a label whose variables have classes at positions."""
+    return isinstance(y, Label) and not y.pointer
 
-    def __init__(self, kind: str, labels: tuple[Label, ...], maker: str) -> None:
-        super().__init__(kind, labels)
-        object.__setattr__(self, "maker", maker)
+
+def _mistaken(name: str, *labels: Any, mistakes: Sequence[Mistake] = ()) -> Target:
+    """Return a target that stands for one with mistakes."""
+    made = Target(name, labels or (Label(1),))
+    return Target("each", made.labels[:1], mistakes=[*mistakes, *made.mistakes])
+
+
+class TreeTarget(Target):
+    """Variables of a label of trees that stand for its phrases; made by the function it names."""
+
+    def __init__(self, labels: tuple[Label, ...]) -> None:
+        super().__init__("each", labels)
 
     @property
     def constructor(self) -> str:
         """Name of the function that makes it."""
-        made: str = self.__dict__["maker"]
-        return made
+        return "spans"
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the label of trees."""
         return (self.label.of,), {}  # type: ignore[attr-defined]
 
     def __repr__(self) -> str:
-        return f"{self.constructor}({show(self.arguments()[0][0])})"
+        return f"spans({show(self.arguments()[0][0])})"
 
 
 @checked_call
@@ -236,7 +319,8 @@ def rules(y: Label) -> Target:
     """
     if mistakes := _tree_mistakes("rules", y):
         return Target("each", (y,), mistakes=mistakes)
-    return TreeTarget("cross", y.parts[1:], "rules")
+    first, second = y.parts[1:]
+    return _crossed("rules", (y,), (first, second))
 
 
 def _tree_mistakes(what: str, y: object) -> list[Mistake]:
@@ -255,7 +339,7 @@ def spans(y: Label) -> Target:
     :class:`SpanMean`, or ``Feature(function, spans(y), width=...)``, a function that takes ``start`` and ``end``.
     """
     if isinstance(y, Label) and y.grammar is not None:
-        return TreeTarget("each", y.parts[:1], "spans")
+        return TreeTarget(y.parts[:1])
     return Target("spans", (y,), mistakes=_segment_mistakes("spans", y))
 
 

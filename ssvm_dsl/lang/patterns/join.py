@@ -72,6 +72,8 @@ class World:
 
     def size(self, dim: Dim) -> I64:
         """Return the size of an axis in each example."""
+        if dim.size is not None:
+            return np.full(self.n, dim.size, dtype=np.int64)
         return self.sizes[dim.origin.name]
 
     def flat(self, source: Any) -> tuple[Values, I64]:

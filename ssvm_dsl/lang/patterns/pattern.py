@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 
-from ssvm_dsl.array_types import Bools
+from ssvm_dsl.array_types import I64, Bools
 from ssvm_dsl.lang.dims import (
     Condition,
     Dim,
@@ -25,15 +26,46 @@ from ssvm_dsl.lang.dims import (
     conjunction,
     conjuncts,
     indices_of,
+    n_positions,
     walk,
 )
-from ssvm_dsl.lang.inputs import At
+from ssvm_dsl.lang.inputs import At, Positions
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.patterns.join import Instances, World, find_instances, inputs_of, symbols_of
 from ssvm_dsl.lang.patterns.references import LabelAt
 from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, got, show
 
 R = TypeVar("R")
+
+
+@dataclass(frozen=True, eq=False)
+class Word:
+    """What users wrote for a pattern, ``chain(y)``, and how it takes features and weights by axes.
+
+    Parameters
+    ----------
+    name : str
+        The function.
+    args : tuple
+        Its arguments.
+    options : dict
+    axes : tuple of Dim
+        The axes that features may have.
+    at : tuple of tuple
+        For each part of the pattern the positions on these axes at which a factor takes its features.
+    shared : tuple of Dim
+        Axes along which all variables of a factor have the same position.
+    ends : dict of str to position
+        What functions of features may ask for beside the inputs.
+    """
+
+    name: str
+    args: tuple[Any, ...]
+    options: dict[str, Any] = field(default_factory=dict)
+    axes: tuple[Dim, ...] = ()
+    at: tuple[tuple[Any, ...], ...] = ()
+    shared: tuple[Dim, ...] = ()
+    ends: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -59,17 +91,29 @@ class Pattern(Target):
 
     groups: tuple[tuple[LabelAt, ...], ...]
     condition: Condition | None
+    word: Word | None
 
-    def __init__(self, references: Any, where: Any = None, *, mistakes: tuple[Mistake, ...] = ()) -> None:
-        found: list[Mistake] = [*mistakes]
+    def __init__(self, references: Any, where: Any = None) -> None:
+        self._make(references, where, None, [])
+
+    @classmethod
+    def of_word(
+        cls, word: Word, groups: list[tuple[LabelAt, ...]], where: Any = None, mistakes: Sequence[Mistake] = ()
+    ) -> Pattern:
+        """Return the pattern that a function stands for."""
+        made = cls.__new__(cls)
+        made._make(groups, where, word, list(mistakes))
+        return made
+
+    def _make(self, references: Any, where: Any, word: Word | None, found: list[Mistake]) -> None:
         groups = _read_groups(references, found)
         condition = None if where is None else as_condition(where)
         for number in (condition, *(place for group in groups for one in group for place in one.places)):
             found += (text for one in walk(number) for text in getattr(one, "mistakes", ()))
         found += _same_twice(groups)
         super().__init__("pattern", tuple(one.label for one in groups[0]), mistakes=dict.fromkeys(found))
-        object.__setattr__(self, "groups", groups)
-        object.__setattr__(self, "condition", condition)
+        for key, value in (("groups", groups), ("condition", condition), ("word", word)):
+            object.__setattr__(self, key, value)
 
     # -- what it is made of --------------------------------------------------------------------------------------
 
@@ -79,7 +123,10 @@ class Pattern(Target):
         if len(self.groups) == 1:
             return (self,)
         return self._kept(
-            "_parts", lambda: tuple(Pattern(group, self.condition).reading((), self.units) for group in self.groups)
+            "_parts",
+            lambda: tuple(
+                Pattern.of_word(_PART, [group], self.condition).reading((), self.units) for group in self.groups
+            ),
         )
 
     @property
@@ -117,12 +164,14 @@ class Pattern(Target):
     @property
     def also_read(self) -> tuple[Any, ...]:
         """The inputs that only the positions of features and units read: ``x[parent[n]]``, ``per=day[t]``."""
-        return self.__dict__.get("_also_read", ())
+        read: tuple[Any, ...] = self.__dict__.get("_also_read", ())
+        return read
 
     @property
     def units(self) -> tuple[Any, ...]:
         """What is read in ``per=``: where there is no such position, there is no factor (it would have no weights)."""
-        return self.__dict__.get("_units", ())
+        units: tuple[Any, ...] = self.__dict__.get("_units", ())
+        return units
 
     def reading(self, numbers: tuple[Any, ...], units: tuple[Any, ...] = ()) -> Pattern:
         """Return the pattern as one whose shape follows, too, from what features and units read at positions."""
@@ -131,10 +180,18 @@ class Pattern(Target):
         reads = tuple(one for one in units if isinstance(one, Read))
         if not more and not reads:
             return self
-        made = Pattern(list(self.groups) if len(self.groups) > 1 else self.groups[0], self.condition)
+        made = copy(self)
+        for key in [key for key in made.__dict__ if key.startswith("_")]:  # what was worked out of the other one
+            del made.__dict__[key]
         object.__setattr__(made, "_also_read", tuple(more.values()))
         object.__setattr__(made, "_units", reads)
         return made
+
+    @property
+    def count_reads_inputs(self) -> bool:
+        """Whether the content of inputs decides how many factors there are; edges of a word are all there."""
+        domains = any(label.has_domain for label in self.all_labels)
+        return domains or (bool(self.inputs) and not self._is_on_axes)
 
     @property
     def all_labels(self) -> tuple[Label, ...]:
@@ -144,7 +201,9 @@ class Pattern(Target):
     def symbols(self) -> Iterator[tuple[str, Symbol]]:
         """Yield the symbols that it refers to beside its labels, with what each is to it."""
         for number in (self.condition, *(place for part in self.parts for place, _ in part.places)):
-            yield from symbols_of(number)
+            for what, symbol in symbols_of(number):
+                if symbol.name or not (isinstance(symbol, Positions) or (isinstance(symbol, Dim) and symbol.size)):
+                    yield what, symbol
 
     def narrowed(self, where: Any) -> Pattern:
         """Return the pattern with one more condition."""
@@ -195,7 +254,12 @@ class Pattern(Target):
 
         Of patterns that follow from sizes alone.
         """
-        shape = np.broadcast_shapes(*map(np.shape, sizes.values()))
+        if self._is_on_axes:
+            return n_positions(self.feature_axes, sizes)
+        if len(self.parts) > 1 and all(part.is_box for part in self.parts):
+            return sum(part.count(sizes) for part in self.parts)
+        axes = {dim.name: sizes[dim.name] for dim in self.all_axes}
+        shape = np.broadcast_shapes(*map(np.shape, axes.values()))
         if self.is_box:
             total: Any = np.ones(shape, dtype=np.int64) if shape else 1
             for _, ends, low in self.box:
@@ -203,13 +267,21 @@ class Pattern(Target):
                 total = total * np.maximum(least - low, 0)
             for place, dim in self.places:
                 if isinstance(place, int):
-                    size = sizes[dim.origin.name]
+                    size = sizes[dim.origin.name] if dim.size is None else dim.size
                     total = total * ((size > place) if place >= 0 else (size >= -place))
             return total if shape else int(total)
         n = int(np.prod(shape, dtype=np.int64))
-        world = World({name: np.broadcast_to(one, shape).reshape(n) for name, one in sizes.items()}, {}, n)
-        found = sum(np.bincount(part.instances(world).owner, minlength=n) for part in self.parts)
-        return found if shape else int(found[0])  # type: ignore[index]
+        columns = [np.broadcast_to(one, shape).reshape(n) for one in axes.values()]
+        rows, of = np.unique(np.stack(columns or [np.zeros(n, np.int64)], axis=1), axis=0, return_inverse=True)
+        key = f"_counts of {rows.tobytes()!r}"
+        world = World(dict(zip(axes, rows.T, strict=True)) if columns else {}, {}, len(rows))
+
+        def count() -> I64:
+            parts = [np.bincount(part.instances(world).owner, minlength=len(rows)) for part in self.parts]
+            return np.asarray(np.sum(parts, axis=0, dtype=np.int64))
+
+        found = self._kept(key, count) if len(rows) == 1 else count()
+        return found[of.reshape(-1)].reshape(shape) if shape else int(found[0])
 
     def instances(self, world: World) -> Instances:
         """Return the assignments of the index variables for which there is a factor; of a pattern that is no union.
@@ -249,26 +321,76 @@ class Pattern(Target):
         """Axes whose sizes decide how many factors there are."""
         axes = [index.dim for part in self.parts for index in part.free]
         axes += [dim.origin for part in self.parts for _, dim in part.places]
-        return tuple({id(dim): dim for dim in axes}.values())
+        return tuple({id(dim): dim for dim in axes if dim.name or dim.ragged}.values())  # others are constants
 
     @property
     def feature_axes(self) -> tuple[Dim, ...]:
-        """No axes: features are written at positions."""
-        return ()
+        """The axes that features of a word may have; of a written pattern none, its features are at positions."""
+        return () if self.word is None else self.word.axes
 
     @property
     def shared_axes(self) -> tuple[Dim, ...]:
-        """No axes: ``per=`` names an index."""
-        return ()
+        """The axes that ``per=`` may name of a word; of a written pattern it names an index."""
+        return () if self.word is None else self.word.shared
+
+    @property
+    def is_union(self) -> bool:
+        """Whether it is made of several patterns."""
+        return len(self.groups) > 1
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """What functions of features may ask for beside the inputs."""
+        return () if self.word is None else tuple(self.word.ends)
+
+    @property
+    def offsets(self) -> tuple[int, ...] | None:
+        """Of variables at ``t + k`` of a label with one axis the numbers k."""
+        if len(self.groups) > 1 or len(self.free) != 1 or self.condition is not None:
+            return None
+        if any(len(one.places) != 1 or one.label is not self.label for one in self.references):
+            return None
+        found = [_offset(place) for place, _ in self.places]
+        return (
+            tuple(one[1] for one in found if one is not None and one[0] == id(self.free[0]))
+            if all(one is not None and one[0] == id(self.free[0]) for one in found)
+            else None
+        )
+
+    @property
+    def fixed_position(self) -> int | None:
+        """The position of a single variable that is written as an int."""
+        alone = len(self.groups) == 1 and self.arity == 1 and len(self.places) == 1
+        place = self.places[0][0] if alone else None
+        return place if isinstance(place, int) else None
+
+    @property
+    def _is_on_axes(self) -> bool:
+        """Whether there is a factor at each position of the axes of a word: of ``cross`` and ``along``."""
+        own = tuple(index.dim for index in self.free)
+        return self.word is not None and bool(own) and self.word.axes == own and self.word.at[0] == self.free
+
+    @property
+    def position_axes(self) -> tuple[tuple[Dim | None, int], ...]:
+        """The axes of an array with a number for each factor, see :class:`Target`: of a box one for each index."""
+        if self._is_on_axes:
+            return tuple((dim, 0) for dim in self.feature_axes)
+        if not self.is_box:
+            return ((None, 0),)
+        return tuple(_box_axis(ends, low) for _, ends, low in self.box)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return references and condition."""
+        """Return references and condition; of a word its arguments."""
+        if self.word is not None:
+            return self.word.args, self.word.options
         groups: Any = self.groups[0] if len(self.groups) == 1 else list(self.groups)
         return (groups,), ({} if self.condition is None else {"where": self.condition})
 
     @property
     def written(self) -> Any:
-        """The variables."""
+        """The variables; of a word itself."""
+        if self.word is not None:
+            return self
         if len(self.groups) > 1:
             return list(self.groups)
         return self.references if self.arity > 1 else self.references[0]
@@ -276,14 +398,25 @@ class Pattern(Target):
     @property
     def written_options(self) -> dict[str, Any]:
         """The condition."""
-        return {} if self.condition is None else {"where": self.condition}
+        return {} if self.condition is None or self.word is not None else {"where": self.condition}
 
     @property
     def constructor(self) -> str:
-        """The class."""
-        return "Pattern"
+        """The function of a word, else the class."""
+        return "Pattern" if self.word is None else self.word.name
+
+    @property
+    def pattern(self) -> Pattern:
+        """The pattern with its indices, as ``print(Model.trans.pattern)`` shows it."""
+        if self.word is None:
+            return self
+        return Pattern(list(self.groups) if self.is_union else self.references, self.condition)
 
     def __repr__(self) -> str:
+        if self.word is not None and self.word.name == "at":
+            return f"{show(self.label)}.at({self.word.args[1]})"
+        if self.word is not None and self.word is not _PART:
+            return Node.__repr__(self)
         groups = [f"({', '.join(map(repr, group))})" if len(group) > 1 else repr(group[0]) for group in self.groups]
         text = groups[0] if len(groups) == 1 else f"[{', '.join(groups)}]"
         return text if self.condition is None else f"Pattern({text}, where={self.condition!r})"
@@ -301,7 +434,8 @@ class Pattern(Target):
             indices = indices_of(*(place for part in self.parts for place, _ in part.places), self.condition)
             ranks = {id(index): k for k, index in enumerate(indices)}
             groups = tuple(tuple(canonical(one, ranks) for one in group) for group in self.groups)
-            return groups, canonical(self.condition, ranks), self.also_read, canonical(self.units, ranks)
+            word = None if self.word is None else (self.word.name, canonical(self.word.at, ranks))
+            return groups, canonical(self.condition, ranks), word, self.also_read, canonical(self.units, ranks)
 
         return self._kept("_canonical", find)
 
@@ -313,11 +447,21 @@ class Pattern(Target):
         return found
 
 
+#: A part of a union.
+_PART = Word("Pattern", ())
+
+
+def _box_axis(ends: tuple[tuple[Dim, int], ...], begin: int) -> tuple[Dim | None, int]:
+    """Return the axis of an index of a box: its positions go from ``begin`` to where the first axis ends."""
+    first, by = min(ends, key=lambda one: one[1])
+    return (first, begin - by) if all(dim is first for dim, _ in ends) else (None, 0)
+
+
 def ends_least(ends: tuple[tuple[Dim, int], ...], sizes: Mapping[str, Any]) -> Any:
     """Return the least of some axis sizes, each with a number added."""
     least: Any = None
     for dim, by in ends:
-        one = sizes[dim.origin.name] + by
+        one = (sizes[dim.origin.name] if dim.size is None else dim.size) + by
         least = one if least is None else np.minimum(least, one)
     return least
 
@@ -325,8 +469,11 @@ def ends_least(ends: tuple[tuple[Dim, int], ...], sizes: Mapping[str, Any]) -> A
 def canonical(expression: Any, ranks: Mapping[int, int]) -> Any:
     """Return an expression with indices by their rank, so that names make no difference."""
     if isinstance(expression, Index):
-        return "index", ranks.get(id(expression), -1), expression.dim if expression.dim.name else id(expression.dim)
-    if isinstance(expression, Node) and not (isinstance(expression, Symbol) and not isinstance(expression, At)):
+        dim = expression.dim
+        return "index", ranks.get(id(expression), -1), dim if dim.name else dim.size or id(dim)
+    named = isinstance(expression, Symbol) and not isinstance(expression, At)
+    constant = isinstance(expression, Positions) and expression.constant and not expression.name
+    if isinstance(expression, Node) and (constant or not named):
         args, options = expression.arguments()
         return type(expression).__name__, tuple(canonical(one, ranks) for one in (*args, *options.values()))
     if isinstance(expression, tuple | list):

@@ -36,7 +36,7 @@ class RulePattern(Pattern):
         rule = rule.narrowed(where) if isinstance(rule, Formula) and where is not None else rule
         condition = where if isinstance(rule, LiteralAt) else instance_condition(rule)
         references: tuple[LabelAt, ...] = () if rule.mistakes else references_of(rule)
-        super().__init__(references or (LabelAt(Label(1), ()),), condition, mistakes=rule.mistakes)
+        self._make(references or (LabelAt(Label(1), ()),), condition, None, [*rule.mistakes])
         object.__setattr__(self, "rule", rule)
 
     def narrowed(self, where: Any) -> RulePattern:

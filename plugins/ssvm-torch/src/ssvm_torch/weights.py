@@ -7,7 +7,7 @@ from math import prod
 
 import torch
 
-from ssvm_dsl import Factor
+from ssvm_dsl import Dim, Factor
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.scoring import Template
 
@@ -24,7 +24,7 @@ def weight_shape(template: Template) -> tuple[int, ...] | None:
     if template.inputs is None or (isinstance(symbol, Factor) and (symbol.observed or symbol.joint)):
         text = f"factor '{template.name}' has features that are no dense Input: {symbol.features!r}"
         raise OptionError(f"{text}; compute them in the network, and declare Given(target, scores=Input(...))")
-    if template.target.kind == "grid" and template.inputs:
+    if template.target.is_union and template.inputs:
         text = f"factor '{template.name}' of grid(y) has features"
         raise OptionError(f"{text}; in a layer write a factor of pairs(y, axis) for each axis")
     if not isinstance(symbol, Factor) or symbol.tie is not None:
@@ -126,7 +126,7 @@ def _by_position(
 ) -> torch.Tensor:
     """Return the scores of factors that have weights of their own at each position of some axes."""
     assert not isinstance(symbol.per, str)
-    own: list[str] = [getattr(one, "axis", one).name for one in symbol.per]
+    own = [(one if isinstance(one, Dim) else one.axis).name for one in symbol.per]
     of = [axis.dim.name if axis.dim else "" for axis in template.axes]
     table = weights.reshape(*symbol.unit_shape, prod(template.shape), -1)
     table = table.permute(*(own.index(name) for name in of if name in own), -2, -1)
