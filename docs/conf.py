@@ -148,7 +148,8 @@ USES = {
     "Choose the loss": "Hamming ZeroOne Cost CountLoss CustomLoss NoLoss",
     "State constraints": "Forbid Allow BIO BIOES AtMost AtLeast Exactly ExactlyOne AllOf AnyOf Implies Iff Xor "
     "Count Not Linear Same Different Duration Constraint rules",
-    "Declare structures": "AllDifferent Matching Arborescence ProjectiveTree Path Circuit Grammar ParseTree "
+    "Declare structures": "AllDifferent Matching Arborescence ProjectiveTree Path Circuit Equivalence LinearOrder "
+    "Transitive Acyclic Grammar ParseTree "
     "PartialTree Custom OutputSpace",
     "Train and predict": "StructuredSVM StructuredRegressor load CountingPredictor Dicycles Subsets "
     "MaximumLikelihoodHMM MaximumLikelihoodPCFG PartitionedDataset partitioned_files",

@@ -46,6 +46,10 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.constraints.pointers import AllDifferent as AllDifferent
     from ssvm_dsl.lang.constraints.pointers import Arborescence as Arborescence
     from ssvm_dsl.lang.constraints.pointers import ProjectiveTree as ProjectiveTree
+    from ssvm_dsl.lang.constraints.relations import Acyclic as Acyclic
+    from ssvm_dsl.lang.constraints.relations import Equivalence as Equivalence
+    from ssvm_dsl.lang.constraints.relations import LinearOrder as LinearOrder
+    from ssvm_dsl.lang.constraints.relations import Transitive as Transitive
     from ssvm_dsl.lang.constraints.structures import Circuit as Circuit
     from ssvm_dsl.lang.constraints.structures import Matching as Matching
     from ssvm_dsl.lang.constraints.structures import Path as Path

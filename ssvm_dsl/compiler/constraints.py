@@ -17,13 +17,15 @@ from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.inputs.validate import Examples, stack_dense
 from ssvm_dsl.compiler.labels.structures import structure_of
 from ssvm_dsl.compiler.layout import Layout
+from ssvm_dsl.compiler.scopes import ground_scopes
 from ssvm_dsl.errors import DataError, InfeasibleError, TooLargeError
 from ssvm_dsl.ir.constraints import ConstraintGroup, CustomOracle
-from ssvm_dsl.ir.ragged import members, pointers, positions
+from ssvm_dsl.ir.ragged import members, owners, pointers, positions
 from ssvm_dsl.lang.arrays import MOST
 from ssvm_dsl.lang.constraints.custom import CUSTOM_EXACT, Custom
 from ssvm_dsl.lang.constraints.logic import NO_BOUND, Constraint, Literal
 from ssvm_dsl.lang.constraints.quantities import EdgeEnd, Parameter, Sum
+from ssvm_dsl.lang.constraints.relations import PairRelation
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.inputs import Input
@@ -45,7 +47,10 @@ def lower_constraints(declaration: Declaration, layout: Layout, examples: Exampl
     TooLargeError
         There are more literals than 32 bits can number.
     """
-    return tuple(_group(one, layout, examples) for one in declaration.constraints)
+    return tuple(
+        _relations(one, layout, examples) if isinstance(one, PairRelation) else _group(one, layout, examples)
+        for one in declaration.constraints
+    )
 
 
 def constraint_sizes(constraint: Constraint, layout: Layout) -> tuple[int, int, int]:
@@ -199,6 +204,39 @@ def _group(constraint: Constraint, layout: Layout, examples: Examples) -> Constr
         oracle=_custom_oracle(constraint) if isinstance(constraint, Custom) else None,
         rules=rules,
         shared=shared,
+    )
+
+
+def _relations(constraint: PairRelation, layout: Layout, examples: Examples) -> ConstraintGroup:
+    """Return the relations of a symbol: one for each assignment of the indices that are not of its pairs."""
+    constraint_sizes(constraint, layout)  # refuses what is too large
+    scopes, label = ground_scopes(constraint.pattern, layout, examples), constraint.labels[0]
+    shapes, found = scopes.shapes, scopes.found
+    assert found is not None
+    shape = owners(shapes.start)  # of each literal of the different examples
+    first, second = (found.position(one, one.dim)[0] for one in constraint.pair)
+    columns = [shape, *(found.position(one, one.dim)[0] for one in constraint.others)]
+    keys, relation = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+    relation = relation.reshape(-1)
+    order = np.argsort(relation, kind="stable")
+    counts = np.bincount(keys[:, 0], minlength=shapes.n_shapes)  # relations of each shape
+    lengths = np.bincount(relation, minlength=len(keys))  # literals of each relation
+    state = np.full(len(shape), constraint.state, dtype=np.int32)
+    if label.symmetric and label.converse is not None:  # a variable stands where its positions increase
+        state[first > second] = label.converse[constraint.state]
+    chosen = members(pointers(counts), shapes.of)  # relations of all examples
+    literals = order[members(pointers(lengths), chosen)]
+    n_items = scopes.sizes[constraint.pair[0].dim.name][keys[:, 0]]
+    return ConstraintGroup(
+        kind=constraint.kind,
+        name=constraint.name,
+        ptr=pointers(counts[shapes.of]),
+        literal_ptr=pointers(lengths[chosen]),
+        variable=np.ascontiguousarray(shapes.scope[literals, 0]),
+        state=state[literals],
+        negated=np.zeros(len(literals), dtype=bool),
+        meta={"n_items": n_items[chosen].astype(np.int64)},
+        literal_meta={"first": first[literals].astype(np.int32), "second": second[literals].astype(np.int32)},
     )
 
 

@@ -154,10 +154,17 @@ def ground_scopes(target: Target, layout: Layout, examples: Examples) -> Scopes:
     """Return the scopes of a target over all examples."""
     if not target.count_reads_inputs:
         return _ground(target, layout, examples)
-    found: Scopes | None = layout.known_scopes.get(target)
-    if found is None:
-        found = layout.known_scopes[target] = _ground(target, layout, examples)
-    return found
+    known: tuple[Pattern, Scopes] | None = layout.known_scopes.get(target)
+    if known is None:
+        known = layout.known_scopes[target] = target, _ground(target, layout, examples)
+    pattern, found = known
+    if pattern is target or found.found is None:
+        return found
+    columns = dict(found.found.columns)  # equal patterns may have indices of other names
+    for old, new in zip(pattern.free, target.free, strict=True):
+        if id(old) in columns:
+            columns[id(new)] = columns[id(old)]
+    return replace(found, found=Instances(found.found.world, found.found.owner, columns))
 
 
 def _ground(target: Target, layout: Layout, examples: Examples) -> Scopes:

@@ -12,7 +12,7 @@ from typing import Any
 from ssvm_dsl.errors import FileFormatError, KeywordError, ModelError, OptionError, SsvmError
 from ssvm_dsl.lang import dims, inputs
 from ssvm_dsl.lang.builder import DeclarationBuilder
-from ssvm_dsl.lang.constraints import durations, forbidden, logic, pointers, structures
+from ssvm_dsl.lang.constraints import durations, forbidden, logic, pointers, relations, structures
 from ssvm_dsl.lang.constraints.custom import Custom
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
@@ -52,6 +52,7 @@ CONSTRUCTORS: dict[str, Callable[..., Any]] = {
         *(logic.Constraint, logic.AtMost, logic.AtLeast, logic.Exactly, logic.ExactlyOne),
         *(logic.AnyOf, logic.Implies, logic.Linear, logic.Not),
         *(structures.Matching, structures.Path, structures.Circuit),
+        *(relations.Equivalence, relations.LinearOrder, relations.Transitive, relations.Acyclic),
         *(durations.Duration, forbidden.Forbid, forbidden.Allow, forbidden.Same, forbidden.Different, Given),
         *(pointers.AllDifferent, pointers.Arborescence, pointers.ProjectiveTree),
         *(inputs.Positions, inputs.At, Pattern, LabelAt, LiteralAt),
