@@ -152,7 +152,7 @@ USES = {
     "Transitive Acyclic Grammar ParseTree "
     "PartialTree Custom OutputSpace",
     "Train and predict": "StructuredSVM StructuredRegressor load CountingPredictor Dicycles Subsets "
-    "MaximumLikelihoodHMM MaximumLikelihoodPCFG PartitionedDataset partitioned_files",
+    "MaximumLikelihoodHMM MaximumLikelihoodPCFG PartitionedDataset partitioned_files clusters linear_order",
     "Choose parameters": "regularization_path grid_scores nested_scores cross_val_predict",
     "Measure predictions": "score_report label_accuracy exact_match span_f1 mean_iou attachment_score bracket_scores "
     "alignment_error_rate named_scorer",

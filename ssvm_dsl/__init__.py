@@ -139,4 +139,6 @@ if TYPE_CHECKING:
     from ssvm_dsl.learning.tuning.grid import nested_scores as nested_scores
     from ssvm_dsl.models.loading import load as load
     from ssvm_dsl.registry import register as register
+    from ssvm_dsl.report.relations import clusters as clusters
+    from ssvm_dsl.report.relations import linear_order as linear_order
     from ssvm_dsl.scoring.problems import solve_problem as solve_problem

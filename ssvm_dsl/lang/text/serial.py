@@ -6,7 +6,7 @@ Reading calls the public constructors, so everything they check is checked for f
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ssvm_dsl.errors import FileFormatError, KeywordError, ModelError, OptionError, SsvmError
@@ -131,6 +131,8 @@ def _encode(value: object) -> object:
         return {"function": value.path}
     if isinstance(value, Grammar):
         return {"grammar": [_encode(one) for one in value.arguments()]}
+    if isinstance(value, Mapping):
+        return {"mapping": [[_encode(key), _encode(item)] for key, item in value.items()]}
     if isinstance(value, tuple | list):
         return [_encode(item) for item in value]
     return value
@@ -177,6 +179,8 @@ def _decode(value: Any, known: dict[str, Symbol], trusted: bool | tuple[str, ...
         return FunctionRef(str(value["function"])).load(trusted)
     if "grammar" in value:
         return Grammar(*(_decode(one, known, trusted) for one in value["grammar"]))
+    if "mapping" in value:
+        return {_decode(key, known, trusted): _decode(item, known, trusted) for key, item in value["mapping"]}
     if "quantiles" in value:
         return sources.Quantiles(value["quantiles"])
     if "form" in value:
