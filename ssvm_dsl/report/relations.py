@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ssvm_dsl.calls import checked_call
 from ssvm_dsl.errors import DataError
 
 
+@checked_call
 def clusters(same: ArrayLike, related: Any = 1) -> list[list[int]]:
     """Return the clusters that a relation of pairs describes.
 
@@ -48,6 +50,7 @@ def clusters(same: ArrayLike, related: Any = 1) -> list[list[int]]:
     return [np.flatnonzero(of == c).tolist() for c in range(n) if of[c] == c]
 
 
+@checked_call
 def linear_order(before: ArrayLike, related: Any = 1) -> list[int]:
     """Return the positions in an order that a relation of pairs describes.
 
@@ -90,7 +93,10 @@ def _pairs(relation: ArrayLike, related: Any, what: str) -> tuple[NDArray[np.boo
     ------
     DataError
     """
-    array = np.ma.masked_array(relation)
+    try:
+        array = np.ma.masked_array(relation)
+    except (TypeError, ValueError) as err:
+        raise DataError(what, expected="a square array of pairs", found=f"{type(relation).__name__}") from err
     if array.ndim != 2 or array.shape[0] != array.shape[1]:
         raise DataError(what, expected="a square array of pairs", found=f"shape {array.shape}")
     there = ~np.ma.getmaskarray(array)

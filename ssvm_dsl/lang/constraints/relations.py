@@ -1,4 +1,4 @@
-"""Relations between the positions of one axis, over labels of two classes: clusterings, orders, transitive, acyclic ones.
+"""Relations between positions of one axis, over labels of two classes: clusterings, orders, transitive, acyclic ones.
 
 The label says of each pair of positions whether the first is related to the second.  Its variables may be at some of
 the pairs only: they are to be those of some clustering, order or relation of all positions.
