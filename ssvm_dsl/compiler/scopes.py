@@ -7,7 +7,7 @@ one example of each shape; no array has an entry for every factor of every examp
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
