@@ -75,6 +75,9 @@ FIT_SECONDS, FIT_PASSES, FASTER = 3.0, 100, 4.0
 #: Multiplications of dense and of sparse features a second, and seconds of a pass that do not depend on sizes.
 DENSE, SPARSE, OVERHEAD = 2e9, 1.2e8, 5e-4
 
+#: Seconds of a pass of a trainer of smooth risks for each weight: some sixty times it reads and writes all of them.
+WEIGHT = 5e-8
+
 
 class ChoosingSVM(StructuredSVM):
     """Parameters are those of :class:`~ssvm_dsl.StructuredSVM`.
@@ -231,9 +234,10 @@ class ChoosingSVM(StructuredSVM):
 
     def _path_seconds(self, grounded: Grounded) -> float:
         """Return about how long fits along a path take, by sizes."""
-        task = Task.MARGINALS if self._risk().spec.form is RiskForm.SMOOTH else Task.MAP
-        oracle = self._plan_of(grounded, task).seconds
-        return float(PATH_PASSES * (OVERHEAD + oracle + product_seconds(grounded.parameters)))
+        smooth, parameters = self._risk().spec.form is RiskForm.SMOOTH, grounded.parameters
+        oracle = self._plan_of(grounded, Task.MARGINALS if smooth else Task.MAP).seconds
+        weights = WEIGHT * parameters.dim if smooth else 0.0
+        return float(PATH_PASSES * (OVERHEAD + oracle + weights + product_seconds(parameters)))
 
     def _by_held_out(
         self, grounded: Grounded, target_of: TargetOf, sample_weight: Any, executor: Executor, deadline: Deadline

@@ -2,12 +2,13 @@
 
 Regularisation treats all weights alike, so that a column of large numbers gets small weights for nothing, and a column
 of small ones is hardly used.  Dense inputs are standardised.  Sparse ones and attributes are divided by the largest
-absolute value of each column, which keeps zeros, where some are more than ten times as large as others.
+absolute value of each column, which keeps zeros, where that is above 10 or below .1 in some column: frequencies of
+words are, names that are there or not are 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from ssvm_dsl.lang.arrays import is_sparse
 from ssvm_dsl.lang.features.sources import Scaled, Standardized
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
 
-#: How many times as large as others numbers may be; those up to 1 count as 1, as the absence and presence of a name do.
+#: How many times as large, or as small, as 1 the largest number of a column may be: that is what a name counts.
 APART = 10.0
 
 
@@ -31,28 +32,63 @@ def scaled(x: Input | Attributes, examples: Sequence[Any]) -> Source:
     """
     if isinstance(x, Input) and not x.sparse:
         return Standardized(x)
-    return Scaled(x) if largest(examples) > APART else x
+    return Scaled(x) if are_apart(examples) else x
 
 
-def largest(examples: Any) -> float:
-    """Return the largest absolute number in sparse rows, data frames or named features, however they are nested."""
-    if is_sparse(examples):
-        return float(np.abs(examples.data).max(initial=0.0))
-    return max(_numbers(examples), default=0.0)
+def are_apart(examples: Any) -> bool:
+    """Whether the largest absolute value of some column of sparse rows or named features is far from 1.
+
+    Values are looked at before columns: most features are names, all of which count 1.
+    """
+    values = set[Any]()
+    _gather(examples, values)
+    sizes = [abs(float(one)) for one in values if _is_number(one)]
+    most, least = max(sizes, default=0.0), min(filter(None, sizes), default=1.0)
+    if most > APART or least * APART >= 1.0:
+        return most > APART
+    largest = dict[Any, float]()
+    _gather_columns(examples, largest)
+    return min(filter(None, largest.values()), default=1.0) * APART < 1.0
 
 
-def _numbers(one: Any) -> Iterator[float]:
-    """Yield the absolute values of numbers that have names."""
+def _gather(one: Any, values: set[Any]) -> None:
+    """Add the different values of sparse rows, or of named features, however they are nested."""
     if is_sparse(one):
-        yield largest(one)
+        there = np.abs(one.data[one.data != 0.0])
+        values.update((float(there.max()), float(there.min())) if len(there) else ())
     elif hasattr(one, "select_dtypes"):
-        columns = one.select_dtypes("number").to_numpy(dtype=np.float64)
-        yield float(np.nanmax(np.abs(columns), initial=0.0))
+        values.update(one.select_dtypes("number").to_numpy(dtype=np.float64).ravel().tolist())
     elif isinstance(one, Mapping):
-        for value in one.values():
-            if (type(value) in (int, float) or isinstance(value, np.number)) and np.isfinite(value):
-                yield abs(float(value))
+        try:
+            values.update(one.values())
+        except TypeError:  # a value that is refused later
+            values.update(filter(_is_number, one.values()))
     elif isinstance(one, list | tuple):
         for part in one:
             if not isinstance(part, str):
-                yield from _numbers(part)
+                _gather(part, values)
+
+
+def _gather_columns(one: Any, largest: dict[Any, float]) -> None:
+    """Note the largest absolute value of each column."""
+    if is_sparse(one):
+        rows = one.tocsc()
+        for column in np.flatnonzero(np.diff(rows.indptr)).tolist():
+            size = float(np.abs(rows.data[rows.indptr[column] : rows.indptr[column + 1]]).max())
+            largest[column] = max(largest.get(column, 0.0), size)
+    elif hasattr(one, "select_dtypes"):
+        for name, column in one.select_dtypes("number").items():
+            size = float(np.nanmax(np.abs(column.to_numpy(dtype=np.float64)), initial=0.0))
+            largest[name] = max(largest.get(name, 0.0), size)
+    elif isinstance(one, Mapping):
+        for name, value in one.items():
+            if _is_number(value):
+                largest[name] = max(largest.get(name, 0.0), abs(float(value)))
+    elif isinstance(one, list | tuple):
+        for part in one:
+            if not isinstance(part, str):
+                _gather_columns(part, largest)
+
+
+def _is_number(value: Any) -> bool:
+    return (type(value) in (int, float) or isinstance(value, np.number)) and bool(np.isfinite(value))

@@ -23,7 +23,7 @@ from ssvm_dsl.lang.frames import is_frame, is_gap, is_row, is_series
 from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
-from ssvm_dsl.lang.outputs.targets import chain, spans
+from ssvm_dsl.lang.outputs.targets import chain, spans, starts
 from ssvm_dsl.lang.patterns.pattern import Pattern
 from ssvm_dsl.learning.online import OnlineLabels
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
@@ -328,6 +328,9 @@ class SegmentTagger(SequenceModel):
         Least positions of a segment (of a class), 1 by default (:class:`~ssvm_dsl.Duration`).
     cut : bool
         Whether the first and the last segment of a sequence may be shorter: it may begin or end within one.
+    begins : bool
+        Whether features of the position where a segment begins have separate weights, besides those of all its
+        positions: without them nothing says where one of two neighbours of a class ends.
     features, groups, time : str, optional
         As for :class:`ChainTagger`.
     **options
@@ -342,6 +345,7 @@ class SegmentTagger(SequenceModel):
     longest: int | Mapping[Any, int] | None = None
     shortest: int | Mapping[Any, int] | None = None
     cut: bool = False
+    begins: bool = True
 
     def _read_labels(self, Y: Any) -> Any:
         """Return arrays with a segment in each row as lists of segments."""
@@ -369,6 +373,7 @@ class SegmentTagger(SequenceModel):
             y = Label(T, classes_of([[name for _, name in segments]]), segments=most)
             lasting = Duration(spans(y), least=self.shortest, most=asked or None, cut=self.cut) if bounded else None
             word = Factor(y, features=self._scaled(x, X))
+            begin = Factor(starts(y), features=self._scaled(x, X)) if self.begins else None
             length = Factor(spans(y), features=SpanLength(spans(y)))
             trans = Factor(chain(y))
             loss = Hamming(y)
