@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,8 @@ def indexed(declaration: Declaration, X: Any, labels: list[Any]) -> Any:
     They are labels along the axis of the frame's rows; where the frame itself is the list of examples, one series of
     all.  Other labellings are left as they are.
     """
+    if type(X) is list and ("pandas" not in sys.modules or not any(map(_holds_frames, X))):
+        return labels
     if is_frame(X):
         single = len(declaration.outputs) == 1 and not declaration.outputs[0].dims
         if not single:

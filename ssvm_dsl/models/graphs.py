@@ -31,12 +31,16 @@ from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
 from ssvm_dsl.models.classes import array_of, classes_of, input_of, n_rows, require_names
 from ssvm_dsl.models.few_labels import agreement, completed_states, rows_of, states_of
+from ssvm_dsl.plugin_api.training import TrainingEvent
 
 #: The name of the labels in a graph that is a dict; ``None`` where one is not known.
 CARRIED = "y"
 
 #: How often a fit completes unknown labels and learns again.
 ROUNDS = 2
+
+#: Passes after which a fit to labels that a model has completed ends: more of them predict no better.
+PASSES = 100
 
 #: By so many standard deviations chance may bring classes together that do not like to be neighbours.
 BY_CHANCE = 2.0
@@ -286,10 +290,21 @@ class GraphLabeller(GraphModel):
             self.model_ = self._declaration(X, Y)
             self._ground(X, Y, whole=True)  # refuses malformed data
             found = completed_states(X, known, len(classes), partial(self._node_probabilities, X, len(classes)), self)
-            states = found.states
+            states, callbacks, ended = found.states, self.callbacks, list[float]()
+
+            def is_enough(event: TrainingEvent) -> bool:
+                if event.n_passes >= PASSES:
+                    ended.append(event.n_passes)
+                return event.n_passes >= PASSES
+
             for _ in range(ROUNDS):
                 named = [np.array(classes, dtype=object)[one].tolist() for one in states]
-                super()._fit_examples(X, named, sample_weight, validation)
+                ended.clear()
+                self.callbacks = [*(callbacks or ()), is_enough]
+                try:
+                    super()._fit_examples(X, named, sample_weight, validation)
+                finally:
+                    self.callbacks = callbacks
                 if self._deadline is not None and self._deadline.over:
                     break
                 given = [[None if s < 0 else classes[s] for s in one.tolist()] for one in known]
@@ -298,6 +313,7 @@ class GraphLabeller(GraphModel):
                 if all(np.array_equal(a, b) for a, b in zip(before, states, strict=True)):
                     break
             text = f"{n_hidden} of {sum(map(len, known))} completed before the fit: {found}"
+            text += f"; the fit ended after {PASSES} passes, as labels that a model made are not exact" if ended else ""
             self.report_ = replace(self.report_, chosen={**self.report_.chosen, "unknown labels": text})
         return self
 

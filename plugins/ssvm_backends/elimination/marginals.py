@@ -12,16 +12,19 @@ from typing import NamedTuple
 import numpy as np
 
 from ssvm_backends.elimination.blocks import BUDGET, make_walk
-from ssvm_backends.elimination.plan import Compiled
+from ssvm_backends.elimination.plan import Compiled, EliminationPlan
 from ssvm_backends.elimination.plan_cache import PlanCache
 from ssvm_backends.elimination.sum import MarginalTarget, SumSpace, make_scales, marginal_steps, sum_steps
 from ssvm_backends.graphs.batch_session import summed_solution
-from ssvm_backends.graphs.graph import Graph, factor_origin
+from ssvm_backends.graphs.graph import Graph, Instance, factor_origin
 from ssvm_backends.graphs.reduce import Reduced
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import F64, I64, Bools, Marginals, Program, Question, Solution, Stop, members, pointers, runs
 from ssvm_dsl.kernels import borrow, njit
 from ssvm_dsl.plugin_api import Clock
+
+#: How often an entry of a table is looked at, upwards and downwards, with its parts.
+PASSES = 20.0
 
 
 class MarginalArrays(NamedTuple):
@@ -80,12 +83,21 @@ def marginals(plans: PlanCache, wanted: bool, question: Question, reduced: Reduc
     stop = np.where(reduced.feasible, Stop.TIME, Stop.FINISHED).astype(np.int8)
     try:
         for key, positions in plans.by_structure(reduced):
-            for position in positions[reduced.feasible[positions]].tolist():
-                if clock.over:  # before anything is prepared for the example
-                    break
-                found = _one(plans.plan(key, wanted), wanted, reduced, position, space, clock)
+            left = positions[reduced.feasible[positions]]
+            while len(left) and not clock.over:  # before anything is prepared for the examples
+                compiled = plans.plan(key, wanted)
+                n_small = int(BUDGET / (PASSES * max(compiled.operations, 1.0)))
+                if n_small > 1:
+                    some, left = left[:n_small], left[n_small:]
+                    scales = make_scales(len(compiled.plan.variable))
+                    own = SumSpace(np.empty(compiled.work), make_walk(compiled), scales)
+                    sum_examples(compiled.plan, reduced.instance, reduced.ids, some, wanted, own, space, log_z)
+                    stop[some] = Stop.FINISHED
+                    continue
+                one, left = int(left[0]), left[1:]
+                found = _one(compiled, wanted, reduced, one, space, clock)
                 if found is not None:
-                    log_z[position], stop[position] = found, Stop.FINISHED
+                    log_z[one], stop[one] = found, Stop.FINISHED
     except OutOfTime:  # while a graph was planned: those that are answered stay so
         pass
     except KeyboardInterrupt:
@@ -95,6 +107,48 @@ def marginals(plans: PlanCache, wanted: bool, question: Question, reduced: Reduc
     there = (stop == Stop.FINISHED) & (log_z > -np.inf)
     lifted = _lifted(plans.program, plans.graph, ids, reduced, space, there, question.tables) if wanted else None
     return summed_solution(log_z, stop, lifted)
+
+
+@njit(cache=True, nogil=True)
+def sum_examples(
+    plan: EliminationPlan, instance: Instance, ids: I64, some: I64, wanted: bool, own: SumSpace, space: MarginalArrays,
+    log_z: F64,
+) -> None:  # fmt: skip
+    """Answer small examples of one structure, one after the other.
+
+    Parameters
+    ----------
+    plan : EliminationPlan
+        Read only.
+    instance : Instance
+        Read only.
+    ids : ndarray of int64, shape (n,)
+        The examples asked for.
+    some : ndarray of int64
+        Which of these are answered.
+    wanted : bool
+        Whether marginals are, besides log Z.
+    own : SumSpace
+        Work space; overwritten.
+    space : MarginalArrays
+        The marginals of these examples are written.
+    log_z : ndarray of float64, shape (n,)
+        Those of these examples are written, without their constants.
+    """
+    cursor, (span, shift, linear, plain, _, total) = np.zeros(2, dtype=np.int64), own.scales
+    for k in range(len(some)):
+        i = some[k]
+        span[:], shift[:], linear[:], plain[:], total[0] = 0.0, 0.0, False, False, 0.0
+        cursor[0], cursor[1] = 0, 0
+        while cursor[0] < len(plan.variable):
+            sum_steps(plan, instance, ids[i], own, cursor, BUDGET)
+        log_z[i] = total[0]
+        if not wanted or log_z[i] == -np.inf:
+            continue
+        tables = space.table_at[space.factor_at[i] : space.factor_at[i + 1]]
+        out = MarginalTarget(space.node, space.node_at[i], space.table, tables)
+        while cursor[0] > 0:
+            marginal_steps(plan, instance, ids[i], own, out, cursor, BUDGET)
 
 
 def _one(

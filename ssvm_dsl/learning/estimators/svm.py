@@ -30,7 +30,15 @@ from ssvm_dsl.learning.estimators.fitting.infeasible import RAISE, Trainable, ch
 from ssvm_dsl.learning.estimators.fitting.known_labels import warn_of_unknown
 from ssvm_dsl.learning.estimators.fitting.latent import LatentOptions
 from ssvm_dsl.learning.estimators.fitting.limited import limited
-from ssvm_dsl.learning.estimators.fitting.missed_classes import class_counts, cure_of, missed_warning, sample_of
+from ssvm_dsl.learning.estimators.fitting.missed_classes import (
+    are_predicted,
+    class_counts,
+    cure_of,
+    known_classes,
+    looks,
+    missed_warning,
+    sample_of,
+)
 from ssvm_dsl.learning.estimators.fitting.over_shards import ShardedFit
 from ssvm_dsl.learning.estimators.fitting.training_target import FitRequest, TrainingTarget
 from ssvm_dsl.learning.estimators.scoring import Scoring
@@ -306,9 +314,12 @@ class StructuredSVM(ShardedFit, ClassScores):
             examples = sample_of(grounded.layout.var_ptr, chosen.seconds)
             if not examples:
                 return
-            some, labels = self._examples(X), self._labels(Y)
-            some, labels = [some[i] for i in examples], [labels[i] for i in examples]
-            counts = self._answers(some, class_counts, Y=labels)
+            X, Y = self._examples(X), self._labels(Y)
+            wanted = known_classes(grounded)
+            for some in looks(examples):  # most models predict all classes on the first few examples
+                counts = self._answers([X[i] for i in some], class_counts, Y=[Y[i] for i in some])
+                if are_predicted(wanted, counts):
+                    return
         except SsvmError:  # who asks for these predictions hears of it
             return
         smooth = self._risk().spec.form is RiskForm.SMOOTH

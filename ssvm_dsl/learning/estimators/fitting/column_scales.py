@@ -17,8 +17,8 @@ from ssvm_dsl.plugin_api.specs import TrainerSpec
 #: Columns whose sizes differ by more than this are worth a warning.
 APART = 100.0
 
-#: Numbers that are squared at a time.
-SLICE = 2**18
+#: Numbers that are squared at a time, and rows that are looked at: some that are spread evenly show the sizes.
+SLICE, ROWS = 2**18, 4096
 
 
 def scale_warning(grounded: Grounded, spec: TrainerSpec) -> str:
@@ -57,8 +57,9 @@ def scale_warning(grounded: Grounded, spec: TrainerSpec) -> str:
 def column_sizes(rows: F64) -> F64:
     """Return the root mean square of the numbers of each column that are not 0; 0 for columns of zeros.
 
-    Of standardised columns it is 1, and so it is of indicators, however rare they are.
+    Of standardised columns it is 1, and so it is of indicators, however rare.  Of many rows some are looked at.
     """
+    rows = rows[:: max(1, len(rows) // ROWS)]
     total, count = np.zeros(rows.shape[1]), np.zeros(rows.shape[1], dtype=np.int64)
     step = max(1, SLICE // rows.shape[1])
     with np.errstate(over="ignore"):

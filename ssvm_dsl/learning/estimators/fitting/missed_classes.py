@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ssvm_dsl.array_types import I64
+from ssvm_dsl.array_types import I64, Bools
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.compiler.labels.structures import structure_of
 from ssvm_dsl.ir.solution import Solution
@@ -17,6 +17,9 @@ from ssvm_dsl.lang.outputs.labels import Label
 
 #: Predictions are looked at for so many variables, and where that takes no longer than so many seconds by estimate.
 VARIABLES, SECONDS = 4000, 0.2
+
+#: One example of so many is looked at first.
+PART = 8
 
 #: Fewer variables tell nothing; nor does a class with fewer of them, or with a smaller share.
 LEAST, FEW, RARE = 100, 10, 0.01
@@ -41,6 +44,27 @@ def sample_of(var_ptr: I64, seconds: float) -> list[int]:
         return []
     found: list[int] = np.linspace(0, n - 1, int(share * n)).round().astype(int).tolist()
     return found
+
+
+def looks(examples: list[int]) -> list[list[int]]:
+    """Return which examples are looked at first, and then, where a class is not predicted for these: all of them."""
+    return [examples[::PART], examples] if len(examples) >= 4 * PART else [examples]
+
+
+def known_classes(grounded: Grounded) -> dict[str, Bools]:
+    """Return which classes of each label have a share of the training data that may be warned of."""
+    found = {}
+    for label in grounded.declaration.outputs:
+        assert grounded.truth is not None
+        counts = np.bincount(grounded.truth[grounded.layout.variables(label)], minlength=label.n_states)
+        found[label.name] = counts > 0.5 * RARE * counts.sum()  # those looked at may have more of it than others
+    return found
+
+
+def are_predicted(wanted: dict[str, Bools], parts: list[Counts]) -> bool:
+    """Return whether each of these classes is predicted somewhere."""
+    names = {name for one in parts for name in one}
+    return all(not (wanted[name] & (sum(one[name][1] for one in parts) == 0)).any() for name in names)
 
 
 def class_counts(grounded: Grounded, solution: Solution) -> Counts:
