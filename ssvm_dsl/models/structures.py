@@ -29,7 +29,8 @@ class DependencyParser(ReadyModel):
     X is a list of sentences, each a pair ``(words, parts of speech)`` whose features are made here
     (:func:`~ssvm_dsl.datasets.arc_features`), or a dict of your own features: ``x`` of each (word, head),
     ``(T, T, width)`` or sparse with a row for each pair, and ``r`` of each word below the root.  Features may have
-    names (:class:`~ssvm_dsl.Attributes`): ``x[word][head]`` and ``r[word]`` are dicts.  Y is a list of heads:
+    names (:class:`~ssvm_dsl.Attributes`): ``x[word][head]`` and ``r[word]`` are dicts.  Dense features are
+    standardised, those of ``r`` with separate weights; with ``scale=False`` both have the same.  Y is a list of heads:
     positions, -1 for the root.
 
     Parameters
@@ -58,16 +59,18 @@ class DependencyParser(ReadyModel):
     def _declaration(self, X: Sequence[Any], Y: Sequence[Any]) -> type[Model]:
         named, kind = isinstance(X[0]["r"], list), ProjectiveTree if self.projective else Arborescence
         width, sparse = 0 if named else int(X[0]["r"].shape[-1]), not isinstance(X[0]["r"], np.ndarray)
+        # columns on different scales have means of their own in x and r, so that weights for both would not agree
+        alone = named or (self.scale and not sparse)
 
         class HeadTree(Model):
             T = Dim()
             x = Attributes(T, T) if named else Input(T, T, width, sparse=sparse)
             r = Attributes(T) if named else Input(T, width, sparse=sparse)
             head = Label(T, over=T, null=True)
-            arc = Factor(head, features=self._scaled(x, [one["x"] for one in X]) if named else x)
+            arc = Factor(head, features=self._scaled(x, [one["x"] for one in X]) if alone else x)
             root = Factor(
-                head.is_(None), features=self._scaled(r, [one["r"] for one in X]) if named else r,
-                tie=None if named else arc,
+                head.is_(None), features=self._scaled(r, [one["r"] for one in X]) if alone else r,
+                tie=None if alone else arc,
             )  # fmt: skip
             tree = kind(head, single_root=self.single_root)
             loss = Hamming(head)

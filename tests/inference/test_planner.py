@@ -110,6 +110,23 @@ def test_what_is_chosen_is_expected_to_be_the_quickest_and_not_to_take_fewest_op
     assert plan(SMALL, plugins=known_with(slow, quick)).backend == "quick"
 
 
+@pytest.mark.parametrize(("times", "taken"), [(3.0, "exact"), (5.0, "bounds")])
+def test_where_bounds_are_asked_for_exact_answers_that_take_little_longer_are_taken(times, taken):
+    class Exact(Cheap):
+        COST = 1e-9 * times
+
+    class Bounds(Cheap):
+        COST = 1e-9
+
+    globals().update(Exact=Exact, Bounds=Bounds)
+    known = known_with(spec(Exact), spec(Bounds, caps=replace(EXACT, guarantee=Guarantee.BOUND)))
+    need = replace(SMALL, topology=Topology.LOOPY, max_arity=2)
+    made = plan(replace(need, guarantee=Guarantee.BOUND), plugins=known)
+    assert made.backend == taken
+    assert ("than the bounds of bounds" in made.reason) is (taken == "exact")
+    assert plan(replace(need, guarantee=Guarantee.HEURISTIC), plugins=known).backend == "bounds"
+
+
 def test_equal_costs_are_decided_by_name():
     twins = [spec(Cheap, "b-twin"), spec(Cheap, "a-twin")]
     assert plan(SMALL, plugins=known_with(*twins)).backend == "a-twin"

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
-from ssvm_dsl import PartitionedDataset
+from ssvm_dsl import PartitionedDataset, span_f1
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.learning.estimators.fitting.strength import N_FOLDS, VALUES, chosen_strength, folds_of
 from ssvm_dsl.models import ChainTagger, Classifier, DependencyParser, GridSegmenter, Matcher, Ranker, SegmentTagger
@@ -186,6 +186,52 @@ def test_units_of_columns_do_not_matter(tmp_path):
     svm.save(tmp_path / "model")
     assert Classifier.load(tmp_path / "model").decision_function(X) == pytest.approx(svm.decision_function(X))
     assert svm.explain(X[0]).score == pytest.approx(svm.best_score(X[:1])[0])
+
+
+def test_frequencies_of_words_are_scaled_and_names_are_not():
+    rows = sp.csr_matrix(np.array([[0.02, 0.0, 0.5], [0.0, 0.03, 0.1], [0.01, 0.0, 0.0], [0.0, 0.06, 0.4]]))
+    Y = ["a", "b", "a", "b"]
+    svm = Classifier(C=1.0).fit(rows, Y)
+    assert svm._fitted["Scaled(x)"]["scale"].tolist() == [0.02, 0.06, 0.5]
+    named = [[{"rate": 0.02, "word=the": 1}, {"word=cat": True}]] * 2
+    assert "Scaled" in str(ChainTagger().declare(named, [["x", "y"]] * 2))
+    for same in ({"rate": 0.5}, {"rate": 3}, {"name": "text"}, {}):  # within ten times of 1
+        assert "Scaled" not in str(ChainTagger().declare([[{"word": 1.0, **same}] * 2] * 2, [["x", "y"]] * 2))
+
+
+def test_small_values_of_a_column_that_also_has_large_ones_are_no_reason_to_scale():
+    named = [[{"share": 0.001}, {"share": 0.9}]] * 2
+    assert "Scaled" not in str(ChainTagger().declare(named, [["x", "y"]] * 2))
+
+
+def test_dense_features_of_arcs_are_standardised_with_separate_weights_of_roots():
+    r = np.random.default_rng(0)
+    X = [{"x": r.normal(size=(4, 4, 3)) * [1.0, 900.0, 0.01], "r": r.normal(size=(4, 3))} for _ in range(4)]
+    Y = [np.array([1, 2, -1, 2])] * 4
+    model = DependencyParser().declare(X, Y)
+    assert str(model).count("Standardized") == 2
+    assert "tie" not in str(model)
+    plain = DependencyParser(scale=False).declare(X, Y)
+    assert "Standardized" not in str(plain)
+    assert len(DependencyParser(scale=False).fit(X, Y).coef_) == 3
+    assert len(DependencyParser().fit(X, Y).coef_) == 6
+
+
+# -- segments ------------------------------------------------------------------------------------------
+
+
+def test_two_neighbouring_segments_of_one_class_are_told_apart_by_where_they_begin():
+    """Each segment begins with a 1 in the second column: nothing else divides those of one class."""
+    r = np.random.default_rng(0)
+    X, Y = [], []
+    for _ in range(30):
+        ends = np.cumsum(r.integers(1, 5, size=4))
+        x = np.zeros((ends[-1], 2))
+        x[:, 0], x[np.r_[0, ends[:-1]], 1] = 1.0, 1.0
+        X.append(x + 0.1 * r.normal(size=x.shape))
+        Y.append([(int(a), int(b), "phrase") for a, b in zip(np.r_[0, ends[:-1]], ends, strict=True)])
+    right = [span_f1(Y[20:], SegmentTagger(begins=begins).fit(X[:20], Y[:20]).predict(X[20:])) for begins in (1, 0)]
+    assert right[0] > 0.95 > right[1]
 
 
 def test_attributes_are_scaled_where_numbers_are_large():

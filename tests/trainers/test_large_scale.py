@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import small
-from ssvm_dsl import Attributes, Cost, Dim, Factor, Hamming, Input, Label, Model, chain, ground
+from ssvm_dsl import Attributes, Cost, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain, ground
+from ssvm_dsl.errors import FileFormatError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.learning.objective import RegularizedRisk, regularized_risk
 from ssvm_dsl.learning.risks.kinds import find_risk
 from ssvm_dsl.plugin_api import StopRule, program_need
-from ssvm_trainers.gradient.lbfgs import inverse_curvature
+from ssvm_trainers.gradient.lbfgs import LBFGS, inverse_curvature
 from ssvm_trainers.planes.bcfw import BCFW, NEWEST
 from ssvm_trainers.planes.state import start_state
 from ssvm_trainers.shared.lower_bound import best_share
@@ -169,3 +173,47 @@ def test_the_guess_of_the_curvature(model):
     for j in rng.choice(problem.dim, size=min(problem.dim, 12), replace=False):
         up, down = (problem.gradient(sign * step * np.eye(problem.dim)[j]).vector[j] for sign in (1, -1))
         assert 1.0 / metric[j] == pytest.approx(lam + (up - down) / (2 * step) / problem.n, rel=1e-5)
+
+
+class Bags(Model):
+    """Sparse columns, of which few are seen."""
+
+    x = Input(400, sparse=True)
+    y = Label(3)
+    score = Factor(y, features=x)
+    loss = Hamming(y)
+
+
+def test_weights_of_columns_that_no_example_has_stay_out_of_the_curvature():
+    r = np.random.default_rng(0)
+    seen = r.permutation(400)[:60]
+    rows = np.zeros((40, 400))
+    rows[:, seen] = r.random((40, 60)) * (r.random((40, 60)) < 0.2)
+    X, Y = [sp.csr_matrix(one) for one in rows], r.integers(3, size=40).tolist()
+    problem = problem_of(Bags, X, Y, "log")
+    run = LBFGS().begin(problem, None)
+    columns = np.flatnonzero(rows.any(axis=0))
+    w = np.zeros(problem.dim).reshape(400, 3)  # the weights of a column lie together
+    w[columns] = 1.0
+    some = run.bent
+    assert some.tolist() == np.flatnonzero(w.ravel()).tolist()
+    fit = StructuredSVM(Bags, risk="log", trainer="lbfgs", C=3.0, tol=1e-9).fit(X, Y)
+    same = StructuredSVM(Bags, risk="log", trainer="bundle", C=3.0, tol=1e-7, max_passes=2000).fit(X, Y)
+    assert fit.report_.certified
+    assert fit.report_.primal == pytest.approx(same.report_.primal, rel=1e-6)
+    assert not fit.coef_[w.ravel() == 0.0].any()
+
+
+def test_pairs_of_a_checkpoint_are_of_the_weights_that_matter():
+    r = np.random.default_rng(0)
+    X = [sp.csr_matrix(r.normal(size=400) * (np.arange(400) < 9)) for _ in range(20)]
+    problem = problem_of(Bags, X, r.integers(3, size=20).tolist(), "log")
+    run, stop = LBFGS().begin(problem, None), StopRule(1e-9)
+    for _ in range(3):
+        run.iterate(stop)
+    state, again = deepcopy(run.state()), LBFGS().begin(problem, None)
+    again.restore(state, {"dim": problem.dim, "n": 20})
+    assert np.array_equal(again.iterate(stop).w, run.iterate(stop).w)
+    state["steps"], state["bends"] = state["steps"][:, :-1], state["bends"][:, :-1]
+    with pytest.raises(FileFormatError, match="'steps'"):
+        LBFGS().begin(problem, None).restore(state, {"dim": problem.dim, "n": 20})

@@ -85,9 +85,27 @@ def _cheapest(need: Need, known: Registry) -> Plan:
     fitting = by_cost(candidates)
     if not fitting:
         raise NoBackendError(str(need), [(c.name, c.reasons) for c in candidates], _cure(need, candidates, known))
+    best, why = fitting[0], _cheapest_of(candidates, need, known)
+    if need.guarantee is Guarantee.BOUND:
+        best, why = _exact_for(fitting, why, known)
+    return best.plan(str(need), why, candidates, known.find(BackendSpec, best.name).resolve(None))
+
+
+#: How many times as long as bounds exact answers may take to be taken for them.
+EXACT = 4.0
+
+
+def _exact_for(fitting: Sequence[Candidate], why: str, known: Registry) -> tuple[Candidate, str]:
+    """Return the cheapest candidate, or an exact one that takes little longer, and why it is taken.
+
+    Bounds leave a gap that further passes of a fit do not close, and fits to rounded labellings take more passes.
+    """
     best = fitting[0]
-    resolved = known.find(BackendSpec, best.name).resolve(None)
-    return best.plan(str(need), _cheapest_of(candidates, need, known), candidates, resolved)
+    exact = [c for c in fitting if known.find(BackendSpec, c.name).caps.guarantee is Guarantee.EXACT]
+    if not exact or exact[0] is best or not exact[0].seconds <= EXACT * best.seconds:
+        return best, why
+    ratio = ratio_text(exact[0].seconds / best.seconds)
+    return exact[0], f"{exact[0].title}: exact, and takes little longer ({ratio}) than the bounds of {best.title}"
 
 
 def _ranked(known: Registry) -> list[BackendSpec]:
