@@ -150,11 +150,11 @@ class Layout:
     def shapes_of(self, target: Target, examples: Examples) -> tuple[I32, I64]:
         """Return (shape of each example, first example of each shape): what the scopes of an example follow from."""
         labels = [part for label in target.all_labels for part in (label, *self.declaration.parts_of(label))]
-        inputs = tuple([one.name for one in target.inputs])
-        names = {dim.name for label in labels for dim in label.dims} | {dim.name for dim in target.all_axes}
-        key = tuple([label.name for label in labels]), (*inputs, *sorted(names))
+        inputs, axes = tuple([one.name for one in target.inputs]), target.all_axes
+        key = tuple([label.name for label in labels]), (*inputs, *[dim.name for dim in axes])
         found = self._known_shapes.get(key)
         if found is None:
+            names = {dim.name for label in labels for dim in label.dims} | {dim.name for dim in axes}
             columns = [self.start(label) - self.var_ptr[:-1] for label in labels]
             columns += [self.sizes[name] for name in sorted(names)]
             columns += [first_of_each(map(content_key, examples.raw[name]))[0] for name in inputs]

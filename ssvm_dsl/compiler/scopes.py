@@ -227,17 +227,21 @@ def _instances(part: Pattern, layout: Layout, world: World) -> tuple[Instances, 
     found = part.instances(world)
     columns = []
     for one in part.references:
-        flat = np.zeros(len(found), dtype=np.int64)
-        for place, dim in zip(one.places, one.label.dims, strict=True):
-            flat = flat * layout.sizes[dim.name][found.owner] + found.position(place, dim)[0]
+        flat: Any = 0
+        for k, (place, dim) in enumerate(zip(one.places, one.label.dims, strict=True)):
+            sound = part.exists_everywhere and not isinstance(place, int)
+            at = found.number(place)[0] if sound else found.position(place, dim)[0]
+            flat = at if k == 0 else flat * layout.sizes[dim.name][found.owner] + at
+        flat = flat if one.places else np.zeros(len(found), dtype=np.int64)
         domain = layout.domains.get(one.label.name)
         columns.append(flat if domain is None else domain.numbers(one.label, found.owner, flat))
-    there = np.logical_and.reduce([column >= 0 for column in columns])
-    if not there.all():
+    there = np.logical_and.reduce([column >= 0 for column in columns]) if layout.domains else None
+    if there is not None and not there.all():
         _refuse_one_order(part, layout, found, ~there)
         found, columns = found.chosen(there), [column[there] for column in columns]
-    firsts = [layout.start(one.label)[found.owner] for one in part.references]
-    return found, np.stack([first + column for first, column in zip(firsts, columns, strict=True)], axis=1)
+    firsts = {one.label.name: layout.start(one.label)[found.owner] for one in part.references}
+    columns = [firsts[one.label.name] + column for one, column in zip(part.references, columns, strict=True)]
+    return found, np.stack(columns, axis=1)
 
 
 def _refuse_one_order(part: Pattern, layout: Layout, found: Instances, missing: Bools) -> None:

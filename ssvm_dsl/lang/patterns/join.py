@@ -9,7 +9,7 @@ several examples are found together; the number of the example is the first colu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -91,7 +91,9 @@ class World:
         if isinstance(source, Positions) and source.values is not None:
             row = np.array(source.values, dtype=np.int64)[:, None]
             return row, np.zeros(self.n, dtype=np.int64)
-        parts = [_dense(one, width) for one in self.raw[source.name]]
+        parts = self.raw[source.name]
+        if not isinstance(source, Edges):
+            parts = [_dense(one, width) for one in parts]
         counts = np.ones(self.n, dtype=np.int64)
         for dim in dims:
             counts = counts * self.size(dim)
@@ -293,12 +295,51 @@ def _known(true: Bools, known: Bools | None) -> tuple[Bools, Bools]:
     return (true, np.ones(len(true), dtype=bool)) if known is None else (true & known, known)
 
 
+def box_instances(
+    box: Sequence[tuple[Index, tuple[tuple[Dim, int], ...], int]], fixed: Sequence[tuple[int, Dim]], world: World
+) -> Instances:
+    """Return the assignments of index variables that fill a box, without a search.
+
+    Parameters
+    ----------
+    box : sequence of (index, ends, begin)
+        Where the positions of each index begin, and the axes (with a number to add) that they end at.
+    fixed : sequence of (int, axis)
+        Positions that must exist.
+    world : World
+    """
+    sides = [np.maximum(ends_least(ends, world) - low, 0) for _, ends, low in box]
+    total = sides[0] if len(sides) == 1 else np.prod([np.ones(world.n, dtype=np.int64), *sides], axis=0)
+    for place, dim in fixed:
+        size = world.size(dim)
+        total = total * ((size > place) if place >= 0 else (size >= -place))
+    owner = np.repeat(np.arange(world.n, dtype=np.int64), total)
+    if len(box) == 1:
+        index, _, low = box[0]
+        return Instances(world, owner, {id(index): runs(np.full(world.n, low, dtype=np.int64), total)})
+    rest, columns = runs(np.zeros(world.n, dtype=np.int64), total), dict[int, I64]()
+    for (index, _, low), side in reversed(list(zip(box, sides, strict=True))):
+        width = side[owner]
+        columns[id(index)] = rest % width + low
+        rest = rest // width
+    return Instances(world, owner, columns)
+
+
+def ends_least(ends: tuple[tuple[Dim, int], ...], sizes: World | Mapping[str, Any]) -> Any:
+    """Return the least of some axis sizes, each with a number added."""
+    least: Any = None
+    for dim, by in ends:
+        size = sizes.size(dim) if isinstance(sizes, World) else sizes[dim.origin.name] if dim.size is None else dim.size
+        least = size + by if least is None else np.minimum(least, size + by)
+    return least
+
+
 def find_instances(
     free: tuple[Index, ...],
     where: Condition | None,
     places: Sequence[tuple[Any, Dim]],
     world: World,
-    what: str = "a pattern",
+    what: object = "a pattern",
 ) -> Instances:
     """Return the assignments of index variables whose positions exist and for which a condition is true.
 
@@ -309,8 +350,8 @@ def find_instances(
     places : sequence of (position, axis)
         Positions that must exist.
     world : World
-    what : str
-        What the instances are those of, for messages.
+    what : object
+        What the instances are those of, as messages show it.
 
     Raises
     ------
@@ -369,7 +410,7 @@ class _Join:
             self.table = self.table.chosen(keep)
 
     def _is_bound(self, expression: Any) -> bool:
-        return all(id(index) in self.bound for index in indices_of(expression))
+        return index_ids(expression) <= self.bound
 
     def _steps(self) -> Iterator[_Step]:
         """Yield the ways to bind an index (or several) next."""
@@ -553,6 +594,17 @@ class _Step:
         return int(self.counts.sum())
 
 
+def index_ids(expression: Any) -> frozenset[int]:
+    """Return the identities of the indices in an expression, kept with it."""
+    if isinstance(expression, int | float):
+        return frozenset()
+    found: frozenset[int] | None = expression.__dict__.get("_index_ids")
+    if found is None:
+        found = frozenset(map(id, indices_of(expression)))
+        object.__setattr__(expression, "_index_ids", found)
+    return found
+
+
 def _comparisons(condition: Condition) -> list[tuple[str, Any, Any]]:
     """Return a comparison as (operation, left, right), that of an absolute value as the two that it is."""
     if not isinstance(condition, Compare) or condition.right is None or condition.op == "!=":
@@ -569,7 +621,7 @@ def _comparisons(condition: Condition) -> list[tuple[str, Any, Any]]:
 
 def _terms(number: Any, index: Index, sign: int) -> tuple[int, list[tuple[int, Any]]] | None:
     """Return a number as (factor of an index, other numbers with signs); ``None`` where it is not linear in it."""
-    if not any(one is index for one in indices_of(number)):
+    if id(index) not in index_ids(number):
         return 0, [(sign, number)]
     if isinstance(number, Index):
         return sign, []

@@ -31,7 +31,15 @@ from ssvm_dsl.lang.dims import (
 )
 from ssvm_dsl.lang.inputs import At, Positions
 from ssvm_dsl.lang.outputs.labels import Label, Target
-from ssvm_dsl.lang.patterns.join import Instances, World, find_instances, inputs_of, symbols_of
+from ssvm_dsl.lang.patterns.join import (
+    Instances,
+    World,
+    box_instances,
+    ends_least,
+    find_instances,
+    inputs_of,
+    symbols_of,
+)
 from ssvm_dsl.lang.patterns.references import LabelAt
 from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, got, show
 
@@ -190,13 +198,19 @@ class Pattern(Target):
     @property
     def count_reads_inputs(self) -> bool:
         """Whether the content of inputs decides how many factors there are; edges of a word are all there."""
-        domains = any(label.has_domain for label in self.all_labels)
-        return domains or (bool(self.inputs) and not self._is_on_axes)
+
+        def find() -> bool:
+            domains = any(label.has_domain for label in self.all_labels)
+            return domains or (bool(self.inputs) and not self._is_on_axes)
+
+        return self._kept("_counts_read", find)
 
     @property
     def all_labels(self) -> tuple[Label, ...]:
         """The labels of all parts, each once."""
-        return tuple({id(one.label): one.label for group in self.groups for one in group}.values())
+        return self._kept(
+            "_labels", lambda: tuple({id(one.label): one.label for group in self.groups for one in group}.values())
+        )
 
     def symbols(self) -> Iterator[tuple[str, Symbol]]:
         """Yield the symbols that it refers to beside its labels, with what each is to it."""
@@ -256,47 +270,64 @@ class Pattern(Target):
         """
         if self._is_on_axes:
             return n_positions(self.feature_axes, sizes)
-        if len(self.parts) > 1 and all(part.is_box for part in self.parts):
-            return sum(part.count(sizes) for part in self.parts)
-        axes = {dim.name: sizes[dim.name] for dim in self.all_axes}
-        shape = np.broadcast_shapes(*map(np.shape, axes.values()))
-        if self.is_box:
-            total: Any = np.ones(shape, dtype=np.int64) if shape else 1
-            for _, ends, low in self.box:
-                least = ends_least(ends, sizes)
-                total = total * np.maximum(least - low, 0)
-            for place, dim in self.places:
-                if isinstance(place, int):
-                    size = sizes[dim.origin.name] if dim.size is None else dim.size
-                    total = total * ((size > place) if place >= 0 else (size >= -place))
-            return total if shape else int(total)
-        n = int(np.prod(shape, dtype=np.int64))
-        columns = [np.broadcast_to(one, shape).reshape(n) for one in axes.values()]
-        rows, of = np.unique(np.stack(columns or [np.zeros(n, np.int64)], axis=1), axis=0, return_inverse=True)
-        key = f"_counts of {rows.tobytes()!r}"
-        world = World(dict(zip(axes, rows.T, strict=True)) if columns else {}, {}, len(rows))
+        if self.is_box or (self.is_union and all(part.is_box for part in self.parts)):
+            return sum(part._box_count(sizes) for part in self.parts)
+        columns = [sizes[dim.name] for dim in self.all_axes]
+        if all(np.size(one) == 1 for one in columns):
+            key = tuple(int(np.ravel(one)[0]) for one in columns)
+            known: dict[tuple[int, ...], int] = self._kept("_counts", dict)
+            if key not in known:
+                known[key] = int(self._listed_count(np.array([key], dtype=np.int64).reshape(1, -1))[0])
+            return known[key] + 0 * sum(columns)
+        table = np.stack(np.broadcast_arrays(*columns), axis=1)
+        rows, of = np.unique(table, axis=0, return_inverse=True)
+        return self._listed_count(rows)[of.reshape(-1)]
 
-        def count() -> I64:
-            parts = [np.bincount(part.instances(world).owner, minlength=len(rows)) for part in self.parts]
-            return np.asarray(np.sum(parts, axis=0, dtype=np.int64))
+    def _box_count(self, sizes: Mapping[str, Any]) -> Any:
+        """Return the number of positions of a box."""
+        total: Any = 1
+        for _, ends, low in self.box:
+            total = total * np.maximum(ends_least(ends, sizes) - low, 0)
+        for place, dim in self.fixed_places:
+            size = sizes[dim.origin.name] if dim.size is None else dim.size
+            total = total * ((size > place) if place >= 0 else (size >= -place))
+        return total if self.free else total + 0 * sum(sizes[dim.name] for dim in self.all_axes)
 
-        found = self._kept(key, count) if len(rows) == 1 else count()
-        return found[of.reshape(-1)].reshape(shape) if shape else int(found[0])
+    def _listed_count(self, rows: I64) -> I64:
+        """Return the number of instances for each row of axis sizes."""
+        world = World({dim.name: column for dim, column in zip(self.all_axes, rows.T, strict=True)}, {}, len(rows))
+        parts = [np.bincount(part.instances(world).owner, minlength=len(rows)) for part in self.parts]
+        return np.asarray(np.sum(parts, axis=0, dtype=np.int64))
+
+    @property
+    def fixed_places(self) -> tuple[tuple[int, Dim], ...]:
+        """The positions that are written as ints, each with its axis."""
+        return self._kept("_fixed", lambda: tuple((one, dim) for one, dim in self.places if isinstance(one, int)))
 
     def instances(self, world: World) -> Instances:
         """Return the assignments of the index variables for which there is a factor; of a pattern that is no union.
 
         Labels with conditions of their own are not looked at: the compiler knows their variables.
         """
-        found = find_instances(self.free, self.condition, self.places, world, repr(self))
-        for k, a in enumerate(self.references):
-            for b in self.references[:k]:
-                if _may_be_one(a, b):
-                    found = found.chosen(~_is_one(found, a, b))
+        if self.exists_everywhere:
+            return box_instances(self.box, self.fixed_places, world)
+        found = find_instances(self.free, self.condition, self.places, world, self)
+        for a, b in self._kept("_alike", self._find_alike):
+            found = found.chosen(~_is_one(found, a, b))
         for unit in self.units:
             known = found.position(unit, unit.axis)[1]
             found = found if known is None else found.chosen(known)
         return found
+
+    @property
+    def exists_everywhere(self) -> bool:
+        """Whether there is a factor for each position of a box of the indices: positions need no look."""
+        return self.is_box or self._is_on_axes
+
+    def _find_alike(self) -> tuple[tuple[LabelAt, LabelAt], ...]:
+        """Return the pairs of references that may be the same variable."""
+        pairs = ((a, b) for k, a in enumerate(self.references) for b in self.references[:k])
+        return tuple(pair for pair in pairs if _may_be_one(*pair))
 
     # -- as a target ---------------------------------------------------------------------------------------------
 
@@ -319,9 +350,15 @@ class Pattern(Target):
     @property
     def all_axes(self) -> tuple[Dim, ...]:
         """Axes whose sizes decide how many factors there are."""
+        known: tuple[Dim, ...] | None = self.__dict__.get("_axes")
+        if known is not None:
+            return known
         axes = [index.dim for part in self.parts for index in part.free]
         axes += [dim.origin for part in self.parts for _, dim in part.places]
-        return tuple({id(dim): dim for dim in axes if dim.name or dim.ragged}.values())  # others are constants
+        found = tuple({id(dim): dim for dim in axes if dim.name or dim.ragged}.values())  # others are constants
+        if all(dim.name for dim in axes):  # names come later
+            object.__setattr__(self, "_axes", found)
+        return found
 
     @property
     def feature_axes(self) -> tuple[Dim, ...]:
@@ -367,8 +404,20 @@ class Pattern(Target):
     @property
     def _is_on_axes(self) -> bool:
         """Whether there is a factor at each position of the axes of a word: of ``cross`` and ``along``."""
-        own = tuple(index.dim for index in self.free)
-        return self.word is not None and bool(own) and self.word.axes == own and self.word.at[0] == self.free
+
+        def find() -> bool:
+            word = self.word
+            return (
+                word is not None
+                and bool(self.free and word.axes)
+                and len(word.axes) == len(word.at[0]) == len(self.free)
+                and all(
+                    place is index and dim is index.dim
+                    for place, index, dim in zip(word.at[0], self.free, word.axes, strict=True)
+                )
+            )
+
+        return self._kept("_on_axes", find)
 
     @property
     def position_axes(self) -> tuple[tuple[Dim | None, int], ...]:
@@ -455,15 +504,6 @@ def _box_axis(ends: tuple[tuple[Dim, int], ...], begin: int) -> tuple[Dim | None
     """Return the axis of an index of a box: its positions go from ``begin`` to where the first axis ends."""
     first, by = min(ends, key=lambda one: one[1])
     return (first, begin - by) if all(dim is first for dim, _ in ends) else (None, 0)
-
-
-def ends_least(ends: tuple[tuple[Dim, int], ...], sizes: Mapping[str, Any]) -> Any:
-    """Return the least of some axis sizes, each with a number added."""
-    least: Any = None
-    for dim, by in ends:
-        one = (sizes[dim.origin.name] if dim.size is None else dim.size) + by
-        least = one if least is None else np.minimum(least, one)
-    return least
 
 
 def canonical(expression: Any, ranks: Mapping[int, int]) -> Any:
