@@ -129,7 +129,7 @@ TASKS = {
     "images_and_graphs": ("Images and graphs", "One label for each pixel or node; neighbours matter.", "horses trees"),
     "sets_and_orders": (
         "Sets, orders and matchings", "Several labels of one thing, rankings, and pairs.",
-        "multilabel budget ranking alignment points",
+        "multilabel budget ranking alignment coreference points",
     ),
     "sentence_trees": ("Trees of sentences", "Heads of words, and phrases within phrases.", "dependency parser"),
     "paths": ("Paths, plans and tours", "Outputs that are walks in a graph.", "planning value_functions counting"),

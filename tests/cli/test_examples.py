@@ -25,6 +25,7 @@ SHOWS = {
     "bio": r"Free +[1-9]\d* tags that cannot.*\nLegal +0 tags that cannot be; F1 of phrases 0\.(6[89]|7[0-2])",
     "budget": r"Free +chain .*%\nBudget +cardinality .* 0\.0%\nTaxonomy +junction-tree .* 0\.0%",
     "chunking": r"right chunk tags on 3 test sentences: (8|9|100)",
+    "coreference": r"Pairs +chain.*F1 0\.6.*\nCoreference +relations.*gap 0\.\d%, F1 0\.(7[5-9]|8)\d?.*\nfound \[\[",
     "counting": r"ncg: .*right subsets 100%\nsgd: .* 0\.\d\d% above .*\n16064 tours.*\ncosine .*: 0\.[89](.*\n){3}",
     "dependency": r"Heads +arborescence .*new sentences: (9|100).*\nProjective +eisner .*new sentences: (9|100)",
     "factorial": r"Apart +chain .*; [1-9]\d words.*\nTogether +junction-tree .*; \d words",
@@ -47,8 +48,8 @@ SHOWS = {
 
 #: One a domain: these draw what they found.
 DOMAINS = {
-    "alignment", "chunking", "dependency", "genes", "horses", "multilabel", "names", "ocr", "parser", "planning",
-    "points", "ranking",
+    "alignment", "chunking", "coreference", "dependency", "genes", "horses", "multilabel", "names", "ocr", "parser",
+    "planning", "points", "ranking",
 }  # fmt: skip
 
 #: Examples show a model in fewer lines than this.
