@@ -27,7 +27,7 @@ from ssvm_dsl.calls import checked_call
 from ssvm_dsl.compiler.features.weight_names import weight_names
 from ssvm_dsl.compiler.ground import Grounded
 from ssvm_dsl.errors import DataError, OptionError
-from ssvm_dsl.io.graph_problem import FactorList, GraphProblem, assemble
+from ssvm_dsl.ir.graph_problem import FactorList, GraphProblem, assemble
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, real_array

@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from ssvm_dsl.calls import checked_call
-from ssvm_dsl.errors import FileFormatError, memory_for
+from ssvm_dsl.errors import FileFormatError, PluginError, memory_for
 from ssvm_dsl.files.regular_file import as_path
 from ssvm_dsl.files.unpacking import suffix_of
-from ssvm_dsl.io.formats.bif import parse_bif
-from ssvm_dsl.io.formats.cfn import parse_cfn
-from ssvm_dsl.io.formats.fg import parse_fg
-from ssvm_dsl.io.formats.opb import parse_opb
-from ssvm_dsl.io.formats.uai import parse_uai
-from ssvm_dsl.io.formats.wcnf import parse_wcnf
-from ssvm_dsl.io.formats.wcsp import parse_wcsp
-from ssvm_dsl.io.graph_problem import GraphProblem
 from ssvm_dsl.io.source_text import STANDARD, FileLimits, read_source
-
-#: The formats that are read, by name and suffix.
-FORMATS: dict[str, Callable[[str, bytes, FileLimits], GraphProblem]] = {
-    "uai": parse_uai,
-    "wcsp": parse_wcsp,
-    "cfn": parse_cfn,
-    "fg": parse_fg,
-    "bif": parse_bif,
-    "wcnf": parse_wcnf,
-    "opb": parse_opb,
-}
+from ssvm_dsl.ir.graph_problem import GraphProblem
+from ssvm_dsl.plugin_api.specs import FileContent, ReaderSpec
+from ssvm_dsl.registry import describe_reader, open_reader, reader_of, readers
 
 
 @checked_call
@@ -36,7 +19,7 @@ FORMATS: dict[str, Callable[[str, bytes, FileLimits], GraphProblem]] = {
 def read_problem(path: str | Path, format: str | None = None, limits: FileLimits = STANDARD) -> GraphProblem:
     """Return the factor graph of a file: ``.uai``, ``.wcsp``, ``.cfn``, ``.fg``, ``.bif``, ``.wcnf`` or ``.opb``.
 
-    Each may be packed (``.gz``, ``.bz2``, ``.xz``).
+    Each may be packed (``.gz``, ``.bz2``, ``.xz``).  Plug-ins may read others (``ReaderSpec``).
 
     Parameters
     ----------
@@ -60,13 +43,16 @@ def read_problem(path: str | Path, format: str | None = None, limits: FileLimits
         The file cannot be opened.
     """
     path = as_path(path, "read_problem")
-    name = format or format_of(path)
-    if name not in FORMATS:
-        listed = ", ".join(FORMATS)
+    spec = problem_format(path, format)
+    if spec is None:
+        listed, name = ", ".join(one.name for one in readers(FileContent.PROBLEM)), format or suffix_of(path)[1:]
         raise FileFormatError(f"{path}: expected a format out of {listed}, found {name!r} (name one with format=)")
-    return FORMATS[name](str(path), read_source(path, limits), limits)
+    found = open_reader(spec)(str(path), read_source(path, limits), limits)
+    if not isinstance(found, GraphProblem):
+        raise PluginError(f"{describe_reader(spec)} returned {type(found).__name__}, expected a GraphProblem")
+    return found
 
 
-def format_of(path: str | Path) -> str:
-    """Return the format given by the name of a file, its suffix without that of a packed one; it may be unknown."""
-    return suffix_of(path).removeprefix(".")
+def problem_format(path: str | Path, name: str | None = None) -> ReaderSpec | None:
+    """Return the format of a file, by its name where no format is named; ``None`` if there is none."""
+    return reader_of(FileContent.PROBLEM, name, suffix_of(path))

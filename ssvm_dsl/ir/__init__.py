@@ -24,6 +24,7 @@ from ssvm_dsl.ir.constraints import ConstraintGroup, ConstraintRules, CustomOrac
 from ssvm_dsl.ir.counts import CountFactors, CountTables
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, SparseRows
 from ssvm_dsl.ir.grammar_arrays import GrammarArrays
+from ssvm_dsl.ir.graph_problem import GraphProblem
 from ssvm_dsl.ir.loss import LossFactors, LossTerm
 from ssvm_dsl.ir.messages import Messages, Prices
 from ssvm_dsl.ir.need import Ability, Caps, Guarantee, Limits, Need, Task, Warm
@@ -79,6 +80,7 @@ __all__ = [
     "CustomOracle",
     "FeatureMap",
     "GrammarArrays",
+    "GraphProblem",
     "Group",
     "Guarantee",
     "LabelRules",

@@ -44,6 +44,13 @@ from ssvm_dsl.plugin_api.kinds.executors import (
     ready,
     travelling,
 )
+from ssvm_dsl.plugin_api.kinds.readers import (
+    AnswersWriter,
+    ExamplesReader,
+    FileLimits,
+    ProblemReader,
+    ReadSettings,
+)
 from ssvm_dsl.plugin_api.kinds.risks import GradientRisk, PlaneRisk, RiskContext
 from ssvm_dsl.plugin_api.kinds.starting import ConstraintScores, StartingKind
 from ssvm_dsl.plugin_api.kinds.structures import StructureOracle, StructureRules
@@ -71,7 +78,9 @@ from ssvm_dsl.plugin_api.specs import (
     CommandSpec,
     ConstraintSpec,
     ExecutorSpec,
+    FileContent,
     LossSpec,
+    ReaderSpec,
     RiskForm,
     RiskSpec,
     TrainerNeeds,
@@ -105,6 +114,7 @@ __all__ = [
     "GIVE_UP",
     "AddedLoss",
     "Alias",
+    "AnswersWriter",
     "AnytimeTrainer",
     "AutoRule",
     "Backend",
@@ -125,9 +135,12 @@ __all__ = [
     "CountingSession",
     "ExampleAnswer",
     "ExampleSession",
+    "ExamplesReader",
     "Executor",
     "ExecutorSpec",
     "ExplainingKind",
+    "FileContent",
+    "FileLimits",
     "GradientRisk",
     "IncrementalTrainer",
     "Iterate",
@@ -146,8 +159,11 @@ __all__ = [
     "PlaneRisk",
     "Planes",
     "PredictingProblem",
+    "ProblemReader",
     "Question",
     "Ranked",
+    "ReadSettings",
+    "ReaderSpec",
     "ResumableTrainer",
     "Rewrite",
     "RiskContext",

@@ -25,6 +25,7 @@ from ssvm_dsl.plugin_api.specs import (
     ConstraintSpec,
     ExecutorSpec,
     LossSpec,
+    ReaderSpec,
     RiskSpec,
     TrainerSpec,
 )
@@ -81,6 +82,12 @@ def ssvm_executors() -> Iterable[ExecutorSpec]:
 @hookspec
 def ssvm_commands() -> Iterable[CommandSpec]:
     """Return subcommands of ``ssvm``."""
+    raise NotImplementedError("a hook specification is never called")
+
+
+@hookspec
+def ssvm_readers() -> Iterable[ReaderSpec]:
+    """Return readers of files: formats of problems, and of examples."""
     raise NotImplementedError("a hook specification is never called")
 
 

@@ -478,6 +478,32 @@ class CommandSpec(Spec):
     """
 
 
+class FileContent(StrEnum):
+    """The content of files of a format."""
+
+    PROBLEM = "problem"  #: a factor graph with scores: ``ssvm solve``, ``read_problem``
+    EXAMPLES = "examples"  #: examples and labels: ``ssvm train``, ``read_examples``
+
+
+@dataclass(frozen=True)
+class ReaderSpec(Spec):
+    """A format of files: ``name`` is what users write as the format.
+
+    ``factory`` names a function, or a class with the method ``read`` that is made without arguments: a
+    :class:`~ssvm_dsl.plugin_api.ProblemReader` or an :class:`~ssvm_dsl.plugin_api.ExamplesReader`.
+
+    Parameters
+    ----------
+    content : FileContent
+    suffixes : tuple of str
+        Ends of names by which a file is taken to be of this format: ``(".xyz",)``.  The format that was registered
+        first has a suffix that several name; the bundled ones come first.
+    """
+
+    content: FileContent = FileContent.PROBLEM
+    suffixes: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class LossSpec(Spec):
     """A loss for ``CustomLoss(name, y, **options)``.

@@ -9,8 +9,31 @@ A module each: what is known of a plug-in (``records``), how one is read and che
 the registry of this process (``installed``).
 """
 
-from ssvm_dsl.registry.installed import loss_function, register, registry
+from ssvm_dsl.registry.installed import (
+    describe_reader,
+    loss_function,
+    open_reader,
+    reader_method,
+    reader_of,
+    readers,
+    register,
+    registry,
+)
 from ssvm_dsl.registry.plugins import Registry
 from ssvm_dsl.registry.records import KINDS, PluginInfo, PluginProblem, word
 
-__all__ = ["KINDS", "PluginInfo", "PluginProblem", "Registry", "loss_function", "register", "registry", "word"]
+__all__ = [
+    "KINDS",
+    "PluginInfo",
+    "PluginProblem",
+    "Registry",
+    "describe_reader",
+    "loss_function",
+    "open_reader",
+    "reader_method",
+    "reader_of",
+    "readers",
+    "register",
+    "registry",
+    "word",
+]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from ssvm_dsl.array_types import I32, I64
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.errors import PluginError, SsvmError
 from ssvm_dsl.plugin_api.hosting.contained import contained, words
 from ssvm_dsl.plugin_api.hosting.packed_loss import PackedLoss, packed_loss
-from ssvm_dsl.plugin_api.specs import LossSpec
-from ssvm_dsl.registry.discovery import discover
+from ssvm_dsl.plugin_api.specs import FileContent, LossSpec, ReaderSpec
+from ssvm_dsl.registry.discovery import OWN_FORMATS, discover
 from ssvm_dsl.registry.plugins import Registry
 from ssvm_dsl.registry.records import PluginInfo, PluginProblem
 
@@ -34,7 +35,7 @@ def registry() -> Registry:
             made.problems.append(PluginProblem.of(info, f"cannot be imported: {words(err.__cause__ or err)}"))
             continue
         made.register(plugin, info)
-    if not any(info.bundled for info in made.plugins):
+    if not any(info.bundled and info.name != OWN_FORMATS.name for info in made.plugins):
         broken = "".join(f"\n  {problem.plugin}: {problem.text}" for problem in made.problems)
         raise PluginError(f"the bundled plug-ins are not registered; install the package: pip install .{broken}")
     return made
@@ -51,6 +52,57 @@ def loss_function(kind: str) -> PackedLoss:
             return function(truth, n_states, ptr, **options)
 
     return prices
+
+
+def readers(content: FileContent) -> list[ReaderSpec]:
+    """Return the formats of files with this content, those of the package first."""
+    return [spec for spec in registry().specs(ReaderSpec) if spec.content is content]
+
+
+def reader_of(content: FileContent, name: str | None, suffix: str) -> ReaderSpec | None:
+    """Return the format of a name, or without one the first that claims a suffix; ``None`` if there is none."""
+    found = (one for one in readers(content) if (suffix in one.suffixes if name is None else one.name == name))
+    return next(found, None)
+
+
+def describe_reader(spec: ReaderSpec) -> str:
+    """Return what errors call a reader, with the plug-in it came from."""
+    return registry().describe_owner(spec)
+
+
+def open_reader(spec: ReaderSpec) -> Callable[..., Any]:
+    """Return the function of a reader.
+
+    Raises
+    ------
+    PluginError
+        It cannot be imported, or is no reader.
+    """
+    function = reader_method(spec, "read")
+    if function is None:
+        text = "is no reader: its factory must name a function, or a class with the method read"
+        raise PluginError(f"{describe_reader(spec)} {text}")
+    return function
+
+
+def reader_method(spec: ReaderSpec, method: str) -> Callable[..., Any] | None:
+    """Return a method of a reader, ``None`` if it has none; exceptions of a stranger's name the plug-in."""
+    known = registry()
+    found = known.load(spec)
+    if isinstance(found, type):
+        with contained(known.describe_owner(spec)):
+            found = found()
+    function: Any = getattr(found, method, found if method == "read" else None)
+    if not callable(function):
+        return None
+    if known.owner(spec).bundled:
+        return cast(Callable[..., Any], function)
+
+    def call(*given: Any) -> Any:
+        with contained(known.describe_owner(spec)):
+            return function(*given)
+
+    return call
 
 
 @checked_call

@@ -11,6 +11,7 @@ from ssvm_dsl.plugin_api.specs import (
     ConstraintSpec,
     ExecutorSpec,
     LossSpec,
+    ReaderSpec,
     RiskSpec,
     Spec,
     TrainerSpec,
@@ -26,6 +27,7 @@ KINDS: dict[str, type[Spec]] = {
     "ssvm_bridges": BridgeSpec,
     "ssvm_executors": ExecutorSpec,
     "ssvm_commands": CommandSpec,
+    "ssvm_readers": ReaderSpec,
 }
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from networkx import Graph
 
     from ssvm_dsl.compiler.ground import Grounded
-    from ssvm_dsl.io.graph_problem import GraphProblem
+    from ssvm_dsl.ir.graph_problem import GraphProblem
     from ssvm_dsl.lang.model import Model
 
 #: Larger graphs are refused: nobody could see anything.

@@ -29,8 +29,8 @@ from ssvm_dsl.inference.layers.starting import StartingSession
 from ssvm_dsl.inference.planning.planner import AUTO, accepted_guarantee, plan_program
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.io.graph_problem import GraphProblem
 from ssvm_dsl.ir.analysis.energies import energy_ratio
+from ssvm_dsl.ir.graph_problem import GraphProblem
 from ssvm_dsl.ir.need import Guarantee, Limits, Need, Task
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Primal, Solution, Stop

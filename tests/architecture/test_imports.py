@@ -27,12 +27,13 @@ LAYERS: dict[str, set[str]] = {
     "lang": {"errors", "files", "ir", "memory"},  # ragged arrays; patterns are found before there is a program
     "compiler": {"lang", "ir", "kernels", "scores", "errors", "units", "memory", "pausing"},
     "plugin_api": {"ir", "kernels", "scores", "needs", "errors", "pausing", "units"},
-    "registry": {"plugin_api", "ir", "kernels", "errors"},
+    "registry": {"plugin_api", "ir", "kernels", "errors", "version"},
+    "own_formats": {"plugin_api"},
     "inference": {
         "compiler", "lang", "ir", "kernels", "scores", "needs", "plugin_api", "registry", "errors", "units", "memory",
         "pausing",
     },
-    "io": {"compiler", "files", "lang", "ir", "kernels", "errors", "units", "version"},
+    "io": {"compiler", "files", "lang", "ir", "kernels", "errors", "plugin_api", "registry", "units", "version"},
     "report": {"compiler", "lang", "ir", "kernels", "plugin_api", "errors", "units", "inference", "io", "registry"},
     "root": {"version"},
 }

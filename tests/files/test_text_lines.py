@@ -12,7 +12,7 @@ import pytest
 
 from ssvm_dsl import read_problem, read_trees
 from ssvm_dsl.cli.data.examples import DataSettings
-from ssvm_dsl.cli.data.formats import FORMATS
+from ssvm_dsl.cli.data.formats import read_file
 from ssvm_dsl.cli.data.templates import read_template
 from ssvm_dsl.datasets import load_alignments, load_conll2000, load_dependency_treebank
 from ssvm_dsl.errors import FileFormatError
@@ -61,7 +61,7 @@ def test_every_format_keeps_what_stands_within_tokens(form, mark, tmp_path):
     for c in INSIDE[:3] + INSIDE[-6:] + ["\u00a0", "\u0085", "\u2028", "\u3000", "\x0c"]:
         for end in ("\n", "\r\n"):
             path.write_bytes(mark + rows(c)[form].replace("\n", end).encode())
-            found = FORMATS[form].load().read(str(path), settings)
+            found = read_file(str(path), settings)
             if form == "svmlight":
                 assert [f"a{c}b", c] == found.Y
                 continue
@@ -72,12 +72,12 @@ def test_every_format_keeps_what_stands_within_tokens(form, mark, tmp_path):
 
 
 def test_predictions_stand_behind_the_lines_they_are_for(tmp_path):
-    module, path, out = FORMATS["conll"].load(), tmp_path / "a.txt", tmp_path / "b.txt"
+    path, out = tmp_path / "a.txt", tmp_path / "b.txt"
     path.write_text("w\u00a0x N B\nz\u2028z V O\n", encoding="utf-8", newline="\n")
-    data = module.read(str(path), DataSettings("conll"))
-    module.write_answers(str(out), data, [["P", "Q"]])
+    data = conll.read(str(path), DataSettings("conll"))
+    conll.write_answers(str(out), data, [["P", "Q"]])
     assert out.read_bytes().decode() == "w\u00a0x N B P\nz\u2028z V O Q\n\n"
-    assert module.read_answers(str(out), data) == [["P", "Q"]]
+    assert conll.read_answers(str(out), data) == [["P", "Q"]]
 
 
 def test_templates_trees_grammars_keep_them(tmp_path):

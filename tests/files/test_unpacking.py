@@ -17,12 +17,14 @@ from pyarrow.parquet import write_table
 
 from ssvm_dsl import read_problem, read_trees
 from ssvm_dsl.cli.data.examples import DataSettings
-from ssvm_dsl.cli.data.formats import FORMATS, format_of
+from ssvm_dsl.cli.data.formats import format_of, read_file
 from ssvm_dsl.cli.data.lines import opened, write_bytes, write_text
 from ssvm_dsl.errors import FileFormatError, OptionError
 from ssvm_dsl.files.unpacking import open_unpacked, suffix_of
 from ssvm_dsl.io.formats.uai import read_evidence
 from ssvm_dsl.io.source_text import FileLimits
+from ssvm_dsl.plugin_api import FileContent
+from ssvm_dsl.registry import readers
 
 PACK = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 
@@ -35,6 +37,10 @@ FILES = {
     "jsonl": json.dumps({"x": [[1.0, 2.0]], "y": ["B"]}),
     "trees": "(S (N a)\n (V b))\n",
 }
+
+
+#: The end of names by which each format is found.
+SUFFIXES = {one.name: one.suffixes[0] for one in readers(FileContent.EXAMPLES) if one.suffixes}
 
 
 def content(form):
@@ -52,21 +58,21 @@ def content(form):
 @pytest.mark.parametrize("suffix", PACK)
 @pytest.mark.parametrize("form", [*FILES, "npz", "parquet"])
 def test_every_format_of_data(form, suffix, tmp_path, monkeypatch):
-    path, plain = tmp_path / f"a{FORMATS[form].suffixes[0]}{suffix}", tmp_path / "plain"
+    path, plain = tmp_path / f"a{SUFFIXES[form]}{suffix}", tmp_path / "plain"
     packed = PACK[suffix](content(form))
     path.write_bytes(packed)
     plain.write_bytes(content(form))
     assert format_of(str(path), None).name == form
-    expected = FORMATS[form].load().read(str(plain), DataSettings(form))
+    expected = read_file(str(plain), DataSettings(form))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(packed)))
     for source in (str(path), "-"):
-        found = FORMATS[form].load().read(source, DataSettings(form))
+        found = read_file(source, DataSettings(form))
         assert str(found.X) == str(expected.X)
         assert str(found.Y) == str(expected.Y)
 
 
 def test_all_formats_are_tried():
-    assert {name for name, one in FORMATS.items() if one.suffixes} == {*FILES, "npz", "parquet"}
+    assert set(SUFFIXES) == {*FILES, "npz", "parquet"}
 
 
 @pytest.mark.parametrize("suffix", PACK)
@@ -113,7 +119,7 @@ def test_bombs_cost_no_more_than_their_limit(suffix, tmp_path):
         with pytest.raises(FileFormatError, match=r"at most 1\.0 MB of text, found more \(FileLimits\.n_bytes"):
             read_problem(path, limits=FileLimits(n_bytes=10**6))
         with pytest.raises(FileFormatError, match="100 times"):
-            FORMATS["conll"].load().read(str(path), DataSettings("conll"))
+            read_file(str(path), DataSettings("conll"))
         assert tracemalloc.get_traced_memory()[1] < 45e6
     finally:
         tracemalloc.stop()

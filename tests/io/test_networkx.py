@@ -28,8 +28,8 @@ from ssvm_dsl import (
     to_networkx,
 )
 from ssvm_dsl.errors import DataError, OptionError
-from ssvm_dsl.io.graph_problem import GraphProblem
 from ssvm_dsl.io.networkx_graph import FACTOR, VARIABLE
+from ssvm_dsl.ir.graph_problem import GraphProblem
 from ssvm_dsl.testing.corner_cases import catalogue as corner_cases
 
 

@@ -10,8 +10,8 @@ from ssvm_dsl import read_problem, write_lp, write_mps, write_uai
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.io.graph_problem import GraphProblem
 from ssvm_dsl.ir import ConstraintGroup, Program, Question, Theta
+from ssvm_dsl.ir.graph_problem import GraphProblem
 from ssvm_dsl.plugin_api import program_need
 
 

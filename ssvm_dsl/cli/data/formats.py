@@ -1,90 +1,91 @@
-"""The table of formats."""
+"""The formats of files of examples: those of the package, and those of plug-ins."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib import import_module
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any
 
 from ssvm_dsl.cli.data.examples import DataSettings, LabelledData
-from ssvm_dsl.errors import OptionError
+from ssvm_dsl.errors import OptionError, PluginError
 from ssvm_dsl.files.unpacking import suffix_of
+from ssvm_dsl.plugin_api.specs import FileContent, ReaderSpec
+from ssvm_dsl.registry import describe_reader, open_reader, reader_method, reader_of, readers
 
 
-class FormatModule(Protocol):
-    """The functions of a format's module."""
-
-    def read(self, source: str, settings: DataSettings) -> LabelledData:
-        """Return the data of a file."""
-        ...
-
-    def read_answers(self, source: str, data: LabelledData) -> Any:
-        """Return the labels that :meth:`write_answers` wrote for these data."""
-        ...
-
-    def write_answers(self, out: str, data: LabelledData, predicted: Sequence[Any]) -> None:
-        """Write predictions."""
-        ...
-
-    def write_data(self, out: str, data: LabelledData) -> None:
-        """Write examples and labels."""
-        ...
+def format_names() -> list[str]:
+    """Return the names of the formats."""
+    return [one.name for one in readers(FileContent.EXAMPLES)]
 
 
-@dataclass(frozen=True)
-class DataFormat:
-    """A format.
-
-    Parameters
-    ----------
-    name, module, summary : str
-    suffixes : tuple of str
-        Ends of file names that tell it.
-    """
-
-    name: str
-    module: str
-    summary: str
-    suffixes: tuple[str, ...]
-
-    def load(self) -> FormatModule:
-        """Return its module."""
-        return cast(FormatModule, import_module(f"ssvm_dsl.cli.data.{self.module}"))
-
-
-FORMATS = {
-    one.name: one
-    for one in (
-        DataFormat("conll", "conll", "tokens in columns, the label last", (".conll", ".txt", ".data")),
-        DataFormat("crfsuite", "crfsuite", "label and attributes of a token, with tabs", (".crfsuite", ".crf")),
-        DataFormat("jsonl", "jsonl", 'an object {"x": ..., "y": ...} on each line', (".jsonl", ".ndjson")),
-        DataFormat("csv", "tables", "a header, a row for each example or position", (".csv", ".tsv")),
-        DataFormat("npz", "arrays", "arrays X and Y of numpy", (".npz",)),
-        DataFormat("svmlight", "svmlight", "LABEL INDEX:VALUE ...", (".svmlight", ".svm", ".libsvm", ".dat")),
-        DataFormat("conllu", "conllu", "tokens in ten columns, with the head of each", (".conllu", ".conllx", ".dp")),
-        DataFormat("trees", "trees", "trees in brackets", (".mrg", ".ptb", ".trees")),
-        DataFormat("parquet", "parquet", "columns x and y, or one for each input", (".parquet", ".pq")),
-        DataFormat("images", "images", "a folder with images/ and masks/", ()),
-    )
-}
-
-
-def format_of(source: str, given: str | None, option: str = "--format") -> DataFormat:
+def format_of(source: str, given: str | None, option: str = "--format") -> ReaderSpec:
     """Return the format of a file, by its name where none is given.
 
     Raises
     ------
     OptionError
-        The name does not tell it.
+        The name does not tell it, or there is no such format.
     """
+    name = "images" if given is None and Path(source).is_dir() else given
+    found = reader_of(FileContent.EXAMPLES, name, suffix_of(source))
+    if found is not None:
+        return found
+    listed = ", ".join(f"{one.name} ({one.summary})" for one in readers(FileContent.EXAMPLES))
     if given is not None:
-        return FORMATS[given]
-    if Path(source).is_dir():
-        return FORMATS["images"]
-    for one in FORMATS.values():
-        if suffix_of(source) in one.suffixes:
-            return one
-    listed = ", ".join(f"{one.name} ({one.summary})" for one in FORMATS.values())
+        raise OptionError(f"{option}: there is no format {given!r} of examples; set it to one of: {listed}")
     raise OptionError(f"{source}: the format does not follow from the name; set {option} to one of: {listed}")
+
+
+def read_file(source: str, settings: DataSettings) -> LabelledData:
+    """Return the data of a file.
+
+    Raises
+    ------
+    FileFormatError
+        It is not of its format.
+    PluginError
+        The plug-in that reads the format is not installed any more, or broken.
+    """
+    spec = format_of(source, settings.format)
+    found = open_reader(spec)(source, settings)
+    if isinstance(found, LabelledData):
+        return found
+    if not isinstance(found, tuple) or len(found) != 2:
+        expected = "expected a pair: the examples and the labels, None without labels"
+        raise PluginError(f"{describe_reader(spec)} returned {type(found).__name__}, {expected}")
+    X, Y = found
+    if Y is not None and len(Y) != len(X):
+        raise PluginError(f"{describe_reader(spec)} returned {len(X)} examples and the labels of {len(Y)}")
+    return LabelledData(source, replace(settings, learnt=True), X, Y)
+
+
+def answers_of(settings: DataSettings, method: str) -> Callable[..., Any]:
+    """Return the function of a format that writes or reads predictions: JSON lines where the format has none.
+
+    Parameters
+    ----------
+    settings : DataSettings
+    method : str
+        ``"write_answers"`` or ``"read_answers"``.
+    """
+    function = reader_method(format_of("", settings.format), method)
+    if function is None:
+        from ssvm_dsl.cli.data import jsonl
+
+        function = getattr(jsonl, method)
+    return function
+
+
+def writer_of(spec: ReaderSpec) -> Callable[..., Any]:
+    """Return the function of a format that writes examples and labels.
+
+    Raises
+    ------
+    OptionError
+        The format has none.
+    """
+    function = reader_method(spec, "write_data")
+    if function is None:
+        raise OptionError(f"{describe_reader(spec)} writes no data; write another format, such as jsonl")
+    return function

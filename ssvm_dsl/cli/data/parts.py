@@ -8,8 +8,8 @@ from os import PathLike
 from typing import Any
 
 from ssvm_dsl.calls import checked_call
-from ssvm_dsl.cli.data.examples import DataSettings, LabelledData
-from ssvm_dsl.cli.data.formats import FORMATS, format_of
+from ssvm_dsl.cli.data.examples import DataSettings
+from ssvm_dsl.cli.data.formats import format_names, format_of, read_file
 from ssvm_dsl.cli.data.templates import read_template
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
@@ -30,11 +30,6 @@ class ReadPart:
         """Return the examples and labels of a file."""
         data = read_file(source, self.settings)
         return data.X, data.require_labels()
-
-
-def read_file(source: str, settings: DataSettings) -> LabelledData:
-    """Return the data of a file."""
-    return FORMATS[settings.format].load().read(source, settings)
 
 
 def parts_of_files(files: Sequence[str], settings: DataSettings) -> PartitionedDataset:
@@ -100,8 +95,8 @@ def settings_of(
     OptionError
         An argument is not of its kind, or the format does not follow from the name.
     """
-    if format is not None and (not isinstance(format, str) or format not in FORMATS):
-        raise OptionError(f"{called}: format must be one of {', '.join(FORMATS)}, got {format!r:.80}")
+    if format is not None and (not isinstance(format, str) or format not in format_names()):
+        raise OptionError(f"{called}: format must be one of {', '.join(format_names())}, got {format!r:.80}")
     for name, value in (("label", label), ("inputs", inputs)):
         if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(one, str) for one in value):
             raise OptionError(f"{called}: {name} must be a list of names, got {value!r:.80}")

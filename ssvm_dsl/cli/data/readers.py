@@ -8,7 +8,8 @@ from typing import Any
 
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.cli.data import conll
-from ssvm_dsl.cli.data.parts import read_file, settings_of
+from ssvm_dsl.cli.data.formats import read_file
+from ssvm_dsl.cli.data.parts import settings_of
 from ssvm_dsl.files.regular_file import as_path
 
 
@@ -25,7 +26,7 @@ def read_examples(
         A file, or a folder of images.
     format : str, optional
         ``"conll"``, ``"crfsuite"``, ``"jsonl"``, ``"csv"``, ``"npz"``, ``"svmlight"``, ``"conllu"``, ``"parquet"`` or
-        ``"images"``; by default what the name says.
+        ``"images"``, or the format of a plug-in; by default what the name says.
     template : path, optional
         Feature templates of ``conll``.
     label, sequence : list of str, str

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from ssvm_dsl.cli.command import Subcommand
-from ssvm_dsl.cli.learn.reading import FORMAT_NAMES, add_format_arguments
+from ssvm_dsl.cli.learn.reading import add_format_arguments
 from ssvm_dsl.cli.screen import aside
 
 #: First bytes of a model of CRFsuite.
@@ -18,12 +18,12 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("source", metavar="FILE", help="data, or a model that CRFsuite wrote; - is standard input")
     parser.add_argument("out", metavar="OUT", help="where to write; - is standard output")
     add_format_arguments(parser)
-    parser.add_argument("--to", choices=FORMAT_NAMES, help="format of OUT (default: by the end of its name)")
+    parser.add_argument("--to", metavar="NAME", help="format of OUT (default: by the end of its name)")
 
 
 def run(args: Namespace) -> int:
     """Convert."""
-    from ssvm_dsl.cli.data.formats import format_of
+    from ssvm_dsl.cli.data.formats import format_of, writer_of
     from ssvm_dsl.cli.data.lines import require_place, source_name
     from ssvm_dsl.cli.learn.reading import read_data, settings_of
 
@@ -31,8 +31,9 @@ def run(args: Namespace) -> int:
     if _is_crfsuite_model(args.source):
         return _convert_model(args)
     target = format_of(args.out, args.to, "--to")
+    write = writer_of(target)
     data = read_data(args.source, settings_of(args, args.source))
-    target.load().write_data(args.out, data)
+    write(args.out, data)
     text = f"{source_name(args.source)}: {data.n_examples} examples written to {args.out} as {target.name}"
     aside().print(text, markup=False, soft_wrap=True)
     return 0

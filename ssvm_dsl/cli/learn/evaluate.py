@@ -44,7 +44,7 @@ def run(args: Namespace) -> int:
 
 def _compared(args: Namespace) -> tuple[LabelledData, Any, str, Counter[Any]]:
     """Return the data, predicted labels, what kind of labels these are, and classes that the model does not know."""
-    from ssvm_dsl.cli.data.formats import FORMATS
+    from ssvm_dsl.cli.data.formats import answers_of
     from ssvm_dsl.cli.learn.reading import read_data, settings_of
     from ssvm_dsl.cli.learn.saved_models import load_model
     from ssvm_dsl.errors import OptionError
@@ -60,7 +60,7 @@ def _compared(args: Namespace) -> tuple[LabelledData, Any, str, Counter[Any]]:
     unseen = Counter[Any]() if loaded is None else unseen_labels(loaded.estimator.model.declaration, Y)
     if loaded is not None and args.predicted is None:
         return data, predictions(loaded, data, args), kind, unseen
-    return data, FORMATS[data.settings.format].load().read_answers(args.predicted, data), kind, unseen
+    return data, answers_of(data.settings, "read_answers")(args.predicted, data), kind, unseen
 
 
 def _kind(data: LabelledData, loaded: LoadedModel | None) -> str:

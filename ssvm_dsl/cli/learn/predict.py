@@ -32,7 +32,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Predict; labels are written in the format of the data."""
-    from ssvm_dsl.cli.data.formats import FORMATS
+    from ssvm_dsl.cli.data.formats import answers_of
     from ssvm_dsl.cli.data.lines import require_place
     from ssvm_dsl.cli.learn.saved_models import load_model
 
@@ -40,7 +40,7 @@ def run(args: Namespace) -> int:
     loaded = load_model(args.model, args.trust)
     data = model_data(loaded, args)
     predicted = predictions(loaded, data, args)
-    FORMATS[data.settings.format].load().write_answers(args.out, data, predicted)
+    answers_of(data.settings, "write_answers")(args.out, data, predicted)
     return 0
 
 

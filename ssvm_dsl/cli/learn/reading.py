@@ -9,18 +9,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ssvm_dsl.cli.data.examples import DataSettings, LabelledData
 
-#: Names of the formats; the table of them loads more.
-FORMAT_NAMES = ("conll", "crfsuite", "jsonl", "csv", "npz", "svmlight", "conllu", "parquet", "images", "trees")
-
 #: Options of one format.
 DATA_OPTIONS = {"template": "conll", "label": "csv", "sequence": "csv"}
 
 
 def add_format_arguments(parser: ArgumentParser) -> None:
     """Add how data are read: ``--format`` and what some formats ask for."""
-    parser.add_argument(
-        "--format", choices=FORMAT_NAMES, help="format of the data (default: by the end of the file's name)"
-    )
+    text = "conll, csv, jsonl ... (default: by the end of the file's name); ssvm plugins list shows all readers"
+    parser.add_argument("--format", metavar="NAME", help=f"format of the data: {text}")
     parser.add_argument("--template", metavar="FILE", help="conll: a feature template as for CRF++")
     parser.add_argument(
         "--label", action="append", default=[], metavar="NAME",
@@ -75,7 +71,7 @@ def read_data(source: str, settings: DataSettings, model: str = "") -> LabelledD
     OptionError
         The ready model of this name takes others.
     """
-    from ssvm_dsl.cli.data.parts import read_file
+    from ssvm_dsl.cli.data.formats import read_file
     from ssvm_dsl.cli.learn.ready import require_form, require_format
 
     require_format(model, settings.format)

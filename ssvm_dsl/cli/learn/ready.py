@@ -82,8 +82,8 @@ def require_format(model: str, name: str) -> None:
     OptionError
         Lists the formats that can.
     """
-    formats = FORMATS_OF.get(model, (name,))
-    if name not in formats:
+    formats, known = FORMATS_OF.get(model, (name,)), {one for some in FORMATS_OF.values() for one in some}
+    if name not in formats and name in known:  # what a plug-in reads is seen when it is read
         raise OptionError(f"{model}: {name} cannot hold its examples; formats that can: {', '.join(formats)}")
 
 

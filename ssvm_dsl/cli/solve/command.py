@@ -24,7 +24,7 @@ SOLVED, UNSOLVED, INTERRUPTED = 0, 1, 130
 
 def arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``ssvm solve``."""
-    text = "a .uai, .wcsp, .cfn, .fg, .bif, .wcnf or .opb file, plain or packed (.gz, .bz2, .xz)"
+    text = "a .uai, .wcsp, .cfn, .fg, .bif, .wcnf or .opb file, plain or packed (.gz, .bz2, .xz), or of a plug-in"
     parser.add_argument("file", metavar="FILE", help=text)
     parser.add_argument("--format", help="the format, if the name of the file does not show it")
     parser.add_argument("--evidence", metavar="FILE", help="observed states: a UAI .evid file")
@@ -65,17 +65,19 @@ def _request(args: Namespace) -> tuple[SolveRequest, float]:
     """Return the problem of the files, and the seconds it took to read them."""
     from ssvm_dsl.errors import OptionError
     from ssvm_dsl.io.formats.uai import read_evidence
-    from ssvm_dsl.io.read_problem import FORMATS, format_of, read_problem
+    from ssvm_dsl.io.read_problem import problem_format, read_problem
+    from ssvm_dsl.plugin_api.specs import FileContent
+    from ssvm_dsl.registry import readers
     from ssvm_dsl.scoring.problems import SolveRequest
 
     start = perf_counter()
     if os.path.isdir(args.file):
         raise OptionError(f"{args.file}: expected a file, found a folder")
-    format_name = args.format or format_of(args.file)
-    if format_name not in FORMATS:
-        what = f"unknown format {format_name!r}" if format_name else "the name does not show the format"
-        raise OptionError(f"{args.file}: {what}; set --format to one of: {', '.join(FORMATS)}")
-    problem = read_problem(args.file, format_name)
+    if problem_format(args.file, args.format) is None:
+        what = f"unknown format {args.format!r}" if args.format else "the name does not show the format"
+        listed = ", ".join(one.name for one in readers(FileContent.PROBLEM))
+        raise OptionError(f"{args.file}: {what}; set --format to one of: {listed}")
+    problem = read_problem(args.file, args.format)
     clamp = read_evidence(args.evidence, problem) if args.evidence else None
     if args.observe:
         known = [] if clamp is None else [(v, int(clamp[v])) for v in range(len(clamp)) if clamp[v] >= 0]

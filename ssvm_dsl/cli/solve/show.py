@@ -13,7 +13,7 @@ from ssvm_dsl.units import number_text, seconds_text
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ssvm_dsl.io.graph_problem import GraphProblem
+    from ssvm_dsl.ir.graph_problem import GraphProblem
     from ssvm_dsl.scoring.problems import SolveAnswer, SolveRequest
 
 

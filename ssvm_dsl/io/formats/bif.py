@@ -22,8 +22,8 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.io.formats.word_text import WordText
-from ssvm_dsl.io.graph_problem import FactorList, GraphProblem, assemble
 from ssvm_dsl.io.source_text import FileLimits
+from ssvm_dsl.ir.graph_problem import FactorList, GraphProblem, assemble
 
 #: Quoted text, punctuation, comments, and words; commas and bars between names are marks of their own.
 _TOKEN = re.compile(r'"[^"\n]*"|[{}()\[\],;|]|(?:(?!//|/\*)[^\s{}()\[\],;|"])+')

@@ -23,7 +23,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.io.formats.uai_writer import plain_node
-from ssvm_dsl.io.graph_problem import GraphProblem
+from ssvm_dsl.ir.graph_problem import GraphProblem
 
 
 @dataclass(frozen=True, eq=False)

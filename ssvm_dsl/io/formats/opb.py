@@ -20,8 +20,8 @@ import numpy as np
 
 from ssvm_dsl.io.formats.sum_rules import MOST_SUM, SumRules
 from ssvm_dsl.io.formats.word_text import WordText
-from ssvm_dsl.io.graph_problem import FactorList, GraphProblem, assemble
 from ssvm_dsl.io.source_text import FileLimits
+from ssvm_dsl.ir.graph_problem import FactorList, GraphProblem, assemble
 
 _TOKEN = re.compile(r"[+-]?\d[\w.]*|[+-]|~?[A-Za-z_][\w\[\].\-]*:?|[<>]=|=|;|[^\s\w]")
 _COMMENT = re.compile(rb"^[ \t]*\*[^\n]*", re.MULTILINE)

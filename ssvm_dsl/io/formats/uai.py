@@ -22,8 +22,8 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.errors import DataError, FileFormatError
 from ssvm_dsl.io.formats.number_text import NumberText
-from ssvm_dsl.io.graph_problem import FactorTables, GraphProblem, assemble, first_repeat, table_sizes
 from ssvm_dsl.io.source_text import STANDARD, FileLimits, read_source
+from ssvm_dsl.ir.graph_problem import FactorTables, GraphProblem, assemble, first_repeat, table_sizes
 from ssvm_dsl.ir.ragged import pointers, runs
 
 

@@ -17,7 +17,7 @@ from ssvm_dsl.calls import checked_call
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.files.regular_file import as_path
 from ssvm_dsl.io.atomic import write_lines
-from ssvm_dsl.io.graph_problem import GraphProblem, as_problem
+from ssvm_dsl.ir.graph_problem import GraphProblem, as_problem
 
 #: ``exp`` of scores within +-MAX_SCORE is a normal number.
 MAX_SCORE = 700.0

@@ -26,7 +26,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.io.formats.number_text import MAX_WHOLE, NumberText
-from ssvm_dsl.io.graph_problem import unique_rows
+from ssvm_dsl.ir.graph_problem import unique_rows
 
 #: (positions in the scope of each factor, shape (m, r); numbers of states; makes the costs, the same for all)
 KeywordFactor = tuple[I64, list[int], Callable[[], F64]]

@@ -16,10 +16,21 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from ssvm_dsl.ir.need import Caps
 from ssvm_dsl.plugin_api.options import KINDS, Option
-from ssvm_dsl.plugin_api.specs import BridgeSpec, CommandSpec, ConstraintSpec, NamedSpec, OptionedSpec, RiskSpec, Spec
+from ssvm_dsl.plugin_api.specs import (
+    BridgeSpec,
+    CommandSpec,
+    ConstraintSpec,
+    NamedSpec,
+    OptionedSpec,
+    ReaderSpec,
+    RiskSpec,
+    Spec,
+)
 
 #: What users type: one word, also on a command line and in a table.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+
+SUFFIX = re.compile(r"\.[a-z0-9][a-z0-9._+-]*")
 
 MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 FACTORY = re.compile(rf"{MODULE.pattern}:{MODULE.pattern}")
@@ -120,6 +131,9 @@ def _unfit(spec: Spec) -> Iterator[str]:
         if not spec.kinds and not spec.every_constraint:
             yield "it takes no kind of constraints: list them in kinds, or set every_constraint"
         yield from (f"kinds lists names of kinds, got {_short(one)}" for one in spec.kinds if not NAME.fullmatch(one))
+    for suffix in spec.suffixes if isinstance(spec, ReaderSpec) else ():
+        if not SUFFIX.fullmatch(suffix):
+            yield f"suffixes are like '.xyz', in small letters, got {_short(suffix)}"
     if isinstance(spec, RiskSpec):
         if spec.mixtures and not FACTORY.fullmatch(spec.mixtures):
             yield f"mixtures is 'package.module:Class' or empty, got {_short(spec.mixtures)}"

@@ -16,9 +16,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ssvm_dsl.array_types import F64, I32, I64
-from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.errors import DataError, FileFormatError, OptionError
 from ssvm_dsl.ir.constraints import ConstraintGroup
 from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.ragged import pointers, runs
@@ -55,6 +56,51 @@ class GraphProblem:
     floor: float = -np.inf
     states: tuple[tuple[str, ...], ...] | None = None
     n_auxiliary: int = 0
+
+    @classmethod
+    def of(
+        cls, source: str, cards: Sequence[int], factors: Iterable[tuple[Sequence[int], ArrayLike]],
+        names: Sequence[str] | None = None, states: Sequence[Sequence[str]] | None = None,
+    ) -> GraphProblem:  # fmt: skip
+        """Return the problem of some factors.
+
+        Parameters
+        ----------
+        source : str
+            Where it came from, for messages.
+        cards : sequence of int
+            Number of states of each variable.
+        factors : iterable of (variables, table)
+            The variables of each factor, by number, and its scores with an axis for each of them: natural logarithms
+            or negated costs; ``-inf`` forbids joint states.  Factors of one variable score its states.
+        names, states : sequences of str, optional
+            Names of the variables, and of the states of each.
+
+        Raises
+        ------
+        FileFormatError
+            A factor has variables that there are not, one of them twice, or a table of another shape or with nan or
+            infinite scores; names the source and the factor, counted from 0.
+        """
+        card, found = np.array(cards, dtype=np.int64).reshape(-1), FactorList()
+        if (card < 1).any():
+            raise FileFormatError(f"{source}: expected variables of at least one state, found {card.min()}")
+        for number, (variables, scores) in enumerate(factors):
+            scope, table = np.array(variables, dtype=np.int64).reshape(-1), np.array(scores, dtype=np.float64)
+            if len(scope) and not (scope.min() >= 0 and scope.max() < len(card)):
+                text = f"variables from 0 to {len(card) - 1}, found {scope.tolist()}"
+            elif repeat_in(scope) >= 0:
+                text = f"different variables, found {scope.tolist()}"
+            elif table.shape != tuple(card[scope]):
+                text = f"a table of shape {tuple(card[scope].tolist())}, found {table.shape}"
+            elif np.isnan(table).any() or (table == np.inf).any():
+                text = "scores that are numbers or -inf, found nan or inf"
+            else:
+                found.add(scope, table)
+                continue
+            raise FileFormatError(f"{source}, factor {number}: expected {text}")
+        named = None if states is None else tuple(map(tuple, states))
+        return assemble(card, found.flat(), source, names, states=named)
 
     @property
     def n_given(self) -> int:
