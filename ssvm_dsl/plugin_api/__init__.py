@@ -47,8 +47,8 @@ from ssvm_dsl.plugin_api.kinds.executors import (
 from ssvm_dsl.plugin_api.kinds.readers import (
     AnswersWriter,
     ExamplesReader,
-    FileLimits,
     ProblemReader,
+    ReadLimits,
     ReadSettings,
 )
 from ssvm_dsl.plugin_api.kinds.risks import GradientRisk, PlaneRisk, RiskContext
@@ -140,7 +140,6 @@ __all__ = [
     "ExecutorSpec",
     "ExplainingKind",
     "FileContent",
-    "FileLimits",
     "GradientRisk",
     "IncrementalTrainer",
     "Iterate",
@@ -162,6 +161,7 @@ __all__ = [
     "ProblemReader",
     "Question",
     "Ranked",
+    "ReadLimits",
     "ReadSettings",
     "ReaderSpec",
     "ResumableTrainer",

@@ -18,13 +18,15 @@ GROUP = "ssvm"
 DISTRIBUTION = "ssvm-dsl"
 
 #: The formats of files that the package itself reads: there however it was installed.
-OWN_FORMATS = EntryPoint("formats", "ssvm_dsl.own_formats", GROUP)
+OWN_FORMATS = (
+    EntryPoint("formats", "ssvm_dsl.own_formats", GROUP),
+    PluginInfo("formats", f"{DISTRIBUTION} {__version__}", bundled=True, allowed=True),
+)
 
 
 def discover() -> Iterator[tuple[EntryPoint, PluginInfo]]:
     """Yield the entry points to load, bundled first."""
     allow = {name.strip() for name in os.environ.get("SSVM_PLUGINS", "").split(",") if name.strip()}
-    yield OWN_FORMATS, PluginInfo(OWN_FORMATS.name, f"{DISTRIBUTION} {__version__}", True, True)
     bundled_only = os.environ.get("SSVM_DISABLE_PLUGIN_AUTOLOAD", "") not in ("", "0")
     found = []
     for point in entry_points(group=GROUP):

@@ -27,7 +27,7 @@ def registry() -> Registry:
         The bundled plug-ins are not installed.
     """
     made = Registry()
-    for point, info in discover():
+    for point, info in (OWN_FORMATS, *discover()):
         try:
             with contained(f"the import of {info} (leave it out with --no-plugins or SSVM_PLUGINS)", PluginError):
                 plugin = point.load()
@@ -35,7 +35,7 @@ def registry() -> Registry:
             made.problems.append(PluginProblem.of(info, f"cannot be imported: {words(err.__cause__ or err)}"))
             continue
         made.register(plugin, info)
-    if not any(info.bundled and info.name != OWN_FORMATS.name for info in made.plugins):
+    if not any(info.bundled and info != OWN_FORMATS[1] for info in made.plugins):
         broken = "".join(f"\n  {problem.plugin}: {problem.text}" for problem in made.problems)
         raise PluginError(f"the bundled plug-ins are not registered; install the package: pip install .{broken}")
     return made

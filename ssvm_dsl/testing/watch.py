@@ -5,6 +5,7 @@ A thread does so, and while a call of the plug-in lets no other Python code run,
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import subprocess
@@ -182,11 +183,21 @@ def speaking_to(stream: int) -> Iterator[None]:
 def _sentinel(stream: int) -> subprocess.Popen[bytes] | None:
     """Return the process outside, whose standard input takes lines; ``None`` if it cannot start.
 
-    There is one process for all kits that write to a descriptor.  It ends when this process does: nobody can write to
-    it then.
+    There is one process for all kits that write to a descriptor.  It ends when this process does, however that ends:
+    nobody can write to it then.
     """
     command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("sentinel.py")), str(SLOW + LATER)]
     try:
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stderr=stream, bufsize=0)
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=stream, bufsize=0)
     except OSError:
         return None
+    atexit.register(_end, process)
+    return process
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the process outside."""
+    process.kill()
+    process.wait()
+    if process.stdin is not None:
+        process.stdin.close()

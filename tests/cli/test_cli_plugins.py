@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 
 import pytest
 from foreign import BROKEN, LAZY, LOUD, NEEDY, distribution, inside, ssvm, ssvm_here
 
-from ssvm_dsl.cli.plugins.backend_template import FILES
-from ssvm_dsl.cli.plugins.command_template import COMMAND_FILES
-from ssvm_dsl.cli.plugins.executor_template import EXECUTOR_FILES
-from ssvm_dsl.cli.plugins.trainer_template import TRAINER_FILES
+from ssvm_dsl.cli.plugins.new import KINDS, template_of, write_package
 from ssvm_dsl.learning.risks.kinds import risks
 
 
@@ -279,13 +277,22 @@ def test_check_what_cannot_be_checked(capsys, arguments, word):
 # -- new -------------------------------------------------------------------------------------------------
 
 
-#: What ``new`` writes: the option of each kind and its files, by a name.
+#: The names of packages of all kinds, some of them without a hyphen: those must not hide their packages from where they
+#: were written.
 WRITTEN = {
-    "my-solver": ((), FILES),
-    "my-method": (("--trainer",), TRAINER_FILES),
-    "my-cluster": (("--executor",), EXECUTOR_FILES),
-    "my-count": (("--command",), COMMAND_FILES),
-}
+    "my-solver": "backend", "my-method": "trainer", "hinge2": "risk", "my-price": "loss", "apart": "constraint",
+    "my-sums": "bridge", "my-cluster": "executor", "my-count": "command", "lines": "reader",
+}  # fmt: skip
+
+#: Those that pip builds, which takes a second or two each.
+BUILT = {"my-solver", "apart"}
+
+#: Fewer problems than in the kits of authors.
+FEWER = {"my-solver": "n_problems=2", "apart": "n_problems=4", "my-sums": "n_problems=2"}
+
+
+def test_every_kind_is_tried():
+    assert set(WRITTEN.values()) == set(KINDS)
 
 
 @pytest.fixture(scope="module")
@@ -294,16 +301,27 @@ def packages(tmp_path_factory):
     pytest.importorskip("pip")  # uv makes environments without it
     folder = tmp_path_factory.mktemp("new")
     target = folder / "installed"
-    for name, (kind, files) in WRITTEN.items():
-        done = ssvm_here("plugins", "new", name, *kind, "--dir", folder, path=target)
+    for name, kind in WRITTEN.items():
+        if name not in BUILT:
+            write_package(name, folder / name, template_of(kind))
+            continue
+        done = ssvm_here("plugins", "new", name, f"--{kind}", "--dir", folder, path=target)
+        files = template_of(kind).written(name)
         assert (done.returncode, done.stdout.count("wrote ")) == (0, len(files)), done.stderr
-    paths = [str(folder / name) for name in WRITTEN]
+    paths, built = [str(folder / name) for name in WRITTEN], [str(folder / name) for name in BUILT]
     install = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index"]
-    done = subprocess.run([*install, "--target", target, *paths], capture_output=True, text=True, check=False)
+    done = subprocess.run([*install, "--target", target, *built], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    test = folder / "my-solver" / "tests" / "test_conformance.py"
-    test.write_text(test.read_text().replace('"my-solver"', '"my-solver", n_problems=2'))  # 40 take longer
-    options = ("-v", f"--rootdir={folder}", "--import-mode=importlib", "-p", "no:cacheprovider")
+    for name in set(WRITTEN) - BUILT:  # as pip would put them there
+        shutil.copytree(folder / name / "src", target, dirs_exist_ok=True)
+        about = target / f"{name.replace('-', '_')}-0.1.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n")
+        (about / "entry_points.txt").write_text(f"[ssvm]\n{name} = {name.replace('-', '_')}\n")
+    for name, fewer in FEWER.items():
+        for test in (folder / name / "tests").iterdir():
+            test.write_text(test.read_text().replace(f'_conformance("{name}"', f'_conformance("{name}", {fewer}'))
+    options = ("-v", f"--rootdir={folder}", "-p", "no:cacheprovider")
     done = ssvm(*(f"{path}/tests" for path in paths), *options, path=target, command=("-m", "pytest"))
     return folder, target, done
 
@@ -334,7 +352,7 @@ def test_new_refuses_commands_that_there_are(capsys, tmp_path, name):
 
 
 def test_the_backend_of_new_takes_about_thirty_lines():
-    code = FILES["{module}/backend.py"].splitlines()
+    code = template_of("backend").files["backend.py"][1].splitlines()
     assert len([line for line in code if line.strip() and not line.startswith(("import", "from", '"""'))]) <= 48
 
 

@@ -11,7 +11,7 @@ from snippets import FENCE, ROOT, commands, run_page, tidy
 from stage import run_calls
 
 from ssvm_dsl.cli.main import make_parser
-from ssvm_dsl.cli.plugins.backend_template import BACKEND
+from ssvm_dsl.cli.plugins.templates.backend import BACKEND
 from ssvm_dsl.registry import registry
 
 README = ROOT / "README.md"

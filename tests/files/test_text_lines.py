@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ssvm_dsl import read_problem, read_trees
+from ssvm_dsl.cli.data import conll
 from ssvm_dsl.cli.data.examples import DataSettings
 from ssvm_dsl.cli.data.formats import read_file
 from ssvm_dsl.cli.data.templates import read_template

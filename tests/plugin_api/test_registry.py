@@ -355,11 +355,11 @@ class TestDiscovery:
 
     def test_bundled_come_first_whatever_the_order(self, monkeypatch):
         known = self.installed(monkeypatch, ("a", "plugin_a", "aaa"), ("z", "ssvm_backends", "ssvm-dsl"))
-        assert [(one.name, one.bundled) for one in known.plugins] == [("z", True), ("a", False)]
+        assert [(one.name, one.bundled) for one in known.plugins] == [("formats", True), ("z", True), ("a", False)]
 
     def test_the_name_of_the_distribution_is_normalised(self, monkeypatch):
         known = self.installed(monkeypatch, ("b", "ssvm_backends", "SSVM_DSL"))
-        assert known.plugins[0].bundled
+        assert known.plugins[1].bundled
 
     def test_without_bundled_plugins_the_package_is_not_installed(self, monkeypatch):
         with pytest.raises(PluginError, match=r"pip install \.\n  a: cannot be imported: ModuleNotFoundError"):
@@ -393,7 +393,7 @@ class TestDiscovery:
         foreign = [one for one in known.plugins if not one.bundled]
         assert {one.name for one in foreign} == loaded
         assert {one.name for one in foreign if one.allowed} == allowed
-        assert {one.name for one in known.plugins if one.bundled} == {"b"}
+        assert {one.name for one in known.plugins if one.bundled} == {"formats", "b"}
 
 
 class Odd(BackendSpec):

@@ -7,9 +7,26 @@ import sys
 from argparse import ArgumentParser, Namespace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ssvm_dsl.cli.command import Subcommand
 from ssvm_dsl.cli.screen import console
+
+if TYPE_CHECKING:
+    from ssvm_dsl.cli.plugins.templates import PackageTemplate
+
+#: Kinds of plug-ins that are written, in words.
+KINDS = {
+    "backend": "an inference backend (the default)",
+    "trainer": "a trainer",
+    "risk": "a risk",
+    "loss": "a loss",
+    "constraint": "a kind of hard constraints",
+    "bridge": "a bridge from constraints to tables",
+    "executor": "an executor of training on shards",
+    "command": "a subcommand of ssvm",
+    "reader": "readers of files: problems and examples",
+}
 
 #: Lower-case words joined by hyphens: good as a distribution, and with underscores as a module.
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -19,9 +36,9 @@ def arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``ssvm plugins new``."""
     parser.add_argument("name", metavar="NAME", help="name of the plug-in and of its package, e.g. my-solver")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--trainer", action="store_true", help="write a trainer (default: a backend)")
-    which.add_argument("--executor", action="store_true", help="write an executor of training on shards")
-    which.add_argument("--command", action="store_true", help="write a subcommand of ssvm")
+    for kind, text in KINDS.items():
+        which.add_argument(f"--{kind}", action="store_const", const=kind, dest="kind", help=f"write {text}")
+    parser.set_defaults(kind="backend")
     parser.add_argument(
         "--dir", type=Path, default=Path(), metavar="DIR", help="where to put the folder NAME (default: here)"
     )
@@ -29,18 +46,17 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Write the package and say what to do next."""
-    folder = args.dir / args.name
-    kind = next((kind for kind in ("trainer", "executor", "command") if getattr(args, kind)), "backend")
+    folder, kind = args.dir / args.name, args.kind
     check_name(args.name, folder, kind)
-    written = write_package(args.name, folder, kind)
+    template = template_of(kind)
+    written = write_package(args.name, folder, template)
     screen = console()
     for path in written:
-        screen.print(f"wrote {path}", markup=False)
+        screen.print(f"wrote {path}", markup=False, soft_wrap=True)
     screen.print("\n[bold]Next[/bold]")
-    screen.print(f"  pip install --editable {folder}", markup=False)
-    tried = f"ssvm {args.name} --help" if kind == "command" else f"ssvm plugins check {args.name}"
-    screen.print(f"  {tried}", markup=False)
-    screen.print(f"  python -m pytest {folder}", markup=False)
+    tried = template.filled(template.tried.replace("{folder}", str(folder)), args.name)
+    for command in (f"pip install --editable {folder}", tried, f"python -m pytest {folder}"):
+        screen.print(f"  {command}", markup=False, soft_wrap=True)
     return 0
 
 
@@ -54,15 +70,14 @@ def check_name(name: str, folder: Path, kind: str) -> None:
     """
     from ssvm_dsl.errors import OptionError
     from ssvm_dsl.plugin_api.hosting.check_spec import CORE_COMMANDS
-    from ssvm_dsl.plugin_api.specs import BackendSpec, CommandSpec, ExecutorSpec, Spec, TrainerSpec
-    from ssvm_dsl.registry import registry
+    from ssvm_dsl.registry import KINDS as SPECS
+    from ssvm_dsl.registry import registry, word
 
     module = module_name(name)
     if not NAME.fullmatch(name):
         raise OptionError(f"NAME: lower-case words joined by hyphens, e.g. my-solver, got {name!r}")
-    kinds: dict[str, type[Spec]] = {"backend": BackendSpec, "trainer": TrainerSpec}
-    kinds |= {"executor": ExecutorSpec, "command": CommandSpec}
-    taken = {spec.name for spec in registry().specs(kinds[kind])}
+    specs = next(one for one in SPECS.values() if word(one) == kind)
+    taken = {spec.name for spec in registry().specs(specs)}
     if name in taken or (kind == "command" and name in CORE_COMMANDS):
         raise OptionError(f"there is a {kind} '{name}' already; choose another name")
     if folder.exists():
@@ -76,7 +91,15 @@ def module_name(name: str) -> str:
     return name.replace("-", "_")
 
 
-def write_package(name: str, folder: Path, kind: str) -> list[Path]:
+def template_of(kind: str) -> PackageTemplate:
+    """Return the template of a kind of plug-in."""
+    from importlib import import_module
+
+    found: PackageTemplate = import_module(f"ssvm_dsl.cli.plugins.templates.{kind}").TEMPLATE
+    return found
+
+
+def write_package(name: str, folder: Path, template: PackageTemplate) -> list[Path]:
     """Write the files of a plug-in package and return their paths.
 
     Raises
@@ -84,24 +107,11 @@ def write_package(name: str, folder: Path, kind: str) -> list[Path]:
     OptionError
         The folder cannot be written.
     """
-    from ssvm_dsl.cli.plugins.backend_template import FILES
-    from ssvm_dsl.cli.plugins.command_template import COMMAND_FILES
-    from ssvm_dsl.cli.plugins.executor_template import EXECUTOR_FILES
-    from ssvm_dsl.cli.plugins.trainer_template import TRAINER_FILES
     from ssvm_dsl.errors import OptionError
 
-    what, files = {
-        "backend": ("The inference backend", FILES),
-        "trainer": ("The trainer", TRAINER_FILES),
-        "executor": ("The executor", EXECUTOR_FILES),
-        "command": ("The command", COMMAND_FILES),
-    }[kind]
-    words = {"{name}": name, "{module}": module_name(name), "{what}": what}
     written = []
     try:
-        for path, text in files.items():
-            for word, value in words.items():
-                path, text = path.replace(word, value), text.replace(word, value)
+        for path, text in template.written(name).items():
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, encoding="utf-8")
@@ -111,4 +121,4 @@ def write_package(name: str, folder: Path, kind: str) -> list[Path]:
     return written
 
 
-COMMAND = Subcommand("new", "write a package with a backend, trainer, executor or command that works", run, arguments)
+COMMAND = Subcommand("new", "write a package with a plug-in that works", run, arguments)

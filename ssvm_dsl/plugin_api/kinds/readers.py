@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 from ssvm_dsl.ir.graph_problem import GraphProblem
 
 
-class FileLimits(Protocol):
+class ReadLimits(Protocol):
     """How much memory a file may ask for; files come from strangers, too."""
 
     @property
@@ -27,7 +27,7 @@ class ProblemReader(Protocol):
     line, what was expected and what was found.
     """
 
-    def read(self, source: str, content: bytes, limits: FileLimits) -> GraphProblem:
+    def read(self, source: str, content: bytes, limits: ReadLimits) -> GraphProblem:
         """Return the problem of a file.
 
         Parameters
@@ -36,7 +36,7 @@ class ProblemReader(Protocol):
             The name of the file, for messages.
         content : bytes
             Unpacked, where the file was packed.
-        limits : FileLimits
+        limits : ReadLimits
         """
 
 

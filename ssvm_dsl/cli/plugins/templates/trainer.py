@@ -1,11 +1,11 @@
-"""The files that ``ssvm plugins new --trainer`` writes; ``{name}``, ``{module}`` and ``{what}`` are filled in.
+"""The files that ``ssvm plugins new --trainer`` writes.
 
 The trainer is small and certifies: one plane for all examples, moved towards the newest one as far as the dual rises.
 """
 
 from __future__ import annotations
 
-from ssvm_dsl.cli.plugins.backend_template import PROJECT
+from ssvm_dsl.cli.plugins.templates import PackageTemplate
 
 HOOKS = '''\
 """What ssvm-dsl reads at start: descriptions only, the trainer is not imported here."""
@@ -89,28 +89,10 @@ def test_conformance(trainer_conformance):
     trainer_conformance("{name}")
 '''
 
-README = """\
-# {name}
-
-The trainer `{name}` for ssvm-dsl.
-
-    pip install --editable .[test]        # offline: pip install --no-build-isolation --no-deps --editable .
-    ssvm plugins check {name}
-    python -m pytest
-
-Use it by name: `StructuredSVM(MyModel, trainer="{name}")`.
-
-| file | what |
-|---|---|
-| `{module}/__init__.py` | what the trainer minimises and promises (`TrainerSpec`); read at start |
-| `{module}/trainer.py` | the trainer: `steps`, `state`, `resume` |
-| `tests/test_conformance.py` | the conformance kit |
-"""
-
-TRAINER_FILES = {
-    "pyproject.toml": PROJECT,
-    "README.md": README,
-    "{module}/__init__.py": HOOKS,
-    "{module}/trainer.py": TRAINER,
-    "tests/test_conformance.py": TEST,
-}
+TEMPLATE = PackageTemplate(
+    "trainer",
+    HOOKS,
+    {"trainer.py": ("the trainer: `steps`, `state`, `resume`", TRAINER)},
+    ("test_{module}.py", "the conformance kit", TEST),
+    "Use it by name: `StructuredSVM(MyModel, trainer=\"{name}\")`.",
+)

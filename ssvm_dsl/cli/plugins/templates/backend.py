@@ -1,4 +1,4 @@
-"""The files that ``ssvm plugins new`` writes for a backend; ``{name}``, ``{module}`` and ``{what}`` are filled in.
+"""The files that ``ssvm plugins new`` writes for a backend.
 
 The backend is small and exact: depth-first search with a bound.  It handles graphs and factors of any shape,
 so every part of the contract is to be seen, and refuses what it could not finish.
@@ -6,29 +6,7 @@ so every part of the contract is to be seen, and refuses what it could not finis
 
 from __future__ import annotations
 
-PROJECT = """\
-[build-system]
-requires = ["setuptools>=61"]
-build-backend = "setuptools.build_meta"
-
-[project]
-name = "{name}"
-version = "0.1.0"
-description = "{what} '{name}' for ssvm-dsl"
-readme = "README.md"
-requires-python = ">=3.11"
-dependencies = ["ssvm-dsl"]
-
-[project.optional-dependencies]
-test = ["pytest"]
-
-# How ssvm-dsl finds the plug-in: the module with the hooks.
-[project.entry-points.ssvm]
-{name} = "{module}"
-
-[tool.setuptools]
-packages = ["{module}"]
-"""
+from ssvm_dsl.cli.plugins.templates import PackageTemplate
 
 HOOKS = '''\
 """What ssvm-dsl reads at start: descriptions only, no solver is imported here."""
@@ -104,28 +82,10 @@ def test_conformance(backend_conformance):
     backend_conformance("{name}", quick=True)  # the whole kit: ssvm plugins check {name}
 '''
 
-README = """\
-# {name}
-
-The inference backend `{name}` for ssvm-dsl.
-
-    pip install --editable .[test]        # offline: pip install --no-build-isolation --no-deps --editable .
-    ssvm plugins check {name}
-    python -m pytest
-
-Use it by name: `StructuredSVM(MyModel, backend="{name}")`.
-
-| file | what |
-|---|---|
-| `{module}/__init__.py` | what the backend claims (`Caps`); read at start, imports no solver |
-| `{module}/backend.py` | the backend: `check`, `open`, `solve` |
-| `tests/test_conformance.py` | the conformance kit |
-"""
-
-FILES = {
-    "pyproject.toml": PROJECT,
-    "README.md": README,
-    "{module}/__init__.py": HOOKS,
-    "{module}/backend.py": BACKEND,
-    "tests/test_conformance.py": TEST,
-}
+TEMPLATE = PackageTemplate(
+    "inference backend",
+    HOOKS,
+    {"backend.py": ("the backend: `check`, `open`, `solve`", BACKEND)},
+    ("test_{module}.py", "the conformance kit", TEST),
+    "Use it by name: `StructuredSVM(MyModel, backend=\"{name}\")`.",
+)

@@ -1,11 +1,11 @@
-"""The files that ``ssvm plugins new --command`` writes; ``{name}``, ``{module}`` and ``{what}`` are filled in.
+"""The files that ``ssvm plugins new --command`` writes.
 
 The command counts the factors of a problem in a file: it reads an argument, and answers as a table or as JSON.
 """
 
 from __future__ import annotations
 
-from ssvm_dsl.cli.plugins.backend_template import PROJECT
+from ssvm_dsl.cli.plugins.templates import PackageTemplate
 
 HOOKS = '''\
 """What ssvm-dsl reads at start: descriptions only, the command is not imported here."""
@@ -58,26 +58,11 @@ def test_factors_are_counted(tmp_path):
     assert json.loads(done.stdout) == {"2": 1}, done.stderr
 '''
 
-README = """\
-# {name}
-
-The command `ssvm {name}` for ssvm-dsl.
-
-    pip install --editable .[test]        # offline: pip install --no-build-isolation --no-deps --editable .
-    ssvm {name} --help
-    python -m pytest
-
-| file | what |
-|---|---|
-| `{module}/__init__.py` | the command's name and its line in `ssvm --help` (`CommandSpec`); read at start |
-| `{module}/command.py` | the command: `arguments`, `run` |
-| `tests/test_command.py` | calls it |
-"""
-
-COMMAND_FILES = {
-    "pyproject.toml": PROJECT,
-    "README.md": README,
-    "{module}/__init__.py": HOOKS,
-    "{module}/command.py": COMMAND,
-    "tests/test_command.py": TEST,
-}
+TEMPLATE = PackageTemplate(
+    "command",
+    HOOKS,
+    {"command.py": ("the command: `arguments`, `run`", COMMAND)},
+    ("test_{module}.py", "calls it", TEST),
+    "Type `ssvm {name} FILE`.",
+    tried="ssvm {name} --help",
+)

@@ -1,11 +1,11 @@
-"""The files that ``ssvm plugins new --executor`` writes; ``{name}``, ``{module}`` and ``{what}`` are filled in.
+"""The files that ``ssvm plugins new --executor`` writes.
 
 The executor is small and complete: threads, each with shards of its own, which end with the call at hand.
 """
 
 from __future__ import annotations
 
-from ssvm_dsl.cli.plugins.backend_template import PROJECT
+from ssvm_dsl.cli.plugins.templates import PackageTemplate
 
 HOOKS = '''\
 """What ssvm-dsl reads at start: descriptions only, the executor is not imported here."""
@@ -89,28 +89,10 @@ def test_conformance(executor_conformance):
     executor_conformance("{name}")
 '''
 
-README = """\
-# {name}
-
-The executor `{name}` for ssvm-dsl.
-
-    pip install --editable .[test]        # offline: pip install --no-build-isolation --no-deps --editable .
-    ssvm plugins check {name}
-    python -m pytest
-
-Use it by name: `StructuredSVM(MyModel, trainer="bundle", executor="{name}")`.
-
-| file | what |
-|---|---|
-| `{module}/__init__.py` | what the executor is called and takes (`ExecutorSpec`); read at start |
-| `{module}/executor.py` | the executor: `start`, `run`, `close` |
-| `tests/test_conformance.py` | the conformance kit |
-"""
-
-EXECUTOR_FILES = {
-    "pyproject.toml": PROJECT,
-    "README.md": README,
-    "{module}/__init__.py": HOOKS,
-    "{module}/executor.py": EXECUTOR,
-    "tests/test_conformance.py": TEST,
-}
+TEMPLATE = PackageTemplate(
+    "executor",
+    HOOKS,
+    {"executor.py": ("the executor: `start`, `run`, `close`", EXECUTOR)},
+    ("test_{module}.py", "the conformance kit", TEST),
+    "Use it by name: `StructuredSVM(MyModel, trainer=\"bundle\", executor=\"{name}\")`.",
+)
