@@ -178,7 +178,7 @@ class _Running(Generic[T]):
         self._value: T | None = None
         self._error: BaseException | None = None
         context = copy_context()
-        Thread(target=lambda: context.run(self._run), name="solver", daemon=True).start()
+        self._thread = Thread(target=lambda: context.run(self._run), name="solver", daemon=True)
 
     def _run(self) -> None:
         try:
@@ -189,8 +189,9 @@ class _Running(Generic[T]):
             self.done.set()
 
     def wait(self, clock: Clock | None) -> Stop:
-        """Wait for the call, the limit or Ctrl-C, and return which came first."""
+        """Make the call, wait for it, for the limit or for Ctrl-C, and return which came first."""
         try:
+            self._thread.start()
             while not self.done.wait(min(LOOK, max(left := _seconds(clock), 0.0))):
                 if left <= 0.0:
                     return Stop.TIME

@@ -22,7 +22,7 @@ SOON = Limits(time=0.05)
 def python_hears_ctrl_c():
     """Make the handler of SIGINT Python's own (a process in the background has none)."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield lambda: threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    yield
     signal.signal(signal.SIGINT, before)
 
 
@@ -78,12 +78,20 @@ def test_a_limit_ends_the_process_of_a_solver():
     assert ended.lost.endswith(" s: what it had found is lost")
 
 
+#: Presses Ctrl-C in the process that asks, and goes on.
+PRESS = "import os, signal, time; os.kill(os.getppid(), signal.SIGINT); time.sleep(10_000)"
+
+
 def test_ctrl_c_ends_both(python_hears_ctrl_c):
     solver = Solver()
-    python_hears_ctrl_c()
-    assert call_in_thread(solver.solve, solver.stop).stop is Stop.INTERRUPTED
-    python_hears_ctrl_c()
-    assert call_in_process("time:sleep", (10_000,)).stop is Stop.INTERRUPTED
+
+    def solve():
+        os.kill(os.getpid(), signal.SIGINT)
+        return solver.solve()
+
+    ended = call_in_thread(solve, solver.stop)
+    assert (ended.value, ended.stop) == ("the best so far", Stop.INTERRUPTED)
+    assert call_in_process("builtins:exec", (PRESS,)).stop is Stop.INTERRUPTED
 
 
 def test_the_limit_of_whoever_called_the_backend_holds_too():

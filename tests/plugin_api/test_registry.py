@@ -368,7 +368,7 @@ class TestDiscovery:
     def test_an_editable_install_listed_twice_counts_once(self, monkeypatch):
         twice = [("b", "ssvm_backends", "ssvm-dsl")] * 2
         known = self.installed(monkeypatch, *twice)
-        assert len(known.plugins) == 1
+        assert [one.name for one in known.plugins] == ["formats", "b"]
         assert known.problems == []
 
     @pytest.mark.parametrize(
