@@ -68,6 +68,10 @@ class Names(list[str]):
         return Names, (list(self),)
 
 
+#: Pairs with unknown texts that are remembered, too: there is no end of them.
+UNKNOWN = 2**14
+
+
 class Columns(dict[str, int]):
     """The column of each name of a vocabulary, -1 for unknown names."""
 
@@ -118,15 +122,17 @@ class NamedValues(dict[tuple[Any, Any], int]):
         name, value = pair
         check_name(name)
         if isinstance(value, str):
-            column = code = self.columns[f"{name}:{value}"]
-        elif isinstance(value, _NAMED):
+            code = self.columns[f"{name}:{value}"]
+            if code >= 0 or len(self) < len(self.columns) + UNKNOWN:
+                self[pair] = code
+            return code
+        if isinstance(value, _NAMED):
             raise NestedNames
-        elif not is_finite(value):
+        if not is_finite(value):
             raise TypeError(f"{name!r}: {number_text(value)}")
-        else:
-            column = self.columns[name]
-            code = column if value == 1 else -1 if value == 0 else -2 - column
-        if column >= 0 and code >= -1:  # unknown texts, and numbers, are without end
+        column = self.columns[name]
+        code = column if value == 1 else -1 if value == 0 else -2 - column
+        if column >= 0 and code >= -1:  # numbers are without end
             self[pair] = code
         return code
 
@@ -153,7 +159,7 @@ def learn_rows(tokens: list[Any], goes_on: GoesOn | None = None) -> tuple[Names,
     """Return (the vocabulary of all names, feature rows); names are numbered as they come."""
     columns = _Growing()
     pairs = NamedValues(columns)
-    rows = _read(tokens, columns, pairs, goes_on)
+    rows = _read(tokens, columns, pairs, 0, goes_on)
     names = Names(columns)
     names.pairs, pairs.columns = pairs, names.numbers  # from now on new names are unknown ones
     return names, replace(rows, n_columns=len(names))
@@ -161,13 +167,13 @@ def learn_rows(tokens: list[Any], goes_on: GoesOn | None = None) -> tuple[Names,
 
 def known_rows(tokens: list[Any], names: Names, goes_on: GoesOn | None = None) -> SparseRows:
     """Return feature rows over a vocabulary; unknown names are left out."""
-    return replace(_read(tokens, names.numbers, names.pairs, goes_on), n_columns=len(names))
+    return _read(tokens, names.numbers, names.pairs, len(names), goes_on)
 
 
 def hashed_rows(tokens: list[Any], width: int, goes_on: GoesOn | None = None) -> SparseRows:
     """Return feature rows of a fixed width, each name in the column of its hash."""
     columns = _Hashing(width)
-    return replace(_read(tokens, columns, NamedValues(columns), goes_on), n_columns=width)
+    return _read(tokens, columns, NamedValues(columns), width, goes_on)
 
 
 #: Whether the attributes from a position on are read.
@@ -199,18 +205,20 @@ def plain_token(token: Any) -> dict[Any, Any] | list[Any] | tuple[Any, ...]:
         raise TypeError(f"{type(err).__name__}: {err}") from err
 
 
-def _read(tokens: list[Any], columns: Columns, pairs: NamedValues, goes_on: GoesOn | None) -> SparseRows:
+def _read(
+    tokens: list[Any], columns: Columns, pairs: NamedValues, width: int, goes_on: GoesOn | None
+) -> SparseRows:
     """Return the rows of all attributes, or of the first ones: the other rows are empty then.
 
     They are read some at a time: what is made on the way takes little memory then.
     """
+    if goes_on is None and len(tokens) <= POSITIONS:
+        return _collect(tokens, columns, pairs, width)
     parts: list[SparseRows] = []
     for lo in range(0, len(tokens), POSITIONS):
         if goes_on is not None and not goes_on(lo):
             break
-        parts.append(_collect(tokens[lo : lo + POSITIONS], columns, pairs))
-    if len(parts) == 1 and len(tokens) <= POSITIONS:
-        return parts[0]
+        parts.append(_collect(tokens[lo : lo + POSITIONS], columns, pairs, width))
     counts = np.zeros(len(tokens), dtype=np.int64)
     for k, part in enumerate(parts):
         counts[k * POSITIONS : (k + 1) * POSITIONS] = np.diff(part.ptr)
@@ -219,10 +227,10 @@ def _read(tokens: list[Any], columns: Columns, pairs: NamedValues, goes_on: Goes
     for k, part in enumerate(parts):
         mine = slice(ptr[k * POSITIONS], ptr[min((k + 1) * POSITIONS, len(tokens))])
         found[mine], values[mine] = part.indices, part.data
-    return SparseRows(values, found, ptr, 0)
+    return SparseRows(values, found, ptr, width)
 
 
-def _collect(tokens: list[Any], columns: Columns, pairs: NamedValues) -> SparseRows:
+def _collect(tokens: list[Any], columns: Columns, pairs: NamedValues, width: int) -> SparseRows:
     """Return the rows of some tokens.
 
     Raises
@@ -237,7 +245,7 @@ def _collect(tokens: list[Any], columns: Columns, pairs: NamedValues) -> SparseR
     texts = dict in kinds and (_has_texts(tokens[:1]) or _has_texts(tokens))
     if texts and len(kinds) == 1:
         try:
-            return _collect_pairs(tokens, pairs)
+            return _collect_pairs(tokens, pairs, width)
         except (NestedNames, TypeError):  # lists and dicts among the values
             pass
     if texts:
@@ -245,25 +253,25 @@ def _collect(tokens: list[Any], columns: Columns, pairs: NamedValues) -> SparseR
     ptr = pointers(np.fromiter(map(len, tokens), np.int64, len(tokens)))
     n = int(ptr[-1])
     found = np.fromiter(map(columns.__getitem__, chain.from_iterable(tokens)), np.int32, n)
-    return _tidy(found, _values(tokens, n) if dict in kinds else np.ones(n), ptr)
+    return _tidy(found, _values(tokens, n) if dict in kinds else None, ptr, width)
 
 
-def _collect_pairs(tokens: list[dict[Any, Any]], pairs: NamedValues) -> SparseRows:
+def _collect_pairs(tokens: list[dict[Any, Any]], pairs: NamedValues, width: int) -> SparseRows:
     """Return the rows of dicts with texts among their values."""
     ptr = pointers(np.fromiter(map(len, tokens), np.int64, len(tokens)))
     found = np.fromiter(map(pairs.__getitem__, chain.from_iterable(map(dict.items, tokens))), np.int32, int(ptr[-1]))
+    if not len(found) or np.minimum.reduce(found) >= -1:
+        return _tidy(found, None, ptr, width)
     at = np.flatnonzero(found < -1)
-    if not len(at):
-        return _tidy(found, np.ones(len(found)), ptr)
     listed, values = list(chain.from_iterable(map(dict.values, tokens))), np.ones(len(found))
     found[at], values[at] = -2 - found[at], [float(listed[k]) for k in at.tolist()]
-    return _tidy(found, values, ptr)
+    return _tidy(found, values, ptr, width)
 
 
 def _has_texts(tokens: list[Any]) -> bool:
     """Whether values in dicts are texts or hold more names."""
     kinds = set(map(type, chain.from_iterable(token.values() for token in tokens if type(token) is dict)))
-    return any(issubclass(kind, _NAMED) for kind in kinds)
+    return str in kinds or any(issubclass(kind, _NAMED) for kind in kinds)
 
 
 #: Values that are, or hold, names.
@@ -323,14 +331,19 @@ def _values(tokens: list[Any], n: int) -> F64:
     return values
 
 
-def _tidy(columns: I32, values: F64, ptr: I64) -> SparseRows:
-    """Return rows whose columns ascend, without unknown (-1) ones and zeros, duplicates of a row added up."""
+def _tidy(columns: I32, values: F64 | None, ptr: I64, width: int) -> SparseRows:
+    """Return rows whose columns ascend, without unknown (-1) ones and zeros, duplicates of a row added up.
+
+    Without values all are 1.
+    """
     from ssvm_dsl.kernels.rows import tidy_rows
 
+    ones = values is None
+    values = np.ones(len(columns)) if values is None else values
     n = tidy_rows(columns, values, ptr)
-    if not np.isfinite(values[:n]).all():
+    if not ones and not np.isfinite(values[:n]).all():
         raise OverflowError("attributes of one name (or one column) whose sum is infinite")
-    return SparseRows(values[:n], columns[:n], ptr, 0)
+    return SparseRows(values[:n], columns[:n], ptr, width)
 
 
 def malformed(token: Any) -> str | None:
