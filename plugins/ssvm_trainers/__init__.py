@@ -202,7 +202,13 @@ def _cutting_planes() -> list[TrainerSpec]:
             distributes=True,
             aggregates=True,
             n_vectors=60,
-            rules=(AutoRule(5, "takes every convex risk, and its planes are sums over all examples"),),
+            rules=(
+                AutoRule(
+                    -1, "with few weights for many rows, planes of all of them need less time than steps for each",
+                    frozenset({RiskForm.PLANES}), least_examples=2000, least_ratio=8.0, single=True,
+                ),
+                AutoRule(5, "takes every convex risk, and its planes are sums over all examples"),
+            ),
             options=(
                 Option("stabilise", True, "ask for points between the best one and the model's", bool),
                 Option("keep", 50, "passes a plane may stay without dual weight", int, least=0),

@@ -38,7 +38,7 @@ from ssvm_dsl.plugin_api.specs import AddedLoss
 SHOWN = 30
 
 #: Defaults that differ from those of a structured SVM.
-DEFAULTS: dict[str, Any] = {"C": AUTO, "risk": AUTO, "guarantee": AUTO, "tol": 0.01}
+DEFAULTS: dict[str, Any] = {"C": AUTO, "risk": AUTO, "guarantee": AUTO, "tol": 0.01, "max_passes": 2000}
 
 #: The parameters of a structured SVM, without the model, which is read from the data.
 _OPTIONS = [

@@ -244,7 +244,7 @@ class ChoosingSVM(StructuredSVM):
     ) -> ChosenStrength:
         """Return the C that held-out examples choose."""
         target, n = target_of(grounded), grounded.n_examples
-        chosen = self._trainer(n, grounded.parameters.dim)
+        chosen = self._trainer_of(grounded)
         spec, options = chosen.spec, chosen.options
         risk, marginals = target.risk, spec.needs.asks_marginals
         whole, _ = self._problem(grounded, target, executor, spec, sample_weight, n, deadline)

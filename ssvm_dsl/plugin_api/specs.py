@@ -334,6 +334,10 @@ class AutoRule:
         The powers of risks that it is for; all where empty.
     least_examples, least_weights : int
         It is for data sets and models of at least this size.
+    least_ratio : float
+        It is for at least so many examples for each weight.
+    single : bool
+        Whether it is for examples with one variable alone, whose answers cost no more than their scores.
     on_shards : bool
         Whether it is for examples in shards, too.
     """
@@ -344,6 +348,8 @@ class AutoRule:
     powers: frozenset[float] = frozenset()
     least_examples: int = 0
     least_weights: int = 0
+    least_ratio: float = 0.0
+    single: bool = False
     on_shards: bool = True
 
 

@@ -50,6 +50,8 @@ class FitFacts:
         Whether the squares of all weights are penalised.
     n_examples, n_weights : int, optional
         Where they are known before the trainer is: on shards, and in streams, they are not.
+    single : bool
+        Whether each example has one variable.
     shards : bool
         Whether the examples are in shards, elsewhere.
     keeps_shards : bool
@@ -64,6 +66,7 @@ class FitFacts:
     strongly_convex: bool = True
     n_examples: int | None = None
     n_weights: int | None = None
+    single: bool = False
     shards: bool = False
     keeps_shards: bool = True
     stream: bool = False
@@ -88,6 +91,8 @@ class FitFacts:
             and (not self.shards or rule.on_shards)
             and (self.n_examples or 0) >= rule.least_examples
             and (self.n_weights or 0) >= rule.least_weights
+            and (self.n_examples or 0) >= rule.least_ratio * (self.n_weights or 0)
+            and (self.single or not rule.single)
         )
 
 

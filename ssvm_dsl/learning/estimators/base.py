@@ -199,7 +199,7 @@ class Learner(Predictor):
             start = None
         with self._executor() as executor:
             start = self._choose(grounded, target_of, sample_weight, executor, deadline, start)
-            trainer = self._trainer(grounded.n_examples, grounded.parameters.dim)
+            trainer = self._trainer_of(grounded)
             fit = FitRequest(target_of, trainer, sample_weight, held_out, deadline)
             if uneven := scale_warning(grounded, trainer.spec):
                 warn_caller(uneven)
@@ -403,15 +403,20 @@ class Learner(Predictor):
         """Return the risk that is minimised, without its data."""
         raise NotImplementedError
 
+    def _trainer_of(self, grounded: Grounded) -> TrainerChoice:
+        """Return the trainer of a fit on these data."""
+        single = grounded.program.n_variables == grounded.n_examples
+        return self._trainer(grounded.n_examples, grounded.parameters.dim, single=single)
+
     def _trainer(
-        self, n_examples: int | None = None, n_weights: int | None = None, *, shards: bool = False,
-        keeps_shards: bool = True, stream: bool = False,
+        self, n_examples: int | None = None, n_weights: int | None = None, *, single: bool = False,
+        shards: bool = False, keeps_shards: bool = True, stream: bool = False,
     ) -> TrainerChoice:  # fmt: skip
         """Return the trainer, by its name or, for ``"auto"``, by what the fit is (:class:`FitFacts`)."""
         free = [value for value in (self.regularization or {}).values() if is_number(value) and value == 0]
         facts = FitFacts(
-            self._risk(), float(self.power), self.l1 > 0.0, self.lam != 0 and not free, n_examples, n_weights, shards,
-            keeps_shards, stream,
+            self._risk(), float(self.power), self.l1 > 0.0, self.lam != 0 and not free, n_examples, n_weights, single,
+            shards, keeps_shards, stream,
         )  # fmt: skip
         return choose(self.trainer, self.trainer_options, facts)
 

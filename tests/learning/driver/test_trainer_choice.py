@@ -12,6 +12,7 @@ from ssvm_dsl.errors import OptionError
 from ssvm_dsl.inference.planning.plans import AUTO
 from ssvm_dsl.learning.driver.trainer_choice import FitFacts, choose
 from ssvm_dsl.learning.risks.kinds import find_risk, risks
+from ssvm_dsl.models import Classifier
 from ssvm_dsl.plugin_api import AutoRule, TrainerSpec, hookimpl
 from ssvm_dsl.registry import PluginInfo, registry
 from standard import tagger
@@ -120,3 +121,18 @@ def test_the_lowest_rank_of_the_rules_that_are_met_decides():
         assert chosen(known, 100, 10) == ("mine" if allowed else "bcfw")
     assert chosen(known, 99, 10) == chosen(known, 100, 9) == chosen(known, None, None) == "bcfw"
     assert chosen(known, 100, 10, find_risk("log")) == "lbfgs"
+
+
+def test_tables_of_many_rows_are_learnt_by_planes_of_all_rows():
+    margin = find_risk("margin")
+
+    def chosen(n, dim, single):
+        return choose(AUTO, None, FitFacts(margin, n_examples=n, n_weights=dim, single=single)).spec.name
+
+    assert chosen(8000, 1000, True) == chosen(2000, 250, True) == "bundle"
+    assert chosen(7999, 1000, True) == chosen(1999, 10, True) == chosen(8000, 1000, False) == "bcfw"
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 2))
+    made = Classifier(risk="margin", C=1.0, scale=False).fit(X, (X[:, 0] > 0).astype(int))
+    assert made.report_.trainer == "bundle"
+    assert made.report_.certified
