@@ -16,7 +16,7 @@ _BACKEND = "it is called backend (ssvm plugins list)"
 _LOSS = "the loss is declared in the model: loss = Hamming(y); risk= is the bound of it that is minimised"
 _KERNEL = "features of the model replace kernels: RandomFourier(x, ...), Nystroem(x, ...), Polynomial(x, 2)"
 _STEP = "steps are options of the trainer: trainer_options={...} (ssvm plugins show TRAINER)"
-_WEIGHTS = "weights of classes are those of the loss: loss = Hamming(y, weights=[...])"
+_WEIGHTS = "weights of classes are those of the loss: loss = Hamming(y, weights=[...]); ready models have class_weight"
 _PATIENCE = "fit(X, Y, validation=(X_val, Y_val)) ends early, after patience= looks without a better score"
 
 #: By the name without case and punctuation.
@@ -40,7 +40,11 @@ HABITS = {
     "sampleweight": "it is an argument of fit: fit(X, Y, sample_weight=...)",
     "fitintercept": "an intercept is a factor without features: bias = Factor(y)",
     "nclasses": "the classes are declared in the model: y = Label(3)",
-    "logger": "callbacks=[function] are called after every iteration; verbose=True shows progress",
+    "logger": "callbacks=[function] are called after every iteration, event.model() is a model; verbose=True shows progress",
+    "switchto": "set_params(backend=..., warm_start=True) and another fit go on with another backend",
+    "inferencecache": "it is the option cache of the trainer one-slack: trainer_options={'cache': ...}",
+    "negativityconstraint": "signs of weights are declared: Factor(..., nonneg=True), with form=-table for negative ones",
+    "showlossevery": "callbacks=[function] are called after every iteration: event.model().score(X, Y)",
     "shuffle": "the order of examples is an option of the trainer: trainer_options={'order': ...}",
 }
 

@@ -6,8 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ssvm_dsl.errors import PluginError, meant
-from ssvm_dsl.plugin_api.specs import NamedSpec, RiskSpec, Spec
+from ssvm_dsl.plugin_api.specs import BackendSpec, NamedSpec, RiskSpec, Spec
 from ssvm_dsl.registry.records import PluginProblem, word
+
+#: What stands for backends of other packages that are not there, by the name without case and punctuation.
+ELSEWHERE = {
+    "unary": "a model without factors of several variables: each variable is then answered by itself",
+    "ogm": "backend='combi', which is exact, 'trws' for bounds, or 'icm' for a fast search",
+    "opengm": "backend='combi', which is exact, 'trws' for bounds, or 'icm' for a fast search",
+}
 
 
 def unknown_name(
@@ -29,6 +36,7 @@ def unknown_name(
         The name to write instead; may be empty.
     problems : iterable of Problem
     """
+    advice = advice or (ELSEWHERE.get(_bare(name), "") if kind is BackendSpec else "")
     hint = f"; write {advice}" if advice else meant(name, known)
     text = f"there is no {word(kind)} '{name}'{hint}\n  known: {', '.join(known) or 'none'}"
     return PluginError(text + "".join(f"\n  {problem.plugin}: {problem.text}" for problem in problems))

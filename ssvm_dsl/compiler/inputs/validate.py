@@ -258,7 +258,7 @@ def arrays_of_frames(
 def split_inputs(
     declaration: Declaration, examples: Sequence[Any], inputs: tuple[ExampleInput, ...]
 ) -> dict[str, Sequence[Any]]:
-    """Return the examples by input name; a bare value is allowed when there is one input.
+    """Return the examples by input name; a bare value is allowed when there is one input, else a tuple of all values.
 
     The rows of a matrix of numbers stay in it: nothing needs to be done for each of them.
 
@@ -274,11 +274,17 @@ def split_inputs(
         kinds = [kind for kind in set(map(type, examples)) if issubclass(kind, Mapping)]
         if not kinds or not any(_is_dict(one) and (names[0] in one or not bare) for one in examples):
             return {names[0]: examples if is_plain_matrix(examples, inputs[0]) else list(examples)}
+    if len(names) > 1 and all(type(one) is tuple for one in examples):
+        every = [symbol.name for symbol in declaration.inputs]
+        order = next((one for one in (names, every) if all(len(example) == len(one) for example in examples)), None)
+        if order is not None:
+            return {name: [example[order.index(name)] for example in examples] for name in names}
     listed = ", ".join(names)
     refuse_mixture(examples, names, "X")
     for i, example in enumerate(examples):
         if not _is_dict(example):
-            hint = "" if len(names) == 1 else f"the model has {len(names)} inputs; pass {{{names[0]!r}: ..., ...}}"
+            several = f"the model has {len(names)} inputs; pass {{{names[0]!r}: ..., ...}}, or a tuple ({listed})"
+            hint = "" if len(names) == 1 else several
             raise DataError(
                 "X", example=i, expected=f"a dict with the inputs {listed}", found=describe(example), hint=hint
             )

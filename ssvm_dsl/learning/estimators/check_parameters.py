@@ -54,7 +54,10 @@ def check_parameters(svm: Any) -> None:
     check_choice(svm.guarantee, svm._guarantees, "guarantee")
     for name in ("backend", "trainer", "executor"):
         if not isinstance(getattr(svm, name, ""), str):
-            raise OptionError(f"{name} must be a name (ssvm plugins list), got {getattr(svm, name)!r}")
+            given = getattr(svm, name)
+            pair = isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], Mapping)
+            hint = f"; its options are {name}_options={{...}}" if pair else ""
+            raise OptionError(f"{name} must be a name (ssvm plugins list), got {given!r}{hint}")
     for name in ("warm_start", "verbose"):
         if not isinstance(plain(getattr(svm, name)), bool):
             raise OptionError(f"{name} is True or False, got {getattr(svm, name)!r}")

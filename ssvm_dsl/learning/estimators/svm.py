@@ -211,7 +211,8 @@ class StructuredSVM(ShardedFit, ClassScores):
         Parameters
         ----------
         X : list of examples
-            Each a dict of arrays by input name, or the bare array when the model has one input.  With an executor that
+            Each a dict of arrays by input name, a tuple of them in the order of the declaration, or the bare array when
+            the model has one input.  With an executor that
             trains on shards, a :class:`~ssvm_dsl.PartitionedDataset`, too.
         Y : list of labels
             Each a dict by label name, or the bare labels when the model has one label; none for a
