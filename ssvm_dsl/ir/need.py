@@ -356,7 +356,7 @@ class Caps:
         if foreign:
             return out
         if "binary" in self.requires and need.max_card > 2:
-            out.append("handles two states only; alpha-expansion moves do for more, of tables that are metrics (POTTS)")
+            out.append("handles two states only; alpha-expansion takes more (POTTS)")
         unknown = sorted(self.requires - {"binary"} - need.properties) if need.max_arity > 1 else []
         if unknown:
             why = dict(need.doubts).get(unknown[0], "")

@@ -40,11 +40,11 @@ HABITS = {
     "sampleweight": "it is an argument of fit: fit(X, Y, sample_weight=...)",
     "fitintercept": "an intercept is a factor without features: bias = Factor(y)",
     "nclasses": "the classes are declared in the model: y = Label(3)",
-    "logger": "callbacks=[function] are called after every iteration, event.model() is a model; verbose=True shows progress",
+    "logger": "callbacks=[function] follow every iteration: event.model() can be saved; verbose=True shows progress",
     "switchto": "set_params(backend=..., warm_start=True) and another fit go on with another backend",
     "inferencecache": "it is the option cache of the trainer one-slack: trainer_options={'cache': ...}",
-    "negativityconstraint": "signs of weights are declared: Factor(..., nonneg=True), with form=-table for negative ones",
-    "showlossevery": "callbacks=[function] are called after every iteration: event.model().score(X, Y)",
+    "negativityconstraint": "signs of weights are declared: Factor(..., nonneg=True), form=-table for negative ones",
+    "showlossevery": "callbacks=[function] follow every iteration: event.model().score(X, Y)",
     "shuffle": "the order of examples is an option of the trainer: trainer_options={'order': ...}",
 }
 

@@ -167,7 +167,7 @@ class ChoosingSVM(StructuredSVM):
 
     def _take(self, *args: Any) -> None:
         super()._take(*args)
-        self.report_ = replace(self.report_, chosen=dict(self._chosen))
+        self.report_ = replace(self.report_, chosen={**self.report_.chosen, **self._chosen})
 
     # -- the risk --------------------------------------------------------------------------------------
 

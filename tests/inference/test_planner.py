@@ -171,7 +171,11 @@ def test_one_that_refuses_or_fails_is_passed_over():
         ({"abilities": frozenset({Ability.COUNTS})}, {}, "does not find best labellings by counts"),
         ({"abilities": frozenset({Ability.MESSAGES})}, {}, "does not expose dual messages"),
         ({}, {"guarantee": Guarantee.BOUND}, "its answers are bound, asked for exact"),
-        ({"max_card": 3}, {"requires": frozenset({"binary"})}, "handles two states only; alpha-expansion moves do for more, of tables that are metrics (POTTS)"),
+        (
+            {"max_card": 3},
+            {"requires": frozenset({"binary"})},
+            "handles two states only; alpha-expansion takes more (POTTS)",
+        ),
     ],
 )
 def test_every_capability_has_its_reason(need, caps, reason):

@@ -83,6 +83,6 @@ def test_momentum_that_has_no_meaning_is_refused():
     for options, kind in (({"momentum": 1.0}, OptionError), ({"momentum": 0.5, "metric": "newton"}, OptionError)):
         with pytest.raises(kind, match="momentum"):
             StructuredSVM(Signs, trainer="subgradient", trainer_options=options).fit(X, Y)
+    options = {"momentum": 0.5, "schedule": "distance"}
     with pytest.raises(TrainingError, match="'distance' has none"):
-        options = {"momentum": 0.5, "schedule": "distance"}
         StructuredSVM(Signs, trainer="subgradient", trainer_options=options).fit(X, Y)

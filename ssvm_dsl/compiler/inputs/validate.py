@@ -501,9 +501,7 @@ def _check_places(symbol: Positions, arrays: Sequence[I64], sizes: _AxisSizes) -
 Apart = list[tuple[tuple[int, ...], tuple[int, ...]]]
 
 
-def _read_edges(
-    symbol: Edges, values: Sequence[Any], sizes: _AxisSizes, apart: Apart, judged: bool
-) -> list[I64]:
+def _read_edges(symbol: Edges, values: Sequence[Any], sizes: _AxisSizes, apart: Apart, judged: bool) -> list[I64]:
     """Return the edges of each example as int64, ``shape (m, arity)``; ends in ``apart`` are different positions."""
     what, ends = f"input '{symbol.name}'", [dim.name for dim in symbol.ends]
     arrays = [_edge_rows(symbol, value, what, i) for i, value in enumerate(values)]
@@ -572,9 +570,7 @@ def _misplaced(edges: I64, limits: I64, apart: Apart) -> NDArray[np.bool_]:
     return wrong
 
 
-def _mention_reading(
-    values: Sequence[Any], arrays: list[I64], limits: I64, apart: Apart, what: str
-) -> None:
+def _mention_reading(values: Sequence[Any], arrays: list[I64], limits: I64, apart: Apart, what: str) -> None:
     """Warn where every example has two edges, as an array that could be read the other way round as well.
 
     Other libraries keep edges as two rows of ends; arrays of any other number of edges would have been refused.

@@ -47,9 +47,12 @@ from ssvm_dsl.learning.estimators.fitting.fitted_report import report_of, withou
 from ssvm_dsl.learning.estimators.fitting.given_weights import lay_weights
 from ssvm_dsl.learning.estimators.fitting.held_out import validation_of
 from ssvm_dsl.learning.estimators.fitting.latent import (
+    MOST_STARTS,
+    SAME,
     LatentOptions,
     LatentRun,
     beginning,
+    begins_at_random,
     check_latent,
     checked_stream,
     clamped,
@@ -79,6 +82,7 @@ from ssvm_dsl.plugin_api.training import StopRule
 from ssvm_dsl.registry import registry
 from ssvm_dsl.report.compiling import announce_compiling
 from ssvm_dsl.scores.parameter_map import ParameterMap
+from ssvm_dsl.units import number_text
 
 
 class Learner(Predictor):
@@ -272,15 +276,25 @@ class Learner(Predictor):
         options, target = LatentOptions.of(self.latent_options), fit.target_of(grounded)
         check_latent(target.risk, target.loss, self.checkpoint)
         best: LatentRun | None = None
-        for restart in range(options.restarts):
+        repeats = options.restarts is None and start is None and begins_at_random(grounded, options)
+        ends: list[float] = []
+        for restart in range(MOST_STARTS if repeats else options.restarts or 1):
             run = self._latent_run(grounded, fit, executor, start if restart == 0 else None, options, restart)
             best = run if best is None or run.objectives[-1] < best.objectives[-1] else best
-            if run.progress.reason == "interrupt" or fit.deadline.over:
+            ends.append(run.objectives[-1])
+            if run.progress.reason in ("interrupt", "callback") or fit.deadline.over:
+                break
+            if repeats and np.sum(np.array(ends) <= min(ends) + SAME * abs(min(ends))) > 1:
                 break
         assert best is not None
         self._take(grounded, best.progress, best.problem, fit.trainer)
         unit = self._unit(best.problem)
-        self.report_ = replace(self.report_, latent_objectives=tuple(unit * value for value in best.objectives))
+        chosen = dict(self.report_.chosen)
+        if repeats:
+            lowest, highest = (number_text(unit * value, ".4g") for value in (min(ends), max(ends)))
+            chosen["restarts"] = f"{len(ends)} starts from random weights end at objectives from {lowest} to {highest}"
+        objectives = tuple(unit * value for value in best.objectives)
+        self.report_ = replace(self.report_, latent_objectives=objectives, chosen=chosen)
         return best.progress, best.problem, target
 
     def _learn_latent_online(

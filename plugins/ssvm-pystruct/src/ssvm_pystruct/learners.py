@@ -85,12 +85,12 @@ class BaseSSVM(Parameters, BaseEstimator):
         svm.set_params(callbacks=[self._watch(X, Y)])
         svm.fit(examples, labels, sample_weight=weight)
         svm.set_params(callbacks=None)
-        self.svm_, self.w, history = svm, model._in_order(svm), svm.report_.history
-        self.objective_curve_ = [event.best_dual for event in history if np.isfinite(event.best_dual)]
-        self.primal_objective_curve_ = [event.estimate for event in history if np.isfinite(event.estimate)]
-        self.timestamps_ = [0.0, *(event.seconds for event in history)]
-        self.primal_objective_curve_.append(svm.report_.estimate)
-        self.objective_curve_.append(svm.report_.dual)
+        self.svm_, self.w = svm, model._in_order(svm)
+        history, report = svm.report_.history, svm.report_
+        self.objective_curve_ = [*(event.best_dual for event in history), report.dual]
+        self.primal_objective_curve_ = [*(event.estimate for event in history), report.estimate]
+        self.timestamps_ = [0.0, *(event.seconds for event in history), report.seconds]
+        self.cached_constraint_ = [False] * len(self.objective_curve_)  # cuts from the cache are no iterations here
 
     def _watch(self, X: Any, Y: Any) -> Any:
         """Return a callback that keeps training losses, and calls the logger; it returns whether the fit is to end."""

@@ -54,7 +54,12 @@ def check_infeasible(value: object) -> None:
 
 
 def trainable(
-    ground: Callable[[], Grounded], declaration: Declaration, X: Any, Y: Any, sample_weight: Any, how: str,
+    ground: Callable[[], Grounded],
+    declaration: Declaration,
+    X: Any,
+    Y: Any,
+    sample_weight: Any,
+    how: str,
     part: bool = False,
 ) -> Trainable:
     """Return the data without labels that are ruled out, and warn of them.

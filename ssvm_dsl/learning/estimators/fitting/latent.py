@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64, I32
+from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import DataError, NoLabellingError, OptionError, OutOfTime, TrainingError
 from ssvm_dsl.inference.batch import solve_batch
@@ -45,6 +45,9 @@ from ssvm_dsl.scores.parameter_map import ParameterMap
 #: How latent states begin, by name.
 K_MEANS, RANDOM = "k-means", "random"
 
+#: Starts from random weights at most, where no number is given, and the share of an objective that counts as the same.
+MOST_STARTS, SAME = 8, 0.01
+
 
 @dataclass(frozen=True)
 class LatentOptions:
@@ -53,19 +56,20 @@ class LatentOptions:
     Parameters
     ----------
     init : {"k-means", "random"} or list
-        What they begin with: clusters of the features that a factor of a latent label has (random ones where there is
-        none), the best states under random weights, or given ones, in the form that ``latents`` returns.  Clusters
-        that a rule, a mask or a constraint rules out give way to the nearest states that are left; given ones are
-        refused.
+        What they begin with: clusters of the features that a factor of a latent label has, else of the known labels
+        that factors join its variables with; the best states under random weights, which is also what there is
+        without either; or given ones, in the form that ``latents`` returns.  Clusters that a rule, a mask or a
+        constraint rules out give way to the nearest allowed states; given ones are refused.
     rounds : int
         Completions at most.
-    restarts : int
-        Runs from different beginnings; that of the lowest objective is kept.
+    restarts : int, optional
+        Runs from different beginnings; that of the lowest objective is kept.  By default one, and from random weights
+        up to :data:`MOST_STARTS`, until two of them end at the same lowest objective.
     """
 
     init: Any = K_MEANS
     rounds: int = 20
-    restarts: int = 1
+    restarts: int | None = None
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | None) -> LatentOptions:
@@ -83,12 +87,13 @@ class LatentOptions:
         made = cls(**options)
         for name in ("rounds", "restarts"):
             value = getattr(made, name)
+            if name == "restarts" and value is None:
+                continue
             if not (isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1):
                 raise OptionError(f"latent_options: {name} must be a positive int, got {value!r}")
         if isinstance(made.init, str) and made.init not in (K_MEANS, RANDOM):
             raise OptionError(f"latent_options: init is 'k-means', 'random' or a list of states, got {made.init!r}")
         return made
-
 
     def require_one_start(self, spec: TrainerSpec) -> None:
         """Refuse restarts of a trainer that completes as it goes.
@@ -98,7 +103,7 @@ class LatentOptions:
         OptionError
             There are some.
         """
-        if self.restarts > 1:
+        if self.restarts is not None and self.restarts > 1:
             text = f"trainer '{spec.name}' minimises no objective to compare restarts by"
             cure = "fit with several random_state and keep the best score on other examples, or use a trainer of convex"
             raise OptionError(f"latent_options: {text}; leave them out: {cure} problems")
@@ -141,7 +146,7 @@ def beginning(
         Returns the best states at weights.
     """
     assert grounded.truth is not None
-    if start is None and options.init != RANDOM:
+    if start is None and not begins_at_random(grounded, options):
         given = "" if isinstance(options.init, str) else "latent_options['init']"
         return nearest_states(grounded, first_states(grounded, options, seed), given)
     rng = np.random.default_rng(seed)
@@ -174,12 +179,55 @@ def first_states(grounded: Grounded, options: LatentOptions, seed: int) -> I32:
     for label in latents:
         variables = layout.variables(label)
         n = len(states[variables])
-        rows = _features(grounded, label)
+        rows = _rows(grounded, label)
         if rows is None or n == 0:
             states[variables] = rng.integers(label.n_states, size=n)
         else:
             states[variables] = _clusters(rows, label.n_states, seed)
     return states
+
+
+def begins_at_random(grounded: Grounded, options: LatentOptions) -> bool:
+    """Whether latent variables begin with what is best at random weights: that is asked for, or nothing is known."""
+    if isinstance(options.init, str) and options.init == K_MEANS:
+        return all(_rows(grounded, label) is None for label in grounded.declaration.latents)
+    return isinstance(options.init, str)
+
+
+def _rows(grounded: Grounded, label: Latent) -> F64 | None:
+    """Return what the variables of a latent label are clustered by, ``None`` where nothing is known of them."""
+    found = _features(grounded, label)
+    return _labels_around(grounded, label) if found is None else found
+
+
+def _labels_around(grounded: Grounded, label: Latent) -> F64 | None:
+    """Return the shares of the known labels that factors join each variable with, ``None`` where they join none.
+
+    One block of columns for each group of factors and each place that known labels have in them.
+    """
+    assert grounded.truth is not None
+    program, truth, unknown = grounded.program, grounded.truth, unknown_variables(grounded)
+    variables = np.flatnonzero(np.isin(np.arange(program.n_variables), _variables_of(grounded, label)))
+    place = np.full(program.n_variables, -1)
+    place[variables] = np.arange(len(variables))
+    blocks: list[F64] = []
+    for group in program.groups:
+        scope = group.shapes.variables(None)
+        for mine in range(scope.shape[1]):
+            for other in range(scope.shape[1]):
+                there = (place[scope[:, mine]] >= 0) & ~unknown[scope[:, other]]
+                if mine == other or not there.any():
+                    continue
+                counts = np.zeros((len(variables), group.cards[other]))
+                np.add.at(counts, (place[scope[there, mine]], truth[scope[there, other]]), 1.0)
+                blocks.append(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0))
+    varies = [block for block in blocks if (block != block[0]).any()]
+    return np.hstack(varies) if varies else None
+
+
+def _variables_of(grounded: Grounded, label: Latent) -> I64:
+    """Return the numbers of the variables of a label."""
+    return np.arange(grounded.program.n_variables)[grounded.layout.variables(label)]
 
 
 def _features(grounded: Grounded, label: Latent) -> F64 | None:

@@ -57,7 +57,8 @@ def test_augmented_labels_attain_the_risk(risk):
     margins = {"margin": svm.loss, "perceptron": lambda *_: 0.0, "hm": lambda x, a, b: 1.0}
     scores = svm.best_score([X] * len(others), others)
     allowed = [risk != "hm" or one != y for one in others]
-    worth = [margins[risk](X, y, one) + s if ok else -np.inf for one, s, ok in zip(others, scores, allowed, strict=True)]
+    every = zip(others, scores, allowed, strict=True)
+    worth = [margins[risk](X, y, one) + s if ok else -np.inf for one, s, ok in every]
     assert labels.tolist() == others[int(np.argmax(worth))]
     assert value == pytest.approx(max(worth) - svm.best_score([X], [y])[0])
 

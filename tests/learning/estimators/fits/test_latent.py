@@ -14,6 +14,7 @@ from ssvm_dsl import (
     AtMost,
     CountLoss,
     Dim,
+    Edges,
     Factor,
     Feature,
     Forbid,
@@ -24,6 +25,7 @@ from ssvm_dsl import (
     Model,
     StructuredSVM,
     ZeroOne,
+    along,
     chain,
     cross,
     ground,
@@ -330,3 +332,43 @@ def test_a_start_keeps_every_rule(init):
 def test_a_start_that_is_ruled_out_is_refused(model, X, Y, init, words):
     with pytest.raises(DataError, match=words):
         StructuredSVM(model, latent_options={"init": init}).fit(X, Y)
+
+
+class Rooms(Model):
+    """Nodes of two classes in groups that share one, and a hidden node for each group that has no features."""
+
+    N, K, L = Dim(), Dim(3), Dim()
+    x = Input(N, 1)
+    member = Edges(L, over=(K, N))
+    y = Label(N, 2)
+    h = Latent(K, 2)
+    node = Factor(y, features=x)
+    both = Factor(along((h, y), member))
+    loss = Hamming(y)
+
+
+def rooms(n, seed):
+    rng, edges = np.random.default_rng(seed), np.c_[np.repeat(np.arange(3), 4), np.arange(12)]
+    Y = [np.repeat(rng.integers(2, size=3), 4) for _ in range(n)]
+    return [{"x": (2.0 * y - 1 + 0.9 * rng.normal(size=12))[:, None], "member": edges} for y in Y], Y
+
+
+def test_hidden_nodes_without_features_begin_with_the_labels_around_them():
+    X, Y = rooms(15, seed=0)
+    for seed in range(3):
+        svm = StructuredSVM(Rooms, C=10.0, random_state=seed).fit(X, Y)
+        assert svm.score(X, Y) > 0.95
+        assert "restarts" not in svm.report_.chosen
+        hidden, truth = np.hstack(svm.latents(X, Y)), np.hstack([y[::4] for y in Y])
+        assert len(set(zip(hidden.tolist(), truth.tolist(), strict=True))) == 2
+
+
+def test_random_starts_are_repeated_until_two_agree_on_the_lowest_objective():
+    X, Y = rooms(15, seed=0)
+    svm = StructuredSVM(Rooms, C=10.0, random_state=0, latent_options={"init": "random"}).fit(X, Y)
+    assert svm.score(X, Y) > 0.95
+    assert "starts from random weights end at objectives from" in svm.report_.chosen["restarts"]
+    assert "restarts" in str(svm.report_)
+    once = StructuredSVM(Rooms, C=10.0, random_state=0, latent_options={"init": "random", "restarts": 1}).fit(X, Y)
+    assert "restarts" not in once.report_.chosen
+    assert svm.report_.latent_objectives[-1] <= once.report_.latent_objectives[-1] * (1 + 1e-9)
