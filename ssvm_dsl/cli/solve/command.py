@@ -64,6 +64,7 @@ def run(args: Namespace) -> int:
 def _request(args: Namespace) -> tuple[SolveRequest, float]:
     """Return the problem of the files, and the seconds it took to read them."""
     from ssvm_dsl.errors import OptionError
+    from ssvm_dsl.files.unpacking import suffix_of
     from ssvm_dsl.io.formats.uai import read_evidence
     from ssvm_dsl.io.read_problem import problem_format, read_problem
     from ssvm_dsl.plugin_api.specs import FileContent
@@ -74,7 +75,8 @@ def _request(args: Namespace) -> tuple[SolveRequest, float]:
     if os.path.isdir(args.file):
         raise OptionError(f"{args.file}: expected a file, found a folder")
     if problem_format(args.file, args.format) is None:
-        what = f"unknown format {args.format!r}" if args.format else "the name does not show the format"
+        name = args.format or suffix_of(args.file)[1:]
+        what = f"unknown format {name!r}" if name else "the name does not show the format"
         listed = ", ".join(one.name for one in readers(FileContent.PROBLEM))
         raise OptionError(f"{args.file}: {what}; set --format to one of: {listed}")
     problem = read_problem(args.file, args.format)
