@@ -7,8 +7,8 @@ from prose import count_words, long_sentences, sentences
 from snippets import ROOT
 
 DOCS = ROOT / "docs"
-#: What ``make docs`` writes, and pages of other origin.
-GENERATED = ("_", "gallery", "reference/api")
+#: What ``make docs`` writes, pages of other origin, and docstrings.
+GENERATED = ("_", "gallery", "reference/api", "plugins/reference")
 PAGES = [
     page for page in sorted(DOCS.rglob("*.md"))
     if not page.relative_to(DOCS).as_posix().startswith(GENERATED)

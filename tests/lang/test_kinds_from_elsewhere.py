@@ -241,3 +241,65 @@ def test_rows_of_another_shape_are_refused(data):
 
     with pytest.raises(DataError, match=r"feature Short\(x\).*shape \(60, 2\).*shape \(59, 2\)"):
         ground(Cut, data[0])
+
+
+class Shifted(Transform):
+    """A constant, as an option says; it is learnt, so that what is learnt is not shared."""
+
+    learns = True
+
+    def __init__(self, source, by=1.0):
+        super().__init__(source)
+        self.by = by
+
+    def arguments(self):
+        return (self.source,), {"by": self.by}
+
+    @property
+    def width(self):
+        return 1
+
+    def learn(self, rows):
+        return {"by": np.array([self.by])}
+
+    def transform(self, rows, learnt):
+        return np.zeros((len(rows), 1)) + learnt["by"]
+
+
+class Forgetful(Transform):
+    """Has an option, and no arguments."""
+
+    def __init__(self, source, other=2):
+        super().__init__(source)
+        self.other = other
+
+    @property
+    def width(self):
+        return 1
+
+
+def test_transforms_with_other_options_are_other_features():
+    class Twice(Model):
+        T = Dim()
+        x = Input(T, 2)
+        y = Label(T, "ab")
+        one = Factor(y, features=Shifted(x, by=1.0))
+        five = Factor(y, features=Shifted(x, by=5.0))
+        loss = Hamming(y)
+
+    features = [fmap.features for fmap in ground(Twice, [np.ones((3, 2))]).parameters.maps]
+    assert [np.unique(one).tolist() for one in features] == [[1.0], [5.0]]
+    assert Shifted(Twice.x, by=5.0) == Shifted(Twice.x, by=5.0) != Shifted(Twice.x, by=1.0)
+    assert len({Shifted(Twice.x, by=5.0), Shifted(Twice.x, by=5.0)}) == 1
+
+
+def test_a_transform_with_options_and_without_arguments_is_a_mistake():
+    text = "Forgetful: the class takes options, so that it needs a method arguments"
+    with pytest.raises(ModelError, match=text):
+
+        class Wrong(Model):
+            T = Dim()
+            x = Input(T, 2)
+            y = Label(T, "ab")
+            one = Factor(y, features=Forgetful(x))
+            loss = Hamming(y)

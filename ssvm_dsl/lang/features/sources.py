@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from itertools import pairwise
 from math import comb, isfinite
 from typing import Any
@@ -171,7 +172,8 @@ class JointFeature(FunctionSource):
 class Transform(Source):
     """A feature computed from another one; it learns from the training data only.
 
-    A subclass defines ``transform``, ``width``, and if it learns something ``learns = True`` and ``learn``.
+    A subclass defines ``transform``, ``width``, and if it learns something ``learns = True`` and ``learn``.  One whose
+    constructor takes options defines ``arguments``, too: models are printed and stored, and features told apart, by it.
 
     Parameters
     ----------
@@ -182,11 +184,23 @@ class Transform(Source):
     source: Source
 
     def __init__(self, source: Source) -> None:
-        checked, mistakes = self._start(source, type(self).__name__)
+        name, options = type(self).__name__, list(signature(type(self)).parameters)[1:]
+        checked, mistakes = self._start(source, name)
+        if options and type(self).arguments is Transform.arguments:
+            text = f"return (self.source,), {{{', '.join(f'{one!r}: ...' for one in options)}}}"
+            mistakes.append(f"{name}: the class takes options, so that it needs a method arguments(self): {text}")
         self._fill(mistakes, dims=checked.dims, source=checked)
 
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self) or not isinstance(other, Transform):
+            return NotImplemented
+        return self.source == other.source and repr(self.arguments()) == repr(other.arguments())
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.source))
+
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the constructor's arguments."""
+        """Return the constructor's arguments, the source first: what makes the same feature again."""
         return (self.source,), {}
 
     @property
