@@ -214,19 +214,21 @@ def _read(
     """
     if goes_on is None and len(tokens) <= POSITIONS:
         return _collect(tokens, columns, pairs, width)
-    parts: list[SparseRows] = []
+    found, values, ptr, n = np.empty(0, np.int32), np.empty(0), np.zeros(len(tokens) + 1, dtype=np.int64), 0
     for lo in range(0, len(tokens), POSITIONS):
         if goes_on is not None and not goes_on(lo):
             break
-        parts.append(_collect(tokens[lo : lo + POSITIONS], columns, pairs, width))
-    counts = np.zeros(len(tokens), dtype=np.int64)
-    for k, part in enumerate(parts):
-        counts[k * POSITIONS : (k + 1) * POSITIONS] = np.diff(part.ptr)
-    ptr = pointers(counts)
-    found, values = np.empty(ptr[-1], np.int32), np.ones(ptr[-1])
-    for k, part in enumerate(parts):
-        mine = slice(ptr[k * POSITIONS], ptr[min((k + 1) * POSITIONS, len(tokens))])
-        found[mine], values[mine] = part.indices, part.data
+        part = _collect(tokens[lo : lo + POSITIONS], columns, pairs, width)
+        hi, end = lo + part.shape[0], n + len(part.indices)
+        if end > len(found):  # to what all tokens take, if they are like those so far
+            size = max(end, int(1.05 * end / hi * len(tokens)))
+            found.resize(size, refcheck=False)
+            values.resize(size, refcheck=False)
+        found[n:end], values[n:end] = part.indices, part.data
+        ptr[lo + 1 : hi + 1] = part.ptr[1:] + n
+        ptr[hi + 1 :] = n = end
+    found.resize(n, refcheck=False)
+    values.resize(n, refcheck=False)
     return SparseRows(values, found, ptr, width)
 
 

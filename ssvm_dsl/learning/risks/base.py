@@ -150,7 +150,9 @@ class BaseProblem(ABC):
 
     def curvature(self) -> F64:
         """Return a guess of the second derivatives of smooth risks at no weights, summed over the examples."""
-        return curvature_of(self.parameters)
+        found = curvature_of(self.parameters, self._theta)
+        self._theta.node[:], self._theta.pool[:] = 0.0, 0.0
+        return found
 
     def risks_at_zero(self) -> F64 | None:
         """Return the most that each risk is at weights of 0, by the data alone; ``None`` where that is not known."""

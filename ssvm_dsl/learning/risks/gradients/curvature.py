@@ -20,11 +20,20 @@ from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.scores.parameter_map import ParameterMap
 
 
-def curvature_of(parameters: ParameterMap) -> F64:
-    """Return the guess for each weight, summed over the examples; ``shape (dim,)``."""
+def curvature_of(parameters: ParameterMap, mu: Theta) -> F64:
+    """Return the guess for each weight, summed over the examples; ``shape (dim,)``.
+
+    Parameters
+    ----------
+    parameters : ParameterMap
+    mu : Theta
+        Scores that may be overwritten: memory to work in.
+    """
     program = parameters.program
-    mu = Theta.zeros(program)
-    mu.node[:] = np.repeat(_spread(program.card), program.card)
+    if program.uniform_card:
+        mu.node[:] = _spread(np.array(program.uniform_card))
+    else:
+        mu.node[:] = np.repeat(_spread(program.card), program.card)
     for group, table in zip(program.groups, mu.tables, strict=True):
         uses = group.table_uses()
         table[...] = (uses * _spread(np.array(group.n_configs)))[:, None]
@@ -42,7 +51,8 @@ def _squared(fmap: FeatureMap) -> FeatureMap:
     """Return the map with squared features and form."""
     features = fmap.features
     if isinstance(features, SparseRows):
-        features = replace(features, data=features.data**2)
+        if not (features.data == 1.0).all():
+            features = replace(features, data=features.data**2)
     elif isinstance(features, SlicedRows):
         make = features.make
         features = replace(features, make=lambda rows: make(rows) ** 2)
