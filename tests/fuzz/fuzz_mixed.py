@@ -24,7 +24,7 @@ UNIT, SHORT, LIMIT = "answers", 3, 120.0
 #: Those of structures, a stranger's, and sums over the variables of graphs.
 KINDS = (
     "matching", "arborescence", "projective-tree", "path", "circuit", "segmentation", "few-runs", "count", "linear",
-    "transport", "runs",
+    "transport", "runs", "equivalence", "linear-order", "transitive", "acyclic",
 )  # fmt: skip
 RECIPES = (
     Recipe(max_variables=5, n_examples=3, masks=True, empty=True),

@@ -23,6 +23,7 @@ from ssvm_dsl.testing.constraints.problems import kind_problem
 KINDS = {
     "count": False, "linear": False, "matching": True, "arborescence": True, "projective-tree": True, "path": False,
     "segmentation": False, "circuit": False, "transport": True,
+    "equivalence": False, "linear-order": False, "transitive": False, "acyclic": False,
 }  # fmt: skip
 
 
