@@ -208,6 +208,8 @@ class GraphLabeller(GraphModel):
         Edges only reward neighbours that agree, so that large graphs are answered by cuts.  ``"auto"``: where labelled
         neighbours agree more often than chance has it, no two classes are neighbours more often, and the graphs are
         no trees; elsewhere, and for False, each two classes have a weight.
+    bias : bool
+        Whether each class has a bias; as all weights, it is regularised.
     features, edge_features, label, kind : str
         Attributes of networkx' nodes and edges: what is known of a node (a number or a vector), of an edge, the class
         of a node, and its kind.
@@ -221,6 +223,7 @@ class GraphLabeller(GraphModel):
     """
 
     associative: bool | str = AUTO
+    bias: bool = True
     _weighs_classes = True
 
     def _declaration(self, X: Sequence[Any], Y: Sequence[Any]) -> type[Model]:
@@ -238,7 +241,7 @@ class GraphLabeller(GraphModel):
             unlike = Attributes(M) if "unlike" in X[0] else None
             y = Label(N, classes)
             node = Factor(y, features=self._scaled(x, [one["x"] for one in X]))
-            bias = Factor(y)
+            bias = Factor(y) if self.bias else None
             pair = None if unlike else Factor(along(y, edges), **form, **signs)
             edge = None if f is None else Factor(along(y, edges), features=f, **form, **(signs if above else {}))
             between = None if unlike is None else Factor(along(y, edges), features=unlike)

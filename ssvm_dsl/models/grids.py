@@ -45,6 +45,8 @@ class GridSegmenter(ReadyModel):
     associative : bool
         Neighbours may only be rewarded for agreeing.  Two classes are then exact by graph cuts, more are answered by
         cuts that improve a labelling step by step; False learns a weight for every two classes.
+    bias : bool
+        Whether each class has a bias; as all weights, it is regularised.
     **options
         Of :class:`~ssvm_dsl.StructuredSVM`.
 
@@ -55,6 +57,7 @@ class GridSegmenter(ReadyModel):
 
     ignore: int | str | None = None
     associative: bool = True
+    bias: bool = True
     _weighs_classes = True
 
     def _read_examples(self, X: Any) -> Any:
@@ -100,7 +103,7 @@ class GridSegmenter(ReadyModel):
             above = Input(H, W, np.shape(X[0]["above"])[-1]) if "above" in near else None
             y = Label(H, W, classes)
             data = Factor(y, features=self._scaled(x, x_of))
-            bias = Factor(y)
+            bias = Factor(y) if self.bias else None
             horizontal = Factor(pairs(y, W), features=left, **form)
             vertical = Factor(pairs(y, H), features=above, **form)
             loss = Hamming(y, ignore=self.ignore, weights=self._prices(classes, Y))

@@ -42,6 +42,8 @@ class MultiLabel(ReadyModel):
         Which two labels have a table of weights.  ``"auto"``: those with the largest mutual information that chance
         does not explain, as many as leave exact inference cheap (:mod:`ssvm_dsl.models.label_pairs`); all pairs of
         few labels.  True: all pairs.  False: none, so that labels are independent.
+    bias : bool
+        Whether each label has a bias; as all weights, it is regularised.
     **options
         Of :class:`~ssvm_dsl.StructuredSVM`.
 
@@ -53,6 +55,7 @@ class MultiLabel(ReadyModel):
 
     names: Sequence[str] | None = None
     together: bool | str = AUTO
+    bias: bool = True
     _weighs_classes = True
 
     def _read_examples(self, X: Any) -> Any:
@@ -122,7 +125,7 @@ class MultiLabel(ReadyModel):
             x = input_of(X)
             y = Label(K, 2)
             unary = Factor(y.is_(1), features=self._scaled(x, X), per=K)
-            bias = Factor(y.is_(1), per=K)
+            bias = Factor(y.is_(1), per=K) if self.bias else None
             pair = Factor(complete(y) if pairs is None else cliques(y, pairs), per="edge") if pairs != [] else None
             loss = Hamming(y, weights=self._prices([0, 1], Y))
 
