@@ -33,7 +33,7 @@ CONTENT = {
         "ssvm_dsl.ir": ("ConstraintGroup", "LinearRows"),
         "ssvm_dsl.plugin_api": (
             "ConstraintKind", "ExplainingKind", "UnmetKind", "SizedKind", "SeparableKind", "StartingKind",
-            "ConstraintScores", "Bridge", "Rewrite",
+            "BestKind", "PropagatingKind", "ConstraintScores", "Bridge", "Rewrite",
         ),
     },
     "The training problem": {

@@ -31,7 +31,15 @@ from ssvm_dsl.plugin_api.hosting.loading import (
 from ssvm_dsl.plugin_api.kinds.bridges import Bridge, Rewrite
 from ssvm_dsl.plugin_api.kinds.commands import Command, Screen
 from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages, CompiledOracle
-from ssvm_dsl.plugin_api.kinds.constraints import ConstraintKind, ExplainingKind, SeparableKind, SizedKind, UnmetKind
+from ssvm_dsl.plugin_api.kinds.constraints import (
+    BestKind,
+    ConstraintKind,
+    ExplainingKind,
+    PropagatingKind,
+    SeparableKind,
+    SizedKind,
+    UnmetKind,
+)
 from ssvm_dsl.plugin_api.kinds.executors import (
     NotOpen,
     OpenShards,
@@ -119,6 +127,7 @@ __all__ = [
     "AutoRule",
     "Backend",
     "BackendSpec",
+    "BestKind",
     "Bridge",
     "BridgeSpec",
     "CallOutcome",
@@ -159,6 +168,7 @@ __all__ = [
     "Planes",
     "PredictingProblem",
     "ProblemReader",
+    "PropagatingKind",
     "Question",
     "Ranked",
     "ReadLimits",

@@ -17,6 +17,7 @@ import numpy as np
 from ssvm_backends.decomposition.forests import first_layers
 from ssvm_backends.elimination.junction_tree import JunctionTreeSession
 from ssvm_backends.programs.ilp import ILPSession
+from ssvm_backends.structures.best_states import KindSession
 from ssvm_backends.structures.counts.cardinality import CardinalitySession
 from ssvm_backends.structures.counts.weighted_sums import WeightedSumSession
 from ssvm_backends.structures.counts.whole_sums import MOST_SUMS, WholeSums
@@ -42,10 +43,13 @@ from ssvm_dsl.ir import (
     segment_links,
     segment_variables,
 )
-from ssvm_dsl.plugin_api import Clock, Session, program_need
+from ssvm_dsl.plugin_api import BestKind, Clock, Session, program_need
 
 #: Counts of several states of a variable.
 BY_STATES = "count by states"
+
+#: Constraints whose kind finds the best states itself (:class:`~ssvm_dsl.plugin_api.BestKind`).
+BY_KIND = "the kind itself"
 
 #: Constraints without an oracle, by their linear rows: all those of a group are one part.
 BY_ROWS = "rows"
@@ -54,6 +58,7 @@ BY_ROWS = "rows"
 ORACLES: Mapping[str, Any] = {
     BY_STATES: ForestSession,
     BY_ROWS: lambda program: ILPSession(program, {"solver": "cp-sat", "num_workers": 1}),
+    BY_KIND: KindSession,
     "count": CardinalitySession,
     "linear": WeightedSumSession,
     "matching": AssignmentSession,
@@ -220,6 +225,8 @@ def _oracles(program: Program, group: ConstraintGroup) -> dict[str, I64]:
         special, other = _repeats(group), BY_STATES
     elif group.kind == "linear":
         special = WholeSums.of(program, group).sizes > MOST_SUMS
+    elif isinstance(group.rules, BestKind) and group.kind not in ORACLES:
+        native = BY_KIND
     elif group.kind not in ORACLES:
         special[:] = True
     elif group.kind == "segmentation":

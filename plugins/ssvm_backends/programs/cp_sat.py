@@ -20,7 +20,7 @@ from ssvm_backends.programs.local_polytope import LocalPolytope, Priced, first_i
 from ssvm_backends.programs.session import Kept, ProgramAnswer, first_answer
 from ssvm_backends.programs.side_rows import SideRows
 from ssvm_dsl.ir import F64, I32, I64, Stop
-from ssvm_dsl.plugin_api import Clock, call_in_thread
+from ssvm_dsl.plugin_api import Clock, PropagatingKind, call_in_thread
 
 #: All losses together are below 2 to this power, in whole numbers (the solver refuses sums of more than 63 bits).
 MAX_BITS = 61
@@ -202,7 +202,31 @@ def _frame(polytope: LocalPolytope, clock: Clock) -> Any:
         if row % LOOK_EVERY == 0:
             clock.afford(0.0)
     _add_side(proto, polytope.side, clock)
-    return proto
+    return _propagating(proto, polytope, clock)
+
+
+def _propagating(proto: Any, polytope: LocalPolytope, clock: Clock) -> Any:
+    """Return a model with what kinds of constraints add to it (:class:`~ssvm_dsl.plugin_api.PropagatingKind`)."""
+    from ortools.sat.python import cp_model
+
+    groups = [group for group in polytope.side.groups if isinstance(group.rules, PropagatingKind)]
+    if not groups:
+        return proto
+    model = cp_model.CpModel()
+    model.proto.copy_from(proto)
+    for group in groups:
+        assert isinstance(group.rules, PropagatingKind)
+        columns = (polytope.state_ptr[group.variable] + group.state).tolist()
+        for k in range(group.n_constraints):
+            clock.afford(0.0)
+            part, literals = group.literals(k), list[Any]()
+            for column, negated in zip(columns[part], group.negated[part].tolist(), strict=True):
+                variable = model.get_bool_var_from_proto_index(column)
+                literals.append(variable.negated() if negated else variable)
+            group.rules.propagate(group, k, model, literals)
+    made = cp_model.CpModelProto()
+    made.copy_from(model.proto)
+    return made
 
 
 def _add_side(proto: Any, side: SideRows, clock: Clock) -> None:

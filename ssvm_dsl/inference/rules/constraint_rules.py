@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,14 @@ from ssvm_dsl.ir.constraints import ConstraintGroup, LinearRows
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.hosting.contained import contained
-from ssvm_dsl.plugin_api.kinds.constraints import ConstraintKind, ExplainingKind, SeparableKind, SizedKind
+from ssvm_dsl.plugin_api.kinds.constraints import (
+    BestKind,
+    ConstraintKind,
+    ExplainingKind,
+    PropagatingKind,
+    SeparableKind,
+    SizedKind,
+)
 from ssvm_dsl.plugin_api.kinds.starting import ConstraintScores, StartingKind
 from ssvm_dsl.plugin_api.options import Option
 from ssvm_dsl.plugin_api.specs import ConstraintSpec
@@ -60,8 +68,8 @@ def _ruled(group: ConstraintGroup, plugins: Registry) -> ConstraintGroup:
         lacking = " and ".join(f"{name}()" for name in METHODS if not hasattr(rules, name))
         raise PluginError(f"{owner_name}: {spec.factory} makes no constraint kind: it lacks {lacking}")
     if not plugins.owner(spec).bundled:
-        contained_rules = ContainedSeparableRules if isinstance(rules, SeparableKind) else ContainedRules
-        rules = contained_rules(rules, owner_name)
+        optional = tuple(contained for kind, contained in OPTIONAL.items() if isinstance(rules, kind))
+        rules = _contained_class(optional)(rules, owner_name)
     return replace(group, rules=rules, meta=meta, literal_meta=literal_meta)
 
 
@@ -169,6 +177,43 @@ class ContainedSeparableRules(ContainedRules):
         if wrong:
             raise PluginError(f"{self._owner_name} broke its contract: violated_rows() of '{group.name}': {wrong}")
         return found
+
+
+class ContainedBestRules(ContainedRules):
+    """A foreign kind that finds the best states under a constraint."""
+
+    def best_states(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
+        """Return the best states under constraint k."""
+        assert isinstance(self._kind, BestKind)
+        with contained(self._owner_name):
+            found = self._kind.best_states(group, k, scores)
+        if found is not None and (wrong := state_mistakes(found, scores)):
+            raise PluginError(f"{self._owner_name} broke its contract: best_states() of '{group.name}': {wrong}")
+        return found
+
+
+class ContainedPropagatingRules(ContainedRules):
+    """A foreign kind that adds constraints of CP-SAT."""
+
+    def propagate(self, group: ConstraintGroup, k: int, model: Any, literals: list[Any]) -> None:
+        """Add constraints that constraint k implies."""
+        assert isinstance(self._kind, PropagatingKind)
+        with contained(self._owner_name):
+            self._kind.propagate(group, k, model, literals)
+
+
+#: What a foreign kind may have besides, and what holds its results against the contract.
+OPTIONAL: dict[Any, type[ContainedRules]] = {
+    SeparableKind: ContainedSeparableRules,
+    BestKind: ContainedBestRules,
+    PropagatingKind: ContainedPropagatingRules,
+}
+
+
+@lru_cache
+def _contained_class(optional: tuple[type[ContainedRules], ...]) -> type[ContainedRules]:
+    """Return the class with the methods of these, and no others: who asks looks for methods."""
+    return type("ContainedRules", (*optional, ContainedRules), {})
 
 
 def separated_mistakes(rows: object, n_literals: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -98,4 +98,52 @@ class SeparableKind(Protocol):
             How true each literal is, from 0 to 1.
         least : float
             Rows that are violated by less need not be returned.
+        """
+
+
+@runtime_checkable
+class BestKind(Protocol):
+    """Optional methods of a kind of constraints: the best states under one constraint, found exactly.
+
+    ``decompose`` and ``ad3`` ask it, in place of an integer program of the rows.
+    """
+
+    def best_states(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
+        """Return the states of highest total score that satisfy constraint k; ``None`` if nothing satisfies it.
+
+        Parameters
+        ----------
+        group : ConstraintGroup
+        k : int
+        scores : ConstraintScores
+            ``-inf`` at states that are ruled out.  ``scores.gain`` has the score of each literal being true minus that
+            of being false, and ``scores.labels(true)`` the best states that belong to the truth of all literals.
+
+        Returns
+        -------
+        ndarray of int32, shape (m,), or None
+            A state for each of the m different variables of the constraint.
+        """
+
+
+@runtime_checkable
+class PropagatingKind(Protocol):
+    """Optional methods of a kind of constraints: it adds constraints of CP-SAT that propagate more than its rows do.
+
+    ``ilp`` asks it once for each structure of an example, in addition to the rows: what is added must be implied by the
+    constraint.
+    """
+
+    def propagate(self, group: ConstraintGroup, k: int, model: Any, literals: list[Any]) -> None:
+        """Add constraints that constraint k implies to a model of CP-SAT.
+
+        Parameters
+        ----------
+        group : ConstraintGroup
+        k : int
+        model : ortools.sat.python.cp_model.CpModel
+            ``model.add_circuit(...)``, ``model.add_at_most_one(...)`` and others may be called; objectives and hints
+            are not the kind's.
+        literals : list
+            A literal of CP-SAT for each literal of the constraint.
         """

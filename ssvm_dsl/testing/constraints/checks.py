@@ -6,11 +6,12 @@ A check raises :class:`~ssvm_dsl.testing.report.Complaint`; any other exception 
 from __future__ import annotations
 
 from copy import deepcopy
-from itertools import islice, product
+from itertools import islice, pairwise, product
 
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, Bools
+from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.rules.constraint_rules import ContainedRules, row_mistakes, separated_mistakes, state_mistakes
 from ssvm_dsl.inference.session import open_plan
@@ -18,7 +19,7 @@ from ssvm_dsl.inference.starting.labelling import starting_labelling
 from ssvm_dsl.inference.starting.repair import scores_of
 from ssvm_dsl.ir import ConstraintGroup, LinearRows, Program, Question
 from ssvm_dsl.needs.program_needs import program_need
-from ssvm_dsl.plugin_api import ExplainingKind, SeparableKind, StartingKind
+from ssvm_dsl.plugin_api import BestKind, ExplainingKind, PropagatingKind, SeparableKind, StartingKind
 from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.kit import NotForThisCase
 from ssvm_dsl.testing.problems import Problem
@@ -183,6 +184,59 @@ def answers(problem: Problem) -> None:
     if not problem.agree(found.score, best.score):
         text = f"backend '{BY_ROWS}' finds scores {found.score.tolist()} by rows"
         raise Complaint(f"{text}, the best labellings have {best.score.tolist()}")
+
+
+def propagations(problem: Problem) -> None:
+    """Compare answers of CP-SAT, with what the kind adds to its model, with the best labellings at several scores."""
+    if not any(isinstance(group.rules, PropagatingKind) for group in problem.program.constraints):
+        raise NotForThisCase
+    rng = np.random.default_rng(problem.program.n_variables)
+    for _ in range(3):
+        theta = problem.theta.copy()
+        theta.node[:] += 3.0 * rng.normal(size=theta.node.size)
+        try:
+            answers(Problem(f"{problem.name} with noise on node scores", problem.program, theta))
+        except (Complaint, BackendFault) as err:
+            raise Complaint(f"propagate() rules out labellings that keep the constraint, or fails: {err}") from err
+
+
+def maximisers(problem: Problem) -> None:
+    """Compare the states of ``best_states`` with all labellings of the variables of each constraint."""
+    program, question = problem.program, Question(problem.theta)
+    rng, node = np.random.default_rng(program.n_variables), question.masked_node(program)
+    if not any(isinstance(group.rules, BestKind) for group in program.constraints):
+        raise NotForThisCase
+    for example in range(program.n_examples):
+        one = program.example(example)
+        first, last = program.state_ptr[program.var_ptr[example : example + 2]]
+        for group in one.constraints:
+            if isinstance(group.rules, BestKind):
+                for k in range(group.n_constraints):
+                    _maximised(one, node[first:last] + rng.normal(size=last - first), group, k)
+
+
+def _maximised(program: Program, node: F64, group: ConstraintGroup, k: int) -> None:
+    """Compare the best states under constraint k with all others."""
+    assert isinstance(group.rules, BestKind)
+    variables, scores = scores_of(program, node, group, k)
+    if any(scores.score[lo:hi].max() == -np.inf for lo, hi in pairwise(scores.ptr.tolist())):
+        return
+    found = group.rules.best_states(group, k, scores)
+    if found is not None and (wrong := state_mistakes(found, scores)):
+        raise Complaint(f"best_states() of constraint {k}: {wrong}")
+    single, best, worth = group.only(np.array([k])), -np.inf, -np.inf
+    labels, ptr = np.zeros(program.n_variables, dtype=np.int32), program.var_ptr
+    for states in product(*(range(n) for n in np.diff(scores.ptr).tolist())):
+        labels[variables] = states
+        value = float(scores.score[scores.ptr[:-1] + np.array(states, dtype=np.int64)].sum())
+        if not _broken(single, single.true_literals(labels, ptr)).any():
+            best = max(best, value)
+            worth = value if found is not None and tuple(found.tolist()) == states else worth
+    if found is None and best > -np.inf:
+        raise Complaint(f"best_states() of constraint {k} is None, and states of score {best} keep it")
+    if found is not None and not worth >= best - 1e-9 * max(1.0, abs(best)):
+        said = "break the constraint" if worth == -np.inf else f"score {worth}, the best {best}"
+        raise Complaint(f"best_states() of constraint {k}: states {found.tolist()} {said}")
 
 
 def starts(problem: Problem) -> None:
