@@ -142,7 +142,7 @@ USES = {
     "Declare a model": "Model ModelBuilder Dim Input Attributes Edges Positions Label Latent Pattern "
     "Factor Feature JointFeature Given",
     "Say what a factor joins": "chain pairs grid complete along cliques cross spans starts leaves siblings "
-    "grandparents FULL POTTS SYMMETRIC ANTISYMMETRIC Form Target",
+    "grandparents instances FULL POTTS SYMMETRIC ANTISYMMETRIC Form Target",
     "Compute features": "Standardized Scaled Whitened PLiF Quantiles Polynomial Hashed RandomFourier Nystroem "
     "Transform SpanMean SpanSum SpanLength",
     "Choose the loss": "Hamming ZeroOne Cost CountLoss CustomLoss NoLoss",

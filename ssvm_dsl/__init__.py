@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.cli.data.readers import read_images as read_images
     from ssvm_dsl.compiler.estimate import estimate as estimate
     from ssvm_dsl.compiler.ground import ground as ground
+    from ssvm_dsl.insight.instances import instances as instances
     from ssvm_dsl.io.formats.lp_file import write_lp as write_lp
     from ssvm_dsl.io.formats.mps_file import write_mps as write_mps
     from ssvm_dsl.io.formats.uai_writer import write_uai as write_uai

@@ -54,7 +54,8 @@ def scopes(target, sizes, inputs):
 def pattern_scopes(target, part, sizes, inputs):
     """The scopes of a pattern, found by looking at each combination of positions of its indices."""
     group = target.groups[part]
-    indices = sorted({i for one in (*group, target.condition) for i in indices_in(one)}, key=lambda i: i.number)
+    places = [place for one in group for place in one.places]
+    indices = sorted({id(i): i for i in indices_in([*places, target.condition])}.values(), key=lambda i: i.number)
     out = []
     for spot in itertools.product(*(range(size_of(i.dim, sizes)) for i in indices)):
         at = dict(zip(map(id, indices), spot))

@@ -156,15 +156,18 @@ class _Work:
 
     def restrict(self, label: Label, rows: Rows) -> None:
         """Rule out the states that a mask has zeros for."""
-        mask = rows.values
+        mask, cells = rows.values, self.layout.rows(label)
         assert isinstance(mask, np.ndarray)
         assert label.allowed is not None
+        if cells is not None:
+            mask = self._of_variables(label, mask, cells)
         variables, what = _as_numbers(self.layout.variables(label)), f"input '{label.allowed.name}'"
         empty = np.flatnonzero(~mask.any(axis=1))
         if len(empty):
-            example = owner_of(rows.ptr, int(empty[0]))
+            variable = int(variables[int(empty[0])])
+            example = owner_of(self.layout.var_ptr, variable)
             expected = f"a class that is allowed for every variable of label '{label.name}'"
-            found = f"none at position {int(empty[0] - rows.ptr[example])}"
+            found = f"none at {self._place(variable).partition(' at ')[2] or 'its only position'}"
             raise DataError(what, example=example, expected=expected, found=found)
         at, state = np.nonzero(mask == 0)
         self.forbid_states(self.state_ptr[variables[at]] + state, f"the mask '{label.allowed.name}'")
@@ -172,6 +175,14 @@ class _Work:
             states = self.truth[variables]
             wrong = (states >= 0) & (mask[np.arange(len(mask)), np.maximum(states, 0)] == 0)
             self._refuse_truth(f"allowed={label.allowed.name} of label '{label.name}'", label, variables, wrong)
+
+    def _of_variables(self, label: Label, mask: F64, cells: I64) -> F64:
+        """Return the rows of a mask at the variables of a label with a condition; of a symmetric one of both halves."""
+        own = mask[cells]
+        if label.converse is None:
+            return own
+        mirrored = self.layout.domains[label.name].mirrored_cells()
+        return np.asarray((own != 0) & (mask[mirrored][:, np.array(label.converse)] != 0), dtype=np.float64)
 
     def rule(self, rule: Forbid, scopes: Scopes) -> None:
         """Rule out the states of a rule."""
@@ -300,6 +311,8 @@ class _Work:
         for label in self.layout.declaration.labels:
             at = variable - int(self.layout.start(label)[example])
             if 0 <= at < int(self.layout.count(label)[example]):
+                if label.name in self.layout.domains or len(label.dims) > 1:
+                    return f"label '{label.name}' at position {self.layout.place(label, example, at)}"
                 return f"label '{label.name}' at position {at}" if label.dims else f"label '{label.name}'"
         raise ValueError("a variable belongs to a label")
 

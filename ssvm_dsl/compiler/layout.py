@@ -20,7 +20,7 @@ from ssvm_dsl.compiler.labels.pointers import pair_values
 from ssvm_dsl.compiler.labels.structures import structure_of
 from ssvm_dsl.compiler.labels.unseen_classes import UnseenClasses
 from ssvm_dsl.errors import DataError, TooLargeError
-from ssvm_dsl.ir.ragged import pointers, runs
+from ssvm_dsl.ir.ragged import members, pointers, runs
 from ssvm_dsl.ir.shapes import first_of_each, kinds_of_rows
 from ssvm_dsl.lang.arrays import MOST, describe
 from ssvm_dsl.lang.declaration import Declaration
@@ -146,6 +146,23 @@ class Layout:
     @cached_property
     def _known_variables(self) -> dict[str, I64]:
         return {}
+
+    def rows(self, label: Label) -> I64 | None:
+        """Return where each variable of a label is in the full arrays of all examples, ``None`` where these are all.
+
+        Of a symmetric label it is the position (i, j) with i < j.
+        """
+        domain = self.domains.get(label.name)
+        if domain is None:
+            return None
+        base = pointers(domain.area[domain.of])[:-1]
+        return np.asarray(domain.cell[members(domain.start, domain.of)] + np.repeat(base, domain.counts))
+
+    def place(self, label: Label, example: int, number: int) -> tuple[int, ...]:
+        """Return the position of the variable of a label with a number, counted in its example."""
+        domain = self.domains.get(label.name)
+        flat = number if domain is None else int(domain.cells(example)[number])
+        return tuple(int(one) for one in np.unravel_index(flat, self.shape(label, example)))
 
     def shapes_of(self, target: Target, examples: Examples) -> tuple[I32, I64]:
         """Return (shape of each example, first example of each shape): what the scopes of an example follow from."""

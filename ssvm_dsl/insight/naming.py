@@ -38,8 +38,7 @@ class ExampleNames:
         """Return the label that a variable belongs to, and its position on the label's axes."""
         k = owner_of(self._ends, variable)
         label = self.labels[k]
-        place = np.unravel_index(variable - self._ends[k], self.grounded.layout.shape(label, 0))
-        return label, tuple(int(one) for one in place)
+        return label, self.grounded.layout.place(label, 0, variable - int(self._ends[k]))
 
     def variable(self, variable: int) -> str:
         """Return the name of a variable."""

@@ -160,7 +160,8 @@ def _positions(grounded: Grounded, i: int) -> tuple[list[Hashable], list[dict[st
     unaries = [(part.target.label.name, factor) for part, factor in parts if part.target.arity == 1]
     for label in grounded.declaration.labels:
         unary = {one.name: one.weight_text for name, one in unaries if name == label.name}
-        for place in np.ndindex(grounded.layout.shape(label, i)):
+        for number in range(int(grounded.layout.count(label)[i])):
+            place = grounded.layout.place(label, i, number)
             keys.append(f"{label.name}[{', '.join(map(str, place))}]" if place else label.name)
             more = {"label": label.name, "position": place, "classes": label.classes, "unary": unary}
             attributes.append(more)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from math import isfinite
 from typing import Any, NoReturn, overload
@@ -243,7 +244,7 @@ class Number:
         if isinstance(other, Dim):
             base, by = (self.base, self.by) if isinstance(self, Shift) else (self, 0)
             if not isinstance(base, Index) or base.dim is not other:
-                refuse(f"{self!r} % {show(other)}: a ring is over the index's own axis, as in (t + 1) % T")
+                refuse(f"({self!r}) % {show(other)}: a ring is over the index's own axis, as in (t + 1) % T")
             return Ring(base, by, other)
         return Arithmetic("%", (self, _whole(other, "%")))
 
@@ -345,8 +346,14 @@ class Index(Symbol, Position):
         """How it is made."""
         return f"{show(self.dim)}.index()"
 
+    def shown_as(self, text: str) -> Index:
+        """Return the index, which reads as this text as long as it has no name: of words such as ``chain(y)``."""
+        object.__setattr__(self, "_shown", text)
+        return self
+
     def __repr__(self) -> str:
-        return self.name or "an unnamed index"
+        shown: str = self.__dict__.get("_shown", "an unnamed index")
+        return self.name or shown
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Index):
@@ -555,35 +562,42 @@ def read_places(places: Any, what: str) -> tuple[tuple[Any, ...], list[Mistake]]
     return tuple(found), []
 
 
-def place_mistakes(places: tuple[Any, ...], dims: tuple[Dim, ...], what: str) -> Iterator[Mistake]:
-    """Yield why positions are not those of some axes."""
+def place_mistakes(places: tuple[Any, ...], dims: tuple[Dim, ...], what: object) -> Iterator[Mistake]:
+    """Yield why positions are not those of some axes, of a symbol that gets its name later."""
     if len(places) != len(dims):
-        advice = f"{len(dims)} position{'s' if len(dims) != 1 else ''}, one for each axis"
-        hint = "; write y[i, j], not y[i][j]" if len(places) < len(dims) else ""
-        yield f"{what} has {advice}, got {len(places)}{hint}"
+        yield lambda: _count_words(what, len(dims), len(places))
         return
     for place, dim in zip(places, dims, strict=True):
         if isinstance(place, int):
             if dim.size is not None and not -dim.size <= place < dim.size:
-                yield f"{what}: there is no position {place} on an axis of {dim.size}"
+                yield partial(_off_axis, what, place, dim)
             continue
         axis = place.axis if isinstance(place, Position) else None
         if axis is None:
-            yield _no_position(place, what)
+            yield partial(_no_position, what, place)
         elif axis.origin is not dim.origin:
-            yield _other_axis(place, axis, dim, what)
+            yield partial(_other_axis, what, place, axis, dim)
 
 
-def _no_position(place: Any, what: str) -> Mistake:
-    return lambda: f"{what}[{place!r}]: this is no position; put the positions into Positions(..., over=axis)"
+def _count_words(what: object, wanted: int, found: int) -> str:
+    advice = f"{wanted} position{'s' if wanted != 1 else ''}, one for each axis"
+    return f"{show(what)} has {advice}, got {found}" + ("; write y[i, j], not y[i][j]" if found < wanted else "")
 
 
-def _other_axis(place: Any, axis: Dim, dim: Dim, what: str) -> Mistake:
-    def words() -> str:
-        hint = f"; {place!r}.on({show(dim.origin)}) is the same number there" if isinstance(place, Index) else ""
-        return f"{what}[{place!r}]: a position on {show(axis)}, expected one on {show(dim.origin)}{hint}"
+def _off_axis(what: object, place: int, dim: Dim) -> str:
+    return f"{show(what)}[{place}]: there is no position {place} on an axis of {dim.size}"
 
-    return words
+
+def _no_position(what: object, place: Any) -> str:
+    return f"{show(what)}[{place!r}]: this is no position; put the positions into Positions(..., over=axis)"
+
+
+def _other_axis(what: object, place: Any, axis: Dim, dim: Dim) -> str:
+    here, there = show(axis), show(dim.origin)
+    if here == there:
+        return f"{show(what)}[{place!r}]: {place!r} runs over the {here} of another model; make an index here"
+    hint = f"; {place!r}.on({there}) is the same number there" if isinstance(place, Index) else ""
+    return f"{show(what)}[{place!r}]: a position on {here}, expected one on {there}{hint}"
 
 
 def walk(number: object) -> Iterator[Any]:

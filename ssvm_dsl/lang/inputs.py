@@ -270,7 +270,7 @@ class Edges(Symbol):
             ends = f"{show(self)}[m, 0] is the first end of edge m; ends are 0 to {self.arity - 1}"
             mistakes.append(got(ends, listed))
             return Read(self, listed[:1], 0, tuple(mistakes))
-        mistakes += place_mistakes(listed[:1], (self.dim,), show(self))
+        mistakes += place_mistakes(listed[:1], (self.dim,), self)
         return Read(self, listed[:1], listed[1], tuple(mistakes))
 
     def __iter__(self) -> NoReturn:
@@ -373,7 +373,7 @@ class Positions(Symbol):
     def __getitem__(self, places: Any) -> Read:
         listed, mistakes = read_places(places, repr(self) if not self.name else self.name)
         if self.values is None:
-            mistakes += place_mistakes(listed, self.dims, show(self))
+            mistakes += place_mistakes(listed, self.dims, self)
         elif len(listed) != 1:
             mistakes.append(f"{show(self)}: a list of positions is read at one position, got {len(listed)}")
         else:
@@ -463,19 +463,8 @@ def at_positions(source: Source, places: object) -> At:
             mistakes.append(got(f"{show(source)}: after its positions, a column{most}", column))
             column = 0
         column, listed = column % width if width is not None else column, tuple(first)
-    if any(isinstance(one, At) for one in walk_all(source)):
-        inner = next(one for one in walk_all(source) if isinstance(one, At))
-        mistakes.append(lambda: f"{source!r}: a feature is computed of all positions first: write {source.constructor}"
-                        f"({show(inner.source)})[{', '.join(map(show, inner.places))}]")
-    mistakes += place_mistakes(listed, source.dims, show(source))
+    mistakes += place_mistakes(listed, source.dims, source)
     return At(source, listed, column, tuple(mistakes))
-
-
-def walk_all(source: Source) -> Iterator[Source]:
-    """Yield a source and everything it is computed from."""
-    yield source
-    for part in source.sources:
-        yield from walk_all(part)
 
 
 #: What an example holds.

@@ -79,8 +79,9 @@ def _units(factor: Factor, declaration: Declaration) -> tuple[Sequence[Any], ...
         return tuple(range(size) for size in factor.unit_shape)
     axes = {dim for label in declaration.labels for dim in label.dims}
     sizes = {dim.name: np.array([dim.size or 0]) for dim in (*declaration.dims, *declaration.fixed_dims, *axes)}
-    layout = Layout(declaration, 1, sizes)
-    scopes = ground_scopes(factor.target, layout, Examples(1, sizes, {})).shapes.variables()
+    one = Examples(1, sizes, {})
+    layout = Layout.of(declaration, one)
+    scopes = ground_scopes(factor.target, layout, one).shapes.variables()
     labels = factor.target.labels * (scopes.shape[1] if len(factor.target.labels) == 1 else 1)
     columns = [_positions(label, layout, scopes[:, k]) for k, label in enumerate(labels) if label.dims]
     return (list(zip(*columns, strict=True)),)
@@ -88,8 +89,8 @@ def _units(factor: Factor, declaration: Declaration) -> tuple[Sequence[Any], ...
 
 def _positions(label: Label, layout: Layout, variables: Any) -> list[Any]:
     """Return the position of each variable on the axes of its label: an int, a tuple for several axes."""
-    at = np.unravel_index(variables - layout.start(label)[0], layout.shape(label, 0))
-    return at[0].tolist() if len(at) == 1 else list(zip(*(axis.tolist() for axis in at), strict=True))
+    found = [layout.place(label, 0, int(one)) for one in variables - layout.start(label)[0]]
+    return [one[0] for one in found] if len(label.dims) == 1 else found
 
 
 # -- states ------------------------------------------------------------------------------------------------

@@ -113,6 +113,12 @@ class LabelDomain:
         side = self.side[shape]
         return np.asarray(flat % side * side + flat // side)
 
+    def mirrored_cells(self) -> I64:
+        """Return where (j, i) of each variable is in the full arrays of all examples."""
+        shape = np.repeat(self.of, self.counts)
+        base = np.repeat(pointers(self.area[self.of])[:-1], self.counts)
+        return np.asarray(self._mirrored(self.cell[members(self.start, self.of)], shape) + base)
+
     def cells(self, example: int) -> I64:
         """Return the flat positions of the variables of an example."""
         k = self.of[example]
@@ -156,8 +162,7 @@ class LabelDomain:
         unknown = np.zeros(len(states), dtype=bool) if skip is None else skip
         if not label.symmetric:
             return states[at], None if skip is None or not unknown[at].any() else unknown[at], strange[at]
-        shape = np.repeat(self.of, self.counts)
-        other = self._mirrored(self.cell[members(self.start, self.of)], shape) + np.repeat(base, self.counts)
+        other = self.mirrored_cells()
         converse = np.array(label.converse, dtype=np.int32)
         first, second = states[at], converse[states[other]]
         wrong = np.flatnonzero(~unknown[at] & ~unknown[other] & (first != second))

@@ -209,6 +209,8 @@ def _add(
     sizes, total = np.ones(0), np.ones(0)
     if isinstance(term, WeighedLoss):
         sizes = np.ones(len(states)) if term.node_weights is None else weights[term.node_weights.name]
+        cells = layout.rows(label)
+        sizes = sizes if cells is None or term.node_weights is None else sizes[cells]
         if term.normalize:
             total = _totals(term, sizes if ignored is None else sizes * ~ignored[variables], example, layout)
     alone = len(layout.declaration.labels) == 1

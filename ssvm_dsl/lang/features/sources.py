@@ -238,6 +238,10 @@ class Transform(Source):
         elif source.sparse and not (sparse and isinstance(source, Input)):
             wrong = source
             mistakes.append(lambda: f"{name}: the source must be dense, {show(wrong)} is sparse")
+        elif isinstance(source, At):
+            inner, places = source.source, source.places
+            at = lambda: ", ".join(map(show, places))  # noqa: E731
+            mistakes.append(lambda: f"{name}: it is of all positions: write {name}({show(inner)})[{at()}]")
         elif deep := nested_too_deep([source], name):
             return Input(1), deep
         return source, mistakes

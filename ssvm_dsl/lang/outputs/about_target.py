@@ -72,11 +72,11 @@ class ScoredTarget(AboutTarget):
         source, target = self.features, self.target
         if source is None:
             return
+        if is_indexed(source) or (isinstance(target, Pattern) and target.word is None and source.dims):
+            yield from _index_mistakes(source, target)
+            return
         if isinstance(source, Concat) and len({(part.dims, row_target(part)) for part in source.parts}) > 1:
             yield "features: all parts of a list have the same axes"
-            return
-        if is_indexed(source):
-            yield from _index_mistakes(source, target)
             return
         rows_of = row_target(source)
         if rows_of is not None:

@@ -33,6 +33,7 @@ def siblings(y: Label) -> Target:
     if mistakes := _pointer_mistakes("siblings", y):
         return Target("each", (y,), mistakes=mistakes)
     (i, j), k = y.dims[0].index(2), y.dims[1].origin.index()
+    i, j, k = i.shown_as("i"), j.shown_as("j"), k.shown_as("k")
     word = Word("siblings", (y,), ends={"first": i, "second": j, "target": k})
     return Pattern.of_word(word, [(LabelAt(y, (i, k)), LabelAt(y, (j, k)))], i < j)
 
@@ -58,7 +59,7 @@ def grandparents(y: Label) -> Target:
         mistakes.append("grandparents: pointers to pointers need one axis: Label(T, over=T)")
     if mistakes:
         return Target("each", (y,), mistakes=mistakes)
-    i, j, k = y.dims[0].index(3)
+    i, j, k = (index.shown_as(text) for index, text in zip(y.dims[0].index(3), "ijk", strict=True))
     word = Word("grandparents", (y,), ends={"first": i, "second": j, "target": k})
     return Pattern.of_word(word, [(LabelAt(y, (i, j)), LabelAt(y, (j, k)))], i.is_not(j))
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.lang.arrays import number_text
-from ssvm_dsl.lang.dims import Dim, Index, with_paired
+from ssvm_dsl.lang.dims import Dim, Index, union_axes, with_paired
 from ssvm_dsl.lang.inputs import Edges, Positions
 from ssvm_dsl.lang.outputs.labels import MAX_ARITY, Label, Target
 from ssvm_dsl.lang.patterns.pattern import Pattern, Word, is_pattern
@@ -53,7 +53,7 @@ def chain(y: Label, order: int = 1) -> Target:
         return Target("chain", (y,), mistakes=mistakes)
     if mistakes or not _is_plain(y):
         return Target("chain", (y,), mistakes=mistakes)
-    t = dims[0].index()
+    t = dims[0].index().shown_as("t")
     word = Word("chain", (y,), {"order": order} if order != 1 else {}, dims, ((t + order,),))
     return Pattern.of_word(word, [tuple(y[t + k] for k in range(order + 1))])
 
@@ -103,9 +103,10 @@ def _neighbours(y: Label, axes: Sequence[Dim]) -> tuple[tuple[LabelAt, LabelAt],
     return (LabelAt(y, first), LabelAt(y, last)), last
 
 
-def _indices(y: Label) -> tuple[Index, ...]:
-    """Return an index for each axis of a label."""
-    return tuple(dim.origin.index() for dim in y.dims)
+def _indices(y: Label, first: bool = True) -> tuple[Index, ...]:
+    """Return an index for each axis of a label, which read as i, j, ... from a letter on."""
+    letters = "ijklmnopqr" if first else "uvwabcdefg"
+    return tuple(dim.origin.index().shown_as(letters[k % 10]) for k, dim in enumerate(y.dims))
 
 
 def _no_axis(axis: object, y: object) -> str:
@@ -130,7 +131,7 @@ def complete(y: Label) -> Target:
         return _mistaken("complete", y)
     if not y.dims:
         return _mistaken("complete", y, mistakes=["complete: a label without axes has one variable, and no pairs"])
-    first, second = _indices(y), _indices(y)
+    first, second = _indices(y), _indices(y, first=False)
     later: Any = None
     for i, j in reversed(list(zip(first, second, strict=True))):
         later = i < j if later is None else (i < j) | (i.is_(j) & later)
@@ -165,7 +166,7 @@ def along(y: Label | Sequence[Label], edges: Edges) -> Target:
         mistakes += _end_mistakes(labels, edges)
     if mistakes or not all(isinstance(label, Label) for label in labels):
         return _mistaken("along", *labels[:1], mistakes=mistakes)
-    m = edges.dim.index()
+    m = edges.dim.index().shown_as("m")
     ends = [edges[m, k] for k in range(edges.arity)]
     if labels[0].pointer:
         group = tuple(LabelAt(labels[0], pair) for pair in zip(ends[::2], ends[1::2], strict=True))
@@ -217,7 +218,7 @@ def cliques(y: Label, sets: Sequence[Sequence[int]]) -> Target:
     mistakes = _clique_mistakes(y, clean)
     if mistakes or not isinstance(y, Label):
         return _mistaken("cliques", y, mistakes=mistakes)
-    q, group = Dim(len(clean)).index(), []
+    q, group = Dim(len(clean)).index().shown_as("q"), []
     for column in np.array(clean, dtype=np.int64).T:
         places = np.unravel_index(column, tuple(dim.size or 1 for dim in y.dims)) if y.dims else ()
         read = [Positions(at, over=dim.origin)[q] for at, dim in zip(places, y.dims, strict=True)]
@@ -263,9 +264,9 @@ def cross(a: Label, b: Label) -> Target:
 
 def _crossed(name: str, args: tuple[Any, ...], labels: tuple[Label, Label]) -> Pattern:
     """Return the pattern of two labels that agree on shared axes."""
-    over = {id(dim): (dim, dim.origin.index()) for label in labels for dim in label.dims}
+    axes = union_axes(*(label.dims for label in labels))
+    over = {id(dim): (dim, dim.origin.index().shown_as("ijklmnopqr"[k % 10])) for k, dim in enumerate(axes)}
     group = tuple(LabelAt(label, tuple(over[id(dim)][1] for dim in label.dims)) for label in labels)
-    axes = tuple(dim for dim, _ in over.values())
     word = Word(name, args, {}, axes, (tuple(i for _, i in over.values()),), axes)
     return Pattern.of_word(word, [group])
 
@@ -363,9 +364,10 @@ def as_target(target: object, where: object = None) -> Target:
     if isinstance(target, LiteralAt | Formula):
         return RulePattern(target, where)
     if is_pattern(target):
-        if isinstance(target, Pattern):
+        if not isinstance(target, Pattern):
+            return Pattern(target, where)
+        if target.word is None or where is None:
             return target if where is None else target.narrowed(where)
-        return Pattern(target, where)
     if isinstance(target, Target | Label) and where is not None:
         text = got("where: a condition is for variables at positions, such as (y[i], y[j]); this has none", target)
         return Target("each", (target if isinstance(target, Label) else target.label,), mistakes=[text])

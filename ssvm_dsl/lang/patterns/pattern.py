@@ -591,6 +591,8 @@ def _may_be_one(a: LabelAt, b: LabelAt) -> bool:
     """Whether two references may be the same variable."""
     if a.label is not b.label:
         return False
+    if a.label.symmetric:  # (i, j) is (j, i)
+        return True
     for p, q in zip(a.places, b.places, strict=True):
         first, second = _offset(p), _offset(q)
         if first is not None and second is not None and first[0] == second[0] and first[1] != second[1]:

@@ -104,7 +104,7 @@ def label_at(label: Any, places: Any) -> LabelAt:
     if label.structure == "trees":
         mistakes.append(f"{show(label)}: a label of trees has no variables at positions; use leaves, spans and rules")
     axes = label.dims[:1] if label.pointer else label.dims
-    mistakes += place_mistakes(listed, axes, show(label))
+    mistakes += place_mistakes(listed, axes, label)
     return LabelAt(label, listed, tuple(mistakes))
 
 

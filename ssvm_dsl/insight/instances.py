@@ -1,0 +1,133 @@
+"""Which factors a pattern has on an example, and what was left out and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.calls import checked_call
+from ssvm_dsl.compiler.inputs.validate import read_examples
+from ssvm_dsl.compiler.labels.declared import declaration_of
+from ssvm_dsl.compiler.layout import Layout
+from ssvm_dsl.compiler.scopes import ground_scopes
+from ssvm_dsl.errors import OptionError
+from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.lang.model import Model
+from ssvm_dsl.lang.outputs.about_target import AboutTarget
+from ssvm_dsl.lang.patterns.join import World, find_instances
+from ssvm_dsl.lang.patterns.pattern import Pattern
+
+#: As many instances are printed.
+SHOWN = 12
+
+#: Why assignments of index variables are no instances.
+NOT_TRUE = "the condition is not true"
+NO_POSITION = "a position does not exist"
+ONE_VARIABLE = "two references are the same variable"
+NO_VARIABLE = "the label has no variable there"
+
+
+@dataclass(frozen=True, eq=False)
+class PatternInstances:
+    """The instances of a pattern on an example.
+
+    Parameters
+    ----------
+    name : str
+        Of the factor.
+    pattern : str
+    indices : tuple of str
+        The index variables, in the order of their declaration.
+    positions : ndarray of int64, shape (n, len(indices))
+        The value of each index in each instance.
+    variables : list of tuple of str
+        The variables of each instance, as ``y[3]``.
+    left_out : dict of str to int
+        Number of assignments that are no instances, by the reason.
+    """
+
+    name: str
+    pattern: str
+    indices: tuple[str, ...]
+    positions: np.ndarray[Any, np.dtype[np.int64]]
+    variables: list[tuple[str, ...]]
+    left_out: dict[str, int]
+
+    def __len__(self) -> int:
+        return len(self.variables)
+
+    def __str__(self) -> str:
+        lines = [f"{self.name} = {self.pattern}: {len(self)} instances"]
+        for row, scope in list(zip(self.positions.tolist(), self.variables, strict=True))[:SHOWN]:
+            at = ", ".join(f"{name} = {value}" for name, value in zip(self.indices, row, strict=True))
+            lines.append(f"  {at}: {', '.join(scope)}" if at else f"  {', '.join(scope)}")
+        lines += [f"  ... {len(self) - SHOWN} more"] if len(self) > SHOWN else []
+        lines += [f"  left out: {n} where {reason}" for reason, n in self.left_out.items() if n]
+        return "\n".join(lines)
+
+
+@checked_call
+def instances(model: type[Model] | Declaration, name: str, example: Any) -> PatternInstances:
+    """Return the factors that a pattern has on an example, and how many assignments of indices have none, and why.
+
+    Parameters
+    ----------
+    model : Model class
+    name : str
+        A factor, rule or given scores of the model.
+    example : dict of arrays, or an array
+        As an entry of X.
+
+    Raises
+    ------
+    OptionError
+        The model has no such symbol, or it is about no pattern.
+
+    Examples
+    --------
+    >>> print(instances(Tagger, "skip", x))
+    """
+    declaration = declaration_of(model, "instances")
+    symbol = declaration.find(name)
+    target = symbol.target if isinstance(symbol, AboutTarget) else None
+    if not isinstance(target, Pattern):
+        about = [one for one in declaration.symbols if isinstance(one, AboutTarget)]
+        known = ", ".join(one.name for one in about if isinstance(one.target, Pattern)) or "none"
+        raise OptionError(f"instances: {name!r} is no factor or rule with a pattern; these are {known}")
+    examples = read_examples(declaration, [example], judged=False)
+    layout = Layout.of(declaration, examples)
+    scopes = ground_scopes(target, layout, examples)
+    rows = scopes.shapes.scope.tolist()
+    names = [tuple(_variable_name(layout, variable) for variable in scope) for scope in rows]
+    free = target.parts[0].free if not target.is_union else ()
+    found = scopes.found
+    columns = [] if found is None else [found.columns[id(index)] for index in free]
+    positions = np.stack(columns, axis=1) if columns else np.zeros((len(names), 0), dtype=np.int64)
+    shown = tuple(repr(index) for index in free) if columns else ()
+    pattern = repr(target.pattern) if target.word is not None else repr(target)
+    left = _left_out(target, World(examples.sizes, dict(examples.raw), 1), len(names))
+    return PatternInstances(name, pattern, shown, positions, names, left)
+
+
+def _left_out(target: Pattern, world: World, n: int) -> dict[str, int]:
+    """Return the numbers of assignments that are no instances; each stage takes some away from the one before."""
+    total = true = there = apart = 0
+    for part in target.parts:
+        total += prod(int(world.size(index.dim)[0]) for index in part.free)
+        true += len(find_instances(part.free, part.condition, (), world, part))
+        there += len(find_instances(part.free, part.condition, part.places, world, part))
+        apart += len(part.instances(world))
+    return {NOT_TRUE: total - true, NO_POSITION: true - there, ONE_VARIABLE: there - apart, NO_VARIABLE: apart - n}
+
+
+def _variable_name(layout: Layout, variable: int) -> str:
+    """Return the name of a variable of the only example."""
+    for label in layout.declaration.labels:
+        number = variable - int(layout.start(label)[0])
+        if 0 <= number < int(layout.count(label)[0]):
+            place = layout.place(label, 0, number)
+            return f"{label.name}[{', '.join(map(str, place))}]" if place else label.name
+    raise ValueError("a variable belongs to a label")
