@@ -154,11 +154,11 @@ def ground_scopes(target: Target, layout: Layout, examples: Examples) -> Scopes:
     """Return the scopes of a target over all examples."""
     if not target.count_reads_inputs:
         return _ground(target, layout, examples)
-    known: tuple[Pattern, Scopes] | None = layout.known_scopes.get(target)
-    if known is None:
-        known = layout.known_scopes[target] = target, _ground(target, layout, examples)
-    pattern, found = known
-    if pattern is target or found.found is None:
+    if target not in layout.known_scopes:
+        layout.known_scopes[target] = target, _ground(target, layout, examples)
+    pattern: Target = layout.known_scopes[target][0]
+    found: Scopes = layout.known_scopes[target][1]
+    if pattern is target or found.found is None or not isinstance(target, Pattern):
         return found
     columns = dict(found.found.columns)  # equal patterns may have indices of other names
     for old, new in zip(pattern.free, target.free, strict=True):

@@ -104,7 +104,7 @@ def to_networkx(
 def _only(n: int, example: int) -> int:
     if not isinstance(example, int | np.integer) or not 0 <= example < n:
         raise OptionError(f"example: expected 0 to {n - 1}, got {example!r}")
-    return example
+    return int(example)
 
 
 def _weights(grounded: Grounded, coef: ArrayLike) -> F64:

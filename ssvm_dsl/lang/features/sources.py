@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from inspect import signature
 from itertools import pairwise
 from math import comb, isfinite
@@ -239,12 +240,15 @@ class Transform(Source):
             wrong = source
             mistakes.append(lambda: f"{name}: the source must be dense, {show(wrong)} is sparse")
         elif isinstance(source, At):
-            inner, places = source.source, source.places
-            at = lambda: ", ".join(map(show, places))  # noqa: E731
-            mistakes.append(lambda: f"{name}: it is of all positions: write {name}({show(inner)})[{at()}]")
+            mistakes.append(partial(_of_all_positions, name, source))
         elif deep := nested_too_deep([source], name):
             return Input(1), deep
         return source, mistakes
+
+
+def _of_all_positions(name: str, source: At) -> str:
+    places = ", ".join(map(show, source.places))
+    return f"{name}: it is of all positions: write {name}({show(source.source)})[{places}]"
 
 
 @checked_class

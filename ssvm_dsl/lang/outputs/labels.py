@@ -486,12 +486,6 @@ class Target(TargetExtent):
         """Number of variables in one factor."""
         return 2 if self.kind in ("chain", "members", "lengths") else 1
 
-    def is_(self, state: object) -> Any:
-        """Return the literal of the variable of ``y.at(p)``; for others note a mistake."""
-        if self.kind == "at" and not self.mistakes:
-            return LabelAt(self.label, (self.position,)).is_(state)
-        return super().is_(state)
-
     def scopes(self, sizes: tuple[int, ...]) -> NDArray[np.int64]:
         """Return the variables of each factor, ``shape (n, arity)``, for sizes of the label's axes, counted in C order.
 

@@ -372,7 +372,7 @@ class _Join:
         where: Condition | None,
         places: Sequence[tuple[Any, Dim]],
         world: World,
-        what: str,
+        what: object,
     ) -> None:
         self.free, self.world, self.what = free, world, what
         self.places = [

@@ -282,7 +282,8 @@ def same_reference(a: LabelAt, b: LabelAt) -> bool:
 
 def split_where(formula: Formula) -> tuple[Condition | None, Condition | None]:
     """Return the conditions that choose (instances, members): the latter have an index of ``over=``."""
-    mine, members = [], []
+    mine: list[Condition] = []
+    members: list[Condition] = []
     for one in conjuncts(formula.condition):
         collected = any(index is other for index in indices_of(one) for other in formula.over)
         (members if collected else mine).append(one)
