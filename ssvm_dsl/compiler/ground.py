@@ -175,7 +175,7 @@ def _grounded(
     met = None if structures is None or fitted is None else structures.of(declaration, fitted)
     try:
         key = known = None
-        of_features = fitted.items() if fitted and isinstance(fitted, Mapping) else ()
+        of_features = fitted.items() if isinstance(fitted, Mapping) else ()
         columns = {name: one["columns"] for name, one in of_features if isinstance(one, Mapping) and "columns" in one}
         if met is not None:
             examples, key = met.read(declaration, X, Y is not None, columns)

@@ -158,7 +158,7 @@ def ground_scopes(target: Target, layout: Layout, examples: Examples) -> Scopes:
         layout.known_scopes[target] = target, _ground(target, layout, examples)
     pattern: Target = layout.known_scopes[target][0]
     found: Scopes = layout.known_scopes[target][1]
-    if pattern is target or found.found is None or not isinstance(target, Pattern):
+    if pattern is target or found.found is None or not (isinstance(target, Pattern) and isinstance(pattern, Pattern)):
         return found
     columns = dict(found.found.columns)  # equal patterns may have indices of other names
     for old, new in zip(pattern.free, target.free, strict=True):
