@@ -29,6 +29,9 @@ class RelationKind:
     by_triangles: ClassVar[bool] = True
     ordered_pairs: ClassVar[bool] = False
 
+    def __init__(self) -> None:
+        self._last: tuple[ConstraintGroup, int, tuple[int, I64, I64]] | None = None
+
     def violated(self, group: ConstraintGroup, true: Bools) -> Bools:
         """Return which constraints are broken (see :class:`~ssvm_dsl.plugin_api.ConstraintKind`)."""
         first, second = (group.literal_meta[name].astype(np.int64) for name in ("first", "second"))
@@ -72,11 +75,16 @@ class RelationKind:
 
     def _pairs(self, group: ConstraintGroup, k: int) -> tuple[int, I64, I64]:
         """Return the number of items that occur in a constraint's literals, and the literals' items among them."""
+        last = self._last  # searches ask about one constraint many times
+        if last is not None and last[0] is group and last[1] == k:
+            return last[2]
         part = group.literals(k)
         given = (group.literal_meta[name][part].astype(np.int64) for name in ("first", "second"))
         ends = np.array([0, part.stop - part.start], dtype=np.int64)
         counts, first, second = starts.items_of(group.meta["n_items"][k : k + 1], ends, *given)
-        return int(counts[0]), first, second
+        found = int(counts[0]), first, second
+        self._last = group, k, found
+        return found
 
     def _complete(self, n: int, first: I64, second: I64) -> bool:
         """Whether there are literals of all pairs of different items."""

@@ -20,10 +20,13 @@ from ssvm_dsl.ir import F64, I32, I64, Bools, LinearRows, owners, pointers, runs
 from ssvm_dsl.plugin_api import Clock
 
 #: Rounds at most, sweeps of each, and how often rows without a dual are dropped.
-ROUNDS, SWEEPS, DROP_EVERY = 150, 4, 3
+ROUNDS, SWEEPS, DROP_EVERY = 150, 10, 3
 
 #: The width of the smoothing in units of the mean absolute gain: at first, its factor from round to round, and at last.
 WIDEST, NARROWING, NARROWEST = 1.0, 0.9, 1e-3
+
+#: The factor for up to so many columns: each round takes longer to set up than to compute.
+NARROWING_FEW, FEW = 0.7, 200
 
 #: Rows that are violated by less are not added.
 LEAST = 0.01
@@ -77,6 +80,11 @@ class RowPool:
             pointers(length[kept]), self.column[entries], self.coefficient[entries], self.lower[kept], self.dual[kept]
         )
 
+    @property
+    def absolute(self) -> F64:
+        """Running sums of the absolute coefficients at the ends of rows."""
+        return pointers(np.abs(self.coefficient))[self.ptr]
+
     def moved(self, n: int) -> F64:
         """Return what the duals add to the gains of n columns."""
         each = self.dual[owners(self.ptr)] * self.coefficient
@@ -113,7 +121,7 @@ def certified(gain: F64, low: F64, high: F64, pool: RowPool) -> tuple[float, F64
     """Return (the upper bound that the duals of a pool prove, rounding included; the reduced gains)."""
     reduced = gain + pool.moved(len(gain))
     most = np.maximum(reduced * low, reduced * high)
-    size = np.abs(gain).sum() + float(np.abs(pool.dual[owners(pool.ptr)] * pool.coefficient).sum())
+    size = float(np.abs(gain).sum() + pool.dual @ np.diff(pool.absolute))
     constant = float(pool.dual @ pool.lower)
     rounding = _EPS * (64.0 * (size + float(pool.dual @ np.abs(pool.lower))))
     return float(most.sum()) - constant + rounding, reduced
@@ -154,6 +162,7 @@ def ascent(
     if scale == 0.0:
         return best
     width, stalled, narrowest = WIDEST * scale, 0, NARROWEST * scale
+    narrowing = NARROWING if len(gain) > FEW else NARROWING_FEW
     for number in range(rounds):
         if clock.over or best.bound <= floor:
             break
@@ -172,5 +181,5 @@ def ascent(
             best = Relaxed(bound, reduced.copy(), point, pool.take(pool.dual > 0.0))
         if stalled >= PATIENCE or (not found.n_rows and not len(pool.lower)):
             break
-        width = max(width * NARROWING, narrowest)
+        width = max(width * narrowing, narrowest)
     return best
