@@ -205,7 +205,7 @@ def test_what_is_no_kind_is_refused():
 
 
 def test_unknown_checks_are_refused():
-    with pytest.raises(OptionError, match="there is no check 'rwos'; the checks are: violated, rows"):
+    with pytest.raises(OptionError, match="there is no check 'rwos'; the checks are: loads, problems, violated, rows"):
         check_constraint("count", only={"rwos"})
 
 
