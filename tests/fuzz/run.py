@@ -3,6 +3,7 @@
     make fuzz                                   every fuzzer, a minute each
     make fuzz ARGS="files numbers --hours 2"    some of them, two hours each
     make fuzz ARGS="files --seed 3 --trial 17"  one trial again, in this process, with its traceback
+    make fuzz ARGS=mutants                      every bug that the conformance kits must find, once
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import harness
+import mutants
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
@@ -64,6 +66,8 @@ def main() -> int:
     parser.add_argument("--trial", type=int, help="only this trial, with its traceback")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     given = parser.parse_args()
+    if given.names == ["mutants"]:
+        return min(mutants.main(), 1)
     unknown = set(given.names) - set(harness.names())
     if unknown:
         parser.error(f"unknown fuzzer {min(unknown)!r}; there are: {', '.join(harness.names())}")

@@ -303,3 +303,18 @@ def test_a_transform_with_options_and_without_arguments_is_a_mistake():
             y = Label(T, "ab")
             one = Factor(y, features=Forgetful(x))
             loss = Hamming(y)
+
+
+def test_a_transform_that_depends_on_the_other_rows_of_a_call_is_refused(data):
+    class Refitted(Ranked):
+        def transform(self, rows, learnt):
+            return super().transform(rows, self.learn(rows))
+
+    class Whole(Model):
+        T = Dim(5)
+        x = Input(T, 2)
+        y = Label(T, "ab")
+        emit = Factor(y, features=Refitted(x))
+
+    with pytest.raises(DataError, match=r"(?s)Refitted\(x\).*expected transform\(\) of some rows.*hint: .* learn\(\)"):
+        ground(Whole, data[0])

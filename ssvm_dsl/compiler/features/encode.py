@@ -379,6 +379,14 @@ def _brought(encoder: Encoder, source: lang.Transform) -> Rows:
     made = np.asarray(source.transform(values, learnt), dtype=np.float64)
     if made.shape != (len(values), source.width):
         raise DataError(what, expected=f"shape {(len(values), source.width)}", found=f"shape {made.shape}")
+    if encoder.fitting and len(values) > 1:
+        few = np.unique([0, len(values) // 2, len(values) - 1])
+        alone = np.asarray(source.transform(values[few], learnt), dtype=np.float64)
+        size = 1e-9 * np.abs(made).max(initial=0.0)
+        if alone.shape != made[few].shape or not np.allclose(alone, made[few], rtol=1e-6, atol=size, equal_nan=True):
+            expected = "transform() of some rows to return what they get among all rows"
+            hint = "what depends on other rows is learnt in training: return it from learn(), and read it from learnt"
+            raise DataError(what, expected=expected, found="other numbers", hint=hint)
     return _finite(made, rows.dims, rows.ptr, what)
 
 

@@ -269,29 +269,31 @@ def threads(trial: BackendTrial) -> None:
 
 def interleaved(trial: BackendTrial) -> None:
     """Let threads take turns after each line of Python, and kernels run side by side: none may use another's arrays."""
-    session, caps = trial.open(), trial.spec.caps
-    asked = [question for chosen in (trial.selection(), trial.selection()) for question in trial.questions(chosen)]
+    session, caps, other = trial.open(), trial.spec.caps, trial.other()
+    asked = []
+    for question in trial.questions():
+        asked += [(trial, question), (other, question.replace(theta=other.problem.theta))] * 3
+    package = trial.spec.factory.partition(":")[0].partition(".")[0]
     with ThreadPoolExecutor(2) as pool:
-        package = trial.spec.factory.partition(":")[0].partition(".")[0]
-        answers = list(pool.map(partial(_line_by_line, session, package), asked))
-    for question, answer in zip(asked, answers, strict=True):
+        answers = list(pool.map(partial(_line_by_line, session, package), [question for _, question in asked]))
+    for (one, question), answer in zip(asked, answers, strict=True):
         with naming_the_question(question, "among other threads"):
-            trial.judge.everything(question, answer)
+            one.judge.everything(question, answer)
     chain = planted_chain(caps, 2000)
     need = program_need(chain.program, frozenset({Task.MAP}), Guarantee.HEURISTIC)
     if Task.MAP not in trial.tasks or caps.refusals(need) or not trial.backend.check(need).ok:
         return
     session, thetas = opened(trial.backend, chain.program, trial.options), [chain.theta, chain.scaled(0.5).theta]
-    asked = [Question(theta, limits=Limits(iterations=3)) for theta in thetas]
+    long = [Question(theta, limits=Limits(iterations=3)) for theta in thetas]
     try:
-        if session.solve(asked[0].replace(limits=Limits(SHORT, 3))).stop[0] == Stop.TIME:
+        if session.solve(long[0].replace(limits=Limits(SHORT, 3))).stop[0] == Stop.TIME:
             return
     except OutOfTime:
         return
-    alone = [session.solve(question) for question in asked]
+    alone = [session.solve(question) for question in long]
     with ThreadPoolExecutor(2) as pool:
         for _ in range(4):
-            for first, second in zip(alone, pool.map(session.solve, asked), strict=True):
+            for first, second in zip(alone, pool.map(session.solve, long), strict=True):
                 if caps.deterministic:
                     _same(first, second, "a long chain is answered differently while another thread asks about it")
 

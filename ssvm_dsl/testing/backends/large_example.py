@@ -18,11 +18,14 @@ from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.needs.properties import table_properties
 from ssvm_dsl.plugin_api import Backend
 from ssvm_dsl.testing.backends.judge import naming_the_question
-from ssvm_dsl.testing.backends.planted import PlantedJudge, planted
+from ssvm_dsl.testing.backends.planted import PlantedJudge, dense, planted
 from ssvm_dsl.testing.contract import opened
 from ssvm_dsl.testing.report import Complaint
 
-#: Numbers of variables of the examples; the smallest one is asked without a limit first, which compiles kernels.
+#: Seconds that the first answer has, which compiles kernels.
+COMPILING = 1.0
+
+#: Numbers of variables of the examples.
 SIZES = (16, 400, 10000)
 
 #: Time limits in seconds: one ends during the first preparation, the other during preparation within the search.
@@ -51,7 +54,7 @@ def check_large_example(backend: Backend, caps: Caps, options: Mapping[str, Any]
     asked = False
     for large in accepted_examples(backend, caps):
         if not asked:
-            _seconds(backend, options, large, Limits())
+            _seconds(backend, options, large, Limits(time=COMPILING))
         asked = True
         for limit in LIMITS:
             took = min(_until_in_time(backend, options, large, limit))
@@ -65,14 +68,13 @@ def check_large_example(backend: Backend, caps: Caps, options: Mapping[str, Any]
 
 
 def accepted_examples(backend: Backend, caps: Caps) -> Iterator[PlantedJudge]:
-    """Yield ever larger examples, until the backend refuses one."""
-    for n in SIZES:
-        large = PlantedJudge(planted(caps, n), caps)
+    """Yield examples that the backend takes: a small and dense one, and ever larger ones."""
+    for problem in (dense(caps), *(planted(caps, n) for n in SIZES)):
+        large = PlantedJudge(problem, caps)
         known = table_properties(large.program, large.problem.theta)
         need = program_need(large.program, frozenset({Task.MAP}), Guarantee.HEURISTIC, properties=known)
-        if caps.refusals(need) or not backend.check(need).ok:
-            return
-        yield large
+        if not caps.refusals(need) and backend.check(need).ok:
+            yield large
 
 
 def _until_in_time(backend: Backend, options: Mapping[str, Any], large: PlantedJudge, limit: float) -> Iterator[float]:

@@ -6,7 +6,7 @@ cycles and a planted best labelling: their scores are sums of parts, each of whi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -15,6 +15,7 @@ from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.ir import Caps, Group, Program, Question, Theta, Topology
 from ssvm_dsl.scores.labellings import score_labels
 from ssvm_dsl.testing.backends.judge import Judge
+from ssvm_dsl.testing.brute_force import Labellings
 from ssvm_dsl.testing.problems import Problem
 
 #: States of a variable where nothing asks for two.
@@ -48,6 +49,14 @@ def planted_chain(caps: Caps, n: int) -> Planted:
     """Return a chain of n variables that the capabilities cover; its numbers and tables are turned in any way."""
     card, regular = 2 if "binary" in caps.requires else CARD, bool(caps.requires & _REGULAR)
     return _chain(n, card, regular, caps.max_arity > 1)
+
+
+def dense(caps: Caps) -> Planted:
+    """Return a small complete graph, where bounds help little; a chain, where cycles are not covered."""
+    card, regular = 2 if "binary" in caps.requires else CARD, bool(caps.requires & _REGULAR)
+    if caps.topology < Topology.LOOPY or caps.max_arity < 2:
+        return planted_chain(caps, 9)
+    return _complete(card, regular)
 
 
 _REGULAR = frozenset({"submodular", "metric", "semimetric"})
@@ -108,6 +117,16 @@ def _grid(n: int, card: int, regular: bool) -> Planted:
     np.add.at(node, v, to_v)
     score = node[np.arange(n), best].sum() + tables[pair, best[u], best[v]].sum()
     return _made(f"a grid of {n} variables with a planted labelling", node, edges, tables, score, np.nan)
+
+
+@lru_cache(maxsize=4)
+def _complete(card: int, regular: bool, n: int = 9) -> Planted:
+    rng, edges = np.random.default_rng(n), np.stack(np.triu_indices(n, 1), axis=1)
+    tables = rng.normal(size=(len(edges), card, card))
+    if regular:
+        tables = np.abs(tables[:, :1, :1]) * np.eye(card)
+    made = _made(f"a complete graph of {n} variables", rng.normal(size=(n, card)), edges, tables, np.nan, np.nan)
+    return replace(made, best=float(Labellings(made.program, made.theta, 0, None).scores.max()))
 
 
 def _made(name: str, node: F64, edges: I64, tables: F64, best: float, log_partition: float) -> Planted:

@@ -44,7 +44,8 @@ def judgements(problem: Problem) -> None:
             raise Complaint("violated() wrote to the constraints or to the truth of the literals")
         if not np.array_equal(broken, _broken(group, true)):
             raise Complaint("violated() returns other results when it is called twice")
-        order = rng.permutation(program.n_examples).astype(np.int64)
+        n = program.n_examples
+        order = np.concatenate([rng.permutation(n), rng.integers(n, size=n + 2 if n else 0)]).astype(np.int64)
         some = program.take(order)
         moved = np.concatenate([np.zeros(0, np.int32), *(labels[slice(*program.var_ptr[i : i + 2])] for i in order)])
         mine = group.take(order)
