@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from time import perf_counter
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypedDict, TypeVar
 
 from ssvm_dsl.errors import OptionError, PluginError
 from ssvm_dsl.plugin_api.specs import Spec
@@ -43,6 +43,29 @@ class Trial(Protocol):
     @property
     def name(self) -> str:
         """An expression that reproduces the case, for reports."""
+
+
+
+
+class HowToRun(TypedDict, total=False):
+    """Which checks of a kit run, and how.
+
+    Parameters
+    ----------
+    only : collection of str
+        Names of checks, to run some only; all by default.
+    progress : callable, optional
+        Called with the name of each check before it runs.
+    seconds : float, optional
+        Time of the whole kit; checks that are not reached are a failure of the check "time".
+    notice : callable, optional
+        Called with a line about a case that takes more than some seconds; standard error by default.
+    """
+
+    only: Collection[str]
+    progress: Callable[[str], None] | None
+    seconds: float | None
+    notice: Callable[[str], None] | None
 
 
 S = TypeVar("S", bound=Spec)
@@ -158,17 +181,7 @@ class Kit(ABC, Generic[S, R, T]):
         self, only: Collection[str] = (), progress: Callable[[str], None] | None = None,
         seconds: float | None = None, notice: Callable[[str], None] | None = None,
     ) -> ConformanceReport:  # fmt: skip
-        """Run the checks, or those in ``only``.
-
-        Parameters
-        ----------
-        only : collection of str
-        progress : callable, optional
-            Called with the name of each check before it runs.
-        seconds : float, optional
-            Time of the whole kit; checks that are not reached are a failure of the check "time".
-        notice : callable, optional
-            Called with a line about a case that takes more than some seconds; standard error by default.
+        """Run the checks, as :class:`HowToRun` says.
 
         Raises
         ------
@@ -235,7 +248,6 @@ class Kit(ABC, Generic[S, R, T]):
         else:
             self.report.checks.append(check)
 
-
     def _chosen(self, number: int, rule: R) -> Iterator[T]:
         """Yield the cases of a rule: all, the first, or in the quick form a few that are spread over all."""
         trials = self.trials(number, rule)
@@ -246,6 +258,42 @@ class Kit(ABC, Generic[S, R, T]):
         every = list(trials)
         step = max(1, -(-len(every) // rule.few))
         return iter(every[number % step :: step])
+
+
+class MakingKit(Kit[S, R, T]):
+    """A kit whose cases the plug-in, or kinds of constraints, make from seeds."""
+
+    #: Name of the check that they can be made.
+    making: ClassVar[str]
+
+    @abstractmethod
+    def makers(self, seed: int) -> Iterator[tuple[str, Callable[[], T]]]:
+        """Yield what is made of a seed: how it is called, and a function that makes it."""
+
+    def always(self) -> list[str]:
+        """Return the names of checks that are not among the rules."""
+        return ["loads", self.making]
+
+    def prepare(self) -> None:
+        """Make the cases asked for."""
+        self.makes = self.check(self.making)
+        for number in range(self.report.n_problems):
+            self._made_of(number)
+
+    def further(self) -> Iterator[T]:
+        """Yield cases beyond those asked for."""
+        for number in range(self.report.n_problems, ENOUGH_PROBLEMS):
+            yield from self._made_of(number)
+
+    def _made_of(self, number: int) -> list[T]:
+        """Keep the cases that are made of a seed, and return them."""
+        n_cases = len(self.cases)
+        for name, make in self.makers(1000 * self.report.seed + number):
+            if full(self.makes):
+                break
+            with attempt(self.makes, name):
+                self.cases.append(make())
+        return self.cases[n_cases:]
 
 
 def full(check: Check) -> bool:

@@ -6,9 +6,9 @@ the loss and is a failure, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ssvm_dsl.plugin_api import LossSpec
 from ssvm_dsl.plugin_api.hosting.packed_loss import PackedLoss, packed_loss
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.contract import require_call
-from ssvm_dsl.testing.kit import Kit, Rule
+from ssvm_dsl.testing.kit import HowToRun, Kit, Rule
 from ssvm_dsl.testing.report import Complaint, ConformanceReport
 
 #: Numbers of variables of the examples of each batch, and numbers of states.
@@ -161,10 +161,7 @@ def check_loss(
     *,
     seed: int = 0,
     options: dict[str, Any] | None = None,
-    only: Collection[str] = (),
-    progress: Callable[[str], None] | None = None,
-    seconds: float | None = None,
-    notice: Callable[[str], None] | None = None,
+    **how: Unpack[HowToRun],
 ) -> ConformanceReport:
     """Check a loss: zero at the truth, the same alone and in any batch, called once or often, with unknown states.
 
@@ -176,8 +173,8 @@ def check_loss(
         The same seed gives the same true states.
     options : dict, optional
         Keywords of ``CustomLoss`` that the loss is called with.
-    only, progress, seconds, notice
-        As for :func:`~ssvm_dsl.testing.check_backend`.
+    **how
+        Which checks run, and how: :class:`~ssvm_dsl.testing.kit.HowToRun`.
 
     Raises
     ------
@@ -186,4 +183,4 @@ def check_loss(
     """
     spec = loss if isinstance(loss, LossSpec) else registry().find(LossSpec, loss)
     n_batches = len(STATES) * len(BATCHES)
-    return LossKit(spec, seed=seed, n_problems=n_batches, options=options).run(only, progress, seconds, notice)
+    return LossKit(spec, seed=seed, n_problems=n_batches, options=options).run(**how)

@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -51,12 +51,15 @@ class Target:
         Its name.
     bugs : dict of str to (str, str)
         What is wrong -> (text of the source, text in its place).
+    options : dict
+        Options that the kit runs it with.
     """
 
     kind: str
     source: str
     plugin: str
     bugs: dict[str, tuple[str, str]]
+    options: dict[str, object] = field(default_factory=dict)
 
 
 TARGETS = [
@@ -178,7 +181,7 @@ TARGETS = [
         "iterates are views of the weights": ("w = self.w.copy()", "w = self.w"),
         "writes to the start": ("else start.copy()", "else start"),
         "no regulariser": ("self.w *= 1 - step * objective.lam", "self.w *= 1"),
-    }),
+    }, {"rate": 0.5}),
     Target("trainer", "ssvm_trainers.cutting.one_slack", "one-slack", {
         "value of the plane not weighted": (
             "mean = float(np.dot(objective.weight[planes.examples],",
@@ -188,7 +191,7 @@ TARGETS = [
             "* objective.weight[planes.examples] / problem.n", "* objective.weight[planes.examples]"
         ),
         "offset of the plane": ("return v, mean + float(np.dot(v, w))", "return v, mean - float(np.dot(v, w))"),
-    }),
+    }, {"cache": 0}),
     Target("trainer", "ssvm_trainers.cutting.bundle", "bundle", {
         "offset not averaged": ("found.offset / n)", "found.offset)"),
         "sign of the slope": ("model.add(-found.vector / n", "model.add(found.vector / n"),
@@ -376,7 +379,7 @@ def killed(target: Target, bug: str | None, folder: Path, only: tuple[str, ...] 
     elif target.kind in ("constraint", "bridge"):
         check = partial(check, n_problems=N_PROBLEMS)
     elif target.kind == "trainer":
-        check = partial(check, options={"rate": 0.5} if target.plugin == "lasting" else None)
+        check = partial(check, options=target.options)
     report = check(what, seconds=SECONDS, notice=lambda text: None, only=only)
     return list(report.failed)
 
@@ -464,6 +467,7 @@ def page_of(results: list[tuple[Target, str, list[str]]]) -> str:
         for target, bug, found in mine:
             shown = [f"`{one}`" for one in found[:3]] + ([f"and {len(found) - 3} more"] if len(found) > 3 else [])
             name = "of the template" if target.plugin == "mutant" else f"`{target.plugin}`"
+            name += "".join(f", `{key}={value}`" for key, value in target.options.items())
             lines.append(f"| {name} | {bug} | {', '.join(shown) or 'nothing'} |")
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"

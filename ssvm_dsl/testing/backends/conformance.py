@@ -7,9 +7,9 @@ backend handles, as far as its ``Caps`` cover them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from ssvm_dsl.testing.constraints.problems import kind_problems
 from ssvm_dsl.testing.contract import BACKEND
 from ssvm_dsl.testing.corner_cases import catalogue
 from ssvm_dsl.testing.custom_oracles import custom_problems
-from ssvm_dsl.testing.kit import TROUBLE, Kit, attempt, crash, full
+from ssvm_dsl.testing.kit import TROUBLE, HowToRun, Kit, attempt, crash, full
 from ssvm_dsl.testing.problems import Problem, random_recipe, seeded
 from ssvm_dsl.testing.report import Check, Complaint, ConformanceReport
 from ssvm_dsl.testing.tree_problems import DERIVABLE, tree_problems
@@ -43,11 +43,8 @@ def check_backend(
     n_problems: int = 40,
     seed: int = 0,
     options: dict[str, Any] | None = None,
-    only: Collection[str] = (),
-    progress: Callable[[str], None] | None = None,
-    seconds: float | None = None,
-    notice: Callable[[str], None] | None = None,
     quick: bool = False,
+    **how: Unpack[HowToRun],
 ) -> ConformanceReport:
     """Check a backend against brute force in everything it claims.
 
@@ -63,14 +60,8 @@ def check_backend(
         The same seed gives the same problems.
     options : dict, optional
         Options to open the backend with.
-    only : collection of str, optional
-        Names of checks, to run some only; all by default.
-    progress : callable, optional
-        Called with the name of each check before it runs.
-    seconds : float, optional
-        Time of the whole kit; what is not reached then fails the check "time".
-    notice : callable, optional
-        Called with a line about a case that takes long; standard error by default.
+    **how
+        Which checks run, and how: :class:`~ssvm_dsl.testing.kit.HowToRun`.
     quick : bool
         A shorter form, for slow solvers and for tests that run often: at most :data:`QUICK_PROBLEMS` random problems,
         the smallest of four times as many, and of checks that ask the same again only a few cases.
@@ -88,7 +79,7 @@ def check_backend(
     spec = backend if isinstance(backend, BackendSpec) else known.find(BackendSpec, backend)
     n_problems = min(n_problems, QUICK_PROBLEMS) if quick else n_problems
     kit = BackendKit(spec, known, seed=seed, n_problems=n_problems, options=spec.resolve(options), quick=quick)
-    return kit.run(only, progress, seconds, notice)
+    return kit.run(**how)
 
 
 class BackendKit(Kit[BackendSpec, BackendRule, BackendTrial]):

@@ -18,7 +18,7 @@ from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.needs.properties import table_properties
 from ssvm_dsl.plugin_api import Backend
 from ssvm_dsl.testing.backends.judge import naming_the_question
-from ssvm_dsl.testing.backends.planted import PlantedJudge, dense, planted
+from ssvm_dsl.testing.backends.planted import Planted, PlantedJudge, dense, planted
 from ssvm_dsl.testing.contract import opened
 from ssvm_dsl.testing.report import Complaint
 
@@ -52,7 +52,7 @@ def check_large_example(backend: Backend, caps: Caps, options: Mapping[str, Any]
         It takes much longer than the limit, or its answer is none.
     """
     asked = False
-    for large in accepted_examples(backend, caps):
+    for large in accepted_examples(backend, caps, dense(caps)):
         if not asked:
             _seconds(backend, options, large, Limits(time=COMPILING))
         asked = True
@@ -67,9 +67,9 @@ def check_large_example(backend: Backend, caps: Caps, options: Mapping[str, Any]
     return asked
 
 
-def accepted_examples(backend: Backend, caps: Caps) -> Iterator[PlantedJudge]:
-    """Yield examples that the backend takes: a small and dense one, and ever larger ones."""
-    for problem in (dense(caps), *(planted(caps, n) for n in SIZES)):
+def accepted_examples(backend: Backend, caps: Caps, *more: Planted) -> Iterator[PlantedJudge]:
+    """Yield examples that the backend takes: some more, and ever larger ones."""
+    for problem in (*more, *(planted(caps, n) for n in SIZES)):
         large = PlantedJudge(problem, caps)
         known = table_properties(large.program, large.problem.theta)
         need = program_need(large.program, frozenset({Task.MAP}), Guarantee.HEURISTIC, properties=known)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Unpack
 
 import numpy as np
 
@@ -15,7 +17,7 @@ from ssvm_dsl.testing.bridges.checks import BridgeTrial
 from ssvm_dsl.testing.bridges.problems import bridge_problem
 from ssvm_dsl.testing.constraints.checks import best_scores
 from ssvm_dsl.testing.contract import BRIDGE
-from ssvm_dsl.testing.kit import ENOUGH_PROBLEMS, Kit, NotForThisCase, Rule, attempt, full, some_case
+from ssvm_dsl.testing.kit import HowToRun, MakingKit, NotForThisCase, Rule, some_case
 from ssvm_dsl.testing.report import ConformanceReport
 
 #: The checks, then the properties that some problem of a bridge must have.
@@ -38,10 +40,7 @@ def check_bridge(
     *,
     n_problems: int = 20,
     seed: int = 0,
-    only: Collection[str] = (),
-    progress: Callable[[str], None] | None = None,
-    seconds: float | None = None,
-    notice: Callable[[str], None] | None = None,
+    **how: Unpack[HowToRun],
 ) -> ConformanceReport:
     """Check a bridge: labellings, scores, sums and lists of the best are the same behind it.
 
@@ -55,14 +54,8 @@ def check_bridge(
         Number of problems of each kind of constraints that the bridge takes.
     seed : int
         The same seed gives the same problems.
-    only : collection of str, optional
-        Names of checks, to run some only; all by default.
-    progress : callable, optional
-        Called with the name of each check before it runs.
-    seconds : float, optional
-        Time of the whole kit; what is not reached then fails the check "time".
-    notice : callable, optional
-        Called with a line about a case that takes long; standard error by default.
+    **how
+        Which checks run, and how: :class:`~ssvm_dsl.testing.kit.HowToRun`.
 
     Returns
     -------
@@ -75,50 +68,27 @@ def check_bridge(
     """
     known = installed() if registry is None else registry
     spec = known.find(BridgeSpec, bridge if isinstance(bridge, str) else bridge.name)
-    return BridgeKit(spec, known, seed=seed, n_problems=n_problems).run(only, progress, seconds, notice)
+    return BridgeKit(spec, known, seed=seed, n_problems=n_problems).run(**how)
 
 
-class BridgeKit(Kit[BridgeSpec, Rule[BridgeSpec, BridgeTrial], BridgeTrial]):
+class BridgeKit(MakingKit[BridgeSpec, Rule[BridgeSpec, BridgeTrial], BridgeTrial]):
     """The kit of bridges; a case is a problem whose constraints the bridge rewrites."""
 
-    kind, methods, rules = "bridge", BRIDGE, RULES
+    kind, methods, rules, making = "bridge", BRIDGE, RULES, "rewritten"
 
-    def always(self) -> list[str]:
-        """Return the names of checks that are not among the rules."""
-        return ["loads", "rewritten"]
-
-    def prepare(self) -> None:
-        """Make the problems whose constraints the bridge takes, and count the reasons for which it refuses others."""
-        self.rewritten = self.check("rewritten")
-        for kind in self._kinds():
-            for number in range(self.report.n_problems):
-                self._rewrite(kind, 1000 * self.report.seed + number)
-                if full(self.rewritten):
-                    return
-
-    def further(self) -> Iterator[BridgeTrial]:
-        """Yield problems beyond those asked for."""
-        for number in range(self.report.n_problems, ENOUGH_PROBLEMS):
-            for kind in self._kinds():
-                if full(self.rewritten):
-                    return
-                yield from self._rewrite(kind, 1000 * self.report.seed + number)
-
-    def _kinds(self) -> list[str]:
-        """Return the names of the kinds of constraints that the bridge may take."""
+    def makers(self, seed: int) -> Iterator[tuple[str, Callable[[], BridgeTrial]]]:
+        """Yield the problems that kinds make of a seed whose constraints the bridge may take."""
         every = [one.name for one in self.plugins.specs(ConstraintSpec)]
-        return every if self.spec.every_constraint else sorted(self.spec.kinds)
+        for kind in every if self.spec.every_constraint else sorted(self.spec.kinds):
+            yield f"kind '{kind}', seed {seed}", partial(self._rewritten, kind, seed)
 
-    def _rewrite(self, kind: str, seed: int) -> list[BridgeTrial]:
-        """Keep the problem that a kind makes of a seed, and return it in a list, where the bridge takes it."""
-        n_cases = len(self.cases)
-        with attempt(self.rewritten, f"kind '{kind}', seed {seed}"):
-            problem, refusals = bridge_problem(kind, seed, self.plugins), self.report.refusals
-            match = BridgeMatch.of(self.spec, problem.program, self.plugins)
-            for reason in match.reasons:
-                refusals[f"{kind}: {reason}"] = refusals.get(f"{kind}: {reason}", 0) + 1
-            if not match.taken or any(group.of_spans for group in problem.program.groups):
-                raise NotForThisCase  # no backend behind a bridge takes factors of whole segments
-            match.lowered()
-            self.cases.append(BridgeTrial(self.spec, problem, self.plugins))
-        return self.cases[n_cases:]
+    def _rewritten(self, kind: str, seed: int) -> BridgeTrial:
+        """Return a problem whose constraints the bridge takes; count the reasons for which it refuses others."""
+        problem, refusals = bridge_problem(kind, seed, self.plugins), self.report.refusals
+        match = BridgeMatch.of(self.spec, problem.program, self.plugins)
+        for reason in match.reasons:
+            refusals[f"{kind}: {reason}"] = refusals.get(f"{kind}: {reason}", 0) + 1
+        if not match.taken or any(group.of_spans for group in problem.program.groups):
+            raise NotForThisCase  # no backend behind a bridge takes factors of whole segments
+        match.lowered()
+        return BridgeTrial(self.spec, problem, self.plugins)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Unpack
 
 import numpy as np
 
@@ -12,7 +14,7 @@ from ssvm_dsl.registry import registry as installed
 from ssvm_dsl.testing.constraints import checks
 from ssvm_dsl.testing.constraints.problems import kind_problem
 from ssvm_dsl.testing.contract import CONSTRAINT
-from ssvm_dsl.testing.kit import ENOUGH_PROBLEMS, Kit, Rule, attempt, full, some_case
+from ssvm_dsl.testing.kit import HowToRun, MakingKit, Rule, some_case
 from ssvm_dsl.testing.problems import Problem
 from ssvm_dsl.testing.report import ConformanceReport
 
@@ -42,10 +44,7 @@ def check_constraint(
     *,
     n_problems: int = 20,
     seed: int = 0,
-    only: Collection[str] = (),
-    progress: Callable[[str], None] | None = None,
-    seconds: float | None = None,
-    notice: Callable[[str], None] | None = None,
+    **how: Unpack[HowToRun],
 ) -> ConformanceReport:
     """Check a kind of constraints: ``violated`` must agree with its rows on all small labellings.
 
@@ -59,14 +58,8 @@ def check_constraint(
         Number of problems that the kind makes.
     seed : int
         The same seed gives the same problems.
-    only : collection of str, optional
-        Names of checks, to run some only; all by default.
-    progress : callable, optional
-        Called with the name of each check before it runs.
-    seconds : float, optional
-        Time of the whole kit; what is not reached then fails the check "time".
-    notice : callable, optional
-        Called with a line about a case that takes long; standard error by default.
+    **how
+        Which checks run, and how: :class:`~ssvm_dsl.testing.kit.HowToRun`.
 
     Returns
     -------
@@ -79,36 +72,14 @@ def check_constraint(
     """
     known = installed() if registry is None else registry
     spec = known.find(ConstraintSpec, kind if isinstance(kind, str) else kind.name)
-    return ConstraintKit(spec, known, seed=seed, n_problems=n_problems).run(only, progress, seconds, notice)
+    return ConstraintKit(spec, known, seed=seed, n_problems=n_problems).run(**how)
 
 
-class ConstraintKit(Kit[ConstraintSpec, Rule[ConstraintSpec, Problem], Problem]):
+class ConstraintKit(MakingKit[ConstraintSpec, Rule[ConstraintSpec, Problem], Problem]):
     """The kit of kinds of constraints; a case is a problem that the kind makes."""
 
-    kind, methods, rules = "constraint", CONSTRAINT, RULES
+    kind, methods, rules, making = "constraint", CONSTRAINT, RULES, "problems"
 
-    def always(self) -> list[str]:
-        """Return the names of checks that are not among the rules."""
-        return ["loads", "problems"]
-
-    def prepare(self) -> None:
-        """Ask for the problems."""
-        self.problems = self.check("problems")
-        for number in range(self.report.n_problems):
-            self._ask(number)
-            if full(self.problems):
-                return
-
-    def further(self) -> Iterator[Problem]:
-        """Yield problems beyond those asked for."""
-        for number in range(self.report.n_problems, ENOUGH_PROBLEMS):
-            if full(self.problems):
-                return
-            yield from self._ask(number)
-
-    def _ask(self, number: int) -> list[Problem]:
-        """Keep the problem that the kind makes of a seed; return it in a list, which is empty where it makes none."""
-        seed, n_cases = 1000 * self.report.seed + number, len(self.cases)
-        with attempt(self.problems, f"seed {seed}"):
-            self.cases.append(kind_problem(self.spec.name, seed, self.plugins))
-        return self.cases[n_cases:]
+    def makers(self, seed: int) -> Iterator[tuple[str, Callable[[], Problem]]]:
+        """Yield the problem that the kind makes of a seed."""
+        yield f"seed {seed}", partial(kind_problem, self.spec.name, seed, self.plugins)

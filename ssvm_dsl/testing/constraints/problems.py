@@ -48,17 +48,31 @@ def kind_problem(kind: str, seed: int, plugins: Registry | None = None) -> Probl
 
 
 def varied(program: Program, kind: str, rng: np.random.Generator) -> Program:
-    """Return a program whose constraints of a kind have some literals negated, in other places, or more than once."""
+    """Return a program whose constraints of a kind have some literals negated, in other places, or more than once.
+
+    Some constraints become copies of the one before but for what is negated.
+    """
     groups = []
     for group in program.constraints:
         if group.kind == kind:
-            place = np.arange(len(group.variable))
-            for mine in map(group.literals, range(group.n_constraints)):
+            place, own, source = np.arange(len(group.variable)), np.arange(len(group.variable)), []
+            for k, mine in enumerate(map(group.literals, range(group.n_constraints))):
+                n, before = mine.stop - mine.start, group.literals(max(k - 1, 0))
                 place[mine] = rng.permutation(place[mine])
-                if rng.random() < 0.5 and mine.stop > mine.start:
+                if rng.random() < 0.5 and n:
                     place[mine.start] = place[mine.stop - 1]
-            negated = group.negated[place] ^ (rng.random(len(place)) < 0.3)
-            group = replace(group, variable=group.variable[place], state=group.state[place], negated=negated)
+                alike = k > 0 and n == before.stop - before.start and group.example_of[k] == group.example_of[k - 1]
+                source.append(source[-1] if alike and rng.random() < 0.5 else k)
+                if source[-1] != k:
+                    place[mine], own[mine] = place[before], own[before]
+            group = replace(
+                group,
+                variable=group.variable[place],
+                state=group.state[place],
+                negated=group.negated[place] ^ (rng.random(len(place)) < 0.3),
+                meta={name: value[source] for name, value in group.meta.items()},
+                literal_meta={name: value[own] for name, value in group.literal_meta.items()},
+            )
         groups.append(group)
     return replace(program, constraints=tuple(groups)).validate()
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, Unpack
 
 from ssvm_dsl.plugin_api import ExecutorSpec, ShardExecutor
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.contract import EXECUTOR
 from ssvm_dsl.testing.executors.checks import EXECUTOR_RULES, ExecutorTrial
-from ssvm_dsl.testing.kit import Kit, Rule
+from ssvm_dsl.testing.kit import HowToRun, Kit, Rule
 from ssvm_dsl.testing.report import ConformanceReport
 
 #: Numbers of shards.
@@ -21,10 +20,7 @@ def check_executor(
     *,
     seed: int = 0,
     options: dict[str, Any] | None = None,
-    only: Collection[str] = (),
-    progress: Callable[[str], None] | None = None,
-    seconds: float | None = None,
-    notice: Callable[[str], None] | None = None,
+    **how: Unpack[HowToRun],
 ) -> ConformanceReport:
     """Check an executor in everything it claims.
 
@@ -36,14 +32,8 @@ def check_executor(
         The same seed gives the same shards.
     options : dict, optional
         Options of the executor.
-    only : collection of str, optional
-        Names of checks, to run some only; all by default.
-    progress : callable, optional
-        Called with the name of each check before it runs.
-    seconds : float, optional
-        Time of the whole kit; what is not reached then fails the check "time".
-    notice : callable, optional
-        Called with a line about a case that takes long; standard error by default.
+    **how
+        Which checks run, and how: :class:`~ssvm_dsl.testing.kit.HowToRun`.
 
     Raises
     ------
@@ -53,7 +43,7 @@ def check_executor(
     spec = executor if isinstance(executor, ExecutorSpec) else registry().find(ExecutorSpec, executor)
     kit = ExecutorKit(spec, seed=seed, n_problems=len(SIZES), options=spec.resolve(options))
     try:
-        return kit.run(only, progress, seconds, notice)
+        return kit.run(**how)
     finally:
         if kit.made is not None and callable(getattr(kit.made, "close", None)):
             kit.made.close()

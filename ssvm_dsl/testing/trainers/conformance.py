@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Collection
+from typing import Any, Unpack
 
 from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.plugin_api import TrainerSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.contract import TRAINER
-from ssvm_dsl.testing.kit import Kit, Rule
+from ssvm_dsl.testing.kit import HowToRun, Kit, Rule
 from ssvm_dsl.testing.report import ConformanceReport
 from ssvm_dsl.testing.trainers.cases import cases_of
 from ssvm_dsl.testing.trainers.checks import TRAINER_RULES, TrainerTrial
@@ -22,10 +22,7 @@ def check_trainer(
     seed: int = 0,
     options: dict[str, Any] | None = None,
     risks: Collection[str] = (),
-    only: Collection[str] = (),
-    progress: Callable[[str], None] | None = None,
-    seconds: float | None = None,
-    notice: Callable[[str], None] | None = None,
+    **how: Unpack[HowToRun],
 ) -> ConformanceReport:
     """Check a trainer in everything it claims.
 
@@ -39,14 +36,8 @@ def check_trainer(
         Options of the trainer.
     risks : collection of str, optional
         The risks to test; by default the first of each form that the trainer minimises.
-    only : collection of str, optional
-        Names of checks, to run some only; all by default.
-    progress : callable, optional
-        Called with the name of each check before it runs.
-    seconds : float, optional
-        Time of the whole kit; what is not reached then fails the check "time".
-    notice : callable, optional
-        Called with a line about a case that takes long; standard error by default.
+    **how
+        Which checks run, and how: :class:`~ssvm_dsl.testing.kit.HowToRun`.
 
     Raises
     ------
@@ -54,7 +45,7 @@ def check_trainer(
         Unknown trainer; unknown option or check.  (Faults of the trainer are in the report.)
     """
     spec = trainer if isinstance(trainer, TrainerSpec) else registry().find(TrainerSpec, trainer)
-    return TrainerKit(spec, seed=seed, options=spec.resolve(options), risks=risks).run(only, progress, seconds, notice)
+    return TrainerKit(spec, seed=seed, options=spec.resolve(options), risks=risks).run(**how)
 
 
 class TrainerKit(Kit[TrainerSpec, Rule[TrainerSpec, TrainerTrial], TrainerTrial]):
