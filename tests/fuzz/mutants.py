@@ -34,7 +34,7 @@ PRELOADED = [
 ]  # fmt: skip
 
 #: Seconds that the kit may take for one mutant, and random problems of kits that draw them.
-SECONDS, N_PROBLEMS = 90.0, 12
+SECONDS, N_PROBLEMS = 240.0, 9
 
 
 @dataclass(frozen=True)

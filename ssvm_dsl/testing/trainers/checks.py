@@ -35,6 +35,7 @@ from ssvm_dsl.plugin_api import (
     StopRule,
     Trainer,
     TrainerSpec,
+    TrainingEvent,
 )
 from ssvm_dsl.testing.kit import Rule
 from ssvm_dsl.testing.report import Complaint
@@ -319,6 +320,11 @@ class _Ending:
         return solution
 
 
+def _reached(last: int, event: TrainingEvent) -> bool:
+    """Whether a fit has had some iterates: a callback that ends it."""
+    return event.iteration >= last
+
+
 def _cut_short(trial: TrainerTrial) -> None:
     """End fits after some iterates, and within iterations: what is reported is true, and no bound above the optimum."""
     for number in CUTS:
@@ -330,7 +336,7 @@ def _cut_short(trial: TrainerTrial) -> None:
         )  # fmt: skip
         between = train(
             trial.trainer(), trial.case.problem(trial.spec), StopRule(0.0, PASSES), spec=trial.spec,
-            callbacks=[lambda event, last=number: event.iteration >= last],
+            callbacks=[partial(_reached, number)],
         )  # fmt: skip
         for where, found in ((f"at question {number}", inside), (f"after iterate {number}", between)):
             try:
