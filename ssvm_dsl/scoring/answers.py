@@ -113,7 +113,7 @@ class ScoredAnswers:
             raise OptionError(f"no label '{label}'; the labels are {', '.join(known)}")
         template = self._grounded.label_template(known[label])
         if width is None:
-            own = template.sizes(sizes.known, sizes.n).max(axis=0, initial=0).tolist()
+            own = sizes.of(template).max(axis=0, initial=0).tolist()
             masked = [sizes.mask_widths.get(axis.name) for axis in template.axes]
             width = tuple(size if most is None else most for size, most in zip(own, masked, strict=True))
         at = sizes.places(template, width, "width")

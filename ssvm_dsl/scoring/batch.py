@@ -135,13 +135,26 @@ class Sizes:
         Masks that leave out positions in the middle, by axis.
     mask_widths : dict of str to int
         The number of columns of every mask, by axis: padded arrays have as many positions.
+    counted : mapping of str to ndarray of int64, shape (n,), optional
+        Numbers of factors, by template, where these follow from the content of inputs.
     """
 
     def __init__(
-        self, n: int, known: dict[str, I64], kept: dict[str, Bools], mask_widths: dict[str, int] | None = None
-    ) -> None:
+        self, n: int, known: dict[str, I64], kept: dict[str, Bools], mask_widths: dict[str, int] | None = None,
+        counted: Mapping[str, I64] | None = None,
+    ) -> None:  # fmt: skip
         self.n, self.known, self.kept, self.mask_widths = n, known, kept, mask_widths or {}
+        self._counted = counted or {}
         self._places: dict[tuple[str, tuple[int, ...]], I64 | None] = {}
+
+    def counts(self, template: Template) -> I64:
+        """Return the number of factors of a template in each example."""
+        found = self._counted.get(template.name)
+        return template.counts(self.known, self.n) if found is None else found
+
+    def of(self, template: Template) -> I64:
+        """Return the size of each axis of a template in each example; ``shape (n, n_axes)``."""
+        return template.sizes(self.known, self.n, self._counted.get(template.name))
 
     def places(self, template: Template, widths: tuple[int, ...], what: str) -> I64 | None:
         """Return :func:`padded_places` of a template, kept for the next time."""
@@ -168,7 +181,7 @@ def padded_places(template: Template, sizes: Sizes, widths: tuple[int, ...], wha
     DataError
         An example has more positions than the array, or the array has another width than the mask of its axis.
     """
-    own = template.sizes(sizes.known, sizes.n)
+    own = sizes.of(template)
     names = [axis.name for axis in template.axes]
     for k, (axis, width) in enumerate(zip(template.axes, widths, strict=True)):
         masked = sizes.mask_widths.get(axis.name, width + axis.less)
@@ -193,7 +206,7 @@ def padded_places(template: Template, sizes: Sizes, widths: tuple[int, ...], wha
                 at = np.flatnonzero(sizes.kept[name][i])[at + axis.less] - axis.less
             flat = flat * width + at
         if not template.axes:
-            flat = flat[: int(template.counts(sizes.known, sizes.n)[i])]
+            flat = flat[: int(sizes.counts(template)[i])]
         parts.append(i * area + flat)
     found = np.concatenate(parts)
     if len(found) == sizes.n * area and (found == np.arange(len(found))).all():
@@ -220,7 +233,7 @@ class Pouring:
         self.at: I64 | None = None
         if poured.form == TIED:
             return
-        counts = self.template.counts(sizes.known, sizes.n)
+        counts = sizes.counts(self.template)
         self.n_factors, self.ptr = int(counts.sum()), pointers(counts)
         if poured.form == PADDED:
             self.at = self._padded(poured, sizes)
@@ -244,7 +257,7 @@ class Pouring:
         template, values = self.template, poured.values
         if len(values) != self.n:
             raise DataError(scores_of(template), expected=f"{self.n} examples", found=f"{len(values)}")
-        own = template.sizes(sizes.known, sizes.n)
+        own = sizes.of(template)
         for i, one in enumerate(values):
             if one.shape[: len(template.axes)] != tuple(own[i].tolist()):
                 shape = (*own[i].tolist(), *template.shape)

@@ -17,7 +17,7 @@ from ssvm_dsl.compiler.features.encode import Encoder
 from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.labels.declared import declared_words, joined_words
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
+from ssvm_dsl.compiler.scopes import Scopes, factor_counts, ground_scopes
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap
 from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.theta import Theta
@@ -235,7 +235,7 @@ class _Laying:
 
     def _numbers(self, template: Template, scopes: Scopes) -> I64:
         """Return the factor of the template that each factor of auxiliary variables belongs to."""
-        counts = template.counts(self.layout.sizes, self.layout.n)
+        counts = factor_counts(template.target, self.layout, self.examples)
         return scopes.shapes.spread(scopes.number, np.cumsum(counts) - counts)
 
     def _states(

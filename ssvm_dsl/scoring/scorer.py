@@ -16,6 +16,7 @@ from ssvm_dsl.array_types import F64, I64, Bools
 from ssvm_dsl.calls import checked_class
 from ssvm_dsl.compiler.inputs.validate import Examples, read_inputs
 from ssvm_dsl.compiler.labels.declared import declaration_of
+from ssvm_dsl.compiler.scopes import factor_counts
 from ssvm_dsl.errors import DataError, ModelError, OptionError
 from ssvm_dsl.inference.deadline import Deadline, answer_within, check_time_limit, refuse_interrupted
 from ssvm_dsl.inference.diagnosis.conflicts import conflict
@@ -29,7 +30,7 @@ from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.lang.arrays import describe
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.given import Given
-from ssvm_dsl.lang.inputs import Edges, Input
+from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.symbols import Symbol
 from ssvm_dsl.scores.labellings import score_labels
@@ -221,7 +222,11 @@ class Scorer:
         poured = self._poured(scores)
         sizes, rows = self._sizes(poured, lengths, mask, data)
         grounded = self._grounded_for(poured, sizes, rows, data)
-        sizes = Sizes(sizes.n, grounded.examples.sizes, sizes.kept, sizes.mask_widths)
+        counted = {
+            name: factor_counts(one.template.target, grounded.layout, grounded.examples)
+            for name, one in poured.items() if one.template.target.count_reads_inputs
+        }  # fmt: skip
+        sizes = Sizes(sizes.n, grounded.examples.sizes, sizes.kept, sizes.mask_widths, counted)
         pourings = {name: Pouring(one, sizes) for name, one in poured.items()}
         made = BatchLayout(grounded, sizes, pourings)
         if key is not None:
@@ -334,7 +339,7 @@ def _without_scores(declaration: Declaration) -> tuple[Declaration, list[str]]:
     """Return what of a model structures follow from, and the names of the inputs that it takes."""
     needed = {given.name for one in declaration.constraints for given in one.inputs}
     needed |= {label.allowed.name for label in declaration.labels if label.allowed is not None}
-    needed |= {one.name for one in declaration.inputs if isinstance(one, Edges)}
+    needed |= set(declaration.structural_inputs)
     if declaration.loss is not None:
         needed |= {given.name for given in declaration.loss.inputs}
     kept: list[Symbol] = []

@@ -152,7 +152,7 @@ class Template:
         """The axes of its positions."""
         return tuple(Axis(dim, less) for dim, less in self.target.position_axes)
 
-    def sizes(self, known: Mapping[str, I64], n: int) -> I64:
+    def sizes(self, known: Mapping[str, I64], n: int, counts: I64 | None = None) -> I64:
         """Return the size of each axis in each example; ``shape (n, n_axes)``.
 
         Parameters
@@ -160,10 +160,15 @@ class Template:
         known : mapping of str to ndarray, shape (n,)
             Sizes of the model's axes.
         n : int
+        counts : ndarray of int64, shape (n,), optional
+            The numbers of factors, where these do not follow from sizes of axes alone.
         """
         columns = []
         for axis in self.axes:
-            own = self.target.count(known) if axis.dim is None else known[axis.dim.name] - axis.less
+            if axis.dim is None:
+                own = self.target.count(known) if counts is None else counts
+            else:
+                own = known[axis.dim.name] - axis.less
             columns.append(np.maximum(np.broadcast_to(np.asarray(own, dtype=np.int64), n), 0))
         return np.stack(columns, axis=1) if columns else np.zeros((n, 0), dtype=np.int64)
 
@@ -175,7 +180,7 @@ class Template:
     def fixed_count(self) -> int | None:
         """Number of factors of every example, where the model says it."""
         dims = self.target.all_axes
-        if any(dim.ragged for dim in dims):
+        if any(dim.ragged for dim in dims) or self.target.count_reads_inputs:
             return None
         return int(self.target.count({dim.name: dim.size for dim in dims}))
 

@@ -40,6 +40,7 @@ from ssvm_dsl.compiler.scopes import ground_scopes
 from ssvm_dsl.errors import DataError, ModelError, TooLargeError
 from ssvm_dsl.lang.dims import as_condition, opposite
 from ssvm_dsl.lang.patterns.join import World, find_instances
+from ssvm_dsl.scoring import Scorer
 
 
 def numbered(declaration, sizes, example, first):
@@ -418,3 +419,38 @@ def test_numbers_of_numpy_are_ints_and_words_lay_what_they_did():
     maps = {one.name: one.shapes.variables().tolist() for one in ground(Both, X).parameters.maps}
     assert maps["old"] == maps["new"]
     assert maps["pairs_"] == maps["every"]
+
+
+class Friends(Model):
+    N = Dim()
+    a, b = N.index(2)
+    friend = Input(N, N)
+    z = Input(N, 2)
+    vote = Label(N, ["left", "right"])
+    own = Factor(vote[a], features=z[a])
+    alike = Factor((vote[a], vote[b]), form=POTTS, where=(a < b) & friend[a, b])
+    loss = Hamming(vote)
+
+
+def test_scores_of_a_pattern_that_inputs_decide_are_poured_in():
+    rng, scorer = np.random.default_rng(0), Scorer(Friends)
+    assert scorer.shapes["alike"] == "(n,) for each example, or () for all factors"
+    tables = [np.triu(rng.random((n, n)) < 0.6, 1) * 1.0 for n in (3, 4)]
+    own = [rng.normal(size=(len(one), 2)) for one in tables]
+    alike = [rng.normal(size=int(one.sum())) for one in tables]
+    found = scorer.answer({"own": own, "alike": alike}, data={"friend": tables})
+    for unary, pairs, table, score in zip(own, alike, tables, found.score, strict=True):
+        ends, n = np.argwhere(table), len(table)
+        best = max(
+            sum(unary[range(n), y]) + sum(w for w, (p, q) in zip(pairs, ends, strict=True) if y[p] == y[q])
+            for y in itertools.product((0, 1), repeat=n)
+        )
+        assert score == pytest.approx(best)
+
+
+def test_terms_are_named_by_positions():
+    X = [{"friend": np.triu(np.ones((3, 3)), 1), "z": np.eye(3, 2)}]
+    svm = StructuredSVM(Friends, random_state=0).fit(X, [["left", "left", "right"]])
+    text = str(svm.explain(X[0]))
+    assert "z[a][0]" in text
+    assert "vote[0], vote[1]" in text

@@ -18,7 +18,7 @@ from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features import sources as lang
 from ssvm_dsl.lang.features.kernel_features import KernelMap
 from ssvm_dsl.lang.features.span_features import SpanLength, SpanMean, SpanSum
-from ssvm_dsl.lang.inputs import Attributes, Input, Source
+from ssvm_dsl.lang.inputs import At, Attributes, Input, Source
 from ssvm_dsl.lang.outputs.labels import Label, NoneOf
 
 
@@ -129,6 +129,8 @@ def _columns(source: Source, learnt: Callable[[Source], dict[str, Any]]) -> Sequ
         return names
     if isinstance(source, lang.Concat):
         return _side_by_side(source, learnt)
+    if isinstance(source, At):
+        return _at_positions(source, learnt)
     if isinstance(source, Input):
         named: Sequence[str] | None = learnt(source).get("columns")  # of data frames
         return _numbered(source.name, source.shape) if named is None else named
@@ -156,6 +158,17 @@ def _columns(source: Source, learnt: Callable[[Source], dict[str, Any]]) -> Sequ
         degrees = range(1, source.degree + 1)
         return ["*".join(picked) for degree in degrees for picked in combinations_with_replacement(inner, degree)]
     return [f"{type(source).__name__}({name})" for name in inner]
+
+
+def _at_positions(source: At, learnt: Callable[[Source], dict[str, Any]]) -> Sequence[str]:
+    """Return the names of columns read at positions, with the positions: ``x[t - 1][3]``, ``words[t - 1]:cap``."""
+    inner, read = source.source, f"[{', '.join(map(repr, source.places))}]"
+    if isinstance(inner, Input) and not _has_names(inner, learnt):
+        names: Sequence[str] = _numbered(f"{inner.name}{read}", inner.shape)
+    else:
+        text = f"{inner.name or repr(inner)}{read}"
+        names = [f"{text}:{name}" for name in _columns(inner, learnt)]
+    return names if source.column is None else [names[source.column]]
 
 
 def _has_names(source: Source, learnt: Callable[[Source], dict[str, Any]]) -> bool:
