@@ -45,7 +45,7 @@ def count_tables(
     TooLargeError
         The tables would take more than 1 GiB.
     """
-    counted = _of_segments if term.target.kind == "span" else _of_variables
+    counted = _of_segments if term.target.of_single_spans else _of_variables
     counts, sizes, factors = counted(term, layout, truth, ignored, unseen)
     kinds, kind = np.unique(sizes, axis=0, return_inverse=True)
     shape = kinds[:, 1:] + 1
@@ -76,7 +76,7 @@ def _of_variables(
     In between, for each example, how many variables count, how many have a positive truth, and how many can be false
     positives.
     """
-    of_spans, n = term.target.kind == "spans", layout.n
+    of_spans, n = term.target.of_spans, layout.n
     label = term.label.spans if of_spans else term.label
     positive = np.append(np.zeros(int(of_spans), dtype=bool), _positive(term))  # spans begin with "no segment"
     variables = layout.variables(label)

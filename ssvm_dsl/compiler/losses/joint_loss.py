@@ -45,7 +45,7 @@ def loss_factors(
     unseen : ndarray of bool, shape (V,), optional
         Variables whose true class is none of the model's: every joint state with one costs the most that it can.
     """
-    if term.target.kind == "span":
+    if term.target.of_single_spans:
         return _true_spans(term, weight, layout, truth, unseen)
     scopes = ground_scopes(term.target, layout, examples)
     if ignored is not None:
@@ -76,7 +76,7 @@ def priced_groups(loss: Loss, layout: Layout, examples: Examples) -> tuple[LossF
     found = []
     for weight, term in loss.terms:
         if isinstance(term, Cost) and term.of_factors:
-            if term.target.kind == "span":
+            if term.target.of_single_spans:
                 found.append(_true_spans(term, weight, layout, np.zeros(len(layout.card), dtype=np.int32)))
                 continue
             group = _group(term, ground_scopes(term.target, layout, examples))

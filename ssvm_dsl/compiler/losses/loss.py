@@ -74,7 +74,7 @@ def build_loss(
         if isinstance(term, Cost) and term.of_factors:
             with np.errstate(over="ignore", invalid="ignore"):
                 factors.append(loss_factors(term, weight, layout, examples, truth, ignored, weights or {}, unseen))
-                if term.target.kind == "span":
+                if term.target.of_single_spans:
                     _count_segments(term, weight, layout, truth, node, const)
             continue
         assert isinstance(term, LabelLoss)

@@ -286,7 +286,7 @@ class StructuredLayer(torch.nn.Module):
     def _width(self, scores: Scores, label: str) -> tuple[int, ...] | None:
         """Return the padded size of the positions of a label, from the scores of its states."""
         for name, template in self.scorer.templates.items():
-            if template.target.kind in ("each", "indicator") and template.target.label.name == label:
+            if (template.target.is_whole or template.target.is_indicator) and template.target.label.name == label:
                 tensor, n_axes = scores[name], len(template.axes)
                 if tensor.dim() == 1 + n_axes + len(template.shape):
                     return tuple(tensor.shape[1 : 1 + n_axes])

@@ -54,7 +54,7 @@ def unary_of(question: BatchQuestion, scores: dict[str, NDArray[Any]], label: st
         There is none.
     """
     for name, template in question.scorer.templates.items():
-        own = template.target.kind == "each" and template.shape == template.target.cards
+        own = template.target.is_whole and template.shape == template.target.cards
         padded = own and scores[name].ndim == 1 + len(template.axes) + 1
         if padded and (label is None or template.target.label.name == label):
             return name
