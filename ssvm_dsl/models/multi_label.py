@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from typing import Any, Self
+from collections.abc import Callable, Sequence, Set
+from dataclasses import replace
+from itertools import chain
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64
+from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.inference.planning.plans import AUTO
+from ssvm_dsl.ir.need import Task
+from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.lang.arrays import NotNumbers
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
@@ -20,12 +25,24 @@ from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.outputs.targets import cliques, complete
 from ssvm_dsl.lang.symbols import show
+from ssvm_dsl.learning.answers import labellings, probabilities
+from ssvm_dsl.learning.shards.fit import THREADS
+from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
+from ssvm_dsl.models.choosing import LOG
 from ssvm_dsl.models.classes import input_of, n_rows
 from ssvm_dsl.models.label_pairs import mutual_information, strongest_pairs, width_for
 
 #: What files call the names of labels, among the columns of data frames.
 LABELS = "labels"
+
+#: What the report calls the choice between sets and labels one by one, and what it says of the latter.
+PREDICTED, ALONE = "predictions", "labels one by one"
+
+#: By how much F1 must be better for them, and on how many rows that is looked at.
+GAIN, ROWS = 0.01, 1000
+
+T = TypeVar("T")
 
 
 class MultiLabel(ReadyModel):
@@ -44,6 +61,10 @@ class MultiLabel(ReadyModel):
         few labels.  True: all pairs.  False: none, so that labels are independent.
     bias : bool
         Whether each label has a bias; as all weights, it is regularised.
+    each : bool or "auto"
+        Whether each label is predicted alone, where it is likelier than not, in place of the likeliest set.  The
+        likeliest set is right most often as a whole; where all sets are improbable, labels alone may have a better F1.
+        ``"auto"``: where they have by the probabilities of the fitted model, as :func:`expected_f1` says.
     **options
         Of :class:`~ssvm_dsl.StructuredSVM`.
 
@@ -56,6 +77,7 @@ class MultiLabel(ReadyModel):
     names: Sequence[str] | None = None
     together: bool | str = AUTO
     bias: bool = True
+    each: bool | str = AUTO
     _weighs_classes = True
 
     def _read_examples(self, X: Any) -> Any:
@@ -143,10 +165,59 @@ class MultiLabel(ReadyModel):
         pairs = strongest_pairs(mutual_information(known), width_for(len(known), width))
         return None if len(pairs) == width * (width - 1) // 2 else pairs
 
+    # -- sets, or labels one by one ------------------------------------------------------------------------
+
+    def _fit_examples(self, X: Any, Y: Any, sample_weight: Any, validation: Any) -> Self:
+        if not (isinstance(self.each, bool | np.bool_) or self.each == AUTO):
+            raise OptionError(f"each must be True, False or 'auto', got {self.each!r}")
+        super()._fit_examples(X, Y, sample_weight, validation)
+        in_time = self._deadline is None or not self._deadline.over
+        here = self.executor == THREADS and not isinstance(X, PartitionedDataset)
+        pairs = "pair" in {factor.name for factor in self.model_.declaration.factors}
+        if self.each != AUTO or self.risk_ != LOG or not (in_time and here and pairs):
+            return self
+        step = -(-n_rows(X) // ROWS)
+        some = X.iloc[::step] if is_frame(X) else X[::step]
+        sets = np.array(super()._labellings(some, None))
+        shares = np.array(list(chain.from_iterable(self._answers(some, probabilities, Task.MARGINALS))))[:, :, 1]
+        together, alone = expected_f1(shares, sets), expected_f1(shares, shares > 0.5)
+        if alone > together + GAIN:
+            text = f"{ALONE}: the model expects an F1 of {alone:.3g} of them, and {together:.3g} of the likeliest sets"
+            self.report_ = replace(self.report_, chosen={**self.report_.chosen, PREDICTED: text})
+        return self
+
+    @property
+    def _predicts_each(self) -> bool:
+        """Whether labels are predicted one by one."""
+        if self.each != AUTO:
+            return bool(self.each)
+        report = vars(self).get("report_")
+        return report is not None and report.chosen.get(PREDICTED, "").startswith(ALONE)
+
+    def _labellings(
+        self, X: Any, time_limit: float | None, return_bounds: bool = False, given: Any = None,
+        on_missing: str = "raise",
+    ) -> Any:  # fmt: skip
+        if return_bounds or given is not None or not self._predicts_each:
+            return super()._labellings(X, time_limit, return_bounds, given, on_missing)
+        found = self._of_predictions(X, labellings, time_limit=time_limit, on_missing=on_missing)
+        return list(chain.from_iterable(found))
+
+    def _of_predictions(self, X: Any, read: Callable[[Grounded, Solution], T], **asked: Any) -> list[T]:
+        if not self._predicts_each:
+            return super()._of_predictions(X, read, **asked)
+
+        def of_each(grounded: Grounded, solution: Solution) -> T:
+            likelier = solution.needed_marginals().node.reshape(-1, 2)[:, 1] > 0.5
+            return read(grounded, replace(solution, labels=likelier.astype(np.int32)))
+
+        return self._answers(X, of_each, Task.MARGINALS, **asked)
+
     def predict(self, X: Any, **options: Any) -> Any:
         """Return a matrix of 0 and 1, ``shape (n, n_labels)``, or a list of sets of names.
 
-        ``options`` are those of ``StructuredSVM.predict``.
+        With ``given`` or ``return_bounds`` they are the likeliest sets.  ``options`` are those of
+        ``StructuredSVM.predict``.
         """
         found = super().predict(X, **options)
         if self.names is not None:
@@ -183,8 +254,13 @@ class MultiLabel(ReadyModel):
         """Return how much the model prefers each label to be 1, ``shape (n, n_labels)``.
 
         The best score with the label, less that without it (the other labels at their best): positive where it is
-        predicted.  It asks two questions for each label; ``time_limit``, in seconds, holds for each of them.
+        predicted.  It asks two questions for each label; ``time_limit``, in seconds, holds for each of them.  Where
+        labels are predicted one by one it is the logarithm of the odds of each.
         """
+        if self._predicts_each:
+            shares = np.asarray(self.predict_proba(X, time_limit=time_limit))
+            with np.errstate(divide="ignore"):
+                return np.asarray(np.log(shares) - np.log1p(-shares))
         n, k = n_rows(X), len(self.classes_)
         out = np.empty((n, k))
         for place in range(k):
@@ -197,6 +273,22 @@ class MultiLabel(ReadyModel):
     def _named(self, row: Any) -> set[str]:
         """Return the names of the labels that are 1."""
         return {name for name, there in zip(check_names(self.names), row, strict=True) if there}
+
+
+def expected_f1(shares: F64, predicted: NDArray[Any]) -> float:
+    """Return the F1 of predicted labels that probabilities lead to expect, averaged over labels.
+
+    With the probability p_i of a label in example i, and d_i 1 where it is predicted, it is that of expected counts,
+    ``2 sum_i p_i d_i / (sum_i p_i + sum_i d_i)``.
+
+    Parameters
+    ----------
+    shares : ndarray of float64, shape (n, k)
+        Probabilities.
+    predicted : ndarray of 0 and 1, shape (n, k)
+    """
+    both, counts = (shares * predicted).sum(axis=0), shares.sum(axis=0) + predicted.sum(axis=0)
+    return float(np.mean(2.0 * both / np.maximum(counts, 1e-300)))
 
 
 def _known(one: Any, width: int) -> NDArray[np.int64]:

@@ -8,11 +8,12 @@ import networkx as nx
 import numpy as np
 import pytest
 from networkx.algorithms.approximation import treewidth_min_fill_in
-from sklearn.metrics import mutual_info_score
+from sklearn.metrics import f1_score, mutual_info_score
 
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.models import MultiLabel
 from ssvm_dsl.models.label_pairs import mutual_information, strongest_pairs, width_for
+from ssvm_dsl.models.multi_label import expected_f1
 
 
 def information(k: int, seed: int):
@@ -97,3 +98,53 @@ def test_many_labels_are_found_by_exact_inference():
     assert width_for(120, 4) == 3, "all pairs"
     assert width_for(10**6, 100) == 1
     assert width_for(10, 1) == 0
+
+
+# -- sets, or labels one by one ------------------------------------------------------------------------------
+
+
+def followed(seed, n=300, chance=1.0):
+    """Eight labels, each of which follows from the one before and from features."""
+    r = np.random.default_rng(seed)
+    X, Y = r.normal(size=(n, 8)), np.zeros((n, 8), dtype=int)
+    for k in range(8):
+        Y[:, k] = X[:, k] + 1.5 * (2 * Y[:, k - 1] - 1) * (k > 0) + chance * r.normal(size=n) > 0
+    return X, Y
+
+
+def test_expected_f1_is_that_of_drawn_labels():
+    r = np.random.default_rng(0)
+    shares = r.random((4000, 3)) ** [1.0, 2.0, 4.0]
+    predicted = (shares > 0.4).astype(int)
+    drawn = (r.random(shares.shape) < shares).astype(int)
+    assert expected_f1(shares, predicted) == pytest.approx(f1_score(drawn, predicted, average="macro"), abs=0.02)
+    assert expected_f1(np.array([[1.0, 0.0]]), np.array([[1, 0]])) == 0.5  # as scikit-learn has it, where none is there
+
+
+@pytest.mark.parametrize(("chance", "alone"), [(1.0, True), (0.05, False)])
+def test_labels_are_predicted_alone_where_the_model_expects_more_of_them(tmp_path, chance, alone):
+    X, Y = followed(0, chance=chance)
+    svm = MultiLabel(C=1.0).fit(X[:200], Y[:200])
+    assert svm.report_.chosen.get("predictions", "").startswith("labels one by one") is alone
+    likelier, sets = np.asarray(svm.predict_proba(X)) > 0.5, MultiLabel(C=1.0, each=False).fit(X[:200], Y[:200])
+    expected = likelier.astype(int) if alone else sets.predict(X)
+    assert np.array_equal(svm.predict(X), expected)
+    assert svm.score(X, Y) == pytest.approx((expected == Y).mean())
+    assert ((svm.decision_function(X) > 0) == expected).all()
+    svm.save(tmp_path / "model")
+    assert np.array_equal(MultiLabel.load(tmp_path / "model").predict(X), expected)
+    given = [[1, *[None] * 7]] * len(X)
+    assert (np.array(svm.predict(X, given=given))[:, 0] == 1).all()
+    labels, scores, _ = svm.predict(X, return_bounds=True)
+    assert scores == pytest.approx(svm.best_score(X, labels))
+
+
+def test_labels_alone_are_asked_for_and_named_sets_are_made_of_them():
+    X, Y = followed(0)
+    names = list("abcdefgh")
+    sets = [{name for name, there in zip(names, row, strict=True) if there} for row in Y]
+    svm = MultiLabel(C=1.0, each=True, names=names).fit(X, sets)
+    likelier = np.asarray(svm.predict_proba(X)) > 0.5
+    assert svm.predict(X) == [{name for name, there in zip(names, row, strict=True) if there} for row in likelier]
+    with pytest.raises(OptionError, match="each must be True, False or 'auto', got 'some'"):
+        MultiLabel(each="some").fit(X, Y)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -52,6 +52,8 @@ from ssvm_dsl.learning.shards.fit import THREADS
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.specs import RiskForm
+
+T = TypeVar("T")
 
 #: Reasons to end and a relative gap after which predictions say nothing about the model.
 UNTRAINED, ROUGH = ("interrupt", "callback"), 0.1
@@ -545,7 +547,11 @@ class StructuredSVM(ShardedFit, ClassScores):
 
     def _example_losses(self, X: Any, Y: Any) -> F64:
         read = lambda *one: losses(*one)[0]  # noqa: E731
-        return np.concatenate(self._answers(self._examples(X), read, Y=_given(Y, "to_html"), unseen=True))
+        return np.concatenate(self._of_predictions(self._examples(X), read, Y=_given(Y, "to_html"), unseen=True))
+
+    def _of_predictions(self, X: Any, read: Callable[[Grounded, Solution], T], **asked: Any) -> list[T]:
+        """Return what ``read`` takes from (grounded chunk, what is predicted for it)."""
+        return self._answers(X, read, **asked)
 
     def _losses(
         self, X: Any, Y: Any, sample_weight: Any, time_limit: float | None = None, part: bool = False
@@ -560,7 +566,7 @@ class StructuredSVM(ShardedFit, ClassScores):
                 odd.update(grounded.unseen.counts)
             return losses(grounded, solution)
 
-        found = self._answers(X, judged, Y=_given(Y, "score"), time_limit=time_limit, unseen=True)
+        found = self._of_predictions(X, judged, Y=_given(Y, "score"), time_limit=time_limit, unseen=True)
         warn_of_unseen(odd)
         lost_parts, largest = zip(*found, strict=True)
         return float(np.dot(weight, np.concatenate(lost_parts))), float(np.dot(weight, np.concatenate(largest)))
