@@ -11,7 +11,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.datasets.words import word_features
-from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.errors import DataError, InfeasibleError, OptionError
 from ssvm_dsl.inference.planning.plans import AUTO
 from ssvm_dsl.lang.arrays import describe
 from ssvm_dsl.lang.constraints.durations import Duration
@@ -275,6 +275,39 @@ class ChainTagger(SequenceModel):
             loss = Hamming(y, weights=self._prices(classes, Y))
 
         return TagChain
+
+    def decision_function(self, X: Any, *, time_limit: float | None = None) -> Any:
+        """Return how far each tag is from being predicted, ``shape (T, n_classes)`` of each sequence.
+
+        The score of the best tagging with this tag at this position, less that of the best of all: 0 for tags that are
+        predicted, ``-inf`` where a rule of tags leaves none.  It asks a question for each tag of each position.
+
+        Parameters
+        ----------
+        X : list of sequences, or one frame with all of them
+        time_limit : float, optional
+            Seconds for the questions about a sequence.
+        """
+        examples, classes = list(self._examples(self._parted(X, None)[0])), self.classes_.tolist()
+        out = []
+        for x, best in zip(examples, self._best(examples, None, time_limit), strict=True):
+            n = n_rows(x)
+            given = [[name if t == place else None for t in range(n)] for place in range(n) for name in classes]
+            found = self._best_with([x] * len(given), given, time_limit) if n else np.zeros(0)
+            out.append(np.minimum(found.reshape(n, len(classes)) - best, 0.0))
+        return self._probabilities(X, out)
+
+    def _best_with(self, X: list[Any], given: list[Any], time_limit: float | None) -> F64:
+        """Return the score of the best tagging that agrees with each list of known tags, ``-inf`` without any."""
+        asked: dict[str, Any] = {"time_limit": time_limit, "on_missing": "none"}
+        try:
+            parts = self._answers(X, lambda _, solution: solution.score, given=given, **asked)
+        except InfeasibleError:  # a rule about one position rules a tag out before any search
+            if len(X) == 1:
+                return np.array([-np.inf])
+            return np.concatenate([self._best_with([x], [one], time_limit) for x, one in zip(X, given, strict=True)])
+        found = np.concatenate(parts)
+        return np.where(np.isnan(found), -np.inf, found)
 
     def _scheme(self, classes: Sequence[Any], Y: Sequence[Any]) -> TagScheme | None:
         """Return the rules that tags obey, if there are any."""

@@ -36,6 +36,7 @@ BENCHMARKS = {
     "trainers": ("trainer_times", "the trainer that auto takes beside the others: seconds to a gap of 1 %"),
     "map": ("map_instances", "MAP of the UAI-2014 instances: combi beside toulbar2, proofs and anytime quality"),
     "ready": ("ready", "ready models with their defaults beside what one would do without them: quality, seconds"),
+    "choices": ("ready_choices", "what each choice of ready models is worth: defaults beside the same without it"),
     "latency": ("latency", "one example predicted: processor time, Python functions, and where both go, by step"),
     "against": ("against", "the OCR workloads beside another checkout, SSVM_BENCH_AGAINST=FOLDER, in turn"),
     "cores": ("cores", "fits on one thread and on all processors: seconds, processors in use, the same weights"),

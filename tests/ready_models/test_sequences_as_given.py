@@ -1,5 +1,7 @@
 """Sentences as lists of words, one frame with all sequences, labels with gaps: sequences as people have them."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -139,3 +141,38 @@ def test_labels_with_gaps_are_not_known():
     graph = {"x": X[0], "edges": np.array([[0, 1], [1, 2]])}
     gaps = GraphLabeller().fit([graph], [[np.nan, *names[0][1:]]])
     np.testing.assert_allclose(gaps.coef_, GraphLabeller().fit([graph], [[None, *names[0][1:]]]).coef_)
+
+
+# -- how far tags are from being predicted -------------------------------------------------------------------
+
+
+def test_decisions_are_differences_of_best_scores_of_all_taggings():
+    r = np.random.default_rng(0)
+    X = [r.normal(size=(n, 2)) for n in (1, 3, 4, 2)]
+    Y = [np.where(x[:, 0] > 0, "B-X", "O") for x in X[:3]] + [np.array(["B-X", "I-X"])]
+    tagger = ChainTagger(C=10.0).fit(X, Y)
+    found, classes = tagger.decision_function(X), tagger.classes_.tolist()
+    for x, apart, predicted in zip(X, found, tagger.predict(X), strict=True):
+        assert apart.shape == (len(x), 3)
+        assert np.array(classes)[apart.argmax(axis=1)].tolist() == predicted.tolist()
+        every = [list(one) for one in product(classes, repeat=len(x)) if legal(one)]
+        scores = tagger.best_score([x] * len(every), every)
+        for t in range(len(x)):
+            for k, name in enumerate(classes):
+                with_it = [s for s, one in zip(scores, every, strict=True) if one[t] == name]
+                assert apart[t, k] == pytest.approx(max(with_it, default=-np.inf) - scores.max(), abs=1e-9)
+
+
+def legal(tags):
+    """Whether tags keep to the rules of BIO with one class."""
+    return all(tag != "I-X" or (t and tags[t - 1] != "O") for t, tag in enumerate(tags))
+
+
+def test_decisions_of_one_frame_have_its_index():
+    r = np.random.default_rng(0)
+    rows = pandas.DataFrame({"who": ["a", "b"] * 10, "x": r.normal(size=20)}, index=np.arange(20)[::-1])
+    rows["y"] = np.where(rows.x > 0, "up", "down")
+    tagger = ChainTagger(C=10.0, groups="who").fit(rows, "y")
+    found = tagger.decision_function(rows)
+    assert found.index.equals(rows.index)
+    assert (found.idxmax(axis=1) == tagger.predict(rows)).all()
