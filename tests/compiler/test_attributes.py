@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -82,3 +85,28 @@ def test_a_model_of_them():
     svm = StructuredSVM(Words, C=10.0).fit(X, Y)
     assert svm.predict(X)[0].tolist() == Y[0]
     assert svm.weights_.names("emit")[1] == ("w:up", "w:down", "n")
+
+
+def test_pieces_join_up(monkeypatch):
+    tokens = [{"w": f"{k % 7}", "n": k / 2, "no": False} for k in range(20)]
+    tokens += [{"w": ["a", f"{k}"], "deep": {"er": {"x": "y", "k": k}}} for k in range(9)]
+    tokens += [[f"w:{k % 7}", "m", "m"] for k in range(9)] + [{}, {"w:3": 2}]
+    names, whole = learn_rows(tokens)
+    monkeypatch.setattr("ssvm_dsl.compiler.features.attributes.POSITIONS", 4)
+    again, parts = learn_rows(tokens)
+    assert (again, parts.shape) == (names, whole.shape)
+    for rows in (parts, known_rows(tokens, names), known_rows(tokens, type(names)(names))):
+        for one, other in ((rows.ptr, whole.ptr), (rows.indices, whole.indices), (rows.data, whole.data)):
+            np.testing.assert_array_equal(one, other)
+    some = learn_rows(tokens, lambda position: position < 8)[1]
+    np.testing.assert_array_equal(some.ptr[:9], whole.ptr[:9])
+    assert (some.ptr[9:] == some.ptr[8]).all()
+
+
+def test_unknown_texts_are_not_kept_without_end(monkeypatch):
+    monkeypatch.setattr("ssvm_dsl.compiler.features.attributes.UNKNOWN", 5)
+    names, _ = learn_rows([{"w": "a", "n": 2.0}])
+    rows = known_rows([{"w": f"{k}", "n": float(k), "m": True} for k in range(50)], names)
+    assert len(names.pairs) <= len(names) + 5
+    assert rows.data.tolist() == [float(k) for k in range(1, 50)]
+    assert copy.deepcopy(names) == pickle.loads(pickle.dumps(names)) == names
