@@ -247,7 +247,7 @@ def setup(app: object) -> None:
 
 
 (HERE / "_build").mkdir(exist_ok=True)
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "examples" / "catalogue")]
 write_reference()
 copy_examples()
 include_pages()

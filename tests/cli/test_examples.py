@@ -143,6 +143,7 @@ def test_chunking_on_real_sentences(data_dir, as_script, monkeypatch):
 def test_pictures_are_drawn(path, monkeypatch):
     pyplot = pytest.importorskip("matplotlib.pyplot")
     monkeypatch.setattr(pyplot, "show", lambda: None)
+    monkeypatch.syspath_prepend(ROOT / "examples" / "catalogue")
     try:
         runpy.run_path(str(path))
         assert pyplot.get_fignums()
