@@ -13,7 +13,7 @@ from constraints.constraint_cases import group_of, random_constraints, unlinked,
 from ssvm_backends.decomposition import forests
 from ssvm_backends.decomposition.decompose import WITH_ORACLES, DecomposeSession
 from ssvm_backends.decomposition.forests import first_layers
-from ssvm_backends.decomposition.parts import BY_ROWS, BY_STATES, ORACLES, split_constraints, split_tables
+from ssvm_backends.decomposition.parts import BY_KIND, BY_ROWS, BY_STATES, ORACLES, split_constraints, split_tables
 from ssvm_backends.structures.counts.weighted_sums import WeightedSumSession
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Matching, Model, ground, pairs
 from ssvm_dsl.errors import OutOfTime
@@ -240,7 +240,7 @@ def test_conformance(name, n_problems, checks, backend_conformance):
 
 
 def test_kinds_with_oracles_are_known_where_costs_are_estimated():
-    assert set(ORACLES) - {BY_STATES, BY_ROWS} == WITH_ORACLES
+    assert set(ORACLES) - {BY_STATES, BY_ROWS, BY_KIND} == WITH_ORACLES
 
 
 def test_without_a_limit_on_nodes_answers_are_proved_and_with_one_they_say_that_they_are_not():
