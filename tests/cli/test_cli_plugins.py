@@ -226,7 +226,7 @@ def test_check_with_options_in_the_quick_form_and_with_times(capsys, monkeypatch
     assert status in (0, 1)
     assert re.search(r"map: \d+ (of \d+ )?cases?( passed)?, [\d.]+ ", out)
     assert "allowed are 20 numbers" in " ".join(out.split())  # what it refuses
-    assert "6 random problems" in out
+    assert "4 random problems" in out
     status, _, err = inside(capsys, "plugins", "check", "count", "--option", "x=1")
     assert (status, "'count' is a constraint, which has no options" in err) == (2, True)
 

@@ -33,7 +33,7 @@ from ssvm_dsl.testing.report import Check, Complaint, ConformanceReport
 from ssvm_dsl.testing.tree_problems import DERIVABLE, tree_problems
 
 #: Random problems of the quick form.
-QUICK_PROBLEMS = 6
+QUICK_PROBLEMS = 4
 
 
 def check_backend(

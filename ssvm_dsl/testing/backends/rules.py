@@ -67,14 +67,14 @@ def _ability(name: str, run: Callable[[BackendTrial], None], task: Task, ability
 
 
 RULES = (
-    _rule("answer form", checks.aspect(lambda judge, question, solution: None), few=24),
-    _rule("scores", checks.aspect(Judge.scores), few=24),
+    _rule("answer form", checks.aspect(lambda judge, question, solution: None), few=12),
+    _rule("scores", checks.aspect(Judge.scores), few=12),
     _rule("map", checks.aspect(Judge.optimum), frozenset({Task.MAP})),
     _rule("map_clamped", checks.aspect(Judge.optimum), frozenset({Task.MAP_CLAMPED})),
-    _rule("kbest", checks.kbest, frozenset({Task.KBEST}), few=8),
+    _rule("kbest", checks.kbest, frozenset({Task.KBEST}), few=6),
     _rule("marginals", checks.aspect(Judge.marginals), frozenset({Task.MARGINALS})),
     _rule("relaxed", checks.aspect(Judge.relaxed), frozenset({Task.RELAXED})),
-    _rule("bounds", checks.aspect(Judge.bound), LABELLING_TASKS | {Task.RELAXED}, few=24),
+    _rule("bounds", checks.aspect(Judge.bound), LABELLING_TASKS | {Task.RELAXED}, few=12),
     _rule("masks", checks.aspect(Judge.facts), ALL_TASKS - {Task.MAP_CLAMPED}, fits=lambda problem: problem.has_masks),
     _rule(
         "constraints",
@@ -85,10 +85,10 @@ RULES = (
     _rule("clamps", checks.aspect(Judge.facts), frozenset({Task.MAP_CLAMPED})),
     _rule("forbidden scores", checks.everything, fits=lambda problem: problem.has_forbidden_scores),
     _rule("empty examples", checks.everything, fits=lambda problem: problem.has_empty_example),
-    _rule("selected examples", checks.selected, fits=_has_examples, few=8),
-    _rule("session reuse", checks.reused, few=8),
-    _rule("inputs unchanged", checks.unchanged, fits=_has_examples, few=8),
-    _rule("deterministic", checks.deterministic, claimed=lambda caps: caps.deterministic, few=8),
+    _rule("selected examples", checks.selected, fits=_has_examples, few=6),
+    _rule("session reuse", checks.reused, few=6),
+    _rule("inputs unchanged", checks.unchanged, fits=_has_examples, few=6),
+    _rule("deterministic", checks.deterministic, claimed=lambda caps: caps.deterministic, few=6),
     _rule("threads", checks.threads, claimed=lambda caps: caps.thread_safe, fits=_has_examples, few=4),
     _rule(
         "interleaved threads",
@@ -98,8 +98,8 @@ RULES = (
         optional=True,
         once=True,
     ),
-    _rule("warm start", checks.warm, claimed=lambda caps: caps.warm is not Warm.NONE, few=8),
-    _rule("limits", checks.limits, few=8),
+    _rule("warm start", checks.warm, claimed=lambda caps: caps.warm is not Warm.NONE, few=6),
+    _rule("limits", checks.limits, few=6),
     _rule("cost", checks.cost, optional=True, once=True),
     _rule("time limit", checks.time_limit, optional=True, once=True),
     _rule("cut short", checks.cut_short, optional=True, once=True),
@@ -109,5 +109,5 @@ RULES = (
     _ability("summed marginals", ability_checks.summed, Task.MARGINALS, Ability.SUMMED_MARGINALS),
     _ability("best by count", ability_checks.counted, Task.MAP, Ability.COUNTS),
     _ability("messages", ability_checks.messages, Task.MAP, Ability.MESSAGES),
-    _rule("verifier", checks.verified, fits=_has_examples, few=8),
+    _rule("verifier", checks.verified, fits=_has_examples, few=6),
 )
