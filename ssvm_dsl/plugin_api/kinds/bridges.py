@@ -75,7 +75,9 @@ class Rewrite:
             return f"variables have one state or more, got {self.cards!r:.60}"
         for scope, allowed in self.tables:
             if not scope or len(set(scope)) < len(scope) or not all(0 <= v < len(self.cards) for v in scope):
-                return f"a table is about different variables from 0 to {len(self.cards) - 1}, got {scope!r:.60}"
+                text = f"a table is about different variables from 0 to {len(self.cards) - 1}, got {scope!r:.60}"
+                repeated = len(set(scope)) < len(scope)
+                return f"{text}; a variable may be in several literals of a constraint" if repeated else text
             cards = tuple(self.cards[v] for v in scope)
             if not isinstance(allowed, np.ndarray) or allowed.dtype != bool or allowed.shape != cards:
                 return f"the table of the variables {scope!r:.40} must be an array of bools of shape {cards}"
