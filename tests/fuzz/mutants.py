@@ -145,7 +145,7 @@ TARGETS = [
             "labels[label_ptr[k] : label_ptr[k + 1]]", "labels[label_ptr[0] : label_ptr[1]]"
         ),
     }),
-    Target("trainer", "ssvm_dsl.cli.plugins.trainer_template:TRAINER", "mutant", {
+    Target("trainer", "ssvm_dsl.cli.plugins.templates.trainer:TRAINER", "mutant", {
         "sign of the plane": ("problem.accumulate(planes, share,", "problem.accumulate(planes, -share,"),
         "weights of examples ignored": (
             "objective.weight[planes.examples] / problem.n", "np.ones(len(planes.examples)) / problem.n"
@@ -240,7 +240,10 @@ TARGETS = [
         "one run is too many": ("np.append(False, true[:-1]))) > 1", "np.append(False, true[:-1]))) >= 1"),
         "sign in rows": ("np.tile([1.0, -1.0, 1.0], m)", "np.tile([1.0, 1.0, -1.0], m)"),
         "right sides of rows": ("np.full(m, -np.inf), np.ones(m)", "np.full(m, -np.inf), np.zeros(m)"),
-        "rows of neighbours only": ("for a in range(b)]", "for a in range(max(b - 1, 0), b)]"),
+        "rows of neighbours only": (
+            "for c in range(n) for b in range(c) for a in range(b)]",
+            "for b in range(1, n - 1) for a, c in [(b - 1, b + 1)]]",
+        ),
         "order of literals ignored": ("~np.append(False, true[:-1])", "~np.append(False, np.sort(true)[:-1])"),
     }),
     Target("constraint", "ssvm_constraints.count", "count", {
@@ -281,7 +284,7 @@ TARGETS = [
         ),
         "parameters not in the key": ("one.negated, *numbers)", "one.negated)"),
     }),
-    Target("executor", "ssvm_dsl.cli.plugins.executor_template:EXECUTOR", "mutant", {
+    Target("executor", "ssvm_dsl.cli.plugins.templates.executor:EXECUTOR", "mutant", {
         "the last error": ("failed[min(failed)]", "failed[max(failed)]"),
         "shards opened again": ("self.open.get(self.shards[number])", "self.shards[number].open()"),
         "time ignored": ("future.result(None if time_left() == inf else time_left())", "future.result()"),

@@ -84,8 +84,15 @@ def explanations(problem: Problem) -> None:
 
 
 def rows(problem: Problem) -> None:
-    """Compare ``violated`` with the rows, labelling by labelling."""
+    """Compare ``violated`` with the rows, labelling by labelling; rows depend on nothing but their constraint."""
     program = problem.program
+    for group in program.constraints:
+        assert group.rules is not None
+        for k in range(group.n_constraints):
+            one, other = group.rules.rows(group, k), group.rules.rows(group.only(np.array([k])), 0)
+            names = ("ptr", "column", "coefficient", "lower", "upper")
+            if not all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names):
+                raise Complaint(f"rows() of constraint {k} depends on the other constraints of the group")
     for example in range(program.n_examples):
         tried = list(_labellings(program, example))
         ptr = np.array([0, len(tried[0])], dtype=np.int64)

@@ -11,6 +11,7 @@ import numpy as np
 from ssvm_dsl.errors import PluginError
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.ir import Program, Theta
+from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.plugin_api import ConstraintKind, ConstraintSpec
 from ssvm_dsl.registry import Registry, registry
 from ssvm_dsl.testing.problems import Problem
@@ -50,27 +51,28 @@ def kind_problem(kind: str, seed: int, plugins: Registry | None = None) -> Probl
 def varied(program: Program, kind: str, rng: np.random.Generator) -> Program:
     """Return a program whose constraints of a kind have some literals negated, in other places, or more than once.
 
-    Some constraints become copies of the one before but for what is negated.
+    Some constraints are there a second time, with other literals negated.
     """
     groups = []
     for group in program.constraints:
         if group.kind == kind:
-            place, own, source = np.arange(len(group.variable)), np.arange(len(group.variable)), []
-            for k, mine in enumerate(map(group.literals, range(group.n_constraints))):
-                n, before = mine.stop - mine.start, group.literals(max(k - 1, 0))
+            place = np.arange(len(group.variable))
+            for mine in map(group.literals, range(group.n_constraints)):
                 place[mine] = rng.permutation(place[mine])
-                if rng.random() < 0.5 and n:
+                if rng.random() < 0.5 and mine.stop > mine.start:
                     place[mine.start] = place[mine.stop - 1]
-                alike = k > 0 and n == before.stop - before.start and group.example_of[k] == group.example_of[k - 1]
-                source.append(source[-1] if alike and rng.random() < 0.5 else k)
-                if source[-1] != k:
-                    place[mine], own[mine] = place[before], own[before]
+            every = np.arange(group.n_constraints)
+            again = np.sort(np.append(every, every[rng.random(len(every)) < 0.3]))
+            own = np.concatenate([place[:0], *(np.arange(len(place))[group.literals(k)] for k in again.tolist())])
+            where, counts = place[own], np.bincount(group.example_of[again], minlength=len(group.ptr) - 1)
             group = replace(
                 group,
-                variable=group.variable[place],
-                state=group.state[place],
-                negated=group.negated[place] ^ (rng.random(len(place)) < 0.3),
-                meta={name: value[source] for name, value in group.meta.items()},
+                ptr=pointers(counts),
+                literal_ptr=pointers(np.diff(group.literal_ptr)[again]),
+                variable=group.variable[where],
+                state=group.state[where],
+                negated=group.negated[where] ^ (rng.random(len(where)) < 0.3),
+                meta={name: value[again] for name, value in group.meta.items()},
                 literal_meta={name: value[own] for name, value in group.literal_meta.items()},
             )
         groups.append(group)
