@@ -10,6 +10,7 @@ from ssvm_dsl.array_types import I8, I32, Bools
 from ssvm_dsl.compiler.features.encode import Rows
 from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.layout import Layout
+from ssvm_dsl.compiler.rules import CircuitGrounder, world_of
 from ssvm_dsl.compiler.scopes import ground_scopes
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.features import SparseRows
@@ -18,13 +19,18 @@ from ssvm_dsl.ir.ragged import owner_of
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features.sources import walk_sources
 from ssvm_dsl.lang.inputs import Input
+from ssvm_dsl.lang.outputs.agreements import Agreement
 
 
 def roles(layout: Layout) -> I8 | None:
     """Return the role of each variable as of :class:`~ssvm_dsl.ir.Program`, ``None`` without auxiliary ones."""
     if not layout.agreements:
         return None
-    return np.where(layout.auxiliary, AUXILIARY, layout.latent).astype(np.int8)
+    summed = [one for one in layout.agreements if not isinstance(one, Agreement)]  # functions of the others
+    out = np.where(layout.auxiliary, AUXILIARY, layout.latent)
+    for one in summed:
+        out[layout.variables(one)] = one.is_latent
+    return out.astype(np.int8)
 
 
 def set_auxiliary(layout: Layout, examples: Examples, states: I32, unknown: Bools | None) -> Bools | None:
@@ -41,11 +47,19 @@ def set_auxiliary(layout: Layout, examples: Examples, states: I32, unknown: Bool
     """
     hidden = np.zeros(len(states), dtype=bool) if unknown is None else unknown.copy()
     for one in layout.agreements:
-        if one.of.label in layout.declaration.latents:
+        if one.is_latent or not isinstance(one, Agreement):
             continue
         sets, own = ground_scopes(one.of, layout, examples).shapes.variables(), layout.variables(one)
         states[own] = one.states_of(states[sets])
         hidden[own] = hidden[sets].any(axis=1)
+    for circuit in layout.declaration.circuits:
+        if not circuit.auxiliary or circuit.auxiliary[0].is_latent:
+            continue
+        world = world_of(circuit.inputs, examples, np.arange(examples.n))
+        for gate in CircuitGrounder(circuit, layout.domains, world, layout.start).run().gates:
+            states[gate.variable] = gate.states(states)
+            row, variable = gate.variables()
+            hidden[gate.variable[row[hidden[variable]]]] = True
     return hidden if hidden.any() else None
 
 

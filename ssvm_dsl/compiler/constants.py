@@ -16,20 +16,23 @@ from ssvm_dsl.compiler.features.encode import Encoder, Rows
 from ssvm_dsl.compiler.inputs.validate import Examples, read_scores
 from ssvm_dsl.compiler.labels.ruled_out import ruled_out_error
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.compiler.scopes import Scopes
+from ssvm_dsl.compiler.rules import GroundRule, RuleTables, TableGrounder, instance_words
+from ssvm_dsl.compiler.scopes import Scopes, few_examples, lay_circuit
 from ssvm_dsl.errors import DataError, InfeasibleError
 from ssvm_dsl.ir.program import ONE_SPAN, Group
-from ssvm_dsl.ir.ragged import owner_of, owners, pointers
+from ssvm_dsl.ir.ragged import members, owner_of, owners, pointers, runs
 from ssvm_dsl.ir.shapes import Shapes
 from ssvm_dsl.lang.constraints.durations import SegmentDuration
 from ssvm_dsl.lang.constraints.forbidden import Forbid
 from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.lang.forms import FULL
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.tables import in_tables, of_tables, table_states
 from ssvm_dsl.lang.outputs.targets import chain
-from ssvm_dsl.lang.rules.rule_patterns import RulePattern
+from ssvm_dsl.lang.rules.formulas import Formula, has_tables
+from ssvm_dsl.lang.rules.rule_patterns import RulePattern, RuleTarget, has_table
 from ssvm_dsl.scores.constants import Constants
 
 
@@ -110,6 +113,11 @@ def ground_constants(
             work.duration(rule, scopes_of)
         else:
             work.rule(rule, scopes_of(rule.target))
+    for circuit in declaration.circuits:
+        work.literals(circuit.name, *lay_circuit(circuit, layout, examples)[:2])
+    for formula in declaration.formulas:
+        if has_tables(formula) and not has_table(formula):
+            work.tables(formula, examples)
     if declaration.compact:
         work.keep_classes(declaration.outputs[0], scopes_of)
     for given in declaration.given:
@@ -196,6 +204,89 @@ class _Work:
         table = np.where(left, 0.0, -np.inf)[None]
         self._add_shared(rule.name, rule.target, scopes, table)
 
+    def literals(self, name: str, ground: GroundRule, of: I32) -> None:
+        """Rule out the states for which literals that are true by themselves are false."""
+        for _, owner, variable, state, negated in ground.masks:
+            order = np.argsort(owner, kind="stable")
+            ptr = pointers(np.bincount(owner, minlength=int(of.max(initial=-1)) + 1))
+            mine = order[members(ptr, of)]
+            example = np.repeat(np.arange(len(of)), np.diff(ptr)[of])
+            self._keep_literals(name, self.layout.var_ptr[example] + variable[mine], state[mine], negated[mine])
+
+    def _keep_literals(self, name: str, variable: I64, state: I64, negated: Bools) -> None:
+        card = self.layout.card[variable].astype(np.int64)
+        owner = np.repeat(np.arange(len(variable)), card)
+        states = runs(np.zeros(len(variable), np.int64), card)
+        out = (states == state[owner]) == negated[owner]
+        self.forbid_states(self.state_ptr[variable[owner[out]]] + states[out], f"rule '{name}'")
+        if self.truth is not None:
+            true = self.truth[variable]
+            wrong = (true >= 0) & ((true == state) == negated)
+            self._refuse_states(f"rule '{name}'", variable, wrong)
+
+    def tables(self, formula: Formula, examples: Examples) -> None:
+        """Rule out the joint states for which a formula is false whose instances have different tables."""
+        of, few, world = few_examples(RulePattern(formula), self.layout, examples)
+        grounder = TableGrounder(formula.name, formula, few.domains, world, few.start_inside)
+        found, kinds = grounder.run()
+        for one in kinds:
+            false = np.flatnonzero(~one.true.any(axis=1)[one.table])
+            if len(false):
+                raise grounder.infeasible(found, int(one.place[false[0]]))
+            if one.true.all():
+                continue
+            start = pointers(np.bincount(found.owner[one.place], minlength=few.n))
+            shapes = Shapes(of, start, np.ascontiguousarray(one.variables, dtype=np.int32), self.layout.var_ptr[:-1])
+            scopes = Scopes(shapes, (), few.sizes, np.zeros_like(one.table), one.table, found.chosen(one.place))
+            self._refuse_false(formula, scopes, one)
+            scopes = self._known(scopes)
+            table = scopes.number.astype(np.int32), np.zeros(self.layout.n, dtype=np.int64)
+            if len(one.cards) > 1:
+                values = np.where(one.true, 0.0, -np.inf)
+                self.grounded.tables[len(self.grounded.groups)] = values
+                self.grounded.groups.append(Group(formula.name, one.cards, scopes.shapes, *table, len(values), "table"))
+                continue
+            variable = scopes.shapes.variables()[:, 0].astype(np.int64)
+            row, state = np.nonzero(~one.true[scopes.shapes.spread(scopes.number)])
+            self.forbid_states(self.state_ptr[variable[row]] + state, f"rule '{formula.name}'")
+
+    def _refuse_false(self, formula: Formula, scopes: Scopes, tables: RuleTables) -> None:
+        """Refuse labels for which a formula is false, where all of its variables are known."""
+        if self.truth is None:
+            return
+        variables = scopes.shapes.variables()
+        states = self.truth[variables]
+        number = np.zeros(len(states), dtype=np.int64)
+        for k, card in enumerate(tables.cards):
+            number = number * card + np.maximum(states[:, k], 0)
+        true = tables.true[scopes.shapes.spread(scopes.number), number]
+        wrong = np.flatnonzero(~true & (states >= 0).all(axis=1))
+        if not len(wrong):
+            return
+        owner, found = owners(scopes.shapes.ptr), scopes.found
+        local = scopes.shapes.spread(np.arange(len(scopes.number)))
+        assert found is not None
+
+        def words(example: int) -> str:
+            factor = wrong[int(np.argmax(owner[wrong] == example))]
+            where = instance_words(formula, found, int(local[factor]))
+            return f"labels for which {formula!r} is false{f' at {where}' if where else ''}"
+
+        self._refuse(f"rule '{formula.name}'", np.unique(owner[wrong]), words)
+
+    def _refuse_states(self, what: str, variables: NDArray[np.int64], wrong: Bools) -> None:
+        """Refuse labels that are ruled out one by one, of any labels."""
+        if not wrong.any():
+            return
+        at = variables[wrong]
+        owner = np.searchsorted(self.layout.var_ptr, at, side="right") - 1
+
+        def words(example: int) -> str:
+            variable = int(at[int(np.argmax(owner == example))])
+            return f"another state ({self._place(variable)})"
+
+        self._refuse(what, np.unique(owner), words)
+
     def duration(self, rule: SegmentDuration, scopes_of: Callable[[Target], Scopes]) -> None:
         """Rule out segments that are too short or too long."""
         if self.truth is not None:
@@ -251,7 +342,7 @@ class _Work:
         out = values == -np.inf
         if self.grounded.node is None:
             self.grounded.node = np.zeros(int(self.state_ptr[-1]))
-        self.grounded.node[at] += np.where(out, 0.0, values)  # each variable once: a target has one factor for each
+        np.add.at(self.grounded.node, at, np.where(out, 0.0, values))  # several factors may be of one variable
         if out.any():
             self.forbid_states(at[out], f"the scores of -inf in '{given.name}'")
             if self.truth is not None:
@@ -361,7 +452,7 @@ class _Work:
 
 def _of_states(given: Given, values: F64) -> F64:
     """Return scores of joint states; of a rule one number is that of all for which it is true."""
-    if not isinstance(given.target, RulePattern):
+    if not isinstance(given.target, RuleTarget) or given.target.form == FULL:
         return values
     return np.where(np.array(given.target.form.values, dtype=bool), values, 0.0)
 

@@ -17,7 +17,8 @@ from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.inputs.validate import Examples, stack_dense
 from ssvm_dsl.compiler.labels.structures import structure_of
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.compiler.scopes import ground_scopes
+from ssvm_dsl.compiler.rules import constraint_groups
+from ssvm_dsl.compiler.scopes import ground_scopes, lay_circuit
 from ssvm_dsl.errors import DataError, InfeasibleError, TooLargeError
 from ssvm_dsl.ir.constraints import ConstraintGroup, CustomOracle
 from ssvm_dsl.ir.ragged import members, owners, pointers, positions
@@ -47,10 +48,14 @@ def lower_constraints(declaration: Declaration, layout: Layout, examples: Exampl
     TooLargeError
         There are more literals than 32 bits can number.
     """
-    return tuple(
+    groups = [
         _relations(one, layout, examples) if isinstance(one, PairRelation) else _group(one, layout, examples)
         for one in declaration.constraints
-    )
+    ]
+    for circuit in declaration.circuits:
+        ground, of, few = lay_circuit(circuit, layout, examples)
+        groups += constraint_groups(circuit.name, ground, of, few.n)
+    return tuple(groups)
 
 
 def constraint_sizes(constraint: Constraint, layout: Layout) -> tuple[int, int, int]:

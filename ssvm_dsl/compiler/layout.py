@@ -19,13 +19,15 @@ from ssvm_dsl.compiler.labels.label_arrays import ShapeOf, ignore_value, read_la
 from ssvm_dsl.compiler.labels.pointers import pair_values
 from ssvm_dsl.compiler.labels.structures import structure_of
 from ssvm_dsl.compiler.labels.unseen_classes import UnseenClasses
+from ssvm_dsl.compiler.rules import AuxiliaryCounts, auxiliary_counts
 from ssvm_dsl.errors import DataError, TooLargeError
 from ssvm_dsl.ir.ragged import members, pointers, runs
 from ssvm_dsl.ir.shapes import first_of_each, kinds_of_rows
 from ssvm_dsl.lang.arrays import MOST, describe
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.lang.outputs.agreements import Agreement
-from ssvm_dsl.lang.outputs.labels import Label, Latent, Target
+from ssvm_dsl.lang.outputs.agreements import Agreement, Auxiliary
+from ssvm_dsl.lang.outputs.labels import Label, Target
+from ssvm_dsl.lang.rules.circuits import RuleCircuit
 
 #: Variables of a label whose places are kept.
 FEW_VARIABLES = 2**12
@@ -67,7 +69,7 @@ class Layout:
     declaration: Declaration
     n: int
     sizes: dict[str, I64]
-    domains: dict[str, LabelDomain] = field(default_factory=dict)
+    domains: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, declaration: Declaration, examples: Examples) -> Layout:
@@ -78,10 +80,13 @@ class Layout:
         TooLargeError
             There are more variables than 32 bits can number.
         """
-        total, domains = 0.0, {}
+        total, domains = 0.0, dict[str, Any]()
         for label in declaration.labels:
             if label.has_domain:
                 domains[label.name] = LabelDomain.find(label, examples)
+        for circuit in declaration.circuits:
+            domains |= auxiliary_counts(circuit, domains, examples)
+        for label in declaration.labels:
             here = domains.get(label.name, label)
             total += float(_count(here, examples.sizes, np.ones(examples.n)).sum())
         if total > MOST:
@@ -99,8 +104,8 @@ class Layout:
         return found
 
     @cached_property
-    def known_scopes(self) -> dict[Target, Any]:
-        """The scopes of patterns that have been laid over these examples."""
+    def known_scopes(self) -> dict[Any, Any]:
+        """The scopes of patterns, and rules, that have been laid over these examples."""
         return {}
 
     @cached_property
@@ -132,6 +137,10 @@ class Layout:
         k = [one.name for one in self.declaration.labels].index(label.name)
         return np.asarray(self.var_ptr[:-1] + self._counts[:k].sum(axis=0))
 
+    def start_inside(self, label: Label) -> I64:
+        """Return the first variable of a label in each example, counted from the first one of that; ``shape (n,)``."""
+        return self.start(label) - self.var_ptr[:-1]
+
     def variables(self, label: Label) -> slice | I64:
         """Return all variables of a label, example by example (a slice when it is the only label)."""
         if len(self.declaration.labels) == 1:
@@ -153,7 +162,7 @@ class Layout:
         Of a symmetric label it is the position (i, j) with i < j.
         """
         domain = self.domains.get(label.name)
-        if domain is None:
+        if not isinstance(domain, LabelDomain):
             return None
         base = pointers(domain.area[domain.of])[:-1]
         return np.asarray(domain.cell[members(domain.start, domain.of)] + np.repeat(base, domain.counts))
@@ -161,12 +170,12 @@ class Layout:
     def place(self, label: Label, example: int, number: int) -> tuple[int, ...]:
         """Return the position of the variable of a label with a number, counted in its example."""
         domain = self.domains.get(label.name)
-        flat = number if domain is None else int(domain.cells(example)[number])
+        flat = int(domain.cells(example)[number]) if isinstance(domain, LabelDomain) else number
         return tuple(int(one) for one in np.unravel_index(flat, self.shape(label, example)))
 
-    def shapes_of(self, target: Target, examples: Examples) -> tuple[I32, I64]:
+    def shapes_of(self, target: Target | RuleCircuit, examples: Examples) -> tuple[I32, I64]:
         """Return (shape of each example, first example of each shape): what the scopes of an example follow from."""
-        labels = [part for label in target.all_labels for part in (label, *self.declaration.parts_of(label))]
+        labels = [part for label in target.laid_labels for part in (label, *self.declaration.parts_of(label))]
         inputs, axes = tuple([one.name for one in target.inputs]), target.all_axes
         key = tuple([label.name for label in labels]), (*inputs, *[dim.name for dim in axes])
         found = self._known_shapes.get(key)
@@ -195,7 +204,7 @@ class Layout:
 
     def shape(self, label: Label, i: int) -> tuple[int, ...]:
         """Return the shape of a label's array in example i."""
-        if isinstance(label, Agreement):
+        if isinstance(label, Auxiliary):
             return (int(self.count(label)[i]),)
         return tuple(int(self.sizes[dim.name][i]) for dim in label.dims)
 
@@ -209,7 +218,7 @@ class Layout:
     @cached_property
     def latent(self) -> Bools:
         """Which variables are latent, auxiliary ones of latent variables among them; ``shape (V,)``."""
-        hidden = [one for one in self.agreements if isinstance(one.of.label, Latent)]
+        hidden = [one for one in self.agreements if one.is_latent]
         return self._which([*self.declaration.latents, *hidden])
 
     @cached_property
@@ -218,9 +227,9 @@ class Layout:
         return self._which(self.agreements)
 
     @property
-    def agreements(self) -> list[Agreement]:
-        """The auxiliary variables of factors."""
-        return [one for one in self.declaration.labels if isinstance(one, Agreement)]
+    def agreements(self) -> list[Auxiliary]:
+        """The auxiliary variables of factors and rules."""
+        return [one for one in self.declaration.labels if isinstance(one, Auxiliary)]
 
     def _which(self, labels: Sequence[Label]) -> Bools:
         out = np.zeros(int(self.var_ptr[-1]), dtype=bool)
@@ -375,9 +384,9 @@ class Layout:
         return [dict(zip(names, one, strict=True)) for one in zip(*parts, strict=True)]
 
 
-def _count(label: Label | LabelDomain, sizes: Mapping[str, Any], ones: NDArray[Any]) -> NDArray[Any]:
+def _count(label: Label | LabelDomain | AuxiliaryCounts, sizes: Mapping[str, Any], ones: NDArray[Any]) -> NDArray[Any]:
     """Return the number of variables of a label in each example, for axis sizes."""
-    if isinstance(label, LabelDomain):
+    if isinstance(label, LabelDomain | AuxiliaryCounts):
         return np.asarray(ones * label.counts)
     if isinstance(label, Agreement):
         return np.asarray(ones * label.of.count(sizes))

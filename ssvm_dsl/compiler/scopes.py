@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.array_types import I64, Bools
+from ssvm_dsl.array_types import I32, I64, Bools
 from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.labels.segments import span_ends
 from ssvm_dsl.compiler.layout import Layout
+from ssvm_dsl.compiler.rules import CircuitGrounder, GroundRule
 from ssvm_dsl.errors import ModelError
 from ssvm_dsl.ir.ragged import members, owners, pointers, runs
 from ssvm_dsl.ir.shapes import Shapes, first_of_each
@@ -24,6 +25,8 @@ from ssvm_dsl.lang.dims import Dim, Index, Read, conjuncts, indices_of
 from ssvm_dsl.lang.outputs.labels import Target
 from ssvm_dsl.lang.patterns.join import Instances, World
 from ssvm_dsl.lang.patterns.pattern import Pattern, Word
+from ssvm_dsl.lang.rules.circuits import RuleCircuit
+from ssvm_dsl.lang.rules.rule_patterns import RuleTruth
 
 #: Edge lists of some examples, one of each shape.
 Lists = Sequence[NDArray[Any]]
@@ -168,13 +171,10 @@ def ground_scopes(target: Target, layout: Layout, examples: Examples) -> Scopes:
 
 
 def _ground(target: Target, layout: Layout, examples: Examples) -> Scopes:
-    of, chosen = layout.shapes_of(target, examples)
-    sizes = {name: size[chosen] for name, size in layout.sizes.items()}
-    domains = {name: domain.chosen(chosen) for name, domain in layout.domains.items()}
-    few = Layout(layout.declaration, len(chosen), sizes, domains)
-    raw: dict[str, Sequence[Any]] = {one.name: [examples.raw[one.name][i] for i in chosen] for one in target.inputs}
-    listed = _listed(target, few, World(sizes, raw, len(chosen), chosen.tolist()))
-    number = runs(np.zeros(len(chosen), np.int64), listed.counts) if listed.number is None else listed.number
+    of, few, world = few_examples(target, layout, examples)
+    sizes = few.sizes
+    listed = _listed(target, few, world)
+    number = runs(np.zeros(few.n, np.int64), listed.counts) if listed.number is None else listed.number
     place = listed.place if listed.place is not None else number if listed.axes else np.zeros_like(number)
     scope = listed.variables - np.repeat(few.var_ptr[:-1], listed.counts)[:, None]
     shapes = Shapes(of, pointers(listed.counts), np.ascontiguousarray(scope, dtype=np.int32), layout.var_ptr[:-1])
@@ -191,8 +191,36 @@ def _listed(target: Target, layout: Layout, world: World) -> _ListedFactors:
     return _LAYERS.get(target.kind, _brought)(target, layout)
 
 
+def few_examples(of_what: Target | RuleCircuit, layout: Layout, examples: Examples) -> tuple[I32, Layout, World]:
+    """Return (shape of each example, layout of one example of each shape, what its instances follow from)."""
+    of, chosen = layout.shapes_of(of_what, examples)
+    domains = {name: domain.chosen(chosen) for name, domain in layout.domains.items()}
+    few = Layout(layout.declaration, len(chosen), {name: size[chosen] for name, size in layout.sizes.items()}, domains)
+    raw: dict[str, Sequence[Any]] = {one.name: [examples.raw[one.name][i] for i in chosen] for one in of_what.inputs}
+    return of, few, World(few.sizes, raw, few.n, chosen.tolist())
+
+
+def lay_circuit(circuit: RuleCircuit, layout: Layout, examples: Examples) -> tuple[GroundRule, I32, Layout]:
+    """Return (rule over one example of each shape, shape of each example, their layout); variables by example."""
+    found: tuple[GroundRule, I32, Layout] | None = layout.known_scopes.get(circuit)
+    if found is None:
+        of, few, world = few_examples(circuit, layout, examples)
+        ground = CircuitGrounder(circuit, few.domains, world, few.start_inside).run()
+        found = layout.known_scopes[circuit] = ground, of, few
+    return found
+
+
 def _pattern(target: Pattern, layout: Layout, world: World) -> _ListedFactors:
     """Lay the variables of a pattern at the instances of its index variables."""
+    if isinstance(target, RuleTruth):
+        ground = CircuitGrounder(target.circuit, layout.domains, world, layout.start).run()
+        assert ground.top is not None
+        found, variables = ground.found, ground.top[0][:, None]
+        for unit in target.units:
+            known = found.position(unit, unit.axis)[1]
+            if known is not None:
+                found, variables = found.chosen(known), variables[known]
+        return _ListedFactors(variables, np.bincount(found.owner, minlength=layout.n), (), found=found)
     parts = [_instances(part, layout, world) for part in target.parts]
     places = [] if target.word is None else [
         _stand(target.word, k, one, layout) for k, (one, _) in enumerate(parts) if target.word.axes

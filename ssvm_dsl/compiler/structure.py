@@ -35,6 +35,7 @@ from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.inputs import At, Input
 from ssvm_dsl.lang.outputs.labels import Target
+from ssvm_dsl.lang.patterns.pattern import Pattern
 from ssvm_dsl.memory import SMALL
 from ssvm_dsl.scores.constants import Constants
 from ssvm_dsl.scores.parameter_map import ParameterMap
@@ -148,6 +149,8 @@ class Structure:
             return self._unmasked.parameters.refilled(maps, self._constants), self._unmasked
 
         def scopes_of(target: Target) -> Scopes:
+            if isinstance(target, Pattern):  # the layout keeps them
+                return ground_scopes(target, self.layout, examples)
             if target not in self._scopes:
                 self._scopes[target] = ground_scopes(target, self.layout, examples)
             return self._scopes[target]

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32, I64
-from ssvm_dsl.ir.ragged import bounded_slices, members, pointers
+from ssvm_dsl.ir.ragged import bounded_slices, members, owners, pointers
 
 #: Factors of as many examples as are looked at together.
 CHUNK = 2**18
@@ -219,3 +219,12 @@ class GroupFactors(NamedTuple):
     row: I32
     base: I64
     strides: I64
+
+
+def has_repeated(shapes: Shapes) -> bool:
+    """Return whether several factors of one variable each, in some shape, are of the same one."""
+    variable, shape = shapes.scope[:, 0], owners(shapes.start)
+    if len(variable) < 2 or (np.diff(variable) > 0)[np.diff(shape) == 0].all():
+        return False
+    order = np.lexsort((variable, shape))
+    return bool(((np.diff(variable[order]) == 0) & (np.diff(shape[order]) == 0)).any())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -10,7 +11,7 @@ from ssvm_dsl.errors import ModelError
 from ssvm_dsl.lang.constraints.forbidden import Forbid
 from ssvm_dsl.lang.constraints.logic import Constraint
 from ssvm_dsl.lang.declaration import Declaration, declare
-from ssvm_dsl.lang.dims import Dim, Index
+from ssvm_dsl.lang.dims import Condition, Dim, Index, Number
 from ssvm_dsl.lang.factors import ALL, Factor
 from ssvm_dsl.lang.forms import FULL, Form
 from ssvm_dsl.lang.given import Given
@@ -20,9 +21,17 @@ from ssvm_dsl.lang.losses.label_losses import Loss
 from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.outputs.labels import Label, Latent, Target
 from ssvm_dsl.lang.patterns.references import LabelAt
-from ssvm_dsl.lang.symbols import Symbol, caller_line, show
+from ssvm_dsl.lang.rules.formulas import Formula
+from ssvm_dsl.lang.symbols import Node, Symbol, caller_line, show
 
 S = TypeVar("S", bound=Symbol)
+
+
+def is_listed(value: object) -> bool:
+    """Whether it is a list or tuple with something of the language in it that no other meaning is known of."""
+    if not isinstance(value, list | tuple) or not value:
+        return False
+    return any(isinstance(one, Node) and not isinstance(one, Dim | Number | Condition) for one in value)
 
 #: Attributes of every model class.
 _TAKEN = frozenset({"declaration", "to_json", "from_json"})
@@ -45,13 +54,19 @@ class DeclarationBuilder:
         self._mistakes: list[tuple[str, str]] = []
 
     def add(self, name: str, symbol: S) -> S:
-        """Add any symbol under a name and return it; a second one of the same name is a mistake."""
+        """Add any symbol under a name and return it; a second one of the same name is a mistake.
+
+        A list of rules is those rules, ``name[0]``, ``name[1]`` and so on.
+        """
+        if is_listed(symbol):
+            self.add_listed(name, symbol)
+            return symbol
         if not isinstance(symbol, Symbol):
             self.note_foreign(name, symbol)
             return symbol
         given, name = name, name if isinstance(name, str) else f"_{len(self._symbols)}"
         symbol.__set_name__(type(self), name)
-        if not isinstance(given, str) or not name.isidentifier():
+        if not isinstance(given, str) or not (name.isidentifier() or re.fullmatch(r"[^\W\d]\w*\[\d+\]", name)):
             self._mistakes.append((symbol.line, f"{show(given)} is not a Python name"))
         if name.startswith("__") and name.endswith("__"):
             self._mistakes.append((symbol.line, f"{name}: names like this belong to Python; choose another one"))
@@ -149,6 +164,21 @@ class DeclarationBuilder:
     def loss(self, loss: Loss, name: str = "loss") -> Loss:
         """Add the loss."""
         return self.add(name, loss)
+
+    def add_listed(self, name: str, listed: Any) -> None:
+        """Add the rules of a list; lists of anything else of the language are mistakes."""
+        wrong = next((one for one in listed if not isinstance(one, Formula | Constraint | Forbid)), None)
+        if wrong is not None:
+            text = f"{name}: a list as an attribute holds rules, got {show(wrong)}; give each thing a name of its own"
+            self._mistakes.append((getattr(wrong, "line", "") or caller_line(), text))
+            return
+        for k, one in enumerate(listed):
+            self.add(f"{name}[{k}]", one)
+
+    def note_idle(self, name: str, literal: Any) -> None:
+        """Note a literal that stands alone."""
+        text = f"{name}: a bare literal has no effect: AllOf({literal!r}) is a rule, Factor({literal!r}) has a weight"
+        self._mistakes.append((literal.line, text))
 
     def note_stray(self, name: str, target: Target) -> None:
         """Remember a target assigned to a name, so that a forgotten ``Factor`` is reported."""

@@ -28,8 +28,9 @@ from ssvm_dsl.lang.losses.label_losses import Loss
 from ssvm_dsl.lang.outputs.labels import Label, LabelPart, Latent, Target
 from ssvm_dsl.lang.patterns.join import inputs_of
 from ssvm_dsl.lang.patterns.pattern import Pattern
-from ssvm_dsl.lang.rules.formulas import Formula, inputs_read, numbers_of
-from ssvm_dsl.lang.rules.rule_patterns import RulePattern, has_table
+from ssvm_dsl.lang.rules.circuits import RuleCircuit
+from ssvm_dsl.lang.rules.formulas import Formula, has_tables, inputs_read, numbers_of
+from ssvm_dsl.lang.rules.rule_patterns import RuleTarget, RuleTruth, has_table
 from ssvm_dsl.lang.rules.ruled_out import RuledOut
 from ssvm_dsl.lang.symbols import Symbol
 
@@ -117,7 +118,7 @@ class Declaration:
         """Names of the inputs of zeros and ones that are conditions."""
         conditions = [target.condition for target in self.targets if isinstance(target, Pattern)]
         conditions += [label.condition for label in self.own_labels]
-        formulas = [*self.formulas, *(target.rule for target in self.targets if isinstance(target, RulePattern))]
+        formulas = [*self.formulas, *(target.rule for target in self.targets if isinstance(target, RuleTarget))]
         conditions += [number for formula in formulas for number in numbers_of(formula)]
         atoms = (one for condition in conditions for one in walk(condition) if isinstance(one, IsOne))
         return frozenset(one.number.source.name for one in atoms)
@@ -150,7 +151,7 @@ class Declaration:
     def labels(self) -> tuple[Label, ...]:
         """All variables; labels of several parts are several of them, auxiliary ones of factors come last."""
         auxiliary = (one for factor in self.factors for one in factor.agreements)
-        return (*self.own_labels, *auxiliary)
+        return (*self.own_labels, *auxiliary, *(one for circuit in self.circuits for one in circuit.auxiliary))
 
     @cached_property
     def own_labels(self) -> tuple[Label, ...]:
@@ -203,6 +204,15 @@ class Declaration:
     def formulas(self) -> tuple[Formula, ...]:
         """The hard formulas."""
         return self.of(Formula)
+
+    @cached_property
+    def circuits(self) -> tuple[RuleCircuit, ...]:
+        """The rules that have no table: hard ones, and those of factors and given scores."""
+        hard = [RuleCircuit(one, hard=True) for one in self.formulas if not has_table(one) and not has_tables(one)]
+        for circuit in hard:
+            circuit.rename(circuit.rule.name)
+        scored: tuple[Factor | Given, ...] = (*self.factors, *self.given)
+        return (*hard, *(one.target.circuit for one in scored if isinstance(one.target, RuleTruth)))
 
     @cached_property
     def sources(self) -> tuple[Source, ...]:

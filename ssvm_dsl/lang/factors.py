@@ -21,7 +21,8 @@ from ssvm_dsl.lang.outputs.targets import as_target
 from ssvm_dsl.lang.patterns.join import symbols_of
 from ssvm_dsl.lang.patterns.pattern import Pattern
 from ssvm_dsl.lang.patterns.references import LabelAt
-from ssvm_dsl.lang.rules.rule_patterns import RulePattern, has_table
+from ssvm_dsl.lang.rules.circuits import most_of
+from ssvm_dsl.lang.rules.rule_patterns import RuleTarget, RuleTruth
 from ssvm_dsl.lang.symbols import Mistake, ModelView, Symbol, as_flag, got
 
 EDGE = "edge"
@@ -94,7 +95,7 @@ class Factor(ScoredTarget):
                 mistakes.append("form: an indicator y.is_(k) has no other form")
             assert goal.state is not None
             shape = indicator_form(goal.label.index(goal.state) or 0)
-        if isinstance(goal, RulePattern):
+        if isinstance(goal, RuleTarget):
             mistakes += _rule_mistakes(goal, source, shape, weights)
             shape = FULL if goal.mistakes or mistakes else goal.form
         elif goal.label.pointer and not goal.mistakes:
@@ -124,6 +125,11 @@ class Factor(ScoredTarget):
         self._fill(
             mistakes, target=goal, features=source, form=shape, per=units, tie=tie, nonneg=nonneg, weights=weights
         )
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        super().__set_name__(owner, name)
+        if isinstance(self.target, RuleTruth):
+            self.target.circuit.rename(self.name)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
@@ -330,12 +336,13 @@ def _as_shared(dim: Dim, target: Target) -> Dim:
     return dim.paired if other else dim
 
 
-def _rule_mistakes(target: RulePattern, features: Source | None, form: Form, weights: object) -> Iterator[Mistake]:
+def _rule_mistakes(target: RuleTarget, features: Source | None, form: Form, weights: object) -> Iterator[Mistake]:
     """Yield what a factor of a rule does not have."""
     if form != FULL or not _is_all(weights) or isinstance(features, JointFeature):
         yield "a factor of a rule has one weight, or one for each feature: no form, weights or JointFeature"
-    if not target.mistakes and not has_table(target.rule):
-        yield got("a factor of a rule of this size is not there yet", target)
+    count = target.rule
+    if count.op == "Count" and count.most is None and most_of(count) is None and not target.mistakes:
+        yield got("Count: over a ragged axis most= is needed, the last number that has a weight", target)
 
 
 def _pointer_mistakes(features: Source | None, form: Form, weights: object) -> Iterator[Mistake]:

@@ -18,7 +18,7 @@ from ssvm_dsl.lang.outputs.tables import table_mistakes
 from ssvm_dsl.lang.outputs.targets import as_target
 from ssvm_dsl.lang.patterns.pattern import Pattern
 from ssvm_dsl.lang.patterns.references import LabelAt
-from ssvm_dsl.lang.rules.rule_patterns import RulePattern, has_table
+from ssvm_dsl.lang.rules.rule_patterns import RuleTarget, RuleTruth
 from ssvm_dsl.lang.symbols import Mistake, got
 
 
@@ -53,8 +53,6 @@ class Given(ScoredTarget):
         mistakes: list[Mistake] = []
         goal = as_target(target, where)
         n, source, table = 1 if _of_one_number(goal) else prod(goal.cards), None, None
-        if isinstance(goal, RulePattern) and not goal.mistakes and not has_table(goal.rule):
-            mistakes.append(got("Given: scores of a rule of this size are not there yet", goal))
         if isinstance(scores, Source) and (scores.sparse or isinstance(scores, JointFeature)):
             mistakes.append(got("Given: scores must be a dense Input, another dense feature, or an array", scores))
         elif isinstance(scores, Source):
@@ -67,7 +65,7 @@ class Given(ScoredTarget):
         else:
             table = self._read_table(goal, scores, n, mistakes)
         mistakes += [f"Given: {text}" for text in table_mistakes(goal)]
-        if goal.label.pointer and goal.arity > 1 and not goal.mistakes:
+        if goal.label.pointer and goal.arity > 1 and not goal.mistakes and not isinstance(goal, RuleTarget):
             mistakes.append("Given: of several pointers there are no given scores; use a Factor with them as features")
         if has_sliced(source):
             mistakes.append("Given: scores are kept; a Feature of them has no stored=False")
@@ -75,6 +73,11 @@ class Given(ScoredTarget):
         if isinstance(goal, Pattern) and source is not None:
             goal = goal.reading(positions_of(source))
         self._fill(mistakes, target=goal, features=source, table=table)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        super().__set_name__(owner, name)
+        if isinstance(self.target, RuleTruth):
+            self.target.circuit.rename(self.name)
 
     @staticmethod
     def _read_table(goal: Target, scores: Any, n: int, mistakes: list[Mistake]) -> tuple[float, ...] | None:
@@ -117,7 +120,7 @@ class Given(ScoredTarget):
 
 def _of_one_number(target: Target) -> bool:
     """Whether there is one score for each factor: that of a class, or of a rule that is true."""
-    return target.kind == "indicator" or isinstance(target, RulePattern)
+    return target.kind == "indicator" or (isinstance(target, RuleTarget) and target.rule.op != "Count")
 
 
 def _of_pairs(target: Target) -> bool:

@@ -10,9 +10,11 @@ from typing import Any, NoReturn
 
 from ssvm_dsl.calls import checked_class
 from ssvm_dsl.errors import KeywordError
-from ssvm_dsl.lang.builder import DeclarationBuilder
+from ssvm_dsl.lang.builder import DeclarationBuilder, is_listed
+from ssvm_dsl.lang.constraints.logic import Not
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.outputs.labels import Target
+from ssvm_dsl.lang.patterns.references import LiteralAt
 from ssvm_dsl.lang.symbols import Symbol
 
 
@@ -30,13 +32,17 @@ class ModelMeta(type):
         made = super().__new__(cls, name, bases, namespace)
         inherited = {symbol.name: symbol for symbol in _inherited(made.__mro__[1:])}
         for key, symbol in inherited.items():
-            if key not in namespace:
+            if key.partition("[")[0] not in namespace:  # a rule of a list goes with the list
                 builder.add(key, symbol)
         for key, value in namespace.items():
             if isinstance(value, Symbol):
                 builder.add(key, value)
             elif isinstance(value, Target):
                 builder.note_stray(key, value)
+            elif is_listed(value) and key != "loss" and key not in inherited:
+                builder.add_listed(key, value)
+            elif isinstance(value, LiteralAt | Not):
+                builder.note_idle(key, value)
             elif value is not None and (key == "loss" or key in inherited):  # None takes an inherited symbol away
                 builder.note_foreign(key, value, inherited.get(key))
         type.__setattr__(made, "declaration", builder.declaration())

@@ -19,6 +19,7 @@ from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.ir.features import FEW_FACTORS, NODE, Block, FeatureMap, SlicedRows, pool_features, table_rows
 from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.ragged import members, positions
+from ssvm_dsl.ir.shapes import has_repeated
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.scores.constants import Constants
 from ssvm_dsl.scores.rows import (
@@ -264,7 +265,11 @@ class ParameterMap:
         places = self._places.get(fmap.name) if examples is None else None
         if places is None:
             places = self._states_of(fmap, examples)
-        theta.node[places] += self._factor_rows(fmap, w, examples)
+        rows = self._factor_rows(fmap, w, examples)
+        if self._repeated[fmap.name]:
+            np.add.at(theta.node, places, rows)
+        else:
+            theta.node[places] += rows
 
     def _states_of(self, fmap: FeatureMap, examples: I64 | None) -> I64:
         """Return where the scores of each factor of a unary map are among those of states; ``shape (n, card)``."""
@@ -275,6 +280,11 @@ class ParameterMap:
         """The same for all examples, of unary maps with few factors."""
         unary = [fmap for fmap in self.maps if fmap.group == NODE and fmap.n_factors <= FEW_FACTORS]
         return {fmap.name: self._states_of(fmap, None) for fmap in unary}
+
+    @cached_property
+    def _repeated(self) -> dict[str, bool]:
+        """Whether several factors of a unary map are of one variable."""
+        return {fmap.name: has_repeated(fmap.shapes) for fmap in self.maps if fmap.group == NODE}
 
     @cached_property
     def _covers(self) -> dict[str, bool]:

@@ -67,7 +67,7 @@ class Place:
             if isinstance(self.at, slice):
                 theta.node.reshape(scores.shape)[...] += scores
             else:
-                theta.node[self.at] += scores if self.basis is None else scores @ self.basis
+                np.add.at(theta.node, self.at, scores if self.basis is None else scores @ self.basis)
             return
         table = theta.tables[self.group]
         if self.basis is not None:

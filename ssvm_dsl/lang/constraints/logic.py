@@ -18,7 +18,7 @@ from ssvm_dsl.lang.dims import Condition, Dim, Number, check_axes, opposite
 from ssvm_dsl.lang.inputs import At, Edges, Input
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.patterns.references import LiteralAt
-from ssvm_dsl.lang.rules.formulas import Formula, formula_of_call
+from ssvm_dsl.lang.rules.formulas import OF_WHOLE_LABELS, Formula, formula_of_call
 from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, got, plain, show
 
 #: A bound that no count of literals reaches.
@@ -46,8 +46,11 @@ class Not(Node):
     def __new__(cls, *args: Any, **named: Any) -> Any:
         """Return a formula of one at positions, a condition of one, and of a literal of whole labels its opposite."""
         value = args[0] if args else next(iter(named.values()), None)
-        if isinstance(value, LiteralAt | Formula):
+        whole = isinstance(value, Node) and value.constructor in OF_WHOLE_LABELS and not isinstance(value, Not)
+        if isinstance(value, LiteralAt | Formula) or whole or named.keys() & {"where", "outside"}:
             return Formula("Not", (value,), where=named.get("where"), outside=named.get("outside", True))
+        if isinstance(value, Not) and not named:
+            return value.target
         if isinstance(value, Condition | Number):
             return opposite(value)
         return super().__new__(cls)

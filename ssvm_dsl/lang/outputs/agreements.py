@@ -22,13 +22,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.lang.outputs.labels import Label, Target
+from ssvm_dsl.lang.outputs.labels import Label, Latent, Target
 
 #: Factors of fewer variables have tables.
 LEAST_ARITY = 4
 
 
-class Agreement(Label):
+class Auxiliary(Label):
+    """Variables of the compiler beside those of the user, whose states follow from these."""
+
+    @property
+    def is_latent(self) -> bool:
+        """Whether they follow from variables that are never observed."""
+        return False
+
+
+class Agreement(Auxiliary):
     """The auxiliary variables of a Potts factor, one for each of its sets of variables.
 
     Parameters
@@ -47,6 +56,11 @@ class Agreement(Label):
         super().__init__(len(named))
         for key, value in (("of", of), ("named", named), ("name", name)):
             object.__setattr__(self, key, value)
+
+    @property
+    def is_latent(self) -> bool:
+        """Whether the variables of the sets are never observed."""
+        return isinstance(self.of.label, Latent)
 
     def states_of(self, states: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the states that follow from those of the sets' variables, ``shape (n, r)``."""

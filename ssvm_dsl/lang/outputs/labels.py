@@ -20,6 +20,7 @@ from ssvm_dsl.lang.dims import (
     Condition,
     Dim,
     Index,
+    Number,
     as_condition,
     check_axes,
     indices_of,
@@ -241,7 +242,7 @@ class Label(Variables):
     def __contains__(self, other: object) -> NoReturn:
         refuse(f"`in` asks Python, not the model; {show(self)}[t].is_(...) is a literal")
 
-    def is_(self, state: ClassName | None) -> Target:
+    def is_(self, state: Any) -> Any:
         """Return the target "this variable has class ``state``" (an indicator; ``==`` is never overloaded).
 
         Parameters
@@ -254,6 +255,8 @@ class Label(Variables):
                 return Target("indicator", (self.none,), state=1)
             only = "is_(None)" if self.null else "the label itself, with features of pairs of positions"
             return Target("each", (self,), mistakes=[f"is_({show(state)}): of a pointer label the target is {only}"])
+        if isinstance(state, Number) and not self.dims:
+            return LabelAt(self, ()).is_(state)
         return Target("indicator", (self,), state=plain(state))
 
     def at(self, position: int) -> LabelAt:

@@ -46,6 +46,11 @@ class TargetExtent(Node):
         return tuple({id(label): label for label in self.labels}.values())
 
     @property
+    def laid_labels(self) -> tuple[Any, ...]:
+        """The labels whose variables its factors follow from, each once."""
+        return self.all_labels
+
+    @property
     def inner(self) -> TargetExtent:
         """The factors that auxiliary variables belong to."""
         raise NotImplementedError

@@ -16,9 +16,9 @@ from ssvm_dsl.lang.inputs import Edges, Positions
 from ssvm_dsl.lang.outputs.labels import MAX_ARITY, Label, Target
 from ssvm_dsl.lang.patterns.pattern import Pattern, Word, is_pattern
 from ssvm_dsl.lang.patterns.references import LabelAt, LiteralAt
-from ssvm_dsl.lang.rules.formulas import Formula
-from ssvm_dsl.lang.rules.rule_patterns import RulePattern
-from ssvm_dsl.lang.symbols import Mistake, got, plain, show
+from ssvm_dsl.lang.rules.formulas import OF_WHOLE_LABELS, Formula, as_formula
+from ssvm_dsl.lang.rules.rule_patterns import rule_target
+from ssvm_dsl.lang.symbols import Mistake, Node, got, plain, show
 
 
 @checked_call
@@ -362,7 +362,11 @@ def as_target(target: object, where: object = None) -> Target:
     Variables at positions, ``(y[i], y[j])``, are a pattern, of which there are the factors for which ``where`` is true.
     """
     if isinstance(target, LiteralAt | Formula):
-        return RulePattern(target, where)
+        return rule_target(target, where)
+    if isinstance(target, Node) and not isinstance(target, Target) and target.constructor in OF_WHOLE_LABELS:
+        mistakes: list[Mistake] = []
+        formula = as_formula(target, "Factor", mistakes)
+        return Target("each", (Label(1),), mistakes=mistakes) if formula is None else rule_target(formula, where)
     if is_pattern(target):
         if not isinstance(target, Pattern):
             return Pattern(target, where)

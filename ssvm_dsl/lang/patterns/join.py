@@ -363,6 +363,40 @@ def find_instances(
     return _Join(free, where, places, world, what).run()
 
 
+def extend_instances(
+    found: Instances,
+    over: tuple[Index, ...],
+    where: Condition | None,
+    places: Sequence[tuple[Any, Dim]],
+    what: str = "a rule",
+) -> tuple[Instances, I64]:
+    """Return (assignments of more index variables, the instance that each extends, in order).
+
+    Parameters
+    ----------
+    found : Instances
+    over : tuple of Index
+        The new indices.
+    where : Condition, optional
+        What must be true of the new assignments; it may have the old indices, too.
+    places : sequence of (position, axis)
+        Positions that must exist.
+    what : str
+        What the instances are those of, for messages.
+    """
+    join = _Join(over, where, places, found.world, what)
+    join.table = Instances(found.world, found.owner, found.columns | {PARENT: np.arange(len(found), dtype=np.int64)})
+    join.bound = set(found.columns)
+    table = join.bind()
+    parent = table.columns[PARENT]
+    columns = {key: one for key, one in table.columns.items() if key != PARENT}
+    return Instances(found.world, table.owner, columns), parent
+
+
+#: The key of the column that says which instance a row extends; no identity of an object.
+PARENT = -1
+
+
 class _Join:
     """Binds one index after the other."""
 
@@ -384,14 +418,19 @@ class _Join:
         self.order: list[Index] = []
         self.sorted = True
 
-    def run(self) -> Instances:
-        """Return the instances."""
+    def bind(self) -> Instances:
+        """Return the instances; each row's own are in its place, in any order."""
         self._filter()
-        while len(self.bound) < len(self.free):
+        while any(id(index) not in self.bound for index in self.free):
             steps = list(self._steps())
             best = min(steps, key=lambda step: step.total)
             self._take(best)
             self._filter()
+        return self.table
+
+    def run(self) -> Instances:
+        """Return the instances."""
+        self.bind()
         if not self.sorted and len(self.table):
             keys = [self.table.columns[id(index)] for index in reversed(self.free)]
             self.table = self.table.chosen(np.lexsort((*keys, self.table.owner)))

@@ -236,7 +236,7 @@ class Pattern(Target):
             return False
         if self.units or any(isinstance(one, Read | Ring) for place, _ in self.places for one in walk(place)):
             return False
-        return not any(_may_be_one(a, b) for k, a in enumerate(self.references) for b in self.references[:k])
+        return not any(may_be_one(a, b) for k, a in enumerate(self.references) for b in self.references[:k])
 
     @property
     def box(self) -> tuple[tuple[Index, tuple[tuple[Dim, int], ...], int], ...]:
@@ -327,7 +327,7 @@ class Pattern(Target):
     def _find_alike(self) -> tuple[tuple[LabelAt, LabelAt], ...]:
         """Return the pairs of references that may be the same variable."""
         pairs = ((a, b) for k, a in enumerate(self.references) for b in self.references[:k])
-        return tuple(pair for pair in pairs if _may_be_one(*pair))
+        return tuple(pair for pair in pairs if may_be_one(*pair))
 
     # -- as a target ---------------------------------------------------------------------------------------------
 
@@ -587,7 +587,7 @@ def _offset(place: Any) -> tuple[Any, int] | None:
     return None
 
 
-def _may_be_one(a: LabelAt, b: LabelAt) -> bool:
+def may_be_one(a: LabelAt, b: LabelAt) -> bool:
     """Whether two references may be the same variable."""
     if a.label is not b.label:
         return False

@@ -34,7 +34,7 @@ from ssvm_dsl.lang.inputs import At, Input
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.patterns.join import inputs_of, symbols_of
 from ssvm_dsl.lang.patterns.references import LabelAt, LiteralAt
-from ssvm_dsl.lang.symbols import Mistake, ModelView, Symbol, as_flag, got, plain, show
+from ssvm_dsl.lang.symbols import Mistake, ModelView, Node, Symbol, as_flag, got, plain, show
 
 #: Operations that bound the number of true formulas.
 COUNTS = frozenset({"AtMost", "AtLeast", "Exactly", "ExactlyOne"})
@@ -165,9 +165,12 @@ class Formula(Symbol):
 
     def clashes(self, model: ModelView) -> Iterator[str]:
         """Yield that it is a hard rule and part of another one, too."""
-        for other in model.of(Formula):
-            if other is not self and any(one is self for one in formulas_of(other)):
-                text = f"it is hard as an attribute, and a part of {other.name}, too"
+        others = [(one.name, one) for one in model.of(Formula) if one is not self]
+        about = [(one.name, getattr(one, "target", None)) for one in model.of(Symbol)]
+        others += [(name, target.rule) for name, target in about if hasattr(target, "rule")]
+        for name, other in others:
+            if any(one is self or getattr(one, "narrowed_from", None) is self for one in formulas_of(other)):
+                text = f"it is hard as an attribute, and a part of {name}, too"
                 yield f"{text}: build it in a function, or write it where it is used"
         if self.op == "Count":
             yield "a Count has no effect as an attribute: write Factor(Count(...)), or AtMost, AtLeast, Exactly"
@@ -180,10 +183,10 @@ class Formula(Symbol):
 
     def narrowed(self, where: Any) -> Formula:
         """Return the formula with one more condition."""
-        return Formula(
-            self.op, self.given, self.bound, self.over,
-            conjunction((*conjuncts(self.condition), *conjuncts(as_condition(where)))), self.outside, self.most,
-        )  # fmt: skip
+        joined = conjunction((*conjuncts(self.condition), *conjuncts(as_condition(where))))
+        made = Formula(self.op, self.given, self.bound, self.over, joined, self.outside, self.most)
+        object.__setattr__(made, "narrowed_from", self)
+        return made
 
 
 # -- walking formulas --------------------------------------------------------------------------------------------------
@@ -323,13 +326,21 @@ def is_small(formula: Any) -> bool:
     return prod(cards) <= (MOST_OF_THREE if len(cards) == 3 else MOST_STATES)
 
 
+def has_tables(formula: Any) -> bool:
+    """Whether tables over its variables say it all, which are not the same for all instances."""
+    turned = any(atom.state is None and _turns(atom.label) for atom in literals_of(formula))
+    return is_small(formula) and not turned
+
+
 # -- truth -------------------------------------------------------------------------------------------------------------
 
 #: The states of a variable, in arrays that broadcast; ``None`` where it does not exist.
 States = Callable[[LabelAt], "NDArray[Any] | None"]
 
 
-def truth(formula: Any, states: States, number: Callable[[Atom], Any], bound: Callable[[Any], Any] = int) -> Any:
+def truth(
+    formula: Any, states: States, number: Callable[[LiteralAt], Any], bound: Callable[[Any], Any] = int
+) -> Any:
     """Return where a formula without ``over=`` is true.
 
     Parameters
@@ -338,17 +349,16 @@ def truth(formula: Any, states: States, number: Callable[[Atom], Any], bound: Ca
     states : callable
         The states of a variable at positions; ``None`` where it does not exist: literals about it are false.
     number : callable
-        The number of the state of an atom.
+        The number of the state of a literal.
     bound : callable
         The number that a bound is.
     """
     if isinstance(formula, LiteralAt):
-        atom = atom_of(formula)
-        found = states(atom.reference)
-        return np.False_ if found is None else found == number(atom)
+        found = states(atom_of(formula).reference)
+        return np.False_ if found is None else found == number(formula)
     op = formula.op
     if op in OF_VARIABLES:
-        return _alike([(one.label, states(one)) for one in formula.given], op == "Same")
+        return _alike([(one.label, states(one)) for one in references_of(formula)], op == "Same")
     parts = [truth(one, states, number, bound) for one in formula.given]
     if op == "Not":
         return ~parts[0]
@@ -363,11 +373,25 @@ def truth(formula: Any, states: States, number: Callable[[Atom], Any], bound: Ca
     if op in ("Iff", "Xor"):
         return (parts[0] == parts[1]) if op == "Iff" else (parts[0] != parts[1])
     total: Any = 0
-    distinct = [part for k, part in enumerate(parts) if not any(formula.given[k] == one for one in formula.given[:k])]
-    for part in distinct:
+    seen: list[Any] = []
+    for one, part in zip(formula.given, parts, strict=True):
+        key = _literal_key(one, number)
+        if key is not None and any(key[0] == k[0] and same_reference(key[1], k[1]) for k in seen):
+            continue  # a literal counts once
+        seen += [] if key is None else [key]
         total = total + part.astype(np.int64)
     k = 1 if op == "ExactlyOne" else bound(formula.bound)
     return total <= k if op == "AtMost" else total >= k if op == "AtLeast" else total == k
+
+
+def _literal_key(formula: Any, number: Callable[[LiteralAt], Any]) -> tuple[Any, LabelAt] | None:
+    """Return (state, whether it is negated), and the variable of a literal; ``None`` for other formulas."""
+    negated = False
+    while isinstance(formula, Formula) and formula.op == "Not":
+        formula, negated = formula.given[0], not negated
+    if not isinstance(formula, LiteralAt):
+        return None
+    return (int(number(formula)), negated), atom_of(formula).reference
 
 
 def _alike(variables: list[tuple[Label, Any]], same: bool) -> Any:
@@ -387,8 +411,9 @@ def class_numbers(label: Label, other: Label) -> NDArray[np.int64]:
     return np.array([-1 if (at := other.index(name)) is None else at for name in names], dtype=np.int64)
 
 
-def fixed_number(atom: Atom) -> int:
-    """Return the number of the state of an atom that is no index and no input."""
+def fixed_number(literal: LiteralAt) -> int:
+    """Return the number of the state of a literal that is no index and no input."""
+    atom = atom_of(literal)
     return atom.label.index(atom.state) or 0
 
 
@@ -459,6 +484,10 @@ def formula_of_call(made: type, args: tuple[Any, ...], named: Mapping[str, Any])
     return formula
 
 
+#: Classes that are about whole labels, too; of labels without axes they are formulas.
+OF_WHOLE_LABELS = COUNTS | OF_VARIABLES | {"Not", "AnyOf", "Implies"}
+
+
 def as_formula(value: object, what: str, mistakes: list[Mistake]) -> Any:
     """Return a literal or a formula; a literal of a label without axes is one at no positions.  Others are noted."""
     if isinstance(value, LiteralAt | Formula):
@@ -470,10 +499,17 @@ def as_formula(value: object, what: str, mistakes: list[Mistake]) -> Any:
         text = f"{what}: {value!r} speaks of all positions; in a formula with positions write {show(value.label)}[t]"
         mistakes.append(f"{text}.is_(...)")
         return None
-    target = getattr(value, "target", None)  # Not(z.is_(1)) of a label without axes
-    if isinstance(target, Target) and type(value).__name__ == "Not":
-        inner = as_formula(target, what, mistakes)
-        return None if inner is None else Formula("Not", (inner,))
+    if isinstance(value, Node) and value.constructor in OF_WHOLE_LABELS and not value.mistakes:
+        args, _ = value.arguments()
+        if value.constructor in OF_VARIABLES:
+            if all(isinstance(one, Label) and not one.dims for one in args):
+                return Formula(value.constructor, args)
+            mistakes.append(got(f"{what}: variables at positions, as Same(y[i], y[j])", value))
+            return None
+        k, listed = (args[0], args[1]) if value.constructor in COUNTS - {"ExactlyOne"} else (None, args)
+        members = listed if isinstance(listed, tuple | list) else (listed,)
+        members = members[0] if len(members) == 1 and isinstance(members[0], tuple | list) else members
+        return Formula(value.constructor, members, k)
     mistakes.append(got(f"{what}: a literal at positions, as y[t].is_(1), or a formula of such", value))
     return None
 
@@ -552,6 +588,11 @@ def _index_mistakes(formula: Formula) -> Iterator[Mistake]:
         inside = [index for part in formula.given for index in free_indices(part)]
         if not any(one is index for index in inside):
             yield got(f"{formula.op}: over= is an index of its members", one)
+    for part in formula.given if formula.op not in OF_VARIABLES else ():
+        inner = {id(index) for one in formulas_of(part) if isinstance(one, Formula) for index in one.over}
+        if twice := [one for one in (*free_indices(formula), *formula.over) if id(one) in inner]:
+            yield got(f"{formula.op}: an index that is collected over in a part of it, and used outside", twice[0])
+            return
     bound_only = [
         index for index in indices_of(formula.bound)
         if not any(index is one for part in formula.given for one in free_indices(part))
