@@ -340,6 +340,8 @@ class Judge:
                 continue
             variables: dict[str, Any] = {}
             for one, atom in zip(literals, found, strict=True):
+                if one[1] != "h":
+                    atom = self.atom((*one[:3], "all"), env)
                 if atom is not None:
                     to = atom[1] if one[1] == "h" else None
                     variables[repr((one[1], one[2], one[3] if one[1] == "h" else None))] = (atom[0], to)

@@ -126,7 +126,10 @@ def grid(y: Label) -> Target:
 
 @checked_call
 def complete(y: Label) -> Target:
-    """Join every pair of variables of a label (first position < second position, in C order)."""
+    """Join every pair of variables of a label (first position < second position, in C order).
+
+    Of a label with one axis features may be those of pairs of positions: ``Input(N, N, 3)``.
+    """
     if not _is_plain(y):
         return _mistaken("complete", y)
     if not y.dims:
@@ -135,7 +138,10 @@ def complete(y: Label) -> Target:
     later: Any = None
     for i, j in reversed(list(zip(first, second, strict=True))):
         later = i < j if later is None else (i < j) | (i.is_(j) & later)
-    return Pattern.of_word(Word("complete", (y,)), [(LabelAt(y, first), LabelAt(y, second))], later)
+    word = Word("complete", (y,))
+    if len(y.dims) == 1:  # features are those of the pair
+        word = Word("complete", (y,), {}, (y.dims[0], y.dims[0].paired), ((first[0], second[0]),))
+    return Pattern.of_word(word, [(LabelAt(y, first), LabelAt(y, second))], later)
 
 
 @checked_call

@@ -502,7 +502,7 @@ def as_formula(value: object, what: str, mistakes: list[Mistake]) -> Any:
     if isinstance(value, Node) and value.constructor in OF_WHOLE_LABELS and not value.mistakes:
         args, _ = value.arguments()
         if value.constructor in OF_VARIABLES:
-            if all(isinstance(one, Label) and not one.dims for one in args):
+            if all(isinstance(one, Label) and not one.dims for one in args):  # two labels without axes
                 return Formula(value.constructor, args)
             mistakes.append(got(f"{what}: variables at positions, as Same(y[i], y[j])", value))
             return None
