@@ -117,7 +117,7 @@ class Scopes:
         for axis in reversed(self.axes):
             if axis.name == dim.name:
                 break
-            stride = stride * self.sizes[axis.name]
+            stride = stride * self.sizes[axis.origin.name]
         return np.asarray((self.place // stride[owner]) % self.sizes[dim.name][owner])
 
 
@@ -246,7 +246,7 @@ def _stand(word: Word, part: int, found: Instances, layout: Layout) -> I64:
     """Return the flat position at which each factor of a word takes its features."""
     flat = np.zeros(len(found), dtype=np.int64)
     for place, dim in zip(word.at[part], word.axes, strict=True):
-        flat = flat * layout.sizes[dim.name][found.owner] + found.position(place, dim)[0]
+        flat = flat * layout.sizes[dim.origin.name][found.owner] + found.position(place, dim)[0]
     return flat
 
 
