@@ -129,3 +129,28 @@ class Streaming(Honest):
     def partial(self, problem, state=None):
         self.seen = getattr(self, "seen", 0) + 1
         return np.full(problem.dim, float(self.seen)), {"seen": self.seen}
+
+
+class Asking:
+    """Honest subgradient steps on examples in any order, some of them twice, and fewer or more than there are."""
+
+    def __init__(self, draw="permuted", random_state=None):
+        self.draw, self.random = draw, np.random.default_rng(random_state)
+
+    def steps(self, problem, stop, start=None):
+        objective, n = problem.objective, problem.n
+        w = np.zeros(problem.dim) if start is None else start.copy()
+        draws = {
+            "permuted": lambda: self.random.permutation(n),
+            "replaced": lambda: self.random.integers(n, size=n),
+            "few": lambda: self.random.integers(n, size=max(1, n // 3)),
+            "many": lambda: self.random.integers(n, size=2 * n + 1),
+        }
+        for t in count(1):
+            planes = problem.oracle(w, draws[self.draw]())
+            step = 1.0 / (objective.lam * (t + 1))
+            w = w * (1 - step * objective.lam)
+            problem.accumulate(planes, step * objective.weight[planes.examples] / len(planes.examples), w)
+            np.maximum(w, objective.lower, out=w)
+            primal, upper, _ = problem.evaluate(w)
+            yield Iterate(w, t, primal, upper)

@@ -5,7 +5,7 @@ from broken_trainers import spec
 
 from ssvm_dsl.cli.main import main
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.plugin_api import TrainerNeeds, TrainerSpec, hookimpl
+from ssvm_dsl.plugin_api import Option, TrainerNeeds, TrainerSpec, hookimpl
 from ssvm_dsl.registry import PluginInfo, register, registry
 from ssvm_dsl.testing import check_trainer
 
@@ -36,6 +36,14 @@ def test_lies_are_found(kind, monkeypatch):
     check, more = LIES[kind]
     report = check_trainer(spec(kind.lower(), kind, **more), only=[check])
     assert report.failed == [check], str(report)
+
+
+@pytest.mark.parametrize("draw", ["permuted", "replaced", "few", "many"])
+def test_what_is_reported_does_not_depend_on_which_examples_a_trainer_asks_for(draw):
+    option = Option("draw", "permuted", "which examples", str)
+    asking = spec("asking", "Asking", options=(option,), certifies=False, resumable=False)
+    report = check_trainer(asking, options={"draw": draw}, only=["objective", "one example", "cut short"])
+    assert report.ok, str(report)
 
 
 def test_a_trainer_that_ignores_limits_is_found_and_ended(monkeypatch):
