@@ -198,6 +198,23 @@ def noisy(rng, n_examples, truths):
 
 
 @pytest.mark.parametrize("model", [Coref, Order])
+def test_marginals_and_the_best_few_of_small_ones(model):
+    n, pairs = 3, list(itertools.combinations(range(3), 2))
+    spaces = clusterings(n) if model is Coref else orders(n)
+    x = data(np.random.default_rng(5), n)
+    svm = StructuredSVM.from_weights(model, {"link": WEIGHTS})
+    scores = np.array([sum((x @ WEIGHTS)[p] * one[p] for p in pairs) for one in spaces])
+    chance = np.exp(scores) / np.exp(scores).sum()
+    found = svm.predict_marginals([x])[0]
+    for p in pairs:
+        assert found[p][1] == pytest.approx(sum(c for c, one in zip(chance, spaces) if one[p]), abs=1e-9)
+    ranked = svm.predict_kbest([x], 3)[0]
+    best_few = np.sort(scores)[::-1][:3]
+    totals = [sum((x @ WEIGHTS)[p] for p in pairs if one[p] == 1) for one, _ in ranked]
+    np.testing.assert_allclose(totals, best_few, atol=1e-9)
+
+
+@pytest.mark.parametrize("model", [Coref, Order])
 def test_margins_are_those_of_all_clusterings_and_orders(model):
     rng, n = np.random.default_rng(3), 4
     spaces = clusterings(n) if model is Coref else orders(n)

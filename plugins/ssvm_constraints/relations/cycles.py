@@ -28,8 +28,19 @@ EQUIVALENCE, LINEAR_ORDER, TRANSITIVE, ACYCLIC = 0, 1, 2, 3
 #: Added to the cost of each step: of two paths of equal cost the one of fewer steps is the stronger row.
 STEP = 1e-7
 
+#: Searches end after about so many steps where they have found some row, and begin at items that far apart.
+MOST_LOOKS, STRIDE = 20_000_000, 7919
+
 #: Up to so many items triangles are tried on a matrix of costs.
 MOST_DENSE = 1500
+
+
+@njit(cache=True, nogil=True)
+def gcd(a: int, b: int) -> int:
+    """Return the greatest common divisor (Euclid)."""
+    while b:
+        a, b = b, a % b
+    return a
 
 
 @njit(cache=True, nogil=True)
@@ -189,17 +200,25 @@ def shortest_rows(
     cyclic = kind == 1 or kind == 3
     ptr, violation = np.zeros(len(start) + 1, np.int64), np.empty(len(start))
     terms, made, used = np.empty(max(16, 4 * len(start)), np.int64), 0, 0
-    far, came, done = np.empty(n), np.empty(n, np.int64), np.empty(n, np.bool_)
+    far, came, done = np.full(n, np.inf), np.full(n, -1, np.int64), np.zeros(n, np.bool_)
+    touched, n_touched = np.empty(n, np.int64), 0
     keys, nodes = np.empty(len(tail) + 1), np.empty(len(tail) + 1, np.int64)
-    for u in range(n):
+    looks, stride = 0, max(1, STRIDE % max(n, 1))
+    while gcd(stride, n) > 1:
+        stride += 1
+    for turn in range(n):
+        u = turn * stride % n  # those that are left out when there are rows enough are spread over all
+        if made and looks > MOST_LOOKS:
+            break
         cheapest = 1.0
         for at in range(opening[u], opening[u + 1]):
             cheapest = min(cheapest, cost[by_start[at]])
         limit = 1.0 - least - cheapest
         if opening[u] == opening[u + 1] or limit <= 0.0:
             continue
-        far[:], came[:], done[:] = np.inf, -1, False
-        far[u], keys[0], nodes[0], size = 0.0, 0.0, u, 1
+        for k in range(n_touched):
+            far[touched[k]], came[touched[k]], done[touched[k]] = np.inf, -1, False
+        far[u], keys[0], nodes[0], size, touched[0], n_touched = 0.0, 0.0, u, 1, u, 1
         back, last = np.inf, -1  # the shortest way back to u, and its last step
         while size:
             key, w = keys[0], nodes[0]
@@ -218,6 +237,7 @@ def shortest_rows(
             if key >= limit:
                 break
             done[w] = True
+            looks += 1 + first[w + 1] - first[w]
             for at in range(first[w], first[w + 1]):
                 a = order[at]
                 z, total = head[a], key + arc_cost[a] + STEP
@@ -225,6 +245,8 @@ def shortest_rows(
                     back, last = total, a
                 if done[z] or (cyclic and z < u) or total >= min(far[z], limit):
                     continue
+                if far[z] == np.inf:
+                    touched[n_touched], n_touched = z, n_touched + 1
                 far[z], came[z], hole = total, a, size
                 size += 1
                 while hole and keys[(hole - 1) // 2] > total:

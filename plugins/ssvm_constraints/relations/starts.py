@@ -13,8 +13,8 @@ from ssvm_dsl.ir import F64, I64, Bools, owners, pointers
 #: Pairs of items that a search looks at, about: a few hundredths of a second.
 LOOKS = 10_000_000
 
-#: Up to so many items orders and transitive relations are searched for: by a matrix of all pairs.
-MOST_ORDERED, MOST_TRANSITIVE = 3000, 600
+#: Up to so many items orders and transitive relations are searched for, and those with forced pairs: by a matrix.
+MOST_ORDERED, MOST_TRANSITIVE, MOST_FORCED = 3000, 2000, 600
 
 #: Gains below this share of the largest one are what rounding leaves.
 RELATIVE = 1e-10
@@ -92,9 +92,8 @@ def best_closure(n: int, first: I64, second: I64, gain: F64) -> Bools | None:
     first, second : ndarray of int64, shape (l,)
     gain : ndarray of float64, shape (l,)
     """
-    if n > MOST_TRANSITIVE:
-        chosen = np.zeros(len(gain), dtype=bool)
-        return None if (gain == np.inf).any() else chosen
+    if n > (MOST_FORCED if (gain == np.inf).any() else MOST_TRANSITIVE):
+        return None if (gain == np.inf).any() else np.zeros(len(gain), dtype=bool)
     finite = np.where(np.isfinite(gain), gain, 0.0)
     large = 1.0 + 2.0 * float(np.abs(finite).sum())
     value = np.clip(gain, -large, large)
