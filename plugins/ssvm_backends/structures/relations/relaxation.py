@@ -83,7 +83,7 @@ class RowPool:
     @property
     def absolute(self) -> F64:
         """Running sums of the absolute coefficients at the ends of rows."""
-        return pointers(np.abs(self.coefficient))[self.ptr]
+        return np.concatenate([np.zeros(1), np.cumsum(np.abs(self.coefficient))])[self.ptr]
 
     def moved(self, n: int) -> F64:
         """Return what the duals add to the gains of n columns."""
