@@ -1,4 +1,4 @@
-"""Ctrl-C during the one long call of ``lp-dual-qp``: the point that the solver is at is returned, with its certificate."""
+"""Ctrl-C during the one long call of ``lp-dual-qp``: the point that the solver is at is returned, certified."""
 
 from __future__ import annotations
 
