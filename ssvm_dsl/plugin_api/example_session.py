@@ -21,13 +21,13 @@ from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Primal, Solution, Stop
 
-A = TypeVar("A", bound="_Ending")
+A = TypeVar("A", bound="_StoppedAnswer")
 
 #: Seconds for each variable and factor that it takes to lay an example out as plain arrays.
 LAYING_OUT = 2e-6
 
 
-class _Ending(Protocol):
+class _StoppedAnswer(Protocol):
     """An answer with the reason why its search ended."""
 
     @property
