@@ -302,7 +302,7 @@ def _ends_at_once(trial: TrainerTrial) -> None:
         raise Complaint(f"it makes {MANY} iterates when time is up: {_ADVICE}")
 
 
-class _Ending:
+class _TimedSession:
     """A session that lets time be up after some questions."""
 
     def __init__(self, inner: Any, deadline: Deadline, n_questions: int) -> None:
@@ -329,7 +329,7 @@ def _cut_short(trial: TrainerTrial) -> None:
     """End fits after some iterates, and within iterations: what is reported is true, and no bound above the optimum."""
     for number in CUTS:
         deadline = Deadline()
-        ends = partial(_Ending, deadline=deadline, n_questions=number)
+        ends = partial(_TimedSession, deadline=deadline, n_questions=number)
         inside = train(
             trial.trainer(), trial.case.problem(trial.spec, around=ends), StopRule(0.0, 2.0 * number), spec=trial.spec,
             deadline=deadline,
