@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from ssvm_dsl.compiler.features.encode import Encoder, Rows
 from ssvm_dsl.compiler.inputs.validate import Examples, read_scores
 from ssvm_dsl.compiler.labels.ruled_out import ruled_out_error
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.compiler.rules import GroundRule, RuleTables, TableGrounder, instance_words
+from ssvm_dsl.compiler.rules import KindGrounder, RuleTables, TableGrounder, instance_words
 from ssvm_dsl.compiler.scopes import Scopes, few_examples, lay_circuit
 from ssvm_dsl.errors import DataError, InfeasibleError
 from ssvm_dsl.ir.program import ONE_SPAN, Group
@@ -114,10 +115,16 @@ def ground_constants(
         else:
             work.rule(rule, scopes_of(rule.target))
     for circuit in declaration.circuits:
-        work.literals(circuit.name, *lay_circuit(circuit, layout, examples)[:2])
+        ground, of, _ = lay_circuit(circuit, layout, examples)
+        work.literals(circuit.name, ground.masks, of)
     for formula in declaration.formulas:
         if has_tables(formula) and not has_table(formula):
             work.tables(formula, examples)
+    for rule in declaration.rules_of_kinds:
+        if rule.kind in ("path", "circuit"):
+            of, few, world = few_examples(rule, layout, examples)
+            owner, column = KindGrounder(rule, few.domains, world, few.start_inside).diagonal()
+            work.literals(rule.name, [(owner, owner, *column)], of)
     if declaration.compact:
         work.keep_classes(declaration.outputs[0], scopes_of)
     for given in declaration.given:
@@ -204,9 +211,9 @@ class _Work:
         table = np.where(left, 0.0, -np.inf)[None]
         self._add_shared(rule.name, rule.target, scopes, table)
 
-    def literals(self, name: str, ground: GroundRule, of: I32) -> None:
+    def literals(self, name: str, masks: Sequence[tuple[NDArray[Any], ...]], of: I32) -> None:
         """Rule out the states for which literals that are true by themselves are false."""
-        for _, owner, variable, state, negated in ground.masks:
+        for _, owner, variable, state, negated in masks:
             order = np.argsort(owner, kind="stable")
             ptr = pointers(np.bincount(owner, minlength=int(of.max(initial=-1)) + 1))
             mine = order[members(ptr, of)]

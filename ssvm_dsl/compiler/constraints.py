@@ -17,8 +17,8 @@ from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.inputs.validate import Examples, stack_dense
 from ssvm_dsl.compiler.labels.structures import structure_of
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.compiler.rules import constraint_groups
-from ssvm_dsl.compiler.scopes import ground_scopes, lay_circuit
+from ssvm_dsl.compiler.rules import KindGrounder, constraint_groups
+from ssvm_dsl.compiler.scopes import few_examples, ground_scopes, lay_circuit
 from ssvm_dsl.errors import DataError, InfeasibleError, TooLargeError
 from ssvm_dsl.ir.constraints import ConstraintGroup, CustomOracle
 from ssvm_dsl.ir.ragged import members, owners, pointers, positions
@@ -55,6 +55,9 @@ def lower_constraints(declaration: Declaration, layout: Layout, examples: Exampl
     for circuit in declaration.circuits:
         ground, of, few = lay_circuit(circuit, layout, examples)
         groups += constraint_groups(circuit.name, ground, of, few.n)
+    for rule in declaration.rules_of_kinds:
+        of, few, world = few_examples(rule, layout, examples)
+        groups.append(KindGrounder(rule, few.domains, world, few.start_inside).group(of))
     return tuple(groups)
 
 

@@ -21,7 +21,7 @@ from ssvm_dsl.ir.constraints import ConstraintGroup
 from ssvm_dsl.ir.ragged import members, pointers
 from ssvm_dsl.ir.shapes import first_of_each, kinds_of_rows
 from ssvm_dsl.lang.constraints.logic import NO_BOUND
-from ssvm_dsl.lang.dims import Dim, Number, Position
+from ssvm_dsl.lang.dims import Dim, Number, Position, conjunction, conjuncts, indices_of
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.patterns.join import Instances, World, extend_instances, find_instances
 from ssvm_dsl.lang.patterns.pattern import may_be_one
@@ -39,6 +39,7 @@ from ssvm_dsl.lang.rules.formulas import (
     same_reference,
     truth,
 )
+from ssvm_dsl.lang.rules.structures import RuleOfKind
 from ssvm_dsl.lang.symbols import show
 
 
@@ -746,6 +747,104 @@ class RuleTables:
     table: I64
     cards: tuple[int, ...]
     true: Bools
+
+
+class KindGrounder(Grounder):
+    """Lays a structure or a sum over some examples: one constraint for each assignment of its other indices."""
+
+    def __init__(
+        self, rule: RuleOfKind, domains: dict[str, Any], world: World, start: Callable[[Label], I64]
+    ) -> None:
+        super().__init__(rule.name, rule.formula, domains, world, start)
+        self.of_kind = rule
+
+    def group(self, of: I32) -> ConstraintGroup:
+        """Return the constraints over all examples, whose shapes are given."""
+        rule, world = self.of_kind, self.world
+        mine = [one for one in conjuncts(rule.condition) if not self._collected(one)]
+        others = [one for one in conjuncts(rule.condition) if self._collected(one)]
+        found = find_instances(rule.free, conjunction(tuple(mine)), [], world, f"rule '{rule.name}'")
+        bounds = {}
+        for name, value in rule.meta:
+            if isinstance(value, Number):
+                numbers, known = found.number(value)
+                if known is not None and not known.all():
+                    found, numbers = found.chosen(known), numbers[known]
+                bounds[name] = numbers
+        owner, columns, parts = [], [], []
+        for formula, coefficient in rule.terms:
+            negated = isinstance(formula, Formula)
+            atom = atom_of(formula.given[0] if negated else formula)
+            over = tuple(one for one in rule.over if any(one is index for index in free_indices(formula)))
+            where, places = conjunction(tuple(others)), _places(atom.reference)
+            inner, parent = extend_instances(found, over, where, places, f"rule '{rule.name}'")
+            variable, state, sign = self.literal(atom, inner, negated)
+            keep = variable >= 0
+            if rule.kind in ("path", "circuit"):
+                keep &= inner.columns[id(rule.over[0])] != inner.columns[id(rule.over[1])]
+            number, known = inner.number(coefficient)
+            keep &= True if known is None else known
+            owner.append(parent[keep])
+            columns.append((variable[keep], state[keep], sign[keep], np.asarray(number, dtype=np.float64)[keep]))
+            parts.append(inner.chosen(keep))
+        row = np.concatenate(owner)
+        order = np.argsort(row, kind="stable")
+        variable, state, sign, number = (np.concatenate([one[k] for one in columns])[order] for k in range(4))
+        lengths = np.bincount(row, minlength=len(found))
+        chosen = members(pointers(np.bincount(found.owner, minlength=world.n)), of)
+        inner_ = members(pointers(lengths), chosen)
+        literal_meta: dict[str, NDArray[Any]] = {}
+        if rule.kind == "linear":
+            literal_meta["coefficient"] = number[inner_]
+        else:
+            names = ("row", "col") if rule.kind == "matching" else ("tail", "head")
+            for name, index in zip(names, rule.over, strict=True):
+                literal_meta[name] = parts[0].columns[id(index)][order][inner_].astype(np.int32)
+        meta = {name: values[chosen] for name, values in self._meta(found, bounds).items()}
+        return ConstraintGroup(
+            kind=rule.kind, name=rule.name, ptr=pointers(np.bincount(found.owner, minlength=world.n)[of]),
+            literal_ptr=pointers(lengths[chosen]), variable=variable[inner_].astype(np.int32),
+            state=state[inner_].astype(np.int32), negated=sign[inner_].astype(bool), meta=meta,
+            literal_meta=literal_meta,
+        )  # fmt: skip
+
+    def diagonal(self) -> tuple[I64, Column]:
+        """Return (example, literal) of each arc from a node to itself, which is false."""
+        rule = self.of_kind
+        formula = rule.terms[0][0]
+        negated = isinstance(formula, Formula)
+        rows = find_instances(free_indices(formula), None, [], self.world, f"rule '{rule.name}'")
+        rows = rows.chosen(rows.columns[id(rule.over[0])] == rows.columns[id(rule.over[1])])
+        variable, state, sign = self.literal(atom_of(formula.given[0] if negated else formula), rows, not negated)
+        there = variable >= 0
+        return rows.owner[there], (variable[there], state[there], sign[there])
+
+    def _collected(self, condition: Any) -> bool:
+        return any(one is other for one in indices_of(condition) for other in self.of_kind.over)
+
+    def _meta(self, found: Instances, bounds: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Return the numbers of the kind for each constraint."""
+        rule, n = self.of_kind, len(found)
+        meta: dict[str, NDArray[Any]] = {}
+        if rule.kind == "linear":
+            for name, none in (("lower", -np.inf), ("upper", np.inf)):
+                value = dict(rule.meta)[name]
+                given = none if value is None else bounds.get(name, value)
+                meta[name] = np.array(np.broadcast_to(np.asarray(given, dtype=np.float64), n))
+            return meta
+        sizes = [self.world.size(one.dim)[found.owner] for one in rule.over]
+        if rule.kind == "matching":
+            meta["n_rows"], meta["n_cols"] = sizes
+        else:
+            meta["n_nodes"] = sizes[0]
+        for name, value in rule.meta:
+            if name == "all_nodes":
+                meta[name] = np.full(n, bool(value))
+            else:
+                numbers = np.full(n, value, dtype=np.int64)
+                route = rule.kind == "path"
+                meta[name] = np.where(numbers < 0, numbers + sizes[0], numbers) if route else numbers
+        return meta
 
 
 # -- over the examples of a batch --------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.outputs.labels import Label, Latent, Target
 from ssvm_dsl.lang.patterns.references import LabelAt
 from ssvm_dsl.lang.rules.formulas import Formula
+from ssvm_dsl.lang.rules.structures import RuleOfKind
 from ssvm_dsl.lang.symbols import Node, Symbol, caller_line, show
 
 S = TypeVar("S", bound=Symbol)
@@ -167,7 +168,7 @@ class DeclarationBuilder:
 
     def add_listed(self, name: str, listed: Any) -> None:
         """Add the rules of a list; lists of anything else of the language are mistakes."""
-        wrong = next((one for one in listed if not isinstance(one, Formula | Constraint | Forbid)), None)
+        wrong = next((one for one in listed if not isinstance(one, Formula | RuleOfKind | Constraint | Forbid)), None)
         if wrong is not None:
             text = f"{name}: a list as an attribute holds rules, got {show(wrong)}; give each thing a name of its own"
             self._mistakes.append((getattr(wrong, "line", "") or caller_line(), text))

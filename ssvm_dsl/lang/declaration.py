@@ -32,6 +32,7 @@ from ssvm_dsl.lang.rules.circuits import RuleCircuit
 from ssvm_dsl.lang.rules.formulas import Formula, has_tables, inputs_read, numbers_of
 from ssvm_dsl.lang.rules.rule_patterns import RuleTarget, RuleTruth, has_table
 from ssvm_dsl.lang.rules.ruled_out import RuledOut
+from ssvm_dsl.lang.rules.structures import RuleOfKind
 from ssvm_dsl.lang.symbols import Symbol
 
 S = TypeVar("S", bound=Symbol)
@@ -111,6 +112,7 @@ class Declaration:
         named += [one.name for target in self.targets for one in target.inputs]
         named += [one.name for label in self.own_labels for one in label.domain_inputs]
         named += [one.name for formula in self.formulas for one in inputs_read(formula)]
+        named += [one.name for rule in self.rules_of_kinds for one in rule.inputs]
         return tuple(dict.fromkeys(named))
 
     @cached_property
@@ -118,7 +120,8 @@ class Declaration:
         """Names of the inputs of zeros and ones that are conditions."""
         conditions = [target.condition for target in self.targets if isinstance(target, Pattern)]
         conditions += [label.condition for label in self.own_labels]
-        formulas = [*self.formulas, *(target.rule for target in self.targets if isinstance(target, RuleTarget))]
+        formulas = [*self.formulas, *(rule.formula for rule in self.rules_of_kinds)]
+        formulas += [target.rule for target in self.targets if isinstance(target, RuleTarget)]
         conditions += [number for formula in formulas for number in numbers_of(formula)]
         atoms = (one for condition in conditions for one in walk(condition) if isinstance(one, IsOne))
         return frozenset(one.number.source.name for one in atoms)
@@ -137,6 +140,7 @@ class Declaration:
         read |= {given.name for one in about for given in one.target.inputs}
         read |= {given.name for label in self.own_labels for given in label.domain_inputs}
         read |= {given.name for formula in self.formulas for given in inputs_read(formula)}
+        read |= {given.name for rule in self.rules_of_kinds for given in rule.inputs}
         read |= {source.name for one in about for source in _units_read(one)}
         read |= {edges.name for one in self.constraints for edges in one.edge_lists}
         judging: tuple[ExampleInput, ...] = (*self.loss.inputs, *self.loss.edge_lists)
@@ -204,6 +208,11 @@ class Declaration:
     def formulas(self) -> tuple[Formula, ...]:
         """The hard formulas."""
         return self.of(Formula)
+
+    @cached_property
+    def rules_of_kinds(self) -> tuple[RuleOfKind, ...]:
+        """Structures and sums over literals at positions."""
+        return self.of(RuleOfKind)
 
     @cached_property
     def circuits(self) -> tuple[RuleCircuit, ...]:

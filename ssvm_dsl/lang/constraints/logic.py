@@ -18,7 +18,8 @@ from ssvm_dsl.lang.dims import Condition, Dim, Number, check_axes, opposite
 from ssvm_dsl.lang.inputs import At, Edges, Input
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.patterns.references import LiteralAt
-from ssvm_dsl.lang.rules.formulas import OF_WHOLE_LABELS, Formula, formula_of_call
+from ssvm_dsl.lang.rules.formulas import OF_WHOLE_LABELS, Formula, formula_of_call, speaks_of_positions
+from ssvm_dsl.lang.rules.structures import RuleLinear
 from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, got, plain, show
 
 #: A bound that no count of literals reaches.
@@ -408,14 +409,31 @@ class Linear(Constraint):
         A number, or ``Input(1)``: one that comes with each example.
     along : Dim or sequence of Dim, optional
         One constraint for each position of these axes.
+    over : Index or tuple of Index, optional
+        Of literals at positions: each term is summed over those of these indices that it has; one constraint for each
+        assignment of the others.
+    where : condition, optional
+        Of literals at positions, as of :class:`AtMost`.
 
     Examples
     --------
     >>> knapsack = Linear({y.is_(1): cost}, "<=", 10.0)
+    >>> budget = Linear({y[i].is_(1): cost[i]}, "<=", capacity, over=i)
     >>> balance = Linear({a.is_(1): 2.0, b.is_(1): -1.0}, "<=", 3, along=T)
     """
 
-    def __init__(self, terms: Any, comparison: str, bound: float | Input, along: Any = ()) -> None:
+    def __new__(cls, *args: Any, **named: Any) -> Any:
+        """Return a rule where some literal is at positions, or there is ``over=``."""
+        terms = args[0] if args else named.get("terms")
+        listed = list(terms.items()) if isinstance(terms, Mapping) else terms
+        pairs = [one for one in listed if isinstance(one, tuple | list)] if isinstance(listed, list | tuple) else []
+        if speaks_of_positions(*(one[0] for one in pairs if one)) or named.keys() & {"over", "where"}:
+            return RuleLinear(*args, **named)
+        return super().__new__(cls)
+
+    def __init__(
+        self, terms: Any, comparison: str, bound: Any, along: Any = (), over: Any = (), where: Any = None
+    ) -> None:
         mistakes: list[Mistake] = []
         pairs = _as_terms(terms, mistakes)
         literals = tuple(as_literal(one, "Linear", mistakes) for one, _ in pairs)

@@ -5,12 +5,15 @@ Each is a constraint on the literals ``y.is_(1)``: the positions in class 1 form
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 from ssvm_dsl.lang.constraints.logic import NO_BOUND, Constraint, as_axes, as_literal, within
 from ssvm_dsl.lang.constraints.quantities import EdgeEnd, Parameter
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.inputs import Edges, Input
+from ssvm_dsl.lang.rules.formulas import speaks_of_positions
+from ssvm_dsl.lang.rules.structures import RuleMatching, RuleRoute
 from ssvm_dsl.lang.symbols import Mistake, as_flag, got, plain
 
 
@@ -32,6 +35,9 @@ class Matching(Constraint):
         A matching for each position of these axes; of the label's own other axes there always is.
     row_least, col_least : int or Input
         How often it is matched at least, 0 by default.
+    where : condition, optional
+        Of a literal at positions, ``Matching(y[f, i, j].is_(1), rows=i, cols=j)``, which pairs there are; there is one
+        matching for each of the other indices.
 
     Examples
     --------
@@ -40,19 +46,28 @@ class Matching(Constraint):
     >>> reviews = Matching(y.is_(1), rows=I, cols=J, row_limit=3, row_least=3, col_limit=capacity)
     """
 
+    def __new__(cls, *args: Any, **named: Any) -> Any:
+        """Return a rule where the literal is at positions: one matching for each of the other indices."""
+        if speaks_of_positions(*args[:1], *named.values()):
+            return RuleMatching(*args, **named)
+        return super().__new__(cls)
+
     def __init__(
         self,
         literal: Any,
-        rows: Dim,
-        cols: Dim,
+        rows: Any,
+        cols: Any,
         perfect: bool = False,
         row_limit: int | Input | None = 1,
         col_limit: int | Input | None = 1,
         along: Any = (),
         row_least: int | Input = 0,
         col_least: int | Input = 0,
+        where: Any = None,
     ) -> None:
         mistakes: list[Mistake] = []
+        if where is not None:
+            mistakes.append("Matching: where= is for a literal at positions, as y[i, j].is_(1)")
         found = as_literal(literal, "Matching", mistakes)
         perfect = as_flag(perfect, "Matching: perfect", mistakes)
         sides = {"rows": rows, "cols": cols}
@@ -153,7 +168,16 @@ class Path(_Route):
     >>> route = Path(y.is_(1), e, source=0, target=-1)
     """
 
-    def __init__(self, literal: Any, edges: Edges, source: int | Input, target: int | Input) -> None:
+    def __new__(cls, *args: Any, **named: Any) -> Any:
+        """Return a rule where the literal is at positions, ``Path(y[i, j].is_(1), tail=i, head=j, source=0, ...)``."""
+        if speaks_of_positions(*args[:1], *named.values()):
+            return _route_rule(cls, args, named)
+        return super().__new__(cls)
+
+    def __init__(
+        self, literal: Any, edges: Any = None, source: Any = 0, target: Any = -1, tail: Any = None, head: Any = None,
+        where: Any = None,
+    ) -> None:  # fmt: skip
         mistakes: list[Mistake] = []
         ends = {"source": _node(source, "source", mistakes), "target": _node(target, "target", mistakes)}
         over = edges.ends[0] if isinstance(edges, Edges) and edges.ends else None
@@ -183,7 +207,16 @@ class Circuit(_Route):
     >>> tour = Circuit(y.is_(1), e, all_nodes=True)
     """
 
-    def __init__(self, literal: Any, edges: Edges, all_nodes: bool = False) -> None:
+    def __new__(cls, *args: Any, **named: Any) -> Any:
+        """Return a rule where the literal is at positions, ``Circuit(y[i, j].is_(1), tail=i, head=j)``."""
+        if speaks_of_positions(*args[:1], *named.values()):
+            return _route_rule(cls, args, named)
+        return super().__new__(cls)
+
+    def __init__(
+        self, literal: Any, edges: Any = None, all_nodes: bool = False, tail: Any = None, head: Any = None,
+        where: Any = None,
+    ) -> None:  # fmt: skip
         mistakes: list[Mistake] = []
         flag = as_flag(all_nodes, "Circuit: all_nodes", mistakes)
         self._route("circuit", literal, edges, mistakes, (Parameter("all_nodes", flag),))
@@ -192,6 +225,17 @@ class Circuit(_Route):
         """Return the constructor's arguments."""
         every = any(one.name == "all_nodes" and one.value for one in self.meta)
         return (self.written(), self.edges), ({"all_nodes": True} if every else {})
+
+
+def _route_rule(made: type, args: tuple[Any, ...], named: dict[str, Any]) -> RuleRoute:
+    """Return the route that a call with a literal at positions means."""
+    call = signature(made.__init__).bind(None, *args, **named).arguments  # type: ignore[misc]
+    names = ("source", "target") if made.__name__ == "Path" else ("all_nodes",)
+    usual = {"source": 0, "target": -1, "all_nodes": False}
+    numbers = {name: call.get(name, usual[name]) for name in names}
+    return RuleRoute(
+        made.__name__, call.get("literal"), call.get("tail"), call.get("head"), numbers, call.get("where")
+    )
 
 
 def _bound(value: object, what: str, least: int, axes: tuple[Any, ...], mistakes: list[Mistake]) -> int | Input:
