@@ -25,7 +25,9 @@ MODELS = {model: how for group in GROUPS for model, how in group.MODELS.items()}
 
 
 #: Positions of an example, where six make a search long.
-SIZES = {"RankingWithTies": 4, "SecondOrder": 4, "GraphMatching": 3}
+SIZES = {
+    "RankingWithTies": 4, "SecondOrder": 4, "GraphMatching": 3, "StableMatching": 3, "TagAndParse": 4, "Alignment": 5,
+}  # fmt: skip
 
 
 def learn(model, n_train=60, n_test=30, seed=0):

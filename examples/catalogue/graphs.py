@@ -4,6 +4,7 @@ import numpy as np
 
 from ssvm_dsl import (
     POTTS,
+    AnyOf,
     Dim,
     Edges,
     Factor,
@@ -13,6 +14,7 @@ from ssvm_dsl import (
     Label,
     Model,
     Positions,
+    Same,
 )
 
 
@@ -46,6 +48,34 @@ class Contrast(Model):
     down = Factor(
         (y[h, w], y[h + 1, w]), features=Feature(likeness, h, w, h + 1, w, width=2), form=POTTS, nonneg=True, tie=right
     )
+    loss = Hamming(y)
+
+
+class LabelCosts(Model):
+    """Each class that is used at all has a cost, however many nodes have it."""
+
+    N, M, K = Dim(), Dim(), Dim(3)
+    n, m, k = N.index(), M.index(), K.index()
+    x = Input(N, 2)
+    e = Edges(M, over=N)
+    y = Label(N, 3)
+    unary = Factor(y[n], features=x[n])
+    edge = Factor((y[e[m, 0]], y[e[m, 1]]), form=POTTS)
+    used = Factor(AnyOf(y[n].is_(k), over=n), per=k)
+    loss = Hamming(y)
+
+
+class Superpixels(Model):
+    """All pixels of a superpixel tend to have one class: a P^n Potts model."""
+
+    N, S = Dim(), Dim()
+    n, s = N.index(), S.index()
+    x = Input(N, 2)
+    size = Input(S)
+    region = Positions(N, over=S)
+    y = Label(N, 3)
+    unary = Factor(y[n], features=x[n])
+    alike = Factor(Same(y[n], over=n, where=region[n].is_(s)), features=size[s])
     loss = Hamming(y)
 
 
@@ -118,6 +148,16 @@ def edges(rng, n, arity=2):
 MODELS = {
     Neighbours: (image, {"four": 0.6, "eight": 0.3}),
     Contrast: (image, {"right": [1.0, 0.5]}),
+    LabelCosts: (
+        lambda rng, n: {"x": rng.normal(size=(n, 2)), "e": edges(rng, n)},
+        {"edge": 0.3, "used": [-2.0, -1.0, -0.5]},
+    ),
+    Superpixels: (
+        lambda rng, n: {
+            "x": rng.normal(size=(n, 2)), "region": np.arange(n) // 3, "size": np.full((n + 2) // 3, 1.0)
+        },
+        {"alike": [1.5]},
+    ),
     NodeTypes: (lambda rng, n: {"x": rng.normal(size=(n, 2)), "e": edges(rng, n), "kind": rng.integers(2, size=n)}, {}),
     ParentTree: (
         lambda rng, n: {"x": rng.normal(size=(n, 3)), "parent": [-1, *(rng.integers(k) for k in range(1, n))]},

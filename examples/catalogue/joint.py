@@ -4,6 +4,8 @@ import numpy as np
 
 from ssvm_dsl import (
     AllOf,
+    AnyOf,
+    Arborescence,
     Dim,
     Edges,
     Factor,
@@ -31,6 +33,21 @@ class EntitiesAndRelations(Model):
     which = Factor(rel[m], features=f[m])
     fits = Implies(rel[m].is_("works for"), AllOf(ent[e[m, 0]].is_("person"), ent[e[m, 1]].is_("firm")))
     loss = Hamming(ent) + Hamming(rel)
+
+
+class TagAndParse(Model):
+    """Tags of words and their heads: which tags govern is learnt."""
+
+    T, K = Dim(), Dim(3)
+    i, j, k = *T.index(2), K.index()
+    x, z = Input(T, T, 2), Input(T, 2)
+    tag = Label(T, ["noun", "verb", "other"])
+    head = Label(T, over=T, null=True)
+    word = Factor(tag[i], features=z[i])
+    arc = Factor(head[i].is_(j), features=x[i, j])
+    governs = Factor(AllOf(head[i].is_(j), tag[j].is_(k)), per=k)
+    tree = Arborescence(head)
+    loss = Hamming(tag) + Hamming(head)
 
 
 class Scene(Model):
@@ -92,6 +109,19 @@ class LatentTopics(Model):
     loss = Hamming(y)
 
 
+class MultipleInstances(Model):
+    """A bag is positive if one of its instances is."""
+
+    N = Dim()
+    n = N.index()
+    x = Input(N, 3)
+    bag = Label(2)
+    one = Latent(N, 2)
+    each = Factor(one[n], features=x[n])
+    any = Iff(bag.is_(1), AnyOf(one[n].is_(1), over=n))
+    loss = Hamming(bag)
+
+
 def friends(rng, n):
     known = np.triu(rng.random((n, n)) < 0.5, 1)
     return (known + known.T).astype(float)
@@ -107,12 +137,22 @@ def document(rng, n):
     return {"x": 2 * np.eye(3)[rng.choice(3, size=n, p=shares)] + 0.5 * rng.normal(size=(n, 3))}
 
 
+def bag(rng, n):
+    """Return a bag of instances, of which few are positive."""
+    positive = 2 * (rng.random(n) < 0.15) + 0.3 * rng.normal(size=n)
+    return {"x": np.c_[positive, rng.normal(size=n), np.ones(n)]}
+
+
 #: For each model a function that draws the inputs of an example of n positions, and true weights where random ones
 #: would say little.
 MODELS = {
     EntitiesAndRelations: (
         lambda rng, n: {"x": rng.normal(size=(n, 3)), "f": rng.normal(size=(n - 1, 2)), "e": pair_edges(rng, n)},
         {},
+    ),
+    TagAndParse: (
+        lambda rng, n: {"x": rng.normal(size=(n - 1, n - 1, 2)), "z": rng.normal(size=(n - 1, 2))},
+        {"governs": [-0.5, 1.0, -1.0]},
     ),
     Scene: (
         lambda rng, n: {"x": rng.normal(size=(n, 2)), "z": rng.normal(size=2), "e": pair_edges(rng, n)},
@@ -127,4 +167,5 @@ MODELS = {
         document,
         {"words": 2 * np.eye(3), "flow": np.eye(3) / 5, "about": [[1.0, 0.0, -1.0], [-1.0, 0.0, 1.0]]},
     ),
+    MultipleInstances: (bag, {"each": [[0.0, 0.0, 0.0], [1.0, 0.0, -1.0]]}),
 }

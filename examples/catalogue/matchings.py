@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ssvm_dsl import AllOf, Dim, Factor, Feature, Hamming, Input, Label, Matching, Model
+from ssvm_dsl import AllOf, AnyOf, AtMost, Count, Dim, Factor, Feature, Hamming, Input, Label, Matching, Model
 
 
 class Bipartite(Model):
@@ -49,6 +49,36 @@ class GraphMatching(Model):
     loss = Hamming(y)
 
 
+class StableMatching(Model):
+    """No two who are not matched prefer each other to whom they got."""
+
+    I, J = Dim(), Dim()
+    i, k = I.index(2)
+    j, l = J.index(2)
+    x, likes, liked = Input(I, J, 2), Input(I, J), Input(I, J)
+    y = Label(I, J, 2)
+    near = Factor(y[i, j].is_(1), features=x[i, j])
+    one = Matching(y.is_(1), rows=I, cols=J)
+    stable = AnyOf(
+        AnyOf(y[i, l].is_(1), over=l, where=likes[i, l] >= likes[i, j]),
+        AnyOf(y[k, j].is_(1), over=k, where=liked[k, j] > liked[i, j]),
+    )
+    loss = Hamming(y)
+
+
+class Alignment(Model):
+    """Words are aligned with words of another language: each of these with at most one, and a weight for how often."""
+
+    I, J = Dim(), Dim()
+    i, j = I.index(), J.index()
+    x = Input(I, J, 3)
+    y = Label(I, J, 2)
+    link = Factor(y[i, j].is_(1), features=x[i, j])
+    fertility = Factor(Count(y[i, j].is_(1), over=j, most=2))
+    one = AtMost(1, y[i, j].is_(1), over=i)
+    loss = Hamming(y)
+
+
 def table(rng, n, m, width=3):
     return rng.normal(size=(n, m, width))
 
@@ -70,4 +100,6 @@ MODELS = {
     Bipartite: (lambda rng, n: {"x": table(rng, n, n + 1)}, {}),
     Tracks: (lambda rng, n: {"x": rng.normal(size=(2, n - 1, n - 1, 3))}, {}),
     GraphMatching: (two_graphs, {"fits": [0.7]}),
+    StableMatching: (market, {}),
+    Alignment: (lambda rng, n: {"x": table(rng, n, n + 1)}, {"fertility": [-1.0, 1.0, 0.5]}),
 }

@@ -4,6 +4,7 @@ import numpy as np
 
 from ssvm_dsl import (
     AnyOf,
+    AtMost,
     Dim,
     Equivalence,
     Factor,
@@ -68,6 +69,19 @@ class Ranking(Model):
     loss = Hamming(before)
 
 
+class Adjacency(Model):
+    """A graph is predicted: an edge or none between each two nodes, and no more at a node than it has hands."""
+
+    N = Dim()
+    i, j = N.index(2)
+    x = Input(N, N, 2)
+    hands = Input(N)
+    edge = Label(i, j, 2, symmetric=True)
+    link = Factor(edge[i, j].is_(1), features=x[i, j], where=i < j)
+    most = AtMost(hands[i], edge[i, j].is_(1), over=j)
+    loss = Hamming(edge)
+
+
 class ContactMap(Model):
     """Which residues of a protein touch; contacts continue along and across the diagonal."""
 
@@ -99,6 +113,7 @@ MODELS = {
     CorrelationClustering: (signed, {"tie": 0.3}),
     RankingWithTies: (lambda rng, n: {"x": rng.normal(size=(n, n, 2))}, {}),
     Ranking: (lambda rng, n: {"x": rng.normal(size=(n, n, 2))}, {}),
+    Adjacency: (lambda rng, n: {"x": pairs(rng, n, 2), "hands": rng.integers(1, 3, size=n).astype(float)}, {}),
     ContactMap: (
         lambda rng, n: {"x": rng.normal(size=(n + 3, n + 3, 2))},
         {"along": np.eye(2) / 2, "across": np.eye(2) / 2},

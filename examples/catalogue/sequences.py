@@ -5,10 +5,14 @@ import numpy as np
 from ssvm_dsl import (
     POTTS,
     Allow,
+    AnyOf,
+    AtMost,
+    Different,
     Dim,
     Duration,
     Factor,
     Hamming,
+    Implies,
     Input,
     Label,
     Latent,
@@ -70,6 +74,19 @@ class Factorial(Model):
     loss = Hamming(tag) + Hamming(chunk)
 
 
+class Bio(Model):
+    """An `I` stands after a `B` or another `I`, never at the first position."""
+
+    T = Dim()
+    t = T.index()
+    x = Input(T, 3)
+    y = Label(T, "BIO")
+    emit = Factor(y[t], features=x[t])
+    trans = Factor((y[t], y[t + 1]))
+    legal = Implies(y[t].is_("I"), AnyOf(y[t - 1].is_("B"), y[t - 1].is_("I")), outside=False)
+    loss = Hamming(y)
+
+
 class Stages(Model):
     """Stages of a disease in order: none is skipped, none lasts less than two visits."""
 
@@ -98,6 +115,18 @@ class Annotators(Model):
     loss = Hamming(ann) + Hamming(bob)
 
 
+class ChangePoints(Model):
+    """A signal has levels, and changes its level at most twice."""
+
+    T = Dim()
+    t = T.index()
+    x = Input(T, 3)
+    y = Label(T, 3)
+    emit = Factor(y[t], features=x[t])
+    few = AtMost(2, Different(y[t], y[t + 1]), over=t)
+    loss = Hamming(y)
+
+
 def annotated(rng, n):
     """Return texts whose words come from two clusters."""
     x = rng.normal(size=(n, 3))
@@ -115,6 +144,7 @@ MODELS = {
         {"skip": 1.5},
     ),
     Factorial: (lambda rng, n: {"x": rng.normal(size=(n, 3))}, {}),
+    Bio: (lambda rng, n: {"x": rng.normal(size=(n, 3))}, {}),
     Stages: (lambda rng, n: {"x": rng.normal(size=(n, 3))}, {}),
     Annotators: (
         annotated,
@@ -123,4 +153,5 @@ MODELS = {
             "ann_reads": [0.0, 1.0, 0.0], "bob_reads": [0.0, 0.0, 1.0],
         },
     ),
+    ChangePoints: (lambda rng, n: {"x": rng.normal(size=(n, 3))}, {}),
 }  # fmt: skip

@@ -5,8 +5,10 @@ import numpy as np
 from ssvm_dsl import (
     AllOf,
     AtMost,
+    Count,
     Dim,
     Edges,
+    Exactly,
     Factor,
     Hamming,
     Implies,
@@ -40,6 +42,45 @@ class Topics(Model):
     y = Label(K, 2)
     unary = Factor(y[k], features=x, per=k)
     up = Implies(y[k].is_(1), y[parent[k]].is_(1))
+    loss = Hamming(y)
+
+
+class Groups(Model):
+    """Six properties in three groups: exactly one of each group holds."""
+
+    K, G = Dim(6), Dim(3)
+    k, g = K.index(), G.index()
+    x = Input(4)
+    group = Positions([0, 0, 1, 1, 1, 2], over=G)
+    y = Label(K, 2)
+    unary = Factor(y[k].is_(1), features=x, per=k)
+    one = Exactly(1, y[k].is_(1), over=k, where=group[k].is_(g))
+    loss = Hamming(y)
+
+
+class Teams(Model):
+    """People belong to teams, and each team can send as many as it has places."""
+
+    N, G = Dim(), Dim()
+    n, g = N.index(), G.index()
+    x = Input(N, 3)
+    team = Positions(N, over=G)
+    places = Input(G)
+    y = Label(N, 2)
+    worth = Factor(y[n].is_(1), features=x[n])
+    most = AtMost(places[g], y[n].is_(1), over=n, where=team[n].is_(g))
+    loss = Hamming(y)
+
+
+class Cardinality(Model):
+    """How many members a set has is worth something: a weight for each number."""
+
+    N = Dim()
+    n = N.index()
+    x = Input(N, 3)
+    y = Label(N, 2)
+    worth = Factor(y[n].is_(1), features=x[n])
+    size = Factor(Count(y[n].is_(1), over=n, most=4))
     loss = Hamming(y)
 
 
@@ -92,6 +133,12 @@ def luggage(rng, n):
 MODELS = {
     MultiLabel: (lambda rng, n: {"x": rng.normal(size=4)}, {}),
     Topics: (lambda rng, n: {"x": rng.normal(size=4)}, {}),
+    Groups: (lambda rng, n: {"x": rng.normal(size=4)}, {}),
+    Teams: (
+        lambda rng, n: items(rng, n) | {"team": np.arange(n) % 2, "places": rng.integers(1, 3, size=2).astype(float)},
+        {},
+    ),
+    Cardinality: (items, {"size": [0.0, 1.0, 0.5, -1.0, -3.0]}),
     Summary: (sentences, {"repeats": [-2.0]}),
     Knapsack: (luggage, {}),
 }

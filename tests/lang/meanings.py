@@ -94,6 +94,16 @@ def Factorial(w, x, y):
 
 
 @means(words(y=3))
+def Bio(w, x, y):
+    x, y, n = x["x"], y["y"], len(x["x"])
+    text = "".join("BIO"[y[t]] for t in range(n))
+    if text[0] == "I" or "OI" in text:
+        return None
+    total = sum(dot(w["emit"][y[t]], x[t]) for t in range(n))
+    return total + sum(w["trans"][y[t], y[t + 1]] for t in range(n - 1))
+
+
+@means(words(y=3))
 def Stages(w, x, y):
     x, y, n = x["x"], y["y"], len(x["x"])
     if any(y[t + 1] - y[t] not in (0, 1) for t in range(n - 1)):
@@ -111,6 +121,14 @@ def Annotators(w, x, y):
     total += sum(dot(w["ann_reads"], x[t]) for t in range(n) if seen[t] == y["ann"][t])
     total += sum(dot(w["bob_reads"], x[t]) for t in range(n) if seen[t] == y["bob"][t])
     return total + sum(w["trans"][seen[t], seen[t + 1]] for t in range(n - 1))
+
+
+@means(words(y=3))
+def ChangePoints(w, x, y):
+    x, y, n = x["x"], y["y"], len(x["x"])
+    if sum(y[t] != y[t + 1] for t in range(n - 1)) > 2:
+        return None
+    return sum(dot(w["emit"][y[t]], x[t]) for t in range(n))
 
 
 # -- graphs --------------------------------------------------------------------------------------------------------
@@ -134,6 +152,23 @@ def Contrast(w, x, y):
     for a, b in itertools.combinations(y, 2):
         if y[a] == y[b] and abs(a[0] - b[0]) + abs(a[1] - b[1]) == 1:
             total += dot(w["right"], [2.718281828459045 ** -abs(p - q) for p, q in zip(x[a], x[b], strict=True)])
+    return total
+
+
+@means(words(y=3))
+def LabelCosts(w, x, y):
+    e, x, y, n = x["e"], x["x"], y["y"], len(x["x"])
+    total = sum(dot(w["unary"][y[t]], x[t]) for t in range(n)) + sum(w["edge"] for a, b in e if y[a] == y[b])
+    return total + sum(w["used"][k] for k in set(y.values()))
+
+
+@means(words(y=3))
+def Superpixels(w, x, y):
+    region, size, x, y, n = x["region"], x["size"], x["x"], y["y"], len(x["x"])
+    total = sum(dot(w["unary"][y[t]], x[t]) for t in range(n))
+    for s in range(len(size)):
+        if len({y[t] for t in range(n) if region[t] == s}) <= 1:
+            total += w["alike"][0] * size[s]
     return total
 
 
@@ -180,6 +215,28 @@ def Topics(w, x, y):
     if any(y[k] and not y[parent] for k, parent in enumerate([-1, 0, 0, 1, 1, 2]) if parent >= 0):
         return None
     return sum(dot(w["unary"][k, y[k]], x) for k in range(6))
+
+
+@means(lambda x: {"y": along(6, 2)})
+def Groups(w, x, y):
+    x, y = x["x"], y["y"]
+    if (y[0] + y[1], y[2] + y[3] + y[4], y[5]) != (1, 1, 1):
+        return None
+    return sum(dot(w["unary"][k], x) for k in range(6) if y[k])
+
+
+@means(words(y=2))
+def Teams(w, x, y):
+    team, places, x, y, n = x["team"], x["places"], x["x"], y["y"], len(x["x"])
+    if any(sum(y[t] for t in range(n) if team[t] == g) > places[g] for g in range(len(places))):
+        return None
+    return sum(dot(w["worth"], x[t]) for t in range(n) if y[t])
+
+
+@means(words(y=2))
+def Cardinality(w, x, y):
+    x, y, n = x["x"], y["y"], len(x["x"])
+    return sum(dot(w["worth"], x[t]) for t in range(n) if y[t]) + w["size"][min(sum(y.values()), 4)]
 
 
 @means(words(y=2))
@@ -249,6 +306,14 @@ def Ranking(w, x, y):
     return sum(dot(w["better"], x[p]) for p in y if y[p])
 
 
+@means(lambda x: {"edge": (above(x["x"]), [0, 1])})
+def Adjacency(w, x, y):
+    hands, x, y, n = x["hands"], x["x"], y["edge"], len(x["x"])
+    if any(sum(y[p] for p in y if v in p) > hands[v] for v in range(n)):
+        return None
+    return sum(dot(w["link"], x[p]) for p in y if y[p])
+
+
 @means(lambda x: {"touch": ([(i, j) for i, j in square(x["x"]) if j - i >= 3], [0, 1])})
 def ContactMap(w, x, y):
     x, y = x["x"], y["touch"]
@@ -287,6 +352,33 @@ def GraphMatching(w, x, y):
     for (i, j), (k, l) in itertools.combinations(chosen, 2):
         total += w["fits"][0] * x["g"][i, k] * x["h"][j, l]
     return total
+
+
+@means(lambda x: {"y": (table(x["x"]), [0, 1])})
+def StableMatching(w, x, y):
+    likes, liked, y = x["likes"], x["liked"], y["y"]
+    chosen = [p for p, state in y.items() if state]
+    if not is_matching(chosen):
+        return None
+    of_row, of_column = dict(chosen), {j: i for i, j in chosen}
+    for i, j in y:
+        if y[i, j]:
+            continue
+        row_wants = i not in of_row or likes[i, j] > likes[i, of_row[i]]
+        column_wants = j not in of_column or liked[i, j] > liked[of_column[j], j]
+        if row_wants and column_wants:
+            return None
+    return sum(dot(w["near"], x["x"][p]) for p in chosen)
+
+
+@means(lambda x: {"y": (table(x["x"]), [0, 1])})
+def Alignment(w, x, y):
+    x, y = x["x"], y["y"]
+    chosen = [p for p, state in y.items() if state]
+    if len({j for _, j in chosen}) < len(chosen):
+        return None
+    counts = [sum(p[0] == i for p in chosen) for i in range(len(x))]
+    return sum(dot(w["link"], x[p]) for p in chosen) + sum(w["fertility"][min(count, 2)] for count in counts)
 
 
 # -- trees and paths -----------------------------------------------------------------------------------------------
@@ -339,6 +431,19 @@ def Route(w, x, y):
     return None if left else sum(dot(w["worth"], f[m]) for m in chosen)
 
 
+@means(lambda x: {"y": along(len(x["e"]), 2)})
+def Tour(w, x, y):
+    n, chosen = len(x["z"]), [m for m, state in y["y"].items() if state]
+    after = dict(x["e"][m].tolist() for m in chosen)
+    if len(chosen) != n or len(after) != n:
+        return None
+    at, seen = 0, set()
+    while at not in seen:
+        seen.add(at)
+        at = after[at]
+    return sum(dot(w["worth"], x["f"][m]) for m in chosen) if (at, len(seen)) == (0, n) else None
+
+
 # -- joint ---------------------------------------------------------------------------------------------------------
 
 
@@ -349,6 +454,15 @@ def EntitiesAndRelations(w, x, y):
         return None
     total = sum(dot(w["what"][ent[t]], x["x"][t]) for t in ent)
     return total + sum(dot(w["which"][rel[m]], x["f"][m]) for m in rel)
+
+
+@means(lambda x: {"tag": along(len(x["x"]), 3), "head": heads(x["x"])})
+def TagAndParse(w, x, y):
+    tag, head = y["tag"], y["head"]
+    if not is_tree(head):
+        return None
+    total = sum(dot(w["word"][tag[t]], x["z"][t]) for t in tag)
+    return total + sum(dot(w["arc"], x["x"][i, j]) + w["governs"][tag[j]] for i, j in head.items() if j >= 0)
 
 
 @means(lambda x: {"scene": ([()], [0, 1, 2]), "region": along(len(x["x"]), 3)})
@@ -380,6 +494,14 @@ def LatentTopics(w, x, y):
     topic, y, n = y["topic"], y["y"][()], len(x["x"])
     total = sum(dot(w["words"][topic[t]], x["x"][t]) + w["about"][y, topic[t]] for t in range(n))
     return total + sum(w["flow"][topic[t], topic[t + 1]] for t in range(n - 1))
+
+
+@means(lambda x: {"bag": ([()], [0, 1]), "one": along(len(x["x"]), 2)})
+def MultipleInstances(w, x, y):
+    one, bag = y["one"], y["bag"][()]
+    if bag != any(one.values()):
+        return None
+    return sum(dot(w["each"][one[t]], x["x"][t]) for t in one)
 
 
 def phrases(first, last):

@@ -593,10 +593,8 @@ def _index_mistakes(formula: Formula) -> Iterator[Mistake]:
         if twice := [one for one in (*free_indices(formula), *formula.over) if id(one) in inner]:
             yield got(f"{formula.op}: an index that is collected over in a part of it, and used outside", twice[0])
             return
-    bound_only = [
-        index for index in indices_of(formula.bound)
-        if not any(index is one for part in formula.given for one in free_indices(part))
-    ]  # fmt: skip
+    chosen = [*indices_of(formula.condition), *(one for part in formula.given for one in free_indices(part))]
+    bound_only = [index for index in indices_of(formula.bound) if not any(index is one for one in chosen)]
     if bound_only:
         yield got(f"{formula.op}: an index that is in the bound only", bound_only[0])
     if any(index is one for index in indices_of(formula.bound) for one in formula.over):
