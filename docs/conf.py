@@ -149,8 +149,7 @@ USES = {
     "State constraints": "Forbid Allow BIO BIOES AtMost AtLeast Exactly ExactlyOne AllOf AnyOf Implies Iff Xor "
     "Count Not Linear Same Different Duration Constraint rules",
     "Declare structures": "AllDifferent Matching Arborescence ProjectiveTree Path Circuit Equivalence LinearOrder "
-    "Transitive Acyclic Grammar ParseTree "
-    "PartialTree Custom OutputSpace",
+    "Transitive Acyclic Grammar ParseTree PartialTree Custom OutputSpace",
     "Train and predict": "StructuredSVM StructuredRegressor load CountingPredictor Dicycles Subsets "
     "MaximumLikelihoodHMM MaximumLikelihoodPCFG PartitionedDataset partitioned_files clusters linear_order",
     "Choose parameters": "regularization_path grid_scores nested_scores cross_val_predict",

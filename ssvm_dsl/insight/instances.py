@@ -27,6 +27,7 @@ SHOWN = 12
 NOT_TRUE = "the condition is not true"
 NO_POSITION = "a position does not exist"
 ONE_VARIABLE = "two references are the same variable"
+NO_UNIT = "per= reads no position"
 NO_VARIABLE = "the label has no variable there"
 
 
@@ -114,13 +115,16 @@ def instances(model: type[Model] | Declaration, name: str, example: Any) -> Patt
 
 def _left_out(target: Pattern, world: World, n: int) -> dict[str, int]:
     """Return the numbers of assignments that are no instances; each stage takes some away from the one before."""
-    total = true = there = apart = 0
+    total = true = there = apart = weighed = 0
     for part in target.parts:
         total += prod(int(world.size(index.dim)[0]) for index in part.free)
         true += len(find_instances(part.free, part.condition, (), world, part))
         there += len(find_instances(part.free, part.condition, part.places, world, part))
-        apart += len(part.instances(world))
-    return {NOT_TRUE: total - true, NO_POSITION: true - there, ONE_VARIABLE: there - apart, NO_VARIABLE: apart - n}
+        weighed += len(found := part.instances(world))
+        apart += len(Pattern(part.references, part.condition).instances(world)) if part.units else len(found)
+    counts = [total, true, there, apart, weighed, n]
+    reasons = (NOT_TRUE, NO_POSITION, ONE_VARIABLE, NO_UNIT, NO_VARIABLE)
+    return {why: more - less for why, more, less in zip(reasons, counts, counts[1:], strict=False)}
 
 
 def _variable_name(layout: Layout, variable: int) -> str:

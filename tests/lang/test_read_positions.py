@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ssvm_dsl import Dim, Factor, Given, Hamming, Input, Label, Model, Positions, StructuredSVM
+from ssvm_dsl import Dim, Factor, Given, Hamming, Input, Label, Model, Positions, StructuredSVM, instances
 
 
 class Read(Model):
@@ -44,3 +44,10 @@ def test_rows_and_units_are_those_of_each_example():
 def test_patterns_that_read_different_inputs_differ():
     assert Read.above.target != Read.typed.target
     assert Model.from_json(Read.to_json()).declaration == Read.declaration
+
+
+def test_a_factor_without_weights_is_listed_as_left_out():
+    x = {"x": np.zeros((3, 2)), "s": np.zeros((3, 2)), "parent": [-1, 0, 1], "kind": [0, -1, -1]}
+    found = instances(Read, "typed", x)
+    assert found.variables == [("y[0]",)]
+    assert {why: n for why, n in found.left_out.items() if n} == {"per= reads no position": 2}
