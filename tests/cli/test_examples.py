@@ -41,7 +41,9 @@ SHOWS = {
     "planning": r"backend shortest-path.*\neffort on 20 larger maps: 4\d\d, the least is 443",
     "points": r"matching: 9[67].*\neach point by itself: 9[0-3].*\nbackend assignment",
     "ranking": r"backend assignment.*\ndocuments at their place in 50 new lists: 9",
+    "smokers": r"margin +smokes 0\.(7[5-9]|8).*alike 0\.[5-9].*\nlog +smokes 0\.(7[5-9]|8)",
     "trees": r"Tree +tree +9\d",
+    "votes": r"Alone +margin +accuracy 0\.7.*\nVotes +margin +accuracy 0\.8.*\nVotes +log +accuracy 0\.8",
     "value_functions": r"rms errors:\n +[23]\.\d  regressed.*\n +1\.\d  structured .*\n +1\.\d+  with value features",
 }
 
