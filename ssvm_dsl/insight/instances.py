@@ -122,9 +122,10 @@ def _left_out(target: Pattern, world: World, n: int) -> dict[str, int]:
         there += len(find_instances(part.free, part.condition, part.places, world, part))
         weighed += len(found := part.instances(world))
         apart += len(Pattern(part.references, part.condition).instances(world)) if part.units else len(found)
-    counts = [total, true, there, apart, weighed, n]
+    counts = (total, true, there, apart, weighed, n)
     reasons = (NOT_TRUE, NO_POSITION, ONE_VARIABLE, NO_UNIT, NO_VARIABLE)
-    return {why: more - less for why, more, less in zip(reasons, counts, counts[1:], strict=False)}
+    left = {why: more - less for why, more, less in zip(reasons, counts, counts[1:], strict=False)}
+    return {why: count for why, count in left.items() if count or why != NO_UNIT}
 
 
 def _variable_name(layout: Layout, variable: int) -> str:
