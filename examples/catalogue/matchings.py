@@ -13,7 +13,7 @@ class Bipartite(Model):
     x = Input(I, J, 3)
     y = Label(I, J, 2)
     near = Factor(y[i, j].is_(1), features=x[i, j])
-    one = Matching(y.is_(1), rows=I, cols=J)
+    one = Matching(y[i, j].is_(1), rows=i, cols=j)
     loss = Hamming(y)
 
 
@@ -25,7 +25,7 @@ class Tracks(Model):
     x = Input(F, I, J, 3)
     y = Label(F, I, J, 2)
     near = Factor(y[f, i, j].is_(1), features=x[f, i, j])
-    one = Matching(y.is_(1), rows=I, cols=J)
+    one = Matching(y[f, i, j].is_(1), rows=i, cols=j)
     loss = Hamming(y)
 
 
@@ -45,7 +45,7 @@ class GraphMatching(Model):
     near = Factor(y[i, j].is_(1), features=x[i, j])
     both = Feature(product, i, k, j, l, width=1)
     fits = Factor(AllOf(y[i, j].is_(1), y[k, l].is_(1)), features=both, where=(i < k) & j.is_not(l))
-    one = Matching(y.is_(1), rows=I, cols=J)
+    one = Matching(y[i, j].is_(1), rows=i, cols=j)
     loss = Hamming(y)
 
 
@@ -58,7 +58,7 @@ class StableMatching(Model):
     x, likes, liked = Input(I, J, 2), Input(I, J), Input(I, J)
     y = Label(I, J, 2)
     near = Factor(y[i, j].is_(1), features=x[i, j])
-    one = Matching(y.is_(1), rows=I, cols=J)
+    one = Matching(y[i, j].is_(1), rows=i, cols=j)
     stable = AnyOf(
         AnyOf(y[i, l].is_(1), over=l, where=likes[i, l] >= likes[i, j]),
         AnyOf(y[k, j].is_(1), over=k, where=liked[k, j] > liked[i, j]),

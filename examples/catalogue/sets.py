@@ -95,7 +95,7 @@ class Summary(Model):
     y = Label(N, 2)
     worth = Factor(y[i].is_(1), features=x[i])
     repeats = Factor(AllOf(y[i].is_(1), y[j].is_(1)), features=alike[i, j], where=i < j)
-    short = Linear({y.is_(1): words}, "<=", 10.0)
+    short = Linear({y[i].is_(1): words[i]}, "<=", 10.0, over=i)
     loss = Hamming(y)
 
 
@@ -109,7 +109,7 @@ class Knapsack(Model):
     clash = Edges(M, over=N)
     y = Label(N, 2)
     worth = Factor(y[n].is_(1), features=x[n])
-    fits = Linear({y.is_(1): weight}, "<=", 8.0)
+    fits = Linear({y[n].is_(1): weight[n]}, "<=", 8.0, over=n)
     apart = AtMost(1, [y[clash[m, 0]].is_(1), y[clash[m, 1]].is_(1)])
     loss = Hamming(y)
 

@@ -63,16 +63,14 @@ class Route(Model):
 
 
 class Tour(Model):
-    """A round trip through all cities, by the roads that there are."""
+    """A round trip through all cities."""
 
-    N, M = Dim(), Dim()
-    m = M.index()
-    z = Input(N, 1)
-    e = Edges(M, over=N)
-    f = Input(M, 3)
-    y = Label(M, 2)
-    worth = Factor(y[m].is_(1), features=f[m])
-    trip = Circuit(y.is_(1), e, all_nodes=True)
+    N = Dim()
+    i, j = N.index(2)
+    x = Input(N, N, 2)
+    y = Label(i, j, 2, where=i.is_not(j))
+    worth = Factor(y[i, j].is_(1), features=x[i, j])
+    trip = Circuit(y[i, j].is_(1), tail=i, head=j, all_nodes=True)
     loss = Hamming(y)
 
 
@@ -94,18 +92,12 @@ def graph(rng, n):
     return {"z": np.zeros((n, 1)), "e": e, "f": rng.normal(size=(len(e), 3))}
 
 
-def roads(rng, n):
-    """Return the cities of a ring and roads across it, each both ways."""
-    e = [(i, j) for i in range(n) for j in range(n) if i != j and (abs(i - j) in (1, n - 1) or (i + j) % 3 == 0)]
-    return {"z": np.zeros((n, 1)), "e": np.array(e), "f": rng.normal(size=(len(e), 3))}
-
-
 #: For each model a function that draws the inputs of an example of n positions, and true weights where random ones
 #: would say little.
 MODELS = {
     Dependency: (lambda rng, n: {"x": rng.normal(size=(n, n, 3))}, {}),
     SecondOrder: (lambda rng, n: {"x": rng.normal(size=(n, n, 3))}, {"siblings": 0.4, "above": -0.4}),
     Route: (graph, {}),
-    Tour: (roads, {}),
+    Tour: (lambda rng, n: {"x": rng.normal(size=(n, n, 2))}, {}),
     Constituency: (lambda rng, n: {"x": rng.normal(size=(n, 3))}, {"rule": [[0.0, 0.3], [0.0, 0.2]]}),
 }

@@ -431,17 +431,17 @@ def Route(w, x, y):
     return None if left else sum(dot(w["worth"], f[m]) for m in chosen)
 
 
-@means(lambda x: {"y": along(len(x["e"]), 2)})
+@means(lambda x: {"y": ([(i, j) for i, j in square(x["x"]) if i != j], [0, 1])})
 def Tour(w, x, y):
-    n, chosen = len(x["z"]), [m for m, state in y["y"].items() if state]
-    after = dict(x["e"][m].tolist() for m in chosen)
+    n, chosen = len(x["x"]), [p for p, state in y["y"].items() if state]
+    after = dict(chosen)
     if len(chosen) != n or len(after) != n:
         return None
     at, seen = 0, set()
     while at not in seen:
         seen.add(at)
         at = after[at]
-    return sum(dot(w["worth"], x["f"][m]) for m in chosen) if (at, len(seen)) == (0, n) else None
+    return sum(dot(w["worth"], x["x"][p]) for p in chosen) if (at, len(seen)) == (0, n) else None
 
 
 # -- joint ---------------------------------------------------------------------------------------------------------
