@@ -524,6 +524,8 @@ class Author:
             f["parts"] = [p for p in parts if self.world.labels[p[1]].classes == first.classes]
         else:
             f["parts"] = [self.formula(inner, depth - 1) for _ in range(n)]
+            if op in ("atmost", "atleast", "exactly", "one"):  # of whole labels a literal counts as often as it stands
+                f["parts"] = list({repr(part): part for part in f["parts"]}.values())
         if f.get("over") and not any(f["over"][0] in indices_in(part) for part in f["parts"]):
             del f["over"]
             return self.formula(names, depth, top)

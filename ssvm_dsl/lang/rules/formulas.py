@@ -444,6 +444,7 @@ def speaks_of_positions(*values: Any) -> bool:
     """Whether some value is a literal or a variable at positions, a formula, or a list with one."""
     return any(
         isinstance(value, LiteralAt | LabelAt | Formula)
+        or (isinstance(value, Node) and value.constructor in OF_WHOLE_LABELS - {"Not"})  # formulas are nested
         or (isinstance(value, tuple | list) and speaks_of_positions(*value))
         for value in values
     )
