@@ -131,6 +131,7 @@ TASKS = {
         "Sets, orders and matchings", "Several labels of one thing, rankings, and pairs.",
         "multilabel budget ranking alignment coreference points",
     ),
+    "rules": ("Rules with weights", "Formulas over pairs of friends, as in Markov logic.", "votes smokers"),
     "sentence_trees": ("Trees of sentences", "Heads of words, and phrases within phrases.", "dependency parser"),
     "paths": ("Paths, plans and tours", "Outputs that are walks in a graph.", "planning value_functions counting"),
     "own_parts": ("Parts of your own", "What a plug-in looks like.", "own_backend"),
