@@ -101,7 +101,7 @@ class Stages(Model):
 
 
 class Annotators(Model):
-    """Two annotators mark one text: what both see is a latent chain, and each errs in a way of their own."""
+    """Two annotators mark one text: what both see is a latent chain, and each errs differently."""
 
     T = Dim()
     t = T.index()
