@@ -120,11 +120,11 @@ def ground_constants(
     for formula in declaration.formulas:
         if has_tables(formula) and not has_table(formula):
             work.tables(formula, examples)
-    for rule in declaration.rules_of_kinds:
-        if rule.kind in ("path", "circuit"):
-            of, few, world = few_examples(rule, layout, examples)
-            owner, column = KindGrounder(rule, few.domains, world, few.start_inside).diagonal()
-            work.literals(rule.name, [(owner, owner, *column)], of)
+    for route in declaration.rules_of_kinds:
+        if route.kind in ("path", "circuit"):
+            of, few, world = few_examples(route, layout, examples)
+            owner, column = KindGrounder(route, few.domains, world, few.start_inside).diagonal()
+            work.literals(route.name, [(owner, owner, *column)], of)
     if declaration.compact:
         work.keep_classes(declaration.outputs[0], scopes_of)
     for given in declaration.given:
@@ -237,7 +237,7 @@ class _Work:
         grounder = TableGrounder(formula.name, formula, few.domains, world, few.start_inside)
         found, kinds = grounder.run()
         for one in kinds:
-            false = np.flatnonzero(~one.true.any(axis=1)[one.table])
+            false = np.flatnonzero(~np.any(one.true, axis=1)[one.table])
             if len(false):
                 raise grounder.infeasible(found, int(one.place[false[0]]))
             if one.true.all():

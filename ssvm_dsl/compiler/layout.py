@@ -28,6 +28,7 @@ from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.outputs.agreements import Agreement, Auxiliary
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.rules.circuits import RuleCircuit
+from ssvm_dsl.lang.rules.structures import RuleOfKind
 
 #: Variables of a label whose places are kept.
 FEW_VARIABLES = 2**12
@@ -173,7 +174,7 @@ class Layout:
         flat = int(domain.cells(example)[number]) if isinstance(domain, LabelDomain) else number
         return tuple(int(one) for one in np.unravel_index(flat, self.shape(label, example)))
 
-    def shapes_of(self, target: Target | RuleCircuit, examples: Examples) -> tuple[I32, I64]:
+    def shapes_of(self, target: Target | RuleCircuit | RuleOfKind, examples: Examples) -> tuple[I32, I64]:
         """Return (shape of each example, first example of each shape): what the scopes of an example follow from."""
         labels = [part for label in target.laid_labels for part in (label, *self.declaration.parts_of(label))]
         inputs, axes = tuple([one.name for one in target.inputs]), target.all_axes

@@ -111,8 +111,8 @@ class RuleLiterals:
         row = np.concatenate([self.row, np.arange(self.n)])
         order = np.argsort(row, kind="stable")
         own = self.variable, self.state, self.negated
-        three = (np.concatenate([one, more])[order] for one, more in zip(own, column, strict=True))
-        return RuleLiterals(self.n, row[order], *three, self.true)
+        a, b, c = (np.concatenate([one, more])[order] for one, more in zip(own, column, strict=True))
+        return RuleLiterals(self.n, row[order], a, b, c, self.true)
 
 
 #: Variable, state, and whether the literal is negated, of each row.
@@ -169,7 +169,7 @@ class GateStates:
         """Return the states of the auxiliary variables for those of all variables before."""
         if self.gate.op == "iff":
             a, b = (_is_true(column, labels) for column in self.columns)
-            return (a == b).astype(np.int64)
+            return np.asarray((a == b).astype(np.int64))
         one = self.literals
         true = (labels[one.variable] == one.state) != one.negated
         count = np.bincount(one.row[true], minlength=one.n) + one.true
@@ -190,7 +190,7 @@ class GateStates:
 def _is_true(column: Column, labels: I32) -> Bools:
     variable, state, negated = column
     there = variable >= 0
-    return np.where(there, labels[np.maximum(variable, 0)] == state, False) != negated
+    return np.asarray(np.where(there, labels[np.maximum(variable, 0)] == state, False) != negated)
 
 
 @dataclass(eq=False)
@@ -265,7 +265,7 @@ class Grounder:
 
     def _is_one(self, found: Instances, one: LabelAt, other: LabelAt) -> Bools:
         first, second = (self.variable(each, found)[0] for each in (one, other))
-        return (first == second) & (first >= 0)
+        return np.asarray((first == second) & (first >= 0))
 
     def variable(self, reference: LabelAt, rows: Instances) -> tuple[I64, Bools | None]:
         """Return (number of the variable in each row, -1 where there is none; whether its classes are turned)."""
@@ -311,7 +311,7 @@ class Grounder:
         if len(wrong):
             k = int(wrong[0])
             expected = f"the number of a state of {label.name}, 0..{label.n_states - 1}, or -1 for none"
-            what = f"input '{state.source.name}'"
+            what = f"input '{getattr(state, 'source', self).name}'"
             raise DataError(what, example=self.world.example(int(rows.owner[k])), expected=expected,
                             found=f"{numbers[k]:g}")
         return numbers.astype(np.int64)
@@ -324,7 +324,7 @@ class Grounder:
         wrong = np.flatnonzero((values < 0) | (values != np.floor(values)) | (values >= NO_BOUND))
         if len(wrong):
             k = int(wrong[0])
-            what = f"input '{bound.source.name}'"
+            what = f"input '{getattr(bound, 'source', self).name}'"
             raise DataError(what, example=self.world.example(int(rows.owner[k])),
                             expected="a whole number of at least 0 (how many literals are true)",
                             found=f"{values[k]:g}")
@@ -543,8 +543,8 @@ class CircuitGrounder(Grounder):
             clipped = [np.clip(one - c, 0 if side == "low" else -1, m + 1).astype(np.float64) for one in numbers]
             coefficient = np.concatenate([ones, *(-one for one in clipped)])[order]
             zero, infinite = np.zeros(n), np.full(n, np.inf)
-            bound = (zero, infinite) if side == "low" else (-infinite, zero)
-            self.out.constraints.append(RuleBounds(rows.owner, place, joined, *bound, coefficient))
+            least, largest = (zero, infinite) if side == "low" else (-infinite, zero)
+            self.out.constraints.append(RuleBounds(rows.owner, place, joined, least, largest, coefficient))
 
     # -- what is hard --------------------------------------------------------------------------------------------
 
@@ -612,7 +612,9 @@ class CircuitGrounder(Grounder):
         )
         owner = rows.chosen(row[pair])
         for name in names:
-            first, second = (self._class_literal(name, listed, at, variable, which, turned) for at in (pair, pair + 1))
+            first, second = (
+                self._class_literal(name, listed, at, variable, which, np.asarray(turned)) for at in (pair, pair + 1)
+            )
             self._add_clause(owner, place[row[pair]], [_not(first), second])
 
     def _class_literal(
@@ -721,7 +723,7 @@ class TableGrounder(Grounder):
             return next((grid[k] for k, one in enumerate(there) if same_reference(one, reference)), None)
 
         def bound(value: Any) -> int:
-            return bound_of.get(id(value), value)
+            return int(bound_of.get(id(value), value))
 
         found = truth(self.rule, states, lambda literal: number_of[id(literal)], bound)
         return np.array(np.broadcast_to(found, cards))

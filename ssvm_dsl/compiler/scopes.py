@@ -27,6 +27,7 @@ from ssvm_dsl.lang.patterns.join import Instances, World
 from ssvm_dsl.lang.patterns.pattern import Pattern, Word
 from ssvm_dsl.lang.rules.circuits import RuleCircuit
 from ssvm_dsl.lang.rules.rule_patterns import RuleTruth
+from ssvm_dsl.lang.rules.structures import RuleOfKind
 
 #: Edge lists of some examples, one of each shape.
 Lists = Sequence[NDArray[Any]]
@@ -191,7 +192,9 @@ def _listed(target: Target, layout: Layout, world: World) -> _ListedFactors:
     return _LAYERS.get(target.kind, _brought)(target, layout)
 
 
-def few_examples(of_what: Target | RuleCircuit, layout: Layout, examples: Examples) -> tuple[I32, Layout, World]:
+def few_examples(
+    of_what: Target | RuleCircuit | RuleOfKind, layout: Layout, examples: Examples
+) -> tuple[I32, Layout, World]:
     """Return (shape of each example, layout of one example of each shape, what its instances follow from)."""
     of, chosen = layout.shapes_of(of_what, examples)
     domains = {name: domain.chosen(chosen) for name, domain in layout.domains.items()}

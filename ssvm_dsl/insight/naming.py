@@ -14,7 +14,7 @@ from ssvm_dsl.compiler.features.weight_names import weight_names
 from ssvm_dsl.compiler.ground import Grounded
 from ssvm_dsl.insight.terms import NO_FEATURE, TemplateTerms
 from ssvm_dsl.ir.ragged import owner_of
-from ssvm_dsl.lang.outputs.agreements import Agreement
+from ssvm_dsl.lang.outputs.agreements import Agreement, Auxiliary
 from ssvm_dsl.lang.outputs.labels import BeginsOf, Label, SpansOf
 
 
@@ -100,7 +100,7 @@ class ExampleNames:
     def differences(self, one: I32, other: I32) -> list[tuple[str, Any, Any]]:
         """Return (variable, its state in one labelling, in the other) of users' variables that differ."""
         changed = np.flatnonzero(one != other).tolist()
-        found = [v for v in changed if not isinstance(self._at(v)[0], Agreement)]
+        found = [v for v in changed if not isinstance(self._at(v)[0], Auxiliary)]
         return [(self.variable(v), self.state(v, int(one[v])), self.state(v, int(other[v]))) for v in found]
 
     @cached_property

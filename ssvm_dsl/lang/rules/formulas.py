@@ -167,7 +167,7 @@ class Formula(Symbol):
         """Yield that it is a hard rule and part of another one, too."""
         others = [(one.name, one) for one in model.of(Formula) if one is not self]
         about = [(one.name, getattr(one, "target", None)) for one in model.of(Symbol)]
-        others += [(name, target.rule) for name, target in about if hasattr(target, "rule")]
+        others += [(name, target.rule) for name, target in about if target is not None and hasattr(target, "rule")]
         for name, other in others:
             if any(one is self or getattr(one, "narrowed_from", None) is self for one in formulas_of(other)):
                 text = f"it is hard as an attribute, and a part of {name}, too"
@@ -320,7 +320,7 @@ def is_small(formula: Any) -> bool:
     """Whether a table over its variables has at most the usual size."""
     if not is_flat(formula):
         return False
-    cards = [one.label.n_states for one in references_of(formula)]
+    cards: list[int] = [one.label.n_states for one in references_of(formula)]
     if len(cards) <= 2:
         return prod(cards) <= MOST
     return prod(cards) <= (MOST_OF_THREE if len(cards) == 3 else MOST_STATES)
