@@ -17,7 +17,7 @@ from ssvm_dsl.ir.constraints import broken_constraints
 from ssvm_dsl.plugin_api import ConstraintScores, score_labels
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.brute_force import BruteForceSession
-from ssvm_dsl.testing.constraints.problems import kind_problem
+from ssvm_dsl.testing.constraints.problems import VARIED, kind_problem
 
 #: Kinds, and whether their problems have a labelling wherever the kind finds none by itself.
 KINDS = {
@@ -47,12 +47,13 @@ def compared(program, theta, clamp=None):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_kinds_know_a_labelling_wherever_there_is_one(kind, monkeypatch):
-    if KINDS[kind]:  # no search is needed
-        monkeypatch.setattr(labelling, "by_rows", lambda *_: None)
     missed = feasible = 0
     for seed in range(40):
         problem = kind_problem(kind, seed)
-        best, found = compared(problem.program, problem.theta)
+        with monkeypatch.context() as patched:
+            if KINDS[kind] and seed % VARIED != VARIED - 1:  # literals as the kind makes them: no search is needed
+                patched.setattr(labelling, "by_rows", lambda *_: None)
+            best, found = compared(problem.program, problem.theta)
         feasible += int((best > -np.inf).sum())
         missed += int(((best > -np.inf) & (found == -np.inf)).sum())
     assert feasible > 30
