@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -16,7 +16,7 @@ from ssvm_dsl.ir.solution import Marginals
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.kinds.compiled import CompiledOracle
 from ssvm_dsl.scores.parameter_map import ParameterMap
-from ssvm_dsl.values import Value
+from ssvm_dsl.values import Value, same
 
 T = TypeVar("T")
 
@@ -487,7 +487,15 @@ class RunningEvent(TrainingEvent):
         Returns an estimator with the best weights so far.
     """
 
-    make: Callable[[], Any] = field(default=lambda: None, repr=False)
+    make: Callable[[], Any] = field(default=lambda: None, repr=False, compare=False)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether another event says the same, one that is kept in a report too."""
+        if not isinstance(other, TrainingEvent):
+            return NotImplemented
+        return all(same(getattr(self, one.name), getattr(other, one.name)) for one in fields(TrainingEvent))
+
+    __hash__ = TrainingEvent.__hash__
 
     def model(self) -> Any:
         """Return an estimator with the best weights so far."""

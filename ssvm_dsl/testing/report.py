@@ -30,7 +30,7 @@ class Failure:
     text: str
 
 
-@dataclass
+@dataclass(eq=False)
 class Check:
     """One kind of check over all problems it applies to.
 

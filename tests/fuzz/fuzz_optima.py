@@ -74,6 +74,9 @@ def trainer_options(name: str, rng: np.random.Generator) -> dict[str, Any]:
             out[option.name] = option.choices[rng.integers(len(option.choices))]
         elif option.least is not None and rng.random() < 0.5:
             out[option.name] = int(option.least + rng.choice([0, 1, 2, 5]))
+    if "momentum" in out:  # a share, below 1, of plain steps
+        plain = out.get("metric", "identity") == "identity" and out.get("schedule") != "distance"
+        out["momentum"] = min(out["momentum"], 1) / 2 if plain else 0.0
     return out
 
 

@@ -12,7 +12,7 @@ from random_models import draw
 from scipy.special import logsumexp
 
 import naive
-from ssvm_dsl import Allow, AtLeast, AtMost, Forbid, Given, Input, Label, Model, StructuredSVM
+from ssvm_dsl import Allow, AtLeast, AtMost, Forbid, Given, Input, Label, Model, Pattern, StructuredSVM
 from ssvm_dsl.errors import InfeasibleError, NoBackendError, TrainingError
 
 UNIT, SHORT, LIMIT = "answers", 3, 90.0
@@ -86,7 +86,7 @@ def extended(rng: np.random.Generator, base: type[Model]) -> tuple[type[Model], 
     net = Input(*label.dims, label.n_states)
     symbols: dict[str, Any] = {"given_net": net, "logits": Given(label, scores=net)}
     targets: list[Any] = [factor.target for factor in declaration.factors if factor.target.kind != "indicator"]
-    targets += [label, *([label.at(0), label.at(-1)] if len(label.dims) == 1 else [])]
+    targets += [label, *([Pattern(label[0]), Pattern(label[-1])] if len(label.dims) == 1 else [])]
     for k in range(int(rng.integers(1, 4))):
         target = targets[rng.integers(len(targets))]
         cards = (target.n_states,) if isinstance(target, Label) else target.cards

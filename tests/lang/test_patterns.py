@@ -454,3 +454,22 @@ def test_terms_are_named_by_positions():
     text = str(svm.explain(X[0]))
     assert "z[a][0]" in text
     assert "vote[0], vote[1]" in text
+
+
+def test_copies_of_a_model_lay_the_same_factors():
+    class Local(Model):
+        N = Dim()
+        i, j, k = N.index(3)
+        x = Input(N)
+        y = Label(N, 2)
+        own = Factor(y, features=x)
+        pair = Factor((y[i], y[j]), where=abs(i - j) <= 2)
+        every = Factor(complete(y))
+        loss = Hamming(y)
+
+    X, Y = [np.arange(4.0), np.ones(3)], [[0, 1, 1, 0], [1, 0, 1]]
+    svm = StructuredSVM(Local, random_state=0).fit(X, Y)
+    copied = pickle.loads(pickle.dumps(svm))
+    for one in (svm, copied, pickle.loads(pickle.dumps(copied))):
+        assert np.array_equal(one.best_score(X), svm.best_score(X))
+    assert np.array_equal(copied.fit(X, Y).coef_, svm.coef_)

@@ -634,14 +634,14 @@ class _Step:
 
 
 def index_ids(expression: Any) -> frozenset[int]:
-    """Return the identities of the indices in an expression, kept with it."""
+    """Return the identities of the indices in an expression, which are kept with it."""
     if isinstance(expression, int | float):
         return frozenset()
-    found: frozenset[int] | None = expression.__dict__.get("_index_ids")
+    found: tuple[Index, ...] | None = expression.__dict__.get("_indices")  # a copy has copies of them
     if found is None:
-        found = frozenset(map(id, indices_of(expression)))
-        object.__setattr__(expression, "_index_ids", found)
-    return found
+        found = indices_of(expression)
+        object.__setattr__(expression, "_indices", found)
+    return frozenset(map(id, found))
 
 
 def _comparisons(condition: Condition) -> list[tuple[str, Any, Any]]:

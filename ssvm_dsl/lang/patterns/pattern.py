@@ -479,14 +479,17 @@ class Pattern(Target):
         return hash((Pattern, len(self.groups), tuple(one.label.n_states for one in self.references)))
 
     def _content(self) -> tuple[Any, ...]:
-        def find() -> tuple[Any, ...]:
-            indices = indices_of(*(place for part in self.parts for place, _ in part.places), self.condition)
-            ranks = {id(index): k for k, index in enumerate(indices)}
-            groups = tuple(tuple(canonical(one, ranks) for one in group) for group in self.groups)
-            word = None if self.word is None else (self.word.name, canonical(self.word.at, ranks))
-            return groups, canonical(self.condition, ranks), word, self.also_read, canonical(self.units, ranks)
-
-        return self._kept("_canonical", find)
+        known: tuple[Any, ...] | None = self.__dict__.get("_canonical")
+        if known is not None:
+            return known
+        indices = indices_of(*(place for part in self.parts for place, _ in part.places), self.condition)
+        ranks = {id(index): k for k, index in enumerate(indices)}
+        groups = tuple(tuple(canonical(one, ranks) for one in group) for group in self.groups)
+        word = None if self.word is None else (self.word.name, canonical(self.word.at, ranks))
+        found = groups, canonical(self.condition, ranks), word, self.also_read, canonical(self.units, ranks)
+        if all(index.dim.name or index.dim.size for index in indices):  # names come later
+            object.__setattr__(self, "_canonical", found)
+        return found
 
     def _kept(self, key: str, make: Callable[[], R]) -> R:
         """Return what was worked out once."""

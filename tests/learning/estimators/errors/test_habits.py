@@ -11,7 +11,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
 from ssvm_dsl import (
-    Attributes,
     Dim,
     Factor,
     Hamming,
@@ -137,7 +136,6 @@ def test_mistakes_of_declarations():
             x = Input(Dim, 3)
             z = Label(Dim, 3)
             y = Label(T, 3)
-            a = Attributes(T, T)
             f = Factor(chain("y"))
             g = Factor(pairs("y", T))
             h = Factor(grid("y"))
@@ -147,7 +145,6 @@ def test_mistakes_of_declarations():
     text = str(caught.value)
     assert "x: Input: an axis is made by calling Dim: write T = Dim(), then Input(T, ...)" in text
     assert "z: Label: an axis is made by calling Dim" in text
-    assert "a: Attributes: the same Dim is used twice; make a second Dim(), or a pointer label" in text
     for kind in ("chain", "pairs", "grid", "cross"):
         assert f"{kind}: expected a Label, the name without quotes, got '{'z' if kind == 'cross' else 'y'}'" in text
     assert "it has 0" not in text
