@@ -14,6 +14,7 @@ from random_patterns import Drawn
 from ssvm_dsl import (
     POTTS,
     Attributes,
+    Cost,
     Dim,
     Edges,
     Factor,
@@ -473,3 +474,29 @@ def test_copies_of_a_model_lay_the_same_factors():
     for one in (svm, copied, pickle.loads(pickle.dumps(copied))):
         assert np.array_equal(one.best_score(X), svm.best_score(X))
     assert np.array_equal(copied.fit(X, Y).coef_, svm.coef_)
+
+
+def test_costs_of_a_pattern_are_those_of_the_word():
+    class Both(Model):
+        N = Dim()
+        i = N.index()
+        x = Input(N, 2)
+        y = Label(N, 2)
+        own = Factor(y, features=x)
+        trans = Factor(chain(y))
+        loss = Cost((y[i], y[i + 1]), "boundary")
+
+    class Word(Model):
+        N = Dim()
+        x = Input(N, 2)
+        y = Label(N, 2)
+        own = Factor(y, features=x)
+        trans = Factor(chain(y))
+        loss = Cost(chain(y), "boundary")
+
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(n, 2)) for n in (3, 4, 2)]
+    Y = [(x[:, 0] > 0).astype(int) for x in X]
+    one, other = (StructuredSVM(model, random_state=0).fit(X, Y) for model in (Both, Word))
+    assert np.array_equal(one.coef_, other.coef_)
+    assert Model.from_json(Both.to_json()).to_json() == Both.to_json()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -15,6 +15,7 @@ from ssvm_dsl.lang.inputs import Edges, Input
 from ssvm_dsl.lang.losses.label_losses import WeighedLoss, structure_mistakes
 from ssvm_dsl.lang.outputs.labels import Label, PhrasesOf, Target
 from ssvm_dsl.lang.outputs.targets import as_target
+from ssvm_dsl.lang.patterns.pattern import is_pattern
 from ssvm_dsl.lang.symbols import Mistake, as_flag, got, show
 
 #: Tables by name: 1 where any variable is wrong; 1 where truth or answer, but not both, have unequal states; how many
@@ -58,6 +59,8 @@ class Cost(WeighedLoss):
     node_weights : Input, optional
         A weight for each variable, as for :class:`Hamming`; of a target for each factor, an input with the axes that
         its features may have.
+    where : condition, optional
+        Of variables at positions, ``Cost((y[i], y[j]), "boundary", where=i < j)``: the pairs that count.
 
     Notes
     -----
@@ -75,12 +78,18 @@ class Cost(WeighedLoss):
     table: str | tuple[Any, ...]
 
     def __init__(
-        self, target: Label | Target, table: Any, *, normalize: bool = False, node_weights: Input | None = None
+        self,
+        target: Label | Target | Sequence[Any],
+        table: Any,
+        *,
+        normalize: bool = False,
+        node_weights: Input | None = None,
+        where: Any = None,
     ) -> None:
-        goal = as_target(target)
+        goal = as_target(target, where)
         mistakes: list[Mistake] = []
         of_spans = goal.kind == "spans" or isinstance(goal.label, PhrasesOf)
-        if not isinstance(target, Label | Target):
+        if not isinstance(target, Label | Target) and not (is_pattern(target) and goal.arity > 1):
             mistakes.append(got("Cost: the first argument must be a Label, or joins labels as chain(y) does", target))
         else:
             mistakes += goal.mistakes
@@ -138,7 +147,8 @@ class Cost(WeighedLoss):
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
         options = {"normalize": self.normalize, "node_weights": self.node_weights}
-        return (self.target, self.table), {key: value for key, value in options.items() if value}
+        written, where = self.target.written, self.target.written_options
+        return (written, self.table), {key: value for key, value in options.items() if value} | where
 
 
 def _span_mistakes(table: object, normalize: object, node_weights: object) -> Iterator[Mistake]:
