@@ -24,7 +24,7 @@ from ssvm_dsl.ir.program import ONE_SPAN, Group
 from ssvm_dsl.ir.ragged import members, owner_of, owners, pointers, runs
 from ssvm_dsl.ir.shapes import Shapes
 from ssvm_dsl.lang.constraints.durations import SegmentDuration
-from ssvm_dsl.lang.constraints.forbidden import Forbid
+from ssvm_dsl.lang.constraints.forbidden import Allow, Forbid
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.forms import FULL
 from ssvm_dsl.lang.given import Given
@@ -112,6 +112,8 @@ def ground_constants(
     for rule in declaration.rules:
         if isinstance(rule, SegmentDuration):
             work.duration(rule, scopes_of)
+        elif rule.ref is not None:
+            work.function(rule, scopes_of(rule.target), encoder)
         else:
             work.rule(rule, scopes_of(rule.target))
     for circuit in declaration.circuits:
@@ -210,6 +212,24 @@ class _Work:
             return
         table = np.where(left, 0.0, -np.inf)[None]
         self._add_shared(rule.name, rule.target, scopes, table)
+
+    def function(self, rule: Forbid, every: Scopes, encoder: Encoder) -> None:
+        """Rule out the states of each factor that a function says."""
+        left, cards = _left_by_function(rule, every, encoder), rule.target.cards
+        scopes = self._known(every)
+        index = scopes.number.astype(np.int32), every.shapes.ptr[:-1]
+        row, variables = scopes.shapes.spread(*index), scopes.shapes.variables()
+        if self.truth is not None:
+            states = self.truth[variables]
+            joint = np.ravel_multi_index(tuple(np.maximum(states, 0).T), cards)
+            wrong = (states >= 0).all(axis=1) & ~left[row, joint]
+            label = rule.target.label
+            self._refuse_truth(f"rule '{rule.name}'", label, variables[:, 0].astype(np.int64), wrong)
+        if len(cards) == 1:
+            at, state = np.nonzero(~left[row])
+            self.forbid_states(self.state_ptr[variables[at, 0]] + state, f"'{rule.name}' ({type(rule).__name__})")
+            return
+        self._add_group(rule.name, rule.target, scopes.shapes, index, np.where(left, 0.0, -np.inf))
 
     def literals(self, name: str, masks: Sequence[tuple[NDArray[Any], ...]], of: I32) -> None:
         """Rule out the states for which literals that are true by themselves are false."""
@@ -462,6 +482,35 @@ def _of_states(given: Given, values: F64) -> F64:
     if not isinstance(given.target, RuleTarget) or given.target.form == FULL:
         return values
     return np.where(np.array(given.target.form.values, dtype=bool), values, 0.0)
+
+
+def _left_by_function(rule: Forbid, scopes: Scopes, encoder: Encoder) -> Bools:
+    """Return which joint states a function leaves of each factor of the batch, ``shape (n, prod(cards))``.
+
+    Raises
+    ------
+    DataError
+        The function fails, or returns another shape.
+    """
+    ref, shapes, cards, found = rule.ref, scopes.shapes, rule.target.cards, scopes.found
+    assert ref is not None
+    assert found is not None
+    r, what = len(cards), type(rule).__name__
+    names = [np.array(label.classes or range(label.n_states)) for label in rule.target.members]
+    classes = [one.reshape(1, *(-1 if k == at else 1 for k in range(r))) for at, one in enumerate(names)]
+    columns = [found.position(one, getattr(one, "axis", None))[0] for one in rule.places]
+    out = np.zeros((shapes.n_factors, *cards), dtype=bool)
+    for i in range(shapes.n_examples):
+        mine, lo, hi = shapes.factors(i), int(shapes.ptr[i]), int(shapes.ptr[i + 1])
+        given = [*classes, *(column[mine].reshape(-1, *[1] * r) for column in columns)]
+        value = encoder.call_at(ref, i, given, what)
+        try:
+            out[lo:hi] = np.broadcast_to(value, (hi - lo, *cards)) != 0
+        except ValueError as err:
+            expected = f"an array of bool that broadcasts to {(hi - lo, *cards)}"
+            raise DataError(f"{what} {ref.path}", example=i, expected=expected, found=f"shape {value.shape}") from err
+    flat = out.reshape(shapes.n_factors, prod(cards))
+    return flat if isinstance(rule, Allow) else ~flat
 
 
 def _left(rule: Forbid) -> Bools:

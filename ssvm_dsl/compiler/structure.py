@@ -214,7 +214,8 @@ def _plain_input(factor: Factor, scopes: Scopes) -> Input | None:
 def _varies(declaration: Declaration) -> bool:
     """Whether masks or given scores come with the examples."""
     masked = any(label.allowed is not None for label in declaration.labels)
-    return masked or any(given.features is not None for given in declaration.given)
+    computed = any(rule.ref is not None for rule in declaration.rules)
+    return masked or computed or any(given.features is not None for given in declaration.given)
 
 
 def _signs_matter(fmap: FeatureMap) -> bool:

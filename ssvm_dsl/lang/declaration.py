@@ -130,7 +130,7 @@ class Declaration:
     def scored_inputs(self) -> tuple[ExampleInput, ...]:
         """The inputs without those that only the loss reads, which are not needed to predict."""
         sources = self.sources
-        asked = [source.asked_inputs for source in sources]
+        asked = [*(one.asked_inputs for one in sources), *(one.asked_inputs for one in self.rules)]
         if self.loss is None or None in asked:  # some function takes all inputs
             return self.inputs
         read = {source.name for source in sources}.union(*(names for names in asked if names is not None))
@@ -269,7 +269,7 @@ class Declaration:
     @cached_property
     def functions(self) -> tuple[FunctionRef, ...]:
         """The user functions the model calls."""
-        calling: tuple[Symbol, ...] = (*self.sources, *self.constraints, *self.of(Loss)[:1])
+        calling: tuple[Symbol, ...] = (*self.sources, *self.constraints, *self.rules, *self.of(Loss)[:1])
         return tuple(ref for one in calling for ref in one.functions)
 
     def n_weights(self) -> int | None:

@@ -616,9 +616,12 @@ def declare(world: World, hard: dict[str, Any], soft: dict[str, tuple[Any, str]]
                 symbols[name] = s.Factor(formula)
         model = type("Ruled", (s.Model,), symbols)
     except ModelError as err:
-        known = ("is never true", "where= belongs", "same position", "written twice", "an index of its members",
-                 "the bound", "unlike classes", "no position", "in the bound only", "two different labels",
-                 "and used outside", "has no effect", "variables with the same", "or a formula of such")  # fmt: skip
+        known = (
+            "is never true", "cannot be true", "where= belongs", "same position", "written twice",
+            "an index of its members", "the bound", "unlike classes", "no position", "in the bound only",
+            "two different labels", "and used outside", "has no effect", "variables with the same",
+            "or a formula of such",
+        )  # fmt: skip
         if any(text in str(err) for text in known):
             return None
         raise

@@ -13,12 +13,14 @@ from naive import holds, pattern_scopes
 from random_patterns import Drawn
 from ssvm_dsl import (
     POTTS,
+    Allow,
     Attributes,
     Cost,
     Dim,
     Edges,
     Factor,
     Feature,
+    Forbid,
     Given,
     Hamming,
     Input,
@@ -38,7 +40,7 @@ from ssvm_dsl import (
 from ssvm_dsl.compiler.inputs.validate import read_examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import ground_scopes
-from ssvm_dsl.errors import DataError, ModelError, TooLargeError
+from ssvm_dsl.errors import DataError, InfeasibleError, ModelError, TooLargeError
 from ssvm_dsl.lang.dims import as_condition, opposite
 from ssvm_dsl.lang.patterns.join import World, find_instances
 from ssvm_dsl.scoring import Scorer
@@ -500,3 +502,50 @@ def test_costs_of_a_pattern_are_those_of_the_word():
     one, other = (StructuredSVM(model, random_state=0).fit(X, Y) for model in (Both, Word))
     assert np.array_equal(one.coef_, other.coef_)
     assert Model.from_json(Both.to_json()).to_json() == Both.to_json()
+
+
+def too_near(a, b, s, t, gap):
+    """Frequencies of two transmitters that are too near each other."""
+    return abs(a - b) < gap[s.ravel(), t.ravel()].reshape(s.shape)
+
+
+class Frequencies(Model):
+    N = Dim()
+    s, t = N.index(2)
+    x = Input(N, 3)
+    gap = Input(N, N)
+    y = Label(N, [1, 2, 4])
+    own = Factor(y[s], features=x[s])
+    apart = Forbid((y[s], y[t]), too_near, s, t, where=s < t)
+    first = Allow(y[s], lambda a, s: (a < 4) | (s > 0), s)
+    loss = Hamming(y)
+
+
+def test_functions_say_which_joint_states_are_ruled_out():
+    rng, classes = np.random.default_rng(0), np.array([1, 2, 4])
+    X = [{"x": rng.normal(size=(n, 3)), "gap": rng.integers(0, 3, (n, n))} for n in (3, 2, 3, 1)]
+    weights = {"own": rng.normal(size=(3, 3))}
+    svm = StructuredSVM.from_weights(Frequencies, weights)
+
+    def allowed(x, y):
+        pairs = itertools.combinations(range(len(y)), 2)
+        return y[0] < 4 and all(abs(y[a] - y[b]) >= x["gap"][a, b] for a, b in pairs)
+
+    def score(x, y):
+        return sum(weights["own"][list(classes).index(c)] @ row for c, row in zip(y, x["x"], strict=True))
+
+    for x in X:
+        every = [y for y in itertools.product(classes, repeat=len(x["x"])) if allowed(x, y)]
+        if not every:
+            with pytest.raises(InfeasibleError):
+                svm.predict([x])
+            continue
+        found = svm.predict([x])[0]
+        assert allowed(x, found)
+        assert score(x, found) == pytest.approx(max(score(x, y) for y in every))
+    wrong = {"x": np.ones((2, 3)), "gap": np.full((2, 2), 2)}
+    with pytest.raises(DataError, match="labels that rule 'apart' does not rule out"):
+        StructuredSVM(Frequencies).fit([wrong], [[1, 2]])
+    assert "too_near" in str(Frequencies)
+    assert "a function is for variables at positions" in declared(lambda p: Forbid(p["y"], too_near))
+    assert "positions of the pattern's own indices" in declared(lambda p: Forbid(p["y"][p["i"]], too_near, p["j"]))

@@ -104,7 +104,7 @@ class SegmentDuration(_Bounded, Forbid):
             if bound > longest and not mistakes:
                 mistakes.append(f"Duration: least is {bound} for {show(name)}, and segments={longest} of the label")
         flag = as_flag(cut, "Duration: cut", mistakes)
-        self._fill(mistakes, target=target, forbidden=(), least=low, most=high, cut=flag)
+        self._fill(mistakes, target=target, forbidden=(), ref=None, places=(), least=low, most=high, cut=flag)
 
     @property
     def label(self) -> Label:  # type: ignore[override]

@@ -16,14 +16,17 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.lang.arrays import MOST, NotNumbers, plain_array
+from ssvm_dsl.lang.dims import indices_of
+from ssvm_dsl.lang.functions import FunctionRef, check_function
 from ssvm_dsl.lang.outputs.about_target import AboutTarget
 from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.targets import as_target, cross
+from ssvm_dsl.lang.patterns.join import symbols_of
 from ssvm_dsl.lang.patterns.pattern import Pattern
 from ssvm_dsl.lang.patterns.references import LabelAt
 from ssvm_dsl.lang.rules.formulas import formula_of_call
-from ssvm_dsl.lang.symbols import Mistake, got, plain, show
+from ssvm_dsl.lang.symbols import Mistake, ModelView, Symbol, got, plain, show
 
 #: As many states of a rule are printed.
 FEW = 2
@@ -43,28 +46,50 @@ class Forbid(AboutTarget):
     target : Label or Target
         ``y``, ``y.at(0)``, ``chain(y)``, ``pairs(y, W)``, ``grid(y)``, ``complete(y)``, ``along(y, edges)``,
         ``cliques(y, sets)`` or ``cross(a, b)``.
-    states : list of class names, list of tuples of class names, array of bool, or tagging scheme
+    states : list of class names, list of tuples of class names, array of bool, tagging scheme, or function
         The states of a single variable; tuples for targets of several variables, in their order; an array of the shape
-        of the target's joint states, True where they are ruled out; or :func:`BIO`, :func:`BIOES`.
+        of the target's joint states, True where they are ruled out; or :func:`BIO`, :func:`BIOES`.  Of variables at
+        positions a function: called with the class of each variable, the listed positions, and inputs by name, all as
+        arrays; it returns where the states are ruled out, of a shape that broadcasts to ``(n, *cards)``.
+    *positions : index or position
+        What the function gets after the classes.
+    where : condition, optional
+        Of variables at positions: the instances that the rule is about.
 
     Examples
     --------
     >>> no_start = Forbid(y.at(0), ["I-PER", "I-LOC"])
     >>> no_step = Forbid(chain(y), [("O", "I-PER"), ("O", "I-LOC")])
     >>> scheme = Forbid(chain(y), BIO(y))
+    >>> def too_near(a, b, s, t): return abs(a - b) < 2         # frequencies of neighbours
+    >>> apart = Forbid((y[s], y[t]), too_near, s, t, where=s < t)
     """
 
     features, joint, per, n_units = None, False, (), 1  # as of a Factor
 
     forbidden: tuple[int, ...]  # numbers of joint states, in C order over the states of the variables
+    ref: FunctionRef | None
+    places: tuple[Any, ...]
 
-    def __init__(self, target: Label | Target | LabelAt | Sequence[Any], states: Any, where: Any = None) -> None:
-        self._rule(target, states, where, allowed=False)
+    def __init__(
+        self, target: Label | Target | LabelAt | Sequence[Any], states: Any, *positions: Any, where: Any = None
+    ) -> None:
+        self._rule(target, states, positions, where, allowed=False)
 
-    def _rule(self, target: Any, states: Any, where: Any, allowed: bool) -> None:
+    def _rule(self, target: Any, states: Any, positions: tuple[Any, ...], where: Any, allowed: bool) -> None:
         """Read the forbidden states, or the allowed ones."""
         mistakes: list[Mistake] = []
         goal = self._target(target, mistakes, where)
+        if isinstance(states, FunctionRef) or (callable(states) and not isinstance(states, TagScheme)):
+            ref = check_function(states, type(self).__name__, mistakes)
+            mistakes += function_mistakes(type(self).__name__, goal, positions)
+            sound = not goal.mistakes and not mistakes
+            self._keep(goal, np.zeros(prod(goal.cards), dtype=bool), mistakes)
+            for key, value in (("ref", ref if sound else None), ("places", positions if sound else ())):
+                object.__setattr__(self, key, value)
+            return
+        if positions:
+            mistakes.append(got(f"{type(self).__name__}: positions are for a function, which gets them", positions))
         found = np.zeros(prod(goal.cards), dtype=bool)
         if not goal.mistakes and not mistakes:
             found = _read_states(type(self).__name__, goal, states, mistakes)
@@ -85,11 +110,38 @@ class Forbid(AboutTarget):
         if not goal.mistakes and not mistakes and ruled_out.all():
             mistakes.append(lambda: f"{type(self).__name__}: it rules out every state of {goal!r}")
         numbers = tuple(np.flatnonzero(ruled_out).tolist())
-        self._fill([*goal.mistakes, *mistakes], target=goal, forbidden=numbers)
+        self._fill([*goal.mistakes, *mistakes], target=goal, forbidden=numbers, ref=None, places=())
+
+    @property
+    def functions(self) -> tuple[FunctionRef, ...]:
+        """The function that says what is ruled out, if there is one."""
+        return () if self.ref is None else (self.ref,)
+
+    @property
+    def asked_inputs(self) -> tuple[str, ...] | None:
+        """The inputs that the function asks for by name; ``None``: all of them."""
+        asked = () if self.ref is None else self.ref.arguments()
+        return asked if asked is None else asked[self.target.arity + len(self.places) :]
+
+    def misfits(self, model: ModelView) -> Iterator[str]:
+        """Yield parameters of the function that name no input."""
+        yield from super().misfits(model)
+        unknown = sorted(set(self.asked_inputs or ()) - model.input_names)
+        if unknown and self.ref is not None:
+            given = f"the classes of {self.target.arity} variables and {len(self.places)} positions"
+            yield f"{self.ref.path} asks for {', '.join(unknown)}, after {given} inputs by name"
+
+    def references(self) -> Iterator[tuple[str, Symbol]]:
+        """Yield the symbols of the target and of the positions."""
+        yield from super().references()
+        for one in self.places:
+            yield from symbols_of(one)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments: the target and the names of the forbidden states."""
         target, where = self.written()
+        if self.ref is not None:
+            return (target, self.ref, *self.places), where
         return (target, _names(self.target, self.forbidden)), where
 
     @property
@@ -105,6 +157,8 @@ class Forbid(AboutTarget):
     @property
     def note(self) -> str:
         """How many states it rules out."""
+        if self.ref is not None:
+            return "as a function says"
         return f"rules out {len(self.forbidden)} of {prod(self.target.cards)} states"
 
     def mask(self) -> NDArray[np.bool_]:
@@ -125,13 +179,29 @@ class Allow(Forbid):
     >>> follows = Allow(chain(y), [("a", "a"), ("a", "b"), ("b", "b")])
     """
 
-    def __init__(self, target: Label | Target | LabelAt | Sequence[Any], states: Any, where: Any = None) -> None:
-        self._rule(target, states, where, allowed=True)
+    def __init__(
+        self, target: Label | Target | LabelAt | Sequence[Any], states: Any, *positions: Any, where: Any = None
+    ) -> None:
+        self._rule(target, states, positions, where, allowed=True)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments: the target and the names of the allowed states."""
         target, where = self.written()
+        if self.ref is not None:
+            return (target, self.ref, *self.places), where
         return (target, _names(self.target, np.flatnonzero(self.mask()).tolist())), where
+
+
+def function_mistakes(what: str, goal: Target, positions: tuple[Any, ...]) -> Iterator[Mistake]:
+    """Yield why a function cannot say what is ruled out of a target."""
+    if goal.mistakes:
+        return
+    if not isinstance(goal, Pattern) or goal.word is not None or goal.is_union:
+        yield got(f"{what}: a function is for variables at positions, such as (y[s], y[t])", goal)
+        return
+    for index in indices_of(*positions):
+        if not any(index is own for own in goal.free):
+            yield got(f"{what}: the function gets positions of the pattern's own indices", index)
 
 
 class _Pairs(Forbid):

@@ -23,6 +23,7 @@ class RuledOut(Forbid):
     def __init__(self, formula: Formula) -> None:
         target = RulePattern(formula)
         true = truth_table(formula, target.references)
-        self._fill([], target=target, forbidden=tuple(np.flatnonzero(~true).tolist()), formula=formula)
+        states = tuple(np.flatnonzero(~true).tolist())
+        self._fill([], target=target, forbidden=states, ref=None, places=(), formula=formula)
         object.__setattr__(self, "name", formula.name)
         object.__setattr__(self, "line", formula.line)
