@@ -140,7 +140,7 @@ class DeclarationBuilder:
 
     def forbid(self, name: str, target: Any, states: Any, where: Any = None) -> Forbid:
         """Add a :class:`Forbid`."""
-        return self.add(name, Forbid(target, states, where))
+        return self.add(name, Forbid(target, states, where=where))
 
     def given(self, name: str, target: Any, scores: Any, where: Any = None) -> Given:
         """Add a :class:`Given`."""

@@ -549,3 +549,16 @@ def test_functions_say_which_joint_states_are_ruled_out():
     assert "too_near" in str(Frequencies)
     assert "a function is for variables at positions" in declared(lambda p: Forbid(p["y"], too_near))
     assert "positions of the pattern's own indices" in declared(lambda p: Forbid(p["y"][p["i"]], too_near, p["j"]))
+
+
+def test_a_builder_takes_rules_and_given_scores_with_conditions():
+    m = ModelBuilder("Ruled")
+    N = m.dim("N")
+    i, j = m.index("i j", N)
+    x, y = m.input("x", N), m.label("y", N, 2)
+    m.factor("own", y[i], features=x[i])
+    m.forbid("apart", (y[i], y[j]), [(1, 1)], where=j.is_(i + 1))
+    m.given("pair", (y[i], y[j]), np.zeros((2, 2)), where=i < j)
+    m.loss(Hamming(y))
+    svm = StructuredSVM.from_weights(m.build(), {"own": np.array([[0.0], [1.0]])})
+    assert svm.predict([np.array([2.0, 3.0, 2.0])])[0].tolist() == [1, 0, 1]
