@@ -35,7 +35,7 @@ def learn(model, n_train=60, n_test=30, seed=0):
     rng, (draw, given) = np.random.default_rng(seed), MODELS[model]
     weights = true_weights(model, given, rng)
     X, Y = examples(model, draw, weights, n_train + n_test, SIZES.get(model.__name__, 6), rng)
-    svm = StructuredSVM(model, C=10.0, tol=0.05, random_state=0).fit(X[:n_train], Y[:n_train])
+    svm = StructuredSVM(model, C=10.0, tol=0.01, random_state=0).fit(X[:n_train], Y[:n_train])
     return svm, svm.score(X[n_train:], Y[n_train:]), commonest(Y[:n_train], Y[n_train:])
 
 

@@ -77,7 +77,7 @@ def test_what_is_true_is_learnt(model):
     svm, right, commonest = CATALOGUE.learn(model)
     *_, backend, shown, of_commonest = ROWS[model.__name__]
     assert svm.plan_.backend == backend
-    assert right == pytest.approx(int(shown) / 100, abs=0.03)
+    assert right == pytest.approx(int(shown) / 100, abs=0.035)  # rounded; another processor ends at another point
     assert commonest == pytest.approx(int(of_commonest) / 100, abs=0.006)
     assert right > max(0.85, commonest + 0.05)
 
