@@ -24,7 +24,7 @@ from ssvm_dsl.ir.shapes import Shapes, first_of_each
 from ssvm_dsl.lang.dims import Dim, Index, Read, conjuncts, indices_of
 from ssvm_dsl.lang.outputs.labels import Target
 from ssvm_dsl.lang.patterns.join import Instances, World
-from ssvm_dsl.lang.patterns.pattern import Pattern, Word
+from ssvm_dsl.lang.patterns.pattern import Pattern
 from ssvm_dsl.lang.rules.circuits import RuleCircuit
 from ssvm_dsl.lang.rules.rule_patterns import RuleTruth
 from ssvm_dsl.lang.rules.structures import RuleOfKind
@@ -106,12 +106,7 @@ class Scopes:
     def rows(self, places: tuple[Any, ...], dims: tuple[Dim, ...]) -> tuple[I64, Bools | None]:
         """Return (row of each factor at positions on axes, whether these exist; ``None`` where all do)."""
         assert self.found is not None
-        flat, known = np.zeros(len(self.found), dtype=np.int64), None
-        for place, dim in zip(places, dims, strict=True):
-            at, there = self.found.position(place, dim)
-            flat = flat * self.found.world.size(dim)[self.found.owner] + at
-            known = there if known is None else known if there is None else known & there
-        return flat, known
+        return self.found.flat(places, dims)
 
     def _coordinate(self, dim: Dim, owner: I64) -> I64:
         stride = np.ones(self.shapes.n_shapes, dtype=np.int64)
@@ -226,7 +221,7 @@ def _pattern(target: Pattern, layout: Layout, world: World) -> _ListedFactors:
         return _ListedFactors(variables, np.bincount(found.owner, minlength=layout.n), (), found=found)
     parts = [_instances(part, layout, world) for part in target.parts]
     places = [] if target.word is None else [
-        _stand(target.word, k, one, layout) for k, (one, _) in enumerate(parts) if target.word.axes
+        one.flat(target.word.at[k], target.word.axes)[0] for k, (one, _) in enumerate(parts) if target.word.axes
     ]
     found, variables = parts[0]
     place = places[0] if places else None
@@ -245,25 +240,12 @@ def _pattern(target: Pattern, layout: Layout, world: World) -> _ListedFactors:
     return _ListedFactors(variables, counts, (), found=found)
 
 
-def _stand(word: Word, part: int, found: Instances, layout: Layout) -> I64:
-    """Return the flat position at which each factor of a word takes its features."""
-    flat = np.zeros(len(found), dtype=np.int64)
-    for place, dim in zip(word.at[part], word.axes, strict=True):
-        flat = flat * layout.sizes[dim.origin.name][found.owner] + found.position(place, dim)[0]
-    return flat
-
-
 def _instances(part: Pattern, layout: Layout, world: World) -> tuple[Instances, I64]:
     """Return (instances of a pattern that is no union, their variables): those whose variables all exist."""
     found = part.instances(world)
     columns = []
     for one in part.references:
-        flat: Any = 0
-        for k, (place, dim) in enumerate(zip(one.places, one.label.dims, strict=True)):
-            sound = part.exists_everywhere and not isinstance(place, int)
-            at = found.number(place)[0] if sound else found.position(place, dim)[0]
-            flat = at if k == 0 else flat * layout.sizes[dim.name][found.owner] + at
-        flat = flat if one.places else np.zeros(len(found), dtype=np.int64)
+        flat, _ = found.flat(one.places, one.label.dims, look=not part.exists_everywhere)
         domain = layout.domains.get(one.label.name)
         columns.append(flat if domain is None else domain.numbers(one.label, found.owner, flat))
     there = np.logical_and.reduce([column >= 0 for column in columns]) if layout.domains else None

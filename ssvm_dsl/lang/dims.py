@@ -10,7 +10,7 @@ numbers, with more arithmetic: differences, ``abs``, ``%``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import count
 from math import isfinite
@@ -365,7 +365,23 @@ class Index(Symbol, Position):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Shift(Node, Position):
+class Term(Node):
+    """A node of an expression: its arguments are its fields, its parts the numbers and conditions among them."""
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the fields, in the order of the constructor."""
+        return tuple(getattr(self, one.name) for one in fields(self) if one.compare), {}
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The numbers and conditions that it is made of."""
+        values = self.arguments()[0]
+        listed = (one for value in values for one in (value if isinstance(value, tuple) else (value,)))
+        return tuple(one for one in listed if isinstance(one, Number | Condition))
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Shift(Term, Position):
     """A position some places after another one, or before it."""
 
     base: Any
@@ -379,21 +395,12 @@ class Shift(Node, Position):
         """The axis of an index; a read plus a number is none."""
         return self.base.axis if isinstance(self.base, Index | OnAxis | FromEnd) else None
 
-    @property
-    def parts(self) -> tuple[Any, ...]:
-        """The position that it is counted from."""
-        return (self.base,)
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return position and distance."""
-        return (self.base, self.by), {}
-
     def __repr__(self) -> str:
         return f"{self.base!r} {'+' if self.by > 0 else '-'} {abs(self.by)}"
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Ring(Node, Position):
+class Ring(Term, Position):
     """A position on an axis whose last position is followed by its first one: ``(t + 1) % T``."""
 
     base: Index
@@ -408,22 +415,13 @@ class Ring(Node, Position):
         """The axis."""
         return self.dim
 
-    @property
-    def parts(self) -> tuple[Any, ...]:
-        """The index."""
-        return (self.base,)
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return index, distance and axis."""
-        return (self.base, self.by, self.dim), {}
-
     def __repr__(self) -> str:
         inner = repr(Shift(self.base, self.by)) if self.by else repr(self.base)
         return f"({inner}) % {show(self.dim)}" if self.by else f"{inner} % {show(self.dim)}"
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class FromEnd(Node, Position):
+class FromEnd(Term, Position):
     """A position counted from the end: ``-1 - t`` is the last one where t is 0."""
 
     base: Index
@@ -437,21 +435,12 @@ class FromEnd(Node, Position):
         """The axis of the index."""
         return self.base.dim
 
-    @property
-    def parts(self) -> tuple[Any, ...]:
-        """The index."""
-        return (self.base,)
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return index and distance."""
-        return (self.base, self.by), {}
-
     def __repr__(self) -> str:
         return f"{self.by} - {self.base!r}"
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class OnAxis(Node, Position):
+class OnAxis(Term, Position):
     """The same number on another axis: ``i.on(J)``."""
 
     base: Index
@@ -469,21 +458,12 @@ class OnAxis(Node, Position):
         """The other axis."""
         return self.dim
 
-    @property
-    def parts(self) -> tuple[Any, ...]:
-        """The index."""
-        return (self.base,)
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return index and axis."""
-        return (self.base, self.dim), {}
-
     def __repr__(self) -> str:
         return f"{self.base!r}.on({show(self.dim)})"
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Read(Node, Position):
+class Read(Term, Position):
     """What edges or positions hold: ``e[m, 0]``, ``parent[k]``."""
 
     source: Any  # Edges or Positions
@@ -501,22 +481,13 @@ class Read(Node, Position):
         over: Dim = self.source.ends[self.column]
         return over
 
-    @property
-    def parts(self) -> tuple[Any, ...]:
-        """The positions that are read at."""
-        return self.places
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return what is read, where, and the column."""
-        return (self.source, self.places, self.column), {}
-
     def __repr__(self) -> str:
         columns = [] if len(self.source.ends) == 1 else [str(self.column)]
         return f"{show(self.source)}[{', '.join([*map(show, self.places), *columns])}]"
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Arithmetic(Node, Number):
+class Arithmetic(Term, Number):
     """A number that is no position: ``i - j``, ``i + j``, ``abs(i - j)``, ``t % 2``."""
 
     op: str
@@ -525,15 +496,6 @@ class Arithmetic(Node, Number):
     def __init__(self, op: str, given: tuple[Any, ...]) -> None:
         self._fill([], op=op, given=tuple(given))
 
-    @property
-    def parts(self) -> tuple[Any, ...]:
-        """The numbers."""
-        return self.given
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return operation and numbers."""
-        return (self.op, self.given), {}
-
     def __repr__(self) -> str:
         if self.op == "abs":
             return f"abs({self.given[0]!r})"
@@ -541,7 +503,7 @@ class Arithmetic(Node, Number):
         return f"{left} {self.op} {right}"
 
 
-def read_places(places: Any, what: str) -> tuple[tuple[Any, ...], list[Mistake]]:
+def read_places(places: Any, what: str) -> tuple[Any, ...]:
     """Return what stands in square brackets as a tuple of positions; ints are plain ints.
 
     Raises
@@ -559,7 +521,7 @@ def read_places(places: Any, what: str) -> tuple[tuple[Any, ...], list[Mistake]]
         if not whole and not isinstance(place, Number):
             refuse(f"{what}[...]: positions are indices and ints, got {show(place)}; use Positions for others")
         found.append(place)
-    return tuple(found), []
+    return tuple(found)
 
 
 def place_mistakes(places: tuple[Any, ...], dims: tuple[Dim, ...], what: object) -> Iterator[Mistake]:
@@ -637,13 +599,8 @@ def _add(number: Number, other: object) -> Any:
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Condition(Node):
+class Condition(Term):
     """Something that is true of an assignment of indices, or false, or unknown (it reads at a missing position)."""
-
-    @property
-    def parts(self) -> tuple[Any, ...]:
-        """The conditions and numbers that it is made of."""
-        return ()
 
     def __and__(self, other: object) -> Condition:
         return join_conditions("&", self, other)
@@ -672,15 +629,6 @@ class Compare(Condition):
     def __init__(self, op: str, left: Any, right: Any, mistakes: tuple[Mistake, ...] = ()) -> None:
         self._fill(mistakes, op=op, left=left, right=right)
 
-    @property
-    def parts(self) -> tuple[Any, ...]:
-        """Both numbers."""
-        return self.left, self.right
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return operation and numbers."""
-        return (self.op, self.left, self.right), {}
-
     def __repr__(self) -> str:
         method = {"==": "is_", "!=": "is_not"}.get(self.op)
         left = f"({self.left!r})" if method and isinstance(self.left, Arithmetic | Shift) else show(self.left)
@@ -696,15 +644,6 @@ class IsOne(Condition):
     def __init__(self, number: Any) -> None:
         self._fill([], number=number)
 
-    @property
-    def parts(self) -> tuple[Any, ...]:
-        """The input at positions."""
-        return (self.number,)
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the input at positions."""
-        return (self.number,), {}
-
     def __repr__(self) -> str:
         return repr(self.number)
 
@@ -718,15 +657,6 @@ class Joined(Condition):
 
     def __init__(self, op: str, given: tuple[Condition, ...]) -> None:
         self._fill([], op=op, given=tuple(given))
-
-    @property
-    def parts(self) -> tuple[Any, ...]:
-        """The conditions."""
-        return self.given
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return operation and conditions."""
-        return (self.op, self.given), {}
 
     def __repr__(self) -> str:
         if self.op == "not":

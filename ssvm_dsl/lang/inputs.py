@@ -265,7 +265,7 @@ class Edges(Symbol):
         return len(self.ends)
 
     def __getitem__(self, places: Any) -> Read:
-        listed, mistakes = read_places(places, show(self))
+        listed, mistakes = read_places(places, show(self)), list[Mistake]()
         if len(listed) != 2 or not isinstance(listed[1], int) or not 0 <= listed[1] < self.arity:
             ends = f"{show(self)}[m, 0] is the first end of edge m; ends are 0 to {self.arity - 1}"
             mistakes.append(got(ends, listed))
@@ -371,7 +371,7 @@ class Positions(Symbol):
         return (with_origins(self.dims) if self.values is None else (self.values,)), {"over": self.over}
 
     def __getitem__(self, places: Any) -> Read:
-        listed, mistakes = read_places(places, repr(self) if not self.name else self.name)
+        listed, mistakes = read_places(places, show(self)), list[Mistake]()
         if self.values is None:
             mistakes += place_mistakes(listed, self.dims, self)
         elif len(listed) != 1:
@@ -453,7 +453,7 @@ class At(Source, Number):
 
 def at_positions(source: Source, places: object) -> At:
     """Return a source at what stands in its square brackets."""
-    listed, mistakes = read_places(places, show(source))
+    listed, mistakes = read_places(places, show(source)), list[Mistake]()
     column = None
     if len(listed) == len(source.dims) + 1:
         *first, column = listed

@@ -227,19 +227,32 @@ class Instances:
 
     def rows(self, expression: Any) -> tuple[I64, Bools | None]:
         """Return (row of a source over all examples at its positions, whether these exist; ``None`` where all do)."""
-        source, n = expression.source, len(self.owner)
+        source = expression.source
         dims = (source.dim,) if isinstance(source, Edges) else source.dims
         _, base = self.world.flat(source)
-        flat, known = np.zeros(n, dtype=np.int64), None
         if isinstance(source, Positions) and source.values is not None:
             place, known = self.position(expression.places[0], None)
             inside = place < len(source.values)
             return place, known if inside.all() else _both(known, inside)
-        for place, dim in zip(expression.places, dims, strict=True):
-            at, there = self.position(place, dim)
-            flat = flat * self.world.size(dim)[self.owner] + at
-            known = _both(known, there)
+        flat, known = self.flat(expression.places, dims)
         return flat + base[self.owner], known
+
+    def flat(self, places: Sequence[Any], dims: Sequence[Dim], look: bool = True) -> tuple[I64, Bools | None]:
+        """Return (flat position on axes in each instance, whether it exists; ``None`` where all do).
+
+        Parameters
+        ----------
+        places : sequence
+            A position on each axis.
+        dims : sequence of Dim
+        look : bool
+            Whether positions may be missing; without it only those that are ints are compared with sizes.
+        """
+        flat, known = np.zeros(len(self.owner), dtype=np.int64), None
+        for k, (place, dim) in enumerate(zip(places, dims, strict=True)):
+            at, there = self.position(place, dim) if look or isinstance(place, int) else (self.number(place)[0], None)
+            flat, known = at if k == 0 else flat * self.world.size(dim)[self.owner] + at, _both(known, there)
+        return flat, known
 
     def position(self, place: Any, dim: Dim | None) -> tuple[I64, Bools | None]:
         """Return (position on an axis in each instance, whether it exists; ``None`` where all do)."""

@@ -100,7 +100,7 @@ class LiteralAt(Node):
 
 def label_at(label: Any, places: Any) -> LabelAt:
     """Return the variable of a label at what stands in its square brackets."""
-    listed, mistakes = read_places(places, show(label))
+    listed, mistakes = read_places(places, show(label)), list[Mistake]()
     if label.structure == "trees":
         mistakes.append(f"{show(label)}: a label of trees has no variables at positions; use leaves, spans and rules")
     axes = label.dims[:1] if label.pointer else label.dims
