@@ -365,7 +365,7 @@ class Index(Symbol, Position):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Term(Node):
+class Expression(Node):
     """A node of an expression: its arguments are its fields, its parts the numbers and conditions among them."""
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -381,7 +381,7 @@ class Term(Node):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Shift(Term, Position):
+class Shift(Expression, Position):
     """A position some places after another one, or before it."""
 
     base: Any
@@ -400,7 +400,7 @@ class Shift(Term, Position):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Ring(Term, Position):
+class Ring(Expression, Position):
     """A position on an axis whose last position is followed by its first one: ``(t + 1) % T``."""
 
     base: Index
@@ -421,7 +421,7 @@ class Ring(Term, Position):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class FromEnd(Term, Position):
+class FromEnd(Expression, Position):
     """A position counted from the end: ``-1 - t`` is the last one where t is 0."""
 
     base: Index
@@ -440,7 +440,7 @@ class FromEnd(Term, Position):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class OnAxis(Term, Position):
+class OnAxis(Expression, Position):
     """The same number on another axis: ``i.on(J)``."""
 
     base: Index
@@ -463,7 +463,7 @@ class OnAxis(Term, Position):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Read(Term, Position):
+class Read(Expression, Position):
     """What edges or positions hold: ``e[m, 0]``, ``parent[k]``."""
 
     source: Any  # Edges or Positions
@@ -487,7 +487,7 @@ class Read(Term, Position):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Arithmetic(Term, Number):
+class Arithmetic(Expression, Number):
     """A number that is no position: ``i - j``, ``i + j``, ``abs(i - j)``, ``t % 2``."""
 
     op: str
@@ -599,7 +599,7 @@ def _add(number: Number, other: object) -> Any:
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Condition(Term):
+class Condition(Expression):
     """Something that is true of an assignment of indices, or false, or unknown (it reads at a missing position)."""
 
     def __and__(self, other: object) -> Condition:
