@@ -41,7 +41,7 @@ from ssvm_dsl.plugin_api import (
 #: How often a lost process is started again for one call.
 ATTEMPTS = 5
 
-#: Seconds after the end of a call in which processes, which know of it too, may still answer.
+#: Seconds after the end of a call in which processes, which know of it too, may still answer, all of them together.
 GRACE = 0.05
 
 #: The surroundings of a process: one thread for each library, as parallelism is over shards; and shards are no leak:
@@ -200,7 +200,7 @@ class WorkerProcesses:
         while True:
             left = time_left()
             try:
-                return future.result(None if left == inf else left + GRACE)
+                return future.result(None if left == inf else self._loading.patience(left, GRACE))
             except TimeoutError:
                 if future.done():  # it is the answer that raised this
                     raise

@@ -153,10 +153,30 @@ class LoadingElsewhere:
         self._last: dict[Any, float] = {}
         self._since: dict[Any, float] = {}
         self._counted = 0.0
+        self._over: float | None = None
 
     def begin(self) -> None:
         """Start counting at zero for a new call."""
-        self._last, self._since, self._counted = dict(self._read_seconds()), {}, 0.0
+        self._last, self._since, self._counted, self._over = dict(self._read_seconds()), {}, 0.0, None
+
+    def patience(self, left: float, grace: float) -> float:
+        """Return the seconds to wait for the next answer of a call with many.
+
+        The grace after the end of the limit is for all answers together: it runs from the first time that the limit was
+        seen to be over, so that answers which come one shortly after the other do not go on for ever.
+
+        Parameters
+        ----------
+        left : float
+            Seconds until the limit, as :func:`ssvm_dsl.plugin_api.time_left` says.
+        grace : float
+            Seconds after it in which answers may still come.
+        """
+        if left > 0.0:
+            self._over = None
+            return left + grace
+        self._over = perf_counter() if self._over is None else self._over
+        return max(0.0, self._over + grace - perf_counter())
 
     def count(self) -> bool:
         """Count the seconds of loading since the last look; return whether there were any."""

@@ -197,7 +197,7 @@ def test_limits_do_not_count_what_workers_load(tmp_path):
         timer.start()
         with within(Deadline(0.1)):
             if loads:
-                cells[1] = -time.perf_counter()  # as a worker says that is loading from now on
+                cells[1] = -time.perf_counter()  # as a worker says that it is loading from now on
                 assert executor._awaited(late) == "late"
             else:
                 cells[1] = 0.0
@@ -209,6 +209,22 @@ def test_limits_do_not_count_what_workers_load(tmp_path):
         time.sleep(0.01)
     assert told_seconds(cells)[1] >= before + 0.01
     loading_time().show(np.zeros(1))
+    executor.close()
+
+
+@pytest.mark.parametrize("gap", [0.01, 0.04])
+def test_answers_that_follow_each_other_shortly_do_not_outlast_the_limit(gap):
+    """Each would come within the grace that there is after the end; there is one for all of them."""
+    executor = WorkerProcesses(workers=1)
+    futures: list[Future[int]] = [Future() for _ in range(200)]
+    timers = [Timer(0.05 + gap * k, one.set_result, [k]) for k, one in enumerate(futures)]
+    executor._loading.begin()
+    for timer in timers:
+        timer.start()
+    with pytest.raises(OutOfTime), within(Deadline(0.1)):
+        list(map(executor._awaited, futures))
+    for timer in timers:
+        timer.cancel()
     executor.close()
 
 

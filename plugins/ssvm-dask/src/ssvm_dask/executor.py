@@ -259,7 +259,7 @@ class DaskExecutor:
 
         while True:
             try:
-                error = future.exception(timeout=min(POLL_SECONDS, time_left() + GRACE))
+                error = future.exception(timeout=min(POLL_SECONDS, self._loading.patience(time_left(), GRACE)))
             except TimeoutError:
                 if time_left() > 0.0 or not self._loading.count():
                     pause()
