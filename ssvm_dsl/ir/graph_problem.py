@@ -82,12 +82,16 @@ class GraphProblem:
             A factor has variables that there are not, one of them twice, or a table of another shape or with nan or
             infinite scores; names the source and the factor, counted from 0.
         """
-        card, found = np.array(cards, dtype=np.int64).reshape(-1), FactorList()
+        card, found = np.array(cards, dtype=np.int64), FactorList()
+        if card.ndim != 1:
+            raise FileFormatError(f"{source}: expected a number of states for each variable, found shape {card.shape}")
         if (card < 1).any():
             raise FileFormatError(f"{source}: expected variables of at least one state, found {card.min()}")
         for number, (variables, scores) in enumerate(factors):
-            scope, table = np.array(variables, dtype=np.int64).reshape(-1), np.array(scores, dtype=np.float64)
-            if len(scope) and not (scope.min() >= 0 and scope.max() < len(card)):
+            scope, table = np.array(variables, dtype=np.int64), np.array(scores, dtype=np.float64)
+            if scope.ndim != 1:
+                text = f"a list of variables, found shape {scope.shape}"
+            elif len(scope) and not (scope.min() >= 0 and scope.max() < len(card)):
                 text = f"variables from 0 to {len(card) - 1}, found {scope.tolist()}"
             elif repeat_in(scope) >= 0:
                 text = f"different variables, found {scope.tolist()}"

@@ -23,7 +23,7 @@ from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features.sources import walk_sources
 from ssvm_dsl.lang.functions import FunctionRef
 from ssvm_dsl.lang.given import Given
-from ssvm_dsl.lang.inputs import Attributes, Edges, ExampleInput, Positions, Source
+from ssvm_dsl.lang.inputs import Attributes, Edges, ExampleInput, Input, Positions, Source
 from ssvm_dsl.lang.losses.label_losses import Loss
 from ssvm_dsl.lang.outputs.labels import Label, LabelPart, Latent, Target
 from ssvm_dsl.lang.patterns.join import inputs_of
@@ -74,9 +74,12 @@ class Declaration:
 
     @cached_property
     def inputs(self) -> tuple[ExampleInput, ...]:
-        """The inputs of an example: arrays, attributes and edge lists."""
-        found = (symbol for symbol in self.symbols if isinstance(symbol, ExampleInput))
-        return tuple(one for one in found if not (isinstance(one, Positions) and one.constant))
+        """The inputs of an example: arrays, attributes, edge lists; last, sizes of axes that only hidden variables have."""
+        found = (one for one in self.symbols if isinstance(one, Input | Attributes | Edges | Positions))
+        given = tuple(one for one in found if not (isinstance(one, Positions) and one.constant))
+        axes = [*(one.sized_axes for one in given), *(label.dims for label in self.outputs)]
+        known, hidden = ({id(dim.origin) for dims in listed for dim in dims} for listed in (axes, [one.dims for one in self.latents]))
+        return *given, *(dim for dim in self.dims if dim.ragged and id(dim) in hidden - known)
 
     @cached_property
     def input_names(self) -> frozenset[str]:

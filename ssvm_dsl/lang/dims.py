@@ -96,6 +96,11 @@ class Dim(Symbol):
         return "ragged" if self.ragged else ""
 
     @property
+    def sized_axes(self) -> tuple[Dim, ...]:
+        """Itself: what comes with an example under the name of an axis is its size."""
+        return (self,)
+
+    @property
     def paired(self) -> PairedDim:
         """The second copy of this axis, for arrays over pairs of its positions."""
         if "_paired" not in self.__dict__:

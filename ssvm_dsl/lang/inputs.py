@@ -468,4 +468,4 @@ def at_positions(source: Source, places: object) -> At:
 
 
 #: What an example holds.
-ExampleInput = Input | Attributes | Edges | Positions
+ExampleInput = Input | Attributes | Edges | Positions | Dim

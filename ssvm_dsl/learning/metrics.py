@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.compiler.labels.unseen_classes import warn_of_unseen
 from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.lang.arrays import describe
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.learning.unseen_labels import unseen_labels
 
@@ -90,10 +91,12 @@ def span_f1(truth: Sequence[Any], predicted: Sequence[Any], outside: str = "O") 
     Raises
     ------
     DataError
-        Different numbers of sentences.
+        Different numbers of sentences, or of tags of one.
     """
     right = size = 0
     for one, other in _pairs(truth, predicted):
+        if not _are_segments(one) and not _are_segments(other) and _alike(one, other)[0].ndim != 1:
+            raise DataError("truth", expected="a list of tags for each sentence", found=describe(one))
         spans, found = _spans(one, outside), _spans(other, outside)
         right += len(spans & found)
         size += len(spans) + len(found)
@@ -102,9 +105,11 @@ def span_f1(truth: Sequence[Any], predicted: Sequence[Any], outside: str = "O") 
 
 def _spans(labels: Any, outside: str) -> set[Any]:
     """Return the spans of a labelling."""
-    if len(labels) and all(isinstance(one, tuple | list) for one in labels):
-        return {tuple(one) for one in labels if one[2] != outside}
-    return set(phrases(labels))
+    return {tuple(one) for one in labels if one[2] != outside} if _are_segments(labels) else set(phrases(labels))
+
+
+def _are_segments(labels: Any) -> bool:
+    return len(labels) > 0 and all(isinstance(one, tuple | list) for one in labels)
 
 
 @checked_call
@@ -184,10 +189,11 @@ def alignment_error_rate(
         1 at possible links (P, with the sure ones).
     """
     right = total = 0
-    for k, (one, other) in enumerate(_pairs(truth, predicted)):
-        y, found = np.asarray(one), np.asarray(other) == 1
-        sure, allowed = y == 1, (y != 0) if possible is None else (y == 1) | (np.asarray(possible[k]) == 1)
-        right += int((found & sure).sum() + (found & allowed).sum())
+    allowed = truth if possible is None else possible
+    for (one, other), (_, links) in zip(_pairs(truth, predicted), _pairs(truth, allowed, "possible"), strict=True):
+        (y, answer), links = _alike(one, other), _alike(one, links, "possible")[1]
+        found, sure = answer == 1, y == 1
+        right += int((found & sure).sum() + (found & (sure | (links != 0 if possible is None else links == 1))).sum())
         total += int(found.sum() + sure.sum())
     return 1.0 - right / total if total else 0.0
 
@@ -240,10 +246,10 @@ def named_scorer(name: str) -> PredictionScorer:
     return PredictionScorer(name)
 
 
-def _pairs(truth: Sequence[Any], predicted: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+def _pairs(truth: Sequence[Any], predicted: Sequence[Any], what: str = "predicted") -> Iterator[tuple[Any, Any]]:
     """Yield the labels of each example, true and predicted."""
     if len(truth) != len(predicted):
-        raise DataError("predicted", expected=f"{len(truth)} examples, as in truth", found=str(len(predicted)))
+        raise DataError(what, expected=f"{len(truth)} examples, as in truth", found=str(len(predicted)))
     if not len(truth):
         raise DataError("truth", expected="at least one example", found="an empty list")
     yield from zip(truth, predicted, strict=True)
@@ -268,7 +274,7 @@ def _same(one: Any, other: Any) -> Iterator[NDArray[Any]]:
     yield np.ravel(y == found)
 
 
-def _alike(one: Any, other: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+def _alike(one: Any, other: Any, what: str = "predicted") -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the true and the predicted labels of an example as arrays of one shape.
 
     Raises
@@ -279,5 +285,5 @@ def _alike(one: Any, other: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     y, found = np.asarray(one), np.asarray(other)
     if y.shape != found.shape:
         both = (str(len(y)), str(len(found))) if y.ndim == found.ndim == 1 else (f"{y.shape}", f"{found.shape}")
-        raise DataError("predicted", expected=f"{both[0]} labels, as in truth", found=both[1])
+        raise DataError(what, expected=f"{both[0]} labels, as in truth", found=both[1])
     return y, found

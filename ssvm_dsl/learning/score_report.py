@@ -157,8 +157,10 @@ def flat_pairs(truth: Sequence[Any], predicted: Sequence[Any]) -> tuple[list[Any
         if one is None or other is None:
             continue
         a, b = flat(one), flat(other)
-        if len(a) != len(b):
-            raise DataError("predicted", example=i, expected=f"{len(a)} labels, as in truth", found=str(len(b)))
+        alike = not (isinstance(one, np.ndarray) and isinstance(other, np.ndarray)) or one.shape == other.shape
+        if len(a) != len(b) or not alike:
+            both = (str(len(a)), str(len(b))) if alike else (str(one.shape), str(other.shape))
+            raise DataError("predicted", example=i, expected=f"{both[0]} labels, as in truth", found=both[1])
         y += a
         found += b
     return y, found

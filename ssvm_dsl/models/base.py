@@ -149,7 +149,7 @@ class ReadyModel(ChoosingSVM):
         if self.risk != AUTO and find_risk(self.risk).spec.loss is not AddedLoss.DECLARED:
             text = f"class_weight: risk '{self.risk}' of a whole labelling has no weights of single labels"
             raise OptionError(f"{text}; risk='auto' or 'softmax-margin' has them, as prices in the loss")
-        if self.class_weight == BALANCED and not self._all_labels:
+        if isinstance(self.class_weight, str) and self.class_weight == BALANCED and not self._all_labels:
             raise OptionError("class_weight='balanced' counts all labels, which a stream has not yet; give a dict")
         return list(map(float, weights_of_classes(self.class_weight, classes, counts_of(classes, labels))))
 

@@ -30,7 +30,6 @@ from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.lang.arrays import describe
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.given import Given
-from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.symbols import Symbol
 from ssvm_dsl.scores.labellings import score_labels
@@ -40,9 +39,6 @@ from ssvm_dsl.scoring.grounded_batch import GroundedBatch, ground_batch
 from ssvm_dsl.scoring.layouts import BatchLayout, signature
 from ssvm_dsl.scoring.questions import read_truth, require_additive, task_of
 from ssvm_dsl.scoring.templates import templates_of
-
-#: What stands before the name of an axis in the name of the input that tells its size.
-SIZE = "size of "
 
 #: Shapes of arrays, with lengths and masks, whose places are kept.
 MOST_BATCHES = 64
@@ -308,21 +304,20 @@ class Scorer:
 
     def _examples(self, sizes: Sizes, rows: list[dict[str, Any]]) -> Examples:
         """Return examples of these sizes, with the data that structures come from."""
-        sized = {one.name: one for one in self._bare.inputs if one.name.startswith(SIZE)}
-        known = {name for name in sized if name.removeprefix(SIZE) in sizes.known}
-        inputs = tuple(one for one in self._bare.inputs if one.name not in sized or one.name in known)
+        ragged = [dim for dim in self._bare.dims if dim.ragged]
+        known = tuple(dim for dim in ragged if dim.name in sizes.known)
+        inputs = (*known, *(one for one in self._bare.inputs if one not in ragged))
         axes = {id(dim) for one in inputs for dim in one.sized_axes}
-        for name, one in sized.items():
-            if not {id(dim) for dim in one.sized_axes} <= axes:
-                expected = f"the size of axis {name.removeprefix(SIZE)} in each example"
+        for dim in ragged:
+            if id(dim) not in axes:
                 hint = "the scores do not define it: pass lengths=, or mask="
+                expected = f"the size of axis {dim.name} in each example"
                 raise DataError("lengths", expected=expected, found="none", hint=hint)
         rows = rows or [{} for _ in range(sizes.n)]
-        for name in known:
-            for row, size in zip(rows, sizes.known[name.removeprefix(SIZE)].tolist(), strict=True):
-                row[name] = np.zeros(size)
-        symbols = tuple(one for one in self._bare.symbols if one not in sized.values() or one in inputs)
-        return read_inputs(Declaration(self._bare.name, symbols), rows, inputs, judged=True)
+        for dim in known:
+            for row, size in zip(rows, sizes.known[dim.name].tolist(), strict=True):
+                row[dim.name] = size
+        return read_inputs(self._bare, rows, inputs, judged=True)
 
     def _opened(self, grounded: GroundedBatch, task: Task) -> OpenedPlan:
         guarantee = accepted_guarantee(self.backend, self.guarantee)
@@ -344,14 +339,9 @@ def _without_scores(declaration: Declaration) -> tuple[Declaration, list[str]]:
         needed |= {given.name for given in declaration.loss.inputs}
     kept: list[Symbol] = []
     for one in declaration.symbols:
-        dropped = one in declaration.inputs and one.name not in needed
+        dropped = one in declaration.inputs and one not in declaration.dims and one.name not in needed
         if not dropped and not (isinstance(one, Given) and one.table is None):
             kept.append(one)
-    for dim in declaration.dims:
-        if dim.ragged:
-            size = Input(dim)
-            size.__set_name__(Declaration, SIZE + dim.name)
-            kept.append(size)
     return Declaration(declaration.name, tuple(kept)), sorted(needed)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from ssvm_dsl.errors import OptionError, SsvmError
 from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.inputs import Attributes, Edges, ExampleInput, Positions
 from ssvm_dsl.lang.model import Model
 
@@ -196,6 +197,8 @@ def _some_size(rng: np.random.Generator) -> int:
 
 def _value(source: ExampleInput, sizes: Mapping[str, int], trees: bool, rng: np.random.Generator) -> Any:
     """Return one input of one example."""
+    if isinstance(source, Dim):
+        return sizes[source.name]
     if isinstance(source, Edges):
         return _edges(sizes[source.dim.name], [sizes[dim.name] for dim in source.ends], trees, rng)
     shape = tuple(sizes[dim.origin.name] for dim in source.dims)

@@ -21,11 +21,12 @@ from ssvm_dsl.compiler.inputs.shape_hints import shape_hint
 from ssvm_dsl.errors import DataError, ModelError
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.ragged import owner_of, pointers
-from ssvm_dsl.lang.arrays import as_floats, describe, is_sparse, plain_array, real_array, whole_numbers
+from ssvm_dsl.lang.arrays import MOST, as_floats, describe, is_sparse, plain_array, real_array, whole_numbers
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.frames import as_frame, column_names, is_frame, is_numbered, is_row, is_series, matched, matrix_of
 from ssvm_dsl.lang.inputs import Attributes, Edges, ExampleInput, Input, Positions
+from ssvm_dsl.lang.symbols import plain
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,6 +196,8 @@ def read_inputs(
             raw[symbol.name] = _read_attributes(symbol, raw[symbol.name], sizes)
         elif isinstance(symbol, Positions):
             raw[symbol.name] = _read_places(symbol, raw[symbol.name], sizes)
+        elif isinstance(symbol, Dim):
+            raw[symbol.name] = _read_sizes(symbol, raw[symbol.name], sizes)
     for symbol in inputs:
         if isinstance(symbol, Edges):
             raw[symbol.name] = _read_edges(symbol, raw[symbol.name], sizes, declaration.apart(symbol), judged)
@@ -294,6 +297,8 @@ def split_inputs(
             found = "; ".join([*parts, f"unknown {', '.join(extra)}"] if extra else parts)
             of_positions = len(names) == 1 and isinstance(inputs[0], Attributes) and bool(inputs[0].dims)
             hint = "X is a list of sequences; for one of them pass a list: [x]" if of_positions and missing else ""
+            if missing and missing == [dim.name for dim in inputs if isinstance(dim, Dim) and dim.name in missing]:
+                hint = f"no input has the axis {missing[0]}: its size comes with each example, {{{missing[0]!r}: 5}}"
             raise DataError("X", example=i, expected=f"a dict with the inputs {listed}", found=found, hint=hint)
     return {name: [example[name] for example in examples] for name in names}
 
@@ -466,12 +471,22 @@ def _listed(tokens: Any, what: str, i: int, expected: str) -> list[Any]:
     return list(tokens)
 
 
+def _read_sizes(symbol: Dim, values: Sequence[Any], sizes: _AxisSizes) -> list[int]:
+    """Return the size of an axis in each example."""
+    what, listed = f"size of axis '{symbol.name}'", list(map(plain, values))
+    for i, value in enumerate(listed):
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST:
+            raise DataError(what, example=i, expected=f"an int from 0 to {MOST}", found=describe(value))
+    sizes.tell(symbol, np.array(listed, dtype=np.int64), what)
+    return listed
+
+
 def _read_places(symbol: Positions, values: Sequence[Any], sizes: _AxisSizes) -> list[I64]:
     """Return the positions of each example as int64, with an axis for each of the input's."""
     what, out, n_axes = f"input '{symbol.name}'", list[I64](), len(symbol.dims)
     for i, value in enumerate(values):
         array = checked(plain_array, value, what, i)
-        array = np.zeros((0,) * n_axes, dtype=np.int64) if array.size == 0 and array.ndim != n_axes else array
+        array = np.zeros((0,) * n_axes, dtype=np.int64) if array.shape == (0,) else array
         if array.dtype.kind not in "iu" and array.size:
             expected = f"ints, positions on {symbol.over.name} (-1: none)"
             raise DataError(what, example=i, expected=expected, found=f"dtype {array.dtype}")
@@ -552,7 +567,7 @@ def _edge_rows(symbol: Edges, value: Any, what: str, i: int) -> I64:
     array, r = value if type(value) is np.ndarray else checked(plain_array, value, what, i), symbol.arity
     if array.dtype.kind == "i" and array.ndim == 2 and array.shape[1] == r:
         return array.astype(np.int64)  # a copy: users' functions must not change it
-    if array.size == 0:
+    if array.shape in ((0,), (0, r)):  # of any type
         return np.zeros((0, r), dtype=np.int64)
     if array.ndim != 2 or array.shape[1] != r or array.dtype.kind != "u":
         found = f"shape {array.shape}, dtype {array.dtype}"
