@@ -17,6 +17,13 @@ _LOSS = "the loss is declared in the model: loss = Hamming(y); risk= is the boun
 _KERNEL = "features of the model replace kernels: RandomFourier(x, ...), Nystroem(x, ...), Polynomial(x, 2)"
 _STEP = "steps are options of the trainer: trainer_options={...} (ssvm plugins show TRAINER)"
 _WEIGHTS = "weights of classes are those of the loss: loss = Hamming(y, weights=[...]); ready models have class_weight"
+_SAMPLE_WEIGHT = "it is an argument of fit: fit(X, Y, sample_weight=...)"
+_ORDER = "the order of examples is an option of the trainer: trainer_options={'order': ...} (ssvm plugins show TRAINER)"
+_PLANES = "planes are dropped by the option keep of cutting planes: trainer_options={'keep': ...}"
+_CHECKED = "answers of backends are always checked, and limits end a fit with a warning"
+_LATENT = "a model with Latent variables is completed and fitted in turn by fit; latent_options={...} says how"
+_AVERAGING = "it is an option of the trainer: trainer_options={'averaging': ...} (ssvm plugins show TRAINER)"
+_STATES = "states and axes are declared in the model: y = Label(N, 3), x = Input(N, 10)"
 _PATIENCE = "fit(X, Y, validation=(X_val, Y_val)) ends early, after patience= looks without a better score"
 
 #: By the name without case and punctuation.
@@ -32,20 +39,26 @@ HABITS = {
     **dict.fromkeys(("loss", "lossfunction", "criterion"), _LOSS),
     **dict.fromkeys(("kernel", "gamma", "degree", "coef0"), _KERNEL),
     **dict.fromkeys(("learningrate", "eta", "eta0", "lr", "stepsize", "batchsize", "momentum"), _STEP),
+    **dict.fromkeys(("decayexponent", "decayt0"), _STEP),
     **dict.fromkeys(("classweight", "classweights"), _WEIGHTS),
     **dict.fromkeys(("earlystopping", "niternochange", "validationfraction"), _PATIENCE),
     **dict.fromkeys(("seed", "randomseed", "rng"), "it is called random_state"),
     **dict.fromkeys(("tolerance", "eps", "epsilon", "gap"), "it is called tol (a relative gap)"),
     "c": "it is called C",
-    "sampleweight": "it is an argument of fit: fit(X, Y, sample_weight=...)",
+    **dict.fromkeys(("sampleweight", "rescalec"), _SAMPLE_WEIGHT),
+    **dict.fromkeys(("shuffle", "samplemethod"), _ORDER),
+    **dict.fromkeys(("inactivewindow", "inactivethreshold", "cachetol"), _PLANES),
+    **dict.fromkeys(("breakonbad", "checkconstraints", "breakonnoconstraints"), _CHECKED),
+    **dict.fromkeys(("basessvm", "latentiter"), _LATENT),
+    **dict.fromkeys(("doaveraging", "average"), _AVERAGING),
+    **dict.fromkeys(("nclasses", "nstates", "nlabels", "nfeatures", "nedgefeatures"), _STATES),
+    "checkdualevery": "bounds are looked at after every pass: callbacks=[function] see event.best_dual",
     "fitintercept": "an intercept is a factor without features: bias = Factor(y)",
-    "nclasses": "the classes are declared in the model: y = Label(3)",
     "logger": "callbacks=[function] follow every iteration: event.model() can be saved; verbose=True shows progress",
     "switchto": "set_params(backend=..., warm_start=True) and another fit go on with another backend",
     "inferencecache": "it is the option cache of the trainer one-slack: trainer_options={'cache': ...}",
     "negativityconstraint": "signs of weights are declared: Factor(..., nonneg=True), form=-table for negative ones",
     "showlossevery": "callbacks=[function] follow every iteration: event.model().score(X, Y)",
-    "shuffle": "the order of examples is an option of the trainer: trainer_options={'order': ...}",
 }
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
 
 from ssvm_pystruct.inference import as_edges
 
@@ -24,6 +23,8 @@ def _shares(counts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _clusters(rows: Any, k: int) -> Any:
+    from sklearn.cluster import KMeans
+
     return KMeans(k, n_init=10, random_state=0).fit_predict(rows)
 
 

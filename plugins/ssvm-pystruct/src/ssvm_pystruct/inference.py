@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from ssvm_dsl import Edges, Factor, Linear, ModelBuilder, along
 from ssvm_dsl.scoring import ScoredAnswers, Scorer
@@ -240,6 +242,8 @@ def inference_dispatch(
     constraints : list of (operator, nodes, states, negated), optional
     """
     unary = np.asarray(unary_potentials, dtype=np.float64)
+    if unary.ndim < 2:
+        raise ValueError(f"expected unary potentials of shape (n, states), got {unary.shape}")
     flat, ends = unary.reshape(-1, unary.shape[-1]), as_edges(edges)
     pairs = [(0, 0, ends, _tables(unary, pairwise_potentials, ends))]
     found, energy = dispatch([flat], pairs, inference_method, relaxed, constraints, inference_exception)
@@ -284,18 +288,8 @@ def is_chain(edges: Any, n_vertices: int) -> bool:
 
 
 def is_forest(edges: Any, n_vertices: int | None = None) -> bool:
-    """Whether edges make no circle."""
+    """Whether edges make no circle: each of them joins two parts of the graph."""
     ends = as_edges(edges)
     n = int(ends.max(initial=-1)) + 1 if n_vertices is None else n_vertices
-    root = list(range(n))
-
-    def find(node: int) -> int:
-        while root[node] != node:
-            root[node] = node = root[root[node]]
-        return node
-
-    for a, b in ends.tolist():
-        if find(a) == find(b):
-            return False
-        root[find(a)] = find(b)
-    return True
+    graph = csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n, n))
+    return bool(len(ends) + connected_components(graph, directed=False)[0] == n)

@@ -12,10 +12,9 @@ from typing import Any
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 
 from ssvm_dsl import StructuredSVM
+from ssvm_dsl.learning.estimator import Estimator
 from ssvm_pystruct.inference import backend_of
 from ssvm_pystruct.models.base import is_relaxed
 from ssvm_pystruct.parameters import Parameters, named
@@ -25,6 +24,9 @@ TOL, LEAST = 1e-3, 1e-4
 
 #: A gap that no fit gets to, so that it takes all its passes.
 NEVER = 1e-15
+
+#: To what part of their value ``ad3`` solves relaxations while it trains; its bounds are certified all the same.
+OF_RELAXATIONS = 1e-4
 
 #: What rounding may leave of risks that are 0.
 ROUNDING = 1e-9
@@ -42,7 +44,7 @@ _PLANES = named(
 )  # fmt: skip
 
 
-class BaseSSVM(Parameters, BaseEstimator):
+class BaseSSVM(Parameters, Estimator):
     """What learners share: prediction, score, and the call of a trainer."""
 
     tol: float = TOL
@@ -77,6 +79,8 @@ class BaseSSVM(Parameters, BaseEstimator):
             "random_state": 0, "verbose": self.verbose > 0, "n_threads": self.n_jobs if self.n_jobs > 0 else None,
             "risk": "relaxed" if relaxed else "margin", **backend_of(model.inference_method), **self._options(len(X)),
         }  # fmt: skip
+        if relaxed and options["backend"] == "ad3":
+            options["backend_options"] = {"tol": OF_RELAXATIONS}
         if start is None:
             svm = StructuredSVM(model.declaration, **options)
         else:
@@ -198,7 +202,7 @@ class SubgradientSSVM(BaseSSVM):
 
     def _fit(self, X: Any, Y: Any, start: Any) -> None:
         with catch_warnings():
-            simplefilter("ignore", ConvergenceWarning)  # no gap is asked for
+            simplefilter("ignore", UserWarning)  # of convergence: no gap is asked for
             super()._fit(X, Y, start)
         self.objective_curve_ = self.primal_objective_curve_
 
@@ -216,9 +220,19 @@ class StructuredPerceptron(BaseSSVM):
     def _options(self, n: int) -> dict[str, Any]:
         options: dict[str, Any] = {"order": "batch" if self.batch else "incremental"}
         options["averaging"] = self.average is not False
-        options["average_from"] = 0 if isinstance(self.average, bool) else self.average
+        options["average_from"] = self._first_averaged
         options |= {"growth": float(self.decay_exponent), "offset": float(self.decay_t0)}
         return {"trainer": "perceptron", "risk": "perceptron", "trainer_options": options}
+
+    @property
+    def _first_averaged(self) -> int:
+        """The pass from which weights are averaged."""
+        return 0 if isinstance(self.average, bool) else self.average
+
+    def _fit(self, X: Any, Y: Any, start: Any) -> None:
+        super()._fit(X, Y, start)
+        if len(self.svm_.report_.history) <= self._first_averaged:
+            self.w = np.zeros_like(self.w)  # as PyStruct's, where it ends before the average begins
 
 
 class PrimalDSStructuredSVM(BaseSSVM):
@@ -230,7 +244,7 @@ class PrimalDSStructuredSVM(BaseSSVM):
         return {"trainer": "bcfw", "tol": 1e-6, "max_passes": 10 * self.max_iter}
 
 
-class LatentSSVM(Parameters, BaseEstimator):
+class LatentSSVM(Parameters, Estimator):
     """Completes hidden states and fits in turn (Yu and Joachims 2009); ``base_ssvm`` learns from completed labels."""
 
     defaults = named(base_ssvm=..., latent_iter=5, logger=None)
@@ -244,7 +258,7 @@ class LatentSSVM(Parameters, BaseEstimator):
             self.base_ssvm.fit(X, [np.asarray(h).astype(int) for h in H], warm_start=iteration > 0, initialize=False)
             if self.logger is not None:
                 self.logger(self, iteration)
-            before, H = H, [self.model.latent(x, y, self.w) for x, y in zip(X, Y, strict=True)]
+            before, H = H, self.model.batch_latent(X, Y, self.w)
             if all(np.array_equal(a, b) for a, b in zip(before, H, strict=True)):
                 break
         return self
@@ -290,7 +304,7 @@ class SubgradientLatentSSVM(SubgradientSSVM):
             self.model.initialize(X, Y)
         H = H_init
         if H is None and hasattr(self, "w"):
-            H = [self.model.latent(x, y, self.w) for x, y in zip(X, Y, strict=True)]
+            H = self.model.batch_latent(X, Y, self.w)
         base = SubgradientSSVM(**self.get_params(deep=False))
         latent = LatentSSVM(base, latent_iter=rounds).fit(X, Y, H, initialize=False)
         self.H_init_ = latent.H_init_

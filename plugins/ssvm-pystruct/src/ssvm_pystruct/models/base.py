@@ -289,7 +289,7 @@ class CRF(StructuredModel):
             mine += table.reshape(-1, *mine.shape[1:])[: len(mine)]
         node = theta.node if y is None else theta.node + grounded.loss.node
         if program.allowed is not None:
-            node = np.where(program.allowed, node, node.min() - more_than(node, tables))
+            node = np.where(program.allowed, node, -np.inf)
         ends = np.cumsum(program.card)[np.flatnonzero(np.diff(self._type_of_nodes(x)))]
         return [one.reshape(-1, k) for one, k in zip(np.split(node, ends), kinds, strict=True)], tables
 
@@ -341,11 +341,6 @@ class CRF(StructuredModel):
             part = np.reshape(part, (-1, table.shape[1]))
             table[:] = part if len(table) == len(part) else part.sum(axis=0)
         return grounded.parameters.adjoint(mu)
-
-
-def more_than(node: F64, tables: list[F64]) -> float:
-    """Return a number beyond all differences of scores."""
-    return 1.0 + np.ptp(node) * node.size + sum(np.ptp(one) * len(one) for one in tables if one.size)
 
 
 class MultiLabelClf(CRF):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl import Dim, Edges, Label, ModelBuilder, along, chain
+from ssvm_dsl import FULL, Dim, Edges, Label, ModelBuilder, along, chain
 from ssvm_pystruct.models.base import CRF, F64, agreed
 from ssvm_pystruct.parameters import named
 from ssvm_pystruct.utils import edge_list_to_features, make_grid_edges
@@ -24,9 +24,6 @@ class GraphCRF(CRF):
     def _example(self, x: Any) -> Any:
         return {"x": self._get_features(x), "edges": self._get_edges(x)}
 
-    def _labels(self, x: Any, y: Any) -> Any:
-        return np.ravel(y)
-
     def _declare(self, m: ModelBuilder) -> Label:
         N, M = m.dim("N"), m.dim("M")
         y = self._nodes(m, N)
@@ -34,9 +31,17 @@ class GraphCRF(CRF):
         return y
 
     def _nodes(self, m: ModelBuilder, N: Dim) -> Label:
-        y = m.label("y", N, self.n_states)
-        m.factor("node", y, features=m.input("x", N, self.n_features))
+        y = m.label("y", N, self.n_states, allowed=self._mask(m, N))
+        m.factor("node", y, features=m.input("x", N, self.n_features), form=self._node_form())
         return y
+
+    def _mask(self, m: ModelBuilder, N: Dim) -> Any:
+        """Return the input that says which states nodes may have, where there is one."""
+        return None
+
+    def _node_form(self) -> Any:
+        """Return which states of nodes have weights."""
+        return FULL
 
     def _pairs(self, m: ModelBuilder, target: Any, M: Dim) -> None:
         for name, part in self._split().items():
@@ -156,7 +161,14 @@ class GridCRF(GraphCRF):
     defaults = named(n_states=None, n_features=None, inference_method=None, neighborhood=4)
 
     def _get_features(self, x: Any) -> F64:
+        if np.ndim(x) != 3:
+            raise ValueError(f"expected a grid of features, shape (height, width, features), got {np.shape(x)}")
         return np.reshape(x, (-1, np.shape(x)[-1]))
+
+    def _labels(self, x: Any, y: Any) -> Any:
+        if np.shape(y) != np.shape(x)[:2]:
+            raise ValueError(f"expected labels of shape {np.shape(x)[:2]}, as the grid has, got {np.shape(y)}")
+        return np.ravel(y)
 
     def _get_edges(self, x: Any) -> NDArray[np.int64]:
         return make_grid_edges(x, self.neighborhood)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl import Cost, Dim, Hamming, Label, ModelBuilder
 from ssvm_pystruct.clusters import kmeans_init, neighbour_clusters
-from ssvm_pystruct.models.base import agreed, more_than, n_classes
+from ssvm_pystruct.models.base import agreed, n_classes
 from ssvm_pystruct.models.graphs import DirectionalGridCRF, EdgeFeatureGraphCRF, GraphCRF, GridCRF
 from ssvm_pystruct.parameters import Parameters, named
 from ssvm_pystruct.utils import make_grid_edges
@@ -20,6 +21,7 @@ class HiddenStates(Parameters):
 
     n_features: Any
     n_labels: Any
+    completing = False
 
     def initialize(self, X: Any, Y: Any) -> None:
         """Take the numbers of features and labels from data."""
@@ -32,10 +34,23 @@ class HiddenStates(Parameters):
             return self.continuous_loss(h, h_hat[0])
         return self.base_loss(self.label_from_latent(h), self.label_from_latent(h_hat))
 
-    def _forbid(self, x: Any, w: Any, wrong: Any) -> Any:
-        """Return the best hidden states without some states of nodes."""
-        (node,), tables = self._scored(x, w)
-        return self._solved(x, [node - more_than(node, tables) * wrong], tables)
+    def latent(self, x: Any, y: Any, w: Any) -> Any:
+        """Return the best hidden states that have the given labels."""
+        return self.batch_latent([x], [y], w)[0]
+
+    def batch_latent(self, X: Any, Y: Any, w: Any) -> list[Any]:
+        """Return the best hidden states of each example that have its labels."""
+        model = copy(self)
+        model.completing = True
+        examples = [model._example(x) | {"allowed": self._allowed(x, y)} for x, y in zip(X, Y, strict=True)]
+        return [self._restored(x, h) for x, h in zip(X, model._estimator(w).predict(examples), strict=True)]
+
+    def _mask(self, m: ModelBuilder, N: Dim) -> Any:
+        """Return the input that says which states nodes may have, where that is asked for."""
+        return m.input("allowed", N, self.n_states) if self.completing else None
+
+    def _sizes(self) -> tuple[Any, ...]:
+        return *super()._sizes(), self.completing
 
 
 class LatentGraphCRF(HiddenStates, GraphCRF):
@@ -71,9 +86,8 @@ class LatentGraphCRF(HiddenStates, GraphCRF):
     def _edge_kinds(self, x: Any) -> list[Any]:
         return [self._get_edges(x)]
 
-    def latent(self, x: Any, y: Any, w: Any) -> Any:
-        """Return the best hidden states that have the given labels."""
-        return self._forbid(x, w, self._states_map != np.ravel(y)[:, None])
+    def _allowed(self, x: Any, y: Any) -> NDArray[np.float64]:
+        return (self._states_map == np.ravel(y)[:, None]).astype(float)
 
     def continuous_loss(self, y: Any, y_hat: Any) -> float:
         """Return the expected loss of marginals of hidden states."""
@@ -101,6 +115,7 @@ class LatentNodeCRF(HiddenStates, GraphCRF):
         n_labels=None, n_features=None, n_hidden_states=2, inference_method=None, class_weight=None,
         latent_node_features=False,
     )  # fmt: skip
+    completing = True  # always: hidden nodes have states of their own
 
     @property
     def n_states(self) -> Any:
@@ -117,25 +132,22 @@ class LatentNodeCRF(HiddenStates, GraphCRF):
         features, n_hidden = np.asarray(x[0], dtype=np.float64), int(x[-1])
         if not self.latent_node_features:
             features = np.vstack([features, np.zeros((n_hidden, features.shape[1]))])
-        hidden = np.arange(len(features)) >= len(features) - n_hidden
-        allowed = hidden[:, None] == (np.arange(self.n_states) >= self.n_labels)
-        return super()._example(x) | {"x": features, "allowed": allowed.astype(float)}
+        return super()._example(x) | {"x": features, "allowed": self._allowed(x)}
 
-    def _nodes(self, m: ModelBuilder, N: Dim) -> Label:
-        y = m.add("y", Label(N, self.n_states, allowed=m.input("allowed", N, self.n_states)))
-        form = np.eye(self.n_states)[: self._n_node_weights() // self.n_features]
-        m.factor("node", y, features=m.input("x", N, self.n_features), form=form)
-        return y
+    def _allowed(self, x: Any, y: Any = None) -> NDArray[np.float64]:
+        n = len(x[0]) - int(x[-1]) * self.latent_node_features
+        hidden, states = np.arange(n + int(x[-1])) >= n, np.arange(self.n_states)
+        allowed = hidden[:, None] == (states >= self.n_labels)
+        if y is not None:
+            allowed[:n] = states == np.asarray(y)[:, None]
+        return allowed.astype(float)
+
+    def _node_form(self) -> Any:
+        return np.eye(self.n_states)[: self._n_node_weights() // self.n_features]
 
     def label_from_latent(self, h: Any) -> Any:
         """Return the labels of the labelled nodes."""
         return np.asarray(h)[np.asarray(h) < self.n_labels]
-
-    def latent(self, x: Any, y: Any, w: Any) -> Any:
-        """Return the labels, with the best states of hidden nodes."""
-        wrong = np.zeros((len(y) + int(x[-1]), self.n_states))
-        wrong[: len(y)] = np.arange(self.n_states) != np.asarray(y)[:, None]
-        return self._forbid(x, w, wrong)
 
     def init_latent(self, X: Any, Y: Any) -> list[Any]:
         """Return states of hidden nodes by clusters of the shares of labels among their neighbours."""
