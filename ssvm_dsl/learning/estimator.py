@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ssvm_dsl.calls import CheckedCalls, unknown_keyword
 from ssvm_dsl.errors import KeywordError
-from ssvm_dsl.learning.habits import HABITS, plug_in_option
+from ssvm_dsl.learning.habits import HABITS, HABITS_OF_CALLS, plug_in_option
 
 #: Parameters that are dicts of options: ``set_params(trainer_options__keep=3)`` sets one of them.
 OPTIONS = ("trainer_options", "backend_options", "executor_options", "latent_options", "regularization")
@@ -52,6 +52,11 @@ class Estimator(CheckedCalls):
     def _habits(cls) -> Mapping[str, str]:
         """Return what to write in place of names that are usual elsewhere."""
         return HABITS
+
+    @classmethod
+    def _habits_of_calls(cls) -> Mapping[str, str]:
+        """Return the same for arguments of methods."""
+        return HABITS_OF_CALLS
 
     @classmethod
     def _advice(cls, name: str) -> str:

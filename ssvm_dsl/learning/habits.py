@@ -61,6 +61,14 @@ HABITS = {
     "showlossevery": "callbacks=[function] follow every iteration: event.model().score(X, Y)",
 }
 
+#: What to write in place of arguments of other packages' methods.
+HABITS_OF_CALLS = {
+    "relaxed": "fractional answers: Scorer(model, backend='lp').answer(scores, task='relaxed')",
+    "constraints": "constraints are declared in the model; their numbers come with each example",
+    "returnenergy": "best_score(X, Y) has the scores of labels",
+    "initialize": "sizes are declared in the model",
+}
+
 
 def plug_in_option(name: str) -> str:
     """Return how to write the option of a trainer or backend; empty where there is none of that name."""

