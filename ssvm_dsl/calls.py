@@ -156,7 +156,7 @@ def _advisers(owner: type | None, shown: str) -> tuple[Mapping[str, str], Callab
         return getattr(owner, "_habits", dict)(), getattr(owner, "_advice", lambda name: "")
     constructor = signature(owner).parameters
     made = owner.__name__
-    habits = getattr(owner, "_habits_of_calls", dict)()
+    habits: Mapping[str, str] = getattr(owner, "_habits_of_calls", dict)()
     return habits, lambda name: f"it is a parameter of {made}: {made}(..., {name}=...)" if name in constructor else ""
 
 

@@ -74,12 +74,13 @@ class Declaration:
 
     @cached_property
     def inputs(self) -> tuple[ExampleInput, ...]:
-        """The inputs of an example: arrays, attributes, edge lists; last, sizes of axes that only hidden variables have."""
+        """The inputs of an example; sizes of axes that only hidden variables have come last."""
         found = (one for one in self.symbols if isinstance(one, Input | Attributes | Edges | Positions))
         given = tuple(one for one in found if not (isinstance(one, Positions) and one.constant))
         axes = [*(one.sized_axes for one in given), *(label.dims for label in self.outputs)]
-        known, hidden = ({id(dim.origin) for dims in listed for dim in dims} for listed in (axes, [one.dims for one in self.latents]))
-        return *given, *(dim for dim in self.dims if dim.ragged and id(dim) in hidden - known)
+        known = {id(dim.origin) for dims in axes for dim in dims}
+        hidden = {id(dim.origin) for label in self.latents for dim in label.dims} - known
+        return *given, *(dim for dim in self.dims if dim.ragged and id(dim) in hidden)
 
     @cached_property
     def input_names(self) -> frozenset[str]:

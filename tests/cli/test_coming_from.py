@@ -14,8 +14,23 @@ import pytest
 from scipy.special import logsumexp
 
 from ssvm_dsl import (
-    BIO, AllDifferent, AtMost, Dim, Factor, Forbid, Given, Hamming, Input, Label, Model, StructuredSVM, chain,
-    label_accuracy, read_problem, solve_problem, span_f1,
+    BIO,
+    AllDifferent,
+    AtMost,
+    Dim,
+    Factor,
+    Forbid,
+    Given,
+    Hamming,
+    Input,
+    Label,
+    Model,
+    StructuredSVM,
+    chain,
+    label_accuracy,
+    read_problem,
+    solve_problem,
+    span_f1,
 )  # fmt: skip
 from ssvm_dsl.cli.main import main
 from ssvm_dsl.errors import SsvmError
@@ -58,7 +73,7 @@ def test_what_has_no_meaning_is_refused(options):
 def test_penalties_of_crfsuite():
     said("crfsuite.md", "`c2` is `1 / (2 C)`")
     crf = CRF(c1=0, c2=0.1).fit(X, Y)
-    assert crf.svm_.C == pytest.approx(5.0)
+    assert pytest.approx(5.0) == crf.svm_.C
     assert crf.report_.relative_gap <= 1e-5
     assert set(crf.transition_features_) == {("D", "N"), ("N", "V")}  # observed pairs only
     everything = CRF(c2=0.1, all_possible_transitions=True).fit(X, Y)

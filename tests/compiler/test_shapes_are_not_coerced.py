@@ -6,8 +6,22 @@ import numpy as np
 import pytest
 
 from ssvm_dsl import (
-    Dim, Edges, Factor, Hamming, Input, Label, Model, Positions, StructuredSVM, alignment_error_rate, along,
-    exact_match, label_accuracy, mean_iou, score_report, span_f1,
+    Dim,
+    Edges,
+    Factor,
+    Hamming,
+    Input,
+    Label,
+    Model,
+    Positions,
+    StructuredSVM,
+    alignment_error_rate,
+    along,
+    exact_match,
+    label_accuracy,
+    mean_iou,
+    score_report,
+    span_f1,
 )  # fmt: skip
 from ssvm_dsl.errors import DataError, FileFormatError, OptionError, SsvmError
 from ssvm_dsl.ir.graph_problem import GraphProblem
@@ -54,8 +68,8 @@ def test_an_empty_list_of_edges_may_have_any_type(empty):
     assert len(svm.predict([x])[0]) == 3
 
 
-def ready(x=np.ones((4, 2)), edges=((0, 1), (1, 2), (2, 3)), y=(0, 1, 0, 1), f=None):
-    graph = (x, np.array(edges), *(() if f is None else (f,)))
+def ready(x=((1.0, 1.0),) * 4, edges=((0, 1), (1, 2), (2, 3)), y=(0, 1, 0, 1), f=None):
+    graph = (np.array(x), np.array(edges), *(() if f is None else (f,)))
     return GraphLabeller(C=1.0, risk="margin").fit([graph] * 3, [y] * 3)
 
 
@@ -99,7 +113,10 @@ def test_a_list_of_class_weights_is_refused_by_name():
 TWO, OTHER, ROW = np.zeros((2, 3), int), np.zeros((3, 2), int), np.zeros(3, int)
 
 
-@pytest.mark.parametrize("measure", [label_accuracy, exact_match, mean_iou, alignment_error_rate, span_f1, score_report])
+MEASURES = [label_accuracy, exact_match, mean_iou, alignment_error_rate, span_f1, score_report]
+
+
+@pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize(("y", "found"), [(TWO, OTHER), (TWO, ROW), (ROW, TWO), (TWO.ravel(), TWO)])
 def test_measures_compare_labels_of_one_shape(measure, y, found):
     with pytest.raises(DataError, match="as in truth"):

@@ -299,7 +299,10 @@ def test_auto_takes_the_block_coordinate_method_for_margins():
 SAME_STEPS = {
     "perceptron": (
         learners.StructuredPerceptron(CHAIN, max_iter=7),
-        {"trainer": "perceptron", "risk": "perceptron", "trainer_options": {"averaging": False, "order": "incremental"}},
+        {
+            "trainer": "perceptron", "risk": "perceptron",
+            "trainer_options": {"averaging": False, "order": "incremental"},
+        },
     ),
     "batch": (
         learners.StructuredPerceptron(CHAIN, max_iter=7, batch=True),

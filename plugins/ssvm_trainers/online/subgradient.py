@@ -248,7 +248,7 @@ class Descent(Stateful):
         self.spent += 1.0
         primal, upper = objectives(problem, w, found)
         dual = hull.add(found.vector / -problem.n, found.offset / problem.n)
-        self._move(problem, found, problem.n)
+        self._move(problem, found.vector, found.offset, problem.n)
         if self.options.averaging == "none":
             return Iterate(w, self.spent, primal, upper, dual, plane=hull.plane)
         return Iterate(self.weights(), self.spent, dual=dual, plane=hull.plane)
@@ -270,16 +270,30 @@ class Descent(Stateful):
         return plane
 
     def _batched_pass(self, problem: TrainProblem, order: I64) -> tuple[F64, float]:
-        v, b = np.zeros(problem.dim), 0.0
+        v, b, gradient = np.zeros(problem.dim), 0.0, self._gradients(problem)
         size = problem.n if self.options.order == "batch" else self.options.batch_size
         for lo in range(0, problem.n, size):
             batch = np.sort(order[lo : lo + size])
-            found = problem.gradient(self.w, batch)
+            vector, offset = gradient(batch)
             for part in slices(problem.dim):
-                v[part] -= found.vector[part] / problem.n
-            b += found.offset / problem.n
-            self._move(problem, found, len(batch))
+                v[part] -= vector[part] / problem.n
+            b += offset / problem.n
+            self._move(problem, vector, offset, len(batch))
         return v, b
+
+    def _gradients(self, problem: TrainProblem) -> Callable[[I64], tuple[F64, float]]:
+        """Return a function of examples: the subgradient of their weighted risks at the newest weights, its offset."""
+        oracle = problem.compiled(tables=True)
+        if oracle is not None and self.options.order != "batch" and problem.objective.power == 1.0:
+            from ssvm_trainers.online.subgradient_kernels import compiled_gradients
+
+            return compiled_gradients(problem, oracle, self.w)
+
+        def gradient(examples: I64) -> tuple[F64, float]:
+            found = problem.gradient(self.w, examples)
+            return found.vector, found.offset
+
+        return gradient
 
     def _single_steps(self, problem: TrainProblem) -> bool:
         """Whether the compiled kernel takes these options and this risk."""
@@ -326,8 +340,8 @@ class Descent(Stateful):
         for part in slices(len(summed)):
             self.average[part] += (summed[part] - share * self.average[part]) / self.average_weight
 
-    def _move(self, problem: TrainProblem, found: RiskGradient, n: int) -> None:
-        """Take one step against a subgradient of the mean risk of n examples."""
+    def _move(self, problem: TrainProblem, vector: F64, offset: float, n: int) -> None:
+        """Take one step against a subgradient of the mean risk of n examples; it may be changed."""
         if self.convex_set is not None and not self.t:
             self.convex_set.require(self.w)
         objective = problem.objective
@@ -336,18 +350,18 @@ class Descent(Stateful):
         if self.options.momentum:
             momentum = self.options.momentum
             for part in slices(problem.dim):
-                direction = found.vector[part] / n + objective.lam * objective.scale[part] * self.w[part]
+                direction = vector[part] / n + objective.lam * objective.scale[part] * self.w[part]
                 self.velocity[part] = (1.0 - momentum) * direction + momentum * self.velocity[part]
                 self.w[part] -= step * self.velocity[part]
         elif self.newton is None and self.schedule(problem) != DISTANCE:
             for part in slices(problem.dim):
                 self.w[part] *= 1.0 - step * objective.lam * objective.scale[part]
-                self.w[part] -= step / n * found.vector[part]
+                self.w[part] -= step / n * vector[part]
         else:
-            grad, adaptive = found.vector, self.schedule(problem) == DISTANCE
+            grad, adaptive = vector, self.schedule(problem) == DISTANCE
             if adaptive and self.reach == 0.0:
                 slope = float(np.linalg.norm(grad))
-                self.reach = max(found.offset + float(np.dot(grad, self.w)), 0.0) / slope if slope > 0.0 else 0.0
+                self.reach = max(offset + float(np.dot(grad, self.w)), 0.0) / slope if slope > 0.0 else 0.0
             for part in slices(problem.dim):
                 grad[part] /= n
                 grad[part] += objective.lam * objective.scale[part] * self.w[part]

@@ -71,6 +71,29 @@ def compiled_pass(
     return plane, float(loss[0])
 
 
+def compiled_gradients(
+    problem: TrainProblem, oracle: CompiledOracle, w: F64
+) -> Callable[[I64], tuple[F64, float]]:
+    """Return a function of examples: (subgradient of their weighted risks at w, as it is by then; its offset).
+
+    The kernel takes steps of no length, and adds up the planes that it meets.
+    """
+    fixed = fixed_arrays(problem, fixed_tables(problem.parameters, problem.loss))
+    fixed = fixed._replace(share=np.array(problem.objective.weight, dtype=np.float64))  # sums, not means
+    work, inputs, weights = work_space(problem, 1), oracle_inputs(problem, oracle, w), ScaledWeights.of(w, False)
+
+    def gradient(examples: I64) -> tuple[F64, float]:
+        problem.pause()
+        begin, plane, loss = problem.seconds(), np.zeros(problem.dim), np.zeros(1)
+        none = np.zeros(len(examples))
+        steps = StepSchedule(examples, none, none, problem.objective.weight, 0.0)
+        off = subgradient_steps(oracle.function, inputs, fixed, work, steps, weights, plane, loss)
+        count_calls(problem, len(examples), begin, off, w, examples)
+        return np.negative(plane, out=plane), float(loss[0])
+
+    return gradient
+
+
 class StepSchedule(NamedTuple):
     """The steps of a pass; read only.
 
