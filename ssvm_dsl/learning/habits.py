@@ -63,7 +63,7 @@ HABITS = {
 
 #: What to write in place of arguments of other packages' methods.
 HABITS_OF_CALLS = {
-    "relaxed": "fractional answers: Scorer(model, backend='lp').answer(scores, task='relaxed')",
+    "relaxed": "predict_relaxed(X) returns fractional answers, with backend='lp' or 'ad3'",
     "constraints": "constraints are declared in the model; their numbers come with each example",
     "returnenergy": "best_score(X, Y) has the scores of labels",
     "initialize": "sizes are declared in the model",

@@ -172,6 +172,10 @@ class GraphModel(ReadyModel):
         """
         return super().predict_marginals([X], **options)[0] if is_single(X) else super().predict_marginals(X, **options)
 
+    def predict_relaxed(self, X: Any, **options: Any) -> Any:
+        """Return the shares of states of each graph, or of one graph, as ``StructuredSVM.predict_relaxed``."""
+        return super().predict_relaxed([X], **options)[0] if is_single(X) else super().predict_relaxed(X, **options)
+
     def _answers_with_worth(self, X: Any, *asked: Any, **more: Any) -> Any:
         if more.get("given") is None and more.get("Y") is None:
             more["given"] = self._known(X)

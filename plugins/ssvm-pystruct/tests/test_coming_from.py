@@ -36,7 +36,6 @@ from ssvm_dsl import (
 )
 from ssvm_dsl.errors import KeywordError
 from ssvm_dsl.models import ChainTagger, Classifier, GraphLabeller, MultiLabel
-from ssvm_dsl.scoring import Scorer
 
 PAGE = (Path(__file__).parents[3] / "docs/coming_from/pystruct.md").read_text()
 PLAIN = {"bias": False, "scale": False, "risk": "margin", "random_state": 0, "tol": 1e-4}
@@ -451,21 +450,19 @@ def test_numbers_of_constraints_come_with_each_example():
 
 def test_relaxed_answers_are_marginals():
     class Ring(Model):
-        N, M = Dim(3), Dim()
-        edges = Edges(M, over=N)
+        N, M = Dim(), Dim()
+        x, edges = Input(N, 1), Edges(M, over=N)
         y = Label(N, 2)
-        node = Factor(y)
+        node = Factor(y, features=x)
         pair = Factor(along(y, edges))
 
-    odd, unlike = np.array([[0, 1], [1, 2], [2, 0]]), np.array([[0.0, 1.0], [1.0, 0.0]])
-    scores = {"node": np.zeros((1, 3, 2)), "pair": [np.stack([unlike] * 3)]}
-    found = {
-        task: Scorer(Ring, backend=backend).answer(scores, data={"edges": [odd]}, task=task)
-        for task, backend in (("best", "combi"), ("relaxed", "lp"))
-    }
-    assert found["best"].score[0] == pytest.approx(2.0)
-    assert found["relaxed"].score[0] == pytest.approx(3.0)
-    np.testing.assert_allclose(found["relaxed"].marginals[0], 0.5)
+    data = [(np.ones((3, 1)), np.array([[0, 1], [1, 2], [2, 0]])), (np.ones((3, 1)), np.array([[0, 1], [1, 2]]))]
+    w = {"node": [[0.1], [0.0]], "pair": [[0.0, 1.0], [1.0, 0.0]]}
+    theirs = models.GraphCRF(2, 1, inference_method="lp")
+    for backend in ("lp", "ad3"):
+        odd, path = StructuredSVM.from_weights(Ring, w, backend=backend).predict_relaxed(data)
+        np.testing.assert_allclose(odd, theirs.inference(data[0], np.array([0.1, 0, 0, 1, 0]), relaxed=True)[0], atol=1e-4)
+        np.testing.assert_allclose(path, [[1, 0], [0, 1], [1, 0]], atol=1e-4)
 
 
 def test_parts_of_the_objective():

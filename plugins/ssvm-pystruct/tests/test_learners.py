@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
@@ -166,3 +169,18 @@ def test_snakes_are_paths():
     for y in snakes["Y_train"][:20]:
         at = np.array([np.argwhere(y == number)[0] for number in range(1, 11)])
         assert (np.abs(np.diff(at, axis=0)).sum(axis=1) == 1).all()
+
+
+def test_an_average_that_never_begins_is_zero():
+    X = np.array([[a, b, 1.0] for a in (-1, 1) for b in (-1, 1)])
+    Y = np.array([-1, 1, 1, 1])  # learnt in two passes
+    learner = StructuredPerceptron(BinaryClf(), max_iter=9, average=2).fit(X, Y)
+    assert not learner.w.any()
+    assert learner.set_params(average=-1).fit(X, Y).w.any()
+    assert learner.set_params(average=True).fit(X, Y).w.any()
+
+
+def test_scikit_learn_is_loaded_by_those_who_use_it():
+    heavy = "{'sklearn', 'pandas', 'scipy.stats', 'matplotlib'}"
+    code = f"import sys, ssvm_pystruct; print(sorted({heavy} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from ssvm_dsl.errors import DataError
 from ssvm_pystruct import models
 from ssvm_pystruct.inference import compute_energy, get_installed, inference_dispatch
 from ssvm_pystruct.utils import (
@@ -170,3 +171,54 @@ def test_symmetric_tables_and_grids():
     assert np.allclose(expand_sym(compress_sym(table, make_symmetric=False)), table)
     assert make_grid_edges(np.zeros((2, 2))).tolist() == [[0, 1], [2, 3], [0, 2], [1, 3]]
     assert make_grid_edges(np.zeros((2, 2)), 8).tolist()[4:] == [[2, 1], [0, 3]]
+
+
+@pytest.mark.parametrize(
+    ("model", "x"),
+    [
+        (
+            models.LatentGraphCRF(n_labels=2, n_features=2, n_states_per_label=[1, 2]),
+            (np.arange(6.0).reshape(3, 2) - 2, np.array([[0, 1], [1, 2]])),
+        ),
+        (
+            models.LatentNodeCRF(n_labels=2, n_features=2, n_hidden_states=2),
+            (np.arange(4.0).reshape(2, 2) - 1, np.array([[0, 2], [1, 3], [2, 3]]), 2),
+        ),
+        (
+            models.LatentNodeCRF(n_labels=2, n_features=2, n_hidden_states=2, latent_node_features=True),
+            (np.arange(8.0).reshape(4, 2) - 3, np.array([[0, 2], [1, 3], [2, 3]]), 2),
+        ),
+    ],
+)
+def test_completions_are_the_best_of_all_that_have_the_labels(model, x):
+    rng = np.random.default_rng(0)
+    n, n_hidden = len(x[0]) + (x[-1] if len(x) > 2 and not model.latent_node_features else 0), x[2] if len(x) > 2 else 0
+    examples, labels, found = [], [], []
+    w = rng.normal(size=model.size_joint_feature)
+    for y in product(range(2), repeat=n - n_hidden):
+        every = [np.array(h) for h in product(range(model.n_states), repeat=n)]
+        fits = [h for h in every if not n_hidden or ((h < 2) == (np.arange(n) < n - n_hidden)).all()]
+        fits = [h for h in fits if model.label_from_latent(h).tolist() == list(y)]
+        best = max(np.dot(w, model.joint_feature(x, h)) for h in fits)
+        h = model.latent(x, np.array(y), w)
+        assert model.label_from_latent(h).tolist() == list(y)
+        assert np.dot(w, model.joint_feature(x, h)) == pytest.approx(best)
+        examples.append(x)
+        labels.append(np.array(y))
+        found.append(h.tolist())
+    assert [h.tolist() for h in model.batch_latent(examples, labels, w)] == found
+
+
+def test_other_shapes_are_refused():
+    grid = models.GridCRF(n_states=2, n_features=2)
+    x, w = np.ones((3, 4, 2)), np.zeros(4 + 3)
+    for wrong in (np.ones((12, 2)), np.ones((3, 4)), np.ones((1, 3, 4, 2))):
+        with pytest.raises(ValueError, match="a grid of features"):
+            grid.inference(wrong, w)
+    for wrong in (np.zeros((4, 3), int), np.zeros(12, int), np.zeros((3, 4, 1), int)):
+        with pytest.raises(ValueError, match="as the grid has"):
+            grid.joint_feature(x, wrong)
+    with pytest.raises(ValueError, match="unary potentials of shape"):
+        inference_dispatch(np.zeros(3), np.zeros((3, 3)), [], "ad3")
+    with pytest.raises(DataError):
+        models.GraphCRF(2, 2).joint_feature((np.ones((4, 2)), [[0, 1]]), np.zeros((2, 2), int))

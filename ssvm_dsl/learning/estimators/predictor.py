@@ -197,6 +197,31 @@ class Predictor(Estimator):
         found = self._answers(X, probabilities, Task.MARGINALS, **asked)
         return list(chain.from_iterable(found))
 
+    def predict_relaxed(
+        self,
+        X: Sequence[Any],
+        *,
+        time_limit: float | None = None,
+        given: Sequence[Any] | None = None,
+        on_missing: str = "raise",
+    ) -> list[Any]:
+        """Return for each example the share of each state in the best fractional labelling, ``shape (*axes, n_states)``.
+
+        A fractional labelling gives each variable a distribution over its states, and each factor one that agrees with
+        those of its variables: the linear relaxation of prediction, whose best score is never below that of ``predict``.
+        Where it is not fractional it is a best labelling.  Backends that answer are ``"lp"``, ``"ad3"`` and ``"qpbo"``
+        (``backend=``, or ``guarantee="bound"``).
+
+        Raises
+        ------
+        NoBackendError
+            The backend has no relaxation.
+        NoLabellingError
+            An example has none when ``time_limit``, seconds for the whole call, is over.
+        """
+        asked: dict[str, Any] = {"time_limit": time_limit, "given": given, "on_missing": on_missing}
+        return list(chain.from_iterable(self._answers(X, probabilities, Task.RELAXED, **asked)))
+
     def latents(
         self, X: Sequence[Any], Y: Sequence[Any] | None = None, *, time_limit: float | None = None
     ) -> list[Any]:

@@ -62,7 +62,7 @@ def test_options_of_ad3():
         GraphLabeller(backend="ad3", backend_options={"branch_and_bound": True}, C=1.0, risk="margin").fit(X, Y)
 
 
-@pytest.mark.parametrize(("name", "said"), [("relaxed", "task='relaxed'"), ("constraints", "declared in the model")])
+@pytest.mark.parametrize(("name", "said"), [("relaxed", "predict_relaxed"), ("constraints", "declared in the model")])
 def test_arguments_of_predict(name, said):
     svm = GraphLabeller(C=1.0, risk="margin").fit(X, Y)
     with pytest.raises(KeywordError, match=said):
