@@ -205,10 +205,10 @@ class Predictor(Estimator):
         given: Sequence[Any] | None = None,
         on_missing: str = "raise",
     ) -> list[Any]:
-        """Return for each example the share of each state in the best fractional labelling, ``shape (*axes, n_states)``.
+        """Return for each example the share of states in the best fractional labelling, ``shape (*axes, n_states)``.
 
         A fractional labelling gives each variable a distribution over its states, and each factor one that agrees with
-        those of its variables: the linear relaxation of prediction, whose best score is never below that of ``predict``.
+        those of its variables: the linear relaxation of prediction, whose best score is at least that of ``predict``.
         Where it is not fractional it is a best labelling.  Backends that answer are ``"lp"``, ``"ad3"`` and ``"qpbo"``
         (``backend=``, or ``guarantee="bound"``).
 
