@@ -151,7 +151,7 @@ USES = {
     "Count Not Linear Same Different Duration Constraint rules",
     "Declare structures": "AllDifferent Matching Arborescence ProjectiveTree Path Circuit Equivalence LinearOrder "
     "Transitive Acyclic Grammar ParseTree PartialTree Custom OutputSpace",
-    "Train and predict": "StructuredSVM StructuredRegressor load CountingPredictor Dicycles Subsets "
+    "Train and predict": "StructuredSVM StructuredRegressor Estimator load CountingPredictor Dicycles Subsets "
     "MaximumLikelihoodHMM MaximumLikelihoodPCFG PartitionedDataset partitioned_files clusters linear_order",
     "Choose parameters": "regularization_path grid_scores nested_scores cross_val_predict",
     "Measure predictions": "score_report label_accuracy exact_match span_f1 mean_iou attachment_score bracket_scores "

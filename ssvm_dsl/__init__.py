@@ -120,6 +120,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.learning.counting.outputs.output_spaces import OutputSpace as OutputSpace
     from ssvm_dsl.learning.counting.outputs.subsets import Subsets as Subsets
     from ssvm_dsl.learning.counting.predictor import CountingPredictor as CountingPredictor
+    from ssvm_dsl.learning.estimator import Estimator as Estimator
     from ssvm_dsl.learning.estimators.path import regularization_path as regularization_path
     from ssvm_dsl.learning.estimators.regressor import StructuredRegressor as StructuredRegressor
     from ssvm_dsl.learning.estimators.svm import StructuredSVM as StructuredSVM

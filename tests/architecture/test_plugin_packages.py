@@ -20,7 +20,7 @@ EXECUTORS = {"ssvm-dask"}
 
 #: Packages that register nothing: they use declared models, as every user may, and import torch or the like.
 OF_USERS = {
-    "ssvm-pystruct": ("ssvm_dsl", "ssvm_dsl.datasets", "ssvm_dsl.scoring"),
+    "ssvm-pystruct": ("ssvm_dsl", "ssvm_dsl.datasets", "ssvm_dsl.models", "ssvm_dsl.scoring"),
     "ssvm-torch": ("ssvm_dsl", "ssvm_dsl.errors", "ssvm_dsl.scoring"),
 }
 

@@ -33,7 +33,7 @@ from ssvm_dsl import (
     cross,
     grid,
     pairs,
-)
+)  # fmt: skip
 from ssvm_dsl.errors import KeywordError
 from ssvm_dsl.models import ChainTagger, Classifier, GraphLabeller, MultiLabel
 
@@ -295,26 +295,15 @@ def test_auto_takes_the_block_coordinate_method_for_margins():
     assert fitted().report_.trainer == "bcfw"
 
 
+ONE_BY_ONE = {"averaging": False, "order": "incremental"}
+AVERAGED = ONE_BY_ONE | {"averaging": True, "average_from": 3, "growth": 0.5, "offset": 2.0}
+
+#: A perceptron of PyStruct, and the options of ours.
 SAME_STEPS = {
-    "perceptron": (
-        learners.StructuredPerceptron(CHAIN, max_iter=7),
-        {
-            "trainer": "perceptron", "risk": "perceptron",
-            "trainer_options": {"averaging": False, "order": "incremental"},
-        },
-    ),
-    "batch": (
-        learners.StructuredPerceptron(CHAIN, max_iter=7, batch=True),
-        {"trainer": "perceptron", "risk": "perceptron", "trainer_options": {"averaging": False, "order": "batch"}},
-    ),
+    "one by one": (learners.StructuredPerceptron(CHAIN, max_iter=7), ONE_BY_ONE),
+    "batch": (learners.StructuredPerceptron(CHAIN, max_iter=7, batch=True), ONE_BY_ONE | {"order": "batch"}),
     "average": (
-        learners.StructuredPerceptron(CHAIN, max_iter=7, average=3, decay_exponent=0.5, decay_t0=2),
-        {
-            "trainer": "perceptron", "risk": "perceptron",
-            "trainer_options": {
-                "averaging": True, "order": "incremental", "average_from": 3, "growth": 0.5, "offset": 2.0,
-            },
-        },
+        learners.StructuredPerceptron(CHAIN, max_iter=7, average=3, decay_exponent=0.5, decay_t0=2), AVERAGED,
     ),
 }  # fmt: skip
 
@@ -330,7 +319,7 @@ def in_their_order(svm):
 @pytest.mark.filterwarnings("ignore:.*:UserWarning")
 def test_perceptrons_take_the_same_steps(name):
     theirs, options = SAME_STEPS[name]
-    ours = fitted(C=1.0, max_passes=7, **options)
+    ours = fitted(C=1.0, max_passes=7, trainer="perceptron", risk="perceptron", trainer_options=options)
     np.testing.assert_allclose(in_their_order(ours), theirs.fit(NODES, STATES).w, atol=1e-12)
 
 

@@ -13,8 +13,7 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
-from ssvm_dsl import StructuredSVM
-from ssvm_dsl.learning.estimator import Estimator
+from ssvm_dsl import Estimator, StructuredSVM
 from ssvm_pystruct.inference import backend_of
 from ssvm_pystruct.models.base import is_relaxed
 from ssvm_pystruct.parameters import Parameters, named
