@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from ssvm_dsl import Edges, Factor, Linear, ModelBuilder, along
 from ssvm_dsl.scoring import ScoredAnswers, Scorer
@@ -289,6 +287,9 @@ def is_chain(edges: Any, n_vertices: int) -> bool:
 
 def is_forest(edges: Any, n_vertices: int | None = None) -> bool:
     """Whether edges make no circle: each of them joins two parts of the graph."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
     ends = as_edges(edges)
     n = int(ends.max(initial=-1)) + 1 if n_vertices is None else n_vertices
     graph = csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n, n))
