@@ -145,7 +145,7 @@ class OnlineLabels:
                 found = f"a dict with {', '.join(map(str, one))}" if isinstance(one, Mapping) else describe(one)
                 raise DataError("the stream", expected=expected, found=found)
         for given in inputs:
-            assert not isinstance(given, Edges)  # refused before
+            assert not isinstance(given, Edges | Dim)  # refused before
             along = any(dim is self._axis for dim in given.dims)
             values = [one[given.name] for one in rows]
             out[given.name] = values[-1] if not along else values if isinstance(given, Attributes) else _stacked(values)
@@ -210,6 +210,7 @@ def _checked(declaration: Declaration) -> tuple[Label, Dim]:
     for given in declaration.scored_inputs:
         if isinstance(given, Edges):
             raise OptionError(f"online: edges ('{given.name}') join positions that are not there yet; call predict")
+        assert not isinstance(given, Dim)  # there are no latent variables
         along = [dim is label.dims[0] for dim in given.dims]
         if any(along[1:]) or (along and not along[0] and True in along):
             raise OptionError(f"online: the first axis of input '{given.name}' has to be that of the label")

@@ -58,14 +58,16 @@ def test_a_climb_reaches_the_best_dual_weights_of_the_kept_planes(seed, bounded)
         return objective.dual(mixed @ rows.psi, float(mixed @ rows.loss))
 
     best = best_over_rows(objective, share, rows)
-    found, w, _ = climb(objective, share, rows, 1e-7 * best)
+    found, w, _, gap = climb(objective, share, rows, 1e-7 * best)
     assert (found >= 0.0).all()
     assert (np.bincount(owner, found) <= 1.0 + 1e-12).all()
     assert dual(alpha) <= dual(found) <= best * (1.0 + 1e-6)
     assert dual(found) == pytest.approx(best, rel=1e-6)
     risks = np.zeros(n)
     np.maximum.at(risks, owner, rows.loss - rows.psi @ w)
-    assert objective.regularizer(w) + float(share @ risks) == pytest.approx(best, rel=1e-6)
+    primal = objective.regularizer(w) + float(share @ risks)
+    assert primal == pytest.approx(best, rel=1e-6)
+    assert primal - dual(found) == pytest.approx(gap, abs=1e-9 * best)
     assert (w >= lower).all()
 
 

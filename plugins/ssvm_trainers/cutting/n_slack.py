@@ -25,6 +25,9 @@ from ssvm_trainers.shared.state_rules import COUNTS, MOST, NUMBERS, OPEN, PART, 
 #: Steps of one visit to an example.
 STEPS = 3
 
+#: After so many sweeps all dual weights are moved together, where their planes have at most so many numbers.
+SWEEPS, MOST_NUMBERS = 20, 2**22
+
 
 class NSlack(Resumable):
     """The n-slack cutting-plane method (Tsochantaridis et al. 2005, algorithm 1).
@@ -131,15 +134,40 @@ class NSlackRun(Run):
         matrix, slope, work = self.kept.rows, np.empty(len(planes)), np.zeros(self.problem.dim)
         rows = PlaneRows(matrix.indptr.astype(np.int64), matrix.indices, matrix.data)
         kept = PlaneDuals(self.kept.loss, self.alpha, slope, block, planes)
-        weights = MovedWeights(self.metric, self.lower, self.free, self.w, work)
-        for _ in range(self.options.max_sweeps):
+        joint, found = not self.squared and len(planes) * self.problem.dim <= MOST_NUMBERS, None
+        self.refresh()  # the last pass may have been elsewhere
+        for number in range(1, self.options.max_sweeps + 1):
             self.problem.pause()
             order = self.random.permutation(self.problem.n)
+            weights = MovedWeights(self.metric, self.lower, self.free, self.w, work)
             gap = sweep(order, self.share, self.squared, rows, kept, weights, STEPS)
             if gap <= 0.5 * enough:
                 break
+            if joint and number % SWEEPS == 0:
+                found = self._climb(planes, 0.5 * enough)
+                if found is not None:
+                    break
         self.refresh()
+        if found is not None:
+            self.w = found
         self._drop()
+
+    def _climb(self, planes: I64, enough: float) -> F64 | None:
+        """Raise the dual over all planes at once: few weights tie examples to each other, and sweeps oscillate.
+
+        Return weights whose objective over the planes is near the dual value; ``None`` where none were found.
+        """
+        from ssvm_trainers.planes.joint_steps import KeptRows, climb
+
+        share = self.share[self.kept.owner]
+        alpha = np.divide(self.alpha, share, out=np.zeros(len(share)), where=share > 0.0)
+        rows = KeptRows(
+            self.kept.owner[planes], self.kept.loss[planes], self.kept.rows[planes].toarray(), alpha[planes],
+        )  # fmt: skip
+        found = climb(self.problem.objective, self.share, rows, enough, self.problem.pause)
+        self.alpha[planes] = found.alpha * share[planes]
+        self.refresh()
+        return found.w if found.gap <= enough else None
 
     def _drop(self) -> None:
         """Forget planes that had no dual weight in the last solves."""

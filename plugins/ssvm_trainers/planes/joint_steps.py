@@ -124,11 +124,14 @@ class Climb(NamedTuple):
         Weights of low objective.
     operations : float
         The cost.
+    gap : float
+        How far the objective over the planes at ``w`` is above the dual value.
     """
 
     alpha: F64
     w: F64
     operations: float
+    gap: float
 
 
 def climb(
@@ -186,4 +189,4 @@ def climb(
     total = np.add.reduceat(alpha, first)
     alpha /= np.repeat(np.maximum(total, 1.0), lengths)  # above 1 by rounding only
     assert stabilizer.best is not None
-    return Climb(alpha, stabilizer.best, operations)
+    return Climb(alpha, stabilizer.best, operations, stabilizer.lowest - model.dual)

@@ -50,7 +50,7 @@ class HiddenStates(Parameters):
         return m.input("allowed", N, self.n_states) if self.completing else None
 
     def _sizes(self) -> tuple[Any, ...]:
-        return *super()._sizes(), self.completing
+        return *super()._sizes(), self.completing  # type: ignore[misc]  # of the model that this is mixed into
 
 
 class LatentGraphCRF(HiddenStates, GraphCRF):
