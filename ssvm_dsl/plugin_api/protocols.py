@@ -10,6 +10,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.ir.counts import CountTables
+from ssvm_dsl.ir.messages import SoftBound
 from ssvm_dsl.ir.need import Ability, Caps, Need
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
@@ -151,6 +152,30 @@ class MessageSession(Session, Protocol):
 
     def compiled_messages(self) -> CompiledMessages | None:
         """Return the same for callers that have compiled kernels; ``None``: not offered, or not for this program."""
+
+
+@runtime_checkable
+class SoftMessageSession(MessageSession, Protocol):
+    """A message session whose bounds may have soft maxima, ``T log sum exp(. / T)``, at a temperature T.
+
+    The method is optional: a session without it has plain maxima.
+    """
+
+    def soft_bound(self, question: Question) -> SoftBound | None:
+        """Lower soft dual bounds by messages, and return them.
+
+        Parameters
+        ----------
+        question : Question
+            Scores and examples; ``warm`` is a :class:`~ssvm_dsl.ir.Messages` or ``None``, ``limits.iterations`` the
+            number of passes over all messages; 0 for the bounds of these messages.
+
+        Returns
+        -------
+        SoftBound or None
+            For these messages the bounds are convex and smooth in the scores, with the marginals for their gradient.
+            ``None``: maxima are plain, or not for this program.
+        """
 
 
 #: What a session with an ability has to be, and its methods in words.

@@ -4,13 +4,14 @@ A soft maximum is ``T log sum exp(. / T)`` at temperature T (Meshi et al. 2010, 
 Block-coordinate descent on the dual bound may get stuck above its minimum, because the bound is not smooth
 (Kolmogorov 2006).  With soft maxima the bound is smooth and strictly convex up to constants, and the same updates
 reach its minimum, which exceeds the least plain bound by at most T times the entropies of the terms.  So solvers
-lower T step by step.  Reported bounds are always the plain ones, valid at any messages; hence an
+lower T step by step.  Reported bounds are the plain ones then, valid at any messages; hence an
 exponential function of a few digits does: ``(1 + x / 1024) ** 1024`` is smooth, monotone, and eleven multiplications.
+Where the soft bound itself is what is lowered (``msd`` at a temperature), the exponential is exact.
 """
 
 from __future__ import annotations
 
-from math import log
+from math import exp, log
 from typing import NamedTuple
 
 import numpy as np
@@ -98,7 +99,7 @@ class SoftPair(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def soft_pair(pool: F64, messages: F64, pair: SoftPair, temperature: float) -> float:
+def soft_pair(pool: F64, messages: F64, pair: SoftPair, temperature: float, exact: bool = False) -> float:
     """Write the soft max-marginal ``T log sum_source exp((table - message) / T)`` of a pair; return its maximum.
 
     Parameters
@@ -108,6 +109,8 @@ def soft_pair(pool: F64, messages: F64, pair: SoftPair, temperature: float) -> f
     pair : SoftPair
     temperature : float
         T, positive.
+    exact : bool
+        Whether the exponential has all digits.
     """
     table, source, target, n_source, n_target, rows = pair
     top, beta = -np.inf, 1.0 / temperature
@@ -117,7 +120,8 @@ def soft_pair(pool: F64, messages: F64, pair: SoftPair, temperature: float) -> f
         for s in range(n_source):
             best = max(best, pool[start + s * along] - messages[source + s])
         for s in range(n_source):
-            total += exp_below((pool[start + s * along] - messages[source + s] - best) * beta)
+            x = (pool[start + s * along] - messages[source + s] - best) * beta
+            total += exp(x) if exact else exp_below(x)
         best += temperature * log(total)
         messages[target + t] = best
         top = max(top, best)
@@ -126,7 +130,7 @@ def soft_pair(pool: F64, messages: F64, pair: SoftPair, temperature: float) -> f
 
 @njit(cache=True, nogil=True)
 def soft_marginal(
-    g: Graph, pool: F64, messages: F64, shift: int, f: int, slot: int, temperature: float, out: F64
+    g: Graph, pool: F64, messages: F64, shift: int, f: int, slot: int, temperature: float, out: F64, exact: bool = False
 ) -> float:
     """Write ``out[s] = T log sum_{c: c_slot = s} exp((table[f, c] - other messages) / T)``; return the maximum.
 
@@ -138,6 +142,8 @@ def soft_marginal(
         One of the factor's slots.
     temperature : float
         T, positive.
+    exact : bool
+        Whether the exponential has all digits.
     """
     max_marginal(g, pool, messages, shift, f, slot, out)
     lo, hi, card = g.slot_ptr[f], g.slot_ptr[f + 1], g.card[g.scope[slot]]
@@ -149,7 +155,8 @@ def soft_marginal(
                 value -= messages[g.message_ptr[k] + shift + digit[k - lo]]
         s = digit[slot - lo]
         # rounding: the plain maximum out[s] was summed up in another order
-        total[s] += exp_below(min(0.0, value - out[s]) / temperature)
+        x = min(0.0, value - out[s]) / temperature
+        total[s] += exp(x) if exact else exp_below(x)
         k = hi - 1
         while k >= lo and digit[k - lo] + 1 == g.card[g.scope[k]]:
             digit[k - lo] = 0
@@ -216,3 +223,17 @@ def collect(g: Graph, visits: I64, at: int, pool: F64, messages: F64, shift: int
     if soft > 0.0:
         return soft_pair(pool, messages, SoftPair(table, other, mine, n_other, card, kind == ROW), soft)
     return pair_marginal(pool, table, messages, other, mine, n_other, card, kind == ROW)
+
+
+@njit(cache=True, nogil=True)
+def collect_soft(
+    g: Graph, visits: I64, at: int, pool: F64, messages: F64, shift: int, card: int, temperature: float
+) -> None:
+    """Set the message of the slot at ``visits[at:]`` to its soft max-marginal, to all digits (see :func:`collect`)."""
+    mine, other, table, n_other, kind = visits[at], visits[at + 1], visits[at + 2], visits[at + 3], visits[at + 5]
+    if kind == LARGE:
+        soft_marginal(
+            g, pool, messages, shift, g.slot_factor[other], other, temperature, messages[mine : mine + card], True
+        )
+    else:
+        soft_pair(pool, messages, SoftPair(table, other, mine, n_other, card, kind == ROW), temperature, True)

@@ -452,7 +452,7 @@ class Learner(Predictor):
         parameters, marginals = risk.asked_about(grounded.parameters, target.loss), needs.asks_marginals
         completes = spec.completes and bool(grounded.declaration.latents)
         session, estimate = self._opened(grounded, parameters, target, spec, completes, deadline)
-        problem = risk.problem(parameters, target.loss, objective, session, executor, marginals)
+        problem = risk.problem(parameters, target.loss, objective, session, executor, marginals, needs.messages)
         if completes and isinstance(problem, MarginProblem):  # as all problems of such trainers are
             problem = CompletingProblem(problem, unknown_variables(grounded))
         refuse_excess(problem.accuracy)

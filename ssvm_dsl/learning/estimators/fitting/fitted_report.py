@@ -11,6 +11,7 @@ from ssvm_dsl.learning.driver.progress import Progress, relative
 from ssvm_dsl.learning.driver.trainer_choice import TrainerChoice
 from ssvm_dsl.learning.driver.validation import scores_of
 from ssvm_dsl.learning.risks.factored import whose_marginals
+from ssvm_dsl.learning.risks.hinges.dual_loss import DualLossProblem
 from ssvm_dsl.learning.risks.kinds import Problem
 
 
@@ -30,7 +31,7 @@ def report_of(
     unit : float
         What turns values of the objective into it.
     """
-    gap = unit * progress.gap
+    gap, soft = unit * progress.gap, isinstance(problem, DualLossProblem)
     return FitReport(
         primal=unit * progress.primal,
         dual=unit * progress.dual,
@@ -57,6 +58,8 @@ def report_of(
         validation_score=max(scores_of(progress.history).values(), default=np.nan),
         estimate=unit * progress.estimate,
         rounding=unit * progress.rounding,
+        temperature=problem.temperature if soft else 0.0,
+        smoothing=unit * problem.mean_smoothing if soft else 0.0,
         withdrawn=progress.withdrawn,
         marginals=whose_marginals(trainer.spec, problem.relaxed, problem.parameters),
         history=tuple(progress.history),

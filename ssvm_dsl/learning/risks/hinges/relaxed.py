@@ -15,17 +15,13 @@ to some accuracy only, and a point off L is no plane below the risk.  So margina
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64
-from ssvm_dsl.errors import OutOfTime, TrainingError
-from ssvm_dsl.inference.planning.plans import Plan
-from ssvm_dsl.ir.messages import Messages
-from ssvm_dsl.ir.need import Limits, Task
+from ssvm_dsl.errors import OutOfTime
+from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import bounded_slices, positions
@@ -34,7 +30,6 @@ from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.driver.evaluations import proved
 from ssvm_dsl.learning.risks.base import in_rounds
 from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
-from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages
 from ssvm_dsl.plugin_api.training import Planes
 from ssvm_dsl.scores.labellings import add_labels, score_labels
 from ssvm_dsl.scores.marginals import add_marginals, consistent, score_marginals
@@ -64,7 +59,6 @@ class RelaxedProblem(MarginProblem):
     def _prepare(self) -> None:
         super()._prepare()
         self._given = Theta.zeros(self.program)  # zero between calls
-        self._made_by: WeakKeyDictionary[Messages, Plan] = WeakKeyDictionary()
 
     def compiled(self, tables: bool = False) -> None:
         """Return ``None``: compiled oracles return labellings."""
@@ -128,62 +122,6 @@ class RelaxedProblem(MarginProblem):
         if self.program.constraints:
             return [everyone]
         return [everyone[part] for part in bounded_slices(self._n_scores, CHUNK)]
-
-    def dual_losses(self, w: F64, ids: I64, warm: Any, passes: int) -> tuple[Planes, Any]:
-        """Return dual losses, upper bounds of the risks, after a few passes of message passing; and the messages.
-
-        ``value`` and ``bound`` are the dual losses g of Meshi et al. (2010), equation 8, at this w, and ``-psi`` is a
-        subgradient of g in w for these messages.  Nothing here is below the risks, and marginals are choices that
-        need not agree with each other.
-
-        Parameters
-        ----------
-        w : ndarray of float64, shape (dim,)
-        ids : ndarray of int64
-            Distinct examples.
-        warm : object
-            What an earlier call for these examples returned; ``None`` at first.
-        passes : int
-
-        Returns
-        -------
-        (Planes, warm)
-
-        Raises
-        ------
-        TrainingError
-            The backend has no messages to show.
-        """
-        begin = self.seconds()
-        self.parameters.fill_shared(w, self._theta)
-        shift = self._fill(w, ids)
-        question = Question(self._theta, ids, warm=warm, limits=Limits(iterations=passes))
-        found, marginals = self._messages(question, shift)
-        if marginals is None:
-            backend = self.session.plan.title
-            text = f"backend '{backend}' does not expose dual messages here: some states or scores are ruled out"
-            raise TrainingError(f"{text}; use trainer='bcfw', which asks for fractional solutions")
-        value = found.bound + shift
-        self.n_oracle_calls += len(ids)
-        self.oracle_seconds += self.seconds() - begin
-        return self._made(ids, marginals, value, value), found.warm
-
-    def _messages(self, question: Question, shift: F64) -> tuple[Solution, Marginals | None]:
-        """Return messages and the slope at them, of one backend: another one may take over at any call."""
-        plan, warm = self.session.plan, question.warm
-        if warm is not None and self._made_by.get(warm, plan) is not plan:
-            question = question.replace(warm=None)  # messages are laid out as the backend likes that made them
-        found = self.ask_all(question, -shift)
-        marginals = self.session.slope(question.replace(warm=found.warm, limits=Limits()))
-        if marginals is not None:
-            self._made_by[found.warm] = self.session.plan
-        elif self.session.plan is not plan:
-            return self._messages(question.replace(warm=None), shift)
-        return found, marginals
-
-    def compiled_messages(self) -> CompiledMessages | None:
-        """Return the backend's compiled message passing, ``None`` without it or where states are ruled out."""
-        return self.session.compiled_messages()
 
     def _fill(self, w: F64, ids: I64) -> F64:
         """Write the loss-augmented scores of some examples; return what to add to them to get risks."""
