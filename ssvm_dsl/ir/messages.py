@@ -42,17 +42,17 @@ class Messages:
         return out
 
 
-class SoftBound(NamedTuple):
-    """Dual bounds with soft maxima, and where they are attained.
+class DualBound(NamedTuple):
+    """Dual bounds at messages, and where they are attained.
 
     Parameters
     ----------
     temperature : float
-        T of the soft maxima ``T log sum exp(. / T)``, above 0.
+        T of soft maxima ``T log sum exp(. / T)``; 0 for plain ones.
     bound : ndarray of float64, shape (n,)
-        Of each example at its messages: at least the bound with plain maxima.
+        Of each example at its messages.
     marginals : Marginals
-        The gradient of the bounds in the scores: distributions of variables and, apart from them, of factors.
+        A subgradient of the bounds in the scores: distributions of variables and, apart from them, of factors.
     messages : Messages
     """
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.ir.counts import CountTables
-from ssvm_dsl.ir.messages import SoftBound
+from ssvm_dsl.ir.messages import DualBound
 from ssvm_dsl.ir.need import Ability, Caps, Need
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
@@ -155,14 +155,16 @@ class MessageSession(Session, Protocol):
 
 
 @runtime_checkable
-class SoftMessageSession(MessageSession, Protocol):
-    """A message session whose bounds may have soft maxima, ``T log sum exp(. / T)``, at a temperature T.
+class DualBoundSession(MessageSession, Protocol):
+    """A message session that lowers bounds, and returns where they are attained, in one call.
 
-    The method is optional: a session without it has plain maxima.
+    The method is optional.  Maxima in its bounds may be soft, ``T log sum exp(. / T)`` at a temperature T; and messages
+    may be those of any decomposition, in which a variable is in several parts that need not choose the same state.
+    Where it returns ``None``, trainers call ``solve`` and ``slope``.
     """
 
-    def soft_bound(self, question: Question) -> SoftBound | None:
-        """Lower soft dual bounds by messages, and return them.
+    def dual_bound(self, question: Question) -> DualBound | None:
+        """Lower dual bounds by messages, and return them.
 
         Parameters
         ----------
@@ -172,9 +174,9 @@ class SoftMessageSession(MessageSession, Protocol):
 
         Returns
         -------
-        SoftBound or None
-            For these messages the bounds are convex and smooth in the scores, with the marginals for their gradient.
-            ``None``: maxima are plain, or not for this program.
+        DualBound or None
+            For these messages the bounds are convex in the scores, with the marginals for a subgradient.
+            ``None``: ``slope`` says as much, or not for this program.
         """
 
 

@@ -35,7 +35,7 @@ from ssvm_dsl.testing.problems import Recipe, random_theta, seeded
 from writable import open_writable
 
 #: A backend that has each ability.
-HAS = dict.fromkeys(ABILITY_OF, "chain") | dict.fromkeys(("slope", "soft_bound", "compiled_messages"), "msd")
+HAS = dict.fromkeys(ABILITY_OF, "chain") | dict.fromkeys(("slope", "dual_bound", "compiled_messages"), "msd")
 
 #: Options with which they have it.
 OPTIONS = {"msd": {"temperature": 0.5}}
@@ -78,8 +78,8 @@ def ask(session, name, limits=None):
         warm = session.solve(question_of("solve", Limits(iterations=200))).warm
         found = session.slope(question.replace(warm=warm))
         return None if found is None else found.node @ THETA.node
-    if name == "soft_bound":
-        found = session.soft_bound(question)
+    if name == "dual_bound":
+        found = session.dual_bound(question)
         return None if found is None else found.bound
     offer = getattr(session, name)()
     if offer is None:
@@ -173,7 +173,7 @@ def test_for_every_ability_one_without_room_is_followed_by_the_next(name, bundle
     assert session.plan.backend == "spare"
     assert session.plan.reason.startswith("spare took over from strange, which refused (TooLargeError: ")
     assert not session.answers_by(session.plan.of_summary(session.plan.summary()))
-    if name in ("expect", "slope", "soft_bound"):  # what was begun is not gone on with
+    if name in ("expect", "slope", "dual_bound"):  # what was begun is not gone on with
         assert found is None
         found = ask(session, name)
     np.testing.assert_allclose(found, ask(opened(registry(), name, HAS[name]), name), rtol=1e-9, atol=1e-9)
@@ -246,7 +246,7 @@ GIVEN = {
     "best_by_count": lambda: (question_of("best_by_count"), TABLES),
     "expect": lambda: (question_of("expect"), np.ones(N), np.zeros(PROGRAM.n_states), list(THETA.tables)),
     "slope": lambda: (question_of("slope"),),
-    "soft_bound": lambda: (question_of("soft_bound"),),
+    "dual_bound": lambda: (question_of("dual_bound"),),
     "compiled": tuple,
     "compiled_messages": tuple,
 }
@@ -258,7 +258,7 @@ ADAPTERS = {
     ChunkedSession: (lambda inner: ChunkedSession(SimpleNamespace(open=lambda *_: inner), PROGRAM, {}), ()),
     BridgedSession: (
         lambda inner: BridgedSession(inner, ()),
-        ("expect", "slope", "soft_bound", "compiled", "compiled_messages"),  # of other scores: not offered
+        ("expect", "slope", "dual_bound", "compiled", "compiled_messages"),  # of other scores: not offered
     ),
 }
 

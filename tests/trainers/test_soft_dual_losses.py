@@ -142,7 +142,7 @@ def test_plain_maxima_say_nothing_of_soft_ones():
     assert "soft maxima" not in str(report)
 
 
-def soft_bound(program, theta, example, temperature):
+def dual_bound(program, theta, example, temperature):
     """(bound, probabilities of states, of joint states) of an example without messages."""
     nodes = [theta.node[program.state_ptr[v] : program.state_ptr[v + 1]] / temperature
              for v in range(*program.var_ptr[example : example + 2])]  # fmt: skip
@@ -162,9 +162,9 @@ def test_soft_bounds_are_those_of_the_definition(recipe):
         program, theta = problem.program, problem.theta
         spec = registry().find(BackendSpec, "msd")
         session = spec.load()().open(program, spec.resolve({"temperature": 0.7}))
-        found = session.soft_bound(Question(theta, limits=Limits(iterations=0)))
+        found = session.dual_bound(Question(theta, limits=Limits(iterations=0)))
         for example in range(program.n_examples):
-            bound, nodes, joint = soft_bound(program, theta, example, 0.7)
+            bound, nodes, joint = dual_bound(program, theta, example, 0.7)
             assert found.bound[example] == pytest.approx(bound + theta.const[example])
             lo, hi = program.state_ptr[program.var_ptr[example : example + 2]]
             np.testing.assert_allclose(found.marginals.node[lo:hi], np.concatenate([*nodes, []]), atol=1e-12)
@@ -186,7 +186,7 @@ def test_passes_lower_soft_bounds_until_all_agrees(update):
         session = spec.load()().open(program, spec.resolve({"temperature": 0.5, "update": update}))
         warm, last = None, np.full(program.n_examples, np.inf)
         for passes in (0, 1, 1, 2, 4, 500):
-            found = session.soft_bound(Question(theta, warm=warm, limits=Limits(iterations=passes)))
+            found = session.dual_bound(Question(theta, warm=warm, limits=Limits(iterations=passes)))
             assert isinstance(found.messages, Messages)
             assert (found.bound <= last + 1e-9).all()
             warm, last = found.messages, found.bound

@@ -18,7 +18,7 @@ from typing import Any
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.ir.counts import CountTables
-from ssvm_dsl.ir.messages import SoftBound
+from ssvm_dsl.ir.messages import DualBound
 from ssvm_dsl.ir.need import Ability, Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
@@ -31,7 +31,7 @@ ABILITY_OF: dict[str, Ability | None] = {
     "best_by_count": Ability.COUNTS,
     "expect": Ability.SUMMED_MARGINALS,
     "slope": Ability.MESSAGES,
-    "soft_bound": Ability.MESSAGES,
+    "dual_bound": Ability.MESSAGES,
     "compiled": Ability.COMPILED,
     "compiled_messages": Ability.MESSAGES,
 }
@@ -92,12 +92,12 @@ class SessionLayer:
         marginals: Marginals | None = self.pass_on("slope", question)
         return marginals
 
-    def soft_bound(self, question: Question) -> SoftBound | None:
-        """Return dual bounds with soft maxima (see :class:`~ssvm_dsl.plugin_api.SoftMessageSession`).
+    def dual_bound(self, question: Question) -> DualBound | None:
+        """Return dual bounds and their slopes (see :class:`~ssvm_dsl.plugin_api.DualBoundSession`).
 
-        ``None`` where maxima are plain, or where another backend has taken over, which knows no such messages.
+        ``None`` where that is not offered, or where another backend has taken over, which knows no such messages.
         """
-        found: SoftBound | None = self.pass_on("soft_bound", question)
+        found: DualBound | None = self.pass_on("dual_bound", question)
         return found
 
     def compiled(self) -> CompiledOracle | None:

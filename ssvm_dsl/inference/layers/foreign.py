@@ -18,7 +18,7 @@ from ssvm_dsl.inference.verification.form import Fault
 from ssvm_dsl.inference.verification.read_only import read_only
 from ssvm_dsl.inference.verification.sums import wrong_sums
 from ssvm_dsl.ir.counts import CountTables
-from ssvm_dsl.ir.messages import Messages, SoftBound
+from ssvm_dsl.ir.messages import Messages, DualBound
 from ssvm_dsl.ir.need import Caps
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
@@ -137,21 +137,21 @@ class ForeignSession(SessionLayer):
         rows = [np.add.reduceat(node, np.cumsum(card) - card)] if len(card) else []
         return node, tables, rows + [table.sum(axis=1) for table in tables]
 
-    def soft_bound(self, question: Question) -> SoftBound | None:
-        """Return its soft bounds, whose gradients are distributions of variables and of factors."""
-        found = super().soft_bound(question)
+    def dual_bound(self, question: Question) -> DualBound | None:
+        """Return its bounds, whose slopes are distributions of variables and of factors."""
+        found = super().dual_bound(question)
         if found is None:
             return None
-        if not isinstance(found, SoftBound) or not isinstance(found.messages, Messages):
-            raise self._fault(f"soft_bound returned a {type(found).__name__}, expected SoftBound or None")
-        if not isinstance(found.temperature, int | float) or not 0.0 < found.temperature < np.inf:
-            raise self._fault(f"the temperature of soft_bound must be a number above 0, got {found.temperature!r}")
-        node, tables, rows = self._distributions(question, found.marginals, "soft_bound")
+        if not isinstance(found, DualBound) or not isinstance(found.messages, Messages):
+            raise self._fault(f"dual_bound returned a {type(found).__name__}, expected DualBound or None")
+        if not isinstance(found.temperature, int | float) or not 0.0 <= found.temperature < np.inf:
+            raise self._fault(f"the temperature of dual_bound must be a number of at least 0, got {found.temperature!r}")
+        node, tables, rows = self._distributions(question, found.marginals, "dual_bound")
         off = max((float(np.abs(row - 1.0).max(initial=0.0)) for row in rows), default=0.0)
         if off > 1e-6 or any((one < 0.0).any() for one in (node, *tables)):
-            raise self._fault("soft_bound must return distributions of variables and factors, and does not")
+            raise self._fault("dual_bound must return distributions of variables and factors, and does not")
         bound = np.array(found.bound, dtype=np.float64)
-        return SoftBound(float(found.temperature), bound, Marginals(node, tables), found.messages)
+        return DualBound(float(found.temperature), bound, Marginals(node, tables), found.messages)
 
     def expect(
         self, question: Question, coef: F64, node: F64, tables: Sequence[F64], known: F64 | None = None

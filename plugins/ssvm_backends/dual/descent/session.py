@@ -9,7 +9,7 @@ import numpy as np
 from ssvm_backends.dual.driver import MessageTask, PassingRule, message_task
 from ssvm_backends.dual.session import DualSession, ExampleRange, message_pointers
 from ssvm_backends.graphs.graph import Instance
-from ssvm_dsl.ir import Marginals, Messages, Question, SoftBound, members, pointers, runs
+from ssvm_dsl.ir import Marginals, Messages, Question, DualBound, members, pointers, runs
 from ssvm_dsl.plugin_api import CompiledMessages
 
 
@@ -34,8 +34,8 @@ class DescentSession(DualSession):
         offer, self.graph = compiled_messages(self.graph, *self._rule())
         return offer
 
-    def soft_bound(self, question: Question) -> SoftBound | None:
-        """Lower soft bounds by messages; see :class:`~ssvm_dsl.plugin_api.SoftMessageSession`."""
+    def dual_bound(self, question: Question) -> DualBound | None:
+        """Lower soft bounds by messages; see :class:`~ssvm_dsl.plugin_api.DualBoundSession`."""
         from ssvm_backends.dual.descent.compiled import CompiledRule, soften_examples, work_size
 
         update, temperature = self._rule()
@@ -59,7 +59,7 @@ class DescentSession(DualSession):
         groups = enumerate(self.program.groups)
         tables = tuple(joint[owner == k].reshape(-1, one.n_configs) for k, one in groups)
         kept = Messages(ids.copy(), ptr, messages)
-        return SoftBound(temperature, bound + theta.const[ids], Marginals(node, tables), kept)
+        return DualBound(temperature, bound + theta.const[ids], Marginals(node, tables), kept)
 
     def _rule(self) -> tuple[int, float]:
         """Return the number of the update, and the temperature of its maxima (0 where there is no such option)."""

@@ -23,7 +23,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.inference.planning.plans import Plan
-from ssvm_dsl.ir.messages import Messages, SoftBound
+from ssvm_dsl.ir.messages import Messages, DualBound
 from ssvm_dsl.ir.need import Limits
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
@@ -34,7 +34,10 @@ from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages
 from ssvm_dsl.plugin_api.training import Planes
 from ssvm_dsl.scores.marginals import consistent, score_marginals
 
-#: Passes over the messages of an evaluation at a time, how often that doubles at most, and the relative distance
+#: Passes over the messages of an evaluation of plain maxima, where the backend would go on to search.
+MOST_CALLS = 200
+
+#: Passes over the messages of an evaluation of soft maxima at a time, how often that doubles at most, and the relative distance
 #: between a soft bound and its plane at which it ends.
 FIRST_PASSES, DOUBLINGS, CLOSE = 8, 10, 1e-10
 
@@ -51,13 +54,16 @@ class DualLossProblem(RelaxedProblem):
         self._evaluated: dict[tuple[int, int], Messages] = {}  # messages of the last evaluation of some examples
 
     @cached_property
+    def _first(self) -> DualBound | None:
+        """The bound of one example without weights, from a backend that lowers bounds and returns slopes in one call."""
+        if not self.n:
+            return None
+        return self.session.dual_bound(Question(self._theta, np.zeros(1, np.int64), limits=Limits(iterations=0)))
+
+    @property
     def temperature(self) -> float:
         """The temperature of the backend's maxima; 0 for plain ones."""
-        if not self.n:
-            return 0.0
-        one = Question(self._theta, np.zeros(1, np.int64), limits=Limits(iterations=0))
-        found = self.session.soft_bound(one)
-        return 0.0 if found is None else found.temperature
+        return 0.0 if self._first is None else self._first.temperature
 
     @cached_property
     def smoothing(self) -> F64:
@@ -117,10 +123,10 @@ class DualLossProblem(RelaxedProblem):
         self.parameters.fill_shared(w, self._theta)
         shift = self._fill(w, ids)
         question = Question(self._theta, ids, warm=warm, limits=Limits(iterations=passes))
-        if self.temperature > 0.0:
+        if self._first is not None:
             self.pause()
-            soft = self._soft_bound(question)
-            marginals, value, messages = soft.marginals, soft.bound + shift, soft.messages
+            known = self._dual_bound(question)
+            marginals, value, messages = known.marginals, known.bound + shift, known.messages
         else:
             found, marginals = self._messages(question, shift)
             value, messages = found.bound + shift, found.warm
@@ -142,8 +148,8 @@ class DualLossProblem(RelaxedProblem):
             return self._messages(question.replace(warm=None), shift)
         raise self._no_messages()
 
-    def _soft_bound(self, question: Question) -> SoftBound:
-        found = self.session.soft_bound(question)
+    def _dual_bound(self, question: Question) -> DualBound:
+        found = self.session.dual_bound(question)
         if found is None:
             raise self._no_messages()
         return found
@@ -158,16 +164,31 @@ class DualLossProblem(RelaxedProblem):
         offer = self.session.compiled_messages()
         return None if offer is not None and offer.soft != (self.temperature > 0.0) else offer
 
+    def _answered(self, question: Question, shift: F64) -> Solution:
+        """Return labellings and bounds; of a decomposition those that messages alone give, without a search."""
+        if self._first is None:
+            return super()._answered(question, shift)
+        key = self._key(question.ids(self.program))
+        limited = question.replace(warm=self._evaluated.get(key), limits=Limits(iterations=MOST_CALLS))
+        solution = super()._answered(limited, shift)
+        if isinstance(solution.warm, Messages):
+            self._evaluated[key] = solution.warm
+        return solution
+
+    def _key(self, ids: I64) -> tuple[int, int]:
+        """Return what tells parts of full evaluations apart."""
+        return int(ids[0]), len(ids)
+
     def _part(self, w: F64, ids: I64) -> Planes:
         """Return the planes of one part of a batch; of soft maxima those of marginals that agree."""
         if self.temperature == 0.0:
             return super()._part(w, ids)
-        shift, program, key = self._fill(w, ids), self.program, (int(ids[0]), len(ids))
+        shift, program, key = self._fill(w, ids), self.program, self._key(ids)
         warm = self._evaluated.get(key)
         for doubling in range(DOUBLINGS + 1):
             self.pause()
             limits = Limits(iterations=FIRST_PASSES * 2**doubling)
-            found = self._soft_bound(Question(self._theta, ids, warm=warm, limits=limits))
+            found = self._dual_bound(Question(self._theta, ids, warm=warm, limits=limits))
             warm, bound = found.messages, found.bound + shift
             marginals = consistent(program, found.marginals, ids)
             entropy = self.temperature * entropies(program, marginals, ids)

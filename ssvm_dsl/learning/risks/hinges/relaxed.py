@@ -136,13 +136,17 @@ class RelaxedProblem(MarginProblem):
         """Return the planes of one part of a batch."""
         shift, program = self._fill(w, ids), self.program
         task = Task.RELAXED if Task.RELAXED in self.session.tasks else Task.MAP
-        solution = self.ask(Question(self._theta, ids, task), -shift)
+        solution = self._answered(Question(self._theta, ids, task), shift)
         if task is Task.MAP:  # labellings are points of the polytope, too
             full = np.zeros(program.n_variables, np.int32)
             mine = positions(program.var_ptr, ids)
             full[mine] = solution.labels_or(self.truth[mine])
             solution.marginals = marginals_of(program, full, ids)
         return self._planes(ids, solution, shift)
+
+    def _answered(self, question: Question, shift: F64) -> Solution:
+        """Return the backend's answer to the question of one part of a batch."""
+        return self.ask(question, -shift)
 
     def _planes(self, ids: I64, solution: Solution, shift: F64) -> Planes:
         """Return the planes of a fractional solution; the truth's where there is none, or none better."""
