@@ -136,8 +136,8 @@ def _dual_ascent() -> list[TrainerSpec]:
         TrainerSpec(
             "smo",
             "ssvm_trainers.dual.smo.smo:SMO",
-            "pairwise steps on the factored dual, whose variables are marginals, for graphs of small treewidth",
-            needs=TrainerNeeds(strongly_convex=True, factored=True),
+            "pairwise steps on the factored dual, whose variables are marginals: exact, or relaxed for any graph",
+            needs=TrainerNeeds(frozenset({"margin", "relaxed"}), strongly_convex=True, factored=True),
             concluding=True,
             anytime=True,
             resumable=True,

@@ -8,7 +8,20 @@ from functools import cache
 import numpy as np
 import pytest
 
-from ssvm_dsl import Arborescence, Dim, Edges, Factor, Hamming, Input, Label, Matching, Model, StructuredSVM, along, pairs
+from ssvm_dsl import (
+    Arborescence,
+    Dim,
+    Edges,
+    Factor,
+    Hamming,
+    Input,
+    Label,
+    Matching,
+    Model,
+    StructuredSVM,
+    along,
+    pairs,
+)
 from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.ir import Question, positions
 from ssvm_dsl.ir.need import Limits

@@ -18,7 +18,7 @@ from ssvm_dsl.inference.verification.form import Fault
 from ssvm_dsl.inference.verification.read_only import read_only
 from ssvm_dsl.inference.verification.sums import wrong_sums
 from ssvm_dsl.ir.counts import CountTables
-from ssvm_dsl.ir.messages import Messages, DualBound
+from ssvm_dsl.ir.messages import DualBound, Messages
 from ssvm_dsl.ir.need import Caps
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question

@@ -9,7 +9,7 @@ import numpy as np
 from ssvm_backends.dual.driver import MessageTask, PassingRule, message_task
 from ssvm_backends.dual.session import DualSession, ExampleRange, message_pointers
 from ssvm_backends.graphs.graph import Instance
-from ssvm_dsl.ir import Marginals, Messages, Question, DualBound, members, pointers, runs
+from ssvm_dsl.ir import DualBound, Marginals, Messages, Question, members, pointers, runs
 from ssvm_dsl.plugin_api import CompiledMessages
 
 

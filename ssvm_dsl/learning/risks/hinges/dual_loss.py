@@ -23,7 +23,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.inference.planning.plans import Plan
-from ssvm_dsl.ir.messages import Messages, DualBound
+from ssvm_dsl.ir.messages import DualBound, Messages
 from ssvm_dsl.ir.need import Limits
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
