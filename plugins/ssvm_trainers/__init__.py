@@ -53,6 +53,7 @@ _ALIASES = {
     "n-slack": also("n-slack-ssvm"),
     "perceptron": (
         *also("structured-perceptron", "averaged-perceptron", "perceptron-loss", "collins", "ap", risk="perceptron"),
+        *also("lp-perceptron", risk="relaxed", trainer_options={"against": "prediction"}),
         *also("passive-aggressive", "pa-i", "pa-1", "mira", trainer_options={"update": "pa-i"}),
         *also("pa", trainer_options={"update": "pa"}),
         *also("pa-ii", "pa-2", trainer_options={"update": "pa-ii"}),
@@ -305,7 +306,7 @@ def _online() -> list[TrainerSpec]:
             "perceptron",
             "ssvm_trainers.online.perceptron:Perceptron",
             "online updates without a regulariser: perceptron, passive-aggressive, AROW (no certificate)",
-            needs=TrainerNeeds(NONE, frozenset({RiskForm.PLANES})),
+            needs=TrainerNeeds(NONE, frozenset({RiskForm.PLANES, RiskForm.FRACTIONAL})),
             incremental=True,
             best_iterate=False,
             resumable=True,

@@ -28,8 +28,8 @@ from ssvm_dsl.ir.ragged import bounded_slices, positions
 from ssvm_dsl.ir.solution import Marginals, Primal, Solution, take_marginals
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.driver.evaluations import proved
-from ssvm_dsl.learning.risks.base import in_rounds
-from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
+from ssvm_dsl.learning.risks.base import each_once, in_rounds
+from ssvm_dsl.learning.risks.hinges.margin import MarginProblem, repeated
 from ssvm_dsl.plugin_api.training import Planes
 from ssvm_dsl.scores.labellings import add_labels, score_labels
 from ssvm_dsl.scores.marginals import add_marginals, consistent, score_marginals
@@ -81,6 +81,39 @@ class RelaxedProblem(MarginProblem):
         for group, table in zip(program.groups, given.tables, strict=True):
             table[slice(None) if group.shapes.count(ids) > len(table) else group.table_rows(ids)] = 0.0
         return out
+
+    def predicted(self, w: F64, examples: I64 | None = None) -> Planes:
+        """Return the planes of the points of L of the highest score, without the loss; ``bound`` is ``nan``.
+
+        A point that is a labelling but for rounding is that labelling (Kulesza and Pereira 2007).
+        """
+        start, program, theta = self.seconds(), self.program, self._theta
+        ids, back = each_once(program, examples)
+        self.parameters.fill_shared(w, theta)
+        self.parameters.fill_examples(w, theta, ids)
+        given = self.loss.given
+        if given is not None:  # zero at the truth
+            states = positions(program.state_ptr[program.var_ptr], ids)
+            theta.node[states] += given[states]
+        of_truth = score_labels(program, theta, self.truth[positions(program.var_ptr, ids)], ids)
+        task = Task.RELAXED if Task.RELAXED in self.session.tasks else Task.MAP
+        marginals = self._marginals_of(self.ask_all(Question(theta, ids, task), of_truth), ids, task)
+        assert marginals is not None
+        integral = whole(program, marginals, ids)
+        if integral.any():
+            full = np.zeros(program.n_variables, np.int32)
+            full[positions(program.var_ptr, ids)] = rounded(program.take(ids), marginals)
+            marginals = mixed(integral, marginals_of(program, full, ids), marginals, program, ids)
+        marginals = consistent(program, marginals, ids)
+        value = score_marginals(program, theta, marginals, ids) - of_truth
+        planes = self._made(ids, marginals, value, np.full(len(ids), np.nan))
+        owner = np.repeat(np.arange(len(ids)), np.diff(program.state_ptr[program.var_ptr])[ids])
+        if given is not None:  # which is in the loss, too
+            value -= np.bincount(owner, given[states] * marginals.node, len(ids))
+        planes.value[:] = value + planes.loss
+        self.n_oracle_calls += len(ids)
+        self.oracle_seconds += self.seconds() - start
+        return repeated(planes, back, program)
 
     @property
     def tightness_is_free(self) -> bool:
@@ -134,15 +167,19 @@ class RelaxedProblem(MarginProblem):
 
     def _part(self, w: F64, ids: I64) -> Planes:
         """Return the planes of one part of a batch."""
-        shift, program = self._fill(w, ids), self.program
+        shift = self._fill(w, ids)
         task = Task.RELAXED if Task.RELAXED in self.session.tasks else Task.MAP
         solution = self._answered(Question(self._theta, ids, task), shift)
-        if task is Task.MAP:  # labellings are points of the polytope, too
-            full = np.zeros(program.n_variables, np.int32)
-            mine = positions(program.var_ptr, ids)
-            full[mine] = solution.labels_or(self.truth[mine])
-            solution.marginals = marginals_of(program, full, ids)
+        solution.marginals = self._marginals_of(solution, ids, task)
         return self._planes(ids, solution, shift)
+
+    def _marginals_of(self, solution: Solution, ids: I64, task: Task) -> Marginals | None:
+        """Return the marginals of an answer; labellings are points of the polytope, too."""
+        if task is not Task.MAP:
+            return solution.marginals
+        full, mine = np.zeros(self.program.n_variables, np.int32), positions(self.program.var_ptr, ids)
+        full[mine] = solution.labels_or(self.truth[mine])
+        return marginals_of(self.program, full, ids)
 
     def _answered(self, question: Question, shift: F64) -> Solution:
         """Return the backend's answer to the question of one part of a batch."""
