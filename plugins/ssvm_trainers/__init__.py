@@ -132,7 +132,10 @@ def _dual_ascent() -> list[TrainerSpec]:
             ),
             compares_start=True,
             resumable=True,
-            options=(Option("step_size", 0.5, "first step of each example, at most 1", float, above=0),),
+            options=(
+                Option("step_size", 0.5, "first step of each example, at most 1", float, above=0),
+                Option("order", "stochastic", "examples in a random order, or all at once", ("stochastic", "batch")),
+            ),
         ),
         TrainerSpec(
             "smo",
