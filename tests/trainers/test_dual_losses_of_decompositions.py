@@ -1,4 +1,4 @@
-"""``dlpw`` on the prices of ``decompose``: trees and matchings with tables, whose relaxation is not solved at each step."""
+"""``dlpw`` on the prices of ``decompose``: trees and matchings with tables, without their relaxation at each step."""
 
 from __future__ import annotations
 
@@ -99,9 +99,10 @@ def case(name):
 
 def fit(name, max_passes, **options):
     model, X, Y, _ = case(name)
+    options = {"averaging": "weighted", "evaluate_every": 10**6} | options
     return StructuredSVM(
         model, lam=LAM, risk="relaxed", trainer="dlpw", backend="decompose", guarantee="bound", tol=1e-3,
-        max_passes=max_passes, random_state=0, trainer_options={"averaging": "weighted", "evaluate_every": 10**6} | options,
+        max_passes=max_passes, random_state=0, trainer_options=options,
     ).fit(X, Y)  # fmt: skip
 
 
@@ -168,18 +169,19 @@ def test_slopes_are_those_of_the_bound(name):
     np.testing.assert_allclose((there.bound - found.bound) / 1e-6, slope, atol=1e-3)
 
 
+class Line(Model):
+    T = Dim()
+    x = Input(T, 2)
+    y = Label(T, 2)
+    emit = Factor(y, features=x)
+    loss = Hamming(y)
+
+
 def test_messages_are_for_constraints_alone():
     """Without constraints a part may hold all factors, whose bound is none of the local polytope."""
+    svm = StructuredSVM(Line, risk="relaxed", trainer="dlpw", backend="decompose")
     with pytest.raises(NoBackendError, match="decompose: does not expose dual messages without hard constraints"):
-
-        class Line(Model):
-            T = Dim()
-            x = Input(T, 2)
-            y = Label(T, 2)
-            emit = Factor(y, features=x)
-            loss = Hamming(y)
-
-        StructuredSVM(Line, risk="relaxed", trainer="dlpw", backend="decompose").fit([np.zeros((2, 2))], [[0, 1]])
+        svm.fit([np.zeros((2, 2))], [[0, 1]])
 
 
 def test_auto_finds_the_messages():

@@ -140,10 +140,18 @@ def test_the_oldest_vertices_go():
     assert len(kept.loss) == MOST
 
 
-def test_hard_constraints_are_refused():
-    class Few(CASES["full"][0]):
-        budget = AtMost(2, CASES["full"][0].y.is_(1))
+class Few(MODELS["full"][0]):
+    budget = AtMost(2, MODELS["full"][0].y.is_(1))
 
+
+def test_hard_constraints_are_refused():
     X, _ = CASES["full"][1](np.random.default_rng(0))
+    svm = StructuredSVM(Few, risk="relaxed", trainer="smo", backend="lp")
     with pytest.raises(TrainingError, match="trainer 'smo'.*hard constraints"):
-        StructuredSVM(Few, risk="relaxed", trainer="smo", backend="lp").fit(X, [np.zeros(4, int)] * len(X))
+        svm.fit(X, [np.eye(4, dtype=int)[k % 4] for k in range(len(X))])
+
+
+def test_too_much_memory_is_refused(monkeypatch):
+    monkeypatch.setattr("ssvm_trainers.dual.smo.smo_relaxed.MAX_NUMBERS", 1000)
+    with pytest.raises(TrainingError, match="'smo' keeps vertices of the relaxation.*too much memory"):
+        fit("full", 0)

@@ -4,8 +4,8 @@ Training on dual losses asks about an example again and again (Meshi et al. 2010
 keeps the planes of the parts, labellings with their weights in the combination: they are scored anew, and the method of
 :mod:`ssvm_backends.decomposition.bundle` goes on as if it had never stopped.
 
-A part's best labelling is the slope of its maximum.  A factor has its joint state in the part that it is in.  A variable
-shares its scores equally among the parts that have it, so that its marginals are the mean of theirs.
+A part's best labelling is the slope of its maximum.  A factor has its joint state in the part that it is in.  A
+variable shares its scores equally among the parts that have it, so that its marginals are the mean of theirs.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class DualSteps:
             tables.append((config[:, None] == np.arange(group.n_configs)).astype(np.float64))
         return Marginals(node, tuple(tables))
 
-    # -- what is kept: of an example the step and prices, then of each part its number of planes, weights and labels ----
+    # -- kept of an example: its step and prices, then of each part the number of planes, their weights and labels -----
 
     def _n_prices(self, i: int) -> int:
         return 1 + int(self.prices.places(i)[2].size)
@@ -125,8 +125,9 @@ class DualSteps:
                     break  # there are none: messages of a search
                 size, at = int(values[at]), at + 1
                 weight = values[at : at + size]
-                labels = values[at + size : at + size * (1 + len(variables))].reshape(size, stop - first).astype(np.int32)
-                at += size * (1 + len(variables))
+                end = at + size * (1 + len(variables))
+                labels = values[at + size : end].reshape(size, len(variables)).astype(np.int32)
+                at = end
                 if not size:
                     continue
                 bundle.size[k, i], bundle.weight[k, :size, i] = size, weight

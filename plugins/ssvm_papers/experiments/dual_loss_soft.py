@@ -2,7 +2,7 @@
 
 The claim has no numbers: for any K of equation 13 (here T = 1/K), and any number R of coordinate descent passes in a
 step, weights and messages go to the global optimum.  The distance to it is the certified relative gap of the soft
-objective, so that nobody else's optimum is needed: the lower bound is that of marginals that agree, with their entropies.
+objective, so that nobody else's optimum is needed: its lower bound is of marginals that agree, with their entropies.
 
 What soft maxima cost: the soft objective is above the relaxed one by at most T times the logarithms of the numbers of
 states, of every variable and of every factor, and approaches it for large K.
@@ -116,8 +116,8 @@ def _curve(report: Any) -> F64:
 
 
 NOTE = (
-    f"{N} examples of {LABELS} labels with {STATES} states, all pairs joined, lam = {LAM:g}; newest weights. The relaxed "
-    "optimum is {hard:.6g}; DLPW with plain maxima ends at {plain:.6g}. The smaller T, the worse the objective is "
+    f"{N} examples of {LABELS} labels with {STATES} states, all pairs joined, lam = {LAM:g}; newest weights. The "
+    "relaxed optimum is {hard:.6g}; DLPW with plain maxima ends at {plain:.6g}. The smaller T, the worse the objective is "
     "conditioned: at T = 0.005 the gap falls, but is not yet small after as many passes."
 )
 

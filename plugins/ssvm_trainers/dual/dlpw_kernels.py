@@ -74,7 +74,8 @@ class CompiledPass:
         place, most = choice_places(problem, offer.soft)
         self.inputs = MessageInputs(
             offer.ints, offer.longs, offer.reals, np.empty(offer.work_size), offer.message_ptr,
-            self.messages, np.zeros(most, np.float64 if offer.soft else np.int32), place, np.ones(len(problem.parameters.maps)), ScoreSpace(theta.node, theta.pool, basis_space(problem)),
+            self.messages, np.zeros(most, np.float64 if offer.soft else np.int32), place,
+            np.ones(len(problem.parameters.maps)), ScoreSpace(theta.node, theta.pool, basis_space(problem)),
         )  # fmt: skip
 
     def run(self, w: F64, order: I64, t: int, passes: int, averaged: bool) -> F64:
@@ -239,7 +240,7 @@ def soft_loss_steps(
     weights: ScaledWeights,
     square: F64,
 ) -> None:
-    """Take the steps of :func:`dual_loss_steps` with soft maxima, whose bound is smooth: its gradient are probabilities.
+    """Take the steps of :func:`dual_loss_steps` with soft maxima: the gradient of the bound are probabilities.
 
     ``function`` has the signature :data:`ssvm_dsl.kernels.SOFT_MESSAGE_SIGNATURE`; the other parameters are the same.
     """

@@ -16,10 +16,10 @@ That is the *max-loss* update of Crammer et al. (2006, section 9); their *predic
 labelling of the highest score and for l its own ``Delta(yhat) - w . psi``: it needs no loss-augmented maximum, and an
 example that is predicted correctly changes nothing.
 
-With the risk ``relaxed`` yhat is a point of the local polytope, which may be fractional: ``against="prediction"`` is the
-perceptron with linear programs of Kulesza and Pereira (2007).  It ends where the data are *algorithmically* separable,
-that is where some weights make every prediction of the relaxation the truth; that there are weights for which the truth
-is the best labelling is not enough.
+With the risk ``relaxed`` yhat is a point of the local polytope, which may be fractional: ``against="prediction"`` is
+the perceptron with linear programs of Kulesza and Pereira (2007).  It ends where the data are *algorithmically*
+separable, that is where some weights make every prediction of the relaxation the truth; that there are weights for
+which the truth is the best labelling is not enough.
 
 By default the average of the weights after each example is returned, ``average_from`` leaves out those of the first
 passes.  In batches (``order="batch"``) a pass is one update, the sum of those of all examples at the same weights.  The

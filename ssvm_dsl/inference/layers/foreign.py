@@ -145,7 +145,8 @@ class ForeignSession(SessionLayer):
         if not isinstance(found, DualBound) or not isinstance(found.messages, Messages):
             raise self._fault(f"dual_bound returned a {type(found).__name__}, expected DualBound or None")
         if not isinstance(found.temperature, int | float) or not 0.0 <= found.temperature < np.inf:
-            raise self._fault(f"the temperature of dual_bound must be a number of at least 0, got {found.temperature!r}")
+            text = "the temperature of dual_bound must be a number of at least 0"
+            raise self._fault(f"{text}, got {found.temperature!r}")
         node, tables, rows = self._distributions(question, found.marginals, "dual_bound")
         off = max((float(np.abs(row - 1.0).max(initial=0.0)) for row in rows), default=0.0)
         if off > 1e-6 or any((one < 0.0).any() for one in (node, *tables)):

@@ -308,8 +308,8 @@ class FitReport:
     def _soft(self) -> str:
         """Return what the objective with soft maxima says of that with plain ones."""
         low = f"{self.dual - self.smoothing:.6g}"
-        text = f"temperature {self.temperature:g}: the objective with plain maxima is at most {self.smoothing:.3g} lower"
-        return f"{text}, its optimum between {low} and {self.primal:.6g}"
+        text = f"temperature {self.temperature:g}: the objective with plain maxima is at most"
+        return f"{text} {self.smoothing:.3g} lower, its optimum between {low} and {self.primal:.6g}"
 
     def _sparsity(self) -> str:
         """Return how many weights are not 0, where most are."""

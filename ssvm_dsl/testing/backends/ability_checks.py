@@ -140,7 +140,8 @@ def messages(trial: BackendTrial) -> None:
     theta, theirs = trial.problem.theta, other.problem.theta
     question = Question(theta, chosen)
     if hasattr(session, "dual_bound") and session.dual_bound(question) is not None:
-        return dual_bounds(trial)
+        dual_bounds(trial)
+        return
     solution = session.solve(question)
     if not isinstance(solution.warm, Messages) or not np.array_equal(solution.warm.ids, chosen):
         raise Complaint(f"{question}\nclaims messages but Solution.warm is no Messages of these examples")
@@ -199,7 +200,7 @@ def dual_bounds(trial: BackendTrial) -> None:
         elif later > here + slack:
             text = f"a bound of {here!r}, and {later!r} after more iterations"
         elif here < best[0] - slack or there < best[1] - slack:
-            text = f"bounds of {here!r} and {there!r} at other scores, where labellings have {best[0]!r} and {best[1]!r}"
+            text = f"bounds of {here!r}, and {there!r} at other scores; labellings have {best[0]!r} and {best[1]!r}"
         elif there < here + rise[0][i] - slack or here < there - rise[1][i] - slack:
             text = "the bound is below the plane of its slope at other scores"
         else:

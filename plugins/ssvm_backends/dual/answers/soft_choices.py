@@ -4,8 +4,8 @@ At temperature T the bound of fixed messages is
 
     sum_v T log sum_s exp(node'[v, s] / T)  +  sum_f T log sum_c exp(table'[f, c] / T)
 
-with scores reparametrised by the messages (:mod:`ssvm_backends.dual.kernels`).  It is smooth in the scores; its gradient
-is a distribution over the states of each variable and, apart from them, over the joint states of each factor.
+with scores reparametrised by the messages (:mod:`ssvm_backends.dual.kernels`).  It is smooth in the scores; its
+gradient is a distribution over the states of each variable and, apart from them, over the joint states of each factor.
 Factors and variables agree where messages minimise the bound, and only there.
 """
 

@@ -50,10 +50,9 @@ class DescentSession(DualSession):
         n_states, n_joint = (p[ids + 1] - p[ids] for p in (states, sizes))
         out_ptr = pointers(n_states + n_joint)
         out, bound = np.empty(int(out_ptr[-1])), np.empty(len(ids))
-        soften_examples(
-            Instance(graph, theta.node, theta.pool, theta.const), CompiledRule(update, temperature), ids, passes, ptr, messages,
-            out_ptr, out, bound, np.empty(work_size(graph)),
-        )  # fmt: skip
+        instance, rule = Instance(graph, theta.node, theta.pool, theta.const), CompiledRule(update, temperature)
+        work = np.empty(work_size(graph))
+        soften_examples(instance, rule, ids, passes, ptr, messages, out_ptr, out, bound, work)
         node, joint = out[runs(out_ptr[:-1], n_states)], out[runs(out_ptr[:-1] + n_states, n_joint)]
         owner = np.repeat(self.groups_of(ids), graph.table_size[members(graph.factor_ptr, ids)])
         groups = enumerate(self.program.groups)

@@ -20,6 +20,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import csc_array
 
+from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import F64, I64, Marginals, labelling_marginals, polytope_equations
 from ssvm_dsl.plugin_api import Planes, TrainProblem, consistent
 from ssvm_trainers.dual.polytope import require_no_constraints
@@ -29,8 +30,8 @@ from ssvm_trainers.shared.state_rules import NUMBERS, ROUNDING, SHARES, StateRul
 #: Marginals up to this are none: what steps leave by rounding.
 NOTHING = 1e-12
 
-#: Vertices that are kept of an example.
-MOST = 100
+#: Vertices that are kept of an example at most, and at least; numbers of all of them at most: 1.6 GB.
+MOST, FEWEST, MAX_NUMBERS = 100, 4, 200_000_000
 
 
 class SavedVertices(NamedTuple):
@@ -53,17 +54,20 @@ class Vertices:
         ``Phi(x, y) - Phi(x) point`` of each, and ...
     loss : ndarray of float64, shape (k,)
         ... its loss.
+    most : int
+        So many at most.
     """
 
-    def __init__(self, n_cells: int, dim: int) -> None:
-        self.points, self.features, self.loss = np.zeros((0, n_cells)), np.zeros((0, dim)), np.zeros(0)
+    def __init__(self, n_cells: int, dim: int, most: int = MOST) -> None:
+        self.most, self.points = most, np.zeros((0, n_cells))
+        self.features, self.loss = np.zeros((0, dim)), np.zeros(0)
 
     def add(self, point: F64, features: F64, loss: float) -> int:
-        """Add a vertex, unless it is there; return its place.  Beyond ``MOST`` the oldest one goes."""
+        """Add a vertex, unless it is there; return its place.  Beyond ``most`` the oldest one goes."""
         same = np.flatnonzero((self.points == point).all(axis=1))
         if len(same):
             return int(same[0])
-        first = max(len(self.loss) + 1 - MOST, 0)
+        first = max(len(self.loss) + 1 - self.most, 0)
         self.points = np.concatenate([self.points[first:], point[None]])
         self.features = np.concatenate([self.features[first:], features[None]])
         self.loss = np.append(self.loss[first:], loss)
@@ -85,7 +89,12 @@ class RelaxedState(SMOState):
         super().__init__(problem, problem.parameters.flat, labelling_marginals(program, problem.loss.truth))
         self._equations: dict[int, tuple[Any, F64]] = {}  # by shape
         self._cells = [self._cells_of(i) for i in range(problem.n)]
-        self._vertices = [Vertices(len(cells), problem.dim) for cells in self._cells]
+        numbers = sum(len(cells) + problem.dim for cells in self._cells)
+        self._most = min(MOST, MAX_NUMBERS // max(numbers, 1))
+        if self._most < FEWEST:
+            text = f"trainer 'smo' keeps vertices of the relaxation, {numbers} numbers for one of each example"
+            raise TrainingError(f"{text}, which is too much memory; use trainer='bcfw'")
+        self._vertices = [self._empty(i) for i in range(problem.n)]
         self._here = [(np.zeros(problem.dim), 0.0)] * problem.n  # psi and loss of the marginals, from a visit on
 
     def take(self, planes: Planes) -> float:
@@ -129,10 +138,14 @@ class RelaxedState(SMOState):
         self.mu[...], self.w[...], self.free[...] = record.mu, record.w, record.free
         first = 0
         for i, size in enumerate(record.n_vertices.tolist()):
-            self._vertices[i], n = Vertices(len(self._cells[i]), self.problem.dim), len(self._cells[i])
+            self._vertices[i], n = self._empty(i), len(self._cells[i])
             for point in record.vertices[first : first + size * n].reshape(size, n):
                 self._vertices[i].add(point, *self._measured(i, point))
             first += size * n
+
+    def _empty(self, i: int) -> Vertices:
+        """Return room for the vertices of an example."""
+        return Vertices(len(self._cells[i]), self.problem.dim, self._most)
 
     def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
         """Refuse marginals and vertices that do not add up to 1, or of factors that do not agree with variables."""

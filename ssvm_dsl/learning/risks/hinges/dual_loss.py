@@ -37,8 +37,8 @@ from ssvm_dsl.scores.marginals import consistent, score_marginals
 #: Passes over the messages of an evaluation of plain maxima, where the backend would go on to search.
 MOST_CALLS = 200
 
-#: Passes over the messages of an evaluation of soft maxima at a time, how often that doubles at most, and the relative distance
-#: between a soft bound and its plane at which it ends.
+#: Passes over the messages of an evaluation of soft maxima at a time, how often that doubles at most, and the relative
+#: distance between a soft bound and its plane at which it ends.
 FIRST_PASSES, DOUBLINGS, CLOSE = 8, 10, 1e-10
 
 
@@ -55,7 +55,7 @@ class DualLossProblem(RelaxedProblem):
 
     @cached_property
     def _first(self) -> DualBound | None:
-        """The bound of one example without weights, from a backend that lowers bounds and returns slopes in one call."""
+        """The bound of one example without weights, where the backend lowers bounds and returns slopes in one call."""
         if not self.n:
             return None
         return self.session.dual_bound(Question(self._theta, np.zeros(1, np.int64), limits=Limits(iterations=0)))
