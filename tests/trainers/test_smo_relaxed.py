@@ -147,11 +147,11 @@ class Few(MODELS["full"][0]):
 def test_hard_constraints_are_refused():
     X, _ = CASES["full"][1](np.random.default_rng(0))
     svm = StructuredSVM(Few, risk="relaxed", trainer="smo", backend="lp")
-    with pytest.raises(TrainingError, match="trainer 'smo'.*hard constraints"):
+    with pytest.raises(TrainingError, match=r"trainer 'smo'.*hard constraints"):
         svm.fit(X, [np.eye(4, dtype=int)[k % 4] for k in range(len(X))])
 
 
 def test_too_much_memory_is_refused(monkeypatch):
     monkeypatch.setattr("ssvm_trainers.dual.smo.smo_relaxed.MAX_NUMBERS", 1000)
-    with pytest.raises(TrainingError, match="'smo' keeps vertices of the relaxation.*too much memory"):
+    with pytest.raises(TrainingError, match=r"'smo' keeps vertices of the relaxation.*too much memory"):
         fit("full", 0)

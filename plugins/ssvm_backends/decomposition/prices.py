@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ssvm_dsl.ir import F64, I64, Bools, Prices, Program, pointers
+from ssvm_dsl.ir import F64, I64, Bools, Messages, Prices, Program, pointers
 
 #: Steps that were kept are taken to be within this factor of the usual ones.
 FURTHEST = 1e3
@@ -35,12 +35,12 @@ class PriceStore:
         parts = np.flatnonzero(mine.any(axis=1))
         return states, parts, np.repeat(mine[parts], self.program.card[variables], axis=1)
 
-    def read(self, prices: Prices, center: F64, step: F64) -> None:
+    def read(self, prices: Messages, center: F64, step: F64) -> None:
         """Write prices and steps of the examples that there are any of; those of other parts than today's are left out.
 
         Parameters
         ----------
-        prices : Prices
+        prices : Messages
         center : ndarray of float64, shape (K, S)
             Written; the prices of a state sum to zero over the parts that have it.
         step : ndarray of float64, shape (B,)

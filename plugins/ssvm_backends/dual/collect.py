@@ -98,8 +98,15 @@ class SoftPair(NamedTuple):
     rows: bool
 
 
+class Softness(NamedTuple):
+    """How soft a maximum is: its temperature T, above 0, and whether the exponential has all digits."""
+
+    temperature: float
+    exact: bool
+
+
 @njit(cache=True, nogil=True)
-def soft_pair(pool: F64, messages: F64, pair: SoftPair, temperature: float, exact: bool = False) -> float:
+def soft_pair(pool: F64, messages: F64, pair: SoftPair, soft: Softness) -> float:
     """Write the soft max-marginal ``T log sum_source exp((table - message) / T)`` of a pair; return its maximum.
 
     Parameters
@@ -107,11 +114,9 @@ def soft_pair(pool: F64, messages: F64, pair: SoftPair, temperature: float, exac
     pool, messages
         As for :func:`pair_marginal`.
     pair : SoftPair
-    temperature : float
-        T, positive.
-    exact : bool
-        Whether the exponential has all digits.
+    soft : Softness
     """
+    temperature, exact = soft
     table, source, target, n_source, n_target, rows = pair
     top, beta = -np.inf, 1.0 / temperature
     along, across = (1, n_source) if rows else (n_target, 1)
@@ -130,7 +135,7 @@ def soft_pair(pool: F64, messages: F64, pair: SoftPair, temperature: float, exac
 
 @njit(cache=True, nogil=True)
 def soft_marginal(
-    g: Graph, pool: F64, messages: F64, shift: int, f: int, slot: int, temperature: float, out: F64, exact: bool = False
+    g: Graph, pool: F64, messages: F64, shift: int, f: int, slot: int, soft: Softness, out: F64
 ) -> float:
     """Write ``out[s] = T log sum_{c: c_slot = s} exp((table[f, c] - other messages) / T)``; return the maximum.
 
@@ -140,11 +145,9 @@ def soft_marginal(
         As for :func:`~ssvm_backends.dual.kernels.max_marginal`.
     slot : int
         One of the factor's slots.
-    temperature : float
-        T, positive.
-    exact : bool
-        Whether the exponential has all digits.
+    soft : Softness
     """
+    temperature, exact = soft
     max_marginal(g, pool, messages, shift, f, slot, out)
     lo, hi, card = g.slot_ptr[f], g.slot_ptr[f + 1], g.card[g.scope[slot]]
     digit, total = np.zeros(MAX_ARITY, np.int64), np.zeros(card)
@@ -188,7 +191,7 @@ def collect_large(g: Graph, pool: F64, messages: F64, shift: int, f: int, slot: 
     mine, card = g.message_ptr[slot] + shift, g.card[g.scope[slot]]
     out = messages[mine : mine + card]
     if soft > 0.0:
-        return soft_marginal(g, pool, messages, shift, f, slot, soft, out)
+        return soft_marginal(g, pool, messages, shift, f, slot, Softness(soft, False), out)
     return max_marginal(g, pool, messages, shift, f, slot, out)
 
 
@@ -221,7 +224,8 @@ def collect(g: Graph, visits: I64, at: int, pool: F64, messages: F64, shift: int
     if kind == LARGE:
         return collect_large(g, pool, messages, shift, g.slot_factor[other], other, soft)
     if soft > 0.0:
-        return soft_pair(pool, messages, SoftPair(table, other, mine, n_other, card, kind == ROW), soft)
+        pair = SoftPair(table, other, mine, n_other, card, kind == ROW)
+        return soft_pair(pool, messages, pair, Softness(soft, False))
     return pair_marginal(pool, table, messages, other, mine, n_other, card, kind == ROW)
 
 
@@ -229,11 +233,19 @@ def collect(g: Graph, visits: I64, at: int, pool: F64, messages: F64, shift: int
 def collect_soft(
     g: Graph, visits: I64, at: int, pool: F64, messages: F64, shift: int, card: int, temperature: float
 ) -> None:
-    """Set the message of the slot at ``visits[at:]`` to its soft max-marginal, to all digits (see :func:`collect`)."""
+    """Set the message of the slot at ``visits[at:]`` to its soft max-marginal, to all digits.
+
+    Parameters
+    ----------
+    g, visits, at, pool, messages, shift, card
+        As for :func:`collect`.
+    temperature : float
+        T, positive.
+    """
     mine, other, table, n_other, kind = visits[at], visits[at + 1], visits[at + 2], visits[at + 3], visits[at + 5]
     if kind == LARGE:
-        soft_marginal(
-            g, pool, messages, shift, g.slot_factor[other], other, temperature, messages[mine : mine + card], True
-        )
+        out = messages[mine : mine + card]
+        soft_marginal(g, pool, messages, shift, g.slot_factor[other], other, Softness(temperature, True), out)
     else:
-        soft_pair(pool, messages, SoftPair(table, other, mine, n_other, card, kind == ROW), temperature, True)
+        pair = SoftPair(table, other, mine, n_other, card, kind == ROW)
+        soft_pair(pool, messages, pair, Softness(temperature, True))

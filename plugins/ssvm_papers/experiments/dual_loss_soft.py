@@ -32,7 +32,7 @@ JUDGED, DATA_PASSES, LOOKS = (0.5, 0.05), 3000, 30
 N, LABELS, STATES, WIDTH, LAM = 5, 4, 3, 2, 0.25
 
 
-class Complete(Model):
+class ThreeStates(Model):
     """Labels of three states, each two of them a pair with weights of its own."""
 
     K = Dim(LABELS)
@@ -55,26 +55,28 @@ STATEMENTS = (
 )  # fmt: skip
 
 
+def made() -> tuple[list[F64], list[Any]]:
+    """Return the examples."""
+    rng = np.random.default_rng(0)
+    return list(rng.normal(size=(N, WIDTH))), list(rng.integers(STATES, size=(N, LABELS)))
+
+
 def fitted(temperature: float, passes: int, n_passes: int) -> Any:
     """Return the report of DLPW at a temperature, with R passes in each step."""
-    rng = np.random.default_rng(0)
-    X, Y = list(rng.normal(size=(N, WIDTH))), list(rng.integers(STATES, size=(N, LABELS)))
     svm = StructuredSVM(
-        Complete, lam=LAM, risk="relaxed", trainer="dlpw", backend="msd", backend_options={"temperature": temperature},
-        guarantee="bound", tol=0.0, max_passes=n_passes, random_state=0,
+        ThreeStates, lam=LAM, risk="relaxed", trainer="dlpw", backend="msd", guarantee="bound", tol=0.0,
+        backend_options={"temperature": temperature}, max_passes=n_passes, random_state=0,
         trainer_options={"passes": passes, "evaluate_every": max(n_passes // LOOKS, 1)},
     )  # fmt: skip
-    return svm.fit(X, Y).report_
+    return svm.fit(*made()).report_
 
 
 def relaxed_optimum() -> float:
     """Return the optimum of equation 7, by our own trainer and linear programs."""
-    rng = np.random.default_rng(0)
-    X, Y = list(rng.normal(size=(N, WIDTH))), list(rng.integers(STATES, size=(N, LABELS)))
     svm = StructuredSVM(
-        Complete, lam=LAM, risk="relaxed", trainer="smo", backend="lp", guarantee="bound", tol=1e-7, max_passes=2000
+        ThreeStates, lam=LAM, risk="relaxed", trainer="smo", backend="lp", guarantee="bound", tol=1e-7, max_passes=2000
     )
-    return float(svm.fit(X, Y).report_.primal)
+    return float(svm.fit(*made()).report_.primal)
 
 
 def run(quick: bool, progress: Progress) -> Findings:
@@ -117,8 +119,8 @@ def _curve(report: Any) -> F64:
 
 NOTE = (
     f"{N} examples of {LABELS} labels with {STATES} states, all pairs joined, lam = {LAM:g}; newest weights. The "
-    "relaxed optimum is {hard:.6g}; DLPW with plain maxima ends at {plain:.6g}. The smaller T, the worse the objective is "
-    "conditioned: at T = 0.005 the gap falls, but is not yet small after as many passes."
+    "relaxed optimum is {hard:.6g}; DLPW with plain maxima ends at {plain:.6g}. The smaller T, the worse the objective "
+    "is conditioned: at T = 0.005 the gap falls, but is not yet small after as many passes."
 )
 
 

@@ -72,10 +72,11 @@ class CompiledPass:
         self.problem, self.offer, self.radius = problem, offer, radius
         self.messages, self.fixed = np.zeros(int(offer.message_ptr[-1])), fixed_arrays(problem)
         place, most = choice_places(problem, offer.soft)
+        choices: I32 | F64 = np.zeros(most) if offer.soft else np.zeros(most, np.int32)
         self.inputs = MessageInputs(
             offer.ints, offer.longs, offer.reals, np.empty(offer.work_size), offer.message_ptr,
-            self.messages, np.zeros(most, np.float64 if offer.soft else np.int32), place,
-            np.ones(len(problem.parameters.maps)), ScoreSpace(theta.node, theta.pool, basis_space(problem)),
+            self.messages, choices, place, np.ones(len(problem.parameters.maps)),
+            ScoreSpace(theta.node, theta.pool, basis_space(problem)),
         )  # fmt: skip
 
     def run(self, w: F64, order: I64, t: int, passes: int, averaged: bool) -> F64:
@@ -242,7 +243,12 @@ def soft_loss_steps(
 ) -> None:
     """Take the steps of :func:`dual_loss_steps` with soft maxima: the gradient of the bound are probabilities.
 
-    ``function`` has the signature :data:`ssvm_dsl.kernels.SOFT_MESSAGE_SIGNATURE`; the other parameters are the same.
+    Parameters
+    ----------
+    rule, inputs, fixed, order, t, weights, square
+        As for :func:`dual_loss_steps`.
+    function : compiled function
+        Of the signature :data:`ssvm_dsl.kernels.SOFT_MESSAGE_SIGNATURE`.
     """
     rule, inputs, fixed, weights = borrow(rule), borrow(inputs), borrow(fixed), borrow(weights)
     for k in range(len(order)):

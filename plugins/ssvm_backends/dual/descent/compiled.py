@@ -98,11 +98,30 @@ def descend_example(
     return choose(site, choices[:n_variables], choices[n_variables:])
 
 
+class SoftAnswers(NamedTuple):
+    """Messages, soft bounds and where these are attained, of n examples.
+
+    Parameters
+    ----------
+    message_ptr, ptr : ndarray of int64, shape (n + 1,)
+        Where messages and probabilities of each start.
+    messages : ndarray of float64
+    probabilities : ndarray of float64
+        See :func:`~ssvm_backends.dual.answers.soft_choices.soft_choose`.
+    bound : ndarray of float64, shape (n,)
+    """
+
+    message_ptr: I64
+    ptr: I64
+    messages: F64
+    probabilities: F64
+    bound: F64
+
+
 @njit(cache=True, nogil=True)
 def soften_examples(
-    instance: Instance, rule: CompiledRule, ids: I64, passes: int, ptr: I64, messages: F64, out_ptr: I64, out: F64,
-    bound: F64, work: F64,
-) -> None:  # fmt: skip
+    instance: Instance, rule: CompiledRule, ids: I64, passes: int, found: SoftAnswers, work: F64
+) -> None:
     """Update the messages of some examples; write their soft bounds, and where these are attained.
 
     Parameters
@@ -110,19 +129,15 @@ def soften_examples(
     instance, rule, passes, work
         As for :func:`improve`; the temperature is above 0.
     ids : ndarray of int64, shape (n,)
-    ptr, out_ptr : ndarray of int64, shape (n + 1,)
-        Where messages and probabilities of each start.
-    messages : ndarray of float64
-        Packed; updated in place.
-    out : ndarray of float64
-        Written: probabilities, see :func:`~ssvm_backends.dual.answers.soft_choices.soft_choose`.
-    bound : ndarray of float64, shape (n,)
-        Written.
+    found : SoftAnswers
+        Messages are updated in place, the others written.
     """
-    messages, out = borrow(messages), borrow(out)
+    found = borrow(found)
     for i in range(len(ids)):
-        site = improve(instance, rule, ids[i], passes, messages[ptr[i] : ptr[i + 1]], work)
-        bound[i] = soft_choose(site, rule.temperature, out[out_ptr[i] : out_ptr[i + 1]])
+        mine = found.messages[found.message_ptr[i] : found.message_ptr[i + 1]]
+        site = improve(instance, rule, ids[i], passes, mine, work)
+        out = found.probabilities[found.ptr[i] : found.ptr[i + 1]]
+        found.bound[i] = soft_choose(site, rule.temperature, out)
 
 
 @cfunc(MESSAGE_SIGNATURE)
@@ -147,7 +162,15 @@ def descent(ints, longs, reals, example, pool, node, passes, messages, choices, 
 
 @cfunc(SOFT_MESSAGE_SIGNATURE)
 def soft_descent(ints, longs, reals, example, pool, node, passes, messages, marginals, work):  # type: ignore[no-untyped-def]
-    """The same with soft maxima: probabilities in place of choices; parameters are those of :func:`descent`."""
+    """Compiled message passing with soft maxima; returns the soft bound.
+
+    Parameters
+    ----------
+    ints, longs, reals, example, pool, node, passes, messages, work
+        As for :func:`descent`; the temperature is above 0.
+    marginals : ndarray of float64
+        Written: probabilities, see :func:`~ssvm_backends.dual.answers.soft_choices.soft_choose`.
+    """
     instance = Instance(graph_in(ints, longs, 1), node, pool, reals)
     rule = CompiledRule(packed_longs(longs, 0)[0], reals[0])
     site = improve(instance, rule, example, passes, messages, work)

@@ -36,7 +36,7 @@ class DescentSession(DualSession):
 
     def dual_bound(self, question: Question) -> DualBound | None:
         """Lower soft bounds by messages; see :class:`~ssvm_dsl.plugin_api.DualBoundSession`."""
-        from ssvm_backends.dual.descent.compiled import CompiledRule, soften_examples, work_size
+        from ssvm_backends.dual.descent.compiled import CompiledRule, SoftAnswers, soften_examples, work_size
 
         update, temperature = self._rule()
         if temperature == 0.0 or not self.shows_messages(question):
@@ -51,8 +51,8 @@ class DescentSession(DualSession):
         out_ptr = pointers(n_states + n_joint)
         out, bound = np.empty(int(out_ptr[-1])), np.empty(len(ids))
         instance, rule = Instance(graph, theta.node, theta.pool, theta.const), CompiledRule(update, temperature)
-        work = np.empty(work_size(graph))
-        soften_examples(instance, rule, ids, passes, ptr, messages, out_ptr, out, bound, work)
+        answers = SoftAnswers(ptr, out_ptr, messages, out, bound)
+        soften_examples(instance, rule, ids, passes, answers, np.empty(work_size(graph)))
         node, joint = out[runs(out_ptr[:-1], n_states)], out[runs(out_ptr[:-1] + n_states, n_joint)]
         owner = np.repeat(self.groups_of(ids), graph.table_size[members(graph.factor_ptr, ids)])
         groups = enumerate(self.program.groups)

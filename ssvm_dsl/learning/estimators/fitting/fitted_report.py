@@ -31,7 +31,8 @@ def report_of(
     unit : float
         What turns values of the objective into it.
     """
-    gap, soft = unit * progress.gap, isinstance(problem, DualLossProblem)
+    gap = unit * progress.gap
+    soft = (problem.temperature, problem.mean_smoothing) if isinstance(problem, DualLossProblem) else (0.0, 0.0)
     return FitReport(
         primal=unit * progress.primal,
         dual=unit * progress.dual,
@@ -58,8 +59,8 @@ def report_of(
         validation_score=max(scores_of(progress.history).values(), default=np.nan),
         estimate=unit * progress.estimate,
         rounding=unit * progress.rounding,
-        temperature=problem.temperature if soft else 0.0,
-        smoothing=unit * problem.mean_smoothing if soft else 0.0,
+        temperature=soft[0],
+        smoothing=unit * soft[1],
         withdrawn=progress.withdrawn,
         marginals=whose_marginals(trainer.spec, problem.relaxed, problem.parameters),
         history=tuple(progress.history),

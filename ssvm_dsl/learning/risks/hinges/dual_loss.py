@@ -70,10 +70,11 @@ class DualLossProblem(RelaxedProblem):
         """By how much soft risks exceed those of plain maxima at most; ``shape (n,)``, zeros at temperature 0."""
         program = self.program
         variable_owner = owners(program.var_ptr)
-        most = np.bincount(variable_owner, np.log(program.card), self.n)
+        most: F64 = np.bincount(variable_owner, np.log(program.card), self.n).astype(np.float64)
         for group in program.groups:
             most += group.shapes.counts * np.log(group.n_configs)
-        return self.temperature * most
+        most *= self.temperature
+        return most
 
     @property
     def mean_smoothing(self) -> float:
@@ -184,18 +185,18 @@ class DualLossProblem(RelaxedProblem):
         if self.temperature == 0.0:
             return super()._part(w, ids)
         shift, program, key = self._fill(w, ids), self.program, self._key(ids)
-        warm = self._evaluated.get(key)
+        warm: Messages | None = self._evaluated.get(key)
         for doubling in range(DOUBLINGS + 1):
             self.pause()
             limits = Limits(iterations=FIRST_PASSES * 2**doubling)
             found = self._dual_bound(Question(self._theta, ids, warm=warm, limits=limits))
-            warm, bound = found.messages, found.bound + shift
+            warm = self._evaluated[key] = found.messages
+            bound = found.bound + shift
             marginals = consistent(program, found.marginals, ids)
             entropy = self.temperature * entropies(program, marginals, ids)
             value = score_marginals(program, self._theta, marginals, ids) + shift + entropy
             if (bound - value <= CLOSE * (np.abs(bound) + self.smoothing[ids])).all() or self.deadline.over:
                 break
-        self._evaluated[key] = warm
         planes = self._made(ids, marginals, value, np.maximum(bound, value))
         planes.loss[:] += entropy
         return planes
@@ -205,7 +206,7 @@ def entropies(program: Program, marginals: Marginals, ids: I64) -> F64:
     """Return the sum of the entropies of the variables and of the factors of each example; ``shape (n,)``."""
     starts, n = program.state_ptr[program.var_ptr], len(ids)
     owner = np.repeat(np.arange(n), starts[ids + 1] - starts[ids])
-    total = np.bincount(owner, _entropy(marginals.node), n)
+    total: F64 = np.bincount(owner, _entropy(marginals.node), n).astype(np.float64)
     for group, table in zip(program.groups, marginals.tables, strict=True):
         mine = np.repeat(np.arange(n), group.shapes.counts[ids])
         total += np.bincount(mine, _entropy(table).sum(axis=1), n)
