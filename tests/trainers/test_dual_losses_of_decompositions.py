@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from kit import keeps_its_promises
 from ssvm_dsl import (
     Arborescence,
     Dim,
@@ -188,3 +189,10 @@ def test_auto_finds_the_messages():
     model, X, Y, _ = case("alignments")
     svm = StructuredSVM(model, lam=LAM, risk="relaxed", trainer="dlpw", max_passes=2).fit(X, Y)
     assert svm.plan_.backend == "decompose"
+
+
+def test_the_kit_finds_its_bounds_and_slopes_right():
+    """Against all labellings of problems with every kind of constraint: bounds, slopes, and messages that are kept."""
+    report = keeps_its_promises("decompose", n_problems=4, only=frozenset({"messages under constraints"}))
+    (check,) = [one for one in report.checks if one.name == "messages under constraints"]
+    assert check.cases >= 5
