@@ -21,9 +21,9 @@ def writable(given):
     return deepcopy(given) if isinstance(given, CountTables) else given
 
 
-def open_writable(spec, program):
+def open_writable(spec, program, options=None):
     """Open a bundled backend on a copy of a program; each question is asked about a copy of its scores."""
-    session = spec.load()().open(deepcopy(program), spec.resolve(None))
+    session = spec.load()().open(deepcopy(program), spec.resolve(options))
 
     def call(name):
         def called(*given):

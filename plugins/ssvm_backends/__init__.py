@@ -243,6 +243,7 @@ _MIXED = (
             every_constraint=True,
             by_rows=True,
             warm=Warm.STATE,
+            constrained_abilities=frozenset({Ability.MESSAGES}),
             score_atol=1e-6,
         ),
     ),

@@ -77,6 +77,7 @@ RISKS = (
         f"{_HERE}.hinges.relaxed:RelaxedProblem",
         "margin rescaling over the local polytope: an upper bound of margin",
         form=RiskForm.FRACTIONAL,
+        dual_losses=f"{_HERE}.hinges.dual_loss:DualLossProblem",
         additive=True,
         tasks=frozenset({Task.RELAXED}),
         aliases=also("lp-relaxed", "lp-relaxation"),

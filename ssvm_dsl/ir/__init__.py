@@ -26,7 +26,7 @@ from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, SparseR
 from ssvm_dsl.ir.grammar_arrays import GrammarArrays
 from ssvm_dsl.ir.graph_problem import GraphProblem
 from ssvm_dsl.ir.loss import LossFactors, LossTerm
-from ssvm_dsl.ir.messages import Messages, Prices
+from ssvm_dsl.ir.messages import DualBound, Messages, Prices
 from ssvm_dsl.ir.need import Ability, Caps, Guarantee, Limits, Need, Task, Warm
 from ssvm_dsl.ir.program import AUXILIARY, ONE_SPAN, SPANS, Group, Program
 from ssvm_dsl.ir.question import Question
@@ -78,6 +78,7 @@ __all__ = [
     "CountFactors",
     "CountTables",
     "CustomOracle",
+    "DualBound",
     "FeatureMap",
     "GrammarArrays",
     "GraphProblem",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.ir.solution import Marginals
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +40,26 @@ class Messages:
             if k is not None:
                 out[ptr[i] : ptr[i + 1]] = self.values[self.ptr[k] : self.ptr[k + 1]]
         return out
+
+
+class DualBound(NamedTuple):
+    """Dual bounds at messages, and where they are attained.
+
+    Parameters
+    ----------
+    temperature : float
+        T of soft maxima ``T log sum exp(. / T)``; 0 for plain ones.
+    bound : ndarray of float64, shape (n,)
+        Of each example at its messages.
+    marginals : Marginals
+        A subgradient of the bounds in the scores: distributions of variables and, apart from them, of factors.
+    messages : Messages
+    """
+
+    temperature: float
+    bound: F64
+    marginals: Marginals
+    messages: Messages
 
 
 class Prices(Messages):

@@ -292,9 +292,9 @@ class Caps:
     by_rows : bool
         Whether it is the linear rows that it takes.
     abilities : frozenset of Ability
-        What its sessions do beyond ``solve``.
+        What its sessions do beyond ``solve`` where there are no hard constraints.
     constrained_abilities : frozenset of Ability
-        Those that they have under hard constraints as well; without them constraints reach ``solve`` alone.
+        What they do under hard constraints; without any, constraints reach ``solve`` alone.
     of_spans : bool
         Whether it takes factors that score segments whose spans are no variables.
     requires : frozenset of str
@@ -347,10 +347,11 @@ class Caps:
             out.append("takes scores of variables only, these are of whole segments")
         if need.without_rows and self.by_rows:
             out.append("takes constraints by their linear rows, and a Custom has none")
-        out += [f"does not {one.word}" for one in sorted(need.abilities - self.abilities)]
+        able, elsewhere, where = self.abilities, self.constrained_abilities, "without"
         if need.constraint_kinds:
-            free = need.abilities & self.abilities - self.constrained_abilities
-            out += [f"does not {one.word} under hard constraints" for one in sorted(free)]
+            able, elsewhere, where = elsewhere, able, "under"
+        for one in sorted(need.abilities - able):
+            out.append(f"does not {one.word}{f' {where} hard constraints' if one in elsewhere else ''}")
         if not self.guarantee.covers(need.guarantee):
             out.append(f"its answers are {self.guarantee.value}, asked for {need.guarantee.value}")
         if foreign:

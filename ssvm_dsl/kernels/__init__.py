@@ -34,7 +34,7 @@ from ssvm_dsl.kernels.flat import (
 )
 from ssvm_dsl.kernels.observed import weight_of
 from ssvm_dsl.kernels.oracles.packed import pack, packed_bytes, packed_flags, packed_ints, packed_longs, packed_record
-from ssvm_dsl.kernels.oracles.signatures import MESSAGE_SIGNATURE, SIGNATURE
+from ssvm_dsl.kernels.oracles.signatures import MESSAGE_SIGNATURE, SIGNATURE, SOFT_MESSAGE_SIGNATURE
 from ssvm_dsl.kernels.primitives.assigned import assign
 from ssvm_dsl.kernels.primitives.borrowed import borrow
 from ssvm_dsl.kernels.primitives.exponentials import exp_all
@@ -71,6 +71,7 @@ __all__ = [
     "ROW_BASE",
     "SCOPE",
     "SIGNATURE",
+    "SOFT_MESSAGE_SIGNATURE",
     "SPANS",
     "SPARSE",
     "STRIDES",

@@ -246,7 +246,7 @@ class ChoosingSVM(StructuredSVM):
         target, n = target_of(grounded), grounded.n_examples
         chosen = self._trainer_of(grounded)
         spec, options = chosen.spec, chosen.options
-        risk, marginals = target.risk, spec.needs.asks_marginals
+        risk, asked = target.risk, (spec.needs.asks_marginals, spec.needs.messages)
         whole, _ = self._problem(grounded, target, executor, spec, sample_weight, n, deadline)
         parameters = risk.asked_about(grounded.parameters, target.loss)
         weight = check_sample_weight(sample_weight, n)
@@ -256,7 +256,7 @@ class ChoosingSVM(StructuredSVM):
             objective = regularized_risk(
                 grounded.parameters, lam_of(*given), some, self.regularization, self.power, l1_of(*given, self.l1)
             )
-            problem = risk.problem(parameters, target.loss, objective, whole.session, executor, marginals)
+            problem = risk.problem(parameters, target.loss, objective, whole.session, executor, *asked)
             stop = StopRule(FOLD_TOL, min(FOLD_PASSES, self.max_passes), np.inf)
             trainer = spec.load()(**options, random_state=self._seed)
             progress = train(trainer, problem, stop, spec=spec, start=start, deadline=deadline)

@@ -11,7 +11,15 @@ from ssvm_dsl.plugin_api.training import Planes, TrainProblem
 
 
 class MessageProblem(TrainProblem, Protocol):
-    """A problem of the risk ``relaxed``, for trainers that work on messages (``TrainerNeeds.messages``)."""
+    """A problem of the risk ``relaxed``, for trainers that work on messages (``TrainerNeeds.messages``).
+
+    Attributes
+    ----------
+    smoothing : ndarray of float64, shape (n,)
+        By how much soft maxima raise each risk at most; zeros for plain ones.
+    """
+
+    smoothing: F64
 
     def dual_losses(self, w: F64, ids: I64, warm: Messages | None, passes: int) -> tuple[Planes, Messages]:
         """Return dual losses of some examples after a few passes of message passing, and the messages.

@@ -10,6 +10,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.ir.counts import CountTables
+from ssvm_dsl.ir.messages import DualBound
 from ssvm_dsl.ir.need import Ability, Caps, Need
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
@@ -151,6 +152,32 @@ class MessageSession(Session, Protocol):
 
     def compiled_messages(self) -> CompiledMessages | None:
         """Return the same for callers that have compiled kernels; ``None``: not offered, or not for this program."""
+
+
+@runtime_checkable
+class DualBoundSession(MessageSession, Protocol):
+    """A message session that lowers bounds, and returns where they are attained, in one call.
+
+    The method is optional.  Maxima in its bounds may be soft, ``T log sum exp(. / T)`` at a temperature T; and messages
+    may be those of any decomposition, in which a variable is in several parts that need not choose the same state.
+    Where it returns ``None``, trainers call ``solve`` and ``slope``.
+    """
+
+    def dual_bound(self, question: Question) -> DualBound | None:
+        """Lower dual bounds by messages, and return them.
+
+        Parameters
+        ----------
+        question : Question
+            Scores and examples; ``warm`` is a :class:`~ssvm_dsl.ir.Messages` or ``None``, ``limits.iterations`` the
+            number of passes over all messages; 0 for the bounds of these messages.
+
+        Returns
+        -------
+        DualBound or None
+            For these messages the bounds are convex in the scores, with the marginals for a subgradient.
+            ``None``: ``slope`` says as much, or not for this program.
+        """
 
 
 #: What a session with an ability has to be, and its methods in words.

@@ -244,6 +244,8 @@ class RiskSpec(NamedSpec):
         The powers it can be raised to; empty for any of at least 1.
     mixtures : str
         The factory for trainers that ask for marginals; empty where it is the same.
+    dual_losses : str
+        The factory for trainers that work on messages; empty where it is the same.
     upper_bound : str
         A risk that bounds it from above and is easier to compute.
     """
@@ -258,6 +260,7 @@ class RiskSpec(NamedSpec):
     values: bool = False
     powers: frozenset[float] = frozenset()
     mixtures: str = ""
+    dual_losses: str = ""
     upper_bound: str = ""
 
 

@@ -96,7 +96,8 @@ def problem_of(
     need = need_of(parameters, tasks, risk.weakest(Guarantee.EXACT), abilities, priced=risk.loss(loss).factors)
     session: Any = open_plan(plan_program(parameters.program, need, backend), parameters.program, outwards=False)
     session = session if around is None else around(session)
-    return risk.problem(parameters, loss, objective(parameters), session, Threads(n_threads), needs.asks_marginals)
+    asked = needs.asks_marginals, needs.messages
+    return risk.problem(parameters, loss, objective(parameters), session, Threads(n_threads), *asked)
 
 
 def make_trainer(name: str, options: dict[str, Any] | None = None, random_state: int = 0) -> Trainer:

@@ -15,7 +15,7 @@ from ssvm_dsl.errors import BackendFault, TooLargeError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.verification.read_only import read_only
-from ssvm_dsl.ir import Ability, Caps, Guarantee, Marginals, Question, Task, Topology
+from ssvm_dsl.ir import Ability, Caps, DualBound, Guarantee, Marginals, Messages, Question, Task, Topology
 from ssvm_dsl.plugin_api import BackendSpec, CompiledOracle, Verdict, hookimpl, program_need
 from ssvm_dsl.registry import PluginInfo, registry
 from ssvm_dsl.testing.brute_force import BruteForce
@@ -174,6 +174,12 @@ ABILITY_OF = {
 }
 
 
+def soft(temperature):
+    """Soft bounds of the wrong shape."""
+    messages = Messages(np.zeros(1, int), np.zeros(2, int), np.zeros(0))
+    return DualBound(temperature, np.zeros(1), Marginals(np.zeros(1), ()), messages)
+
+
 def none(*given):
     """What a method returns that does not extend to a program."""
     return
@@ -198,17 +204,21 @@ def test_only_announced_abilities_are_used_and_those_must_be_there(opened, name)
         ("compiled", lambda: CompiledOracle(None, np.zeros(1, np.int32), np.zeros(1, int), -1), "work_size"),
         ("compiled_messages", lambda: "text", "expected a CompiledMessages"),
         ("slope", lambda *a: Marginals(np.zeros(1), ()), "marginals of other shapes"),
+        ("dual_bound", lambda *a: 3.0, "dual_bound returned a float, expected DualBound or None"),
+        ("dual_bound", lambda *a: soft(-1.0), "a number of at least 0, got -1.0"),
+        ("dual_bound", lambda *a: soft(1.0), "dual_bound returned marginals of other shapes"),
         ("expect", lambda question, coef, node, tables: np.zeros(len(coef)), "something else than marginals"),
         ("expect", lambda question, coef, node, tables: np.full(len(coef), np.nan), "nan or inf|something else"),
     ],
 )
 def test_what_abilities_return_is_checked(opened, name, offer, text):
-    others = {"slope": none, "compiled_messages": none} if name in ("slope", "compiled_messages") else {}
-    abilities = frozenset({ABILITY_OF[name]})
+    ability = ABILITY_OF.get(name, Ability.MESSAGES)
+    others = {"slope": none, "compiled_messages": none} if ability is Ability.MESSAGES else {}
+    abilities = frozenset({ability})
     session, coef = opened(Backend(offers=others | {name: offer}), abilities=abilities), np.ones(3)
     node, tables = np.zeros(PROBLEM.program.n_states), [np.zeros_like(one) for one in PROBLEM.theta.tables]
     question = Question(PROBLEM.theta, np.arange(3))
-    given = {"slope": (question,), "expect": (question, coef, node, tables)}
+    given = {"slope": (question,), "dual_bound": (question,), "expect": (question, coef, node, tables)}
     with pytest.raises(BackendFault, match=text):
         getattr(session, name)(*given.get(name, ()))
     assert not node.any()

@@ -35,7 +35,10 @@ from ssvm_dsl.testing.problems import Recipe, random_theta, seeded
 from writable import open_writable
 
 #: A backend that has each ability.
-HAS = dict.fromkeys(ABILITY_OF, "chain") | dict.fromkeys(("slope", "compiled_messages"), "msd")
+HAS = dict.fromkeys(ABILITY_OF, "chain") | dict.fromkeys(("slope", "dual_bound", "compiled_messages"), "msd")
+
+#: Options with which they have it.
+OPTIONS = {"msd": {"temperature": 0.5}}
 
 #: Chains as the sums of one backend want them: plainly numbered, of one table.
 PLAIN = Recipe(
@@ -75,6 +78,9 @@ def ask(session, name, limits=None):
         warm = session.solve(question_of("solve", Limits(iterations=200))).warm
         found = session.slope(question.replace(warm=warm))
         return None if found is None else found.node @ THETA.node
+    if name == "dual_bound":
+        found = session.dual_bound(question)
+        return None if found is None else found.bound
     offer = getattr(session, name)()
     if offer is None:
         return None
@@ -89,7 +95,8 @@ class Strange:
     ``where`` is ``open`` or the ability whose call fails: after its work, so that it has added what it was to add.
     """
 
-    def __init__(self, name, where="", fail=None, cost=1e-9):
+    def __init__(self, name, where="", fail=None, cost=1e-9, soft=True):
+        self.options = OPTIONS.get(name) if soft else None
         self.of, self.where, self.fail, self.cost = registry().find(BackendSpec, name), where, fail, cost
         self.calls = []
 
@@ -99,7 +106,7 @@ class Strange:
     def open(self, program, options):
         if self.where == "open":
             self.fail()
-        inner = open_writable(self.of, program)
+        inner = open_writable(self.of, program, self.options)
         return SimpleNamespace(**{name: self._call(inner, name) for name in vars(inner)})
 
     def _call(self, inner, name):
@@ -133,7 +140,7 @@ def opened(known, name, backend="auto"):
     needed = frozenset(filter(None, [ABILITY_OF[name]]))
     tasks = frozenset({question_of(name).task, Task.MAP})
     need = program_need(PROGRAM, tasks, Guarantee.BOUND, abilities=needed)
-    return open_plan(plan_program(PROGRAM, need, backend, plugins=known), PROGRAM, known, outwards=False)
+    return open_plan(plan_program(PROGRAM, need, backend, OPTIONS.get(backend), known), PROGRAM, known, outwards=False)
 
 
 def raising(error):
@@ -166,7 +173,7 @@ def test_for_every_ability_one_without_room_is_followed_by_the_next(name, bundle
     assert session.plan.backend == "spare"
     assert session.plan.reason.startswith("spare took over from strange, which refused (TooLargeError: ")
     assert not session.answers_by(session.plan.of_summary(session.plan.summary()))
-    if name in ("expect", "slope"):  # what was begun is not gone on with
+    if name in ("expect", "slope", "dual_bound"):  # what was begun is not gone on with
         assert found is None
         found = ask(session, name)
     np.testing.assert_allclose(found, ask(opened(registry(), name, HAS[name]), name), rtol=1e-9, atol=1e-9)
@@ -239,6 +246,7 @@ GIVEN = {
     "best_by_count": lambda: (question_of("best_by_count"), TABLES),
     "expect": lambda: (question_of("expect"), np.ones(N), np.zeros(PROGRAM.n_states), list(THETA.tables)),
     "slope": lambda: (question_of("slope"),),
+    "dual_bound": lambda: (question_of("dual_bound"),),
     "compiled": tuple,
     "compiled_messages": tuple,
 }
@@ -250,7 +258,7 @@ ADAPTERS = {
     ChunkedSession: (lambda inner: ChunkedSession(SimpleNamespace(open=lambda *_: inner), PROGRAM, {}), ()),
     BridgedSession: (
         lambda inner: BridgedSession(inner, ()),
-        ("expect", "slope", "compiled", "compiled_messages"),  # of other scores: not offered
+        ("expect", "slope", "dual_bound", "compiled", "compiled_messages"),  # of other scores: not offered
     ),
 }
 

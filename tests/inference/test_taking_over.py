@@ -40,7 +40,7 @@ def problem_of(model, data, risk, *, messages=False, **backends):
     need = need_of(grounded.parameters, tasks, Guarantee.BOUND, abilities)
     known = known_with(True, **backends)
     session = open_plan(plan_program(grounded.program, need, plugins=known), grounded.program, known, outwards=False)
-    return found.problem(grounded.parameters, grounded.loss, objective, session, OneThread())
+    return found.problem(grounded.parameters, grounded.loss, objective, session, OneThread(), messages=messages)
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
@@ -64,8 +64,9 @@ def test_sums_of_marginals_begin_again(number, monkeypatch):
 def test_messages_of_a_backend_that_gave_up_are_not_given_to_the_next(where):
     """They are laid out otherwise: each backend has messages of its own."""
     strange = Strange("mplp", where, failing_at(2))
-    problem = problem_of(Loopy, UNITS, "relaxed", messages=True, strange=strange, spare=Strange("msd", cost=1e-6))
-    sound = problem_of(Loopy, UNITS, "relaxed", messages=True, spare=Strange("msd"))
+    spare = Strange("msd", cost=1e-6, soft=False)
+    problem = problem_of(Loopy, UNITS, "relaxed", messages=True, strange=strange, spare=spare)
+    sound = problem_of(Loopy, UNITS, "relaxed", messages=True, spare=Strange("msd", soft=False))
     w, first, second = np.random.default_rng(0).normal(size=sound.dim), np.array([0, 1, 2]), np.array([3, 4])
     _, warm = problem.dual_losses(w, first, None, 2)
     assert problem.session.plan.backend == "strange"

@@ -163,7 +163,7 @@ def pairs(rng):
 CASES = {"words": (Words, words), "tokens": (Tokens, tokens), "pairs": (Pairs, pairs)}
 
 
-def problem_of(name):
+def problem_of(name, temperature=0.0):
     """A relaxed problem on messages, with examples of different weights."""
     model, make = CASES[name]
     grounded, risk = ground(model, *make(np.random.default_rng(3))), find_risk("relaxed")
@@ -171,8 +171,9 @@ def problem_of(name):
     objective = regularized_risk(grounded.parameters, 0.05, weight, None, 1.0)
     tasks, kinds = risk.asks(grounded.loss, True)
     need = need_of(grounded.parameters, tasks, Guarantee.BOUND, kinds)
-    session = open_plan(plan_program(grounded.program, need, "msd"), grounded.program)
-    return risk.problem(grounded.parameters, grounded.loss, objective, session, OneThread())
+    chosen = plan_program(grounded.program, need, "msd", {"temperature": temperature})
+    session = open_plan(chosen, grounded.program)
+    return risk.problem(grounded.parameters, grounded.loss, objective, session, OneThread(), messages=True)
 
 
 def weights(problem, n, averaging, start=None, trainer=None):
@@ -180,9 +181,9 @@ def weights(problem, n, averaging, start=None, trainer=None):
     return [one.w.copy() for one in itertools.islice(trainer.steps(problem, StopRule(tol=1e-9), start), n)]
 
 
-@crossed(name=CASES, averaging=["none", "weighted"])
-def test_the_compiled_pass_takes_the_same_steps(name, averaging):
-    fast, slow = problem_of(name), problem_of(name)
+@crossed(name=CASES, averaging=["none", "weighted"], temperature=[0.0, 0.3])
+def test_the_compiled_pass_takes_the_same_steps(name, averaging, temperature):
+    fast, slow = problem_of(name, temperature), problem_of(name, temperature)
     assert fast.compiled_messages() is not None
     slow.compiled_messages = lambda: None
     fast.dual_losses = None

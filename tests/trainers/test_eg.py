@@ -60,6 +60,62 @@ def test_visits_on_cliques_are_those_with_marginals_of_a_backend(case, risk, mon
     np.testing.assert_allclose(found[0], found[1], rtol=1e-8)
 
 
+BATCH = {"order": "batch"}
+
+
+@crossed(case=CASES, cliques=[True, False])
+def test_all_examples_at_once_reach_the_margin_optimum(case, cliques, monkeypatch):
+    if not cliques:
+        monkeypatch.setattr(eg, "MAX_CELLS", 0)
+    data = case.make(0)
+    best, _ = data.optimum()
+    svm = fitted(data, trainer="eg", tol=3e-3, max_passes=20_000 if cliques else 2000, trainer_options=BATCH)
+    check_certificate(data, svm, best)
+    assert svm.report_.relative_gap <= (3e-3 if cliques else 0.05)
+    duals = [event.dual for event in svm.report_.history]
+    assert all(b >= a - 1e-12 * abs(a) for a, b in pairwise(duals))
+
+
+@pytest.mark.parametrize("cliques", [True, False])
+@pytest.mark.parametrize("order", ["stochastic", "batch"])
+def test_both_orders_end_at_the_optimum_of_the_log_loss(order, cliques, monkeypatch):
+    if not cliques:
+        monkeypatch.setattr(eg, "MAX_CELLS", 0)
+    data = CASES[1].make(0)
+    other = fitted(data, trainer="lbfgs", risk="log", tol=1e-9, max_passes=500).report_.primal
+    found = fitted(data, trainer="eg", risk="log", tol=1e-7, max_passes=3000, trainer_options={"order": order}).report_
+    assert found.converged
+    assert found.primal == pytest.approx(other, rel=1e-6)
+
+
+@pytest.mark.parametrize("risk", ["log", "margin"])
+def test_a_batch_step_is_that_of_the_definition(risk):
+    """q_i(y) ~ q_i(y)^(1 - a) exp(w . Phi)^a, or q_i(y) exp(a (Delta + w . Phi)), by enumeration of all labellings."""
+    data, size = Case(Word, n=5).make(1), 1e-3
+    problem = training_problem(data.case.model, data.X, data.Y, risk=risk, trainer="eg", lam=1.0)
+    trainer = eg.ExponentiatedGradient(step_size=size, order="batch")
+    first, second = (one.w.copy() for one, _ in zip(trainer.steps(problem, StopRule(tol=1e-9)), range(2)))
+    blocks, n = {block.name: block for block in problem.blocks}, len(data.X)
+
+    def flat(w):
+        return data.flat({name: block.view(w) for name, block in blocks.items()})
+
+    q = [np.full(len(losses), 1.0 / len(losses)) for losses, _ in data.planes]
+    w0 = sum(one @ psi for one, (_, psi) in zip(q, data.planes)) / n
+    np.testing.assert_allclose(flat(first), w0, atol=1e-12)
+    w1 = np.zeros_like(w0)
+    for one, (losses, psi) in zip(q, data.planes):
+        if risk == "log":
+            log_q = (1.0 - size) * np.log(one) - size * psi @ w0
+        else:
+            plane = one @ psi
+            length = size * n / (plane @ plane) if plane.any() else size
+            log_q = np.log(one) + length * (losses - psi @ w0)
+        new = np.exp(log_q - log_q.max())
+        w1 += new / new.sum() @ psi / n
+    np.testing.assert_allclose(flat(second), w1, atol=1e-9)
+
+
 def test_unfinished_fits_have_true_bounds():
     data = Case(Word, n=7, C=50.0).make(1)
     best, _ = data.optimum()

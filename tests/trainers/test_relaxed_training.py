@@ -362,7 +362,7 @@ def test_refusals(case):
     with pytest.raises(NoBackendError, match="does not answer relaxed"):
         fit(case, backend="brute-force")
     with pytest.raises(TrainingError, match=r"does not minimise risk 'relaxed'; these do: .*bcfw.*dlpw"):
-        fit(case, "smo")
+        fit(case, "eg")
 
     class AllOrNothing(Binary):
         from ssvm_dsl import ZeroOne

@@ -18,10 +18,26 @@ import numpy as np
 
 from ssvm_backends.graphs.graph import Graph, build_graph, graph_bytes
 from ssvm_dsl.errors import OutOfTime
-from ssvm_dsl.ir import F64, I8, Need, Prices, Primal, Program, Question, Solution, Stop, Terms, Theta, positions
+from ssvm_dsl.ir import (
+    F64,
+    I8,
+    DualBound,
+    Marginals,
+    Need,
+    Prices,
+    Primal,
+    Program,
+    Question,
+    Solution,
+    Stop,
+    Terms,
+    Theta,
+    positions,
+)
 from ssvm_dsl.plugin_api import Clock, Verdict
 
 if TYPE_CHECKING:
+    from ssvm_backends.decomposition.dual_steps import DualSteps
     from ssvm_backends.decomposition.incumbents import Incumbents
     from ssvm_backends.decomposition.parts import DualSubproblem
 
@@ -30,6 +46,9 @@ MOST_PLANES = 48
 
 #: Bytes that the open nodes of an example may take, and how many there may be at least.
 NODE_BYTES, FEWEST_NODES = 2.0**30, 200
+
+#: Bytes that the prices of all examples take at most where they are kept for the next question.
+MOST_BYTES = 2.0**28
 
 #: Operations of a question, and for each variable or factor.  These become twice as many for each ``DOUBLING`` factors
 #: that those of a factor's variables are more, up to ``CROWDED``.
@@ -106,6 +125,7 @@ class DecomposeSession:
         self.program, self.options = program, options
         self._constrained: tuple[list[DualSubproblem], Program] | None = None
         self._parts: list[DualSubproblem] | None = None
+        self._steps: DualSteps | None = None
 
     def constrained(self, clock: Clock) -> tuple[list[DualSubproblem], Program]:
         """Return the parts with constraints, and the other groups; the first question with enough time makes them.
@@ -184,7 +204,29 @@ class DecomposeSession:
         tree.run(question.ids(program), clock, most, n_nodes, bound, stop)
         whole = descent.terms.integers & (stop == Stop.FINISHED) & (best.score > -np.inf)
         bound[whole] = best.score[whole]  # no sum of integers lies between the two
-        return {"oracle_calls": descent.calls}, prices.written(question.ids(program), tree.roots, tree.steps)
+        calls = {"oracle_calls": descent.calls}
+        if tree.roots.nbytes > MOST_BYTES:
+            return calls, None
+        return calls, prices.written(question.ids(program), tree.roots, tree.steps)
+
+    def dual_bound(self, question: Question) -> DualBound | None:
+        """Lower bounds by prices; see :class:`~ssvm_dsl.plugin_api.DualBoundSession`."""
+        from ssvm_backends.decomposition.dual_steps import DualSteps
+
+        clock = Clock.start(question.limits)
+        if not len(question.ids(self.program)):
+            return None
+        if self._steps is None:
+            self._steps = DualSteps(self.program, self.parts(clock), float(self.options["tol"]))
+        return self._steps.lowered(question, int(self.options["max_iterations"]), clock)
+
+    def slope(self, question: Question) -> Marginals | None:
+        """Return ``None``: variables may have several states where a bound is attained (:meth:`dual_bound`)."""
+        return None
+
+    def compiled_messages(self) -> None:
+        """Return ``None``: no message passing for kernels of others."""
+        return
 
     def _n_nodes(self, n_parts: int) -> int:
         """Return how many nodes the search of an example may have: unless said, as many as there is room for."""

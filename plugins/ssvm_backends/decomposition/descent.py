@@ -17,6 +17,7 @@ from ssvm_backends.decomposition.bundle import (
 from ssvm_backends.decomposition.incumbents import Incumbents, oracle_limits
 from ssvm_backends.decomposition.parts import DualSubproblem
 from ssvm_backends.graphs.states import top_states
+from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import F64, I8, I32, I64, Bools, Program, Question, Stop, Terms, Theta, pointers, positions
 from ssvm_dsl.plugin_api import Clock
 
@@ -132,6 +133,56 @@ class PriceDescent:
             if not len(ids):
                 return
         stop[ids] = Stop.ITERATIONS
+
+    def lower(self, ids: I64, theta: Theta, clock: Clock, most: int) -> Calls:
+        """Lower bounds alone, and return the lowest with the answers that attain them; these prices are the centers.
+
+        The trial prices are the centers to begin with.
+
+        Parameters
+        ----------
+        ids : ndarray of int64, shape (n,)
+        theta : Theta
+        clock : Clock
+        most : int
+            Calls of the oracles, the first of them at the centers.  A single one is where the planes are least, if
+            there are any, whether the bound is lower there or not; 0 is one at the centers.
+
+        Raises
+        ------
+        OutOfTime
+            Time was up before the first answers.
+        """
+        center = np.full(self.program.n_examples, np.inf)
+        promised = np.full(self.program.n_examples, -np.inf)
+        if most == 1:  # no call to spare for the centers
+            known = ids[(self.bundle.size[:, ids] > 0).any(axis=0)]
+            choose_prices(self.bundle, known, self.step[known], np.zeros(len(known)), np.zeros(len(known)))
+        lowest = self._call(ids, theta, clock)
+        if (lowest.stop == Stop.TIME).any():
+            raise OutOfTime("the time limit came before the answers of all parts")
+        going = np.flatnonzero(lowest.whole)  # others have no labelling at all
+        self._judge(ids[going], lowest.bound[going], center, promised)
+        ptr = pointers(self.program.var_ptr[ids + 1] - self.program.var_ptr[ids])
+        for _ in range(most - 1):
+            some = ids[going]
+            model, apart = np.zeros(len(some)), np.zeros(len(some))
+            choose_prices(self.bundle, some, self.step[some], model, apart)
+            promised[some] = model
+            worth_it = (apart > AGREED) | (center[some] - model > self.tol * self.terms.spread[some])
+            going, some = going[worth_it], some[worth_it]
+            if not len(going) or clock.over:
+                break
+            calls, before = self._call(some, theta, clock), center[some]
+            if not calls.whole.all():  # time was up
+                break
+            self._judge(some, calls.bound, center, promised)
+            moved = np.flatnonzero(center[some] < before)
+            lowest.bound[going[moved]] = calls.bound[moved]
+            inner = self._variables(some, center[some] < before)
+            for mine, found in zip(lowest.labels, calls.labels, strict=True):
+                mine[positions(ptr, going[moved])] = found[inner]
+        return lowest
 
     def closed(self, ids: I64, score: F64, bound: F64) -> Bools:
         """Return where no labelling can be better than the one known."""

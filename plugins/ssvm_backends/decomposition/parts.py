@@ -7,7 +7,7 @@ an integer program of the linear rows of a group of constraints.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -98,12 +98,15 @@ class DualSubproblem:
         Whether it holds constraints, or variables that nothing else has.
     groups : tuple of int, optional
         The groups of factors that its program has, all by default.
+    factors : sequence of ndarray of bool, optional
+        Which factors of each group it has; by default all of its ``groups``.
     """
 
     session: Session
     member: Bools
     constrained: bool
     groups: tuple[int, ...] | None = None
+    factors: Sequence[Bools] | None = None
 
     def theta(self, whole: Theta, node: F64) -> Theta:
         """Return the scores of the part, given those of its variables."""
@@ -167,6 +170,20 @@ def split_tables(
         return parts
     bare = _bare(rest)
     return [*parts, DualSubproblem(CardinalitySession(bare), ~covered, True, ())]
+
+
+def owners_of(program: Program, parts: Sequence[DualSubproblem]) -> list[I64]:
+    """Return for each group the part that each of its factors is in."""
+    out = [np.full(group.n_factors, -1, dtype=np.int64) for group in program.groups]
+    for k, part in enumerate(parts):
+        if part.factors is None:
+            for g in part.groups or ():
+                out[g][:] = k
+            continue
+        for mine, chosen in zip(out, part.factors, strict=True):
+            if len(chosen) == len(mine):  # else all of the group are in a part with constraints
+                mine[chosen] = k
+    return out
 
 
 def constraint_parts(program: Program, clock: Clock) -> list[DualSubproblem]:
@@ -315,7 +332,8 @@ def _table_parts(program: Program, max_entries: int, clock: Clock) -> Iterator[D
         return
     bare = replace(program, constraints=(), allowed=None)
     if 2.0 ** program_need(bare).max_clique_table <= max_entries:
-        yield DualSubproblem(_opened(bare), _scoped(bare), False)
+        every = [np.ones(group.n_factors, dtype=bool) for group in bare.groups]
+        yield DualSubproblem(_opened(bare), _scoped(bare), False, factors=every)
         return
     layer_of = _layers(program, max_entries, clock)
     for layer in range(1 + max(int(one.max(initial=-1)) for one in layer_of)):
@@ -325,7 +343,7 @@ def _table_parts(program: Program, max_entries: int, clock: Clock) -> Iterator[D
             for group, one in zip(program.groups, layer_of, strict=True)
         )
         part = replace(bare, groups=groups)
-        yield DualSubproblem(_opened(part), _scoped(part), False)
+        yield DualSubproblem(_opened(part), _scoped(part), False, factors=[one == layer for one in layer_of])
 
 
 def _opened(program: Program) -> Session:

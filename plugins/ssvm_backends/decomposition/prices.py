@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ssvm_dsl.ir import F64, I64, Bools, Prices, Program, pointers
-
-#: Bytes that the prices of one question take at most; more of them are not kept.
-MOST_BYTES = 2.0**28
+from ssvm_dsl.ir import F64, I64, Bools, Messages, Prices, Program, pointers
 
 #: Steps that were kept are taken to be within this factor of the usual ones.
 FURTHEST = 1e3
@@ -30,7 +27,7 @@ class PriceStore:
     def __init__(self, program: Program, member: Bools) -> None:
         self.program, self.member = program, member
 
-    def _places(self, i: int) -> tuple[slice, I64, Bools]:
+    def places(self, i: int) -> tuple[slice, I64, Bools]:
         """Return the states of an example, the parts that it has, and which states these have."""
         variables = slice(*self.program.var_ptr[i : i + 2].tolist())
         states = slice(*self.program.state_ptr[self.program.var_ptr[i : i + 2]].tolist())
@@ -38,12 +35,12 @@ class PriceStore:
         parts = np.flatnonzero(mine.any(axis=1))
         return states, parts, np.repeat(mine[parts], self.program.card[variables], axis=1)
 
-    def read(self, prices: Prices, center: F64, step: F64) -> None:
+    def read(self, prices: Messages, center: F64, step: F64) -> None:
         """Write prices and steps of the examples that there are any of; those of other parts than today's are left out.
 
         Parameters
         ----------
-        prices : Prices
+        prices : Messages
         center : ndarray of float64, shape (K, S)
             Written; the prices of a state sum to zero over the parts that have it.
         step : ndarray of float64, shape (B,)
@@ -51,7 +48,7 @@ class PriceStore:
         """
         for k, i in enumerate(prices.ids.tolist()):
             values = prices.values[prices.ptr[k] : prices.ptr[k + 1]]
-            states, parts, there = self._places(i)
+            states, parts, there = self.places(i)
             if len(values) != 1 + there.size or not np.isfinite(values).all():
                 continue
             mine = np.where(there, values[1:].reshape(there.shape), 0.0)
@@ -59,13 +56,11 @@ class PriceStore:
             center[parts, states] = mine
             step[i] = np.clip(values[0], step[i] / FURTHEST, step[i] * FURTHEST)
 
-    def written(self, ids: I64, center: F64, step: F64) -> Prices | None:
-        """Return the prices and steps of some examples; ``None`` where they would take too much memory."""
-        if center.nbytes > MOST_BYTES:
-            return None
+    def written(self, ids: I64, center: F64, step: F64) -> Prices:
+        """Return the prices and steps of some examples."""
         found = []
         for i in ids.tolist():
-            states, parts, _ = self._places(i)
+            states, parts, _ = self.places(i)
             found.append(np.concatenate([step[i : i + 1], center[parts, states].ravel()]))
         ptr = pointers(np.array([len(one) for one in found], dtype=np.int64))
         return Prices(ids.copy(), ptr, np.concatenate([np.zeros(0), *found]))

@@ -4,13 +4,14 @@ A soft maximum is ``T log sum exp(. / T)`` at temperature T (Meshi et al. 2010, 
 Block-coordinate descent on the dual bound may get stuck above its minimum, because the bound is not smooth
 (Kolmogorov 2006).  With soft maxima the bound is smooth and strictly convex up to constants, and the same updates
 reach its minimum, which exceeds the least plain bound by at most T times the entropies of the terms.  So solvers
-lower T step by step.  Reported bounds are always the plain ones, valid at any messages; hence an
+lower T step by step.  Reported bounds are the plain ones then, valid at any messages; hence an
 exponential function of a few digits does: ``(1 + x / 1024) ** 1024`` is smooth, monotone, and eleven multiplications.
+Where the soft bound itself is what is lowered (``msd`` at a temperature), the exponential is exact.
 """
 
 from __future__ import annotations
 
-from math import log
+from math import exp, log
 from typing import NamedTuple
 
 import numpy as np
@@ -97,8 +98,15 @@ class SoftPair(NamedTuple):
     rows: bool
 
 
+class Softness(NamedTuple):
+    """How soft a maximum is: its temperature T, above 0, and whether the exponential has all digits."""
+
+    temperature: float
+    exact: bool
+
+
 @njit(cache=True, nogil=True)
-def soft_pair(pool: F64, messages: F64, pair: SoftPair, temperature: float) -> float:
+def soft_pair(pool: F64, messages: F64, pair: SoftPair, soft: Softness) -> float:
     """Write the soft max-marginal ``T log sum_source exp((table - message) / T)`` of a pair; return its maximum.
 
     Parameters
@@ -106,9 +114,9 @@ def soft_pair(pool: F64, messages: F64, pair: SoftPair, temperature: float) -> f
     pool, messages
         As for :func:`pair_marginal`.
     pair : SoftPair
-    temperature : float
-        T, positive.
+    soft : Softness
     """
+    temperature, exact = soft
     table, source, target, n_source, n_target, rows = pair
     top, beta = -np.inf, 1.0 / temperature
     along, across = (1, n_source) if rows else (n_target, 1)
@@ -117,7 +125,8 @@ def soft_pair(pool: F64, messages: F64, pair: SoftPair, temperature: float) -> f
         for s in range(n_source):
             best = max(best, pool[start + s * along] - messages[source + s])
         for s in range(n_source):
-            total += exp_below((pool[start + s * along] - messages[source + s] - best) * beta)
+            x = (pool[start + s * along] - messages[source + s] - best) * beta
+            total += exp(x) if exact else exp_below(x)
         best += temperature * log(total)
         messages[target + t] = best
         top = max(top, best)
@@ -126,7 +135,7 @@ def soft_pair(pool: F64, messages: F64, pair: SoftPair, temperature: float) -> f
 
 @njit(cache=True, nogil=True)
 def soft_marginal(
-    g: Graph, pool: F64, messages: F64, shift: int, f: int, slot: int, temperature: float, out: F64
+    g: Graph, pool: F64, messages: F64, shift: int, f: int, slot: int, soft: Softness, out: F64
 ) -> float:
     """Write ``out[s] = T log sum_{c: c_slot = s} exp((table[f, c] - other messages) / T)``; return the maximum.
 
@@ -136,9 +145,9 @@ def soft_marginal(
         As for :func:`~ssvm_backends.dual.kernels.max_marginal`.
     slot : int
         One of the factor's slots.
-    temperature : float
-        T, positive.
+    soft : Softness
     """
+    temperature, exact = soft
     max_marginal(g, pool, messages, shift, f, slot, out)
     lo, hi, card = g.slot_ptr[f], g.slot_ptr[f + 1], g.card[g.scope[slot]]
     digit, total = np.zeros(MAX_ARITY, np.int64), np.zeros(card)
@@ -149,7 +158,8 @@ def soft_marginal(
                 value -= messages[g.message_ptr[k] + shift + digit[k - lo]]
         s = digit[slot - lo]
         # rounding: the plain maximum out[s] was summed up in another order
-        total[s] += exp_below(min(0.0, value - out[s]) / temperature)
+        x = min(0.0, value - out[s]) / temperature
+        total[s] += exp(x) if exact else exp_below(x)
         k = hi - 1
         while k >= lo and digit[k - lo] + 1 == g.card[g.scope[k]]:
             digit[k - lo] = 0
@@ -181,7 +191,7 @@ def collect_large(g: Graph, pool: F64, messages: F64, shift: int, f: int, slot: 
     mine, card = g.message_ptr[slot] + shift, g.card[g.scope[slot]]
     out = messages[mine : mine + card]
     if soft > 0.0:
-        return soft_marginal(g, pool, messages, shift, f, slot, soft, out)
+        return soft_marginal(g, pool, messages, shift, f, slot, Softness(soft, False), out)
     return max_marginal(g, pool, messages, shift, f, slot, out)
 
 
@@ -214,5 +224,28 @@ def collect(g: Graph, visits: I64, at: int, pool: F64, messages: F64, shift: int
     if kind == LARGE:
         return collect_large(g, pool, messages, shift, g.slot_factor[other], other, soft)
     if soft > 0.0:
-        return soft_pair(pool, messages, SoftPair(table, other, mine, n_other, card, kind == ROW), soft)
+        pair = SoftPair(table, other, mine, n_other, card, kind == ROW)
+        return soft_pair(pool, messages, pair, Softness(soft, False))
     return pair_marginal(pool, table, messages, other, mine, n_other, card, kind == ROW)
+
+
+@njit(cache=True, nogil=True)
+def collect_soft(
+    g: Graph, visits: I64, at: int, pool: F64, messages: F64, shift: int, card: int, temperature: float
+) -> None:
+    """Set the message of the slot at ``visits[at:]`` to its soft max-marginal, to all digits.
+
+    Parameters
+    ----------
+    g, visits, at, pool, messages, shift, card
+        As for :func:`collect`.
+    temperature : float
+        T, positive.
+    """
+    mine, other, table, n_other, kind = visits[at], visits[at + 1], visits[at + 2], visits[at + 3], visits[at + 5]
+    if kind == LARGE:
+        out = messages[mine : mine + card]
+        soft_marginal(g, pool, messages, shift, g.slot_factor[other], other, Softness(temperature, True), out)
+    else:
+        pair = SoftPair(table, other, mine, n_other, card, kind == ROW)
+        soft_pair(pool, messages, pair, Softness(temperature, True))

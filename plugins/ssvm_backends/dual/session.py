@@ -168,16 +168,13 @@ class DualSession(GraphSession):
         from ssvm_backends.dual.answers.slope import best_choices
 
         theta, ids, warm = question.theta, question.ids(self.program), question.warm
-        finite = np.isfinite(theta.pool).all() and np.isfinite(theta.node).all()
-        if not isinstance(warm, Messages) or self.program.allowed is not None or not finite:
+        if not isinstance(warm, Messages) or not self.shows_messages(question):
             return None
         graph, program, ptr = self.graph, self.program, message_pointers(self.graph, ids)
         states = np.zeros(int((graph.var_ptr[ids + 1] - graph.var_ptr[ids]).sum()), np.int32)
         configs = np.zeros(int((graph.factor_ptr[ids + 1] - graph.factor_ptr[ids]).sum()), np.int32)
         best_choices(graph, theta.node, theta.pool, ids, ptr, warm.of(ids, ptr), states, configs)
-        if self._group is None:
-            self._group, _ = factor_origin(program)
-        group = self._group[members(graph.factor_ptr, ids)]
+        group = self.groups_of(ids)
         card = graph.card[members(graph.var_ptr, ids)]
         node = np.zeros(int(card.sum()))
         node[pointers(card)[:-1] + states] = 1.0
@@ -185,6 +182,17 @@ class DualSession(GraphSession):
         for k, one in enumerate(program.groups):
             tables.append((configs[group == k][:, None] == np.arange(one.n_configs)).astype(np.float64))
         return Marginals(node, tuple(tables))
+
+    def shows_messages(self, question: Question) -> bool:
+        """Return whether no state is ruled out: messages do not tell which."""
+        theta = question.theta
+        return self.program.allowed is None and bool(np.isfinite(theta.pool).all() and np.isfinite(theta.node).all())
+
+    def groups_of(self, ids: I64) -> I64:
+        """Return the group of each factor of some examples."""
+        if self._group is None:
+            self._group, _ = factor_origin(self.program)
+        return self._group[members(self.graph.factor_ptr, ids)]
 
     def compiled_messages(self) -> CompiledMessages | None:
         """Return ``None``: no message passing for kernels of others; solvers that have it return it."""

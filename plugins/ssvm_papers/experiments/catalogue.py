@@ -12,6 +12,7 @@ from ssvm_papers.experiments import (
     blocks,
     counting,
     dual_loss_claims,
+    dual_loss_soft,
     dual_losses,
     ladar,
     ocr,
@@ -36,6 +37,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *stripes.EXPERIMENTS,
     *dual_losses.EXPERIMENTS,
     *dual_loss_claims.EXPERIMENTS,
+    *dual_loss_soft.EXPERIMENTS,
 )
 
 

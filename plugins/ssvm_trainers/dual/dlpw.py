@@ -20,6 +20,12 @@ Steps on single examples are taken in a kernel, a whole pass at a time, where th
 
 The reported objective is that of equation 9 with converged messages at w, an upper bound of equation 7
 and of the margin risk.  The lower bound of the optimum is that of the planes of the labellings the backend decodes.
+
+With soft maxima at a temperature T (equation 13; ``backend_options={"temperature": T}`` of ``msd``) all of this is of
+the soft objective, which is smooth: a step is a gradient, whose choices are distributions, the objective is that of
+equation 9 with soft maxima, and its lower bound is that of planes of marginals that agree, with their entropies
+(:class:`~ssvm_dsl.learning.risks.hinges.dual_loss.DualLossProblem`).  Message passing has no fixed points but the
+minimum, so that steps converge to the joint optimum of weights and messages for any R (appendix A).
 """
 
 from __future__ import annotations
@@ -84,7 +90,7 @@ class DLPWRun(Run):
     def __init__(self, options: DLPW, problem: TrainProblem, start: F64 | None) -> None:
         self.options, self.problem = options, cast(MessageProblem, problem)
         self.random, self.hull = np.random.default_rng(options.random_state), PlaneHull(problem.objective)
-        self.radius = safe_radius(problem)
+        self.radius = safe_radius(self.problem)
         self.w = np.zeros(problem.dim) if start is None else start.copy()
         self.average, self.t, self.n_passes, self.spent = np.zeros(problem.dim), 0, 0, 0.0
         self.shuffled = self.random.permutation(problem.n)
@@ -115,7 +121,7 @@ class DLPWRun(Run):
         else:
             batches = self.batches()
             for b in self.random.permutation(len(batches)).tolist():
-                self._step(b, batches[b])
+                self._step(b, batches[b], len(batches))
                 if averaged:
                     self.average += 2.0 / (self.t + 1.0) * (self.w - self.average)
         self.n_passes, self.spent = self.n_passes + 1, self.spent + 1.0
@@ -133,14 +139,14 @@ class DLPWRun(Run):
         if averaged:
             self.average = (before * self.average + summed) / (0.5 * self.t * (self.t + 1.0))
 
-    def _step(self, b: int, ids: I64) -> None:
-        """Pass messages for the examples of batch b, and move the weights."""
+    def _step(self, b: int, ids: I64, n_batches: int) -> None:
+        """Pass messages for the examples of batch b, and move the weights; each batch counts by its size."""
         problem, objective, w = self.problem, self.problem.objective, self.w
         self.t += 1
         planes, self.messages[b] = problem.dual_losses(w, ids, self.messages.get(b), self.options.passes)
         step = 1.0 / (objective.lam * self.t)
         w *= 1.0 - step * objective.lam * objective.scale
-        problem.accumulate(planes, step * objective.weight[ids] / len(ids), w)
+        problem.accumulate(planes, step * objective.weight[ids] * n_batches / problem.n, w)
         np.maximum(w, objective.lower, out=w)
         w *= min(1.0, self.radius / max(float(np.linalg.norm(w)), 1e-300))
 
@@ -186,7 +192,7 @@ class SavedMessages(NamedTuple):
     messages: Annotated[F64, StateRule(shape=("messages",))]
 
 
-def safe_radius(problem: TrainProblem) -> float:
+def safe_radius(problem: MessageProblem) -> float:
     """Return the radius of a ball that holds the optimum; infinite where some weights are not regularised.
 
     By strong duality the optimum has ``lam |w|^2_scale = b - P`` with b at most the mean of the largest losses.
@@ -195,7 +201,7 @@ def safe_radius(problem: TrainProblem) -> float:
     least = float(objective.scale.min(initial=1.0))
     if least <= 0.0:
         return np.inf
-    worst = problem.loss.largest(problem.parameters.program)
+    worst = problem.loss.largest(problem.parameters.program) + problem.smoothing
     return float(np.sqrt(np.dot(objective.weight, worst) / problem.n / (objective.lam * least)))
 
 

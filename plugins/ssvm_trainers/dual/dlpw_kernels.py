@@ -23,6 +23,7 @@ from ssvm_dsl.kernels import (
     FEATURE_STRIDE,
     FEATURES,
     KIND,
+    N_CONFIGS,
     NO_FEATURES,
     POOL,
     SCOPE,
@@ -68,13 +69,14 @@ class CompiledPass:
     def __init__(self, problem: MessageProblem, offer: CompiledMessages, radius: float) -> None:
         program = problem.parameters.program
         theta = Theta.zeros(program)
-        n_choices = np.diff(program.var_ptr) + sum(group.shapes.counts for group in program.groups)
         self.problem, self.offer, self.radius = problem, offer, radius
         self.messages, self.fixed = np.zeros(int(offer.message_ptr[-1])), fixed_arrays(problem)
+        place, most = choice_places(problem, offer.soft)
+        choices: I32 | F64 = np.zeros(most) if offer.soft else np.zeros(most, np.int32)
         self.inputs = MessageInputs(
             offer.ints, offer.longs, offer.reals, np.empty(offer.work_size), offer.message_ptr,
-            self.messages, np.zeros(int(n_choices.max(initial=1)), np.int32), choice_places(problem),
-            np.ones(len(problem.parameters.maps)), ScoreSpace(theta.node, theta.pool, basis_space(problem)),
+            self.messages, choices, place, np.ones(len(problem.parameters.maps)),
+            ScoreSpace(theta.node, theta.pool, basis_space(problem)),
         )  # fmt: skip
 
     def run(self, w: F64, order: I64, t: int, passes: int, averaged: bool) -> F64:
@@ -97,7 +99,8 @@ class CompiledPass:
             for chunk in chunks(problem, order, passes * visit_cost(problem)):
                 begin = problem.seconds()
                 rule = StepRule(passes, problem.objective.weight, shrink, self.radius)
-                dual_loss_steps(rule, self.offer.function, self.inputs, self.fixed, chunk, t, weights, square)
+                steps = soft_loss_steps if self.offer.soft else dual_loss_steps
+                steps(rule, self.offer.function, self.inputs, self.fixed, chunk, t, weights, square)
                 t += len(chunk)
                 problem.n_oracle_calls += len(chunk)
                 problem.oracle_seconds += problem.seconds() - begin
@@ -106,16 +109,22 @@ class CompiledPass:
         return weights.v
 
 
-def choice_places(problem: MessageProblem) -> I64:
-    """Return the offsets from factors of a shape to their places among the choices of an example; ``shape (M, n)``."""
+def choice_places(problem: MessageProblem, soft: bool) -> tuple[I64, int]:
+    """Return the offsets from factors of a shape to their places among the choices of an example, and the most choices.
+
+    Of soft maxima a factor has as many places as joint states.  The offsets have ``shape (M, n)``.
+    """
     program, maps = problem.parameters.program, problem.parameters.maps
+    each = np.array([group.n_configs if soft else 1 for group in program.groups], np.int64)
     counts = np.array([group.shapes.counts for group in program.groups], np.int64).reshape(-1, program.n_examples)
-    before = np.diff(program.var_ptr) + np.cumsum(counts, axis=0) - counts
+    counts = counts * each[:, None]
+    first = program.state_ptr[program.var_ptr] if soft else program.var_ptr
+    before = np.diff(first) + np.cumsum(counts, axis=0) - counts
     out = np.zeros((len(maps), program.n_examples), np.int64)
     for m, one in enumerate(maps):
         if one.group >= 0:
-            out[m] = before[one.group] - one.shapes.start[one.shapes.of]
-    return out
+            out[m] = before[one.group] - each[one.group] * one.shapes.start[one.shapes.of]
+    return out, int((np.diff(first) + counts.sum(axis=0)).max(initial=1))
 
 
 class MessageInputs(NamedTuple):
@@ -130,9 +139,9 @@ class MessageInputs(NamedTuple):
     message_ptr : ndarray of int64, shape (n + 1,)
     messages : ndarray of float64
         Those of example i from ``message_ptr[i]`` on; changed in place for the examples visited.
-    choices : ndarray of int32
+    choices : ndarray of int32 or of float64
         Work space: the choices of one example by its messages: the state of each of its variables, then the joint state
-        of each factor.
+        of each factor.  Of soft maxima the probabilities of states and joint states.
     place : ndarray of int64, shape (M, n)
         Offset from a map's factor to its place in ``choices`` (:func:`choice_places`).
     scales : ndarray of float64, shape (M,)
@@ -147,7 +156,7 @@ class MessageInputs(NamedTuple):
     work: F64
     message_ptr: I64
     messages: F64
-    choices: I32
+    choices: I32 | F64
     place: I64
     scales: F64
     scores: ScoreSpace
@@ -213,33 +222,82 @@ def dual_loss_steps(
         ``|u|^2``; changed in place.
     """
     rule, inputs, fixed, weights = borrow(rule), borrow(inputs), borrow(fixed), borrow(weights)
-    scales, at, scores, scale = inputs.scales, inputs.message_ptr, inputs.scores, weights.scale
-    states = StateScores(fixed.var_ptr, fixed.state_ptr, fixed.bonus)
     for k in range(len(order)):
         i, length = order[k], 1.0 / (fixed.lam * (t + k))
-        scales[:] = scale[0]
-        score_example(fixed.maps, states, i, weights.u, scales, scores)
-        mine = inputs.messages[at[i] : at[i + 1]]
-        function(
-            inputs.ints,
-            inputs.longs,
-            inputs.reals,
-            i,
-            scores.pool,
-            scores.node,
-            rule.passes,
-            mine,
-            inputs.choices,
-            inputs.work,
-        )
-        scale[0] *= 1.0 - length * fixed.lam * rule.shrink
-        square[0] *= fold(weights) ** 2
-        square[0] += move_to_truth(fixed, inputs, i, length * rule.weight[i] / scale[0], weights)
-        norm = abs(scale[0]) * np.sqrt(max(square[0], 0.0))
-        if norm > rule.radius:
-            scale[0] *= rule.radius / norm
-        if len(weights.v):
-            weights.share[0] += (t + k) * scale[0]
+        pass_messages(rule, function, inputs, fixed, i, weights)
+        shrink(rule, length * fixed.lam, weights, square)
+        square[0] += move_to_truth(fixed, inputs, i, length * rule.weight[i] / weights.scale[0], weights)
+        project(rule, float(t + k), weights, square)
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def soft_loss_steps(
+    rule: StepRule,
+    function: Any,
+    inputs: MessageInputs,
+    fixed: Fixed,
+    order: I64,
+    t: int,
+    weights: ScaledWeights,
+    square: F64,
+) -> None:
+    """Take the steps of :func:`dual_loss_steps` with soft maxima: the gradient of the bound are probabilities.
+
+    Parameters
+    ----------
+    rule, inputs, fixed, order, t, weights, square
+        As for :func:`dual_loss_steps`.
+    function : compiled function
+        Of the signature :data:`ssvm_dsl.kernels.SOFT_MESSAGE_SIGNATURE`.
+    """
+    rule, inputs, fixed, weights = borrow(rule), borrow(inputs), borrow(fixed), borrow(weights)
+    for k in range(len(order)):
+        i, length = order[k], 1.0 / (fixed.lam * (t + k))
+        pass_messages(rule, function, inputs, fixed, i, weights)
+        shrink(rule, length * fixed.lam, weights, square)
+        square[0] += move_from_marginals(fixed, inputs, i, length * rule.weight[i] / weights.scale[0], weights)
+        project(rule, float(t + k), weights, square)
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def pass_messages(
+    rule: StepRule, function: Any, inputs: MessageInputs, fixed: Fixed, i: int, weights: ScaledWeights
+) -> None:
+    """Improve the messages of example i at the weights, and write its choices; see :func:`dual_loss_steps`."""
+    at, scores = inputs.message_ptr, inputs.scores
+    inputs.scales[:] = weights.scale[0]
+    states = StateScores(fixed.var_ptr, fixed.state_ptr, fixed.bonus)
+    score_example(fixed.maps, states, i, weights.u, inputs.scales, scores)
+    function(
+        inputs.ints,
+        inputs.longs,
+        inputs.reals,
+        i,
+        scores.pool,
+        scores.node,
+        rule.passes,
+        inputs.messages[at[i] : at[i + 1]],
+        inputs.choices,
+        inputs.work,
+    )
+
+
+@njit(cache=True, nogil=True)
+def shrink(rule: StepRule, share: float, weights: ScaledWeights, square: F64) -> None:
+    """Take the regulariser's part of a step: multiply the weights by ``1 - share scale``."""
+    weights.scale[0] *= 1.0 - share * rule.shrink
+    square[0] *= fold(weights) ** 2
+
+
+@njit(cache=True, nogil=True)
+def project(rule: StepRule, t: float, weights: ScaledWeights, square: F64) -> None:
+    """Project the weights onto the ball, and add t times them to the sum."""
+    scale = weights.scale
+    norm = abs(scale[0]) * np.sqrt(max(square[0], 0.0))
+    if norm > rule.radius:
+        scale[0] *= rule.radius / norm
+    if len(weights.v):
+        weights.share[0] += t * scale[0]
 
 
 @njit(cache=True, nogil=True, borrowed=True)
@@ -259,6 +317,27 @@ def move_to_truth(fixed: Fixed, inputs: MessageInputs, i: int, coef: float, weig
             if choice != true:
                 grown += move_factor(maps, m, i, f, true, coef, weights)
                 grown += move_factor(maps, m, i, f, choice, -coef, weights)
+    return grown
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def move_from_marginals(fixed: Fixed, inputs: MessageInputs, i: int, coef: float, weights: ScaledWeights) -> float:
+    """Add ``coef (Phi(truth) - Phi mu)`` of example i and its probabilities mu as :func:`move_to_truth` does."""
+    maps = fixed.maps
+    desc, ints, lo, grown = maps.desc, maps.ints, fixed.var_ptr[i], 0.0
+    for m in range(len(desc)):
+        first, last = factors_of(maps, m, i)
+        n = desc[m, N_CONFIGS]
+        for f in range(first, last):
+            true = np.int64(factor_config(maps, m, f, fixed.truth, lo))
+            if desc[m, POOL] >= 0:
+                at = inputs.place[m, i] + f * n
+            else:
+                at = fixed.state_ptr[lo + ints[desc[m, SCOPE] + f]] - fixed.state_ptr[lo]
+            for c in range(n):
+                amount = (1.0 if c == true else 0.0) - inputs.choices[at + c]
+                if amount != 0.0:
+                    grown += move_factor(maps, m, i, f, np.int64(c), coef * amount, weights)
     return grown
 
 

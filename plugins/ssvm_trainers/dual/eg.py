@@ -15,6 +15,10 @@ keep q_i in the form ``exp(t_i Delta(y) + u_i . Phi(x_i, y))``, with ``u_i <- u_
 its labellings, and one call for marginals gives its expectations.  As in the paper each example has its own step a:
 halved when the dual would fall, lengthened after each success.
 
+With ``order="batch"`` the distributions of all examples move at once, at the same w (Bartlett et al. 2004; the batch
+form of Collins et al. 2008): the steps of all are halved or lengthened together.  A pass is one update of w, and
+examples that share features need shorter steps, so that the online form needs fewer passes.
+
 The best q_i of the log-loss is inside the simplex, and convergence is linear; that of the margin is at its border,
 where t_i grows without limit, and convergence is sublinear.  The dual value is a valid bound nevertheless.
 
@@ -68,7 +72,7 @@ ENTROPY_ERROR = 1e-13
 
 
 class ExponentiatedGradient(Resumable):
-    """Exponentiated gradient on the dual (Collins et al. 2008), one example at a time.
+    """Exponentiated gradient on the dual (Collins et al. 2008), one example at a time or all at once.
 
     For margin rescaling ``q_i(y) ~ q_i(y) exp(a (Delta(y) + w . Phi(x_i, y)))`` with step length a; see the module.
 
@@ -77,14 +81,16 @@ class ExponentiatedGradient(Resumable):
     step_size : float
         The first a of each example, above 0 and at most 1; for the margin in units of the inverse curvature of the
         dual (from longer ones the way back is too long).
+    order : {"stochastic", "batch"}
+        Examples one after the other, in a new random order in each pass, or all at once.
     random_state : int or None
         Seed of the random order.
     """
 
-    def __init__(self, step_size: float = 0.5, random_state: int | None = None) -> None:
+    def __init__(self, step_size: float = 0.5, order: str = "stochastic", random_state: int | None = None) -> None:
         if not 0.0 < step_size <= 1.0:
             raise OptionError(f"option 'step_size' is above 0 and at most 1, got {step_size!r}")
-        self.step_size, self.random_state = step_size, random_state
+        self.step_size, self.order, self.random_state = step_size, order, random_state
 
     def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
         """Return a run; see :class:`~ssvm_trainers.shared.resumable.Resumable`."""
@@ -141,6 +147,8 @@ class EGRun(Run):
             for i in range(self.problem.n):
                 self.psi[i], self.offset[i] = self._asked(i, self.u[i], float(self.t[i]))
                 self.step[i] = self.first_step(i)
+        elif self.options.order == "batch":
+            self._visit_all()
         else:
             for i in self.random.permutation(self.problem.n).tolist():
                 if self.problem.objective.weight[i] > 0.0:
@@ -176,6 +184,26 @@ class EGRun(Run):
                 return step
             step *= 0.5
         return step
+
+    def _visit_all(self) -> None:
+        """Move the distributions of all examples at the same weights; their next steps change alike."""
+        objective, n = self.problem.objective, self.problem.n
+        w = objective.weights(self.v)
+        for _ in range(MAX_TRIALS):
+            moved = [self.moved(i, w, float(self.step[i])) for i in range(n)]
+            found = [self._asked(i, u, t) for i, (u, t) in enumerate(moved)]
+            psi, offset = np.array([one for one, _ in found]), np.array([part for _, part in found])
+            v, b = psi.sum(axis=0), float(offset.sum())
+            value = objective.dual(v, b)
+            gain, rounding = value - self.value, ROUNDING * abs(self.value)
+            if gain >= 0.0:
+                self.u, self.t = np.array([u for u, _ in moved]), np.array([t for _, t in moved])
+                self.psi, self.offset, self.v, self.b, self.value = psi, offset, v, b, value
+            if gain > rounding:
+                self.step = np.minimum(self.step * self.LONGER, self.LONGEST)
+            if gain >= -rounding:
+                return
+            self.step *= 0.5
 
     def _asked(self, i: int, u: F64, t: float) -> tuple[F64, float]:
         self.calls += 1
@@ -284,6 +312,8 @@ class CliqueRun(Run):
             truth = self.polytope.full(self.polytope.truth())
             self.problem.pause()
             first_steps(self.fixed, self.trees, self.space, self.work, point, truth, self.options.step_size)
+        elif self.n_passes and self.options.order == "batch":
+            point = self._moved_together(point)
         elif self.n_passes:
             rule = MixtureStepRule(self.smooth, *(SMOOTH_STEPS if self.smooth else MARGIN_STEPS), self._value(point)[0])
             for chunk in chunks(self.problem, self.random.permutation(self.problem.n), 4.0 * self.cost):
@@ -295,6 +325,30 @@ class CliqueRun(Run):
         self.n_passes += 1
         spent = self.n_passes + self.calls / self.problem.n
         return Iterate(w, spent, primal, upper, value, plane=plane)
+
+    def _moved_together(self, point: Mixtures) -> Mixtures:
+        """Move the distributions of all examples at the same weights; return them, where the dual does not fall."""
+        polytope, before, value = self.polytope, self.logs, self._value(point)[0]
+        longer, longest = SMOOTH_STEPS if self.smooth else MARGIN_STEPS
+        scores, owner = (polytope.scores(point.w) + self.space.loss)[polytope.kept], polytope.owner
+        for _ in range(MAX_TRIALS):
+            self.problem.pause()
+            step, logs = self.step[owner], np.full_like(before, -np.inf)
+            logs[polytope.kept] = (1.0 - step if self.smooth else 1.0) * before[polytope.kept] + step * scores
+            to_conditionals(self.trees, logs, self.space.largest, self.space.total, 0, len(self.trees.parent))
+            self.logs = logs
+            self.calls += self.problem.n
+            found = self._point()
+            gain, rounding = self._value(found)[0] - value, ROUNDING * abs(value)
+            if gain > rounding:
+                self.step = np.minimum(self.step * longer, longest)
+            if gain >= 0.0:
+                return found
+            self.logs = before
+            if gain >= -rounding:
+                break
+            self.step = 0.5 * self.step
+        return point
 
     def _point(self) -> Mixtures:
         """Return distributions and weights; all but logarithms and steps is computed afresh."""

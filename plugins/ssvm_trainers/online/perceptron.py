@@ -15,6 +15,12 @@ none, so yhat is the best labelling and only the first update makes sense; ``mar
 That is the *max-loss* update of Crammer et al. (2006, section 9); their *prediction-based* one takes for yhat the
 labelling of the highest score and for l its own ``Delta(yhat) - w . psi``: it needs no loss-augmented maximum, and an
 example that is predicted correctly changes nothing.
+
+With the risk ``relaxed`` yhat is a point of the local polytope, which may be fractional: ``against="prediction"`` is
+the perceptron with linear programs of Kulesza and Pereira (2007).  It ends where the data are *algorithmically*
+separable, that is where some weights make every prediction of the relaxation the truth; that there are weights for
+which the truth is the best labelling is not enough.
+
 By default the average of the weights after each example is returned, ``average_from`` leaves out those of the first
 passes.  In batches (``order="batch"``) a pass is one update, the sum of those of all examples at the same weights.  The
 updates of pass p are multiplied by ``(p + offset) ** growth``.
@@ -25,6 +31,7 @@ trainer, but no lower bound: nothing here converges to the optimum.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
@@ -177,17 +184,25 @@ class PerceptronState(Stateful):
             return cast(PredictingProblem, problem).predicted(self.w, ids)
         return problem.oracle(self.w, ids)
 
-    def _batch_step(self, problem: TrainProblem, factor: float) -> int:
-        """Take one step with all examples; return how many have a part in it."""
-        before, self.t = self.t, self.t + 1
+    def _each(self, problem: TrainProblem) -> Iterator[Planes]:
+        """Yield the plane of each example; fractional ones are asked for one at a time, at the same weights."""
         ids = np.arange(problem.n)
-        planes, total, changes = self._planes(problem, ids), np.zeros(problem.dim), 0
+        if problem.relaxed:
+            yield from (self._planes(problem, ids[i : i + 1]) for i in ids)
+            return
+        planes = self._planes(problem, ids)
         ends = zip(planes.ptr[:-1].tolist(), planes.ptr[1:].tolist(), strict=True)
         for i, (lo, hi) in enumerate(ends):
-            one = Planes(
+            yield Planes(
                 planes.examples[i : i + 1], np.array([0, hi - lo]), planes.labels[lo:hi], planes.loss[i : i + 1],
                 planes.value[i : i + 1], planes.bound[i : i + 1],
             )  # fmt: skip
+
+    def _batch_step(self, problem: TrainProblem, factor: float) -> int:
+        """Take one step with all examples; return how many have a part in it."""
+        before, self.t = self.t, self.t + 1
+        total, changes = np.zeros(problem.dim), 0
+        for i, one in enumerate(self._each(problem)):
             psi = problem.accumulate(one, np.ones(1), np.zeros(problem.dim))
             weight = float(problem.objective.weight[i])
             if weight == 0.0 or not psi.any():

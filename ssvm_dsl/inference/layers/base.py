@@ -18,6 +18,7 @@ from typing import Any
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.ir.counts import CountTables
+from ssvm_dsl.ir.messages import DualBound
 from ssvm_dsl.ir.need import Ability, Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
@@ -30,6 +31,7 @@ ABILITY_OF: dict[str, Ability | None] = {
     "best_by_count": Ability.COUNTS,
     "expect": Ability.SUMMED_MARGINALS,
     "slope": Ability.MESSAGES,
+    "dual_bound": Ability.MESSAGES,
     "compiled": Ability.COMPILED,
     "compiled_messages": Ability.MESSAGES,
 }
@@ -58,7 +60,8 @@ class SessionLayer:
         ability : str
             One of ``ABILITY_OF``.
         """
-        return None if self.inner is None else getattr(self.inner, ability)(*given)
+        method = getattr(self.inner, ability, None)  # some methods are optional
+        return None if method is None else method(*given)
 
     def solve(self, question: Question, known: F64 | None = None) -> Solution:
         """Answer a question (see :class:`~ssvm_dsl.plugin_api.Session`)."""
@@ -88,6 +91,14 @@ class SessionLayer:
         """
         marginals: Marginals | None = self.pass_on("slope", question)
         return marginals
+
+    def dual_bound(self, question: Question) -> DualBound | None:
+        """Return dual bounds and their slopes (see :class:`~ssvm_dsl.plugin_api.DualBoundSession`).
+
+        ``None`` where that is not offered, or where another backend has taken over, which knows no such messages.
+        """
+        found: DualBound | None = self.pass_on("dual_bound", question)
+        return found
 
     def compiled(self) -> CompiledOracle | None:
         """Return a compiled oracle (see :class:`~ssvm_dsl.plugin_api.CompiledOracle`), ``None`` without one."""

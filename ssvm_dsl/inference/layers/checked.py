@@ -25,7 +25,7 @@ from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages, CompiledOracle
 from ssvm_dsl.registry import Registry
 
 #: What nobody else can take over in the middle: it adds to arrays, or starts from messages of the backend's own.
-BEGUN = frozenset({"expect", "slope"})
+BEGUN = frozenset({"expect", "slope", "dual_bound"})
 
 #: What callers cannot go without where the first backend offered it: elsewhere ``None`` is an answer.
 INDISPENSABLE = frozenset({"solve", "best_by_count"})

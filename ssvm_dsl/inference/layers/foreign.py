@@ -18,6 +18,7 @@ from ssvm_dsl.inference.verification.form import Fault
 from ssvm_dsl.inference.verification.read_only import read_only
 from ssvm_dsl.inference.verification.sums import wrong_sums
 from ssvm_dsl.ir.counts import CountTables
+from ssvm_dsl.ir.messages import DualBound, Messages
 from ssvm_dsl.ir.need import Caps
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
@@ -69,8 +70,11 @@ class ForeignSession(SessionLayer):
     def pass_on(self, ability: str, *given: Any) -> Any:
         """Call it with a read-only question, and restore the process state that the call changes."""
         shown = [_shown(one) if isinstance(one, Question) else one for one in given]
+        method = getattr(self.inner, ability, None)
+        if method is None:  # an optional one
+            return None
         with kept_surroundings(self._owner_name, self._reported):
-            return getattr(self.inner, ability)(*shown)
+            return method(*shown)
 
     def solve(self, question: Question, known: F64 | None = None) -> Solution:
         """Answer a question by the plug-in's session; errors are contained, and its answers are checked."""
@@ -114,20 +118,41 @@ class ForeignSession(SessionLayer):
         found = super().slope(question)
         if found is None:
             return None
+        node, tables, rows = self._distributions(question, found, "slope")
+        whole = all(((one == 0.0) | (one == 1.0)).all() for one in (node, *tables))
+        if not whole or not all((row == 1.0).all() for row in rows):
+            raise self._fault("slope must return one state for each variable and each factor, and does not")
+        return Marginals(node, tables)
+
+    def _distributions(self, question: Question, found: Any, name: str) -> tuple[F64, tuple[F64, ...], list[F64]]:
+        """Return copies of marginals of the right shapes, and the sums of their rows."""
         if not isinstance(found, Marginals):
-            raise self._fault(f"slope returned a {type(found).__name__}, expected Marginals or None")
+            raise self._fault(f"{name} returned a {type(found).__name__}, expected Marginals or None")
         ids = question.ids(self._program)
         node, tables, program = np.array(found.node), tuple(np.array(table) for table in found.tables), self._program
         card = program.card[members(program.var_ptr, ids)]
         shapes = [(group.shapes.count(ids), group.n_configs) for group in program.groups]
         if node.shape != (int(card.sum()),) or [table.shape for table in tables] != shapes:
-            raise self._fault("slope returned marginals of other shapes than asked for")
+            raise self._fault(f"{name} returned marginals of other shapes than asked for")
         rows = [np.add.reduceat(node, np.cumsum(card) - card)] if len(card) else []
-        rows += [table.sum(axis=1) for table in tables]
-        whole = all(((one == 0.0) | (one == 1.0)).all() for one in (node, *tables))
-        if not whole or not all((row == 1.0).all() for row in rows):
-            raise self._fault("slope must return one state for each variable and each factor, and does not")
-        return Marginals(node, tables)
+        return node, tables, rows + [table.sum(axis=1) for table in tables]
+
+    def dual_bound(self, question: Question) -> DualBound | None:
+        """Return its bounds, whose slopes are distributions of variables and of factors."""
+        found = super().dual_bound(question)
+        if found is None:
+            return None
+        if not isinstance(found, DualBound) or not isinstance(found.messages, Messages):
+            raise self._fault(f"dual_bound returned a {type(found).__name__}, expected DualBound or None")
+        if not isinstance(found.temperature, int | float) or not 0.0 <= found.temperature < np.inf:
+            text = "the temperature of dual_bound must be a number of at least 0"
+            raise self._fault(f"{text}, got {found.temperature!r}")
+        node, tables, rows = self._distributions(question, found.marginals, "dual_bound")
+        off = max((float(np.abs(row - 1.0).max(initial=0.0)) for row in rows), default=0.0)
+        if off > 1e-6 or any((one < 0.0).any() for one in (node, *tables)):
+            raise self._fault("dual_bound must return distributions of variables and factors, and does not")
+        bound = np.array(found.bound, dtype=np.float64)
+        return DualBound(float(found.temperature), bound, Marginals(node, tables), found.messages)
 
     def expect(
         self, question: Question, coef: F64, node: F64, tables: Sequence[F64], known: F64 | None = None

@@ -7,6 +7,7 @@ against its verified answers to the same question.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -66,7 +67,12 @@ def check_messages(offer: CompiledMessages, program: Program, solve: Solve, faul
         choices, bound = pass_messages(offer, program, question.theta, example, messages)
         sizes = program.card[slice(*program.var_ptr[example : example + 2])]
         joint = [np.full(int(np.diff(group.ptr)[example]), group.n_configs) for group in program.groups]
-        if ((choices < 0) | (choices >= np.concatenate([sizes, *joint]))).any():
+        if offer.soft:
+            every = np.concatenate([sizes, *joint])
+            sums = np.add.reduceat(choices, np.cumsum(every) - every) if len(every) else np.ones(1)
+            if not (choices >= 0.0).all() or not np.allclose(sums, 1.0, atol=1e-6):
+                raise fault("its compiled messages write numbers that are no distributions")
+        elif ((choices < 0) | (choices >= np.concatenate([sizes, *joint]))).any():
             raise fault("its compiled messages choose a number that is not a state")
         if not np.isfinite(messages).all() or not bound >= best - 1e-6 * (1.0 + abs(best)):
             raise fault(f"its compiled messages give the bound {bound}, a labelling has score {best}")
@@ -85,16 +91,21 @@ def answer_of_oracle(oracle: CompiledOracle, program: Program, theta: Theta, exa
 
 def pass_messages(
     offer: CompiledMessages, program: Program, theta: Theta, example: int, messages: F64
-) -> tuple[I32, float]:
+) -> tuple[Any, float]:
     """Improve the messages of an example in place; return where the bound is attained, and it (constant added).
 
-    The choices are the state of each variable, then the joint state of each factor, one group after the other.
+    The choices are the state of each variable, then the joint state of each factor, one group after the other; of soft
+    maxima they are probabilities.
     """
     from ssvm_dsl.kernels.flat import ScoreSpace
     from ssvm_dsl.kernels.oracles.oracle_call import MessageData, call_messages
 
-    n_choices = np.diff(program.var_ptr)[example] + sum(np.diff(group.ptr)[example] for group in program.groups)
-    choices, work = np.full(int(n_choices), -1, dtype=np.int32), np.full(offer.work_size, np.nan)
+    lo, hi = program.var_ptr[example : example + 2]
+    n_variables = program.state_ptr[hi] - program.state_ptr[lo] if offer.soft else hi - lo
+    each = [group.n_configs if offer.soft else 1 for group in program.groups]
+    factors = (n * np.diff(group.ptr)[example] for n, group in zip(each, program.groups, strict=True))
+    choices = np.full(int(n_variables + sum(factors)), -1, dtype=np.float64 if offer.soft else np.int32)
+    work = np.full(offer.work_size, np.nan)
     inputs, scores = MessageData(offer.ints, offer.longs, offer.reals), ScoreSpace(theta.node, theta.pool, work)
     bound = call_messages(offer.function, inputs, example, scores, PASSES, messages, choices)
     return choices, float(bound) + float(theta.const[example])

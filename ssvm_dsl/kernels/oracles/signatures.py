@@ -12,3 +12,6 @@ SIGNATURE = types.float64(_I32, _I64, types.int64, _F64, _F64, _I32, _F64)
 
 #: bound = function(ints, longs, reals, example, pool, node, passes, messages, choices, work)
 MESSAGE_SIGNATURE = types.float64(_I32, _I64, _F64, types.int64, _F64, _F64, types.int64, _F64, _I32, _F64)
+
+#: bound = function(ints, longs, reals, example, pool, node, passes, messages, marginals, work)
+SOFT_MESSAGE_SIGNATURE = types.float64(_I32, _I64, _F64, types.int64, _F64, _F64, types.int64, _F64, _F64, _F64)

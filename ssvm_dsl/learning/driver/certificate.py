@@ -164,6 +164,11 @@ class FitReport:
         at most the objective.
     rounding : float
         What rounding may add to ``primal``, or take from it.
+    temperature, smoothing : float
+        For trainers on messages with soft maxima: their temperature T, and by how much they raise the objective at
+        most, T times the logarithms of the numbers of states of all variables and factors (mean over the examples).
+        At any weights the objective with plain maxima is between this one and ``smoothing`` less, so that its optimum
+        is between ``dual - smoothing`` and ``primal``.  0 for plain maxima.
     withdrawn : str
         The reason why there is no certificate although the oracle gives bounds.
     unread : str
@@ -207,6 +212,8 @@ class FitReport:
     n_late: int = 0
     estimate: float = np.nan
     rounding: float = 0.0
+    temperature: float = 0.0
+    smoothing: float = 0.0
     withdrawn: str = ""
     marginals: str = ""
     trainer_reason: str = ""
@@ -283,6 +290,7 @@ class FitReport:
             *([("data", self.unread)] if self.unread else []),
             self._objective(),
             ("dual bound", f"{self.dual:.6g}"),
+            *([("soft maxima", self._soft())] if self.temperature else []),
             ("gap", f"{self.gap:.3g}, relative {self.relative_gap:.2e} ({self._worth()})"),
             ("ended", f"{REASONS[self.reason]}{'' if self.converged else f' ({self._why()})'}"),
             *([] if self.tightness == 1.0 or (np.isnan(self.tightness) and self.bounded) else [self._inference()]),
@@ -296,6 +304,12 @@ class FitReport:
         """Return the row of the trainer: why it was taken, unless it was named, and its options."""
         chosen = f", by auto: {self.trainer_reason}" if self.trainer_reason else ""
         return f"{self.trainer}{chosen} ({', '.join(f'{k}={v!r}' for k, v in self.options.items())})"
+
+    def _soft(self) -> str:
+        """Return what the objective with soft maxima says of that with plain ones."""
+        low = f"{self.dual - self.smoothing:.6g}"
+        text = f"temperature {self.temperature:g}: the objective with plain maxima is at most"
+        return f"{text} {self.smoothing:.3g} lower, its optimum between {low} and {self.primal:.6g}"
 
     def _sparsity(self) -> str:
         """Return how many weights are not 0, where most are."""

@@ -450,9 +450,9 @@ class Learner(Predictor):
         objective = regularized_risk(grounded.parameters, lam, weight, self.regularization, self.power, l1)
         check_convex(spec, risk, objective)
         parameters, marginals = risk.asked_about(grounded.parameters, target.loss), needs.asks_marginals
-        completes = spec.completes and bool(grounded.declaration.latents)
+        completes = spec.completes and bool(grounded.declaration.latents) and not risk.relaxed
         session, estimate = self._opened(grounded, parameters, target, spec, completes, deadline)
-        problem = risk.problem(parameters, target.loss, objective, session, executor, marginals)
+        problem = risk.problem(parameters, target.loss, objective, session, executor, marginals, needs.messages)
         if completes and isinstance(problem, MarginProblem):  # as all problems of such trainers are
             problem = CompletingProblem(problem, unknown_variables(grounded))
         refuse_excess(problem.accuracy)

@@ -122,8 +122,12 @@ class Risk:
         session: PlannedSession,
         executor: Executor,
         marginals: bool = False,
+        messages: bool = False,
     ) -> Problem:
-        """Return the training problem; with ``marginals`` one that mixes planes of labellings, where it has any.
+        """Return the training problem.
+
+        With ``marginals`` it is one that mixes planes of labellings, with ``messages`` one of dual losses, where the
+        risk has any (:class:`~ssvm_dsl.plugin_api.TrainerNeeds`).
 
         ``parameters`` are what :meth:`asked_about` returned, and the session is opened on their program.
 
@@ -137,7 +141,8 @@ class Risk:
             text = f"risk '{self.name}' is for models of one label without axes, whose loss is Hamming or Cost"
             raise TrainingError(f"{text}; these risks take this model: {able}")
         known = registry()
-        spec = replace(self.spec, factory=self.spec.mixtures) if marginals and self.spec.mixtures else self.spec
+        factory = (marginals and self.spec.mixtures) or (messages and self.spec.dual_losses) or self.spec.factory
+        spec = replace(self.spec, factory=factory)
         make: Any = spec.load(known.describe_owner(self.spec))
         own = isinstance(make, type) and issubclass(make, BaseProblem)
         parameters, used = self._with_given(parameters, self.loss(loss), own)

@@ -135,8 +135,9 @@ def _unfit(spec: Spec) -> Iterator[str]:
         if not SUFFIX.fullmatch(suffix):
             yield f"suffixes are like '.xyz', in small letters, got {_short(suffix)}"
     if isinstance(spec, RiskSpec):
-        if spec.mixtures and not FACTORY.fullmatch(spec.mixtures):
-            yield f"mixtures is 'package.module:Class' or empty, got {_short(spec.mixtures)}"
+        for name in ("mixtures", "dual_losses"):
+            if (value := getattr(spec, name)) and not FACTORY.fullmatch(value):
+                yield f"{name} is 'package.module:Class' or empty, got {_short(value)}"
         if not all(1.0 <= power < inf for power in spec.powers):
             yield f"powers are numbers of at least 1, got {_short(sorted(spec.powers))}"
     caps = getattr(spec, "caps", None)

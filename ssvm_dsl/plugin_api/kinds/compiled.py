@@ -61,6 +61,11 @@ class CompiledMessages:
     then the joint state of each factor, one group of the program after the other.  ``pool`` and ``node`` are those of
     a :class:`~ssvm_dsl.ir.Theta` and finite.
 
+    With ``soft`` the maxima of the bound are soft.  The function then has the signature
+    :data:`ssvm_dsl.kernels.oracles.signatures.SOFT_MESSAGE_SIGNATURE` and writes the gradient of the bound in the
+    scores in place of choices: numbers that sum to one for the states of each variable, then for the joint states of
+    each factor.
+
     Parameters
     ----------
     function : numba cfunc
@@ -74,6 +79,8 @@ class CompiledMessages:
         Where the messages of each example start when all lie one after the other; zeros are a start.
     work_size : int
         Floats of work space it needs.
+    soft : bool
+        Whether maxima are soft.
     """
 
     function: Any
@@ -82,3 +89,4 @@ class CompiledMessages:
     reals: F64
     message_ptr: I64
     work_size: int
+    soft: bool = False

@@ -16,6 +16,7 @@ from ssvm_dsl.ir import (
     Ability,
     CountFactors,
     CountTables,
+    DualBound,
     Guarantee,
     Limits,
     Marginals,
@@ -23,11 +24,19 @@ from ssvm_dsl.ir import (
     Program,
     Question,
     Task,
+    Theta,
 )
 from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.ir.solution import select
 from ssvm_dsl.needs.program_needs import program_need
-from ssvm_dsl.plugin_api import CompiledSession, CountingSession, MessageSession, SumSession, missing_methods
+from ssvm_dsl.plugin_api import (
+    CompiledSession,
+    CountingSession,
+    DualBoundSession,
+    MessageSession,
+    SumSession,
+    missing_methods,
+)
 from ssvm_dsl.scores.marginals import add_marginals, score_marginals
 from ssvm_dsl.testing.backends.checks import BackendTrial, hide_others
 from ssvm_dsl.testing.backends.judge import MARGINAL_ATOL
@@ -130,6 +139,9 @@ def messages(trial: BackendTrial) -> None:
     session, chosen, other = cast(MessageSession, trial.open()), trial.selection(), trial.other()
     theta, theirs = trial.problem.theta, other.problem.theta
     question = Question(theta, chosen)
+    if hasattr(session, "dual_bound") and session.dual_bound(question) is not None:
+        dual_bounds(trial)
+        return
     solution = session.solve(question)
     if not isinstance(solution.warm, Messages) or not np.array_equal(solution.warm.ids, chosen):
         raise Complaint(f"{question}\nclaims messages but Solution.warm is no Messages of these examples")
@@ -156,6 +168,56 @@ def messages(trial: BackendTrial) -> None:
         else:
             continue
         raise Complaint(f"example {example}: {text}")
+
+
+def dual_bounds(trial: BackendTrial) -> None:
+    """Lower bounds, keep the messages, and ask for bounds and slopes there: at these scores and at others."""
+    if not len(trial.selection()) or not np.isfinite(trial.problem.theta.node).all():
+        raise NotForThisCase
+    session, chosen, other = cast(DualBoundSession, trial.open()), trial.selection(), trial.other()
+    theta, theirs, program = trial.problem.theta, other.problem.theta, trial.problem.program
+
+    def ask(scores: Theta, iterations: int, warm: Messages | None) -> DualBound:
+        found = session.dual_bound(Question(scores, chosen, warm=warm, limits=Limits(iterations=iterations)))
+        if not isinstance(found, DualBound) or not np.array_equal(found.messages.ids, chosen):
+            raise Complaint(f"dual_bound returned {found!r:.60}, expected a DualBound with messages of these examples")
+        _distributions(program, found.marginals, chosen)
+        return found
+
+    first = ask(theta, 5, None)
+    at = first, ask(theta, 0, first.messages), ask(theta, 5, first.messages), ask(theirs, 0, first.messages)
+    rise = []
+    for one in (first, at[3]):
+        worth = [score_marginals(program, scores, one.marginals, chosen) for scores in (theta, theirs)]
+        with np.errstate(invalid="ignore"):  # forbidden at both
+            rise.append(worth[1] - worth[0])
+    for i, example in enumerate(chosen.tolist()):
+        slack = trial.judge.slack(example) + other.judge.slack(example)
+        here, again, later, there = (float(one.bound[i]) for one in at)
+        best = [float(one.judge.best(Question(s, chosen), example)[0]) for one, s in ((trial, theta), (other, theirs))]
+        if abs(again - here) > slack:
+            text = f"a bound of {here!r}, and {again!r} at the same messages"
+        elif later > here + slack:
+            text = f"a bound of {here!r}, and {later!r} after more iterations"
+        elif here < best[0] - slack or there < best[1] - slack:
+            text = f"bounds of {here!r}, and {there!r} at other scores; labellings have {best[0]!r} and {best[1]!r}"
+        elif there < here + rise[0][i] - slack or here < there - rise[1][i] - slack:
+            text = "the bound is below the plane of its slope at other scores"
+        else:
+            continue
+        raise Complaint(f"example {example}: {text}")
+
+
+def _distributions(program: Program, slope: Marginals, ids: I64) -> None:
+    """Check that a slope is a distribution for each variable and for each factor."""
+    card = program.card[members(program.var_ptr, ids)]
+    expected = [int(card.sum()), *(group.shapes.count(ids) for group in program.groups)]
+    if [len(slope.node), *map(len, slope.tables)] != expected:
+        raise Complaint("a slope has other shapes than variables and factors")
+    rows = [row for table in slope.tables for row in table]
+    rows += np.split(slope.node, np.cumsum(card)[:-1]) if len(card) else []
+    if any((row < 0.0).any() or abs(row.sum() - 1.0) > 1e-6 for row in rows):
+        raise Complaint("a slope is a distribution for each variable and for each factor")
 
 
 def _one_state_each(program: Program, slope: Marginals, ids: I64) -> None:

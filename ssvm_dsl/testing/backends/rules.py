@@ -109,5 +109,13 @@ RULES = (
     _ability("summed marginals", ability_checks.summed, Task.MARGINALS, Ability.SUMMED_MARGINALS),
     _ability("best by count", ability_checks.counted, Task.MAP, Ability.COUNTS),
     _ability("messages", ability_checks.messages, Task.MAP, Ability.MESSAGES),
+    _rule(
+        "messages under constraints",
+        ability_checks.dual_bounds,
+        frozenset({Task.MAP}),
+        lambda caps: Ability.MESSAGES in caps.constrained_abilities,
+        fits=lambda problem: _has_examples(problem) and problem.has_constraints,
+        few=12,
+    ),
     _rule("verifier", checks.verified, fits=_has_examples, few=6),
 )

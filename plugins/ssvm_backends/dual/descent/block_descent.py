@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_backends.dual.collect import collect
+from ssvm_backends.dual.collect import collect, collect_soft
 from ssvm_backends.dual.driver import (
     END,
     NEXT,
@@ -179,7 +179,10 @@ def star_sweep(site: Site, visits: I64, rule: DescentRule, lo: int, hi: int) -> 
             if temperature == 0.0 and visits[at + 5] != LARGE:
                 add_pair(visits, at, pool, messages, card, value)
                 continue
-            collect(g, visits, at, pool, messages, shift, card, temperature)
+            if temperature > 0.0:
+                collect_soft(g, visits, at, pool, messages, shift, card, temperature)
+            else:
+                collect(g, visits, at, pool, messages, shift, card, 0.0)
             for s in range(card):
                 value[s] += messages[visits[at] + s]
         for s in range(card):
@@ -256,7 +259,10 @@ def edge_sweep(site: Site, visits: I64, rule: DescentRule, lo: int, hi: int) -> 
         card, mine, sums = g.card[v], visits[at], g.state_ptr[v] - origin
         for s in range(card):
             value[s] = belief[sums + s] - messages[mine + s]
-        collect(g, visits, at, pool, messages, shift, card, temperature)
+        if temperature > 0.0:
+            collect_soft(g, visits, at, pool, messages, shift, card, temperature)
+        else:
+            collect(g, visits, at, pool, messages, shift, card, 0.0)
         for s in range(card):
             messages[mine + s] = 0.5 * (messages[mine + s] - value[s])
             belief[sums + s] = value[s] + messages[mine + s]

@@ -10,11 +10,21 @@ from typing import NamedTuple
 import numpy as np
 
 from ssvm_backends.dual.answers.slope import choose
+from ssvm_backends.dual.answers.soft_choices import soft_choose
 from ssvm_backends.dual.descent.block_descent import STAR, DescentRule, add_up, sweep
 from ssvm_backends.dual.kernels import MAX_ARITY, VISIT, Site, extent, fill_visits, shift_of
 from ssvm_backends.graphs.graph import Graph, Instance
-from ssvm_dsl.ir import F64, I32
-from ssvm_dsl.kernels import MESSAGE_SIGNATURE, borrow, cfunc, njit, pack, packed_longs, packed_record
+from ssvm_dsl.ir import F64, I32, I64
+from ssvm_dsl.kernels import (
+    MESSAGE_SIGNATURE,
+    SOFT_MESSAGE_SIGNATURE,
+    borrow,
+    cfunc,
+    njit,
+    pack,
+    packed_longs,
+    packed_record,
+)
 from ssvm_dsl.plugin_api import CompiledMessages
 
 #: How a graph is read.
@@ -29,10 +39,8 @@ class CompiledRule(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def descend_example(
-    instance: Instance, rule: CompiledRule, example: int, passes: int, messages: F64, choices: I32, work: F64
-) -> float:
-    """Update all messages of one example some times; write where the bound is attained, and return it.
+def improve(instance: Instance, rule: CompiledRule, example: int, passes: int, messages: F64, work: F64) -> Site:
+    """Update all messages of one example some times; return the example with these messages.
 
     Parameters
     ----------
@@ -42,19 +50,20 @@ def descend_example(
     example : int
         The example.
     passes : int
-        How often to update all messages; 0 to find where the bound is attained only.
+        How often to update all messages.
     messages : ndarray of float64
         Those of this example, from 0; updated in place.
-    choices : ndarray of int32
-        Written: its states and joint states, see :func:`~ssvm_backends.dual.answers.slope.choose`.
     work : ndarray of float64
         As much as :func:`work_size` says.
     """
-    instance, messages, choices, work = borrow(instance), borrow(messages), borrow(choices), borrow(work)
+    instance, messages, work = borrow(instance), borrow(messages), borrow(work)
     g, node, pool, update = instance.graph, instance.node, instance.pool, rule.update
     v_lo, f_lo, at = g.var_ptr[example], g.factor_ptr[example], np.int64(0)
     v_hi, f_hi = g.var_ptr[example + 1], g.factor_ptr[example + 1]
     shift = shift_of(g, example, at)
+    site = Site(g, node, pool, messages, shift, example)
+    if passes == 0:
+        return site
     n_visits = VISIT * (g.slot_ptr[f_hi] - g.slot_ptr[f_lo])
     n_states = g.state_ptr[v_hi] - g.state_ptr[v_lo]
     # callers give work space of one type; integers take as many bytes
@@ -64,10 +73,71 @@ def descend_example(
     if update != STAR:
         add_up(g, node, messages, shift, example, belief)
     lo, hi = (v_lo, v_hi) if update == STAR else (f_lo, f_hi)
-    site, whole = Site(g, node, pool, messages, shift, example), DescentRule(update, rule.temperature, belief, value)
+    whole = DescentRule(update, rule.temperature, belief, value)
     for _ in range(passes):
         sweep(site, visits, whole, lo, hi)
-    return choose(site, choices[: v_hi - v_lo], choices[v_hi - v_lo :])
+    return site
+
+
+@njit(cache=True, nogil=True)
+def descend_example(
+    instance: Instance, rule: CompiledRule, example: int, passes: int, messages: F64, choices: I32, work: F64
+) -> float:
+    """Update all messages of one example some times; write where the bound is attained, and return it.
+
+    Parameters
+    ----------
+    instance, rule, example, passes, messages, work
+        As for :func:`improve`.
+    choices : ndarray of int32
+        Written: its states and joint states, see :func:`~ssvm_backends.dual.answers.slope.choose`.
+    """
+    choices, g = borrow(choices), instance.graph
+    n_variables = g.var_ptr[example + 1] - g.var_ptr[example]
+    site = improve(instance, rule, example, passes, messages, work)
+    return choose(site, choices[:n_variables], choices[n_variables:])
+
+
+class SoftAnswers(NamedTuple):
+    """Messages, soft bounds and where these are attained, of n examples.
+
+    Parameters
+    ----------
+    message_ptr, ptr : ndarray of int64, shape (n + 1,)
+        Where messages and probabilities of each start.
+    messages : ndarray of float64
+    probabilities : ndarray of float64
+        See :func:`~ssvm_backends.dual.answers.soft_choices.soft_choose`.
+    bound : ndarray of float64, shape (n,)
+    """
+
+    message_ptr: I64
+    ptr: I64
+    messages: F64
+    probabilities: F64
+    bound: F64
+
+
+@njit(cache=True, nogil=True)
+def soften_examples(
+    instance: Instance, rule: CompiledRule, ids: I64, passes: int, found: SoftAnswers, work: F64
+) -> None:
+    """Update the messages of some examples; write their soft bounds, and where these are attained.
+
+    Parameters
+    ----------
+    instance, rule, passes, work
+        As for :func:`improve`; the temperature is above 0.
+    ids : ndarray of int64, shape (n,)
+    found : SoftAnswers
+        Messages are updated in place, the others written.
+    """
+    found = borrow(found)
+    for i in range(len(ids)):
+        mine = found.messages[found.message_ptr[i] : found.message_ptr[i + 1]]
+        site = improve(instance, rule, ids[i], passes, mine, work)
+        out = found.probabilities[found.ptr[i] : found.ptr[i + 1]]
+        found.bound[i] = soft_choose(site, rule.temperature, out)
 
 
 @cfunc(MESSAGE_SIGNATURE)
@@ -90,6 +160,23 @@ def descent(ints, longs, reals, example, pool, node, passes, messages, choices, 
     return descend_example(instance, rule, example, passes, messages, choices, work)
 
 
+@cfunc(SOFT_MESSAGE_SIGNATURE)
+def soft_descent(ints, longs, reals, example, pool, node, passes, messages, marginals, work):  # type: ignore[no-untyped-def]
+    """Compiled message passing with soft maxima; returns the soft bound.
+
+    Parameters
+    ----------
+    ints, longs, reals, example, pool, node, passes, messages, work
+        As for :func:`descent`; the temperature is above 0.
+    marginals : ndarray of float64
+        Written: probabilities, see :func:`~ssvm_backends.dual.answers.soft_choices.soft_choose`.
+    """
+    instance = Instance(graph_in(ints, longs, 1), node, pool, reals)
+    rule = CompiledRule(packed_longs(longs, 0)[0], reals[0])
+    site = improve(instance, rule, example, passes, messages, work)
+    return soft_choose(site, rule.temperature, marginals)
+
+
 def work_size(graph: Graph) -> int:
     """Return how many numbers of work space any example needs."""
     longest, widest, _, slots = extent(graph, np.arange(graph.n_examples))
@@ -100,5 +187,6 @@ def compiled_messages(graph: Graph, update: int, temperature: float) -> tuple[Co
     """Return the compiled messages for callers with separate kernels, and the graph as views of its arrays."""
     ints, longs = pack(np.array([update]), *graph)
     views = graph_in.py_func(ints, longs, 1)
-    ptr = graph.message_ptr[graph.slot_ptr[graph.factor_ptr]]
-    return CompiledMessages(descent, ints, longs, np.array([temperature]), ptr, work_size(graph)), views
+    ptr, soft = graph.message_ptr[graph.slot_ptr[graph.factor_ptr]], temperature > 0.0
+    function = soft_descent if soft else descent
+    return CompiledMessages(function, ints, longs, np.array([temperature]), ptr, work_size(graph), soft), views

@@ -74,7 +74,7 @@ class SMORun(Run):
 
     def __init__(self, options: SMO, problem: TrainProblem, start: F64 | None) -> None:
         self.options, self.problem, self.start = options, problem, start
-        self.marginals = MarginalState(problem) if plain_forests(problem.parameters) else CliqueState(problem)
+        self.marginals = _state_of(problem)
         self.random = np.random.default_rng(options.random_state)
         self.passes = 0.0
         self.dual, _ = self.marginals.refresh()
@@ -151,3 +151,12 @@ class SMORun(Run):
         self.schedule.learn(primal - dual, estimate)
         self.dual += self.marginals.take(planes)
         return Iterate(w, self.passes, primal, upper, dual, plane=plane)
+
+
+def _state_of(problem: TrainProblem) -> SMOState:
+    """Return the marginals that a problem is solved over, all on the truth."""
+    if problem.relaxed:
+        from ssvm_trainers.dual.smo.smo_relaxed import RelaxedState
+
+        return RelaxedState(problem)
+    return MarginalState(problem) if plain_forests(problem.parameters) else CliqueState(problem)

@@ -11,6 +11,7 @@ from ssvm_dsl.learning.driver.progress import Progress, relative
 from ssvm_dsl.learning.driver.trainer_choice import TrainerChoice
 from ssvm_dsl.learning.driver.validation import scores_of
 from ssvm_dsl.learning.risks.factored import whose_marginals
+from ssvm_dsl.learning.risks.hinges.dual_loss import DualLossProblem
 from ssvm_dsl.learning.risks.kinds import Problem
 
 
@@ -31,6 +32,7 @@ def report_of(
         What turns values of the objective into it.
     """
     gap = unit * progress.gap
+    soft = (problem.temperature, problem.mean_smoothing) if isinstance(problem, DualLossProblem) else (0.0, 0.0)
     return FitReport(
         primal=unit * progress.primal,
         dual=unit * progress.dual,
@@ -57,6 +59,8 @@ def report_of(
         validation_score=max(scores_of(progress.history).values(), default=np.nan),
         estimate=unit * progress.estimate,
         rounding=unit * progress.rounding,
+        temperature=soft[0],
+        smoothing=unit * soft[1],
         withdrawn=progress.withdrawn,
         marginals=whose_marginals(trainer.spec, problem.relaxed, problem.parameters),
         history=tuple(progress.history),

@@ -15,26 +15,21 @@ to some accuracy only, and a point off L is no plane below the risk.  So margina
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64
-from ssvm_dsl.errors import OutOfTime, TrainingError
-from ssvm_dsl.inference.planning.plans import Plan
-from ssvm_dsl.ir.messages import Messages
-from ssvm_dsl.ir.need import Limits, Task
+from ssvm_dsl.errors import OutOfTime
+from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import bounded_slices, positions
 from ssvm_dsl.ir.solution import Marginals, Primal, Solution, take_marginals
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.driver.evaluations import proved
-from ssvm_dsl.learning.risks.base import in_rounds
-from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
-from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages
+from ssvm_dsl.learning.risks.base import each_once, in_rounds
+from ssvm_dsl.learning.risks.hinges.margin import MarginProblem, repeated
 from ssvm_dsl.plugin_api.training import Planes
 from ssvm_dsl.scores.labellings import add_labels, score_labels
 from ssvm_dsl.scores.marginals import add_marginals, consistent, score_marginals
@@ -64,7 +59,6 @@ class RelaxedProblem(MarginProblem):
     def _prepare(self) -> None:
         super()._prepare()
         self._given = Theta.zeros(self.program)  # zero between calls
-        self._made_by: WeakKeyDictionary[Messages, Plan] = WeakKeyDictionary()
 
     def compiled(self, tables: bool = False) -> None:
         """Return ``None``: compiled oracles return labellings."""
@@ -87,6 +81,39 @@ class RelaxedProblem(MarginProblem):
         for group, table in zip(program.groups, given.tables, strict=True):
             table[slice(None) if group.shapes.count(ids) > len(table) else group.table_rows(ids)] = 0.0
         return out
+
+    def predicted(self, w: F64, examples: I64 | None = None) -> Planes:
+        """Return the planes of the points of L of the highest score, without the loss; ``bound`` is ``nan``.
+
+        A point that is a labelling but for rounding is that labelling (Kulesza and Pereira 2007).
+        """
+        start, program, theta = self.seconds(), self.program, self._theta
+        ids, back = each_once(program, examples)
+        self.parameters.fill_shared(w, theta)
+        self.parameters.fill_examples(w, theta, ids)
+        given = self.loss.given
+        if given is not None:  # zero at the truth
+            states = positions(program.state_ptr[program.var_ptr], ids)
+            theta.node[states] += given[states]
+        of_truth = score_labels(program, theta, self.truth[positions(program.var_ptr, ids)], ids)
+        task = Task.RELAXED if Task.RELAXED in self.session.tasks else Task.MAP
+        marginals = self._marginals_of(self.ask_all(Question(theta, ids, task), of_truth), ids, task)
+        assert marginals is not None
+        integral = whole(program, marginals, ids)
+        if integral.any():
+            full = np.zeros(program.n_variables, np.int32)
+            full[positions(program.var_ptr, ids)] = rounded(program.take(ids), marginals)
+            marginals = mixed(integral, marginals_of(program, full, ids), marginals, program, ids)
+        marginals = consistent(program, marginals, ids)
+        value = score_marginals(program, theta, marginals, ids) - of_truth
+        planes = self._made(ids, marginals, value, np.full(len(ids), np.nan))
+        owner = np.repeat(np.arange(len(ids)), np.diff(program.state_ptr[program.var_ptr])[ids])
+        if given is not None:  # which is in the loss, too
+            value -= np.bincount(owner, given[states] * marginals.node, len(ids))
+        planes.value[:] = value + planes.loss
+        self.n_oracle_calls += len(ids)
+        self.oracle_seconds += self.seconds() - start
+        return repeated(planes, back, program)
 
     @property
     def tightness_is_free(self) -> bool:
@@ -129,62 +156,6 @@ class RelaxedProblem(MarginProblem):
             return [everyone]
         return [everyone[part] for part in bounded_slices(self._n_scores, CHUNK)]
 
-    def dual_losses(self, w: F64, ids: I64, warm: Any, passes: int) -> tuple[Planes, Any]:
-        """Return dual losses, upper bounds of the risks, after a few passes of message passing; and the messages.
-
-        ``value`` and ``bound`` are the dual losses g of Meshi et al. (2010), equation 8, at this w, and ``-psi`` is a
-        subgradient of g in w for these messages.  Nothing here is below the risks, and marginals are choices that
-        need not agree with each other.
-
-        Parameters
-        ----------
-        w : ndarray of float64, shape (dim,)
-        ids : ndarray of int64
-            Distinct examples.
-        warm : object
-            What an earlier call for these examples returned; ``None`` at first.
-        passes : int
-
-        Returns
-        -------
-        (Planes, warm)
-
-        Raises
-        ------
-        TrainingError
-            The backend has no messages to show.
-        """
-        begin = self.seconds()
-        self.parameters.fill_shared(w, self._theta)
-        shift = self._fill(w, ids)
-        question = Question(self._theta, ids, warm=warm, limits=Limits(iterations=passes))
-        found, marginals = self._messages(question, shift)
-        if marginals is None:
-            backend = self.session.plan.title
-            text = f"backend '{backend}' does not expose dual messages here: some states or scores are ruled out"
-            raise TrainingError(f"{text}; use trainer='bcfw', which asks for fractional solutions")
-        value = found.bound + shift
-        self.n_oracle_calls += len(ids)
-        self.oracle_seconds += self.seconds() - begin
-        return self._made(ids, marginals, value, value), found.warm
-
-    def _messages(self, question: Question, shift: F64) -> tuple[Solution, Marginals | None]:
-        """Return messages and the slope at them, of one backend: another one may take over at any call."""
-        plan, warm = self.session.plan, question.warm
-        if warm is not None and self._made_by.get(warm, plan) is not plan:
-            question = question.replace(warm=None)  # messages are laid out as the backend likes that made them
-        found = self.ask_all(question, -shift)
-        marginals = self.session.slope(question.replace(warm=found.warm, limits=Limits()))
-        if marginals is not None:
-            self._made_by[found.warm] = self.session.plan
-        elif self.session.plan is not plan:
-            return self._messages(question.replace(warm=None), shift)
-        return found, marginals
-
-    def compiled_messages(self) -> CompiledMessages | None:
-        """Return the backend's compiled message passing, ``None`` without it or where states are ruled out."""
-        return self.session.compiled_messages()
-
     def _fill(self, w: F64, ids: I64) -> F64:
         """Write the loss-augmented scores of some examples; return what to add to them to get risks."""
         theta, program = self._theta, self.program
@@ -196,15 +167,23 @@ class RelaxedProblem(MarginProblem):
 
     def _part(self, w: F64, ids: I64) -> Planes:
         """Return the planes of one part of a batch."""
-        shift, program = self._fill(w, ids), self.program
+        shift = self._fill(w, ids)
         task = Task.RELAXED if Task.RELAXED in self.session.tasks else Task.MAP
-        solution = self.ask(Question(self._theta, ids, task), -shift)
-        if task is Task.MAP:  # labellings are points of the polytope, too
-            full = np.zeros(program.n_variables, np.int32)
-            mine = positions(program.var_ptr, ids)
-            full[mine] = solution.labels_or(self.truth[mine])
-            solution.marginals = marginals_of(program, full, ids)
+        solution = self._answered(Question(self._theta, ids, task), shift)
+        solution.marginals = self._marginals_of(solution, ids, task)
         return self._planes(ids, solution, shift)
+
+    def _marginals_of(self, solution: Solution, ids: I64, task: Task) -> Marginals | None:
+        """Return the marginals of an answer; labellings are points of the polytope, too."""
+        if task is not Task.MAP:
+            return solution.marginals
+        full, mine = np.zeros(self.program.n_variables, np.int32), positions(self.program.var_ptr, ids)
+        full[mine] = solution.labels_or(self.truth[mine])
+        return marginals_of(self.program, full, ids)
+
+    def _answered(self, question: Question, shift: F64) -> Solution:
+        """Return the backend's answer to the question of one part of a batch."""
+        return self.ask(question, -shift)
 
     def _planes(self, ids: I64, solution: Solution, shift: F64) -> Planes:
         """Return the planes of a fractional solution; the truth's where there is none, or none better."""

@@ -1,0 +1,157 @@
+"""Structural SMO on the relaxed dual of graphs with cycles: the optimum of others, fractional points, resumed fits."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from test_dual_losses import AGREE, MODELS
+
+from combinations import crossed
+from ssvm_dsl import AtMost, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, cliques, complete
+from ssvm_dsl.errors import TrainingError
+from ssvm_dsl.ir import labelling_marginals
+from ssvm_dsl.plugin_api import StopRule
+from ssvm_dsl.testing import training_problem
+from ssvm_trainers.dual.smo.smo import SMO
+from ssvm_trainers.dual.smo.smo_relaxed import MOST, Vertices
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+class Triples(Model):
+    """Factors of three variables, and two on one pair."""
+
+    K = Dim(4)
+    x = Input(2)
+    y = Label(K, 2)
+    unary = Factor(y, features=x, per=K)
+    pair = Factor(complete(y), features=x)
+    again = Factor(complete(y))
+    triple = Factor(cliques(y, [(0, 1, 2), (1, 2, 3)]), per="edge")
+    loss = Hamming(y)
+
+
+class Fixed(Model):
+    """Tables that are all one weight."""
+
+    K = Dim(3)
+    x = Input(2)
+    y = Label(K, 3)
+    unary = Factor(y, features=x, per=K)
+    pair = Factor(complete(y), form=AGREE, nonneg=True)
+    loss = Hamming(y, weights=[1.0, 2.0, 0.5])
+
+
+def of(model, n, k, states):
+    def make(rng):
+        return list(rng.normal(size=(n, 2))), list(rng.integers(states, size=(n, k)))
+
+    return model, make
+
+
+CASES = MODELS | {"triples": of(Triples, 6, 4, 2), "fixed": of(Fixed, 5, 3, 3)}
+
+
+def data(name, seed):
+    model, make = CASES[name]
+    X, Y = make(np.random.default_rng(seed))
+    weight = np.random.default_rng(seed).choice([0.0, 0.5, 2.0], len(X)) if seed % 2 else np.ones(len(X))
+    return model, X, Y, weight if weight.any() else None
+
+
+def fit(name, seed, trainer="smo", backend="lp", **options):
+    model, X, Y, weight = data(name, seed)
+    svm = StructuredSVM(
+        model, lam=0.25, risk="relaxed", trainer=trainer, backend=backend, guarantee="bound", random_state=seed,
+        **{"tol": 1e-8, "max_passes": 400} | options,
+    )  # fmt: skip
+    return svm.fit(X, Y, sample_weight=weight)
+
+
+@crossed(name=CASES, seed=range(4), backend=["lp", "ad3"])
+def test_it_reaches_the_relaxed_optimum(name, seed, backend):
+    report = fit(name, seed, backend=backend).report_
+    joint = fit(name, seed, "lp-dual-qp", tol=1e-9).report_.primal
+    assert report.primal == pytest.approx(joint, rel=1e-6)
+    assert report.dual == pytest.approx(joint, rel=1e-6)
+    assert report.dual <= joint * (1 + 1e-8)
+    assert "relaxation" in report.marginals
+
+
+def test_bcfw_finds_the_same():
+    assert fit("full", 0).report_.primal == pytest.approx(fit("full", 0, "bcfw", tol=1e-7).report_.primal, rel=1e-6)
+
+
+def test_points_are_fractional_and_stay_in_the_polytope():
+    model, X, Y, _ = data("full", 0)
+    problem = training_problem(model, X, Y, risk="relaxed", trainer="smo", backend="lp", lam=0.05)
+    trainer = SMO(random_state=0)
+    for _ in itertools.islice(trainer.steps(problem, StopRule(tol=1e-9)), 12):
+        state, program = trainer.state(), problem.program
+        mu, at = state["marginals.mu"], program.n_states
+        assert mu.min() >= 0.0
+        for group in program.groups:
+            tables = mu[at : at + group.n_factors * group.n_configs].reshape(-1, *group.cards)
+            at += tables.size
+            for table, scope in zip(tables, group.shapes.variables(), strict=True):
+                for k, v in enumerate(scope):
+                    others = tuple(a for a in range(len(scope)) if a != k)
+                    mine = mu[program.state_ptr[v] : program.state_ptr[v + 1]]
+                    np.testing.assert_allclose(table.sum(axis=others), mine, atol=1e-9)
+    vertices = state["marginals.vertices"]
+    assert ((vertices > 0.1) & (vertices < 0.9)).any()  # no mixtures of labellings alone
+    assert not np.array_equal(mu, labelling_marginals(program, problem.loss.truth))
+
+
+@pytest.mark.parametrize("name", ["full", "fixed"])
+def test_going_on_from_a_state_is_bit_for_bit(name):
+    model, X, Y, _ = data(name, 0)
+
+    def problem():
+        return training_problem(model, X, Y, risk="relaxed", trainer="smo", backend="lp", lam=0.1)
+
+    def weights(steps, n):
+        return [one.w.copy() for one in itertools.islice(steps, n)]
+
+    straight, broken = weights(SMO(random_state=0).steps(problem(), StopRule(tol=1e-12)), 8), SMO(random_state=0)
+    weights(broken.steps(problem(), StopRule(tol=1e-12)), 4)
+    state = {key: value.copy() if isinstance(value, np.ndarray) else value for key, value in broken.state().items()}
+    rest = weights(SMO(random_state=0).resume(problem(), StopRule(tol=1e-12), state), 4)
+    np.testing.assert_array_equal(rest, straight[4:])
+
+
+def test_a_start_is_taken():
+    model, X, Y, _ = data("full", 0)
+    first = fit("full", 0)
+    problem = training_problem(model, X, Y, risk="relaxed", trainer="smo", backend="lp", lam=0.25)
+    seeded, *_ = itertools.islice(SMO(random_state=0).steps(problem, StopRule(tol=1e-6), first.coef_), 1)
+    np.testing.assert_array_equal(seeded.w, first.coef_)
+    assert 0.0 < seeded.dual <= first.report_.primal * (1 + 1e-8)
+
+
+def test_the_oldest_vertices_go():
+    kept = Vertices(2, 1)
+    for k in range(MOST + 5):
+        assert kept.add(np.array([k, 1.0]), np.array([float(k)]), float(k)) == min(k, MOST - 1)
+    assert kept.add(np.array([MOST, 1.0]), np.zeros(1), 0.0) == MOST - 5
+    assert kept.points[0, 0] == kept.features[0, 0] == kept.loss[0] == 5.0
+    assert len(kept.loss) == MOST
+
+
+class Few(MODELS["full"][0]):
+    budget = AtMost(2, MODELS["full"][0].y.is_(1))
+
+
+def test_hard_constraints_are_refused():
+    X, _ = CASES["full"][1](np.random.default_rng(0))
+    svm = StructuredSVM(Few, risk="relaxed", trainer="smo", backend="lp")
+    with pytest.raises(TrainingError, match=r"trainer 'smo'.*hard constraints"):
+        svm.fit(X, [np.eye(4, dtype=int)[k % 4] for k in range(len(X))])
+
+
+def test_too_much_memory_is_refused(monkeypatch):
+    monkeypatch.setattr("ssvm_trainers.dual.smo.smo_relaxed.MAX_NUMBERS", 1000)
+    with pytest.raises(TrainingError, match=r"'smo' keeps vertices of the relaxation.*too much memory"):
+        fit("full", 0)
