@@ -225,7 +225,7 @@ def _polytopes() -> list[TrainerSpec]:
             "lp-dual-qp",
             "ssvm_trainers.dual.lp_dual_qp:LPDualQP",
             "one quadratic program over weights and messages, by an interior-point method, for small problems",
-            needs=TrainerNeeds(risks=marginals, factored=True, powers=frozenset({1.0, 2.0})),
+            needs=TrainerNeeds(risks=marginals, factored=True, hulls=True, powers=frozenset({1.0, 2.0})),
             requires=("clarabel",),
             install_hint="pip install clarabel",
             options=(
@@ -238,7 +238,7 @@ def _polytopes() -> list[TrainerSpec]:
             "extragradient",
             "ssvm_trainers.dual.extragradient:Extragradient",
             "saddle point of weights and marginals by Euclidean or entropic steps that look ahead, for small problems",
-            needs=TrainerNeeds(risks=marginals, factored=True, strongly_convex=True),
+            needs=TrainerNeeds(risks=marginals, factored=True, hulls=True, strongly_convex=True),
             resumable=True,
             options=(
                 Option("method", "extragradient", "'dual' takes averages instead", ("extragradient", "dual")),

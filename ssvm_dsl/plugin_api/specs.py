@@ -288,6 +288,10 @@ class TrainerNeeds:
     factored : bool
         Whether it works on marginals in place of distributions over labellings: graphs must then be of small treewidth
         (any graphs for the risk ``relaxed``) without hard constraints, and losses must add up over variables.
+    hulls : bool
+        Whether, besides, it takes points of linear rows that are mixtures of labellings: those of
+        :func:`~ssvm_dsl.plugin_api.constraint_hull` under hard constraints, and the local polytope wherever
+        :func:`~ssvm_dsl.plugin_api.local_obstacle` has nothing against it.
     l1 : bool
         Whether it minimises an L1 penalty, too (``Objective.l1``).
     """
@@ -301,6 +305,7 @@ class TrainerNeeds:
     powers: frozenset[float] = frozenset({1.0})
     messages: bool = False
     factored: bool = False
+    hulls: bool = False
     l1: bool = False
 
     @property

@@ -22,6 +22,7 @@ from ssvm_dsl.inference.layers.unplanned import UnplannedSession
 from ssvm_dsl.inference.planning.kept_plans import OpenedPlan
 from ssvm_dsl.inference.planning.planner import accepted_guarantee
 from ssvm_dsl.inference.planning.plans import Plan
+from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.ir.need import Guarantee, Need, Task
 from ssvm_dsl.lang.arrays import is_number
 from ssvm_dsl.lang.model import Model
@@ -452,6 +453,8 @@ class Learner(Predictor):
         parameters, marginals = risk.asked_about(grounded.parameters, target.loss), needs.asks_marginals
         completes = spec.completes and bool(grounded.declaration.latents)
         session, estimate = self._opened(grounded, parameters, target, spec, completes, deadline)
+        if needs.hulls:  # their trainers ask the kinds of constraints for rows
+            parameters = replace(parameters, program=with_rules(parameters.program, registry()))
         problem = risk.problem(parameters, target.loss, objective, session, executor, marginals)
         if completes and isinstance(problem, MarginProblem):  # as all problems of such trainers are
             problem = CompletingProblem(problem, unknown_variables(grounded))
