@@ -130,6 +130,13 @@ class _Rows:
     def add(self, group: ConstraintGroup, k: int, rows: LinearRows, states: I64) -> None:
         """Add the rows of a constraint whose literals name these states."""
         coefficient, lower, upper = rows.of_true_states(group.negated[group.literals(k)])
+        literal = rows.column < len(states)
+        reach = np.where(literal, coefficient, np.where(coefficient > 0.0, np.inf, -np.inf))  # a bound beyond is none
+        most = np.bincount(rows.owner, np.maximum(reach, 0.0), rows.n_rows)
+        least = np.bincount(rows.owner, np.minimum(reach, 0.0), rows.n_rows)
+        apart = lower < upper
+        lower = np.where(apart & (lower <= least), -np.inf, lower)
+        upper = np.where(apart & (upper >= most), np.inf, upper)
         place = np.concatenate([states, self.n_states + self.n_auxiliary + np.arange(rows.n_auxiliary)])
         i = int(group.example_of[k])
         mine, extra = np.full(rows.n_rows, i), np.full(rows.n_auxiliary, i)

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 #: refined so often.
 DAMPING, REFINEMENTS = 1e-10, 6
 
+#: A solution of the linear program that is sought for a point may be off by this share of the largest bound.
+NEARLY = 1e-6
+
 #: Columns below this share of the largest are zero in all points.
 NEVER = 1e-9
 
@@ -233,9 +236,9 @@ def _inner_point(problem: TrainProblem, rows: EquationsOfCells, used: Any) -> F6
         bounds = np.array([[0.0, np.inf]] * n + [[0.0, 1.0]] * n + [[1.0, np.inf]])
         cost = np.concatenate([np.zeros(n), -np.ones(n), [0.0]])
         result = linprog(cost, A_eq=matrix, b_eq=np.zeros(len(right)), bounds=bounds, method="highs")
-        if result.x is None:
-            raise TrainingError(f"the rows of example {i}'s hard constraints have no point ({result.message})")
-        x = (result.x[:n] + result.x[n : 2 * n]) / result.x[-1]
+        x = np.zeros(n) if result.x is None else (result.x[:n] + result.x[n : 2 * n]) / result.x[-1]
+        if not np.abs(part @ x - right).max(initial=0.0) <= NEARLY * np.abs(right).max(initial=1.0):
+            raise TrainingError(f"example {i}: the linear rows of its hard constraints have no point; {result.message}")
         found[cells.start + mine] = np.where(x > NEVER * x.max(initial=0.0), x, 0.0)
     return found
 

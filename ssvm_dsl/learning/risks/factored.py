@@ -86,7 +86,7 @@ def check_factored(spec: TrainerSpec, risk: Risk, power: float, parameters: Para
     constrained = bool(parameters.program.constraints)
     too_many = needs.factored and not constrained and cliques.needed and not (needs.hulls and associative(parameters))
     too_many = too_many and cliques.n_states > MOST_STATES
-    obstacle = _obstacle(spec, risk, parameters) if needs.factored and constrained else ""
+    obstacle = _obstacle(spec, parameters) if needs.factored and constrained else ""
     found = {
         f"a loss that adds up over variables, not {used.called}": used.kind != ADDITIVE,
         obstacle: bool(obstacle),
@@ -108,12 +108,10 @@ def check_factored(spec: TrainerSpec, risk: Risk, power: float, parameters: Para
         raise TrainingError(text)
 
 
-def _obstacle(spec: TrainerSpec, risk: Risk, parameters: ParameterMap) -> str:
+def _obstacle(spec: TrainerSpec, parameters: ParameterMap) -> str:
     """Return what a trainer of marginals needs of hard constraints that these are not, in words."""
     if not spec.needs.hulls:
         return "a model without hard constraints"
-    if risk.relaxed:
-        return "a model without hard constraints for risk 'relaxed' (what is relaxed of them depends on the backend)"
     reason = local_obstacle(parameters) or constraint_hull(with_rules(parameters.program, registry()))
     wanted = "hard constraints whose solutions have a small exact linear description"
     return f"{wanted} ({reason})" if isinstance(reason, str) else ""
