@@ -15,6 +15,9 @@ KEPT_PLANES = frozenset({RiskForm.PLANES, RiskForm.SCALED, RiskForm.FRACTIONAL})
 SMOOTH = frozenset({RiskForm.SMOOTH})
 CONVEX = frozenset(RiskForm)
 
+#: Models of ``bundle``.
+METHODS = ("bmrm", "proximal", "kelley")
+
 #: No risk by name.
 NONE: frozenset[str] = frozenset()
 
@@ -48,7 +51,11 @@ _ALIASES = {
         *also("mirror-prox", "bregman", trainer_options={"geometry": "entropic"}),
     ),
     "lp-dual-qp": also("qp", "interior-point"),
-    "bundle": also("bmrm", "bundle-method"),
+    "bundle": (
+        *also("bmrm", "bundle-method"),
+        *also("proximal-bundle", trainer_options={"method": "proximal"}),
+        *also("kelley", trainer_options={"method": "kelley"}),
+    ),
     "one-slack": also("cutting-plane", "cutting-planes", "svm-struct", "1-slack", "one-slack-ssvm", "oca", "ocas"),
     "n-slack": also("n-slack-ssvm"),
     "perceptron": (
@@ -210,6 +217,7 @@ def _cutting_planes() -> list[TrainerSpec]:
                 AutoRule(5, "takes every convex risk, and its planes are sums over all examples"),
             ),
             options=(
+                Option("method", "bmrm", "what planes cut: the risk, or the whole objective", METHODS),
                 Option("stabilise", True, "ask for points between the best one and the model's", bool),
                 Option("keep", 50, "passes a plane may stay without dual weight", int, least=0),
             ),
