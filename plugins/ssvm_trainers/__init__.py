@@ -167,7 +167,7 @@ def _cutting_planes() -> list[TrainerSpec]:
             "n-slack",
             "ssvm_trainers.cutting.n_slack:NSlack",
             "cutting planes with a slack for each example and working sets of planes; slacks may be squared",
-            needs=TrainerNeeds(NONE, KEPT_PLANES, strongly_convex=True, powers=frozenset({1.0, 2.0})),
+            needs=TrainerNeeds(NONE, KEPT_PLANES, strongly_convex=True, powers=frozenset({1.0, 2.0}), hard=True),
             resumable=True,
             n_labellings=16,
             rules=(AutoRule(7, "needs few passes, with a slack for each example"),),

@@ -294,6 +294,8 @@ class TrainerNeeds:
         :func:`~ssvm_dsl.plugin_api.local_obstacle` has nothing against it.
     l1 : bool
         Whether it minimises an L1 penalty, too (``Objective.l1``).
+    hard : bool
+        Whether it finds hard margins, too (``Objective.hard``).
     """
 
     risks: frozenset[str] = frozenset({"margin"})
@@ -307,6 +309,7 @@ class TrainerNeeds:
     factored: bool = False
     hulls: bool = False
     l1: bool = False
+    hard: bool = False
 
     @property
     def asks_marginals(self) -> bool:

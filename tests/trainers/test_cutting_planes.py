@@ -380,8 +380,8 @@ def test_cuts_from_kept_planes_touch_from_below(case, power, relaxed):
     for _ in range(5):
         w = rng.normal(size=problem.dim)
         before = kept.cut(w)[0]
-        assert kept.add(problem.oracle(w)) <= problem.n
-        assert kept.add(problem.oracle(w)) == 0
+        assert len(kept.add(problem.oracle(w))) <= problem.n
+        assert len(kept.add(problem.oracle(w))) == 0
         value, v, b = kept.cut(w)
         assert before <= value == pytest.approx(problem.value(w)[0], rel=1e-12)
         for other in rng.normal(size=(5, problem.dim)):
@@ -392,7 +392,7 @@ def test_planes_that_time_ends_are_not_kept_in_part():
     problem = training_problem(Word, *_words())
     whole, left = KeptPlanes(problem), iter([None, None, OutOfTime("now")])
     planes = problem.oracle(np.zeros(problem.dim))
-    n_new = whole.add(planes)
+    n_new = len(whole.add(planes))
     assert n_new > 2
 
     def pause(ahead=0.0):
@@ -401,8 +401,8 @@ def test_planes_that_time_ends_are_not_kept_in_part():
 
     late = KeptPlanes(problem)
     problem.pause = pause
-    assert (late.add(planes), len(late), late.rows.shape[0]) == (0, 0, 0)
-    assert late.add(planes) == n_new, "none of them counts as known"
+    assert (len(late.add(planes)), len(late), late.rows.shape[0]) == (0, 0, 0)
+    assert len(late.add(planes)) == n_new, "none of them counts as known"
     assert (late.rows != whole.rows).nnz == 0
 
 

@@ -45,6 +45,7 @@ from ssvm_dsl.learning.estimators.fitting.fit_warnings import (
     warn_of,
 )
 from ssvm_dsl.learning.estimators.fitting.fitted_report import report_of, without_objective
+from ssvm_dsl.learning.estimators.fitting.hard_margins import NEGLIGIBLE, largest_loss, named_proof
 from ssvm_dsl.learning.estimators.fitting.given_weights import lay_weights
 from ssvm_dsl.learning.estimators.fitting.held_out import validation_of
 from ssvm_dsl.learning.estimators.fitting.latent import (
@@ -258,7 +259,7 @@ class Learner(Predictor):
             warn_caller(slow)
         stop = StopRule(self.tol, self.max_passes, self.max_seconds or np.inf)
         ahead = compiling_ahead(spec.name, target.risk.name, problem.session.plan.backend)
-        with self._listeners(estimate) as listeners, ahead:
+        with self._listeners(estimate) as listeners, ahead, named_proof(grounded):
             trainer = spec.load()(**options, random_state=self._seed)
             progress = train(
                 trainer, problem, stop, spec=spec, keep_best=bool(options.get("best_iterate", spec.best_iterate)),
@@ -431,7 +432,7 @@ class Learner(Predictor):
         free = [value for value in (self.regularization or {}).values() if is_number(value) and value == 0]
         facts = FitFacts(
             self._risk(), float(self.power), self.l1 > 0.0, self.lam != 0 and not free, n_examples, n_weights, single,
-            shards, keeps_shards, stream,
+            shards, keeps_shards, stream, self.lam is None and self.C == np.inf,
         )  # fmt: skip
         return choose(self.trainer, self.trainer_options, facts)
 
@@ -444,11 +445,14 @@ class Learner(Predictor):
             require_labels(grounded.program.n_variables, grounded.n_examples)
         require_feasible_truth(grounded)
         risk, needs = target.risk, spec.needs
-        check_pairing(spec, risk, self.power, sparse=self.l1 > 0.0)
+        hard = self.lam is None and self.C == np.inf
+        check_pairing(spec, risk, self.power, sparse=self.l1 > 0.0, hard=hard)
         weight = check_sample_weight(sample_weight, grounded.n_examples, part)
         lam = lam_of(self.C, self.lam, n)
         l1 = l1_of(self.C, self.lam, n, self.l1)
         objective = regularized_risk(grounded.parameters, lam, weight, self.regularization, self.power, l1)
+        if hard:
+            objective = replace(objective, hard=True, negligible=NEGLIGIBLE * largest_loss(target.loss))
         check_convex(spec, risk, objective)
         parameters, marginals = risk.asked_about(grounded.parameters, target.loss), needs.asks_marginals
         completes = spec.completes and bool(grounded.declaration.latents)
