@@ -13,6 +13,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.callers import warn_caller
+from ssvm_dsl.compiler.features.kernel_features import kernel_ranks
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import OptionError, OutOfTime, TrainingError, memory_for
 from ssvm_dsl.inference.deadline import Deadline
@@ -548,7 +549,8 @@ class Learner(Predictor):
         self._fitted = grounded.fitted
         self._blocks = grounded.parameters.blocks
         convention_text = convention(self.C, self.lam, l1=self.l1)
-        self.report_ = report_of(progress, problem, trainer, convention_text, self._unit(problem))
+        report = report_of(progress, problem, trainer, convention_text, self._unit(problem))
+        self.report_ = replace(report, chosen=kernel_ranks(grounded.fitted))
 
     def certified_gap(self, C: float) -> float:
         """Return the relative gap that the last fit certifies for its weights at another C; ``nan`` if it cannot.
