@@ -32,7 +32,7 @@ CONTENT = {
     "Hard constraints and bridges": {
         "ssvm_dsl.ir": ("ConstraintGroup", "LinearRows"),
         "ssvm_dsl.plugin_api": (
-            "ConstraintKind", "ExplainingKind", "UnmetKind", "SizedKind", "SeparableKind", "StartingKind",
+            "ConstraintKind", "ExplainingKind", "UnmetKind", "SizedKind", "SeparableKind", "IntegralKind", "StartingKind",
             "BestKind", "PropagatingKind", "ConstraintScores", "Bridge", "Rewrite",
         ),
     },

@@ -193,7 +193,7 @@ DEFAULT_C = DefaultC(1.0)
 
 
 def lam_of(C: float, lam: float | None, n: int) -> float:
-    """Return the regularisation strength: ``lam`` itself, or ``1 / (C n)``; of hard margins, ``C = inf``, that of C = 1.
+    """Return the regularisation strength: ``lam`` itself, or ``1 / (C n)``; with hard margins (``C = inf``) ``1 / n``.
 
     Raises
     ------
@@ -202,7 +202,7 @@ def lam_of(C: float, lam: float | None, n: int) -> float:
     """
     if lam is not None:
         return float(lam)
-    found = _over(1.0, 1.0 if C == np.inf else float(C), n)
+    found = _over(1.0, 1.0 if np.inf == C else float(C), n)
     if found == np.inf:
         raise OptionError(f"C is {float(C):.3g}, so small that 1 / (C n) overflows: choose a larger C")
     return found
@@ -227,7 +227,7 @@ def convention(C: float, lam: float | None, norm: str = "w", l1: float = 0.0) ->
     if lam is not None:
         square = f"lam/2 |{norm}|^2{sparse}" if lam else f"l1 |{norm}|_1"
         return f"{square} + 1/n sum_i risk_i{f', lam = {lam:g}' if lam else ''}{strength}"
-    if C == np.inf:
+    if np.inf == C:
         return f"1/2 |{norm}|^2 where all risks are 0 (hard margins, C = inf)"
     return f"1/2 |{norm}|^2{sparse} + C sum_i risk_i, C = {float(C):g}{strength}"
 

@@ -125,7 +125,7 @@ def test_a_kernel_of_strings(tmp_path):
     new = codes(["ana", "sit", "bananas", "mittens"])
     np.testing.assert_allclose(svm.decision_function(new), peer.decision_function(np.array(new)), atol=1e-4)
     svm.save(tmp_path / "words.npz")
-    with pytest.raises(OptionError, match="trusted=\\['compiler.exact_kernels:spectrum'\\]"):
+    with pytest.raises(OptionError, match=r"trusted=\['compiler.exact_kernels:spectrum'\]"):
         StructuredSVM.load(tmp_path / "words.npz")
     again = StructuredSVM.load(tmp_path / "words.npz", trusted=["compiler.exact_kernels:spectrum"])
     np.testing.assert_array_equal(again.decision_function(new), svm.decision_function(new))

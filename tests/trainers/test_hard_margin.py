@@ -217,7 +217,8 @@ def test_examples_without_weight_ask_for_nothing():
     alone = StructuredSVM(Word, C=np.inf, tol=1e-7).fit(X, Y).report_.primal
     X, Y = [*X, X[0]], [*Y, (Y[0] + 1) % 3]
     weight = np.append(np.full(len(X) - 1, 3.0), 0.0)
-    assert StructuredSVM(Word, C=np.inf, tol=1e-7).fit(X, Y, sample_weight=weight).report_.primal == pytest.approx(alone)
+    report = StructuredSVM(Word, C=np.inf, tol=1e-7).fit(X, Y, sample_weight=weight).report_
+    assert report.primal == pytest.approx(alone)
 
 
 def test_one_pass_is_not_enough_and_says_so():
@@ -245,7 +246,7 @@ def test_other_trainers_say_who_can():
     for trainer in ("bcfw", "bundle", "one-slack", "subgradient"):
         with pytest.raises(TrainingError, match=r"finds no hard margins .* these do: n-slack; .*C=1e4"):
             StructuredSVM(Word, C=np.inf, trainer=trainer).fit(X, Y)
-    with pytest.raises(OptionError, match="hard margins .*take no L1 penalty"):
+    with pytest.raises(OptionError, match=r"hard margins .*take no L1 penalty"):
         StructuredSVM(Word, C=np.inf, l1=0.1).fit(X, Y)
     with pytest.raises(TrainingError, match="risk 'log'"):
         StructuredSVM(Word, C=np.inf, risk="log").fit(X, Y)

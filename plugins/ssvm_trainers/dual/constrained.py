@@ -1,9 +1,9 @@
 """The points that training maximises over under hard constraints: marginals that obey linear rows.
 
 Where the kind of a constraint has rows without gaps (:class:`~ssvm_dsl.plugin_api.IntegralKind`), such as those of
-matchings, flows and spanning trees, their points are the convex combinations of labellings (Taskar, Lacoste-Julien and
-Jordan 2006, sections 2 and 3); :func:`~ssvm_dsl.plugin_api.constraint_hull` decides it.  Rows ``lower <= a . x <= upper``
-become equations by columns of slack.
+matchings, flows and spanning trees, their points are the convex combinations of labellings (Taskar, Lacoste-Julien
+and Jordan 2006, sections 2 and 3); :func:`~ssvm_dsl.plugin_api.constraint_hull` decides it.
+Rows ``lower <= a . x <= upper`` become equations by columns of slack.
 
 Numbers that are nearly a point become one in two steps: the closest solution of the equations, and from there towards
 a point all of whose columns are positive, as far as it takes to make no column negative.
@@ -21,7 +21,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import splu
 
 from ssvm_dsl.errors import TrainingError
-from ssvm_dsl.ir import F64, I64, Program, labelling_marginals, n_marginals, owners, pointers, polytope_equations, runs
+from ssvm_dsl.ir import F64, I64, Program, labelling_marginals, n_marginals, owners, polytope_equations
 from ssvm_dsl.plugin_api import ConstraintHull, TrainProblem, constraint_hull, local_obstacle
 from ssvm_trainers.dual.polytope import ListedPolytope, n_score_entries, owner_of_cells, possible
 
@@ -136,10 +136,8 @@ class EquationsOfCells:
         factors = [(group.cards, group.shapes.variables().astype(np.int64)) for group in program.groups]
         local = polytope_equations(program.state_ptr, factors)
         example, n_local = owners(program.var_ptr), n_marginals(program)
-        heights = [len(one) * (sum(cards) - len(cards) + 1) for cards, one in factors]
         of_local = [example]
-        for height, (cards, scope) in zip(heights, factors, strict=True):
-            of_local.append(np.repeat(example[scope[:, 0]], height // max(len(scope), 1)))
+        of_local += [np.repeat(example[scope[:, 0]], sum(cards) - len(cards) + 1) for cards, scope in factors]
         # a row with two different bounds is a . x - below = lower and below + above = upper - lower
         equal, least, most = hull.lower == hull.upper, np.isfinite(hull.lower), np.isfinite(hull.upper)
         both = np.flatnonzero(least & most & ~equal)

@@ -52,8 +52,8 @@ class EntropicRun(SaddleRun):
             text += "which points of risk 'relaxed' are not"
             raise TrainingError(f"{text}; use geometry='euclidean', or risk='margin'")
         if problem.parameters.program.constraints:
-            text = "trainer 'extragradient': geometry='entropic' is that of products of probabilities, which labellings "
-            raise TrainingError(f"{text}under hard constraints are not; use geometry='euclidean'")
+            text = "trainer 'extragradient': geometry='entropic' is that of products of probabilities, "
+            raise TrainingError(f"{text}which hard constraints do not allow; use geometry='euclidean'")
         super().__init__(options, problem, clique_polytope(problem))
         self.trees = cast(CliquePolytope, self.polytope).trees
         self.of_cell = self.polytope.full(self.share[self.polytope.owner])

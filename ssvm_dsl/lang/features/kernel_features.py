@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ssvm_dsl.lang.functions import FunctionRef, check_function
 from ssvm_dsl.lang.features.sources import Transform, check_width
+from ssvm_dsl.lang.functions import FunctionRef, check_function
 from ssvm_dsl.lang.inputs import Source
 from ssvm_dsl.lang.symbols import Mistake, got, plain
 

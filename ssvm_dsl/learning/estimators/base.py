@@ -13,8 +13,8 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.callers import warn_caller
-from ssvm_dsl.compiler.features.kernel_features import kernel_ranks
 from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.compiler.features.kernel_features import kernel_ranks
 from ssvm_dsl.errors import OptionError, OutOfTime, TrainingError, memory_for
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.diagnosis.feasible_truth import require_feasible_truth, unknown_variables
@@ -46,8 +46,8 @@ from ssvm_dsl.learning.estimators.fitting.fit_warnings import (
     warn_of,
 )
 from ssvm_dsl.learning.estimators.fitting.fitted_report import report_of, without_objective
-from ssvm_dsl.learning.estimators.fitting.hard_margins import NEGLIGIBLE, largest_loss, named_proof
 from ssvm_dsl.learning.estimators.fitting.given_weights import lay_weights
+from ssvm_dsl.learning.estimators.fitting.hard_margins import NEGLIGIBLE, largest_loss, named_proof
 from ssvm_dsl.learning.estimators.fitting.held_out import validation_of
 from ssvm_dsl.learning.estimators.fitting.latent import (
     MOST_STARTS,
@@ -433,7 +433,7 @@ class Learner(Predictor):
         free = [value for value in (self.regularization or {}).values() if is_number(value) and value == 0]
         facts = FitFacts(
             self._risk(), float(self.power), self.l1 > 0.0, self.lam != 0 and not free, n_examples, n_weights, single,
-            shards, keeps_shards, stream, self.lam is None and self.C == np.inf,
+            shards, keeps_shards, stream, self.lam is None and np.inf == self.C,
         )  # fmt: skip
         return choose(self.trainer, self.trainer_options, facts)
 
@@ -446,7 +446,7 @@ class Learner(Predictor):
             require_labels(grounded.program.n_variables, grounded.n_examples)
         require_feasible_truth(grounded)
         risk, needs = target.risk, spec.needs
-        hard = self.lam is None and self.C == np.inf
+        hard = self.lam is None and np.inf == self.C
         check_pairing(spec, risk, self.power, sparse=self.l1 > 0.0, hard=hard)
         weight = check_sample_weight(sample_weight, grounded.n_examples, part)
         lam = lam_of(self.C, self.lam, n)

@@ -71,8 +71,8 @@ class Cliques:
 def check_factored(spec: TrainerSpec, risk: Risk, power: float, parameters: ParameterMap, loss: LossTerm) -> None:
     """Refuse a trainer that works on marginals, or on distributions over labellings, where it cannot.
 
-    Neither knows of losses that do not add up over variables, nor do marginals of hard constraints whose solutions have no
-    small linear description.
+    Neither knows of losses that do not add up over variables, nor do marginals of hard constraints whose solutions have
+    no small linear description.
 
     Raises
     ------
