@@ -15,6 +15,7 @@ __all__ = [
     "DataError",
     "FileFormatError",
     "InfeasibleError",
+    "InseparableError",
     "KeywordError",
     "MissedClassWarning",
     "MissingAnswerError",

@@ -23,9 +23,8 @@ def arborescence_hull(group: ConstraintGroup, k: int) -> LinearRows | None:
     gaps (Edmonds 1967; as flows: Wong 1984).  All have a dependent of the root: those with one are a face.
     """
     head, dependent, n = _arcs(group, k)
-    arcs, never = np.flatnonzero((head != dependent) & (dependent > 0)), np.flatnonzero(
-        (head == dependent) | (dependent == 0)
-    )
+    real = (head != dependent) & (dependent > 0)
+    arcs, never = np.flatnonzero(real), np.flatnonzero(~real)
     m = len(arcs)
     if n * m > MOST_COLUMNS:
         return None
@@ -108,14 +107,14 @@ def projective_hull(group: ConstraintGroup, k: int) -> LinearRows | None:
     place, mine = np.zeros((size, size), dtype=np.int64), np.flatnonzero((head != dependent) & (dependent > 0))
     pairs, number = np.unique(head[mine] * size + dependent[mine], return_inverse=True)
     place[pairs // size, pairs % size] = np.arange(len(pairs))
-    row, column = [number.reshape(-1)], [mine]
+    of_pair, arcs_of = [number.reshape(-1)], [mine]
     for kind, lo, hi, columns in counts:
         if kind >= i_right:
-            row.append(place[lo, hi] if kind == i_right else place[hi, lo])
-            column.append(columns)
-    value = np.repeat([1.0, -1.0], [len(mine), sum(map(len, row)) - len(mine)])
+            of_pair.append(place[lo, hi] if kind == i_right else place[hi, lo])
+            arcs_of.append(columns)
+    value = np.repeat([1.0, -1.0], [len(mine), sum(map(len, of_pair)) - len(mine)])
     none = np.zeros(len(pairs))
-    builder.add_rows(none, none, np.concatenate(row), np.concatenate(column), value)
+    builder.add_rows(none, none, np.concatenate(of_pair), np.concatenate(arcs_of), value)
     never = np.flatnonzero((head == dependent) | (dependent == 0))
     if len(never):
         builder.add(0.0, 0.0, (never, 1.0))

@@ -95,7 +95,7 @@ def constraint_hull(program: Program) -> ConstraintHull | str:
     for one in program.groups:
         if (uses[one.shapes.variables()] > 0).any():
             return f"factor '{one.name}' joins variables that hard constraints hold"
-    found = _Rows(program)
+    found = _HullRows(program)
     for group in program.constraints:
         variables = _variables(program, group)
         for k in range(group.n_constraints):
@@ -120,7 +120,7 @@ def _variables(program: Program, group: ConstraintGroup) -> I64:
     return np.asarray(first + group.variable, dtype=np.int64)
 
 
-class _Rows:
+class _HullRows:
     """Collects rows, constraint by constraint."""
 
     def __init__(self, program: Program) -> None:

@@ -28,9 +28,9 @@ ALL = [
     ("bcfw", {}, 1e-3, 200),
     ("lp-dual-qp", {"max_entries": 10**7}, 1e-3, 1),
     ("extragradient", {}, 1e-3, 200),
-    ("extragradient", {"method": "dual"}, 1e-2, 100),
+    ("extragradient", {"method": "dual"}, 1e-2, 30),
 ]
-RUNS = [(30, ALL), (100, ALL[:3])]
+RUNS = [(20, ALL), (100, ALL[:2])]
 
 METHODS = [{}, {"stabilise": False}, {"method": "proximal"}, {"method": "kelley"}]
 

@@ -37,7 +37,8 @@ from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.ir import ConstraintGroup, Program, pointers
 from ssvm_dsl.plugin_api import ConstraintHull, associative, constraint_hull, local_obstacle
 from ssvm_dsl.registry import registry
-from ssvm_trainers.dual.polytope import polytope_of, score_columns
+from ssvm_trainers.dual.points_of_problem import polytope_of
+from ssvm_trainers.dual.polytope import score_columns
 
 TRUTH = np.array([1.0, -1.0, 0.5])
 

@@ -21,7 +21,8 @@ from ssvm_dsl.ir import Group, Program
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.dual import extragradient
 from ssvm_trainers.dual.extragradient import Extragradient
-from ssvm_trainers.dual.polytope import TrainingPolytope, owner_of_cells, polytope_of, score_columns
+from ssvm_trainers.dual.points_of_problem import polytope_of
+from ssvm_trainers.dual.polytope import TrainingPolytope, owner_of_cells, score_columns
 from ssvm_trainers.dual.projection import polytopes as projection
 from ssvm_trainers.dual.projection import weight_metric
 from ssvm_trainers.dual.projection.polytopes import PolytopeProjection, layout_of

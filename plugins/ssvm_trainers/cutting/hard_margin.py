@@ -119,8 +119,8 @@ class HardMarginRun(Run):
         margins = self.kept.rows @ w
         asked = np.flatnonzero(self.kept.loss > 0.0)
         if (margins[asked] > 0.0).all():
-            stretch = float((self.kept.loss[asked] / margins[asked]).max(initial=1.0))
-            w = np.maximum(max(stretch, 1.0) * (1.0 + SPARE) * w, objective.lower)
+            longer = float((self.kept.loss[asked] / margins[asked]).max(initial=1.0))
+            w = np.maximum(max(longer, 1.0) * (1.0 + SPARE) * w, objective.lower)
         self.w = w
 
     def _inseparable(self, share: F64) -> InseparableError:
@@ -130,7 +130,8 @@ class HardMarginRun(Run):
         ptr = pointers(np.diff(self.problem.parameters.program.var_ptr)[self.kept.owner])
         states = [tuple(self.labels[ptr[k] : ptr[k + 1]].tolist()) for k in which.tolist()]
         proof = tuple(zip(owner.tolist(), states, loss.tolist(), parts.tolist(), strict=True))
-        held = "0" if (self.problem.objective.lower == -np.inf).all() else "0, or less where weights have a lower bound"
+        free = (self.problem.objective.lower == -np.inf).all()
+        sums_to = "0" if free else "0, or less where weights have a lower bound"
         text = "no weights give every truth its margin (C = inf): by the shares below, the features of truth less "
-        text += f"labelling add up to {held}, the losses to {float(parts @ loss):.3g}; use a finite C"
+        text += f"labelling add up to {sums_to}, the losses to {float(parts @ loss):.3g}; use a finite C"
         return InseparableError(text, proof)

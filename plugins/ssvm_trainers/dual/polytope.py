@@ -34,15 +34,12 @@ from ssvm_dsl.ir import (
     owners,
     polytope_equations,
 )
-from ssvm_dsl.plugin_api import ParameterMap, TrainProblem, add_marginals, consistent, local_obstacle
+from ssvm_dsl.plugin_api import ParameterMap, TrainProblem, add_marginals, consistent
 from ssvm_trainers.dual.junction.junction_trees import JunctionTrees, junction_trees
 from ssvm_trainers.dual.score_matrix import n_entries, score_matrix
 
 if TYPE_CHECKING:
     from ssvm_trainers.dual.projection.layout import PolytopeLayout
-
-#: Seconds for each cell that it takes to lay out which ones are columns.
-CELL_SECONDS = 2e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -372,25 +369,6 @@ class RowsOfColumns:
     matrix: Any
     right: F64
     owner: I64
-
-
-def polytope_of(problem: TrainProblem, trainer: str) -> Polytope:
-    """Return the points of a problem of the risk ``relaxed`` or ``margin``.
-
-    Raises
-    ------
-    TrainingError
-        There are hard constraints, and no small linear description of them that is exact; names the trainer.
-    """
-    program = problem.parameters.program
-    problem.pause(CELL_SECONDS * n_marginals(program))
-    if program.constraints:
-        from ssvm_trainers.dual.constrained import constrained_polytope
-
-        return constrained_polytope(problem, trainer)
-    if not problem.relaxed and local_obstacle(problem.parameters):
-        return clique_polytope(problem)
-    return TrainingPolytope(problem, possible(program) & (problem.objective.weight[owner_of_cells(program)] > 0.0))
 
 
 def plain_forests(parameters: ParameterMap) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from ssvm_dsl.compiler.ground import Grounded
 from ssvm_dsl.errors import InseparableError
 from ssvm_dsl.ir.loss import LossTerm
+from ssvm_dsl.learning.shards.fit import ShardedData
 
 #: Risks up to this share of the largest loss of a variable count as 0.
 NEGLIGIBLE = 1e-9
@@ -25,12 +26,12 @@ def largest_loss(loss: LossTerm) -> float:
 
 
 @contextmanager
-def named_proof(grounded: Grounded | None) -> Iterator[None]:
+def named_proof(grounded: Grounded | ShardedData) -> Iterator[None]:
     """Name the labellings by which a trainer proves that no weights separate the data in the user's words."""
     try:
         yield
     except InseparableError as err:
-        if grounded is None or not err.proof:
+        if not isinstance(grounded, Grounded) or not err.proof:
             raise
         raise InseparableError(f"{err}\n{proof_lines(grounded, err)}", err.proof) from None
 
