@@ -24,7 +24,7 @@ from ssvm_dsl import Cost, Dim, Factor, Hamming, Input, Label, Matching, Model, 
 from ssvm_dsl.datasets import link_features, load_alignments, make_chains
 
 #: Sentence pairs, and what is run on so many: (trainer, options, tolerance, most passes).
-ALL = [
+ALL: list[tuple[str, dict[str, Any], float, int]] = [
     ("bcfw", {}, 1e-3, 200),
     ("lp-dual-qp", {"max_entries": 10**7}, 1e-3, 1),
     ("extragradient", {}, 1e-3, 200),
@@ -32,7 +32,12 @@ ALL = [
 ]
 RUNS = [(20, ALL), (100, ALL[:2])]
 
-METHODS = [{}, {"stabilise": False}, {"method": "proximal"}, {"method": "kelley"}]
+METHODS: dict[str, dict[str, Any]] = {
+    "bmrm, stabilised": {},
+    "bmrm": {"stabilise": False},
+    "proximal": {"method": "proximal"},
+    "kelley": {"method": "kelley"},
+}
 
 
 class Align(Model):
@@ -93,12 +98,12 @@ def alignment() -> Table:
 
 def bundles() -> Table:
     """Return the table of cutting-plane methods."""
-    table = Table("C", *(next(iter(one.values()), "bmrm, stabilised") or "bmrm" for one in map(dict, METHODS)))
+    table = Table("C", *METHODS)
     X, Y = make_chains(60, noise=1.5, random_state=0)
     for C in (0.1, 1.0, 10.0):
         found = [
             fitted(Word, X, Y, C=C, trainer="bundle", trainer_options=one, tol=1e-4, max_passes=2000)
-            for one in METHODS
+            for one in METHODS.values()
         ]
         assert max(one.dual for one, _ in found) <= min(one.primal for one, _ in found)
         table.add_row(f"{C:g}", *(f"{one.n_passes:.0f} ({seconds:.2g} s)" for one, seconds in found))
