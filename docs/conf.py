@@ -144,7 +144,7 @@ USES = {
     "Factor Feature JointFeature Given",
     "Say what a factor joins": "chain pairs grid complete along cliques cross spans starts leaves siblings "
     "grandparents instances FULL POTTS SYMMETRIC ANTISYMMETRIC Form Target",
-    "Compute features": "Standardized Scaled Whitened PLiF Quantiles Polynomial Hashed RandomFourier Nystroem "
+    "Compute features": "Standardized Scaled Whitened PLiF Quantiles Polynomial Hashed Kernel RandomFourier Nystroem "
     "Transform SpanMean SpanSum SpanLength",
     "Choose the loss": "Hamming ZeroOne Cost CountLoss CustomLoss NoLoss",
     "State constraints": "Forbid Allow BIO BIOES AtMost AtLeast Exactly ExactlyOne AllOf AnyOf Implies Iff Xor "

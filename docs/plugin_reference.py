@@ -32,8 +32,8 @@ CONTENT = {
     "Hard constraints and bridges": {
         "ssvm_dsl.ir": ("ConstraintGroup", "LinearRows"),
         "ssvm_dsl.plugin_api": (
-            "ConstraintKind", "ExplainingKind", "UnmetKind", "SizedKind", "SeparableKind", "StartingKind",
-            "BestKind", "PropagatingKind", "ConstraintScores", "Bridge", "Rewrite",
+            "ConstraintKind", "ExplainingKind", "UnmetKind", "SizedKind", "SeparableKind", "IntegralKind",
+            "StartingKind", "BestKind", "PropagatingKind", "ConstraintScores", "Bridge", "Rewrite",
         ),
     },
     "The training problem": {

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.constraints.structures import Path as Path
     from ssvm_dsl.lang.dims import Dim as Dim
     from ssvm_dsl.lang.factors import Factor as Factor
+    from ssvm_dsl.lang.features.kernel_features import Kernel as Kernel
     from ssvm_dsl.lang.features.kernel_features import Nystroem as Nystroem
     from ssvm_dsl.lang.features.kernel_features import RandomFourier as RandomFourier
     from ssvm_dsl.lang.features.sources import Feature as Feature

@@ -15,6 +15,7 @@ __all__ = [
     "DataError",
     "FileFormatError",
     "InfeasibleError",
+    "InseparableError",
     "KeywordError",
     "MissedClassWarning",
     "MissingAnswerError",
@@ -190,6 +191,24 @@ class NoLabellingError(MissingAnswerError):
 
 class TrainingError(SsvmError):
     """Training cannot continue, or this combination of trainer, risk and backend cannot start it."""
+
+
+class InseparableError(TrainingError):
+    """No weights give every example's truth its margin, with a proof: labellings that rule out all weights together.
+
+    With the shares a_k, at least 0 and of sum 1, the differences of the joint features of truth and labelling add up to
+    0, and the losses to more: ``sum_k a_k (loss_k - w . psi_k) > 0`` for all w (Farkas's lemma).
+
+    Parameters
+    ----------
+    text : str
+    proof : tuple of (example, labels, loss, share)
+        ``labels`` are numbers of states, one for each variable of the example.
+    """
+
+    def __init__(self, text: str, proof: tuple[tuple[int, tuple[int, ...], float, float], ...] = ()) -> None:
+        super().__init__(text)
+        self.proof = proof
 
 
 class FileFormatError(SsvmError, ValueError):

@@ -28,7 +28,7 @@ _MOVES = replace(_SEARCH, max_arity=2)
 _FORESTS = replace(_COUNTING, constraint_kinds=frozenset({"count"}))
 _WORKERS = Option("num_workers", 1, "threads of one CP-SAT search; more than one is not reproducible", int, least=1)
 _LP_SOLVERS = ("auto", "glop", "pdlp", "highs")
-_ROUNDINGS = ("none", "argmax", "threshold", "conditional")
+_ROUNDINGS = ("none", "argmax", "threshold", "conditional", "by-class")
 
 _DYNAMIC_PROGRAMMING = (
     BackendSpec(

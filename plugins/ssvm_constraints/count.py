@@ -24,6 +24,10 @@ class Count:
         n = int(group.literal_ptr[k + 1] - group.literal_ptr[k])
         return LinearRows.one(np.ones(n), float(group.meta["lower"][k]), float(group.meta["upper"][k]))
 
+    def hull(self, group: ConstraintGroup, k: int) -> LinearRows:
+        """Return the row (see :class:`~ssvm_dsl.plugin_api.IntegralKind`): one row of ones leaves no gaps."""
+        return self.rows(group, k)
+
     def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
         """Return states that cost least (see :class:`~ssvm_dsl.plugin_api.StartingKind`)."""
         lower, upper = float(group.meta["lower"][k]), float(group.meta["upper"][k])

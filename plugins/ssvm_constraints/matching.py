@@ -37,6 +37,10 @@ class MatchingKind:
             builder.add_sums(least.astype(float), most.astype(float), one.literal_meta[side])
         return builder.finish()
 
+    def hull(self, group: ConstraintGroup, k: int) -> LinearRows:
+        """Return the rows (see :class:`~ssvm_dsl.plugin_api.IntegralKind`)."""
+        return self.rows(group, k)
+
     def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
         """Return a greedy matching, or one that fills all limits (see :class:`~ssvm_dsl.plugin_api.StartingKind`)."""
         return matched(group, k, scores)

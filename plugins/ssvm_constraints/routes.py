@@ -36,6 +36,18 @@ def has_loop(group: ConstraintGroup, true: Bools) -> Bools:
     return np.bincount(group.constraint_of[loop], minlength=group.n_constraints) > 0
 
 
+def has_circle(n_nodes: int, tail: I64, head: I64) -> bool:
+    """Return whether some arcs lead in a circle."""
+    left = np.ones(len(tail), dtype=bool)
+    while left.any():
+        entered = np.zeros(n_nodes, dtype=bool)
+        entered[head[left]] = True
+        if entered[tail[left]].all():
+            return True
+        left &= entered[tail]
+    return False
+
+
 class RouteArcs:
     """The arcs of one constraint, with the rows that all routes have.
 
@@ -106,6 +118,26 @@ class PathKind(Route):
             if node != source:
                 arcs.builder.add(0.0, 0.0, *arcs.consumed(node))
         return arcs.builder.finish()
+
+    def hull(self, group: ConstraintGroup, k: int) -> LinearRows | None:
+        """Return a flow from source to target, where arcs form no circle.
+
+        See :class:`~ssvm_dsl.plugin_api.IntegralKind`.  With circles the description is not small: a longest simple
+        path would be found by it.
+        """
+        part, n = group.literals(k), int(group.meta["n_nodes"][k])
+        tail, head = (group.literal_meta[name][part].astype(np.int64) for name in ("tail", "head"))
+        arcs, loops = np.flatnonzero(tail != head), np.flatnonzero(tail == head)
+        if has_circle(n, tail[arcs], head[arcs]):
+            return None
+        builder, balance = RowBuilder(len(tail)), np.zeros(n)
+        balance[int(group.meta["source"][k])] += 1.0
+        balance[int(group.meta["target"][k])] -= 1.0
+        value = np.repeat([1.0, -1.0], len(arcs))
+        builder.add_rows(balance, balance, np.concatenate([tail[arcs], head[arcs]]), np.tile(arcs, 2), value)
+        if len(loops):
+            builder.add(0.0, 0.0, (loops, 1.0))
+        return builder.finish()
 
     def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
         """Return a path (see :class:`~ssvm_dsl.plugin_api.StartingKind`)."""

@@ -38,6 +38,10 @@ class SegmentBeginsKind:
             builder.add(1.0, float(longest), (np.arange(n + first, n + first + longest), 1.0))
         return builder.finish()
 
+    def hull(self, group: ConstraintGroup, k: int) -> LinearRows:
+        """Return the rows, whose columns have consecutive ones (see :class:`~ssvm_dsl.plugin_api.IntegralKind`)."""
+        return self.rows(group, k)
+
     def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
         """Return that segments begin wherever they may, each of its best class.
 

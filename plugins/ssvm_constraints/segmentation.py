@@ -66,6 +66,10 @@ class SegmentationKind:
             builder.add(0.0, 0.0, (np.array([point]), 1.0), (sources, -1.0))
         return builder.finish()
 
+    def hull(self, group: ConstraintGroup, k: int) -> LinearRows:
+        """Return the rows (see :class:`~ssvm_dsl.plugin_api.IntegralKind`)."""
+        return self.rows(group, k)
+
     def n_row_entries(self, group: ConstraintGroup, k: int) -> float:
         """Return about how many entries the rows have (see :class:`~ssvm_dsl.plugin_api.SizedKind`).
 

@@ -10,6 +10,7 @@ from ssvm_constraints.explaining import crossing_arcs, tree_faults
 from ssvm_constraints.row_builder import RowBuilder, add_capacities
 from ssvm_constraints.small_structure import Drawn, any_of, chosen_places, ends_of, node_sums, structure_problem
 from ssvm_constraints.starts import trees
+from ssvm_constraints.tree_hulls import arborescence_hull, projective_hull
 from ssvm_dsl.ir import I32, I64, Bools, ConstraintGroup, Program, Theta, pointers, runs
 from ssvm_dsl.plugin_api import ConstraintScores, LinearRows
 
@@ -69,6 +70,10 @@ class ArborescenceKind:
         """Return what is no tree (see :class:`~ssvm_dsl.plugin_api.ExplainingKind`)."""
         return tree_faults(group, k, true)
 
+    def hull(self, group: ConstraintGroup, k: int) -> LinearRows | None:
+        """Return a flow to each token (see :class:`~ssvm_dsl.plugin_api.IntegralKind`)."""
+        return arborescence_hull(group, k)
+
     def n_row_entries(self, group: ConstraintGroup, k: int) -> float:
         """Return about how many entries the rows have (see :class:`~ssvm_dsl.plugin_api.SizedKind`)."""
         return 5.0 * len(range(*group.literals(k).indices(len(group.variable))))
@@ -123,6 +128,10 @@ class ProjectiveTreeKind(ArborescenceKind):
         column = np.concatenate([arc, order[runs(begin, n_below)]])
         builder.add_rows(np.full(len(arc), -np.inf), np.zeros(len(arc)), row, column, value)
         return builder.finish()
+
+    def hull(self, group: ConstraintGroup, k: int) -> LinearRows | None:
+        """Return the flow through Eisner's items (see :class:`~ssvm_dsl.plugin_api.IntegralKind`)."""
+        return projective_hull(group, k)
 
     def n_row_entries(self, group: ConstraintGroup, k: int) -> float:
         """Return about how many entries the rows have (see :class:`~ssvm_dsl.plugin_api.SizedKind`)."""

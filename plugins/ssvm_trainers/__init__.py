@@ -15,6 +15,9 @@ KEPT_PLANES = frozenset({RiskForm.PLANES, RiskForm.SCALED, RiskForm.FRACTIONAL})
 SMOOTH = frozenset({RiskForm.SMOOTH})
 CONVEX = frozenset(RiskForm)
 
+#: Models of ``bundle``.
+METHODS = ("bmrm", "proximal", "kelley")
+
 #: No risk by name.
 NONE: frozenset[str] = frozenset()
 
@@ -48,7 +51,11 @@ _ALIASES = {
         *also("mirror-prox", "bregman", trainer_options={"geometry": "entropic"}),
     ),
     "lp-dual-qp": also("qp", "interior-point"),
-    "bundle": also("bmrm", "bundle-method"),
+    "bundle": (
+        *also("bmrm", "bundle-method"),
+        *also("proximal-bundle", trainer_options={"method": "proximal"}),
+        *also("kelley", trainer_options={"method": "kelley"}),
+    ),
     "one-slack": also("cutting-plane", "cutting-planes", "svm-struct", "1-slack", "one-slack-ssvm", "oca", "ocas"),
     "n-slack": also("n-slack-ssvm"),
     "perceptron": (
@@ -164,7 +171,7 @@ def _cutting_planes() -> list[TrainerSpec]:
             "n-slack",
             "ssvm_trainers.cutting.n_slack:NSlack",
             "cutting planes with a slack for each example and working sets of planes; slacks may be squared",
-            needs=TrainerNeeds(NONE, KEPT_PLANES, strongly_convex=True, powers=frozenset({1.0, 2.0})),
+            needs=TrainerNeeds(NONE, KEPT_PLANES, strongly_convex=True, powers=frozenset({1.0, 2.0}), hard=True),
             resumable=True,
             n_labellings=16,
             rules=(AutoRule(7, "needs few passes, with a slack for each example"),),
@@ -214,6 +221,7 @@ def _cutting_planes() -> list[TrainerSpec]:
                 AutoRule(5, "takes every convex risk, and its planes are sums over all examples"),
             ),
             options=(
+                Option("method", "bmrm", "what planes cut: the risk, or the whole objective", METHODS),
                 Option("stabilise", True, "ask for points between the best one and the model's", bool),
                 Option("keep", 50, "passes a plane may stay without dual weight", int, least=0),
             ),
@@ -229,7 +237,7 @@ def _polytopes() -> list[TrainerSpec]:
             "lp-dual-qp",
             "ssvm_trainers.dual.lp_dual_qp:LPDualQP",
             "one quadratic program over weights and messages, by an interior-point method, for small problems",
-            needs=TrainerNeeds(risks=marginals, factored=True, powers=frozenset({1.0, 2.0})),
+            needs=TrainerNeeds(risks=marginals, factored=True, hulls=True, powers=frozenset({1.0, 2.0})),
             requires=("clarabel",),
             install_hint="pip install clarabel",
             options=(
@@ -242,7 +250,7 @@ def _polytopes() -> list[TrainerSpec]:
             "extragradient",
             "ssvm_trainers.dual.extragradient:Extragradient",
             "saddle point of weights and marginals by Euclidean or entropic steps that look ahead, for small problems",
-            needs=TrainerNeeds(risks=marginals, factored=True, strongly_convex=True),
+            needs=TrainerNeeds(risks=marginals, factored=True, hulls=True, strongly_convex=True),
             resumable=True,
             options=(
                 Option("method", "extragradient", "'dual' takes averages instead", ("extragradient", "dual")),

@@ -66,6 +66,29 @@ class LinearRows:
         bounds = np.array([lower], dtype=np.float64), np.array([upper], dtype=np.float64)
         return cls(ends, np.arange(n, dtype=np.int32), np.asarray(coefficient, dtype=np.float64), *bounds)
 
+    @property
+    def owner(self) -> I64:
+        """The row of each entry; ``ndarray, shape (n_entries,)``."""
+        return np.repeat(np.arange(self.n_rows), np.diff(self.ptr))
+
+    def of_true_states(self, negated: Bools) -> tuple[F64, F64, F64]:
+        """Return coefficients and bounds for columns that say "has the state" where literals say "has not".
+
+        The opposite of a literal is one less its column: it turns signs around and moves bounds.
+
+        Parameters
+        ----------
+        negated : ndarray of bool, shape (n_literals,)
+
+        Returns
+        -------
+        coefficient : ndarray of float64, shape (n_entries,)
+        lower, upper : ndarray of float64, shape (n_rows,)
+        """
+        opposite = np.concatenate([negated, np.zeros(self.n_auxiliary, dtype=bool)])[self.column]
+        moved = np.bincount(self.owner, np.where(opposite, self.coefficient, 0.0), self.n_rows)
+        return np.where(opposite, -self.coefficient, self.coefficient), self.lower - moved, self.upper - moved
+
 
 class ConstraintRules(Protocol):
     """What constraints of one kind say."""
@@ -86,6 +109,28 @@ class ConstraintRules(Protocol):
 
     def rows(self, group: ConstraintGroup, k: int) -> LinearRows:
         """Return the linear description of constraint k: x is feasible exactly where ``violated`` says no."""
+
+
+@runtime_checkable
+class IntegralKind(Protocol):
+    """Optional methods of a kind of constraints: a linear description that adds nothing but mixtures of solutions.
+
+    Trainers of marginals (``lp-dual-qp``, ``extragradient``) ask it: they maximise over the points of the description,
+    and where these are mixtures of what satisfies the constraint, the maximum is that over labellings.
+    """
+
+    def hull(self, group: ConstraintGroup, k: int) -> LinearRows | None:
+        """Return rows whose points are the convex combinations of what satisfies constraint k.
+
+        Of a point, literals from 0 to 1 and auxiliary columns from 0 on, the literals are such a combination; auxiliary
+        columns need not be whole, and the rows must imply their bounds.  ``None`` where no such rows are known, or far
+        too many would be needed.
+
+        Parameters
+        ----------
+        group : ConstraintGroup
+        k : int
+        """
 
 
 @runtime_checkable

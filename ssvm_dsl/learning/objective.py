@@ -53,6 +53,10 @@ class RegularizedRisk:
         Each risk is raised to this power, at least 1 (Ratliff et al. 2007, footnote 3; 2: squared slacks).
     l1 : float
         Strength of the L1 penalty; above 0 where ``lam`` is 0.  Lower bounds are at most 0 beside it.
+    hard : bool
+        Whether all risks must be 0 (``C = inf``): the objective is the regulariser where they are, and infinite else.
+    negligible : float
+        Risks up to it count as 0 then.
     """
 
     lam: float
@@ -62,6 +66,8 @@ class RegularizedRisk:
     lower: F64
     power: float = 1.0
     l1: float = 0.0
+    hard: bool = False
+    negligible: float = 0.0
 
     @property
     def strongly_convex(self) -> bool:
@@ -97,6 +103,8 @@ class RegularizedRisk:
 
     def primal(self, w: F64, risks: F64) -> float:
         """Return P(w) for given risks of all examples."""
+        if self.hard:
+            return np.inf if (risks[self.weight > 0.0] > self.negligible).any() else self.regularizer(w)
         return self.regularizer(w) + float(np.dot(self.weight, self.powered(risks))) / self.n
 
     def powered(self, risks: F64) -> F64:
@@ -185,7 +193,7 @@ DEFAULT_C = DefaultC(1.0)
 
 
 def lam_of(C: float, lam: float | None, n: int) -> float:
-    """Return the regularisation strength: ``lam`` itself, or ``1 / (C n)``.
+    """Return the regularisation strength: ``lam`` itself, or ``1 / (C n)``; with hard margins (``C = inf``) ``1 / n``.
 
     Raises
     ------
@@ -194,7 +202,7 @@ def lam_of(C: float, lam: float | None, n: int) -> float:
     """
     if lam is not None:
         return float(lam)
-    found = _over(1.0, float(C), n)
+    found = _over(1.0, 1.0 if np.inf == C else float(C), n)
     if found == np.inf:
         raise OptionError(f"C is {float(C):.3g}, so small that 1 / (C n) overflows: choose a larger C")
     return found
@@ -219,6 +227,8 @@ def convention(C: float, lam: float | None, norm: str = "w", l1: float = 0.0) ->
     if lam is not None:
         square = f"lam/2 |{norm}|^2{sparse}" if lam else f"l1 |{norm}|_1"
         return f"{square} + 1/n sum_i risk_i{f', lam = {lam:g}' if lam else ''}{strength}"
+    if np.inf == C:
+        return f"1/2 |{norm}|^2 where all risks are 0 (hard margins, C = inf)"
     return f"1/2 |{norm}|^2{sparse} + C sum_i risk_i, C = {float(C):g}{strength}"
 
 

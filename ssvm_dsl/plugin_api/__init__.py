@@ -4,8 +4,9 @@ Plug-ins import this, ``ssvm_dsl.ir`` (the data), ``ssvm_dsl.kernels`` (compiled
 ``ssvm_dsl.errors``, and of them the names in ``__all__``.
 """
 
-from ssvm_dsl.ir.constraints import LinearRows
+from ssvm_dsl.ir.constraints import IntegralKind, LinearRows
 from ssvm_dsl.ir.question import Question
+from ssvm_dsl.needs.hulls import ConstraintHull, associative, constraint_hull, local_obstacle
 from ssvm_dsl.needs.orders import GIVE_UP
 from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.needs.treewidth import eliminations, structure_keys, width_order, width_orders
@@ -139,6 +140,7 @@ __all__ = [
     "CompiledOracle",
     "CompiledSession",
     "ConcludingTrainer",
+    "ConstraintHull",
     "ConstraintKind",
     "ConstraintScores",
     "ConstraintSpec",
@@ -153,6 +155,7 @@ __all__ = [
     "FileContent",
     "GradientRisk",
     "IncrementalTrainer",
+    "IntegralKind",
     "Iterate",
     "LinearRows",
     "LoadingElsewhere",
@@ -211,10 +214,12 @@ __all__ = [
     "answer",
     "answer_each",
     "answer_if_open",
+    "associative",
     "bytes_text",
     "call_in_process",
     "call_in_thread",
     "consistent",
+    "constraint_hull",
     "eliminations",
     "fixed_tables",
     "forget",
@@ -223,6 +228,7 @@ __all__ = [
     "loading",
     "loading_file",
     "loading_seconds",
+    "local_obstacle",
     "missing_methods",
     "pack_answers",
     "pause",

@@ -291,8 +291,14 @@ class TrainerNeeds:
     factored : bool
         Whether it works on marginals in place of distributions over labellings: graphs must then be of small treewidth
         (any graphs for the risk ``relaxed``) without hard constraints, and losses must add up over variables.
+    hulls : bool
+        Whether, besides, it takes points of linear rows that are mixtures of labellings: those of
+        :func:`~ssvm_dsl.plugin_api.constraint_hull` under hard constraints, and the local polytope wherever
+        :func:`~ssvm_dsl.plugin_api.local_obstacle` has nothing against it.
     l1 : bool
         Whether it minimises an L1 penalty, too (``Objective.l1``).
+    hard : bool
+        Whether it finds hard margins, too (``Objective.hard``).
     """
 
     risks: frozenset[str] = frozenset({"margin"})
@@ -304,7 +310,9 @@ class TrainerNeeds:
     powers: frozenset[float] = frozenset({1.0})
     messages: bool = False
     factored: bool = False
+    hulls: bool = False
     l1: bool = False
+    hard: bool = False
 
     @property
     def asks_marginals(self) -> bool:

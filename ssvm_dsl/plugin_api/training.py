@@ -137,6 +137,10 @@ class Objective(Protocol):
         """Lower bound of each weight; ``shape (dim,)``."""
 
     @property
+    def hard(self) -> bool:
+        """Whether all risks must be 0; only for trainers that find hard margins (``TrainerNeeds.hard``)."""
+
+    @property
     def power(self) -> float:
         """The power to which each risk is raised; 1 by default."""
 

@@ -79,7 +79,8 @@ def _feature_base(maps: Sequence[FeatureMap]) -> F64 | None:
     """Return the one array all dense features are views of."""
     for fmap in maps:
         if isinstance(fmap.features, np.ndarray):
-            return fmap.features if fmap.features.base is None else fmap.features.base.reshape(-1)
+            base = fmap.features.base  # a transposed one lies in another order
+            return fmap.features if base is None or not base.flags.c_contiguous else base.reshape(-1)
     return None
 
 

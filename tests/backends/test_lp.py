@@ -31,7 +31,7 @@ from ssvm_dsl.testing.corner_cases import catalogue
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
 
 SOLVERS = ["glop", "pdlp", "highs"]
-ROUNDINGS = ["argmax", "threshold", "conditional"]
+ROUNDINGS = ["argmax", "threshold", "conditional", "by-class"]
 LOOPY = [seeded(Recipe(max_arity=3, density=1.0, tied=k % 2 == 0, masks=k % 3 == 0), k) for k in range(8)]
 HARD = [seeded(Recipe(max_arity=4, forbidden=True, max_variables=6), k) for k in range(6)]
 CLASH = catalogue()["tables contradict each other"]

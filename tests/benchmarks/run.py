@@ -34,6 +34,7 @@ BENCHMARKS = {
     "lp": ("lp_speed", "relaxations and integer programs: solvers side by side, cold and warm"),
     "beside": ("side_by_side", "relaxations under constraints: ad3 beside lp; visits of dual trainers on cycles"),
     "trainers": ("trainer_times", "the trainer that auto takes beside the others: seconds to a gap of 1 %"),
+    "polytopes": ("polytope_speed", "matchings on their polytopes beside bcfw; methods of bundle side by side"),
     "map": ("map_instances", "MAP of the UAI-2014 instances: combi beside toulbar2, proofs and anytime quality"),
     "ready": ("ready", "ready models with their defaults beside what one would do without them: quality, seconds"),
     "choices": ("ready_choices", "what each choice of ready models is worth: defaults beside the same without it"),

@@ -88,7 +88,7 @@ import numpy as np
 warnings.simplefilter("ignore")
 from contextlib import nullcontext
 from ssvm_dsl import Dim, Edges, Factor, Hamming, Input, Label, Model, StructuredSVM, along
-from ssvm_dsl.kernels.compiling.linking import Kernel
+from ssvm_dsl.kernels.compiling.linking import CompiledKernel
 from ssvm_dsl.kernels.compiling.rehearsal import Rehearsal
 from words import Words
 
@@ -113,7 +113,7 @@ def fit(model, data, **options):
 
 class Run:
     def __enter__(self):
-        self.compile, self.depth = Kernel.compile, 0
+        self.compile, self.depth = CompiledKernel.compile, 0
         def compile(kernel, arguments):
             if self.depth == 0:
                 called[kernel.py_func.__module__ + "." + kernel.py_func.__qualname__, str(arguments)] = None
@@ -122,9 +122,9 @@ class Run:
                 return self.compile(kernel, arguments)
             finally:
                 self.depth -= 1
-        Kernel.compile = compile
+        CompiledKernel.compile = compile
     def __exit__(self, *error):
-        Kernel.compile = self.compile
+        CompiledKernel.compile = self.compile
 
 rehearsed = sys.argv[1] == "rehearsed"
 with Rehearsal() if rehearsed else Run() as found:

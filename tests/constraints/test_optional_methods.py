@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -142,6 +143,42 @@ def test_the_kit_checks_them(kind, failed, text):
     assert text in str(report)
     assert ("best states" in report.not_claimed) is not issubclass(kind, BestKind)
     assert ("propagation" in report.not_claimed) is not issubclass(kind, PropagatingKind)
+
+
+class Exact(few_runs.FewRuns):
+    """Knows that its rows have no gaps, but of one literal."""
+
+    def hull(self, group, k):
+        return None if np.diff(group.literal_ptr)[k] == 1 else self.rows(group, k)
+
+
+class Loose(few_runs.FewRuns):
+    """Lets half a run more through."""
+
+    def hull(self, group, k):
+        rows = self.rows(group, k)
+        return replace(rows, upper=rows.upper + 0.5)
+
+
+class Lines(few_runs.FewRuns):
+    """Returns no rows but words."""
+
+    def hull(self, group, k):
+        return "rows"
+
+
+@pytest.mark.parametrize(
+    ("kind", "failed", "text"),
+    [
+        (Loose, ["hull"], r"for literals, what satisfies it has"),
+        (Lines, ["hull"], "expected LinearRows, got str"),
+        (Exact, [], ""),
+    ],
+)
+def test_the_kit_checks_hulls(kind, failed, text):
+    report = check_constraint("few-runs", registered(kind), n_problems=10, only=["hull"])
+    assert report.failed == failed
+    assert text in str(report)
 
 
 def test_states_that_are_none_are_a_fault_of_the_kind():

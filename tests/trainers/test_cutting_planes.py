@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -17,11 +18,12 @@ import small
 from combinations import crossed, some
 from small import CASES, Case, Word
 from ssvm_dsl import Factor, Hamming, Input, Label, Model, StructuredSVM
-from ssvm_dsl.errors import OutOfTime, TrainingError
+from ssvm_dsl.errors import FileFormatError, OutOfTime, TrainingError
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_dsl.testing import training_problem
 from ssvm_trainers.cutting.aggregated_qp import AggregatedModel
+from ssvm_trainers.cutting.bundle import Bundle
 from ssvm_trainers.cutting.kept_planes import KeptPlanes
 from ssvm_trainers.cutting.one_slack import OneSlack
 from ssvm_trainers.cutting.simplex_qp import maximise_on_simplex
@@ -67,6 +69,64 @@ def test_margin_rescaling_reaches_the_optimum(case, method):
     data, (trainer, power) = case.make(1), method
     best, _ = data.optimum("margin", power)
     check(data, fitted(data, trainer=trainer, power=power), best, "margin", power)
+
+
+WHOLE = [{"method": "proximal"}, {"method": "kelley"}]
+
+
+@crossed(case=[*CASES[::2], Case(small.Bounded, C=3.0)], options=WHOLE)
+def test_planes_of_the_whole_objective_lead_to_the_same_optimum(case, options):
+    data = case.make(1)
+    best, _ = data.optimum("margin")
+    settings = {"trainer": "bundle", "trainer_options": options, "tol": 1e-6, "max_passes": 4000}
+    report = fitted(data, **settings).report_
+    assert report.converged
+    assert report.dual - TINY * max(best, 1.0) <= best <= report.primal + TINY * max(best, 1.0)
+    assert report.primal <= best + 1e-5 * max(best, 0.1)
+
+
+@pytest.mark.parametrize("options", WHOLE)
+@pytest.mark.parametrize("settings", [{"risk": "slack"}, {"power": 2}, {"risk": "log"}, {"l1": 0.3}])
+def test_planes_of_the_whole_objective_of_other_risks(options, settings):
+    data = Case(Word).make(2)
+    best = fitted(data, trainer="bundle", **settings).report_
+    found = fitted(data, trainer="bundle", trainer_options=options, **settings | {"tol": 1e-5, "max_passes": 3000})
+    assert found.report_.converged
+    assert found.report_.primal == pytest.approx(best.primal, rel=2e-5)
+    assert found.report_.dual <= best.primal * (1 + 1e-9)
+
+
+def test_kelleys_points_jump_and_proximal_ones_do_not():
+    """The first minimiser of affine pieces is at a corner of the box; the proximal point is close to the start."""
+    problem = training_problem(Word, *_words(), lam=0.2)
+    far, near = (
+        [one.w.copy() for one in islice(Bundle(method=method).steps(problem, StopRule()), 2)][1]
+        for method in ("kelley", "proximal")
+    )
+    radius = np.sqrt(2.0 * problem.value(np.zeros(problem.dim))[0] / problem.objective.lam)
+    moved = far[np.flatnonzero(near)]
+    np.testing.assert_allclose(np.abs(moved), radius)
+    assert np.abs(near).max() < radius
+
+
+@pytest.mark.parametrize("options", WHOLE)
+def test_runs_of_the_whole_objective_resume(options):
+    problem = training_problem(Word, *_words(), lam=0.2)
+    whole = [one.w.copy() for one in islice(Bundle(**options).steps(problem, StopRule()), 25)]
+    first = Bundle(**options)
+    for _ in islice(first.steps(problem, StopRule()), 12):
+        pass
+    state = first.state()
+    again = [one.w.copy() for one in islice(Bundle(**options).resume(problem, StopRule(), state), 13)]
+    np.testing.assert_array_equal(again, whole[12:])
+    damaged = state | {"model._heights": state["model._heights"][:-1]}
+    with pytest.raises(FileFormatError, match="_heights"):
+        next(Bundle(**options).resume(problem, StopRule(), damaged))
+
+
+def _words():
+    data = Case(Word).make(3)
+    return data.X, data.Y
 
 
 @crossed(case=SOME, risk=["hm", "perceptron", "slack"], method=METHODS)
@@ -322,8 +382,8 @@ def test_cuts_from_kept_planes_touch_from_below(case, power, relaxed):
     for _ in range(5):
         w = rng.normal(size=problem.dim)
         before = kept.cut(w)[0]
-        assert kept.add(problem.oracle(w)) <= problem.n
-        assert kept.add(problem.oracle(w)) == 0
+        assert len(kept.add(problem.oracle(w))) <= problem.n
+        assert len(kept.add(problem.oracle(w))) == 0
         value, v, b = kept.cut(w)
         assert before <= value == pytest.approx(problem.value(w)[0], rel=1e-12)
         for other in rng.normal(size=(5, problem.dim)):
@@ -334,7 +394,7 @@ def test_planes_that_time_ends_are_not_kept_in_part():
     problem = training_problem(Word, *_words())
     whole, left = KeptPlanes(problem), iter([None, None, OutOfTime("now")])
     planes = problem.oracle(np.zeros(problem.dim))
-    n_new = whole.add(planes)
+    n_new = len(whole.add(planes))
     assert n_new > 2
 
     def pause(ahead=0.0):
@@ -343,8 +403,8 @@ def test_planes_that_time_ends_are_not_kept_in_part():
 
     late = KeptPlanes(problem)
     problem.pause = pause
-    assert (late.add(planes), len(late), late.rows.shape[0]) == (0, 0, 0)
-    assert late.add(planes) == n_new, "none of them counts as known"
+    assert (len(late.add(planes)), len(late), late.rows.shape[0]) == (0, 0, 0)
+    assert len(late.add(planes)) == n_new, "none of them counts as known"
     assert (late.rows != whole.rows).nnz == 0
 
 

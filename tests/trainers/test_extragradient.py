@@ -21,7 +21,8 @@ from ssvm_dsl.ir import Group, Program
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.dual import extragradient
 from ssvm_trainers.dual.extragradient import Extragradient
-from ssvm_trainers.dual.polytope import TrainingPolytope, _owner, polytope_of, score_columns
+from ssvm_trainers.dual.points_of_problem import polytope_of
+from ssvm_trainers.dual.polytope import TrainingPolytope, owner_of_cells, score_columns
 from ssvm_trainers.dual.projection import polytopes as projection
 from ssvm_trainers.dual.projection import weight_metric
 from ssvm_trainers.dual.projection.polytopes import PolytopeProjection, layout_of
@@ -110,7 +111,7 @@ def test_factors_of_three_variables_and_parallel_ones():
         Group.of("turned", (2, 3), pairs[[1]], np.array([0, 1, 1, 1]), np.zeros(1, np.int32), 1, ptr),
     )
     problem.parameters = SimpleNamespace(program=Program(ptr, card, groups))
-    used = problem.objective.weight[_owner(problem.parameters.program)] > 0.0
+    used = problem.objective.weight[owner_of_cells(problem.parameters.program)] > 0.0
     polytope = TrainingPolytope(problem, used)
     projection = projection_of(polytope)
     for scale in (1.0, 30.0):

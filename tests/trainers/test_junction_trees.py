@@ -38,7 +38,8 @@ from ssvm_trainers.dual import extragradient
 from ssvm_trainers.dual.junction.junction_kernels import from_conditionals, to_conditionals
 from ssvm_trainers.dual.junction.junction_trees import junction_trees
 from ssvm_trainers.dual.lp_dual_qp import LPDualQP
-from ssvm_trainers.dual.polytope import CliquePolytope, clique_polytope, polytope_of, score_columns
+from ssvm_trainers.dual.points_of_problem import polytope_of
+from ssvm_trainers.dual.polytope import CliquePolytope, clique_polytope, score_columns
 from ssvm_trainers.dual.smo import smo_kernels
 from ssvm_trainers.dual.smo.smo import SMO
 from standard import complete_labels

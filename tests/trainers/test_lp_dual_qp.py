@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,10 +13,10 @@ from combinations import crossed
 from small import CASES, Case
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, cliques, complete
 from ssvm_dsl.errors import TrainingError
-from ssvm_dsl.ir import ConstraintGroup
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.dual.lp_dual_qp import LPDualQP
-from ssvm_trainers.dual.polytope import polytope_of, score_columns
+from ssvm_trainers.dual.points_of_problem import polytope_of
+from ssvm_trainers.dual.polytope import score_columns
 from ssvm_trainers.dual.score_matrix import score_matrix
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -157,16 +156,6 @@ def test_refusals(trainer):
         fitted(Case(small.AllOrNothing).make(0), trainer=trainer)
     with pytest.raises(TrainingError, match="does not minimise risk 'slack'"):
         fitted(Case(small.Word).make(0), trainer=trainer, risk="slack")
-
-
-def test_hard_constraints_are_refused():
-    problem = Case(small.Word).make(0).problem()
-    program = problem.parameters.program
-    none, begin = np.zeros(0, np.int32), np.zeros(program.n_examples + 1, np.int64)
-    group = ConstraintGroup("at-most", "c", begin, np.zeros(1, np.int64), none, none, np.zeros(0, bool))
-    other = SimpleNamespace(parameters=SimpleNamespace(program=replace(program, constraints=(group,))))
-    with pytest.raises(TrainingError, match=r"'lp-dual-qp' does not know .* \(at-most\) leave; use trainer='bcfw'"):
-        polytope_of(other, "lp-dual-qp")
 
 
 def test_large_programs_are_refused_before_the_oracle_is_asked():

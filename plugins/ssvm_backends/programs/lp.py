@@ -45,6 +45,7 @@ MANY_COLUMNS = 100_000
 ROUNDED = {
     "none": "fractional solutions are no answers (rounding='none')",
     "argmax": "fractional solutions are rounded: each variable takes its most likely state (rounding='argmax')",
+    "by-class": "fractional solutions are rounded: class after class by one threshold (rounding='by-class')",
     "threshold": "fractional solutions are rounded: the best of many thresholds (rounding='threshold')",
     "conditional": "fractional solutions are rounded: one variable after the other takes the state of the highest "
     "expected score (rounding='conditional')",

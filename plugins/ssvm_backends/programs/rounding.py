@@ -9,14 +9,28 @@ r"""From a fractional solution to a labelling, by the rule that the option ``rou
   so the labelling is at least as good as that draw on average.  Forbidden joint states come first: states are
   compared by the probability of meeting one, then by expected score.  Where the labelling breaks a hard constraint,
   thresholds are tried.
+* ``by-class``: one class after the other, by one threshold for all variables: those that have no label yet, and at
+  least t of the class, take it, until all have one (Kleinberg and Tardos 1999; for associative networks Taskar,
+  Chatalbashev and Koller 2004).  With classes and thresholds drawn at random, a variable takes state s with the
+  probability mu_v(s), and a factor of c variables keeps 1/c of ``sum_s min_v mu_v(s) t(s, .., s)`` on average.  Here
+  that average is never given up: of all classes and thresholds the one is taken after which it is highest,
+
+      sum_v theta_v . mu_v  (without a label)  +  scores of what has labels
+      +  1/c sum_s min_v mu_v(s) t(s, .., s)  (factors none of whose variables has one).
+
+  So the labelling scores at least the variables' part of the relaxation and 1/c of each factor's, where tables score
+  equal states only, and not below 0.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from ssvm_backends.programs.local_polytope import PolytopeGroup, Priced
 from ssvm_dsl.ir import F64, I32, I64
+from ssvm_dsl.plugin_api import pause
 
 #: Thresholds that are tried at most.
 MAX_THRESHOLDS = 64
@@ -36,13 +50,13 @@ def rounded(priced: Priced, mu: F64, rule: str) -> I32:
     priced : Priced
     mu : ndarray of float64, shape (n_columns,)
         Not negative, summing to one in each block, zero where forbidden.
-    rule : {"argmax", "threshold", "conditional"}
+    rule : {"argmax", "threshold", "conditional", "by-class"}
     """
     if rule == "argmax":
         return priced.polytope.labels_of(mu)
     if rule == "threshold":
         return _by_threshold(priced, mu)
-    labels = _by_expectation(priced, mu)
+    labels = _by_class(priced, mu) if rule == "by-class" else _by_expectation(priced, mu)
     return labels if priced.polytope.side.keeps(labels) else _by_threshold(priced, mu)
 
 
@@ -80,6 +94,93 @@ def _by_expectation(priced: Priced, mu: F64) -> I32:
         chance[v] = 0.0
         chance[v, labels[v]] = 1.0
     return labels
+
+
+class _EqualStates(NamedTuple):
+    """Factors as scores of equal states.
+
+    Parameters
+    ----------
+    variables : list of list of int
+        Of each factor.
+    worth : list of list of float
+        Score of each state that all its variables have, above the factor's lowest.
+    kept : list of float
+        What the average keeps of it.
+    touching : list of list of int
+        Factors of each variable.
+    """
+
+    variables: list[list[int]]
+    worth: list[list[float]]
+    kept: list[float]
+    touching: list[list[int]]
+
+
+def _equal_states(priced: Priced, share: F64) -> _EqualStates:
+    """Return the factors; states that not all variables of a factor have are worth nothing."""
+    found = _EqualStates([], [], [], [[] for _ in range(len(share))])
+    for part in priced.polytope.parts:
+        size, arity = int(np.prod(part.cards)), len(part.cards)
+        first = part.columns.start + np.arange(len(part.scope)) * size
+        table = priced.score[first[:, None] + np.arange(size)]
+        states = np.arange(min(part.cards))
+        equal = table[:, np.ravel_multi_index((states,) * arity, part.cards)]
+        lowest = np.where(table > -np.inf, table, np.inf).min(axis=1, keepdims=True)
+        worth = np.where(equal > -np.inf, equal - lowest, 0.0)
+        least = share[part.scope][:, :, : len(states)].min(axis=1)
+        number = len(found.variables)
+        found.variables.extend(part.scope.tolist())
+        found.worth.extend(worth.tolist())
+        found.kept.extend(((worth * least).sum(axis=1) / arity).tolist())
+        for f, scope in enumerate(part.scope.tolist()):
+            for v in scope:
+                found.touching[v].append(number + f)
+    return found
+
+
+def _by_class(priced: Priced, mu: F64) -> I32:
+    ptr, n = priced.polytope.state_ptr, priced.polytope.n_variables
+    card, states = np.diff(ptr), int(np.diff(ptr).max(initial=1))
+    share, score = np.zeros((n, states)), np.zeros((n, states))
+    at = np.repeat(np.arange(n), card), np.arange(ptr[-1]) - np.repeat(ptr[:-1], card)
+    share[at], score[at] = mu[: ptr[-1]], priced.score[: ptr[-1]]
+    gain = score - np.where(share > 0.0, share * score, 0.0).sum(axis=1, keepdims=True)
+    factors, labels = _equal_states(priced, share), np.full(n, -1, dtype=np.int32)
+    while (labels < 0).any():
+        pause()
+        free = np.flatnonzero(labels < 0)
+        best, chosen, state = -np.inf, free[:0], 0
+        for s in range(states):
+            rise, taken = _best_threshold(factors, share[:, s], gain[:, s], labels, free, s)
+            if len(taken) and (rise, len(taken)) > (best, len(chosen)):
+                best, chosen, state = rise, taken, s
+        labels[chosen] = state
+    return labels
+
+
+def _best_threshold(
+    factors: _EqualStates, share: F64, gain: F64, labels: I32, free: I64, state: int
+) -> tuple[float, I64]:
+    """Return by how much the average rises with the best threshold for a state, and the variables that take it."""
+    order = free[np.argsort(-share[free], kind="stable")]
+    order = order[share[order] > 0.0]
+    rise, best, taken = 0.0, -np.inf, 0
+    missing: dict[int, int] = {}  # of factors all of whose labels are this state: variables without one
+    for place, v in enumerate(order.tolist()):
+        rise += float(gain[v])
+        for f in factors.touching[v]:
+            if f not in missing:
+                given = [labels[u] for u in factors.variables[f]]
+                missing[f] = given.count(-1) if all(one in (-1, state) for one in given) else len(given) + 1
+                rise -= factors.kept[f] if given.count(-1) == len(given) else 0.0
+            missing[f] -= 1
+            if missing[f] == 0 and state < len(factors.worth[f]):
+                rise += factors.worth[f][state]
+        last = place + 1 == len(order) or share[order[place + 1]] < share[v]
+        if last and rise >= best:
+            best, taken = rise, place + 1
+    return best, order[:taken]
 
 
 def _touching(parts: tuple[PolytopeGroup, ...], n_variables: int) -> list[list[tuple[int, int, I64]]]:

@@ -240,11 +240,7 @@ class _Rows:
         part = group.literals(k)
         literal = state_ptr[group.variable[part]] + group.state[part]
         place = np.concatenate([literal, self.n_columns + self.auxiliary + np.arange(rows.n_auxiliary)])
-        opposite = np.concatenate([group.negated[part], np.zeros(rows.n_auxiliary, dtype=bool)])[rows.column]
-        owner = np.repeat(np.arange(rows.n_rows), np.diff(rows.ptr))
-        moved = np.bincount(owner, np.where(opposite, rows.coefficient, 0.0), rows.n_rows)
-        coefficient = np.where(opposite, -rows.coefficient, rows.coefficient)
-        self.parts.append((rows, place[rows.column], coefficient, rows.lower - moved, rows.upper - moved))
+        self.parts.append((rows, place[rows.column], *rows.of_true_states(group.negated[part])))
         self.auxiliary += rows.n_auxiliary
 
     def side(self, groups: tuple[ConstraintGroup, ...]) -> SideRows:

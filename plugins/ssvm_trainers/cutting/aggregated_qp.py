@@ -185,9 +185,13 @@ class AggregatedModel(Stateful):
         stay = self._idle <= self.keep
         stay[0] = True
         if not stay.all():
-            self._planes, self._offsets = self._planes[stay], self._offsets[stay]
-            self._share, self._idle = self._share[stay], self._idle[stay]
-            self._gram = self._gram[np.ix_(stay, stay)]
+            self._forget(stay)
+
+    def _forget(self, stay: Bools) -> None:
+        """Forget the planes that do not stay."""
+        self._planes, self._offsets = self._planes[stay], self._offsets[stay]
+        self._share, self._idle = self._share[stay], self._idle[stay]
+        self._gram = self._gram[np.ix_(stay, stay)]
 
 
 class Stabilizer(Stateful):

@@ -30,20 +30,29 @@ class Bundle(Resumable):
 
     Parameters
     ----------
+    method : {"bmrm", "proximal", "kelley"}
+        The others cut the regulariser, too (:mod:`ssvm_trainers.cutting.linearised`): near the best point, or in a box.
     stabilise : bool
         Evaluate points between the best one and the minimiser of the model; plain BMRM evaluates the minimiser.
+        Not read by the other methods.
     keep : int
-        Number of passes without dual weight after which a plane is dropped.
+        Number of passes without dual weight after which a plane is dropped; ``"kelley"`` keeps all.
     random_state : int or None
         Not used: the method is deterministic.
     """
 
-    def __init__(self, stabilise: bool = True, keep: int = 50, random_state: int | None = None) -> None:
-        self.stabilise, self.keep = stabilise, keep
+    def __init__(
+        self, method: str = "bmrm", stabilise: bool = True, keep: int = 50, random_state: int | None = None
+    ) -> None:
+        self.method, self.stabilise, self.keep = method, stabilise, keep
 
     def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
         """Return a new run, before its first iterate."""
-        return BundleRun(self, problem, start)
+        if self.method == "bmrm":
+            return BundleRun(self, problem, start)
+        from ssvm_trainers.cutting.linearised import KelleyRun, ProximalRun
+
+        return (KelleyRun if self.method == "kelley" else ProximalRun)(problem, self.keep, start)
 
 
 class BundleRun(Run):

@@ -83,10 +83,10 @@ class KeptPlanes(Stateful):
     def __len__(self) -> int:
         return len(self.owner)
 
-    def add(self, planes: Planes) -> int:
-        """Keep the planes that are new (at the end); return their number.
+    def add(self, planes: Planes) -> I64:
+        """Keep the planes that are new (at the end); return which of the planes these are.
 
-        Where time is up before all of them are there, none is kept: 0.
+        Where time is up before all of them are there, none is kept.
         """
         fresh, row = [], np.zeros(self.problem.dim)
         columns, data = [np.zeros(0, np.int64)], [np.zeros(0)]
@@ -94,7 +94,7 @@ class KeptPlanes(Stateful):
             if not self._in_time():
                 self._known.difference_update(self._keys[len(self) :])
                 del self._keys[len(self) :]
-                return 0
+                return np.zeros(0, dtype=np.int64)
             key = (int(plane.examples[0]), key_of(plane))
             if key in self._known:
                 continue
@@ -108,9 +108,10 @@ class KeptPlanes(Stateful):
             columns.append(where)
             data.append(row[where])
             row[where] = 0.0
-        self._append(planes, np.array(fresh, dtype=np.int64), columns, data)
+        added = np.array(fresh, dtype=np.int64)
+        self._append(planes, added, columns, data)
         self._forget()
-        return len(fresh)
+        return added
 
     def _in_time(self) -> bool:
         try:

@@ -29,7 +29,7 @@ from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import F64
 from ssvm_dsl.plugin_api import TrainProblem
 from ssvm_trainers.dual.junction.junction_kernels import from_conditionals, to_conditionals
-from ssvm_trainers.dual.polytope import CliquePolytope, clique_polytope, require_no_constraints
+from ssvm_trainers.dual.polytope import CliquePolytope, clique_polytope
 from ssvm_trainers.dual.saddle_point import LONG, SHORT, SaddleOptions, SaddleRun
 from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, OPEN
 
@@ -51,7 +51,9 @@ class EntropicRun(SaddleRun):
             text = "trainer 'extragradient': geometry='entropic' is that of distributions over labellings, "
             text += "which points of risk 'relaxed' are not"
             raise TrainingError(f"{text}; use geometry='euclidean', or risk='margin'")
-        require_no_constraints(problem, "extragradient")
+        if problem.parameters.program.constraints:
+            text = "trainer 'extragradient': geometry='entropic' is that of products of probabilities, "
+            raise TrainingError(f"{text}which hard constraints do not allow; use geometry='euclidean'")
         super().__init__(options, problem, clique_polytope(problem))
         self.trees = cast(CliquePolytope, self.polytope).trees
         self.of_cell = self.polytope.full(self.share[self.polytope.owner])

@@ -40,7 +40,8 @@ from ssvm_dsl.ir import F64
 from ssvm_dsl.plugin_api import TrainProblem
 from ssvm_trainers.dual.entropic import EntropicRun
 from ssvm_trainers.dual.junction.junction_trees import JunctionTrees
-from ssvm_trainers.dual.polytope import CliquePolytope, polytope_of
+from ssvm_trainers.dual.points_of_problem import polytope_of
+from ssvm_trainers.dual.polytope import CliquePolytope
 from ssvm_trainers.dual.projection.polytopes import PolytopeProjection
 from ssvm_trainers.dual.projection.weight_metric import WeightMetric
 from ssvm_trainers.dual.saddle_point import LONG, SHORT, SaddleRun

@@ -31,7 +31,8 @@ from scipy import sparse
 from ssvm_dsl.errors import OutOfTime, TrainingError
 from ssvm_dsl.ir import F64, Stop
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem, call_in_thread
-from ssvm_trainers.dual.polytope import Polytope, polytope_of, score_columns
+from ssvm_trainers.dual.points_of_problem import polytope_of
+from ssvm_trainers.dual.polytope import Polytope, score_columns
 
 #: Tolerance of the solver as a share of the fit's tolerance, within these limits.
 SHARE, LOOSEST, TIGHTEST = 0.01, 1e-8, 1e-11

@@ -4,7 +4,8 @@ For the risk ``relaxed`` these are the points of the local polytope of every exa
 (:mod:`ssvm_dsl.ir.analysis.local_polytope`).  For ``margin`` they are the convex combinations of labellings: on forests
 of pairwise factors the same (:class:`TrainingPolytope`).  Where graphs have cycles, factors join the same two variables
 or more than two, and where joint states have scores without weights, they are the marginals of the cliques of a
-triangulated graph (:class:`CliquePolytope`).
+triangulated graph (:class:`CliquePolytope`); binary variables with submodular tables need none of them.  Under hard
+constraints they are the points of linear rows (:mod:`ssvm_trainers.dual.constrained`).
 
 A *cell* is a number of a point; a point x has one *column* for each cell that an example with a positive weight may
 take, the other cells are zero; it obeys ``matrix x = right, x >= 0``.
@@ -20,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import (
     F64,
     I64,
@@ -40,9 +40,6 @@ from ssvm_trainers.dual.score_matrix import n_entries, score_matrix
 
 if TYPE_CHECKING:
     from ssvm_trainers.dual.projection.layout import PolytopeLayout
-
-#: Seconds for each cell that it takes to lay out which ones are columns.
-CELL_SECONDS = 2e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +252,7 @@ class TrainingPolytope(Polytope):
         return layout_of(self._program)
 
     def _owners(self) -> I64:
-        return _owner(self._program)
+        return owner_of_cells(self._program)
 
     def _truth(self) -> F64:
         return labelling_marginals(self._program, self.problem.loss.truth)
@@ -268,23 +265,13 @@ class TrainingPolytope(Polytope):
         return matrix, (np.arange(rows.n_rows) < program.n_variables).astype(np.float64)
 
 
-@dataclass(frozen=True, eq=False)
-class CliquePolytope(Polytope):
-    """Marginals of the cliques of triangulated graphs: convex combinations of labellings, whatever the graph.
+class ListedPolytope(Polytope):
+    """A polytope each of whose cells has a score of its own, a sum of the entries of a :class:`~ssvm_dsl.ir.Theta`."""
 
-    Parameters
-    ----------
-    problem, used
-        As for :class:`Polytope`.
-    trees : JunctionTrees
-    """
-
-    trees: JunctionTrees
-
-    @cached_property
+    @property
+    @abstractmethod
     def sums(self) -> Any:
         """The 0/1 matrix from the entries of a :class:`~ssvm_dsl.ir.Theta` to the scores of cells."""
-        return self.trees.scores_of_cells(_n_entries(self.problem.parameters.program))
 
     def scores(self, w: F64) -> F64:
         """Return the scores of cells."""
@@ -315,6 +302,25 @@ class CliquePolytope(Polytope):
         """Return x: no cells share a score."""
         return x
 
+
+@dataclass(frozen=True, eq=False)
+class CliquePolytope(ListedPolytope):
+    """Marginals of the cliques of triangulated graphs: convex combinations of labellings, whatever the graph.
+
+    Parameters
+    ----------
+    problem, used
+        As for :class:`Polytope`.
+    trees : JunctionTrees
+    """
+
+    trees: JunctionTrees
+
+    @cached_property
+    def sums(self) -> Any:
+        """The 0/1 matrix from the entries of a :class:`~ssvm_dsl.ir.Theta` to the scores of cells."""
+        return self.trees.scores_of_cells(n_score_entries(self.problem.parameters.program))
+
     def rounded(self, x: F64) -> F64:
         """Return the point with the same shares of the cells that have the same row; where none has any, even ones."""
         from ssvm_trainers.dual.junction.junction_kernels import from_conditionals
@@ -329,9 +335,12 @@ class CliquePolytope(Polytope):
 
     def layout(self) -> PolytopeLayout:
         """Return the equations as projections read them."""
-        from ssvm_trainers.dual.projection.polytopes import layout_of_trees
+        from ssvm_trainers.dual.projection.polytopes import layout_of_equations
 
-        return layout_of_trees(self.trees)
+        trees = self.trees
+        return layout_of_equations(
+            trees.equations(), trees.right(), trees.cell_ptr[trees.clique_ptr], trees.row_ptr[trees.clique_ptr]
+        )
 
     def _owners(self) -> I64:
         return self.trees.owner()
@@ -362,61 +371,24 @@ class RowsOfColumns:
     owner: I64
 
 
-def polytope_of(problem: TrainProblem, trainer: str) -> Polytope:
-    """Return the points of a problem of the risk ``relaxed`` or ``margin``.
-
-    Raises
-    ------
-    TrainingError
-        There are hard constraints, whose equations are not written out here; names the trainer.
-    """
-    require_no_constraints(problem, trainer)
-    program = problem.parameters.program
-    problem.pause(CELL_SECONDS * n_marginals(program))
-    if not problem.relaxed and not local_is_exact(problem.parameters):
-        return clique_polytope(problem)
-    used = _possible(program) & (problem.objective.weight[_owner(program)] > 0.0)
-    return TrainingPolytope(problem, used)
-
-
-def require_no_constraints(problem: TrainProblem, trainer: str) -> None:
-    """Refuse hard constraints, whose equations are not written out here.
-
-    Raises
-    ------
-    TrainingError
-        Names the trainer and the kinds of constraints.
-    """
-    program = problem.parameters.program
-    if program.constraints:
-        kinds = ", ".join(sorted({group.kind for group in program.constraints}))
-        text = f"trainer '{trainer}' does not know the marginals that hard constraints ({kinds}) leave"
-        raise TrainingError(f"{text}; use trainer='bcfw'")
-
-
 def plain_forests(parameters: ParameterMap) -> bool:
     """Whether graphs are forests of pairwise factors, all of whose joint states have finite scores by weights."""
     constants = parameters.constants
     return parameters.program.hardest_topology < Topology.LOOPY and not (constants and constants.tables)
 
 
-def local_is_exact(parameters: ParameterMap) -> bool:
-    """Whether the local polytope holds combinations of labellings only: no two factors join the same variables."""
-    n_factors = sum(group.n_factors for group in parameters.program.groups)
-    return plain_forests(parameters) and len(parameters.program.distinct_edges()) == n_factors
-
-
 def clique_polytope(problem: TrainProblem) -> CliquePolytope:
     """Return the marginals of the cliques of triangulated graphs."""
     trees = junction_trees(problem.parameters.program)
     problem.pause()
-    lost = trees.scores_of_cells(_n_entries(problem.parameters.program)) @ _loss_entries(problem)
+    lost = trees.scores_of_cells(n_score_entries(problem.parameters.program)) @ _loss_entries(problem)
     problem.pause()
     used = trees.possible(lost > -np.inf) & (problem.objective.weight[trees.owner()] > 0.0)
     return CliquePolytope(problem, used, trees)
 
 
-def _n_entries(program: Program) -> int:
+def n_score_entries(program: Program) -> int:
+    """Return how many entries a :class:`~ssvm_dsl.ir.Theta` has."""
     return program.n_states + sum(group.n_tables * group.n_configs for group in program.groups)
 
 
@@ -433,7 +405,7 @@ def _loss_entries(problem: TrainProblem) -> F64:
     return np.concatenate([theta.node, theta.pool])
 
 
-def _owner(program: Program) -> I64:
+def owner_of_cells(program: Program) -> I64:
     """Return the example of each cell of the local polytope."""
     example = owners(program.var_ptr)
     parts = [np.repeat(example[group.shapes.variables()[:, 0]], group.n_configs) for group in program.groups]
@@ -450,7 +422,7 @@ def _by_group(program: Program, x: F64) -> Marginals:
     return Marginals(x[: program.n_states], tuple(tables))
 
 
-def _possible(program: Program) -> Bools:
+def possible(program: Program) -> Bools:
     """Return which states and joint states are not ruled out."""
     if program.allowed is None:
         return np.ones(n_marginals(program), dtype=bool)

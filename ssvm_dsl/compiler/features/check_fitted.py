@@ -16,12 +16,12 @@ from ssvm_dsl.ir.features import Block
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features import sources as lang
-from ssvm_dsl.lang.features.kernel_features import KernelMap, Nystroem, RandomFourier
+from ssvm_dsl.lang.features.kernel_features import Kernel, KernelMap, Nystroem, RandomFourier
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
 
 #: The kinds of this package that learn arrays: their names and shapes are known.
-_BUNDLED = lang.PLiF | lang.Standardized | lang.Scaled | lang.Whitened | KernelMap
+_BUNDLED = lang.PLiF | lang.Standardized | lang.Scaled | lang.Whitened | KernelMap | Kernel
 
 
 class LearntWidths:
@@ -66,6 +66,8 @@ class LearntWidths:
             return source.width
         if isinstance(source, Attributes):
             return len(self._learnt(source, "names"))
+        if isinstance(source, Kernel):
+            return len(self._learnt(source, "components"))
         return sum(self.of(part) for part in source.sources)
 
     def pairs(self, factor: Factor) -> int:
@@ -123,6 +125,9 @@ class LearntWidths:
         if isinstance(source, Nystroem):
             m = source.width
             shapes = {"components": (m, width), "normalization": (m, m), "gamma": (1,)}
+        if isinstance(source, Kernel):
+            r = len(self._fitted.get(key, {}).get("components", ()))
+            shapes = {"components": (r, width), "factor": (r, r), "gamma": (1,), "rows": (1,), "residual": (1,)}
         if isinstance(source, lang.PLiF):
             shapes = {"knots": (width, source.n_knots)}
         for name, array in self._entry(key, *shapes).items():
@@ -131,6 +136,8 @@ class LearntWidths:
                 raise ValueError(f"{key!r}: expected {name} of shape {shapes[name]}, float64, found {found}")
             if not np.isfinite(array).all() or (name in ("scale", "gamma") and not (array > 0).all()):
                 raise ValueError(f"{key!r}: expected finite numbers, scales and gamma above 0, in {name}")
+            if name == "factor" and not (np.diag(array) > 0).all():
+                raise ValueError(f"{key!r}: expected a factor with a positive diagonal")
             if name == "knots" and (np.diff(array, axis=1) < 0).any():
                 raise ValueError(f"{key!r}: expected ascending knots")
 

@@ -15,7 +15,7 @@ from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.compiler.features.attributes import Names, hashed_rows, known_rows, learn_rows, malformed, tokens_of
 from ssvm_dsl.compiler.features.computed import FEW_ROWS, Computed, first_rows, with_empty_rows
 from ssvm_dsl.compiler.features.hat_functions import hat_functions
-from ssvm_dsl.compiler.features.kernel_features import kernel_rows, learn_kernel
+from ssvm_dsl.compiler.features.kernel_features import kernel_rows, learn_kernel, learn_pivots, pivot_rows
 from ssvm_dsl.compiler.features.learnt_arrays import learnt_arrays
 from ssvm_dsl.compiler.features.sliced import sliced_rows
 from ssvm_dsl.compiler.features.sparse import checked, stack_rows
@@ -28,7 +28,7 @@ from ssvm_dsl.lang.arrays import as_floats, real_array
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.features import sources as lang
-from ssvm_dsl.lang.features.kernel_features import KernelMap, Nystroem, RandomFourier
+from ssvm_dsl.lang.features.kernel_features import Kernel, KernelMap, Nystroem, RandomFourier
 from ssvm_dsl.lang.features.span_features import SpanLength, SpanMean, SpanSum
 from ssvm_dsl.lang.functions import FunctionRef
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
@@ -443,6 +443,12 @@ def _kernel_map(encoder: Encoder, source: KernelMap) -> Rows:
     return _finite(found, source.dims, rows.ptr, f"feature {source!r}")
 
 
+def _kernel(encoder: Encoder, source: Kernel) -> Rows:
+    values, rows = _dense_of(encoder, source)
+    state = _learn(encoder, source, values, lambda: learn_pivots(source, values))
+    return _finite(pivot_rows(source, values, state), source.dims, rows.ptr, f"feature {source!r}")
+
+
 def _polynomial(encoder: Encoder, source: lang.Polynomial) -> Rows:
     from sklearn.preprocessing import PolynomialFeatures
 
@@ -559,5 +565,6 @@ _EVALUATORS: dict[type[Source], Callable[[Encoder, Any], Rows]] = {
     lang.Hashed: _hashed,
     RandomFourier: _kernel_map,
     Nystroem: _kernel_map,
+    Kernel: _kernel,
     lang.Concat: _concat,
 }

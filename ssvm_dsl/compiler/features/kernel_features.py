@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import DataError
-from ssvm_dsl.lang.features.kernel_features import SCALE, KernelMap, Nystroem, RandomFourier
+from ssvm_dsl.lang.features.kernel_features import SCALE, Kernel, KernelMap, Nystroem, RandomFourier
+from ssvm_dsl.pausing import pause
+from ssvm_dsl.units import bytes_text
+
+#: Bytes of the factor of a kernel matrix at most; rows whose own values are computed together.
+MOST_BYTES, BLOCK = 2.0**31, 256
+
+#: A kernel's residual below this, relative to the largest value, is more than rounding.
+NEGATIVE = -1e-7
 
 
 def learn_kernel(source: KernelMap, values: F64) -> dict[str, Any]:
@@ -51,7 +60,111 @@ def kernel_rows(source: KernelMap, values: F64, learnt: dict[str, Any]) -> F64:
     return np.asarray(found @ learnt["normalization"].T)
 
 
-def _gamma(source: KernelMap, values: F64) -> float:
+def learn_pivots(source: Kernel, values: F64) -> dict[str, Any]:
+    """Return the pivots of a kernel matrix, and their factor, by Cholesky's method with complete pivoting.
+
+    Raises
+    ------
+    DataError
+        The rank is above ``source.most``, or the factor takes too much memory; or the kernel is none: not symmetric or
+        not positive semidefinite, or of another shape.
+
+    Notes
+    -----
+    Time O(n r^2) and r columns of the kernel matrix, memory O(n r), for n rows of rank r.
+    """
+    n, needs_gamma = len(values), source.kernel in ("rbf", "laplacian", "polynomial", "sigmoid", "chi2")
+    gamma = _gamma(source, values) if needs_gamma else 1.0
+    left = np.concatenate([
+        np.diag(_values(source, gamma, values[lo : lo + BLOCK], values[lo : lo + BLOCK])) for lo in range(0, n, BLOCK)
+    ])  # fmt: skip
+    largest = float(np.abs(left).max(initial=0.0))
+    most, pivots = min(n, source.most), list[int]()
+    if 8.0 * n * most > MOST_BYTES:
+        most = int(MOST_BYTES / (8.0 * n))
+    factor = np.zeros((n, min(most, 64)))
+    while len(pivots) < n:
+        pivot, r = int(left.argmax()), len(pivots)
+        if left[pivot] <= source.tolerance * largest:
+            break
+        if r >= most:
+            raise _too_many(source, n, most, float(left[pivot]) / largest)
+        pause()
+        if r == factor.shape[1]:
+            factor = np.concatenate([factor, np.zeros((n, min(r, most - r)))], axis=1)
+        column = _values(source, gamma, values, values[pivot : pivot + 1])[:, 0] - factor[:, :r] @ factor[pivot, :r]
+        factor[:, r] = column / np.sqrt(left[pivot])
+        left = left - factor[:, r] ** 2
+        left[pivot] = 0.0
+        pivots.append(pivot)
+        if left.min() < NEGATIVE * largest or not np.isfinite(left).all():
+            raise DataError(
+                f"feature {source!r}", expected="a kernel: symmetric, and no negative eigenvalue on the training rows",
+                found=f"a residual of {left.min():.3g} (the largest value of a row with itself is {largest:.3g})",
+                hint="'rbf', 'laplacian', 'polynomial' and 'cosine' are kernels on any data",
+            )  # fmt: skip
+    rows = np.array(pivots, dtype=np.int64)
+    return {
+        "components": np.ascontiguousarray(values[rows]), "factor": np.tril(factor[rows, : len(rows)]),
+        "gamma": np.array([gamma]), "rows": np.array([float(n)]),
+        "residual": np.array([max(float(left.max(initial=0.0)), 0.0) / (largest or 1.0)]),
+    }  # fmt: skip
+
+
+def kernel_ranks(fitted: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return for each kernel of a model the rank that it has in training, in words."""
+    return {
+        name: f"rank {len(one['components'])} of {int(one['rows'][0])} rows, residuals up to {one['residual'][0]:.2g}"
+        for name, one in fitted.items()
+        if "factor" in one and "residual" in one
+    }
+
+
+def _too_many(source: Kernel, n: int, most: int, left: float) -> DataError:
+    """Return the error for a kernel matrix of too high a rank."""
+    limit = f"most={source.most}" if most == source.most else f"{bytes_text(MOST_BYTES)} for its factor"
+    expected = f"a kernel matrix of rank {most} or less at tolerance {source.tolerance:g} ({limit})"
+    found = f"{n} rows, {left:.2g} of the largest value left at rank {most}"
+    hint = f"Nystroem(x, {min(most, 500)}) takes some rows alone; or a larger tolerance"
+    return DataError(f"feature {source!r}", expected=expected, found=found, hint=hint)
+
+
+def pivot_rows(source: Kernel, values: F64, learnt: dict[str, Any]) -> F64:
+    """Return the features of each row; ``shape (n, rank)``."""
+    from scipy.linalg import solve_triangular
+
+    if not len(values) or not len(learnt["components"]):
+        return np.zeros((len(values), len(learnt["components"])))
+    found = _values(source, float(learnt["gamma"][0]), values, learnt["components"])
+    return np.ascontiguousarray(solve_triangular(learnt["factor"], found.T, lower=True, check_finite=False).T)
+
+
+def _values(source: Kernel, gamma: float, one: F64, other: F64) -> F64:
+    """Return the kernel's values of rows with others; ``shape (n, m)``.
+
+    Raises
+    ------
+    DataError
+        The user's function fails, or returns anything else than finite numbers of this shape.
+    """
+    if isinstance(source.kernel, str):
+        from sklearn.metrics.pairwise import pairwise_kernels
+
+        settings = _settings(source, gamma)
+        return np.asarray(pairwise_kernels(one, other, metric=source.kernel, filter_params=True, **settings))
+    named, shape = f"Kernel {source.kernel.path}", (len(one), len(other))
+    assert source.kernel.function is not None
+    try:
+        found = np.asarray(source.kernel.function(one.copy(), other.copy()), dtype=np.float64)
+    except Exception as err:
+        raise DataError(named, expected=f"shape {shape}", found=f"{type(err).__name__}: {err}") from err
+    if found.shape != shape or not np.isfinite(found).all():
+        got = f"shape {found.shape}" if found.shape != shape else "numbers that are not finite"
+        raise DataError(named, expected=f"finite numbers of shape {shape}", found=got)
+    return found
+
+
+def _gamma(source: KernelMap | Kernel, values: F64) -> float:
     """Return the kernel's width."""
     if source.gamma != SCALE:
         return float(source.gamma)
@@ -62,7 +175,7 @@ def _gamma(source: KernelMap, values: F64) -> float:
     return 1.0 / spread
 
 
-def _settings(source: Nystroem, gamma: float) -> dict[str, Any]:
+def _settings(source: Nystroem | Kernel, gamma: float) -> dict[str, Any]:
     """Return the parameters of a kernel that it has."""
     settings: dict[str, Any] = {} if source.kernel == "cosine" else {"gamma": gamma}
     if source.kernel in ("polynomial", "sigmoid"):

@@ -16,7 +16,7 @@ from ssvm_dsl.compiler.scopes import ground_scopes
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features import sources as lang
-from ssvm_dsl.lang.features.kernel_features import KernelMap
+from ssvm_dsl.lang.features.kernel_features import Kernel, KernelMap
 from ssvm_dsl.lang.features.span_features import SpanLength, SpanMean, SpanSum
 from ssvm_dsl.lang.inputs import At, Attributes, Input, Source
 from ssvm_dsl.lang.outputs.labels import Label, NoneOf
@@ -151,9 +151,9 @@ def _columns(source: Source, learnt: Callable[[Source], dict[str, Any]]) -> Sequ
     if isinstance(source, lang.PLiF):
         knots = [source.knots] * len(inner) if source.knots else learnt(source)["knots"]
         return [f"{name} at {knot:.6g}" for name, mine in zip(inner, knots, strict=True) for knot in mine]
-    if isinstance(source, KernelMap):
+    if isinstance(source, KernelMap | Kernel):
         called = f"{type(source).__name__}({source.source.name or repr(source.source)})"
-        return [f"{called}#{k}" for k in range(source.width)]
+        return [f"{called}#{k}" for k in range(source.width or len(learnt(source)["components"]))]
     if isinstance(source, lang.Polynomial):
         degrees = range(1, source.degree + 1)
         return ["*".join(picked) for degree in degrees for picked in combinations_with_replacement(inner, degree)]

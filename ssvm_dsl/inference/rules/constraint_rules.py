@@ -14,7 +14,7 @@ from ssvm_dsl.array_types import F64, I32, Bools
 from ssvm_dsl.errors import OptionError, PluginError
 from ssvm_dsl.inference.rules.custom_rules import CustomRules
 from ssvm_dsl.inference.verification.read_only import read_only
-from ssvm_dsl.ir.constraints import ConstraintGroup, LinearRows
+from ssvm_dsl.ir.constraints import ConstraintGroup, IntegralKind, LinearRows
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.hosting.contained import contained
@@ -202,9 +202,23 @@ class ContainedPropagatingRules(ContainedRules):
             self._kind.propagate(group, k, model, literals)
 
 
+class ContainedIntegralRules(ContainedRules):
+    """A foreign kind with rows that have no gaps."""
+
+    def hull(self, group: ConstraintGroup, k: int) -> LinearRows | None:
+        """Return the rows of constraint k without gaps."""
+        assert isinstance(self._kind, IntegralKind)
+        with contained(self._owner_name):
+            found = self._kind.hull(group, k)
+        if found is not None and (wrong := row_mistakes(found, int(np.diff(group.literal_ptr)[k]))):
+            raise PluginError(f"{self._owner_name} broke its contract: hull() of '{group.name}': {wrong}")
+        return found
+
+
 #: What a foreign kind may have besides, and what holds its results against the contract.
 OPTIONAL: dict[Any, type[ContainedRules]] = {
     SeparableKind: ContainedSeparableRules,
+    IntegralKind: ContainedIntegralRules,
     BestKind: ContainedBestRules,
     PropagatingKind: ContainedPropagatingRules,
 }

@@ -298,7 +298,7 @@ class Part(KeptLibrary):
         self.overloads[tuple(result.signature.args)] = result
 
 
-class Kernel(KeptLibrary):
+class CompiledKernel(KeptLibrary):
     """A function whose kernel is called from Python, and whose part is called from other kernels.
 
     Parameters
@@ -326,7 +326,7 @@ class Kernel(KeptLibrary):
         return self.part.get_overload(sig)
 
 
-def njit(function: Callable[..., Any], *, cache: bool, borrowed: bool, **options: Any) -> Kernel:
+def njit(function: Callable[..., Any], *, cache: bool, borrowed: bool, **options: Any) -> CompiledKernel:
     """Return a function that is compiled when it is first called.
 
     Parameters
@@ -336,7 +336,7 @@ def njit(function: Callable[..., Any], *, cache: bool, borrowed: bool, **options
         See :func:`ssvm_dsl.kernels.compiling.jit.njit`.
     """
     options["_nrt"] = not borrowed
-    kernel = Kernel(function, {"nopython": True, **options})
+    kernel = CompiledKernel(function, {"nopython": True, **options})
     if cache:
         text = options_text(options)
         kernel._cache = CodeStore(function, f"kernel {text}", kept_kernel)

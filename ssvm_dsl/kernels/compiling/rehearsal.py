@@ -17,7 +17,7 @@ from numba.experimental import function_type as function_type  # types of functi
 
 from ssvm_dsl.kernels.compiling.code_key import extent
 from ssvm_dsl.kernels.compiling.code_store import CodeStore
-from ssvm_dsl.kernels.compiling.linking import Callback, Kernel, substitutes
+from ssvm_dsl.kernels.compiling.linking import Callback, CompiledKernel, substitutes
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Job:
     def _kept(self) -> Any:
         """Return what compiles it, ``None`` for functions that are called by their address."""
         kernel = self.found()
-        if not isinstance(kernel, Kernel):
+        if not isinstance(kernel, CompiledKernel):
             return None
         return kernel.part if self.part else kernel
 

@@ -18,7 +18,7 @@ from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features import sources
-from ssvm_dsl.lang.features.kernel_features import Nystroem, RandomFourier
+from ssvm_dsl.lang.features.kernel_features import Kernel, Nystroem, RandomFourier
 from ssvm_dsl.lang.features.span_features import SpanLength, SpanMean, SpanSum
 from ssvm_dsl.lang.forms import Form
 from ssvm_dsl.lang.functions import FunctionRef
@@ -43,7 +43,7 @@ CONSTRUCTORS: dict[str, Callable[..., Any]] = {
     for maker in (
         *(Dim, Label, Latent, Factor, inputs.Input, inputs.Attributes, inputs.Edges),
         *(sources.Feature, sources.JointFeature, sources.PLiF, sources.Polynomial, sources.Standardized),
-        *(sources.Scaled, sources.Whitened, sources.Hashed, sources.Concat, Nystroem, RandomFourier),
+        *(sources.Scaled, sources.Whitened, sources.Hashed, sources.Concat, Nystroem, RandomFourier, Kernel),
         *(label_losses.Hamming, Cost, label_losses.ZeroOne, label_losses.NoLoss, CountLoss),
         *(label_losses.CustomLoss, label_losses.LossSum),
         *(targets.chain, targets.pairs, targets.grid, targets.complete, targets.along),

@@ -28,6 +28,8 @@ def check_predictor(predictor: Any) -> None:
     if not isinstance(predictor.space, OutputSpace):
         raise OptionError(f"space must be an OutputSpace such as Subsets(5) or Dicycles(10), got {predictor.space!r}")
     check_strength(predictor.C, predictor.lam)
+    if np.inf == predictor.C:
+        raise OptionError("C must be a finite number: counting predictors have no hard margins")
     chosen_decoder(predictor.space, predictor.decoder)
     choices = (("solver", SOLVERS), ("certificate", ("auto", *CERTIFICATES)), ("step_rule", STEP_RULES))
     for name, known in choices:

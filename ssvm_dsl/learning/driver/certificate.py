@@ -88,6 +88,8 @@ class Certificate:
         risk = progress.primal + progress.rounding - size
         offset = np.nan if objective.l1 else progress.offset
         relative_size = size / objective.lam if objective.lam else np.nan
+        if objective.hard:  # its plane may weigh more than any finite C allows
+            return cls(0.0, objective.n, relative_size, risk, progress.dual, np.nan)
         return cls(objective.lam, objective.n, relative_size, risk, progress.dual, offset)
 
     def relative_gap(self, C: float) -> float:

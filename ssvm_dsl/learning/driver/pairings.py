@@ -127,7 +127,8 @@ def _conditions(spec: TrainerSpec, risk: Risk) -> Iterator[str]:
     if spec.needs.strongly_convex:
         yield "every factor regularised"
     if spec.needs.factored and not risk.relaxed:
-        yield "graphs of small treewidth"
+        more = ", submodular tables, or constraints with exact linear rows" if spec.needs.hulls else ""
+        yield f"graphs of small treewidth{more}"
     if risk.spec.one_label:
         yield "models of one label"
     if risk.spec.bounded:

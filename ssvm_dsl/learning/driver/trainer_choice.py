@@ -58,6 +58,8 @@ class FitFacts:
         Whether shards stay open from one call to the next.
     stream : bool
         Whether it learns from batches of a stream.
+    hard : bool
+        Whether margins are hard.
     """
 
     risk: Risk
@@ -70,6 +72,7 @@ class FitFacts:
     shards: bool = False
     keeps_shards: bool = True
     stream: bool = False
+    hard: bool = False
 
     def suits(self, spec: TrainerSpec) -> bool:
         """Whether a trainer can do it."""
@@ -77,6 +80,7 @@ class FitFacts:
         return (
             needs.covers(self.risk.spec, self.power)
             and (needs.l1 or not self.sparse)
+            and (needs.hard or not self.hard)
             and (self.strongly_convex or not needs.strongly_convex)
             and (spec.distributes or not self.shards)
             and (self.keeps_shards or not spec.keeps_on_shards)

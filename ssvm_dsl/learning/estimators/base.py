@@ -14,6 +14,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.compiler.features.kernel_features import kernel_ranks
 from ssvm_dsl.errors import OptionError, OutOfTime, TrainingError, memory_for
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.diagnosis.feasible_truth import require_feasible_truth, unknown_variables
@@ -22,6 +23,7 @@ from ssvm_dsl.inference.layers.unplanned import UnplannedSession
 from ssvm_dsl.inference.planning.kept_plans import OpenedPlan
 from ssvm_dsl.inference.planning.planner import accepted_guarantee
 from ssvm_dsl.inference.planning.plans import Plan
+from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.ir.need import Guarantee, Need, Task
 from ssvm_dsl.lang.arrays import is_number
 from ssvm_dsl.lang.model import Model
@@ -45,6 +47,7 @@ from ssvm_dsl.learning.estimators.fitting.fit_warnings import (
 )
 from ssvm_dsl.learning.estimators.fitting.fitted_report import report_of, without_objective
 from ssvm_dsl.learning.estimators.fitting.given_weights import lay_weights
+from ssvm_dsl.learning.estimators.fitting.hard_margins import NEGLIGIBLE, largest_loss, named_proof
 from ssvm_dsl.learning.estimators.fitting.held_out import validation_of
 from ssvm_dsl.learning.estimators.fitting.latent import (
     MOST_STARTS,
@@ -257,7 +260,7 @@ class Learner(Predictor):
             warn_caller(slow)
         stop = StopRule(self.tol, self.max_passes, self.max_seconds or np.inf)
         ahead = compiling_ahead(spec.name, target.risk.name, problem.session.plan.backend)
-        with self._listeners(estimate) as listeners, ahead:
+        with self._listeners(estimate) as listeners, ahead, named_proof(grounded):
             trainer = spec.load()(**options, random_state=self._seed)
             progress = train(
                 trainer, problem, stop, spec=spec, keep_best=bool(options.get("best_iterate", spec.best_iterate)),
@@ -430,7 +433,7 @@ class Learner(Predictor):
         free = [value for value in (self.regularization or {}).values() if is_number(value) and value == 0]
         facts = FitFacts(
             self._risk(), float(self.power), self.l1 > 0.0, self.lam != 0 and not free, n_examples, n_weights, single,
-            shards, keeps_shards, stream,
+            shards, keeps_shards, stream, self.lam is None and np.inf == self.C,
         )  # fmt: skip
         return choose(self.trainer, self.trainer_options, facts)
 
@@ -443,15 +446,20 @@ class Learner(Predictor):
             require_labels(grounded.program.n_variables, grounded.n_examples)
         require_feasible_truth(grounded)
         risk, needs = target.risk, spec.needs
-        check_pairing(spec, risk, self.power, sparse=self.l1 > 0.0)
+        hard = self.lam is None and np.inf == self.C
+        check_pairing(spec, risk, self.power, sparse=self.l1 > 0.0, hard=hard)
         weight = check_sample_weight(sample_weight, grounded.n_examples, part)
         lam = lam_of(self.C, self.lam, n)
         l1 = l1_of(self.C, self.lam, n, self.l1)
         objective = regularized_risk(grounded.parameters, lam, weight, self.regularization, self.power, l1)
+        if hard:
+            objective = replace(objective, hard=True, negligible=NEGLIGIBLE * largest_loss(target.loss))
         check_convex(spec, risk, objective)
         parameters, marginals = risk.asked_about(grounded.parameters, target.loss), needs.asks_marginals
         completes = spec.completes and bool(grounded.declaration.latents) and not risk.relaxed
         session, estimate = self._opened(grounded, parameters, target, spec, completes, deadline)
+        if needs.hulls:  # their trainers ask the kinds of constraints for rows
+            parameters = replace(parameters, program=with_rules(parameters.program, registry()))
         problem = risk.problem(parameters, target.loss, objective, session, executor, marginals, needs.messages)
         if completes and isinstance(problem, MarginProblem):  # as all problems of such trainers are
             problem = CompletingProblem(problem, unknown_variables(grounded))
@@ -541,7 +549,8 @@ class Learner(Predictor):
         self._fitted = grounded.fitted
         self._blocks = grounded.parameters.blocks
         convention_text = convention(self.C, self.lam, l1=self.l1)
-        self.report_ = report_of(progress, problem, trainer, convention_text, self._unit(problem))
+        report = report_of(progress, problem, trainer, convention_text, self._unit(problem))
+        self.report_ = replace(report, chosen=kernel_ranks(grounded.fitted))
 
     def certified_gap(self, C: float) -> float:
         """Return the relative gap that the last fit certifies for its weights at another C; ``nan`` if it cannot.

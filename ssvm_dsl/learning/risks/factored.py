@@ -13,9 +13,11 @@ from functools import cached_property
 import numpy as np
 
 from ssvm_dsl.errors import TrainingError
+from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
 from ssvm_dsl.learning.risks.kinds import Risk, minimised, minimisers
+from ssvm_dsl.needs.hulls import associative, constraint_hull, local_obstacle
 from ssvm_dsl.needs.orders import Elimination
 from ssvm_dsl.needs.treewidth import eliminations
 from ssvm_dsl.plugin_api.specs import TrainerSpec
@@ -69,7 +71,8 @@ class Cliques:
 def check_factored(spec: TrainerSpec, risk: Risk, power: float, parameters: ParameterMap, loss: LossTerm) -> None:
     """Refuse a trainer that works on marginals, or on distributions over labellings, where it cannot.
 
-    Neither knows of losses that do not add up over variables, nor do marginals of hard constraints.
+    Neither knows of losses that do not add up over variables, nor do marginals of hard constraints whose solutions have
+    no small linear description.
 
     Raises
     ------
@@ -80,11 +83,13 @@ def check_factored(spec: TrainerSpec, risk: Risk, power: float, parameters: Para
     if not risk.of_maxima or not (needs.factored or needs.asks_marginals):
         return
     used = risk.loss(loss)
-    too_many = needs.factored and not parameters.program.constraints and cliques.needed
+    constrained = bool(parameters.program.constraints)
+    too_many = needs.factored and not constrained and cliques.needed and not (needs.hulls and associative(parameters))
     too_many = too_many and cliques.n_states > MOST_STATES
+    obstacle = _obstacle(spec, parameters) if needs.factored and constrained else ""
     found = {
         f"a loss that adds up over variables, not {used.called}": used.kind != ADDITIVE,
-        "a model without hard constraints": needs.factored and bool(parameters.program.constraints),
+        obstacle: bool(obstacle),
         _too_wide(cliques) if too_many else "": too_many,
     }
     reasons = [reason for reason, there in found.items() if there]
@@ -103,15 +108,28 @@ def check_factored(spec: TrainerSpec, risk: Risk, power: float, parameters: Para
         raise TrainingError(text)
 
 
+def _obstacle(spec: TrainerSpec, parameters: ParameterMap) -> str:
+    """Return what a trainer of marginals needs of hard constraints that these are not, in words."""
+    if not spec.needs.hulls:
+        return "a model without hard constraints"
+    reason = local_obstacle(parameters) or constraint_hull(with_rules(parameters.program, registry()))
+    wanted = "hard constraints whose solutions have a small exact linear description"
+    return f"{wanted} ({reason})" if isinstance(reason, str) else ""
+
+
 def whose_marginals(spec: TrainerSpec, relaxed: bool, parameters: ParameterMap) -> str:
     """Return whose marginals a trainer works on, and whether its dual is exact, in words; empty if it does not."""
     if not spec.needs.factored:
         return ""
     if relaxed:
         return "of variables and factors: the local polytope, exact on forests of pairs and else a relaxation"
+    if parameters.program.constraints:
+        return "of variables, factors and the linear rows of hard constraints: exact"
     cliques = Cliques(parameters)
     if not cliques.needed:
         return "of variables and factors of forests: exact"
+    if spec.needs.hulls and associative(parameters):
+        return "of variables and factors: exact, as all tables are submodular"
     return f"of cliques of up to {cliques.widest[1]} variables of triangulated graphs: exact"
 
 

@@ -234,7 +234,7 @@ def minimised(needs: TrainerNeeds, known: Registry) -> list[str]:
     return sorted(spec.name for spec in known.specs(RiskSpec) if needs.minimises(spec))
 
 
-def check_pairing(spec: TrainerSpec, risk: Risk, power: float, sparse: bool = False) -> None:
+def check_pairing(spec: TrainerSpec, risk: Risk, power: float, sparse: bool = False, hard: bool = False) -> None:
     """Refuse a trainer that does not minimise a risk, before anything is computed.
 
     Parameters
@@ -244,6 +244,8 @@ def check_pairing(spec: TrainerSpec, risk: Risk, power: float, sparse: bool = Fa
     power : float
     sparse : bool
         Whether there is an L1 penalty.
+    hard : bool
+        Whether margins are hard.
 
     Raises
     ------
@@ -254,6 +256,10 @@ def check_pairing(spec: TrainerSpec, risk: Risk, power: float, sparse: bool = Fa
         if sparse and not spec.needs.l1:
             able = ", ".join(minimisers(risk, power, registry(), lambda other: other.needs.l1)) or "none"
             raise TrainingError(f"trainer '{spec.name}' takes no L1 penalty (l1=); these do: {able}")
+        if hard and not spec.needs.hard:
+            able = ", ".join(minimisers(risk, power, registry(), lambda other: other.needs.hard)) or "none"
+            text = f"trainer '{spec.name}' finds no hard margins (C = inf) of risk '{risk.name}'; these do: {able}"
+            raise TrainingError(f"{text}; the others come close with a large C, such as C=1e4")
         return
     asked = f"risk '{risk.name}'" + (f" to the power {power:g}" if power != 1.0 else "")
     able = ", ".join(minimisers(risk, power, registry())) or "none"

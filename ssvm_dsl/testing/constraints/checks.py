@@ -19,7 +19,7 @@ from ssvm_dsl.inference.starting.labelling import starting_labelling
 from ssvm_dsl.inference.starting.repair import scores_of
 from ssvm_dsl.ir import ConstraintGroup, LinearRows, Program, Question
 from ssvm_dsl.needs.program_needs import program_need
-from ssvm_dsl.plugin_api import BestKind, ExplainingKind, PropagatingKind, SeparableKind, StartingKind
+from ssvm_dsl.plugin_api import BestKind, ExplainingKind, IntegralKind, PropagatingKind, SeparableKind, StartingKind
 from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.kit import NotForThisCase
 from ssvm_dsl.testing.problems import Problem
@@ -27,6 +27,9 @@ from ssvm_dsl.testing.report import Complaint
 
 #: Labellings of an example for which rows are compared; those of larger ones are spread evenly.
 COMPARED = 256
+
+#: Literals of a constraint whose truths are all tried.
+MOST_LITERALS = 10
 
 #: Backends that answer the problems of a kind.
 BY_ROWS = "ilp"
@@ -142,6 +145,47 @@ def keeps(written: LinearRows, true: Bools) -> bool:
         constraints=LinearConstraint(matrix[:, len(true) :], lower, upper),
     )
     return bool(found.status == 0)
+
+
+def hulls(problem: Problem) -> None:
+    """Compare the best points of ``hull`` with the best truths of the literals, of kinds that have one."""
+    if not any(isinstance(group.rules, IntegralKind) for group in problem.program.constraints):
+        raise NotForThisCase
+    rng = np.random.default_rng(problem.program.n_variables)
+    for group in problem.program.constraints:
+        if not isinstance(group.rules, IntegralKind):
+            continue
+        for k in range(group.n_constraints):
+            written, n = group.rules.hull(group, k), int(np.diff(group.literal_ptr)[k])
+            if written is None or n > MOST_LITERALS:
+                continue
+            if wrong := row_mistakes(written, n):
+                raise Complaint(f"hull() of constraint {k}: {wrong}")
+            truths = np.array(list(product((False, True), repeat=n)), dtype=bool).reshape(2**n, n)
+            one = group.only(np.array([k]))
+            kept = truths[[not _broken(one, true)[0] for true in truths]]
+            for _ in range(4):
+                worth = rng.normal(size=n)
+                best, found = float((kept @ worth).max(initial=-np.inf)), _best_point(written, worth)
+                if found != best and not abs(found - best) <= 1e-7 * (1.0 + abs(best)):
+                    text = f"hull() of constraint {k}: a point of worth {found:.6g} with {worth.tolist()} for literals"
+                    raise Complaint(f"{text}, what satisfies it has {best:.6g} at most")
+
+
+def _best_point(written: LinearRows, worth: F64) -> float:
+    """Return the most that literals are worth in points of some rows; -inf where there are none."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csr_array
+
+    shape = (written.n_rows, len(worth) + written.n_auxiliary)
+    if not shape[1]:
+        return 0.0 if (written.lower <= 0.0).all() and (written.upper >= 0.0).all() else -np.inf
+    matrix = csr_array((written.coefficient, written.column, written.ptr), shape=shape)
+    most = np.concatenate([np.ones(len(worth)), np.full(written.n_auxiliary, np.inf)])
+    cost = np.concatenate([-worth, np.zeros(written.n_auxiliary)])
+    within = LinearConstraint(matrix, written.lower, written.upper) if written.n_rows else ()
+    found = milp(cost, bounds=Bounds(0.0, most), constraints=within)
+    return -float(found.fun) if found.status == 0 else -np.inf
 
 
 def separations(problem: Problem) -> None:

@@ -23,6 +23,7 @@ RULES: tuple[Rule[ConstraintSpec, Problem], ...] = (
     Rule("violated", checks.judgements),
     Rule("rows", checks.rows),
     Rule("violated rows", checks.separations),
+    Rule("hull", checks.hulls, optional=True),
     Rule("answers", checks.answers),
     Rule("propagation", checks.propagations, optional=True),
     Rule("best states", checks.maximisers, optional=True),

@@ -119,7 +119,7 @@ def test_nothing_can_be_asked_before_fitting(ask, tmp_path):
 # -- parameters that cannot be used ----------------------------------------------------------------------------
 
 WRONG = [
-    *[({"C": value}, "C must be a positive number") for value in (0, -1.0, np.nan, np.inf, True, "1", None, [1.0])],
+    *[({"C": value}, "C must be a positive number") for value in (0, -1.0, np.nan, -np.inf, True, "1", None, [1.0])],
     *[({"lam": value}, "lam must be a positive number") for value in (0, -1.0, np.nan, np.inf, "1")],
     *[({"tol": value}, "tol must be a non-negative number") for value in (-1e-3, np.nan, None, "small")],
     *[({"max_passes": value}, "max_passes must be a positive number") for value in (0, -3, None, "many")],

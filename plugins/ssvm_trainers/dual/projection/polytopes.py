@@ -15,7 +15,7 @@ of Taskar, Lacoste-Julien and Jordan (2006) where A is that of a flow, and solve
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -23,7 +23,6 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import F64, I64, Bools, Program, owners, pointers, runs
-from ssvm_trainers.dual.junction.junction_trees import JunctionTrees
 from ssvm_trainers.dual.projection.layout import PolytopeLayout
 from ssvm_trainers.dual.projection.projection_kernels import MOST_STEPS, NewtonState, ProjectedPoint, project_all
 from ssvm_trainers.shared.resumable import Stateful
@@ -115,15 +114,23 @@ class PolytopeProjection(Stateful):
         return point, mass, moved
 
 
-def layout_of_trees(trees: JunctionTrees) -> PolytopeLayout:
-    """Return the equations of marginals of cliques; every column is listed with its entries, as states are."""
-    columns = trees.equations().T.tocsr()
-    n, none = len(trees.clique_ptr), np.zeros(0, dtype=np.int64)
+def layout_of_equations(matrix: Any, right: F64, cell_ptr: I64, row_ptr: I64) -> PolytopeLayout:
+    """Return equations whose columns are listed with their entries, one by one, as states are.
+
+    Parameters
+    ----------
+    matrix : csr_array, shape (n_rows, n_columns)
+    right : ndarray of float64, shape (n_rows,)
+    cell_ptr, row_ptr : ndarray of int64, shape (B + 1,)
+        Columns and rows of each example.
+    """
+    columns = matrix.T.tocsr()
+    n, none = len(cell_ptr), np.zeros(0, dtype=np.int64)
     wide = np.zeros((0, 1), dtype=np.int64)
     return PolytopeLayout(
-        trees.cell_ptr[trees.clique_ptr], columns.indptr.astype(np.int64), columns.indices.astype(np.int64),
+        cell_ptr, columns.indptr.astype(np.int64), columns.indices.astype(np.int64),
         columns.data, np.zeros(n, dtype=np.int64), none, none, none, none, wide, wide,
-        trees.row_ptr[trees.clique_ptr], trees.right(), np.zeros(trees.n_rows, dtype=bool),
+        row_ptr, right, np.zeros(len(right), dtype=bool),
     )  # fmt: skip
 
 

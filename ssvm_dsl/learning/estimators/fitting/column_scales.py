@@ -12,6 +12,8 @@ from ssvm_dsl.array_types import F64
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.compiler.features.weight_names import weight_names
 from ssvm_dsl.ir.features import FeatureMap
+from ssvm_dsl.lang.features.kernel_features import Kernel
+from ssvm_dsl.lang.inputs import Source
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 
 #: Columns whose sizes differ by more than this are worth a warning.
@@ -34,8 +36,9 @@ def scale_warning(grounded: Grounded, spec: TrainerSpec) -> str:
     if spec.scale_free:
         return ""
     apart = 1.0, "", ""
+    kernels = {one.name for one in grounded.declaration.factors if _has_kernel(one.features)}
     for fmap in grounded.parameters.maps:
-        if not isinstance(fmap.features, np.ndarray) or fmap.width < 2 or fmap.joint:
+        if not isinstance(fmap.features, np.ndarray) or fmap.width < 2 or fmap.joint or fmap.name in kernels:
             continue
         sizes = column_sizes(fmap.features)
         known = np.flatnonzero(sizes > 0.0)
@@ -52,6 +55,11 @@ def scale_warning(grounded: Grounded, spec: TrainerSpec) -> str:
     text = f"features of {source} differ in size by {ratio:,.0f} times ({which})"
     cure = "declare features=Standardized(...), or divide the columns by their sizes"
     return f"{text}; trainer '{spec.name}' is slow on them: {cure}"
+
+
+def _has_kernel(source: Source | None) -> bool:
+    """Whether features are those of an exact kernel, whose sizes are what they must be."""
+    return source is not None and (isinstance(source, Kernel) or any(map(_has_kernel, source.sources)))
 
 
 def column_sizes(rows: F64) -> F64:

@@ -82,6 +82,8 @@ class ShardedFit(Base):
         trainer = self._trainer(shards=True, keeps_shards=kept)
         declaration, risk, spec = self.model.declaration, self._risk(), trainer.spec
         check_pairing(spec, risk, self.power, sparse=self.l1 > 0.0)
+        if self.lam is None and np.inf == self.C:
+            raise OptionError("hard margins (C = inf) are not found over shards; fit in one process, or use a large C")
         executor = open_executor(self.executor, self.executor_options)
         start = self.coef_ if self.warm_start and hasattr(self, "coef_") else None
         try:
