@@ -9,17 +9,33 @@ from copy import deepcopy
 from itertools import islice, pairwise, product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, Bools
 from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.inference.planning.planner import plan
-from ssvm_dsl.inference.rules.constraint_rules import ContainedRules, row_mistakes, separated_mistakes, state_mistakes
+from ssvm_dsl.inference.rules.constraint_rules import (
+    ContainedRules,
+    mixture_mistakes,
+    row_mistakes,
+    separated_mistakes,
+    state_mistakes,
+    truth_mistakes,
+)
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.starting.labelling import starting_labelling
 from ssvm_dsl.inference.starting.repair import scores_of
 from ssvm_dsl.ir import ConstraintGroup, LinearRows, Program, Question
 from ssvm_dsl.needs.program_needs import program_need
-from ssvm_dsl.plugin_api import BestKind, ExplainingKind, PropagatingKind, SeparableKind, StartingKind
+from ssvm_dsl.plugin_api import (
+    BestKind,
+    ExplainingKind,
+    MixtureKind,
+    ProjectingKind,
+    PropagatingKind,
+    SeparableKind,
+    StartingKind,
+)
 from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.kit import NotForThisCase
 from ssvm_dsl.testing.problems import Problem
@@ -27,6 +43,9 @@ from ssvm_dsl.testing.report import Complaint
 
 #: Labellings of an example for which rows are compared; those of larger ones are spread evenly.
 COMPARED = 256
+
+#: Literals of a constraint of which all truth values are tried.
+MOST_LITERALS = 10
 
 #: Backends that answer the problems of a kind.
 BY_ROWS = "ilp"
@@ -245,6 +264,57 @@ def _maximised(program: Program, node: F64, group: ConstraintGroup, k: int) -> N
     if found is not None and not worth >= best - 1e-9 * max(1.0, abs(best)):
         said = "break the constraint" if worth == -np.inf else f"score {worth}, the best {best}"
         raise Complaint(f"best_states() of constraint {k}: states {found.tolist()} {said}")
+
+
+def mixtures(problem: Problem) -> None:
+    """Compare ``best_truth`` with all truth values of the literals, and ``project`` with a quadratic program over them."""
+    rng = np.random.default_rng(problem.program.n_variables)
+    groups = [group for group in problem.program.constraints if isinstance(group.rules, MixtureKind)]
+    small = [(one, k) for one in groups for k in np.flatnonzero(np.diff(one.literal_ptr) <= MOST_LITERALS).tolist()]
+    if not small:
+        raise NotForThisCase
+    for group, k in small:
+        single = group.only(np.array([k]))
+        truths = np.array(list(product((False, True), repeat=len(single.variable))), dtype=bool)
+        kept = truths[[not _broken(single, true)[0] for true in truths]]
+        for decided in (0.0, 0.2, 0.5):
+            _mixed(group, k, kept, np.where(rng.random(truths.shape[1]) < decided, np.inf, 1.0), rng)
+
+
+def _mixed(group: ConstraintGroup, k: int, kept: NDArray[np.bool_], size: F64, rng: np.random.Generator) -> None:
+    """Compare at random gains and a random point; ``size`` is infinite for literals that are decided."""
+    assert isinstance(group.rules, MixtureKind)
+    gain = rng.normal(size=len(size)) * size
+    free = np.isfinite(gain)
+    kept = kept[(kept == (gain > 0.0))[:, ~free].all(axis=1)]
+    found, text = group.rules.best_truth(group, k, gain.copy()), f"of constraint {k} at {gain.tolist()}"
+    if found is not None and (wrong := truth_mistakes(found, gain)):
+        raise Complaint(f"best_truth() {text}: {wrong}")
+    if found is None or not len(kept):
+        if found is not None or len(kept):
+            raise Complaint(f"best_truth() {text} is {found!r:.200}, and {len(kept)} truth values keep it")
+        return
+    best, worth = (kept[:, free] @ gain[free]).max(), found[free] @ gain[free]
+    if not (kept == found).all(axis=1).any() or worth < best - 1e-9 * (1.0 + abs(best)):
+        raise Complaint(f"best_truth() {text} is {found.tolist()} of gain {worth}, the best that keeps it has {best}")
+    if isinstance(group.rules, ProjectingKind):
+        point = np.where(free, 0.5 + gain, gain)
+        near, text = group.rules.project(group, k, point.copy()), f"project() of constraint {k} at {point.tolist()}"
+        if near is None or (wrong := mixture_mistakes(near, point)):
+            raise Complaint(f"{text}: {'None, and truth values keep it' if near is None else wrong}")
+        expected = _nearest(kept[:, free].astype(np.float64), point[free])
+        if not np.allclose(near[free], expected, atol=1e-6):
+            said = f"the mixture {near[free].tolist()}, and {expected.tolist()} is the nearest one"
+            raise Complaint(f"{text} finds {said}")
+
+
+def _nearest(corners: F64, point: F64) -> F64:
+    """Return the nearest mixture of corners to a point: least squares with weights of at least 0, whose sum is 1."""
+    from scipy.optimize import nnls
+
+    heavy = 1e4
+    weight = nnls(np.vstack([corners.T, np.full(len(corners), heavy)]), np.append(point, heavy))[0]
+    return np.asarray(weight @ corners / weight.sum())
 
 
 def starts(problem: Problem) -> None:
