@@ -93,7 +93,7 @@ def _singles(trial: LossTrial) -> None:
 
 
 def _unknown(trial: LossTrial) -> None:
-    """Hide some true states (-1): the others still cost 0, in a batch as alone, and as without the last unknown ones."""
+    """Hide some true states (-1): the others still cost 0, in a batch as alone, whatever unknown ones follow."""
     hidden = np.where(trial.hidden, np.int32(-1), trial.truth)
     _alike(trial, hidden)
     trial.prices(np.full_like(trial.truth, -1), trial.sizes)

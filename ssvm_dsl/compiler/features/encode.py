@@ -388,7 +388,7 @@ def _brought(encoder: Encoder, source: lang.Transform) -> Rows:
         alone = np.asarray(again.transform(values[few], learnt), dtype=np.float64)
         size = 1e-9 * np.abs(made[np.isfinite(made)]).max(initial=0.0)
         if alone.shape != made[few].shape or not np.allclose(alone, made[few], rtol=1e-6, atol=size, equal_nan=True):
-            expected = "transform() of some rows, by a feature made of arguments(), to return what they get among all rows"
+            expected = "transform() of some rows, by a feature made of arguments(), to return what it does among all"
             hint = "what depends on other rows is learnt in training: return it from learn(), and read it from learnt"
             hint += "; options of the constructor are among arguments()"
             raise DataError(what, expected=expected, found="other numbers", hint=hint)

@@ -270,7 +270,8 @@ def truth_mistakes(found: object, gain: F64) -> str:
     """Return the mistakes in the truth values that a kind finds, as text; empty if there are none."""
     if not isinstance(found, np.ndarray) or found.dtype != bool or found.shape != gain.shape:
         return f"it returns {len(gain)} bools or None, got {found!r:.60}"
-    return "a literal of gain inf is false, or one of gain -inf true" if (found != (gain > 0))[np.isinf(gain)].any() else ""
+    wrong = (found != (gain > 0))[np.isinf(gain)].any()
+    return "a literal of gain inf is false, or one of gain -inf true" if wrong else ""
 
 
 def mixture_mistakes(found: object, point: F64) -> str:

@@ -153,8 +153,9 @@ class PropagatingKind(Protocol):
 class MixtureKind(Protocol):
     """Optional methods of a kind of constraints: the best truth values that keep one.
 
-    ``ad3`` asks it in place of the rows: its relaxation then has the mixtures of all such truth values, which are no more
-    than the points that keep the rows.  Each literal is one of its own here, as if no two were about the same variable.
+    ``ad3`` asks it in place of the rows: its relaxation then has the mixtures of all such truth values, which are no
+    more than the points that keep the rows.  Each literal is one of its own here, as if no two were about the same
+    variable.
     """
 
     def best_truth(self, group: ConstraintGroup, k: int, gain: F64) -> Bools | None:

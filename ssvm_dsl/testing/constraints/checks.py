@@ -267,7 +267,7 @@ def _maximised(program: Program, node: F64, group: ConstraintGroup, k: int) -> N
 
 
 def mixtures(problem: Problem) -> None:
-    """Compare ``best_truth`` with all truth values of the literals, and ``project`` with a quadratic program over them."""
+    """Compare ``best_truth`` with all truth values of the literals, ``project`` with a quadratic program over them."""
     rng = np.random.default_rng(problem.program.n_variables)
     groups = [group for group in problem.program.constraints if isinstance(group.rules, MixtureKind)]
     small = [(one, k) for one in groups for k in np.flatnonzero(np.diff(one.literal_ptr) <= MOST_LITERALS).tolist()]

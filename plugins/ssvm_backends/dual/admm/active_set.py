@@ -1,8 +1,8 @@
 """The nearest mixture of truth values that can be found best ones of, by active sets (Wolfe 1976).
 
-A mixture is ``sum_t weight_t truth_t`` with weights that are a distribution.  The nearest one of a set is a linear system
-in the products of its members; a member whose weight would become negative leaves, otherwise the best one at the slope
-enters.  It starts from the last set, and is exact up to rounding.
+A mixture is ``sum_t weight_t truth_t`` with weights that are a distribution.  The nearest one of a set is a linear
+system in the products of its members; a member whose weight would become negative leaves, otherwise the best one at the
+slope enters.  It starts from the last set, and is exact up to rounding.
 """
 
 from __future__ import annotations

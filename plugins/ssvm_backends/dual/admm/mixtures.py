@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from numba import types
@@ -20,9 +20,6 @@ from ssvm_backends.dual.admm.active_set import ActiveSet
 from ssvm_backends.dual.admm.program_trees import FALSE, TRUE
 from ssvm_dsl.ir import F64, I64, Bools, ConstraintGroup, Program
 from ssvm_dsl.plugin_api import MixtureKind, ProjectingKind
-
-if TYPE_CHECKING:
-    from ssvm_backends.dual.admm.rows import RowFactors
 
 #: What the compiled loop asks: the nearest point of a row, which is written, or the row's term of the dual bound.
 NEAREST, BOUND = 0, 1

@@ -2,8 +2,8 @@
 
 Where masks and clamps have decided a column it moves into the bounds of its rows.  Rows that nothing can break are left
 out, and those that nothing can keep prove that an example has no labelling.  A constraint that is a directed tree has
-one row without bounds, all of whose entries are one factor (:mod:`ssvm_backends.dual.admm.trees`); so has one whose kind
-finds mixtures of truth values (:mod:`ssvm_backends.dual.admm.mixtures`).
+one row without bounds, all of whose entries are one factor (:mod:`ssvm_backends.dual.admm.trees`); so has one whose
+kind finds best truth values (:mod:`ssvm_backends.dual.admm.mixtures`).
 """
 
 from __future__ import annotations

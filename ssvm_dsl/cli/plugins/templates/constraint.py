@@ -54,7 +54,7 @@ class Kind:
         return scores.labels(true) if kept else None
 
     def best_truth(self, group, k, gain):
-        """Return the best truth values that keep constraint k, or None; `ad3` asks it, with +-inf where it is decided."""
+        """Return the best truth values that keep constraint k, or None; `ad3` asks it; gains of +-inf decide."""
         gap, before = int(group.meta["gap"][k]), [(0.0, [])]  # of the first places: the gain, and the true ones
         for place, worth in enumerate(gain):
             first, found = max(0, place + 1 - gap), []
