@@ -5,6 +5,7 @@ A check raises :class:`~ssvm_dsl.testing.report.Complaint`; any other exception 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import deepcopy
 from itertools import islice, pairwise, product
 
@@ -87,19 +88,32 @@ def _same(arrays: list[np.ndarray], others: list[np.ndarray]) -> bool:
 
 def explanations(problem: Problem) -> None:
     """Ask for explanations of broken constraints, of kinds that give them."""
-    program = problem.program
+    for group, tried in _alone(problem.program):
+        if not isinstance(group.rules, ExplainingKind):
+            continue
+        for labels in tried:
+            true = _truth(group, labels)
+            for k in np.flatnonzero(_broken(group, true)).tolist():
+                said = group.rules.explain(group, k, true[group.literals(k)])
+                if not isinstance(said, str) or (not said and not isinstance(group.rules, ContainedRules)):
+                    text = f"explain() of labels {labels.tolist()}, which break constraint {k}"
+                    raise Complaint(f"{text}: a string that says why is expected, got {said!r:.60}")
+
+
+def _alone(program: Program) -> Iterator[tuple[ConstraintGroup, list[I32]]]:
+    """Yield the constraints of each example, group by group, and all labellings of it, or some of many."""
     for example in range(program.n_examples):
-        ptr = np.array([0, program.var_ptr[example + 1] - program.var_ptr[example]], dtype=np.int64)
-        for group in (one.take(np.array([example], dtype=np.int64)) for one in program.constraints):
-            if not isinstance(group.rules, ExplainingKind):
-                continue
-            for labels in _labellings(program, example):
-                true = group.true_literals(labels, ptr)
-                for k in np.flatnonzero(_broken(group, true)).tolist():
-                    said = group.rules.explain(group, k, true[group.literals(k)])
-                    if not isinstance(said, str) or (not said and not isinstance(group.rules, ContainedRules)):
-                        text = f"explain() of labels {labels.tolist()}, which break constraint {k}"
-                        raise Complaint(f"{text}: a string that says why is expected, got {said!r:.60}")
+        card = program.card[program.var_ptr[example] : program.var_ptr[example + 1]]
+        step = max(1, int(program.n_labellings(example)) // COMPARED)
+        every = islice(product(*map(range, card.tolist())), 0, None, step)
+        tried = [np.array(one, dtype=np.int32) for one in every]
+        for group in program.constraints:
+            yield group.take(np.array([example], dtype=np.int64)), tried
+
+
+def _truth(group: ConstraintGroup, labels: I32) -> Bools:
+    """Return the truth of all literals of the constraints of one example."""
+    return group.true_literals(labels, np.array([0, len(labels)], dtype=np.int64))
 
 
 def rows(problem: Problem) -> None:
@@ -112,34 +126,18 @@ def rows(problem: Problem) -> None:
             names = ("ptr", "column", "coefficient", "lower", "upper")
             if not all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names):
                 raise Complaint(f"rows() of constraint {k} depends on the other constraints of the group")
-    for example in range(program.n_examples):
-        tried = list(_labellings(program, example))
-        ptr = np.array([0, len(tried[0])], dtype=np.int64)
-        for group in (one.take(np.array([example], dtype=np.int64)) for one in program.constraints):
-            assert group.rules is not None
-            written = [group.rules.rows(group, k) for k in range(group.n_constraints)]
-            for k, one in enumerate(written):
-                if wrong := row_mistakes(one, int(np.diff(group.literal_ptr)[k])):
-                    raise Complaint(f"rows() of constraint {k}: {wrong}")
-            for labels in tried:
-                _compare(group, written, labels, ptr, example)
-
-
-def _labellings(program: Program, example: int) -> list[I32]:
-    """Return all labellings of an example, or some of many."""
-    card = program.card[program.var_ptr[example] : program.var_ptr[example + 1]]
-    step = max(1, int(program.n_labellings(example)) // COMPARED)
-    return [np.array(one, dtype=np.int32) for one in islice(product(*map(range, card.tolist())), 0, None, step)]
-
-
-def _compare(group: ConstraintGroup, written: list[LinearRows], labels: I32, ptr: np.ndarray, example: int) -> None:
-    true = group.true_literals(labels, ptr)
-    broken = _broken(group, true)
-    for k, one in enumerate(written):
-        if keeps(one, true[group.literals(k)]) == broken[k]:
-            said = "break" if broken[k] else "keep"
-            text = f"violated() says that labels {labels.tolist()} of example {example} {said} constraint {k}"
-            raise Complaint(f"{text}, rows() the opposite")
+    for group, tried in _alone(program):
+        assert group.rules is not None
+        written = [group.rules.rows(group, k) for k in range(group.n_constraints)]
+        for k, one in enumerate(written):
+            if wrong := row_mistakes(one, int(np.diff(group.literal_ptr)[k])):
+                raise Complaint(f"rows() of constraint {k}: {wrong}")
+        for labels in tried:
+            true = _truth(group, labels)
+            for k, (one, broken) in enumerate(zip(written, _broken(group, true), strict=True)):
+                if keeps(one, true[group.literals(k)]) == broken:
+                    said = f"labels {labels.tolist()} of an example {'break' if broken else 'keep'} constraint {k}"
+                    raise Complaint(f"violated() says that {said}, rows() the opposite")
 
 
 def keeps(written: LinearRows, true: Bools) -> bool:
@@ -169,36 +167,33 @@ def separations(problem: Problem) -> None:
     Points between zeros and ones are asked about, too: what separates them is kept by all labels that keep the
     constraint.
     """
-    program, rng = problem.program, np.random.default_rng(problem.program.n_variables)
-    for example in range(program.n_examples):
-        tried = list(_labellings(program, example))
-        ptr = np.array([0, len(tried[0])], dtype=np.int64)
-        for group in (one.take(np.array([example], dtype=np.int64)) for one in program.constraints):
-            if not isinstance(group.rules, SeparableKind):
-                continue
-            truths = [group.true_literals(labels, ptr) for labels in tried]
-            broken = [_broken(group, true) for true in truths]
-            for k in range(group.n_constraints):
-                part = group.literals(k)
-                points = [true[part].astype(np.float64) for true in truths]
-                points += [rng.random(part.stop - part.start) for _ in range(3)]
-                kept = np.array([true[part] for true, wrong in zip(truths, broken, strict=True) if not wrong[k]])
-                for number, point in enumerate(points):
-                    found = group.rules.violated_rows(group, k, point, 0.5 if number < len(truths) else 0.01)
-                    if wrong := separated_mistakes(found, len(point)):
-                        raise Complaint(f"violated_rows() of constraint {k}: {wrong}")
-                    text = f"violated_rows() of constraint {k} at {point.tolist()}"
-                    if number < len(truths) and bool(found.n_rows) != bool(broken[number][k]):
-                        said = "rows, and violated() says that it is kept" if found.n_rows else "none, and it is broken"
-                        raise Complaint(f"{text}: {said}")
-                    matrix = np.zeros((found.n_rows, len(point)))
-                    owner = np.repeat(np.arange(found.n_rows), np.diff(found.ptr))
-                    np.add.at(matrix, (owner, found.column), found.coefficient)
-                    value, values = matrix @ point, kept.reshape(len(kept), len(point)) @ matrix.T
-                    if ((values < found.lower - 1e-9) | (values > found.upper + 1e-9)).any():
-                        raise Complaint(f"{text}: a row that labels which keep the constraint do not keep")
-                    if ((found.lower <= value) & (value <= found.upper)).any():
-                        raise Complaint(f"{text}: a row that this point keeps")
+    rng = np.random.default_rng(problem.program.n_variables)
+    for group, tried in _alone(problem.program):
+        if not isinstance(group.rules, SeparableKind):
+            continue
+        truths = [_truth(group, labels) for labels in tried]
+        broken = [_broken(group, true) for true in truths]
+        for k in range(group.n_constraints):
+            part = group.literals(k)
+            points = [true[part].astype(np.float64) for true in truths]
+            points += [rng.random(part.stop - part.start) for _ in range(3)]
+            kept = np.array([true[part] for true, wrong in zip(truths, broken, strict=True) if not wrong[k]])
+            for number, point in enumerate(points):
+                found = group.rules.violated_rows(group, k, point, 0.5 if number < len(truths) else 0.01)
+                if wrong := separated_mistakes(found, len(point)):
+                    raise Complaint(f"violated_rows() of constraint {k}: {wrong}")
+                text = f"violated_rows() of constraint {k} at {point.tolist()}"
+                if number < len(truths) and bool(found.n_rows) != bool(broken[number][k]):
+                    said = "rows, and violated() says that it is kept" if found.n_rows else "none, and it is broken"
+                    raise Complaint(f"{text}: {said}")
+                matrix = np.zeros((found.n_rows, len(point)))
+                owner = np.repeat(np.arange(found.n_rows), np.diff(found.ptr))
+                np.add.at(matrix, (owner, found.column), found.coefficient)
+                value, values = matrix @ point, kept.reshape(len(kept), len(point)) @ matrix.T
+                if ((values < found.lower - 1e-9) | (values > found.upper + 1e-9)).any():
+                    raise Complaint(f"{text}: a row that labels which keep the constraint do not keep")
+                if ((found.lower <= value) & (value <= found.upper)).any():
+                    raise Complaint(f"{text}: a row that this point keeps")
 
 
 def answers(problem: Problem) -> None:
@@ -229,17 +224,23 @@ def propagations(problem: Problem) -> None:
 
 def maximisers(problem: Problem) -> None:
     """Compare the states of ``best_states`` with all labellings of the variables of each constraint."""
-    program, question = problem.program, Question(problem.theta)
-    rng, node = np.random.default_rng(program.n_variables), question.masked_node(program)
-    if not any(isinstance(group.rules, BestKind) for group in program.constraints):
+    rng = np.random.default_rng(problem.program.n_variables)
+    if not any(isinstance(group.rules, BestKind) for group in problem.program.constraints):
         raise NotForThisCase
+    for one, node, group, k in _each(problem):
+        if isinstance(group.rules, BestKind):
+            _maximised(one, node + rng.normal(size=len(node)), group, k)
+
+
+def _each(problem: Problem) -> Iterator[tuple[Program, F64, ConstraintGroup, int]]:
+    """Yield each constraint, as its group and number, with its example alone and the scores of that, masks applied."""
+    program, node = problem.program, Question(problem.theta).masked_node(problem.program)
     for example in range(program.n_examples):
         one = program.example(example)
         first, last = program.state_ptr[program.var_ptr[example : example + 2]]
         for group in one.constraints:
-            if isinstance(group.rules, BestKind):
-                for k in range(group.n_constraints):
-                    _maximised(one, node[first:last] + rng.normal(size=last - first), group, k)
+            for k in range(group.n_constraints):
+                yield one, node[first:last], group, k
 
 
 def _maximised(program: Program, node: F64, group: ConstraintGroup, k: int) -> None:
@@ -319,14 +320,9 @@ def _nearest(corners: F64, point: F64) -> F64:
 
 def starts(problem: Problem) -> None:
     """Ask for states that keep each constraint, where the kind proposes some, and for the host's first labelling."""
+    for one, node, group, k in _each(problem):
+        _proposed(one, node, group, k)
     program, question = problem.program, Question(problem.theta)
-    node = question.masked_node(program)
-    for example in range(program.n_examples):
-        one = program.example(example)
-        first, last = program.state_ptr[program.var_ptr[example : example + 2]]
-        for group in one.constraints:
-            for k in range(group.n_constraints):
-                _proposed(one, node[first:last], group, k)
     best, found = BruteForceSession(program).solve(question).score, starting_labelling(program, question)
     if (found.score > best + 1e-9).any() or (found.impossible & (best > -np.inf)).any():
         raise Complaint(f"first labellings score {found.score.tolist()}, the best ones {best.tolist()}")
