@@ -16,7 +16,7 @@ from typing import Any
 PAGE = Path(__file__).with_name("plugins") / "reference.md"
 
 #: Headings, and the names below each, by the module that authors import them from.
-CONTENT = {
+CONTENT: dict[str, dict[str, tuple[str, ...]]] = {
     "Descriptions": {
         "ssvm_dsl.plugin_api": (
             "BackendSpec", "TrainerSpec", "ConstraintSpec", "BridgeSpec", "RiskSpec", "LossSpec", "ExecutorSpec",
@@ -91,7 +91,7 @@ def entry(module: str, name: str) -> str:
     found = getattr(import_module(module), name)
     lines = [f"from {module} import {name}", "", *_signed(name, found)]
     if isinstance(found, EnumType):
-        lines += ["", *(f"    {name}.{member.name}" for member in found)]
+        lines += ["", *(f"    {name}.{member}" for member in found.__members__)]
     if inspect.isclass(found):
         for member, value in vars(found).items():
             function = _function_of(value)

@@ -97,17 +97,17 @@ def joined(program: Program, other: Program, kind: str) -> Program:
     order = np.argsort(example, kind="stable")
     lengths = np.concatenate([np.diff(one.literal_ptr) for one in both])
     literals = members(pointers(lengths), order)
-    names = ("variable", "state", "negated")
-    arrays = {name: np.concatenate([getattr(one, name) for one in both])[literals] for name in names}
     group = replace(
         mine[0],
         ptr=pointers(np.bincount(example, minlength=program.n_examples)),
         literal_ptr=pointers(lengths[order]),
+        variable=np.concatenate([one.variable for one in both])[literals],
+        state=np.concatenate([one.state for one in both])[literals],
+        negated=np.concatenate([one.negated for one in both])[literals],
         meta={name: np.concatenate([one.meta[name] for one in both])[order] for name in mine[0].meta},
         literal_meta={
             name: np.concatenate([one.literal_meta[name] for one in both])[literals] for name in mine[0].literal_meta
         },
-        **arrays,
     )
     return replace(program, constraints=tuple(group if one is mine[0] else one for one in program.constraints))
 
