@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from enum import EnumType
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,18 @@ from typing import Any
 PAGE = Path(__file__).with_name("plugins") / "reference.md"
 
 #: Headings, and the names below each, by the module that authors import them from.
-CONTENT = {
+CONTENT: dict[str, dict[str, tuple[str, ...]]] = {
+    "Descriptions": {
+        "ssvm_dsl.plugin_api": (
+            "BackendSpec", "TrainerSpec", "ConstraintSpec", "BridgeSpec", "RiskSpec", "LossSpec", "ExecutorSpec",
+            "CommandSpec", "ReaderSpec", "Option", "Alias", "AutoRule", "TrainerNeeds", "RiskForm",
+        ),
+    },
     "What a backend is asked, and answers": {
-        "ssvm_dsl.ir": ("Need", "Caps", "Question", "Limits", "Solution", "Stop", "Primal"),
+        "ssvm_dsl.ir": (
+            "Need", "Caps", "Question", "Limits", "Solution", "Marginals", "Stop", "Primal", "Task", "Topology",
+            "Guarantee", "Warm", "Ability",
+        ),
         "ssvm_dsl.plugin_api": ("Verdict", "Session"),
     },
     "The base class of sessions": {
@@ -33,7 +43,8 @@ CONTENT = {
         "ssvm_dsl.ir": ("ConstraintGroup", "LinearRows"),
         "ssvm_dsl.plugin_api": (
             "ConstraintKind", "ExplainingKind", "UnmetKind", "SizedKind", "SeparableKind", "IntegralKind",
-            "StartingKind", "BestKind", "PropagatingKind", "ConstraintScores", "Bridge", "Rewrite",
+            "StartingKind", "BestKind", "MixtureKind", "ProjectingKind", "PropagatingKind", "ConstraintScores",
+            "Bridge", "Rewrite",
         ),
     },
     "The training problem": {
@@ -41,6 +52,11 @@ CONTENT = {
     },
     "Risks": {
         "ssvm_dsl.plugin_api": ("RiskContext", "GradientRisk", "PlaneRisk", "RiskGradient"),
+    },
+    "Executors": {
+        "ssvm_dsl.plugin_api": (
+            "ShardExecutor", "Shard", "OpenShards", "NotOpen", "answer", "answer_if_open", "forget", "ready",
+        ),
     },
     "Compiled oracles": {
         "ssvm_dsl.plugin_api": ("CompiledOracle", "CompiledMessages"),
@@ -75,6 +91,8 @@ def entry(module: str, name: str) -> str:
     """Return the entry of one name."""
     found = getattr(import_module(module), name)
     lines = [f"from {module} import {name}", "", *_signed(name, found)]
+    if isinstance(found, EnumType):
+        lines += ["", *(f"    {name}.{member}" for member in found.__members__)]
     if inspect.isclass(found):
         for member, value in vars(found).items():
             function = _function_of(value)

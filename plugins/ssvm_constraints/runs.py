@@ -9,7 +9,7 @@ import numpy as np
 from ssvm_constraints.explaining import bounds_words, listed
 from ssvm_constraints.row_builder import RowBuilder
 from ssvm_constraints.run_problem import run_problem
-from ssvm_dsl.ir import I32, I64, Bools, ConstraintGroup, Program, Theta
+from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Program, Theta
 from ssvm_dsl.plugin_api import ConstraintScores, LinearRows
 
 
@@ -105,6 +105,17 @@ class RunsKind:
         least = int(group.literal_meta["least"][part].min())
         bounded = len(np.unique(group.literal_meta["class"][part])) == np.diff(scores.ptr).max(initial=0)
         return f"its {n} positions are fewer than the {least} that every state lasts" if bounded and least > n else ""
+
+    def best_truth(self, group: ConstraintGroup, k: int, gain: F64) -> Bools | None:
+        """Return the best runs, class by class (see :class:`~ssvm_dsl.plugin_api.MixtureKind`)."""
+        from ssvm_constraints.best_runs import best_runs
+
+        part = group.literals(k)
+        names = ("position", "class", "least", "most")
+        position, kind, least, most = (group.literal_meta[name][part].astype(np.int64) for name in names)
+        true = np.zeros(len(gain), dtype=bool)
+        n, cut = int(group.meta["n"][k]), bool(group.meta["cut"][k])
+        return true if best_runs(gain, position, kind, least, most, n, cut, true) else None
 
     def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
         """Return short chains whose states have bounds, and literals over separate variables."""

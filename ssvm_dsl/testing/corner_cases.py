@@ -170,4 +170,8 @@ def _scores() -> Iterator[Problem]:
     yield _case("probabilities underflow", [[2] * 4], deep, node=[-800.0, -801.0] * 4)
     high = [("t", 0, (v, v + 1), np.full((2, 2), 400.0)) for v in range(3)]
     yield _case("probabilities overflow", [[2] * 4], high, node=[800.0, 801.0] * 4)
+    rng, edges = np.random.default_rng(1), [(u, v) for v in range(7) for u in range(v)]
+    node = 1e4 + rng.normal(size=21)  # in proportion to these scores a gap is small that is not
+    dense: list[Factor] = [("t", 0, edge, rng.normal(size=(3, 3))) for edge in edges]
+    yield _case("large scores of all states", [[3] * 7], dense, node)
     yield _case("constants only", [[2], [2]], node=np.zeros(4), const=[-7.0, 1e6])

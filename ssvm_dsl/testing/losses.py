@@ -93,9 +93,16 @@ def _singles(trial: LossTrial) -> None:
 
 
 def _unknown(trial: LossTrial) -> None:
-    """Hide some true states (-1): the others still cost 0, in a batch as alone."""
-    _alike(trial, np.where(trial.hidden, np.int32(-1), trial.truth))
+    """Hide some true states (-1): the others still cost 0, in a batch as alone, whatever unknown ones follow."""
+    hidden = np.where(trial.hidden, np.int32(-1), trial.truth)
+    _alike(trial, hidden)
     trial.prices(np.full_like(trial.truth, -1), trial.sizes)
+    for truth in filter(len, trial.parts(hidden)):
+        longer = np.append(truth, np.full(3, -1, np.int32))
+        one, other = trial.prices(truth, [len(truth)]), trial.prices(longer, [len(longer)])[: len(truth)]
+        if not np.allclose(one[truth >= 0], other[truth >= 0], rtol=1e-12, atol=0.0):
+            said = f"{one.tolist()}, and {other.tolist()} if three unknown ones follow; a mean is over the known ones"
+            raise Complaint(f"an example of true states {truth.tolist()} has prices {said}")
 
 
 def _alike(trial: LossTrial, truth: I32) -> None:

@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.optimize import nnls
 
 from constraints import few_runs
 from constraints.test_strangers_kind import registered
@@ -15,8 +16,8 @@ from ssvm_dsl.errors import PluginError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import ConstraintGroup, Group, Guarantee, Program, Question, Theta
-from ssvm_dsl.plugin_api import BestKind, PropagatingKind, program_need
+from ssvm_dsl.ir import ConstraintGroup, Group, Guarantee, Program, Question, Task, Theta
+from ssvm_dsl.plugin_api import BestKind, MixtureKind, PropagatingKind, program_need
 from ssvm_dsl.testing import check_constraint
 from ssvm_dsl.testing.brute_force import BruteForceSession
 
@@ -82,6 +83,64 @@ class Strict(few_runs.FewRuns):
             model.add_bool_and([literal.negated()])
 
 
+class Mixing(few_runs.FewRuns):
+    """Tries all truths of the literals, whatever variables they have."""
+
+    def best_truth(self, group, k, gain):
+        ASKED.append(k)
+        single, best, worth = group.only(np.array([k])), (-np.inf, None), np.where(np.isinf(gain), 0.0, gain)
+        for truth in product((False, True), repeat=len(gain)):
+            true = np.array(truth, dtype=bool)
+            if (true == (gain > 0.0))[np.isinf(gain)].all() and not self.violated(single, true)[0]:
+                best = max(best, (float(worth @ true), true), key=lambda pair: pair[0])
+        return best[1]
+
+
+class Projecting(Mixing):
+    """Solves a quadratic program over all truths."""
+
+    def project(self, group, k, point):
+        single, free = group.only(np.array([k])), np.isfinite(point)
+        every = np.array(list(product((False, True), repeat=len(point))), dtype=bool)
+        kept = every[[not self.violated(single, true)[0] for true in every]]
+        corners = kept[(kept == (point > 0.0))[:, ~free].all(axis=1)].astype(float)
+        if not len(corners):
+            return None
+        rows = np.vstack([corners[:, free].T, np.full(len(corners), 1e4)])
+        weight = nnls(rows, np.append(point[free], 1e4))[0]
+        return np.clip(weight @ corners / weight.sum(), 0.0, 1.0)
+
+
+class Greedy(Mixing):
+    """Makes literals true as long as the next one may be."""
+
+    def best_truth(self, group, k, gain):
+        single, true = group.only(np.array([k])), gain == np.inf
+        if self.violated(single, true)[0]:
+            return None
+        for place in range(len(gain)):
+            true[place] |= gain[place] > 0.0
+            true[place] &= not self.violated(single, true)[0]
+        return true
+
+
+class Rounded(Projecting):
+    """Takes the nearest corner for the nearest mixture."""
+
+    def project(self, group, k, point):
+        found = super().project(group, k, point)
+        return None if found is None else np.rint(found)
+
+
+class Raising(Mixing):
+    """Fails after some calls."""
+
+    def best_truth(self, group, k, gain):
+        if len(ASKED) > 5:
+            raise ZeroDivisionError("no more")
+        return super().best_truth(group, k, gain)
+
+
 @pytest.fixture(autouse=True)
 def forget():
     ASKED.clear()
@@ -107,7 +166,10 @@ def answered(known, backend, program, theta):
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(("kind", "backend"), [(Best, "decompose"), (Best, "ad3"), (Propagating, "ilp")])
+@pytest.mark.parametrize(
+    ("kind", "backend"),
+    [(Best, "decompose"), (Best, "ad3"), (Propagating, "ilp"), (Mixing, "ad3"), (Projecting, "ad3")],
+)
 def test_backends_ask_it_and_stay_exact(kind, backend, seed):
     known = registered(kind)
     program, theta = ring(seed)
@@ -135,13 +197,19 @@ def test_decompose_makes_no_integer_program_of_such_a_kind(monkeypatch):
         (Timid, ["best states"], "is None, and states of score"),
         (Wide, ["best states"], "best_states()"),
         (Strict, ["propagation"], "propagate() rules out"),
+        (Mixing, [], ""),
+        (Projecting, [], ""),
+        (Greedy, ["mixtures"], "best_truth() of constraint"),
+        (Rounded, ["mixtures"], "is the nearest one"),
     ],
 )
 def test_the_kit_checks_them(kind, failed, text):
-    report = check_constraint("few-runs", registered(kind), n_problems=6, only=["best states", "propagation"])
+    names = ["best states", "propagation", "mixtures"]
+    report = check_constraint("few-runs", registered(kind), n_problems=6, only=names)
     assert report.failed == failed
     assert text in str(report)
     assert ("best states" in report.not_claimed) is not issubclass(kind, BestKind)
+    assert ("mixtures" in report.not_claimed) is not issubclass(kind, MixtureKind)
     assert ("propagation" in report.not_claimed) is not issubclass(kind, PropagatingKind)
 
 
@@ -184,3 +252,27 @@ def test_the_kit_checks_hulls(kind, failed, text):
 def test_states_that_are_none_are_a_fault_of_the_kind():
     with pytest.raises(PluginError, match=r"few-runs.*broke its contract: best_states\(\) of"):
         answered(registered(Wide), "decompose", *ring(0))
+
+
+def test_what_a_kind_raises_comes_out_of_the_compiled_loop():
+    with pytest.raises(PluginError, match=r"few-runs.*ZeroDivisionError: no more"):
+        answered(registered(Raising), "ad3", *ring(0))
+
+
+@pytest.mark.parametrize("kind", [Mixing, Projecting])
+@pytest.mark.parametrize("seed", range(4))
+def test_bounds_by_mixtures_are_true_and_no_worse_than_those_by_rows(kind, seed):
+    """With clamped variables, and negated literals."""
+    (program, theta), rng = ring(seed), np.random.default_rng(seed)
+    negated = rng.random(7) < 0.3
+    program = replace(program, constraints=(replace(program.constraints[0], negated=negated),))
+    clamp = np.where(rng.random(7) < 0.3, rng.integers(2, size=7), -1).astype(np.int32)
+    question = Question(theta, task=Task.MAP_CLAMPED, clamp=clamp)
+    bounds = []
+    for one in (kind, few_runs.FewRuns):
+        known = registered(one)
+        need = program_need(program, frozenset({question.task}), Guarantee.HEURISTIC)
+        bounds.append(open_plan(plan(need, "ad3", plugins=known), program, known).solve(question).bound[0])
+    best = BruteForceSession(with_rules(program, registered(kind))).solve(question).score[0]
+    assert best <= bounds[0] + 1e-6 or best == bounds[0]
+    assert bounds[0] <= bounds[1] + 0.05

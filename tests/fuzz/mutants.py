@@ -226,6 +226,9 @@ TARGETS = [
         "divisors in another order": (
             "np.repeat(np.maximum(known, 1), np.diff(ptr))", "np.repeat(np.maximum(known, 1)[::-1], np.diff(ptr)[::-1])"
         ),
+        "divided by all variables, unknown ones too": (
+            "np.add.reduceat(np.append(truth >= 0, False), ptr[:-1])", "np.diff(ptr)"
+        ),
         "divided by the number of examples": (
             "np.repeat(np.maximum(known, 1), np.diff(ptr))[:, None]", "max(1, len(ptr) - 1)"
         ),
@@ -264,6 +267,11 @@ TARGETS = [
         "gaps of one position": ("(np.diff(position) != 1)", "(np.diff(position) > 2)"),
         "runs at the end may be short": ("~(runs.at_end & group", "~(runs.at_end | group"),
     }),
+    Target("constraint", "ssvm_constraints.best_runs", "runs", {
+        "best runs are a position too long": ("min(t, most[first]) + 1)", "min(t, most[first] + 1) + 1)"),
+        "best runs pass over what is decided": ("gain[at[t]] == np.inf:", "False:"),
+        "short runs at the last position only": ("(start == 0 or t == n)", "t == n"),
+    }),
     Target("bridge", "docs/plugins/bridges.md", "run-to-states", {
         "two completions": ("[(0, 1), (1, 1)]", "[(0, 1), (1, 1), (0, 0)]"),
         "nothing after a run": ("[(0, 0), (1, 2), (2, 2)]", "[(0, 0), (1, 2)]"),
@@ -296,6 +304,11 @@ TARGETS = [
             "in enumerate(calls):", "in enumerate(sorted(calls, key=lambda one: one[0])):"
         ),
         "errors dropped": ("if failed:", "if False:"),
+        "two calls on a shard at the same time": (
+            "asked = [self.pool.submit(self.ask, function, *one, found, failed) for one in by_shard.items()]",
+            "asked = [self.pool.submit(self.ask, function, number, [one], found, failed)"
+            " for number, mine in by_shard.items() for one in mine]",
+        ),
     }),
     Target("executor", "ssvm_executors.stream", "stream", {
         "answers in the order of work": (

@@ -318,3 +318,66 @@ def test_a_transform_that_depends_on_the_other_rows_of_a_call_is_refused(data):
 
     with pytest.raises(DataError, match=r"(?s)Refitted\(x\).*expected transform\(\) of some rows.*hint: .* learn\(\)"):
         ground(Whole, data[0])
+
+
+class Spread(Transform):
+    """Powers whose arguments lack the option, as ``width`` shows, or ``transform`` alone."""
+
+    def __init__(self, source, degree=1, scale=1.0):
+        super().__init__(source)
+        self.degree, self.scale = degree, scale
+
+    def arguments(self):
+        return (self.source,), {}
+
+    @property
+    def width(self):
+        return self.source.width * self.degree
+
+    def transform(self, rows, learnt):
+        return np.concatenate([self.scale * rows**k for k in range(1, self.degree + 1)], axis=1)
+
+
+class FirstRow(Spread):
+    """Doubles the first row of each call."""
+
+    def transform(self, rows, learnt):
+        return np.where(np.arange(len(rows))[:, None] == 0, 2.0 * rows, rows)
+
+
+class Forgotten(Spread):
+    """Learns something, and does not say so."""
+
+    def learn(self, rows):
+        return {"top": rows.max(axis=0)}
+
+
+class Writing(Spread):
+    """Writes to what it is given."""
+
+    def transform(self, rows, learnt):
+        rows *= 2.0
+        return rows
+
+
+@pytest.mark.parametrize(
+    ("feature", "error", "text"),
+    [
+        (lambda x: Spread(x, degree=2), DataError, r"arguments\(\) to return all that Spread is made with"),
+        (lambda x: Spread(x, scale=2.0), DataError, r"made of arguments\(\)"),
+        (FirstRow, DataError, "what it does among all"),
+        (Forgotten, DataError, "expected learns = True"),
+        (Writing, ValueError, "read-only"),
+    ],
+)
+def test_a_transform_that_would_be_another_one_later_is_refused(feature, error, text):
+    class Words(Model):
+        T = Dim()
+        x = Input(T, 2)
+        y = Label(T, 2)
+        emit = Factor(y, features=feature(x))
+        loss = Hamming(y)
+
+    X = [np.random.default_rng(i).normal(size=(4, 2)) for i in range(3)]
+    with pytest.raises(error, match=text):
+        StructuredSVM(Words, max_passes=2).fit(X, [np.array([0, 1, 0, 1])] * 3)

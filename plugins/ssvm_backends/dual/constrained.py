@@ -2,7 +2,8 @@
 
 The relaxation is that of ``lp``: the local polytope and the linear rows of all constraints
 (:mod:`ssvm_backends.dual.admm.constrained_steps`).  Directed trees are one factor in place of their rows
-(:mod:`ssvm_backends.dual.admm.trees`), which makes it tighter.
+(:mod:`ssvm_backends.dual.admm.trees`), which makes it tighter, and so are constraints of kinds that find mixtures of
+truth values (:mod:`ssvm_backends.dual.admm.mixtures`).
 
 From time to time the fractional solution becomes a labelling:
 the oracle of each constraint takes the best labelling by its probabilities
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ssvm_backends.dual.admm.mixtures import mixture_rows
 from ssvm_backends.dual.admm.program_trees import TreeSets
 from ssvm_backends.dual.admm.rows import ProgramRows, RowFactors, columns_left, reduced_rows
 from ssvm_backends.dual.kernels import PHASE
@@ -59,6 +61,9 @@ if TYPE_CHECKING:
 #: Work of an iteration for each entry of a table, state and entry of a row, and how many times that for one of a tree.
 PRICE, TREE = 8.0, 20.0
 
+#: Work of an iteration for each constraint whose kind is asked, in Python.
+CALLED = 2e5
+
 
 class ConstrainedRun:
     """One call: the reduced examples asked for, and their progress.
@@ -76,7 +81,7 @@ class ConstrainedRun:
         self.question, self.ids, self.clock = question, question.ids(program), Clock.start(question.limits)
         session.rows_within(self.clock)
         self.reduced: Reduced = reduce_problem(program, graph, question, always=True)
-        rows, trees, self.entry, possible = reduced_rows(program, session.rows, self.ids, self.reduced)
+        rows, trees, self.mixtures, self.entry, possible = reduced_rows(program, session.rows, self.ids, self.reduced)
         self.rows: RowFactors = rows
         self.trees, self.sets = trees, TreeSets.start(trees)
         self.feasible = self.reduced.feasible & possible
@@ -120,6 +125,8 @@ class ConstrainedRun:
         cost = PRICE * (np.diff(tables) + np.diff(states) + 2.0 * np.diff(entries) + 8.0)
         of_trees = np.where(self.trees.of_row >= 0, np.diff(rows.entry_ptr), 0)
         cost += PRICE * TREE * np.diff(pointers(of_trees)[rows.ptr])
+        called = np.array([one is not None for one in self.mixtures], dtype=np.float64)
+        cost += CALLED * np.diff(np.append(0.0, np.cumsum(called))[rows.ptr])
         number = np.floor(np.cumsum(cost) / CALL)
         cuts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(cost)]
         for lo, hi in pairwise(cuts):
@@ -237,12 +244,15 @@ class ConstrainedSession:
     def _iterate(self, run: ConstrainedRun, part: ExampleRange, history: History, n: int) -> None:
         from ssvm_backends.dual.admm.constrained_steps import RowTask, constrained_ad3
 
-        instance, rows = run.reduced.instance, run.rows
+        instance, rows, point = run.reduced.instance, run.rows, np.empty(len(run.rows.column))
+        mixtures = mixture_rows(run.mixtures, point, run.known.copy, run.known.message)
         task = RowTask(
             instance, part.ids, part.messages, part.progress, rows, run.trees, run.sets, run.known,
-            np.empty(len(instance.node)), np.empty(len(rows.column)), history, np.empty(len(history.point)),
+            np.empty(len(instance.node)), point, history, np.empty(len(history.point)), mixtures,
         )  # fmt: skip
         constrained_ad3(task, part.state, n, float(self.options["tol"]), part.task is not Task.RELAXED)
+        if mixtures.call.error is not None:
+            raise mixtures.call.error
 
     def _improve(self, run: ConstrainedRun, best: Incumbents | None) -> None:
         """Make labellings of the fractional solutions that have moved, and see which bounds they meet."""

@@ -34,9 +34,11 @@ def run(args: Namespace) -> int:
 
     Of a backend with bridges, as plans name it (``junction-tree through spaced-to-pairs``), each is checked.
     """
-    from ssvm_dsl.inference.planning.plans import named_in
+    from ssvm_dsl.inference.planning.plans import THROUGH, named_in
 
-    named = [(name, _kits(args, name)) for name in named_in(" ".join(args.name))]  # all are known before one is checked
+    whole = " ".join(args.name)
+    names = named_in(whole) if THROUGH in whole else whole.split()
+    named = [(name, _kits(args, name)) for name in names]  # all are known before one is checked
     reports = [_check(args, kind, name, kit) for name, kits in named for kind, kit in kits.items()]
     if args.json:
         write_json(reports[0].summary() if len(reports) == 1 else [report.summary() for report in reports])

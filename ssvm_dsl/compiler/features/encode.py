@@ -375,19 +375,37 @@ def _brought(encoder: Encoder, source: lang.Transform) -> Rows:
     """Return the rows of a kind of feature from another package, which computes them itself."""
     values, rows = _dense_of(encoder, source)
     what = f"feature {source!r}"
+    if type(source).learn is not lang.Transform.learn and not source.learns:
+        raise DataError(what, expected="learns = True in a class that defines learn()", found="learns = False")
+    values = values.view()
+    values.flags.writeable = False
     learnt = encoder.learnt(source, lambda: learnt_arrays(what, source.learn(values))) if source.learns else {}
     made = np.asarray(source.transform(values, learnt), dtype=np.float64)
     if made.shape != (len(values), source.width):
         raise DataError(what, expected=f"shape {(len(values), source.width)}", found=f"shape {made.shape}")
     if encoder.fitting and len(values) > 1:
-        few = np.unique([0, len(values) // 2, len(values) - 1])
-        alone = np.asarray(source.transform(values[few], learnt), dtype=np.float64)
-        size = 1e-9 * np.abs(made).max(initial=0.0)
+        again, few = _made_again(source, what), np.unique([len(values) // 2, len(values) - 1])
+        alone = np.asarray(again.transform(values[few], learnt), dtype=np.float64)
+        size = 1e-9 * np.abs(made[np.isfinite(made)]).max(initial=0.0)
         if alone.shape != made[few].shape or not np.allclose(alone, made[few], rtol=1e-6, atol=size, equal_nan=True):
-            expected = "transform() of some rows to return what they get among all rows"
+            expected = "transform() of some rows, by a feature made of arguments(), to return what it does among all"
             hint = "what depends on other rows is learnt in training: return it from learn(), and read it from learnt"
+            hint += "; options of the constructor are among arguments()"
             raise DataError(what, expected=expected, found="other numbers", hint=hint)
     return _finite(made, rows.dims, rows.ptr, what)
+
+
+def _made_again(source: lang.Transform, what: str) -> lang.Transform:
+    """Return the feature that the arguments of another one make, as files of models do."""
+    args, named = source.arguments()
+    expected = f"arguments() to return all that {type(source).__name__} is made with"
+    try:
+        made = type(source)(*args, **named)
+    except TypeError as err:
+        raise DataError(what, expected=expected, found=f"{err}") from err
+    if made.width != source.width:
+        raise DataError(what, expected=expected, found=f"width {made.width} instead of {source.width} without the rest")
+    return made
 
 
 def _dense_of(encoder: Encoder, source: lang.Transform) -> tuple[F64, Rows]:

@@ -22,6 +22,8 @@ from ssvm_dsl.plugin_api.kinds.constraints import (
     BestKind,
     ConstraintKind,
     ExplainingKind,
+    MixtureKind,
+    ProjectingKind,
     PropagatingKind,
     SeparableKind,
     SizedKind,
@@ -215,11 +217,39 @@ class ContainedIntegralRules(ContainedRules):
         return found
 
 
+class ContainedMixtureRules(ContainedRules):
+    """A foreign kind that finds the best truth values under a constraint."""
+
+    def best_truth(self, group: ConstraintGroup, k: int, gain: F64) -> Bools | None:
+        """Return the best truth values that keep constraint k."""
+        assert isinstance(self._kind, MixtureKind)
+        with contained(self._owner_name):
+            found = self._kind.best_truth(group, k, read_only(gain))
+        if found is not None and (wrong := truth_mistakes(found, gain)):
+            raise PluginError(f"{self._owner_name} broke its contract: best_truth() of '{group.name}': {wrong}")
+        return found
+
+
+class ContainedProjectingRules(ContainedRules):
+    """A foreign kind that finds the nearest mixtures of truth values, too."""
+
+    def project(self, group: ConstraintGroup, k: int, point: F64) -> F64 | None:
+        """Return the nearest mixture of truth values that keep constraint k."""
+        assert isinstance(self._kind, ProjectingKind)
+        with contained(self._owner_name):
+            found = self._kind.project(group, k, read_only(point))
+        if found is not None and (wrong := mixture_mistakes(found, point)):
+            raise PluginError(f"{self._owner_name} broke its contract: project() of '{group.name}': {wrong}")
+        return found
+
+
 #: What a foreign kind may have besides, and what holds its results against the contract.
 OPTIONAL: dict[Any, type[ContainedRules]] = {
     SeparableKind: ContainedSeparableRules,
     IntegralKind: ContainedIntegralRules,
     BestKind: ContainedBestRules,
+    MixtureKind: ContainedMixtureRules,
+    ProjectingKind: ContainedProjectingRules,
     PropagatingKind: ContainedPropagatingRules,
 }
 
@@ -248,6 +278,24 @@ def state_mistakes(found: object, scores: ConstraintScores) -> str:
     if (scores.score[scores.ptr[:-1] + found] == -np.inf).any():
         return "a state is one that scores -inf, which rules it out"
     return ""
+
+
+def truth_mistakes(found: object, gain: F64) -> str:
+    """Return the mistakes in the truth values that a kind finds, as text; empty if there are none."""
+    if not isinstance(found, np.ndarray) or found.dtype != bool or found.shape != gain.shape:
+        return f"it returns {len(gain)} bools or None, got {found!r:.60}"
+    wrong = (found != (gain > 0))[np.isinf(gain)].any()
+    return "a literal of gain inf is false, or one of gain -inf true" if wrong else ""
+
+
+def mixture_mistakes(found: object, point: F64) -> str:
+    """Return the mistakes in a mixture that a kind finds, as text; empty if there are none."""
+    if not isinstance(found, np.ndarray) or found.dtype != np.float64 or found.shape != point.shape:
+        return f"it returns {len(point)} float64 or None, got {found!r:.60}"
+    if not ((found >= -1e-9) & (found <= 1.0 + 1e-9)).all():
+        return f"numbers from 0 to 1 are expected, got {found.tolist()}"
+    decided = np.isinf(point)
+    return "a literal at inf is not 1, or one at -inf not 0" if (found != (point > 0))[decided].any() else ""
 
 
 def row_mistakes(rows: object, n_literals: int) -> str:

@@ -91,12 +91,20 @@ def packed_record(record: type[Any], only: Sequence[str] = ()) -> Any:
     Parameters
     ----------
     record : class of named tuples
-        Its fields are flat arrays of int64, int32, int8 or bool.
+        Its fields are flat arrays of int64, int32, int8 or bool, and annotated so: ``NDArray[np.int64]``.
     only : sequence of str, optional
         The fields that were packed, in this order; all others are empty.  By default all, in their own order.
+
+    Raises
+    ------
+    TypeError
+        A field is annotated with another type; names it.
     """
     letters = {kind: letter for letter, (kind, _, _) in _KINDS.items()}
     hints, order = get_type_hints(record), list(only or record._fields)
+    if wrong := [name for name in record._fields if hints.get(name) not in letters]:
+        known = ", ".join(f"NDArray[np.{kind}]" for kind in ("int64", "int32", "int8", "bool_"))
+        raise TypeError(f"field '{wrong[0]}' of {record.__name__} must be annotated with one of {known}")
     fields = [(letters[hints[name]], str(order.index(name)) if name in order else "") for name in record._fields]
     layout = " ".join(map("".join, fields))
 

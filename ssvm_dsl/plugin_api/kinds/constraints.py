@@ -147,3 +147,48 @@ class PropagatingKind(Protocol):
         literals : list
             A literal of CP-SAT for each literal of the constraint.
         """
+
+
+@runtime_checkable
+class MixtureKind(Protocol):
+    """Optional methods of a kind of constraints: the best truth values that keep one.
+
+    ``ad3`` asks it in place of the rows: its relaxation then has the mixtures of all such truth values, which are no
+    more than the points that keep the rows.  Each literal is one of its own here, as if no two were about the same
+    variable.
+    """
+
+    def best_truth(self, group: ConstraintGroup, k: int, gain: F64) -> Bools | None:
+        """Return the truth values that keep constraint k and gain most in all; ``None`` if none keep it.
+
+        Parameters
+        ----------
+        group : ConstraintGroup
+        k : int
+        gain : ndarray of float64, shape (literals of k,)
+            What a true literal adds; ``inf`` if it must be true, ``-inf`` if it must be false.
+        """
+
+
+@runtime_checkable
+class ProjectingKind(MixtureKind, Protocol):
+    """Optional methods of a kind of constraints: the nearest mixture of truth values that keep one, by a formula.
+
+    ``ad3`` asks it in each iteration; without it, it finds the nearest mixture by ``best_truth`` (several calls).
+    """
+
+    def project(self, group: ConstraintGroup, k: int, point: F64) -> F64 | None:
+        """Return the mixture of truth values that keep constraint k that is nearest to a point; ``None`` if none do.
+
+        Parameters
+        ----------
+        group : ConstraintGroup
+        k : int
+        point : ndarray of float64, shape (literals of k,)
+            ``inf`` where the literal is true in all of them, ``-inf`` where it is false: the result has 1 and 0 there.
+
+        Returns
+        -------
+        ndarray of float64, shape (literals of k,), or None
+            From 0 to 1.
+        """

@@ -55,8 +55,8 @@ class ShardExecutor(Protocol):
     def run(self, function: ShardFunction, calls: Sequence[tuple[int, tuple[Any, ...]]]) -> list[Any]:
         """Return ``function(shards[number].open(), *given)`` for each ``(number, given)``, in order.
 
-        What a call raises is raised here, the first in order.  A worker that is lost is replaced: its shards are
-        opened again elsewhere and the calls are repeated.
+        Calls on one shard are made one after the other.  What a call raises is raised here, the first in order.  A
+        worker that is lost is replaced: its shards are opened again elsewhere and the calls are repeated.
 
         Raises
         ------

@@ -70,7 +70,7 @@ def _asked(judge: PlantedJudge, session: Session, question: Question) -> int:
     except (OutOfTime, TooLargeError):
         return Stop.TIME
     for score, bound in said:
-        if score > best + slack or bound < best - slack:
+        if (score > best + slack and question.task is not Task.RELAXED) or bound < best - slack:
             raise Complaint(f"progress({score!r}, {bound!r}) was called; the best score is {best!r}")
     _true(judge, question, solution)
     return int(solution.stop[0])

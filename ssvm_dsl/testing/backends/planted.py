@@ -21,6 +21,9 @@ from ssvm_dsl.testing.problems import Problem
 #: States of a variable where nothing asks for two.
 CARD = 4
 
+#: What all labellings score besides.
+CONSTANT = 7.5
+
 
 @dataclass(frozen=True, eq=False)
 class Planted(Problem):
@@ -137,8 +140,8 @@ def _made(name: str, node: F64, edges: I64, tables: F64, best: float, log_partit
         rows, ptr = np.arange(m, dtype=np.int32), np.array([0, m], dtype=np.int64)
         groups = (Group.of("pair", (card, card), edges.astype(np.int32), ptr, rows, m, var_ptr),)
     program = Program(var_ptr, np.full(n, card, np.int32), groups).validate()
-    theta = Theta.of(program, node.ravel(), [tables.reshape(m, -1)] if m else [])
-    return Planted(name, program, theta, float(best), float(log_partition))
+    theta = Theta.of(program, node.ravel(), [tables.reshape(m, -1)] if m else [], [CONSTANT])
+    return Planted(name, program, theta, CONSTANT + float(best), CONSTANT + float(log_partition))
 
 
 class PlantedJudge(Judge):

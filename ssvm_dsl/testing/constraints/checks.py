@@ -5,21 +5,39 @@ A check raises :class:`~ssvm_dsl.testing.report.Complaint`; any other exception 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import deepcopy
 from itertools import islice, pairwise, product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, Bools
 from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.inference.planning.planner import plan
-from ssvm_dsl.inference.rules.constraint_rules import ContainedRules, row_mistakes, separated_mistakes, state_mistakes
+from ssvm_dsl.inference.rules.constraint_rules import (
+    ContainedRules,
+    mixture_mistakes,
+    row_mistakes,
+    separated_mistakes,
+    state_mistakes,
+    truth_mistakes,
+)
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.starting.labelling import starting_labelling
 from ssvm_dsl.inference.starting.repair import scores_of
 from ssvm_dsl.ir import ConstraintGroup, LinearRows, Program, Question
 from ssvm_dsl.needs.program_needs import program_need
-from ssvm_dsl.plugin_api import BestKind, ExplainingKind, IntegralKind, PropagatingKind, SeparableKind, StartingKind
+from ssvm_dsl.plugin_api import (
+    BestKind,
+    ExplainingKind,
+    IntegralKind,
+    MixtureKind,
+    ProjectingKind,
+    PropagatingKind,
+    SeparableKind,
+    StartingKind,
+)
 from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.kit import NotForThisCase
 from ssvm_dsl.testing.problems import Problem
@@ -28,7 +46,7 @@ from ssvm_dsl.testing.report import Complaint
 #: Labellings of an example for which rows are compared; those of larger ones are spread evenly.
 COMPARED = 256
 
-#: Literals of a constraint whose truths are all tried.
+#: Literals of a constraint of which all truth values are tried.
 MOST_LITERALS = 10
 
 #: Backends that answer the problems of a kind.
@@ -71,19 +89,32 @@ def _same(arrays: list[np.ndarray], others: list[np.ndarray]) -> bool:
 
 def explanations(problem: Problem) -> None:
     """Ask for explanations of broken constraints, of kinds that give them."""
-    program = problem.program
+    for group, tried in _alone(problem.program):
+        if not isinstance(group.rules, ExplainingKind):
+            continue
+        for labels in tried:
+            true = _truth(group, labels)
+            for k in np.flatnonzero(_broken(group, true)).tolist():
+                said = group.rules.explain(group, k, true[group.literals(k)])
+                if not isinstance(said, str) or (not said and not isinstance(group.rules, ContainedRules)):
+                    text = f"explain() of labels {labels.tolist()}, which break constraint {k}"
+                    raise Complaint(f"{text}: a string that says why is expected, got {said!r:.60}")
+
+
+def _alone(program: Program) -> Iterator[tuple[ConstraintGroup, list[I32]]]:
+    """Yield the constraints of each example, group by group, and all labellings of it, or some of many."""
     for example in range(program.n_examples):
-        ptr = np.array([0, program.var_ptr[example + 1] - program.var_ptr[example]], dtype=np.int64)
-        for group in (one.take(np.array([example], dtype=np.int64)) for one in program.constraints):
-            if not isinstance(group.rules, ExplainingKind):
-                continue
-            for labels in _labellings(program, example):
-                true = group.true_literals(labels, ptr)
-                for k in np.flatnonzero(_broken(group, true)).tolist():
-                    said = group.rules.explain(group, k, true[group.literals(k)])
-                    if not isinstance(said, str) or (not said and not isinstance(group.rules, ContainedRules)):
-                        text = f"explain() of labels {labels.tolist()}, which break constraint {k}"
-                        raise Complaint(f"{text}: a string that says why is expected, got {said!r:.60}")
+        card = program.card[program.var_ptr[example] : program.var_ptr[example + 1]]
+        step = max(1, int(program.n_labellings(example)) // COMPARED)
+        every = islice(product(*map(range, card.tolist())), 0, None, step)
+        tried = [np.array(one, dtype=np.int32) for one in every]
+        for group in program.constraints:
+            yield group.take(np.array([example], dtype=np.int64)), tried
+
+
+def _truth(group: ConstraintGroup, labels: I32) -> Bools:
+    """Return the truth of all literals of the constraints of one example."""
+    return group.true_literals(labels, np.array([0, len(labels)], dtype=np.int64))
 
 
 def rows(problem: Problem) -> None:
@@ -96,34 +127,18 @@ def rows(problem: Problem) -> None:
             names = ("ptr", "column", "coefficient", "lower", "upper")
             if not all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names):
                 raise Complaint(f"rows() of constraint {k} depends on the other constraints of the group")
-    for example in range(program.n_examples):
-        tried = list(_labellings(program, example))
-        ptr = np.array([0, len(tried[0])], dtype=np.int64)
-        for group in (one.take(np.array([example], dtype=np.int64)) for one in program.constraints):
-            assert group.rules is not None
-            written = [group.rules.rows(group, k) for k in range(group.n_constraints)]
-            for k, one in enumerate(written):
-                if wrong := row_mistakes(one, int(np.diff(group.literal_ptr)[k])):
-                    raise Complaint(f"rows() of constraint {k}: {wrong}")
-            for labels in tried:
-                _compare(group, written, labels, ptr, example)
-
-
-def _labellings(program: Program, example: int) -> list[I32]:
-    """Return all labellings of an example, or some of many."""
-    card = program.card[program.var_ptr[example] : program.var_ptr[example + 1]]
-    step = max(1, int(program.n_labellings(example)) // COMPARED)
-    return [np.array(one, dtype=np.int32) for one in islice(product(*map(range, card.tolist())), 0, None, step)]
-
-
-def _compare(group: ConstraintGroup, written: list[LinearRows], labels: I32, ptr: np.ndarray, example: int) -> None:
-    true = group.true_literals(labels, ptr)
-    broken = _broken(group, true)
-    for k, one in enumerate(written):
-        if keeps(one, true[group.literals(k)]) == broken[k]:
-            said = "break" if broken[k] else "keep"
-            text = f"violated() says that labels {labels.tolist()} of example {example} {said} constraint {k}"
-            raise Complaint(f"{text}, rows() the opposite")
+    for group, tried in _alone(program):
+        assert group.rules is not None
+        written = [group.rules.rows(group, k) for k in range(group.n_constraints)]
+        for k, one in enumerate(written):
+            if wrong := row_mistakes(one, int(np.diff(group.literal_ptr)[k])):
+                raise Complaint(f"rows() of constraint {k}: {wrong}")
+        for labels in tried:
+            true = _truth(group, labels)
+            for k, (one, broken) in enumerate(zip(written, _broken(group, true), strict=True)):
+                if keeps(one, true[group.literals(k)]) == broken:
+                    said = f"labels {labels.tolist()} of an example {'break' if broken else 'keep'} constraint {k}"
+                    raise Complaint(f"violated() says that {said}, rows() the opposite")
 
 
 def keeps(written: LinearRows, true: Bools) -> bool:
@@ -194,36 +209,33 @@ def separations(problem: Problem) -> None:
     Points between zeros and ones are asked about, too: what separates them is kept by all labels that keep the
     constraint.
     """
-    program, rng = problem.program, np.random.default_rng(problem.program.n_variables)
-    for example in range(program.n_examples):
-        tried = list(_labellings(program, example))
-        ptr = np.array([0, len(tried[0])], dtype=np.int64)
-        for group in (one.take(np.array([example], dtype=np.int64)) for one in program.constraints):
-            if not isinstance(group.rules, SeparableKind):
-                continue
-            truths = [group.true_literals(labels, ptr) for labels in tried]
-            broken = [_broken(group, true) for true in truths]
-            for k in range(group.n_constraints):
-                part = group.literals(k)
-                points = [true[part].astype(np.float64) for true in truths]
-                points += [rng.random(part.stop - part.start) for _ in range(3)]
-                kept = np.array([true[part] for true, wrong in zip(truths, broken, strict=True) if not wrong[k]])
-                for number, point in enumerate(points):
-                    found = group.rules.violated_rows(group, k, point, 0.5 if number < len(truths) else 0.01)
-                    if wrong := separated_mistakes(found, len(point)):
-                        raise Complaint(f"violated_rows() of constraint {k}: {wrong}")
-                    text = f"violated_rows() of constraint {k} at {point.tolist()}"
-                    if number < len(truths) and bool(found.n_rows) != bool(broken[number][k]):
-                        said = "rows, and violated() says that it is kept" if found.n_rows else "none, and it is broken"
-                        raise Complaint(f"{text}: {said}")
-                    matrix = np.zeros((found.n_rows, len(point)))
-                    owner = np.repeat(np.arange(found.n_rows), np.diff(found.ptr))
-                    np.add.at(matrix, (owner, found.column), found.coefficient)
-                    value, values = matrix @ point, kept.reshape(len(kept), len(point)) @ matrix.T
-                    if ((values < found.lower - 1e-9) | (values > found.upper + 1e-9)).any():
-                        raise Complaint(f"{text}: a row that labels which keep the constraint do not keep")
-                    if ((found.lower <= value) & (value <= found.upper)).any():
-                        raise Complaint(f"{text}: a row that this point keeps")
+    rng = np.random.default_rng(problem.program.n_variables)
+    for group, tried in _alone(problem.program):
+        if not isinstance(group.rules, SeparableKind):
+            continue
+        truths = [_truth(group, labels) for labels in tried]
+        broken = [_broken(group, true) for true in truths]
+        for k in range(group.n_constraints):
+            part = group.literals(k)
+            points = [true[part].astype(np.float64) for true in truths]
+            points += [rng.random(part.stop - part.start) for _ in range(3)]
+            kept = np.array([true[part] for true, wrong in zip(truths, broken, strict=True) if not wrong[k]])
+            for number, point in enumerate(points):
+                found = group.rules.violated_rows(group, k, point, 0.5 if number < len(truths) else 0.01)
+                if wrong := separated_mistakes(found, len(point)):
+                    raise Complaint(f"violated_rows() of constraint {k}: {wrong}")
+                text = f"violated_rows() of constraint {k} at {point.tolist()}"
+                if number < len(truths) and bool(found.n_rows) != bool(broken[number][k]):
+                    said = "rows, and violated() says that it is kept" if found.n_rows else "none, and it is broken"
+                    raise Complaint(f"{text}: {said}")
+                matrix = np.zeros((found.n_rows, len(point)))
+                owner = np.repeat(np.arange(found.n_rows), np.diff(found.ptr))
+                np.add.at(matrix, (owner, found.column), found.coefficient)
+                value, values = matrix @ point, kept.reshape(len(kept), len(point)) @ matrix.T
+                if ((values < found.lower - 1e-9) | (values > found.upper + 1e-9)).any():
+                    raise Complaint(f"{text}: a row that labels which keep the constraint do not keep")
+                if ((found.lower <= value) & (value <= found.upper)).any():
+                    raise Complaint(f"{text}: a row that this point keeps")
 
 
 def answers(problem: Problem) -> None:
@@ -254,17 +266,23 @@ def propagations(problem: Problem) -> None:
 
 def maximisers(problem: Problem) -> None:
     """Compare the states of ``best_states`` with all labellings of the variables of each constraint."""
-    program, question = problem.program, Question(problem.theta)
-    rng, node = np.random.default_rng(program.n_variables), question.masked_node(program)
-    if not any(isinstance(group.rules, BestKind) for group in program.constraints):
+    rng = np.random.default_rng(problem.program.n_variables)
+    if not any(isinstance(group.rules, BestKind) for group in problem.program.constraints):
         raise NotForThisCase
+    for one, node, group, k in _each(problem):
+        if isinstance(group.rules, BestKind):
+            _maximised(one, node + rng.normal(size=len(node)), group, k)
+
+
+def _each(problem: Problem) -> Iterator[tuple[Program, F64, ConstraintGroup, int]]:
+    """Yield each constraint, as its group and number, with its example alone and the scores of that, masks applied."""
+    program, node = problem.program, Question(problem.theta).masked_node(problem.program)
     for example in range(program.n_examples):
         one = program.example(example)
         first, last = program.state_ptr[program.var_ptr[example : example + 2]]
         for group in one.constraints:
-            if isinstance(group.rules, BestKind):
-                for k in range(group.n_constraints):
-                    _maximised(one, node[first:last] + rng.normal(size=last - first), group, k)
+            for k in range(group.n_constraints):
+                yield one, node[first:last], group, k
 
 
 def _maximised(program: Program, node: F64, group: ConstraintGroup, k: int) -> None:
@@ -291,16 +309,62 @@ def _maximised(program: Program, node: F64, group: ConstraintGroup, k: int) -> N
         raise Complaint(f"best_states() of constraint {k}: states {found.tolist()} {said}")
 
 
+def mixtures(problem: Problem) -> None:
+    """Compare ``best_truth`` with all truth values of the literals, ``project`` with a quadratic program over them."""
+    rng = np.random.default_rng(problem.program.n_variables)
+    groups = [group for group in problem.program.constraints if isinstance(group.rules, MixtureKind)]
+    small = [(one, k) for one in groups for k in np.flatnonzero(np.diff(one.literal_ptr) <= MOST_LITERALS).tolist()]
+    if not small:
+        raise NotForThisCase
+    for group, k in small:
+        single = group.only(np.array([k]))
+        truths = np.array(list(product((False, True), repeat=len(single.variable))), dtype=bool)
+        kept = truths[[not _broken(single, true)[0] for true in truths]]
+        for decided in (0.0, 0.2, 0.5):
+            _mixed(group, k, kept, np.where(rng.random(truths.shape[1]) < decided, np.inf, 1.0), rng)
+
+
+def _mixed(group: ConstraintGroup, k: int, kept: NDArray[np.bool_], size: F64, rng: np.random.Generator) -> None:
+    """Compare at random gains and a random point; ``size`` is infinite for literals that are decided."""
+    assert isinstance(group.rules, MixtureKind)
+    gain = rng.normal(size=len(size)) * size
+    free = np.isfinite(gain)
+    kept = kept[(kept == (gain > 0.0))[:, ~free].all(axis=1)]
+    found, text = group.rules.best_truth(group, k, gain.copy()), f"of constraint {k} at {gain.tolist()}"
+    if found is not None and (wrong := truth_mistakes(found, gain)):
+        raise Complaint(f"best_truth() {text}: {wrong}")
+    if found is None or not len(kept):
+        if found is not None or len(kept):
+            raise Complaint(f"best_truth() {text} is {found!r:.200}, and {len(kept)} truth values keep it")
+        return
+    best, worth = (kept[:, free] @ gain[free]).max(), found[free] @ gain[free]
+    if not (kept == found).all(axis=1).any() or worth < best - 1e-9 * (1.0 + abs(best)):
+        raise Complaint(f"best_truth() {text} is {found.tolist()} of gain {worth}, the best that keeps it has {best}")
+    if isinstance(group.rules, ProjectingKind):
+        point = np.where(free, 0.5 + gain, gain)
+        near, text = group.rules.project(group, k, point.copy()), f"project() of constraint {k} at {point.tolist()}"
+        if near is None or (wrong := mixture_mistakes(near, point)):
+            raise Complaint(f"{text}: {'None, and truth values keep it' if near is None else wrong}")
+        expected = _nearest(kept[:, free].astype(np.float64), point[free])
+        if not np.allclose(near[free], expected, atol=1e-6):
+            said = f"the mixture {near[free].tolist()}, and {expected.tolist()} is the nearest one"
+            raise Complaint(f"{text} finds {said}")
+
+
+def _nearest(corners: F64, point: F64) -> F64:
+    """Return the nearest mixture of corners to a point: least squares with weights of at least 0, whose sum is 1."""
+    from scipy.optimize import nnls
+
+    heavy = 1e4
+    weight = nnls(np.vstack([corners.T, np.full(len(corners), heavy)]), np.append(point, heavy))[0]
+    return np.asarray(weight @ corners / weight.sum())
+
+
 def starts(problem: Problem) -> None:
     """Ask for states that keep each constraint, where the kind proposes some, and for the host's first labelling."""
+    for one, node, group, k in _each(problem):
+        _proposed(one, node, group, k)
     program, question = problem.program, Question(problem.theta)
-    node = question.masked_node(program)
-    for example in range(program.n_examples):
-        one = program.example(example)
-        first, last = program.state_ptr[program.var_ptr[example : example + 2]]
-        for group in one.constraints:
-            for k in range(group.n_constraints):
-                _proposed(one, node[first:last], group, k)
     best, found = BruteForceSession(program).solve(question).score, starting_labelling(program, question)
     if (found.score > best + 1e-9).any() or (found.impossible & (best > -np.inf)).any():
         raise Complaint(f"first labellings score {found.score.tolist()}, the best ones {best.tolist()}")

@@ -27,6 +27,7 @@ RULES: tuple[Rule[ConstraintSpec, Problem], ...] = (
     Rule("answers", checks.answers),
     Rule("propagation", checks.propagations, optional=True),
     Rule("best states", checks.maximisers, optional=True),
+    Rule("mixtures", checks.mixtures, optional=True),
     Rule("start", checks.starts),
     Rule("explain", checks.explanations),
     some_case("feasible examples", lambda problem: max(checks.best_scores(problem), default=-np.inf) > -np.inf),

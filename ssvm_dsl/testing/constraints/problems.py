@@ -11,7 +11,7 @@ import numpy as np
 from ssvm_dsl.errors import PluginError
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.ir import Program, Theta
-from ssvm_dsl.ir.ragged import pointers
+from ssvm_dsl.ir.ragged import members, pointers
 from ssvm_dsl.plugin_api import ConstraintKind, ConstraintSpec
 from ssvm_dsl.registry import Registry, registry
 from ssvm_dsl.testing.problems import Problem
@@ -19,14 +19,15 @@ from ssvm_dsl.testing.problems import Problem
 #: Labellings of an example at most: all of them are tried.
 MOST_LABELLINGS = 2**12
 
-#: One of so many problems has other literals than the kind made.
+#: One of so many problems has other literals than the kind made, and one more constraints.
 VARIED = 3
 
 
 def kind_problem(kind: str, seed: int, plugins: Registry | None = None) -> Problem:
     """Return the problem that a kind of constraints makes from a seed; by default the kind is an installed one.
 
-    Of every third seed the literals are varied (:func:`varied`), unless the kind takes some literals only.
+    Of every third seed the literals are varied (:func:`varied`), and of every third one the constraints of another
+    problem are added (:func:`joined`), unless the kind takes some literals only.
 
     Raises
     ------
@@ -43,8 +44,11 @@ def kind_problem(kind: str, seed: int, plugins: Registry | None = None) -> Probl
     for example in range(program.n_examples):
         if program.n_labellings(example) > MOST_LABELLINGS:
             raise PluginError(f"{name}, example {example}, has more than {MOST_LABELLINGS} labellings")
-    rng = np.random.default_rng(seed) if seed % VARIED == VARIED - 1 and spec.any_literals else None
-    program = program.validate() if rng is None else varied(program.validate(), kind, rng)
+    program = program.validate()
+    if spec.any_literals and seed % VARIED == 1:
+        program = joined(program, made.problem(np.random.default_rng((seed, 1)))[0], kind)
+    elif spec.any_literals and seed % VARIED == 2:
+        program = varied(program, kind, np.random.default_rng(seed))
     return Problem(name, with_rules(program, known), _of_program(theta, program))
 
 
@@ -77,6 +81,35 @@ def varied(program: Program, kind: str, rng: np.random.Generator) -> Program:
             )
         groups.append(group)
     return replace(program, constraints=tuple(groups)).validate()
+
+
+def joined(program: Program, other: Program, kind: str) -> Program:
+    """Return a program whose examples have constraints of another one, too, if that has the same variables.
+
+    Then an example has constraints of a kind that differ in their parameters.
+    """
+    mine, more = ([one for one in each.constraints if one.kind == kind] for each in (program, other))
+    alike = np.array_equal(program.var_ptr, other.var_ptr) and np.array_equal(program.card, other.card)
+    if not (alike and len(mine) == len(more) == 1) or mine[0].shared:
+        return program
+    both = mine[0], more[0]
+    example = np.concatenate([one.example_of for one in both])
+    order = np.argsort(example, kind="stable")
+    lengths = np.concatenate([np.diff(one.literal_ptr) for one in both])
+    literals = members(pointers(lengths), order)
+    group = replace(
+        mine[0],
+        ptr=pointers(np.bincount(example, minlength=program.n_examples)),
+        literal_ptr=pointers(lengths[order]),
+        variable=np.concatenate([one.variable for one in both])[literals],
+        state=np.concatenate([one.state for one in both])[literals],
+        negated=np.concatenate([one.negated for one in both])[literals],
+        meta={name: np.concatenate([one.meta[name] for one in both])[order] for name in mine[0].meta},
+        literal_meta={
+            name: np.concatenate([one.literal_meta[name] for one in both])[literals] for name in mine[0].literal_meta
+        },
+    )
+    return replace(program, constraints=tuple(group if one is mine[0] else one for one in program.constraints))
 
 
 def _pair(found: Any) -> tuple[Program, Theta]:

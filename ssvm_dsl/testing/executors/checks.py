@@ -33,6 +33,7 @@ from ssvm_dsl.testing.executors.shards import (
     scaled,
     sentences,
     times_asked,
+    undisturbed,
 )
 from ssvm_dsl.testing.kit import NotForThisCase, Rule
 from ssvm_dsl.testing.report import Complaint
@@ -114,6 +115,14 @@ def kept(trial: ExecutorTrial) -> None:
         if found != [asked] * trial.n_shards:
             text = f"in call {asked}, shards had been asked {found} times since they were opened"
             raise Complaint(f"{text}: they do not stay open; describe it with ExecutorSpec(keeps=False)")
+
+
+def in_turn(trial: ExecutorTrial) -> None:
+    """Calls on one shard are made one after the other: an opened shard is not for several threads."""
+    trial.started()
+    calls = [(number, (0.02,)) for number in range(trial.n_shards) for _ in range(3)]
+    if not all(trial.executor.run(undisturbed, calls)):
+        raise Complaint("run makes two calls on one shard at the same time; they are made one after the other")
 
 
 def errors(trial: ExecutorTrial) -> None:
@@ -241,6 +250,7 @@ EXECUTOR_RULES = (
     Rule[ExecutorSpec, ExecutorTrial]("order", order),
     Rule[ExecutorSpec, ExecutorTrial]("other shards", replaced),
     Rule[ExecutorSpec, ExecutorTrial]("shards stay open", kept, lambda spec: spec.keeps),
+    Rule[ExecutorSpec, ExecutorTrial]("calls on one shard", in_turn),
     Rule[ExecutorSpec, ExecutorTrial]("errors", errors),
     Rule[ExecutorSpec, ExecutorTrial]("sums of a fit", sums),
     Rule[ExecutorSpec, ExecutorTrial]("limits", limits, once=True, optional=True),

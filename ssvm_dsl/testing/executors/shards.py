@@ -44,6 +44,7 @@ class OpenNumbers:
 
     values: F64
     n_asked: int = 0
+    busy: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,14 @@ def times_asked(shard: OpenNumbers) -> int:
     """Return how often this was called on a shard."""
     shard.n_asked += 1
     return shard.n_asked
+
+
+def undisturbed(shard: OpenNumbers, seconds: float) -> bool:
+    """Return whether no other call on the shard was under way when this one began, which takes some seconds."""
+    alone, shard.busy = not shard.busy, True
+    time.sleep(seconds)
+    shard.busy = False
+    return alone
 
 
 def refused(shard: OpenNumbers, what: str) -> None:

@@ -5,7 +5,7 @@ mentions, and one for each variable, which keeps its marginals a distribution (a
 box).  With ``node'[v] = node[v] + sum of all messages to v`` one iteration is::
 
     q_f     as in :mod:`ssvm_backends.dual.admm.steps`
-    z_r     = nearest point of row r's polytope (or of all trees) to  p - message_r / penalty
+    z_r     = nearest point of row r's polytope (or of all trees, or mixtures) to  p - message_r / penalty
     d_v     = nearest distribution to               p_v + node'[v] / penalty
     p       = average of the copies q, z, d of each column
     message = message + penalty (copy - p)                for the copies q and z
@@ -26,6 +26,7 @@ import numpy as np
 
 from ssvm_backends.dual.admm.acceleration import History, forget, next_point
 from ssvm_backends.dual.admm.factor import MAX_ACTIVE
+from ssvm_backends.dual.admm.mixtures import BOUND, NEAREST, MixtureRows
 from ssvm_backends.dual.admm.program_trees import TreeFactors, TreeSets
 from ssvm_backends.dual.admm.projections import project_row, project_simplex, row_bound
 from ssvm_backends.dual.admm.rows import RowFactors
@@ -116,6 +117,8 @@ class RowTask(NamedTuple):
         Of these examples; continued in place.
     reached : ndarray of float64, shape (N,)
         Work space.
+    mixtures : MixtureRows
+        Which of these rows are mixtures of truth values.
     """
 
     instance: Instance
@@ -130,6 +133,7 @@ class RowTask(NamedTuple):
     point: F64
     history: History
     reached: F64
+    mixtures: MixtureRows
 
 
 @njit(cache=True, nogil=True)
@@ -295,6 +299,8 @@ def solve_rows(task: RowTask, at: PrimalSite) -> None:
             point[j] = p - inverse * x.message[j]
         if trees.of_row[r] >= 0:
             solve_tree(r, rows.coefficient, trees, task.sets, point, x.copy)
+        elif task.mixtures.of_row[r]:
+            task.mixtures.call(NEAREST, r)
         else:
             x.level[r] = project_row(rows, r, point, x.level[r], x.copy)
 
@@ -426,6 +432,10 @@ def publish_rows(task: RowTask, i: int, at: int) -> float:
     for r in range(rows.ptr[example], rows.ptr[example + 1]):
         if task.trees.of_row[r] >= 0:
             value, terms = tree_bound(r, rows.coefficient, task.trees, x.message)
+        elif task.mixtures.of_row[r]:
+            value, terms = task.mixtures.call(BOUND, r), 0.0
+            for j in range(rows.entry_ptr[r], rows.entry_ptr[r + 1]):
+                terms += abs(x.message[j])
         else:
             value, terms = row_bound(rows, r, x.message)
         bound += value

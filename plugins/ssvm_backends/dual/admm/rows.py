@@ -2,7 +2,8 @@
 
 Where masks and clamps have decided a column it moves into the bounds of its rows.  Rows that nothing can break are left
 out, and those that nothing can keep prove that an example has no labelling.  A constraint that is a directed tree has
-one row without bounds, all of whose entries are one factor (:mod:`ssvm_backends.dual.admm.trees`).
+one row without bounds, all of whose entries are one factor (:mod:`ssvm_backends.dual.admm.trees`); so has one whose
+kind finds best truth values (:mod:`ssvm_backends.dual.admm.mixtures`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ssvm_backends.dual.admm.mixtures import Mixture, MixtureConstraint, existing_mixtures, is_mixture
 from ssvm_backends.dual.admm.program_trees import FALSE, TRUE, ProgramTrees, TreeFactors, is_tree
 from ssvm_backends.graphs.deadline import UNLIMITED
 from ssvm_backends.graphs.reduce import Reduced
@@ -72,6 +74,9 @@ class ProgramRows:
     least, most : ndarray of float64
         Of the auxiliary columns.
     trees : ProgramTrees
+    mixtures : list of MixtureConstraint
+    mixture : ndarray of int64, shape (R,)
+        Which of these each row is, -1 for others.
     """
 
     ptr: I64
@@ -84,6 +89,8 @@ class ProgramRows:
     least: F64
     most: F64
     trees: ProgramTrees
+    mixtures: list[MixtureConstraint]
+    mixture: I64
 
     @classmethod
     def of(cls, program: Program, clock: Clock = UNLIMITED) -> ProgramRows:
@@ -96,7 +103,9 @@ class ProgramRows:
             There are more entries than any solver takes.
         """
         starts, auxiliary, trees = program.state_ptr[program.var_ptr], 0, ProgramTrees.of(program)
-        others = replace(program, constraints=tuple(one for one in program.constraints if not is_tree(one)))
+        by_rows = [one for one in program.constraints if not (is_tree(one) or is_mixture(one))]
+        others, mixtures, of_row = replace(program, constraints=tuple(by_rows)), list[MixtureConstraint](), list[I64]()
+        whole = [one for one in program.constraints if is_mixture(one)]
         n_rows, n_auxiliary, parts = list[int](), list[int](), list[tuple[I64, I64, F64, F64, F64, F64, F64]]()
         for i in range(program.n_examples):
             lo, hi = program.var_ptr[i : i + 2]
@@ -107,9 +116,14 @@ class ProgramRows:
             parts.append(
                 (np.diff(matrix.indptr).astype(np.int64), column, matrix.data, *_loosened(side), side.least, side.most)
             )
+            mine = [MixtureConstraint(one, k) for one in whole for k in range(int(one.ptr[i]), int(one.ptr[i + 1]))]
+            parts.extend(_without_bounds(one.columns(program, i), one.sign) for one in mine)
             parts.extend(trees.rows(i))
+            of_row.append(np.full(side.n_rows + len(mine) + len(trees.mine(i)), -1, dtype=np.int64))
+            of_row[-1][side.n_rows : side.n_rows + len(mine)] = len(mixtures) + np.arange(len(mine))
+            mixtures.extend(mine)
             auxiliary += side.n_auxiliary
-            n_rows.append(side.n_rows + len(trees.mine(i)))
+            n_rows.append(len(of_row[-1]))
             n_auxiliary.append(side.n_auxiliary)
         joined = [np.concatenate([np.zeros(0), *(part[k] for part in parts)]) for k in range(7)]
         lengths, column = joined[0].astype(np.int64), joined[1].astype(np.int64)
@@ -121,7 +135,14 @@ class ProgramRows:
         return cls(
             pointers(np.array(n_rows, dtype=np.int64)), pointers(lengths), column, joined[2], joined[3], joined[4],
             pointers(np.array(n_auxiliary, dtype=np.int64)), joined[5] / unit, joined[6] / unit, trees,
+            mixtures, np.concatenate([np.zeros(0, np.int64), *of_row]),
         )  # fmt: skip
+
+
+def _without_bounds(column: I64, coefficient: F64) -> tuple[I64, I64, F64, F64, F64, F64, F64]:
+    """Return a row of these columns: its length, columns, coefficients and bounds, and no auxiliary columns."""
+    ends, none = np.array([np.inf]), np.zeros(0)
+    return np.array([len(column)]), column, coefficient, -ends, ends, none, none
 
 
 def _loosened(side: SideRows) -> tuple[F64, F64]:
@@ -140,7 +161,7 @@ def _loosened(side: SideRows) -> tuple[F64, F64]:
 
 def reduced_rows(
     program: Program, rows: ProgramRows, ids: I64, reduced: Reduced
-) -> tuple[RowFactors, TreeFactors, I64, Bools]:
+) -> tuple[RowFactors, TreeFactors, list[Mixture | None], I64, Bools]:
     """Return the rows of some reduced examples.
 
     Parameters
@@ -156,6 +177,8 @@ def reduced_rows(
     rows : RowFactors
     trees : TreeFactors
         Of those of these rows that are trees.
+    mixtures : list of Mixture
+        That each row is; ``None`` for others.
     entry : ndarray of int64, shape (E,)
         The place of each entry among those of the examples asked for.
     possible : ndarray of bool, shape (n,)
@@ -185,7 +208,8 @@ def reduced_rows(
     size = size + np.bincount(owner, np.abs(coefficient), len(mine)) + np.abs(shift)
     example = np.repeat(np.arange(len(ids)), np.diff(rows.ptr)[ids])
     impossible = (low > upper + SLACK * size) | (high < lower - SLACK * size) | (lower > upper)
-    whole = (tree >= 0) & (np.bincount(owner, minlength=len(mine)) > 0)
+    mixture = rows.mixture[mine]
+    whole = ((tree >= 0) | (mixture >= 0)) & (np.bincount(owner, minlength=len(mine)) > 0)
     left = ~impossible & ((low < lower) | (high > upper) | whole)
     # what rounding leaves of a bound that is met by one point alone
     lower, upper = np.minimum(lower, high), np.maximum(upper, low)
@@ -200,8 +224,11 @@ def reduced_rows(
     )  # fmt: skip
     trees, there = _tree_factors(rows.trees, tree, lengths, entries, true)
     impossible[tree >= 0] = ~there
+    mixtures, there = existing_mixtures(rows.mixtures, mixture, lengths, entries, true)
+    impossible |= ~there
     trees = trees._replace(of_row=np.where(tree >= 0, np.cumsum(tree >= 0) - 1, -1)[left])
-    return made, trees, entries, np.bincount(example[impossible], minlength=len(ids)) == 0
+    kept_mixtures = [mixtures[row] for row in np.flatnonzero(left).tolist()]
+    return made, trees, kept_mixtures, entries, np.bincount(example[impossible], minlength=len(ids)) == 0
 
 
 def _tree_factors(

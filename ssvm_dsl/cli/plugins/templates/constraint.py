@@ -7,13 +7,13 @@ from ssvm_dsl.cli.plugins.templates import PackageTemplate
 HOOKS = '''\
 """What ssvm-dsl reads at start: descriptions only, the kind is not imported here."""
 
-from ssvm_dsl.plugin_api import ConstraintSpec, hookimpl
+from ssvm_dsl.plugin_api import ConstraintSpec, Option, hookimpl
 
 
 @hookimpl
 def ssvm_constraints():
-    summary = "true literals stand at least gap places apart"
-    return [ConstraintSpec("{name}", "{module}.kind:Kind", summary, parameters=("gap",))]
+    summary, gap = "true literals stand at least gap places apart", Option("gap", 2, "places", int, least=1)
+    return [ConstraintSpec("{name}", "{module}.kind:Kind", summary, parameters=(gap,))]
 '''
 
 KIND = '''\
@@ -52,6 +52,19 @@ class Kind:
                 true[place] = True
         kept = (np.diff(np.flatnonzero(true)) >= gap).all()  # else masks ask for two that are too close
         return scores.labels(true) if kept else None
+
+    def best_truth(self, group, k, gain):
+        """Return the best truth values that keep constraint k, or None; `ad3` asks it; gains of +-inf decide."""
+        gap, before = int(group.meta["gap"][k]), [(0.0, [])]  # of the first places: the gain, and the true ones
+        for place, worth in enumerate(gain):
+            first, found = max(0, place + 1 - gap), []
+            if worth < np.inf and before[place] is not None:
+                found.append(before[place])
+            if worth > -np.inf and before[first] is not None and (gain[first:place] < np.inf).all():
+                total, true = before[first]
+                found.append((total + (worth if worth < np.inf else 0.0), [*true, place]))
+            before.append(max(found, key=lambda one: one[0]) if found else None)
+        return None if before[-1] is None else np.isin(np.arange(len(gain)), before[-1][1])
 
     def explain(self, group, k, true):
         """Return how literals break constraint k, as a user reads it."""
@@ -105,7 +118,7 @@ def test_predictions_keep_it():
 TEMPLATE = PackageTemplate(
     "kind of constraints",
     HOOKS,
-    {"kind.py": ("the kind: `violated`, `rows`, `problem`, `start`, `explain`", KIND)},
+    {"kind.py": ("the kind: `violated`, `rows`, `problem`, `start`, `best_truth`, `explain`", KIND)},
     ("test_{module}.py", "the conformance kit, and a fit", TEST),
     'Use it by name in a model: `Constraint("{name}", y.is_(1), gap=3)`.',
 )
