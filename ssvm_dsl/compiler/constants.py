@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.durations import inner_spans, length_table, refuse_durations, ruled_out_spans
 from ssvm_dsl.compiler.feature_maps import feature_rows, kind_of_group, row_index
+from ssvm_dsl.compiler.features.called import call_of_factors, class_arrays
 from ssvm_dsl.compiler.features.encode import Encoder, Rows
 from ssvm_dsl.compiler.inputs.validate import Examples, read_scores
 from ssvm_dsl.compiler.labels.ruled_out import ruled_out_error
@@ -203,20 +204,26 @@ class _Work:
 
     def rule(self, rule: Forbid, scopes: Scopes) -> None:
         """Rule out the states of a rule."""
-        self._refuse_forbidden(rule, scopes)
-        scopes, left = self._known(scopes), _left(rule)
-        if len(rule.target.table_cards) == 1:
-            start = self.state_ptr[scopes.shapes.variables()[:, 0]]
-            out = (start[:, None] + np.flatnonzero(~left)).ravel()
-            self.forbid_states(out, f"'{rule.name}' ({type(rule).__name__})")
-            return
-        table = np.where(left, 0.0, -np.inf)[None]
-        self._add_shared(rule.name, rule.target, scopes, table)
+        for every, turned in scopes.by_turn(rule.target.members):
+            left = _left(rule) if turned is None else _left(rule)[turned]
+            self._refuse_forbidden(rule, every, left, turned)
+            part = self._known(every)
+            if len(rule.target.table_cards) == 1:
+                start = self.state_ptr[part.shapes.variables()[:, 0]]
+                out = (start[:, None] + np.flatnonzero(~left)).ravel()
+                self.forbid_states(out, f"'{rule.name}' ({type(rule).__name__})")
+                continue
+            self._add_shared(rule.name, rule.target, part, np.where(left, 0.0, -np.inf)[None])
 
     def function(self, rule: Forbid, every: Scopes, encoder: Encoder) -> None:
         """Rule out the states of each factor that a function says."""
-        left, cards = _left_by_function(rule, every, encoder), rule.target.cards
-        scopes = self._known(every)
+        left = _left_by_function(rule, every, encoder)
+        for part, turned in every.by_turn(rule.target.members):
+            self._function(rule, every, part, left if turned is None else left[:, turned])
+
+    def _function(self, rule: Forbid, every: Scopes, part: Scopes, left: Bools) -> None:
+        """Rule out the states of some of the factors, all of which have a row of what is left."""
+        scopes, cards = self._known(part), rule.target.cards
         index = scopes.number.astype(np.int32), every.shapes.ptr[:-1]
         row, variables = scopes.shapes.spread(*index), scopes.shapes.variables()
         if self.truth is not None:
@@ -337,9 +344,13 @@ class _Work:
 
     def give(self, given: Given, scopes: Scopes, rows: Rows | None) -> None:
         """Add the given scores of an input (no weights) to the constant tables."""
-        scopes = self._known(scopes)
+        for part, turned in scopes.by_turn(given.target.members):
+            self._give(given, self._known(part), rows, turned)
+
+    def _give(self, given: Given, scopes: Scopes, rows: Rows | None, turned: I64 | None) -> None:
+        """Add the scores of some of the factors, whose variables may be turned."""
         if rows is None:
-            values = _of_states(given, np.array([given.table]))
+            values = _turned(_of_states(given, np.array([given.table])), turned)
             if of_tables(given.target):
                 values = in_tables(given.target, values)
                 self._add_shared(given.name, given.target, scopes, values)
@@ -348,7 +359,7 @@ class _Work:
             index: tuple[I32, I64] | None = _one_row(scopes)
         else:
             assert isinstance(rows.values, np.ndarray)
-            index, values = row_index(given, scopes, rows), _of_states(given, rows.values)
+            index, values = row_index(given, scopes, rows), _turned(_of_states(given, rows.values), turned)
             if index is None:
                 index = scopes.shapes.own_number, scopes.shapes.ptr[:-1]
         assert index is not None
@@ -389,6 +400,9 @@ class _Work:
 
     def _add_shared(self, name: str, target: Target, scopes: Scopes, table: F64) -> None:
         """Add a table that all factors share: to that of a group, where there is one of the same factors."""
+        if scopes.turned is not None:
+            self._add_group(name, target, scopes.shapes, _one_row(scopes), table)
+            return
         g = self.grounded.shared.setdefault(target, len(self.grounded.groups))
         if g == len(self.grounded.groups):
             self._add_group(name, target, scopes.shapes, _one_row(scopes), table)
@@ -434,7 +448,7 @@ class _Work:
                 return f"label '{label.name}' at position {at}" if label.dims else f"label '{label.name}'"
         raise ValueError("a variable belongs to a label")
 
-    def _refuse_forbidden(self, rule: Forbid, scopes: Scopes) -> None:
+    def _refuse_forbidden(self, rule: Forbid, scopes: Scopes, left: Bools, turned: I64 | None) -> None:
         """Refuse labels that break a rule, where all of a factor's are known."""
         if self.truth is None:
             return
@@ -443,7 +457,7 @@ class _Work:
         number = np.zeros(len(states), dtype=np.int64)
         for k, card in enumerate(cards):
             number = number * card + np.maximum(states[:, k], 0)
-        wrong = np.flatnonzero(~_left(rule)[number] & (states >= 0).all(axis=1))
+        wrong = np.flatnonzero(~left[number] & (states >= 0).all(axis=1))
         if not len(wrong):
             return
         owner, target, at = owners(shapes.ptr)[wrong], rule.target, table_states(rule.target)
@@ -451,7 +465,8 @@ class _Work:
 
         def words(example: int) -> str:
             factor = wrong[int(np.argmax(owner == example))]
-            joint = np.unravel_index(at.index(int(number[factor])), target.cards)
+            written = int(number[factor]) if turned is None else int(turned[number[factor]])
+            joint = np.unravel_index(at.index(written), target.cards)
             found = ", ".join(str(name[int(s)]) for name, s in zip(names, joint, strict=True))
             return f"{found} ({self._place(int(variables[factor, 0]))})"
 
@@ -484,32 +499,17 @@ def _of_states(given: Given, values: F64) -> F64:
     return np.where(np.array(given.target.form.values, dtype=bool), values, 0.0)
 
 
-def _left_by_function(rule: Forbid, scopes: Scopes, encoder: Encoder) -> Bools:
-    """Return which joint states a function leaves of each factor of the batch, ``shape (n, prod(cards))``.
+def _turned(values: F64, turned: I64 | None) -> F64:
+    """Return rows of scores by the states of variables, of which others are written."""
+    return values if turned is None or values.shape[1] != len(turned) else values[:, turned]
 
-    Raises
-    ------
-    DataError
-        The function fails, or returns another shape.
-    """
-    ref, shapes, cards, found = rule.ref, scopes.shapes, rule.target.cards, scopes.found
+
+def _left_by_function(rule: Forbid, scopes: Scopes, encoder: Encoder) -> Bools:
+    """Return which joint states a function leaves of each factor of the batch, ``shape (n, prod(cards))``."""
+    ref, target = rule.ref, rule.target
     assert ref is not None
-    assert found is not None
-    r, what = len(cards), type(rule).__name__
-    names = [np.array(label.classes or range(label.n_states)) for label in rule.target.members]
-    classes = [one.reshape(1, *(-1 if k == at else 1 for k in range(r))) for at, one in enumerate(names)]
-    columns = [found.position(one, getattr(one, "axis", None))[0] for one in rule.places]
-    out = np.zeros((shapes.n_factors, *cards), dtype=bool)
-    for i in range(shapes.n_examples):
-        mine, lo, hi = shapes.factors(i), int(shapes.ptr[i]), int(shapes.ptr[i + 1])
-        given = [*classes, *(column[mine].reshape(-1, *[1] * r) for column in columns)]
-        value = encoder.call_at(ref, i, given, what)
-        try:
-            out[lo:hi] = np.broadcast_to(value, (hi - lo, *cards)) != 0
-        except ValueError as err:
-            expected = f"an array of bool that broadcasts to {(hi - lo, *cards)}"
-            raise DataError(f"{what} {ref.path}", example=i, expected=expected, found=f"shape {value.shape}") from err
-    flat = out.reshape(shapes.n_factors, prod(cards))
+    found = call_of_factors(ref, class_arrays(target), rule.places, target, scopes, encoder, type(rule).__name__)
+    flat = np.asarray(found.reshape(len(found), prod(target.cards)) != 0)
     return flat if isinstance(rule, Allow) else ~flat
 
 

@@ -48,6 +48,8 @@ class GroundedFactors:
         The weights, concatenated.
     shared : dict of Target to int
         Groups whose factors all share one table, by what they join.
+    factors : list of Factor
+        The template of each map.
     scopes : list of Scopes
         Of the factors of each part of each template, before any were left out.
     """
@@ -56,6 +58,7 @@ class GroundedFactors:
     groups: list[Group] = field(default_factory=list)
     blocks: tuple[Block, ...] = ()
     shared: dict[Target, int] = field(default_factory=dict)
+    factors: list[Factor] = field(default_factory=list)
     scopes: list[Scopes] = field(default_factory=list)
 
 
@@ -81,21 +84,24 @@ def ground_factors(
     out, blocks = GroundedFactors(), dict[str, Block]()
     for factor in declaration.factors:
         for part in factor.parts:
-            scopes = ground_scopes(part.target, layout, examples)
-            every = scopes
-            out.scopes.append(every)
-            if ignored is not None:
-                scopes = scopes.without(ignored, layout.var_ptr)
+            every = ground_scopes(part.target, layout, examples)
             rows = feature_rows(factor, encoder, every)
-            pairs = _observed_pairs(factor, scopes, rows, encoder, truth)
-            _add_block(blocks, factor, rows, pairs)
-            fmap = _feature_map(factor, part, scopes, rows, blocks[(factor.tie or factor).name], len(out.groups))
-            fmap = fmap if pairs is None else replace(fmap, observed=pairs)
-            if fmap.group != NODE:
-                out.groups.append(_group(fmap, part.target))
-            if _is_shared(fmap):
-                out.shared[part.target] = fmap.group
-            out.maps.append(fmap)
+            for scopes, states in every.by_turn(part.target.members):
+                out.factors.append(factor)
+                out.scopes.append(every)
+                if ignored is not None:
+                    scopes = scopes.without(ignored, layout.var_ptr)
+                pairs = _observed_pairs(factor, scopes, rows, encoder, truth)
+                _add_block(blocks, factor, rows, pairs)
+                block = blocks[(factor.tie or factor).name]
+                shown = part if states is None or factor.joint else part.turned(states)
+                fmap = _feature_map(factor, shown, scopes, rows, block, len(out.groups), states)
+                fmap = fmap if pairs is None else replace(fmap, observed=pairs)
+                if fmap.group != NODE:
+                    out.groups.append(_group(fmap, part.target))
+                if _is_shared(fmap) and every.turned is None:
+                    out.shared[part.target] = fmap.group
+                out.maps.append(fmap)
     out.blocks = tuple(blocks[factor.name] for factor in declaration.factors if factor.tie is None)
     return out
 
@@ -168,15 +174,19 @@ def feature_rows(factor: Factor | Given, encoder: Encoder, scopes: Scopes) -> Ro
 
 
 def _feature_map(
-    factor: Factor, part: FactorTerm, scopes: Scopes, rows: Rows | None, block: Block, group: int
-) -> FeatureMap:
+    factor: Factor, part: FactorTerm, scopes: Scopes, rows: Rows | None, block: Block, group: int,
+    states: I64 | None,
+) -> FeatureMap:  # fmt: skip
+    """Return the map of some factors; ``states`` are those written for the states of their variables, if others."""
     index, shapes = row_index(factor, scopes, rows), scopes.shapes
     features, row_ptr = (None, shapes.ptr) if rows is None else (rows.values, rows.ptr)
     cards = part.target.table_cards
     if factor.joint:
         assert isinstance(features, np.ndarray)
-        if index is not None:  # factors were left out: keep the tables of the others
-            features = features.reshape(-1, prod(cards), features.shape[1])[shapes.spread(*index)]
+        if index is not None or states is not None:  # factors were left out: keep the tables of the others
+            features = features.reshape(-1, prod(cards), features.shape[1])
+            features = features if index is None else features[shapes.spread(*index)]
+            features = features if states is None else features[:, states]
             features, row_ptr = np.ascontiguousarray(features).reshape(-1, features.shape[2]), shapes.ptr * prod(cards)
             index = None
     return FeatureMap(

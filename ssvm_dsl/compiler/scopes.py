@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,10 @@ from ssvm_dsl.errors import ModelError
 from ssvm_dsl.ir.ragged import members, owners, pointers, runs
 from ssvm_dsl.ir.shapes import Shapes, first_of_each
 from ssvm_dsl.lang.dims import Dim, Index, Read, conjuncts, indices_of
-from ssvm_dsl.lang.outputs.labels import Target
+from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.patterns.join import Instances, World
 from ssvm_dsl.lang.patterns.pattern import Pattern
+from ssvm_dsl.lang.patterns.references import LabelAt
 from ssvm_dsl.lang.rules.circuits import RuleCircuit
 from ssvm_dsl.lang.rules.rule_patterns import RuleTruth
 from ssvm_dsl.lang.rules.structures import RuleOfKind
@@ -51,6 +53,8 @@ class Scopes:
         Number of each factor in its example's full list.
     found : Instances, optional
         The values of index variables, where the target is a pattern with some.
+    turned : ndarray of bool, shape (m, r), optional
+        Which variables of a factor stand at (i, j) as the converse of (j, i), where labels have converse classes.
     """
 
     shapes: Shapes
@@ -59,6 +63,7 @@ class Scopes:
     place: I64
     number: I64
     found: Instances | None = None
+    turned: Bools | None = None
 
     def without(self, ignored: NDArray[np.bool_], var_ptr: I64) -> Scopes:
         """Return only the factors none of whose variables is ignored.
@@ -70,7 +75,26 @@ class Scopes:
         """
         ends = zip(self.shapes.of.tolist(), var_ptr[:-1].tolist(), var_ptr[1:].tolist(), strict=True)
         of, chosen = first_of_each((k, ignored[lo:hi].tobytes()) for k, lo, hi in ends)
-        wanted = ~ignored[self.shapes.variables(chosen)].any(axis=1)
+        return self._some(of, chosen, ~np.any(ignored[self.shapes.variables(chosen)], axis=1))
+
+    def by_turn(self, labels: Sequence[Label]) -> list[tuple[Scopes, I64 | None]]:
+        """Return the factors in parts that have the same variables turned.
+
+        Each with the joint state that is written for each joint state of these variables, of the labels given; ``None``
+        where they are the same.
+        """
+        if self.turned is None:
+            return [(self, None)]
+        first = np.unique(self.shapes.of, return_index=True)[1]
+        kinds, kind = np.unique(self.turned, axis=0, return_inverse=True)
+        out = []
+        for k, flags in enumerate(kinds.tolist()):
+            part = self._some(self.shapes.of, first, kind.reshape(-1) == k)
+            out.append((part, _written_states(labels, flags) if any(flags) else None))
+        return out
+
+    def _some(self, of: I32, chosen: I64, wanted: Bools) -> Scopes:
+        """Return some of the factors of one example of each new shape, whose old one that example has."""
         if wanted.all():
             return self
         old = self.shapes.of[chosen]
@@ -80,7 +104,8 @@ class Scopes:
         shapes = Shapes(of, start, np.ascontiguousarray(self.shapes.scope[kept]), self.shapes.first)
         sizes = {name: size[old] for name, size in self.sizes.items()}
         found = None if self.found is None else self.found.chosen(kept)
-        return Scopes(shapes, self.axes, sizes, self.place[kept], self.number[kept], found)
+        turned = None if self.turned is None else self.turned[kept]
+        return Scopes(shapes, self.axes, sizes, self.place[kept], self.number[kept], found, turned)
 
     def position(self, dims: tuple[Dim, ...]) -> I64:
         """Return each factor's flat position on some of the axes; ``shape (m,)``."""
@@ -140,6 +165,7 @@ class _ListedFactors:
     place: I64 | None = None
     number: I64 | None = None
     found: Instances | None = None
+    turned: Bools | None = None
 
 
 def factor_counts(target: Target, layout: Layout, examples: Examples) -> I64:
@@ -174,7 +200,7 @@ def _ground(target: Target, layout: Layout, examples: Examples) -> Scopes:
     place = listed.place if listed.place is not None else number if listed.axes else np.zeros_like(number)
     scope = listed.variables - np.repeat(few.var_ptr[:-1], listed.counts)[:, None]
     shapes = Shapes(of, pointers(listed.counts), np.ascontiguousarray(scope, dtype=np.int32), layout.var_ptr[:-1])
-    return Scopes(shapes, listed.axes, sizes, place, number, listed.found)
+    return Scopes(shapes, listed.axes, sizes, place, number, listed.found, listed.turned)
 
 
 def _listed(target: Target, layout: Layout, world: World) -> _ListedFactors:
@@ -221,27 +247,32 @@ def _pattern(target: Pattern, layout: Layout, world: World) -> _ListedFactors:
         return _ListedFactors(variables, np.bincount(found.owner, minlength=layout.n), (), found=found)
     parts = [_instances(part, layout, world) for part in target.parts]
     places = [] if target.word is None else [
-        one.flat(target.word.at[k], target.word.axes)[0] for k, (one, _) in enumerate(parts) if target.word.axes
+        one.flat(target.word.at[k], target.word.axes)[0] for k, (one, *_) in enumerate(parts) if target.word.axes
     ]
-    found, variables = parts[0]
+    found, variables, turned = parts[0]
     place = places[0] if places else None
     if len(parts) > 1:
-        shared = set.intersection(*(set(one.columns) for one, _ in parts))
-        owner = np.concatenate([one.owner for one, _ in parts])
+        shared = set.intersection(*(set(one.columns) for one, *_ in parts))
+        owner = np.concatenate([one.owner for one, *_ in parts])
         order = np.argsort(owner, kind="stable")
-        columns = {key: np.concatenate([one.columns[key] for one, _ in parts])[order] for key in shared}
+        columns = {key: np.concatenate([one.columns[key] for one, *_ in parts])[order] for key in shared}
         found = Instances(world, owner[order], columns)
-        variables = np.concatenate([one for _, one in parts])[order]
+        variables = np.concatenate([one for _, one, _ in parts])[order]
         place = np.concatenate(places)[order] if places else None
+        flags = [np.zeros(rows.shape, dtype=bool) if one is None else one for _, rows, one in parts]
+        turned = None if all(one is None for *_, one in parts) else np.concatenate(flags)[order]
     counts = np.bincount(found.owner, minlength=layout.n)
     if target.word is not None:  # its features and weights are those of axes
-        return _ListedFactors(variables, counts, target.word.axes, place)
+        return _ListedFactors(variables, counts, target.word.axes, place, turned=turned)
     world.kept.clear()
-    return _ListedFactors(variables, counts, (), found=found)
+    return _ListedFactors(variables, counts, (), found=found, turned=turned)
 
 
-def _instances(part: Pattern, layout: Layout, world: World) -> tuple[Instances, I64]:
-    """Return (instances of a pattern that is no union, their variables): those whose variables all exist."""
+def _instances(part: Pattern, layout: Layout, world: World) -> tuple[Instances, I64, Bools | None]:
+    """Return (instances of a pattern that is no union, variables, which are turned): those whose variables all exist.
+
+    Turned is a variable of converse classes at positions in decreasing order; ``None`` where none is.
+    """
     found = part.instances(world)
     columns = []
     for one in part.references:
@@ -254,7 +285,24 @@ def _instances(part: Pattern, layout: Layout, world: World) -> tuple[Instances, 
         found, columns = found.chosen(there), [column[there] for column in columns]
     firsts = {one.label.name: layout.start(one.label)[found.owner] for one in part.references}
     columns = [firsts[one.label.name] + column for one, column in zip(part.references, columns, strict=True)]
-    return found, np.stack(columns, axis=1)
+    turned = None
+    if any(one.label.turns for one in part.references):
+        none = np.zeros(len(found), dtype=bool)
+        turned = np.stack([_turned(found, one) if one.label.turns else none for one in part.references], axis=1)
+    return found, np.stack(columns, axis=1), turned if turned is not None and turned.any() else None
+
+
+def _turned(found: Instances, one: LabelAt) -> Bools:
+    """Return where a variable stands at positions in decreasing order."""
+    (i, _), (j, _) = (found.position(place, dim) for place, dim in zip(one.places, one.label.dims, strict=True))
+    return np.asarray(i > j)
+
+
+def _written_states(labels: Sequence[Label], flags: Sequence[bool]) -> I64:
+    """Return the joint state that is written for each joint state of variables, some of which are turned."""
+    states = np.arange(prod(one.n_states for one in labels)).reshape([one.n_states for one in labels])
+    each = [one.converse if flag else range(one.n_states) for one, flag in zip(labels, flags, strict=True)]
+    return np.asarray(states[np.ix_(*each)].ravel())
 
 
 def _refuse_one_order(part: Pattern, layout: Layout, found: Instances, missing: Bools) -> None:

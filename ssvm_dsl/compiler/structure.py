@@ -107,7 +107,7 @@ class Structure:
         sparse = any(isinstance(one, Input) and one.sparse for one in declaration.inputs)
         self.as_small = needed < SMALL and not sparse  # whatever the numbers of other examples are
         self._declaration = declaration
-        self._factors = [factor for factor in declaration.factors for _ in factor.parts]
+        self._factors = factors.factors
         self._every = factors.scopes
         self._plain = [_plain_input(factor, one) for factor, one in zip(self._factors, self._every, strict=True)]
         self._maps = [one.with_features(None) for one in parameters.maps]

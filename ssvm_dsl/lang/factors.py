@@ -120,6 +120,8 @@ class Factor(ScoredTarget):
             weights = ALL
         if weights == OBSERVED:
             mistakes += _observed_mistakes(source, shape, units)
+            if any(label.turns for label in goal.labels) and isinstance(goal, Pattern):
+                mistakes.append("weights='observed': not of variables in both orders whose classes have converse ones")
         if tie is not None and OBSERVED in (weights, tie.weights):
             mistakes.append("tie: a factor with weights='observed' shares them with no other")
         self._fill(
@@ -250,7 +252,8 @@ class Factor(ScoredTarget):
 
 def _by_agreement(target: Target, form: Form, nonneg: bool) -> bool:
     """Whether auxiliary variables represent the table of a factor."""
-    return form.name == "potts" and nonneg and target.arity >= LEAST_ARITY and len(target.all_labels) == 1
+    alone = len(target.all_labels) == 1 and not target.label.turns
+    return form.name == "potts" and nonneg and target.arity >= LEAST_ARITY and alone
 
 
 def _as_source(features: object, mistakes: list[Mistake]) -> Source | None:

@@ -213,10 +213,19 @@ class _Laying:
         """Ground a template; return the places of its parts."""
         start = self.blocks[-1].stop if self.blocks else 0
         self.blocks.append(Block(template.name, start, template.shape, 0.0 if template.nonneg else -np.inf))
-        return tuple(self._part(template, part, tied) for part in template.parts)
+        return tuple(
+            self._part(template, part if states is None else part.turned(states), scopes, tied)
+            for part in template.parts
+            for scopes, states in self._turned(part.target)
+        )
 
-    def _part(self, template: Template, part: FactorTerm, tied: bool) -> Place:
-        scopes, cards = self.scopes(part.target), part.target.table_cards
+    def _turned(self, target: Target) -> list[tuple[Scopes, I64 | None]]:
+        """Return the factors in parts with the same variables turned; single variables are turned one by one."""
+        scopes = self.scopes(target)
+        return [(scopes, None)] if len(target.table_cards) == 1 else scopes.by_turn(target.members)
+
+    def _part(self, template: Template, part: FactorTerm, scopes: Scopes, tied: bool) -> Place:
+        cards, whole = part.target.table_cards, scopes.turned is None
         columns, basis = _selected(part.basis)
         group = NODE if len(cards) == 1 else len(self.groups)
         self._note(template, part, scopes, group, tied)
@@ -226,10 +235,11 @@ class _Laying:
         if tied:
             rows, base = np.zeros(len(shapes.scope), dtype=np.int32), np.zeros(shapes.n_examples, dtype=np.int64)
             self.groups.append(Group(part.name, cards, shapes, rows, base, 1))
-            self.shared[part.target] = group
+            if whole:
+                self.shared[part.target] = group
             return Place(group, slice(None), columns, basis, tied)
         self.groups.append(Group(part.name, cards, shapes, shapes.own_number, shapes.ptr[:-1], shapes.n_factors))
-        if not template.parts[1:]:
+        if whole and not template.parts[1:]:
             return Place(group, slice(None), columns, basis, tied)
         return Place(group, self._numbers(template, scopes), columns, basis, tied)
 
@@ -245,10 +255,15 @@ class _Laying:
         card, variables = part.target.table_cards[0], scopes.shapes.variables()[:, 0].astype(np.int64)
         plain = columns is None and part.basis is None and not tied
         alike = plain and len(variables) == len(self.layout.card) and bool((self.layout.card == card).all())
-        if alike and (variables == np.arange(len(variables))).all():
+        if alike and scopes.turned is None and (variables == np.arange(len(variables))).all():
             return slice(None)
         starts = np.concatenate([[0], np.cumsum(self.layout.card, dtype=np.int64)])
-        found: I64 = starts[variables][:, None] + (np.arange(card) if columns is None else columns)
+        states = np.arange(card) if columns is None else columns
+        found: I64 = starts[variables][:, None] + states
+        if scopes.turned is not None:
+            turned = scopes.shapes.spread(np.arange(len(scopes.turned)))
+            turned = np.flatnonzero(scopes.turned[turned, 0])
+            found[turned] = starts[variables[turned]][:, None] + np.array(part.target.label.converse)[states]
         return found
 
     def _note(self, template: Template, part: FactorTerm, scopes: Scopes, group: int, tied: bool) -> None:

@@ -308,12 +308,7 @@ def is_fixed(formula: Any) -> bool:
     for one in formulas_of(formula):
         if isinstance(one, Formula) and (not one.outside or isinstance(one.bound, Number)):
             return False
-    return all(not isinstance(one.state, Number) and not _turns(one.label) for one in literals_of(formula))
-
-
-def _turns(label: Label) -> bool:
-    """Whether the classes of a label differ with the order of its positions."""
-    return label.converse is not None and label.converse != tuple(range(label.n_states))
+    return all(not isinstance(one.state, Number) and not one.label.turns for one in literals_of(formula))
 
 
 def is_small(formula: Any) -> bool:
@@ -328,7 +323,7 @@ def is_small(formula: Any) -> bool:
 
 def has_tables(formula: Any) -> bool:
     """Whether tables over its variables say it all, which are not the same for all instances."""
-    turned = any(atom.state is None and _turns(atom.label) for atom in literals_of(formula))
+    turned = any(atom.state is None and atom.label.turns for atom in literals_of(formula))
     return is_small(formula) and not turned
 
 
