@@ -277,8 +277,8 @@ class Hamming(WeighedLoss):
 def judged_target(y: Any, where: Any, name: str, mistakes: list[Mistake]) -> Target:
     """Return what a loss compares, a label or variables at positions; note anything else."""
     if not isinstance(y, Label | Target) and not is_pattern(y):
-        joins = "" if name == "Hamming" else "or joins labels as chain(y) does, "
-        mistakes.append(got(f"{name}: the first argument must be a Label, {joins}or variables at positions, as y[t]", y))
+        kinds = "a Label, " if name == "Hamming" else "a Label, or joins labels as chain(y) does, "
+        mistakes.append(got(f"{name}: the first argument must be {kinds}or variables at positions, as y[t]", y))
         return Target("each", (Label(1),))
     target = as_target(y, where)
     mistakes += target.mistakes
