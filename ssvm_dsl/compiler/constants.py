@@ -20,6 +20,7 @@ from ssvm_dsl.compiler.labels.ruled_out import ruled_out_error
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.rules import KindGrounder, RuleTables, TableGrounder, instance_words
 from ssvm_dsl.compiler.scopes import Scopes, few_examples, lay_circuit
+from ssvm_dsl.compiler.variable_names import variable_name
 from ssvm_dsl.errors import DataError, InfeasibleError
 from ssvm_dsl.ir.program import ONE_SPAN, Group
 from ssvm_dsl.ir.ragged import members, owner_of, owners, pointers, runs
@@ -33,7 +34,7 @@ from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.tables import in_tables, of_tables, table_states
 from ssvm_dsl.lang.outputs.targets import chain
-from ssvm_dsl.lang.rules.formulas import Formula, has_tables
+from ssvm_dsl.lang.rules.formulas import Formula, free_indices, has_tables
 from ssvm_dsl.lang.rules.rule_patterns import RulePattern, RuleTarget, has_table
 from ssvm_dsl.scores.constants import Constants
 
@@ -161,6 +162,9 @@ class _Work:
         self.state_ptr: I64 = pointers(layout.card)
         self.ruled_out: list[tuple[str, NDArray[np.int64]]] = []
 
+    def _name(self, variable: int) -> str:
+        return variable_name(self.layout, variable)
+
     def _known(self, scopes: Scopes) -> Scopes:
         """Return the factors all of whose variables take part."""
         return scopes if self.ignored is None else scopes.without(self.ignored, self.layout.var_ptr)
@@ -185,7 +189,7 @@ class _Work:
             variable = int(variables[int(empty[0])])
             example = owner_of(self.layout.var_ptr, variable)
             expected = f"a class that is allowed for every variable of label '{label.name}'"
-            found = f"none at {self._place(variable).partition(' at ')[2] or 'its only position'}"
+            found = f"none for {self._name(variable)}"
             raise DataError(what, example=example, expected=expected, found=found)
         at, state = np.nonzero(mask == 0)
         self.forbid_states(self.state_ptr[variables[at]] + state, f"the mask '{label.allowed.name}'")
@@ -303,7 +307,7 @@ class _Work:
 
         def words(example: int) -> str:
             factor = wrong[int(np.argmax(owner[wrong] == example))]
-            where = instance_words(formula, found, int(local[factor]))
+            where = instance_words(free_indices(formula), found, int(local[factor]))
             return f"labels for which {formula!r} is false{f' at {where}' if where else ''}"
 
         self._refuse(f"rule '{formula.name}'", np.unique(owner[wrong]), words)
@@ -317,7 +321,7 @@ class _Work:
 
         def words(example: int) -> str:
             variable = int(at[int(np.argmax(owner == example))])
-            return f"another state ({self._place(variable)})"
+            return f"another state of {self._name(variable)}"
 
         self._refuse(what, np.unique(owner), words)
 
@@ -434,19 +438,8 @@ class _Work:
         example = owner_of(self.layout.var_ptr, variable)
         own = range(int(self.state_ptr[variable]), int(self.state_ptr[variable + 1]))
         by = dict.fromkeys(name for name, states in self.ruled_out if np.isin(states, own).any())
-        text = f"example {self.first + example} has no labelling: all states of {self._place(variable)} are ruled out"
+        text = f"example {self.first + example} has no labelling: all states of {self._name(variable)} are ruled out"
         raise InfeasibleError(f"{text}, by {' and '.join(by)}")
-
-    def _place(self, variable: int) -> str:
-        """Return the position of a variable in its label, as text."""
-        example = owner_of(self.layout.var_ptr, variable)
-        for label in self.layout.declaration.labels:
-            at = variable - int(self.layout.start(label)[example])
-            if 0 <= at < int(self.layout.count(label)[example]):
-                if label.name in self.layout.domains or len(label.dims) > 1:
-                    return f"label '{label.name}' at position {self.layout.place(label, example, at)}"
-                return f"label '{label.name}' at position {at}" if label.dims else f"label '{label.name}'"
-        raise ValueError("a variable belongs to a label")
 
     def _refuse_forbidden(self, rule: Forbid, scopes: Scopes, left: Bools, turned: I64 | None) -> None:
         """Refuse labels that break a rule, where all of a factor's are known."""
@@ -468,7 +461,7 @@ class _Work:
             written = int(number[factor]) if turned is None else int(turned[number[factor]])
             joint = np.unravel_index(at.index(written), target.cards)
             found = ", ".join(str(name[int(s)]) for name, s in zip(names, joint, strict=True))
-            return f"{found} ({self._place(int(variables[factor, 0]))})"
+            return f"{found} ({', '.join(map(self._name, variables[factor].tolist()))})"
 
         self._refuse(f"rule '{rule.name}'", np.unique(owner), words)
 
@@ -483,7 +476,7 @@ class _Work:
 
         def words(example: int) -> str:
             variable = int(at[int(np.argmax(owner == example))])
-            return f"{names[int(truth[variable])]} ({self._place(variable)})"
+            return f"{names[int(truth[variable])]} ({self._name(variable)})"
 
         self._refuse(what, np.unique(owner), words)
 

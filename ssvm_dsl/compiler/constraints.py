@@ -30,6 +30,7 @@ from ssvm_dsl.lang.constraints.relations import PairRelation
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.inputs import Input
+from ssvm_dsl.lang.symbols import show
 
 #: Bytes of a literal and of a constraint, without what their kinds need to know.
 LITERAL_BYTES, CONSTRAINT_BYTES = 9, 8
@@ -54,7 +55,7 @@ def lower_constraints(declaration: Declaration, layout: Layout, examples: Exampl
     ]
     for circuit in declaration.circuits:
         ground, of, few = lay_circuit(circuit, layout, examples)
-        groups += constraint_groups(circuit.name, ground, of, few.n)
+        groups += constraint_groups(circuit, ground, of, few.n)
     for rule in declaration.rules_of_kinds:
         of, few, world = few_examples(rule, layout, examples)
         groups.append(KindGrounder(rule, few.domains, world, few.start_inside).group(of))
@@ -212,7 +213,14 @@ def _group(constraint: Constraint, layout: Layout, examples: Examples) -> Constr
         oracle=_custom_oracle(constraint) if isinstance(constraint, Custom) else None,
         rules=rules,
         shared=shared,
+        places=_places(constraint, patterns, positions(pointers(counts), of)),
     )
+
+
+def _places(constraint: Constraint, patterns: list[_LiteralPattern], chosen: I64) -> dict[str, I32]:
+    """Return where constraints are on the axes that they run along."""
+    names = [dim.name for dim in constraint.along]
+    return {name: np.concatenate([one.slices[name] for one in patterns])[chosen].astype(np.int32) for name in names}
 
 
 def _relations(constraint: PairRelation, layout: Layout, examples: Examples) -> ConstraintGroup:
@@ -245,6 +253,7 @@ def _relations(constraint: PairRelation, layout: Layout, examples: Examples) -> 
         negated=np.zeros(len(literals), dtype=bool),
         meta={"n_items": n_items[chosen].astype(np.int64)},
         literal_meta={"first": first[literals].astype(np.int32), "second": second[literals].astype(np.int32)},
+        places={show(one): keys[chosen, k + 1].astype(np.int32) for k, one in enumerate(constraint.others)},
     )
 
 

@@ -21,7 +21,7 @@ from ssvm_dsl.ir.constraints import ConstraintGroup
 from ssvm_dsl.ir.ragged import members, pointers
 from ssvm_dsl.ir.shapes import first_of_each, kinds_of_rows
 from ssvm_dsl.lang.constraints.logic import NO_BOUND
-from ssvm_dsl.lang.dims import Dim, Number, Position, conjunction, conjuncts, indices_of
+from ssvm_dsl.lang.dims import Dim, Index, Number, Position, conjunction, conjuncts, indices_of
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.patterns.join import Instances, World, extend_instances, find_instances
 from ssvm_dsl.lang.patterns.pattern import may_be_one
@@ -157,6 +157,8 @@ class GateStates:
         The state is how many of them the count reaches.
     columns : list of Column
         Of ``"iff"``.
+    rows : Instances
+        Where each of them is.
     """
 
     gate: Gate
@@ -164,6 +166,7 @@ class GateStates:
     literals: RuleLiterals
     bounds: list[I64]
     columns: list[Column]
+    rows: Instances
 
     def states(self, labels: I32) -> I64:
         """Return the states of the auxiliary variables for those of all variables before."""
@@ -332,7 +335,7 @@ class Grounder:
 
     def words(self, found: Instances, k: int) -> str:
         """Return the positions of an instance in words: ``i = 0, j = 2``."""
-        return instance_words(self.rule, found, k)
+        return instance_words(free_indices(self.rule), found, k)
 
     def infeasible(self, found: Instances, k: int) -> InfeasibleError:
         """Return the error of an instance that is false whatever the labels."""
@@ -346,10 +349,15 @@ def _places(reference: LabelAt) -> list[tuple[Any, Dim]]:
     return list(zip(reference.places, reference.label.dims, strict=True))
 
 
-def instance_words(rule: Any, found: Instances, k: int) -> str:
-    """Return the positions of an instance in words: ``i = 0, j = 2``."""
-    free = free_indices(rule)
-    return ", ".join(f"{show(index)} = {int(found.columns[id(index)][k])}" for index in free)
+def instance_words(indices: Sequence[Index], found: Instances, k: int) -> str:
+    """Return the positions of an instance in words, ``i = 0, j = 2``: those of indices that it has."""
+    there = (index for index in indices if id(index) in found.columns)
+    return ", ".join(f"{show(index)} = {int(found.columns[id(index)][k])}" for index in there)
+
+
+def _places_of(indices: Sequence[Index], found: Instances, rows: I64) -> dict[str, I32]:
+    """Return where some instances are, by the names of indices."""
+    return {show(one): found.columns[id(one)][rows].astype(np.int32) for one in indices if id(one) in found.columns}
 
 
 class CircuitGrounder(Grounder):
@@ -433,7 +441,7 @@ class CircuitGrounder(Grounder):
             literals = self._columns(node, rows, place)
             bounds = self._bounds(node, rows)
         variable = self._auxiliary(node, rows)
-        self.out.gates.append(GateStates(node, variable, literals, bounds, columns))
+        self.out.gates.append(GateStates(node, variable, literals, bounds, columns, rows))
         if node.op == "iff":
             self._define_iff(variable, columns, rows, place)
         elif node.op in ("any", "same"):
@@ -807,7 +815,7 @@ class KindGrounder(Grounder):
             kind=rule.kind, name=rule.name, ptr=pointers(np.bincount(found.owner, minlength=world.n)[of]),
             literal_ptr=pointers(lengths[chosen]), variable=variable[inner_].astype(np.int32),
             state=state[inner_].astype(np.int32), negated=sign[inner_].astype(bool), meta=meta,
-            literal_meta=literal_meta,
+            literal_meta=literal_meta, places=_places_of(rule.free, found, chosen),
         )  # fmt: skip
 
     def diagonal(self) -> tuple[I64, Column]:
@@ -896,12 +904,12 @@ def world_of(inputs: Sequence[Any], examples: Examples, chosen: I64) -> World:
     return World(sizes, raw, len(chosen), chosen.tolist())
 
 
-def constraint_groups(name: str, ground: GroundRule, of: I32, n_few: int) -> list[ConstraintGroup]:
+def constraint_groups(circuit: RuleCircuit, ground: GroundRule, of: I32, n_few: int) -> list[ConstraintGroup]:
     """Return the constraints of a rule over all examples.
 
     Parameters
     ----------
-    name : str
+    circuit : RuleCircuit
     ground : GroundRule
         Over one example of each shape, with variables counted from the first one of their example.
     of : ndarray of int32, shape (B,)
@@ -914,8 +922,8 @@ def constraint_groups(name: str, ground: GroundRule, of: I32, n_few: int) -> lis
         parts = [one for one in ground.constraints if (one.coefficient is None) == (kind == "count")]
         if not parts:
             continue
-        owner, lower, upper = (
-            np.concatenate([getattr(one, key) for one in parts]) for key in ("owner", "lower", "upper")
+        owner, place, lower, upper = (
+            np.concatenate([getattr(one, key) for one in parts]) for key in ("owner", "place", "lower", "upper")
         )
         lengths = np.concatenate([one.literals.counts for one in parts])
         order = np.argsort(owner, kind="stable")
@@ -928,10 +936,11 @@ def constraint_groups(name: str, ground: GroundRule, of: I32, n_few: int) -> lis
             more["coefficient"] = np.concatenate(numbers)[inner]
         groups.append(
             ConstraintGroup(
-                kind=kind, name=name, ptr=pointers(np.bincount(owner, minlength=n_few)[of]),
+                kind=kind, name=circuit.name, ptr=pointers(np.bincount(owner, minlength=n_few)[of]),
                 literal_ptr=pointers(lengths[mine]), variable=each[0].astype(np.int32),
                 state=each[1].astype(np.int32), negated=each[2].astype(bool),
                 meta={"lower": lower[mine], "upper": upper[mine]}, literal_meta=more,
+                places=_places_of(circuit.free, ground.found, place[mine]),
             )
         )  # fmt: skip
     return groups

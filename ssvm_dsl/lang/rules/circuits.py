@@ -108,6 +108,14 @@ class RuleAux(Auxiliary):
         """Whether it follows from variables that are never observed."""
         return any(isinstance(label, Latent) for label in self.circuit.labels)
 
+    def said(self, state: int) -> str:
+        """Return what a state says of the rule, or of its part: true or false, or a number."""
+        gate, top = self.circuit.gates[self.number], self.circuit.top
+        if gate.op == "number":
+            return f"{state} or more" if state == gate.n_states - 1 else str(state)
+        true = (state == gate.true_state) != (top.node is gate and top.negated)
+        return "true" if true else "false"
+
 
 class RuleCircuit:
     """A rule as a circuit.
