@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -19,7 +19,7 @@ from ssvm_dsl.compiler.inputs.validate import Examples, read_scores
 from ssvm_dsl.compiler.labels.ruled_out import ruled_out_error
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.rules import KindGrounder, RuleTables, TableGrounder, instance_words
-from ssvm_dsl.compiler.scopes import Scopes, few_examples, lay_circuit
+from ssvm_dsl.compiler.scopes import FactorPart, Scopes, few_examples, lay_circuit
 from ssvm_dsl.compiler.variable_names import variable_name
 from ssvm_dsl.errors import DataError, InfeasibleError
 from ssvm_dsl.ir.program import ONE_SPAN, Group
@@ -208,7 +208,8 @@ class _Work:
 
     def rule(self, rule: Forbid, scopes: Scopes) -> None:
         """Rule out the states of a rule."""
-        for every, turned in scopes.by_turn(rule.target.members):
+        for one in scopes.parts(rule.target.members):
+            every, turned = one.scopes, one.states
             left = _left(rule) if turned is None else _left(rule)[turned]
             self._refuse_forbidden(rule, every, left, turned)
             part = self._known(every)
@@ -222,8 +223,8 @@ class _Work:
     def function(self, rule: Forbid, every: Scopes, encoder: Encoder) -> None:
         """Rule out the states of each factor that a function says."""
         left = _left_by_function(rule, every, encoder)
-        for part, turned in every.by_turn(rule.target.members):
-            self._function(rule, every, part, left if turned is None else left[:, turned])
+        for part in every.parts(rule.target.members):
+            self._function(rule, every, part.scopes, left if part.states is None else left[:, part.states])
 
     def _function(self, rule: Forbid, every: Scopes, part: Scopes, left: Bools) -> None:
         """Rule out the states of some of the factors, all of which have a row of what is left."""
@@ -348,8 +349,25 @@ class _Work:
 
     def give(self, given: Given, scopes: Scopes, rows: Rows | None) -> None:
         """Add the given scores of an input (no weights) to the constant tables."""
-        for part, turned in scopes.by_turn(given.target.members):
-            self._give(given, self._known(part), rows, turned)
+        for part in scopes.parts(given.target.members):
+            known = replace(part, scopes=self._known(part.scopes))
+            if part.true is None:
+                self._give(given, known.scopes, rows, part.states)
+            else:
+                self._give_rule(given, known, rows)
+
+    def _give_rule(self, given: Given, part: FactorPart, rows: Rows | None) -> None:
+        """Add the scores of a rule where it is true, which depends on the factor."""
+        shapes, index = part.scopes.shapes, None if rows is None else row_index(given, part.scopes, rows)
+        scores = np.array(given.table) if rows is None else np.asarray(rows.values)[:, 0]
+        scores = scores if index is None else scores[shapes.spread(*index)]
+        values = np.where(part.truth(), np.broadcast_to(scores, shapes.n_factors)[:, None], 0.0)
+        if len(part.cards) > 1:
+            self.grounded.tables[len(self.grounded.groups)] = values
+            index = shapes.own_number, shapes.ptr[:-1]
+            self.grounded.groups.append(Group(given.name, part.cards, shapes, *index, len(values), "table"))
+        else:
+            self._add_to_states(given, given.target.label, shapes, np.arange(part.cards[0]), values)
 
     def _give(self, given: Given, scopes: Scopes, rows: Rows | None, turned: I64 | None) -> None:
         """Add the scores of some of the factors, whose variables may be turned."""
@@ -379,6 +397,10 @@ class _Work:
         label, states = given.target.label, np.array(table_states(given.target))
         if given.only_state is not None:
             states = np.array([given.only_state])
+        self._add_to_states(given, label, shapes, states, values)
+
+    def _add_to_states(self, given: Given, label: Label, shapes: Shapes, states: I64, values: F64) -> None:
+        """Add scores of states of single variables."""
         variables = shapes.variables()[:, 0].astype(np.int64)
         at = self.state_ptr[variables][:, None] + states
         out = values == -np.inf

@@ -717,7 +717,7 @@ class TableGrounder(Grounder):
             rank = np.searchsorted(mine, kind_of[chosen])
             cards = tuple(one.label.n_states for one in there)
             true = np.stack(tables).reshape(len(tables), -1)
-            out.append(RuleTables(chosen, variables[chosen][:, ~missing], rank, cards, true))
+            out.append(RuleTables(chosen, variables[chosen][:, ~missing], rank, cards, true, np.flatnonzero(~missing)))
         return found, out
 
     def _table(self, literals: list[LiteralAt], bounds: list[Any], there: list[LabelAt], key: I64) -> Bools:
@@ -750,6 +750,8 @@ class RuleTables:
         The table of each.
     cards : tuple of int
     true : ndarray of bool, shape (n_tables, prod(cards))
+    there : ndarray of int64, shape (r,)
+        Which of the variables of the rule they are.
     """
 
     place: I64
@@ -757,6 +759,7 @@ class RuleTables:
     table: I64
     cards: tuple[int, ...]
     true: Bools
+    there: I64
 
 
 class KindGrounder(Grounder):

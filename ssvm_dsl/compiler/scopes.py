@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.array_types import I32, I64, Bools
+from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.labels.segments import span_ends
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.compiler.rules import CircuitGrounder, GroundRule
+from ssvm_dsl.compiler.rules import CircuitGrounder, GroundRule, TableGrounder
 from ssvm_dsl.errors import ModelError
 from ssvm_dsl.ir.ragged import members, owners, pointers, runs
 from ssvm_dsl.ir.shapes import Shapes, first_of_each
@@ -28,7 +28,7 @@ from ssvm_dsl.lang.patterns.join import Instances, World
 from ssvm_dsl.lang.patterns.pattern import Pattern
 from ssvm_dsl.lang.patterns.references import LabelAt
 from ssvm_dsl.lang.rules.circuits import RuleCircuit
-from ssvm_dsl.lang.rules.rule_patterns import RuleTruth
+from ssvm_dsl.lang.rules.rule_patterns import FoundRule, RuleTruth
 from ssvm_dsl.lang.rules.structures import RuleOfKind
 
 #: Edge lists of some examples, one of each shape.
@@ -55,6 +55,10 @@ class Scopes:
         The values of index variables, where the target is a pattern with some.
     turned : ndarray of bool, shape (m, r), optional
         Which variables of a factor stand at (i, j) as the converse of (j, i), where labels have converse classes.
+    variant : ndarray of int64, shape (m,), optional
+        Which of some tables each factor of a rule has, where these differ.
+    variants : tuple of (tuple of int, ndarray of bool)
+        These: the variables that there are, and where the rule is true of their joint states.
     """
 
     shapes: Shapes
@@ -64,6 +68,8 @@ class Scopes:
     number: I64
     found: Instances | None = None
     turned: Bools | None = None
+    variant: I64 | None = None
+    variants: tuple[tuple[tuple[int, ...], Bools], ...] = ()
 
     def without(self, ignored: NDArray[np.bool_], var_ptr: I64) -> Scopes:
         """Return only the factors none of whose variables is ignored.
@@ -77,21 +83,46 @@ class Scopes:
         of, chosen = first_of_each((k, ignored[lo:hi].tobytes()) for k, lo, hi in ends)
         return self._some(of, chosen, ~np.any(ignored[self.shapes.variables(chosen)], axis=1))
 
-    def by_turn(self, labels: Sequence[Label]) -> list[tuple[Scopes, I64 | None]]:
-        """Return the factors in parts that have the same variables turned.
+    def parts(self, labels: Sequence[Label]) -> list[FactorPart]:
+        """Return the factors in parts: of the same variables turned, or of as many variables.
 
-        Each with the joint state that is written for each joint state of these variables, of the labels given; ``None``
-        where they are the same.
+        Parameters
+        ----------
+        labels : sequence of Label
+            Those of the variables of a factor.
         """
-        if self.turned is None:
-            return [(self, None)]
+        if self.turned is None and self.variant is None:
+            return [FactorPart(self, tuple(one.n_states for one in labels))]
         first = np.unique(self.shapes.of, return_index=True)[1]
-        kinds, kind = np.unique(self.turned, axis=0, return_inverse=True)
+        if self.variant is not None:
+            return self._varied_parts(labels, first, self.variant)
+        kinds, kind = np.unique(np.asarray(self.turned), axis=0, return_inverse=True)
         out = []
         for k, flags in enumerate(kinds.tolist()):
             part = self._some(self.shapes.of, first, kind.reshape(-1) == k)
-            out.append((part, _written_states(labels, flags) if any(flags) else None))
+            states = _written_states(labels, flags) if any(flags) else None
+            out.append(FactorPart(part, tuple(one.n_states for one in labels), states))
         return out
+
+    def _varied_parts(self, labels: Sequence[Label], first: I64, variant: I64) -> list[FactorPart]:
+        """Return the factors of a rule by the variables that they have."""
+        every = tuple(range(len(labels)))
+        out = []
+        for there in dict.fromkeys(mine for mine, _ in self.variants) or [every]:
+            chosen = [k for k, (mine, _) in enumerate(self.variants) if mine == there]
+            part = self._some(self.shapes.of, first, np.isin(variant, chosen))
+            cards = tuple(labels[k].n_states for k in there)
+            true = np.stack([self.variants[k][1] for k in chosen] or [np.ones(prod(cards), dtype=bool)])
+            scope = np.ascontiguousarray(part.shapes.scope[:, list(there)])
+            shapes = Shapes(part.shapes.of, part.shapes.start, scope, part.shapes.first)
+            rows = np.searchsorted(chosen, variant if part.variant is None else part.variant)
+            out.append(FactorPart(replace(part, shapes=shapes, variant=rows, variants=()), cards, true=true))
+        return out
+
+    def of_variant(self, k: int) -> Scopes:
+        """Return the factors of a rule that have one of the tables."""
+        first = np.unique(self.shapes.of, return_index=True)[1]
+        return self._some(self.shapes.of, first, np.asarray(self.variant == k))
 
     def _some(self, of: I32, chosen: I64, wanted: Bools) -> Scopes:
         """Return some of the factors of one example of each new shape, whose old one that example has."""
@@ -104,8 +135,9 @@ class Scopes:
         shapes = Shapes(of, start, np.ascontiguousarray(self.shapes.scope[kept]), self.shapes.first)
         sizes = {name: size[old] for name, size in self.sizes.items()}
         found = None if self.found is None else self.found.chosen(kept)
-        turned = None if self.turned is None else self.turned[kept]
-        return Scopes(shapes, self.axes, sizes, self.place[kept], self.number[kept], found, turned)
+        turned, variant = (None if one is None else one[kept] for one in (self.turned, self.variant))
+        place, number = self.place[kept], self.number[kept]
+        return Scopes(shapes, self.axes, sizes, place, number, found, turned, variant, self.variants)
 
     def position(self, dims: tuple[Dim, ...]) -> I64:
         """Return each factor's flat position on some of the axes; ``shape (m,)``."""
@@ -143,6 +175,46 @@ class Scopes:
 
 
 @dataclass(frozen=True, eq=False)
+class FactorPart:
+    """Some of the factors of a template.
+
+    Parameters
+    ----------
+    scopes : Scopes
+    cards : tuple of int
+        States of their variables.
+    states : ndarray of int64, shape (prod(cards),), optional
+        The joint state that is written for each joint state of the variables, some of which are turned.
+    true : ndarray of bool, shape (n, prod(cards)), optional
+        Where a rule is true, if factors have different tables: ``scopes.variant`` says which.
+    """
+
+    scopes: Scopes
+    cards: tuple[int, ...]
+    states: I64 | None = None
+    true: Bools | None = None
+
+    @property
+    def varies(self) -> bool:
+        """Whether the factors have different tables."""
+        return self.true is not None and len(self.true) != 1
+
+    def truth(self) -> Bools:
+        """Return where the rule is true for each factor of the batch; ``shape (n, prod(cards))``."""
+        assert self.true is not None
+        assert self.scopes.variant is not None
+        return np.asarray(self.true[self.scopes.shapes.spread(self.scopes.variant)])
+
+    def form(self, basis: F64 | None) -> F64 | None:
+        """Return the form that factors of this part have, where the template has a form; ``None`` for the identity."""
+        if self.true is not None:
+            return self.true.astype(np.float64)
+        if self.states is None:
+            return basis
+        return np.asarray((np.eye(len(self.states)) if basis is None else basis)[:, self.states])
+
+
+@dataclass(frozen=True, eq=False)
 class _ListedFactors:
     """The factors of one template in some examples, listed example by example.
 
@@ -166,6 +238,8 @@ class _ListedFactors:
     number: I64 | None = None
     found: Instances | None = None
     turned: Bools | None = None
+    variant: I64 | None = None
+    variants: tuple[tuple[tuple[int, ...], Bools], ...] = ()
 
 
 def factor_counts(target: Target, layout: Layout, examples: Examples) -> I64:
@@ -200,7 +274,8 @@ def _ground(target: Target, layout: Layout, examples: Examples) -> Scopes:
     place = listed.place if listed.place is not None else number if listed.axes else np.zeros_like(number)
     scope = listed.variables - np.repeat(few.var_ptr[:-1], listed.counts)[:, None]
     shapes = Shapes(of, pointers(listed.counts), np.ascontiguousarray(scope, dtype=np.int32), layout.var_ptr[:-1])
-    return Scopes(shapes, listed.axes, sizes, place, number, listed.found, listed.turned)
+    more = listed.found, listed.turned, listed.variant, listed.variants
+    return Scopes(shapes, listed.axes, sizes, place, number, *more)
 
 
 def _listed(target: Target, layout: Layout, world: World) -> _ListedFactors:
@@ -236,15 +311,8 @@ def lay_circuit(circuit: RuleCircuit, layout: Layout, examples: Examples) -> tup
 
 def _pattern(target: Pattern, layout: Layout, world: World) -> _ListedFactors:
     """Lay the variables of a pattern at the instances of its index variables."""
-    if isinstance(target, RuleTruth):
-        ground = CircuitGrounder(target.circuit, layout.domains, world, layout.start).run()
-        assert ground.top is not None
-        found, variables = ground.found, ground.top[0][:, None]
-        for unit in target.units:
-            known = found.position(unit, unit.axis)[1]
-            if known is not None:
-                found, variables = found.chosen(known), variables[known]
-        return _ListedFactors(variables, np.bincount(found.owner, minlength=layout.n), (), found=found)
+    if isinstance(target, FoundRule):
+        return _found_rule(target, layout, world)
     parts = [_instances(part, layout, world) for part in target.parts]
     places = [] if target.word is None else [
         one.flat(target.word.at[k], target.word.axes)[0] for k, (one, *_) in enumerate(parts) if target.word.axes
@@ -266,6 +334,31 @@ def _pattern(target: Pattern, layout: Layout, world: World) -> _ListedFactors:
         return _ListedFactors(variables, counts, target.word.axes, place, turned=turned)
     world.kept.clear()
     return _ListedFactors(variables, counts, (), found=found, turned=turned)
+
+
+def _found_rule(target: FoundRule, layout: Layout, world: World) -> _ListedFactors:
+    """Lay a rule of a factor: its auxiliary variables, or the variables of its tables."""
+    if isinstance(target, RuleTruth):
+        ground = CircuitGrounder(target.circuit, layout.domains, world, layout.start).run()
+        assert ground.top is not None
+        found, variables, variant, variants = ground.found, ground.top[0][:, None], None, ()
+    else:
+        found, kinds = TableGrounder("", target.rule, layout.domains, world, layout.start).run()
+        variables = np.zeros((len(found), target.arity), dtype=np.int64)
+        variant, variants = np.full(len(found), -1), ()
+        for one in (one for one in kinds if one.cards):  # nothing is scored where there is no variable
+            variables[one.place] = one.variables[:, :1]  # in the place of those that do not exist another one
+            variables[np.ix_(one.place, one.there)] = one.variables
+            variant[one.place] = len(variants) + one.table
+            variants = (*variants, *((tuple(one.there), true) for true in one.true))
+        found, variables, variant = found.chosen(variant >= 0), variables[variant >= 0], variant[variant >= 0]
+    for unit in target.units:
+        known = found.position(unit, unit.axis)[1]
+        if known is not None:
+            found, variables = found.chosen(known), variables[known]
+            variant = None if variant is None else variant[known]
+    counts = np.bincount(found.owner, minlength=layout.n)
+    return _ListedFactors(variables, counts, (), found=found, variant=variant, variants=variants)
 
 
 def _instances(part: Pattern, layout: Layout, world: World) -> tuple[Instances, I64, Bools | None]:

@@ -55,8 +55,9 @@ def instances_of(layout: Layout, target: Target, example: int) -> list[Instances
         return [None]
     if target.count_reads_inputs and target not in layout.known_scopes:
         return [None]
-    parts = ground_scopes(target, layout, Examples(layout.n, layout.sizes, {})).by_turn(target.members)
-    return [None if one.found is None else one.found.chosen(one.shapes.factors(example)) for one, _ in parts]
+    parts = ground_scopes(target, layout, Examples(layout.n, layout.sizes, {})).parts(target.members)
+    found = [(one.scopes.found, one.scopes.shapes.factors(example)) for one in parts]
+    return [None if rows is None else rows.chosen(mine) for rows, mine in found]
 
 
 def variables_behind(layout: Layout, variable: int) -> list[int]:

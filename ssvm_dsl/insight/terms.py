@@ -25,6 +25,7 @@ from ssvm_dsl.lang.dims import Index
 from ssvm_dsl.lang.outputs.labels import Target
 from ssvm_dsl.lang.patterns.join import Instances
 from ssvm_dsl.lang.patterns.pattern import Pattern
+from ssvm_dsl.lang.rules.rule_patterns import VariedRule
 
 #: The feature of terms that have none.
 NO_FEATURE = -1
@@ -234,8 +235,9 @@ def _given_states(grounded: Grounded, node: F64, labels: I32) -> list[TemplateTe
     score = node[start[:n] + labels]
     found = []
     for label in grounded.declaration.labels:
-        unary = [one for one in grounded.declaration.given if len(one.target.table_cards) == 1]
-        names = [one.name for one in unary if one.target.label.name == label.name]
+        given = grounded.declaration.given
+        unary = [one for one in given if len(one.target.table_cards) == 1 or isinstance(one.target, VariedRule)]
+        names = [one.name for one in unary if any(part.name == label.name for part in one.target.all_labels)]
         if names:
             first = int(grounded.layout.start(label)[0])
             mine = np.arange(first, first + int(grounded.layout.count(label)[0]))

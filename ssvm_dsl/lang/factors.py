@@ -22,7 +22,7 @@ from ssvm_dsl.lang.patterns.join import symbols_of
 from ssvm_dsl.lang.patterns.pattern import Pattern
 from ssvm_dsl.lang.patterns.references import LabelAt
 from ssvm_dsl.lang.rules.circuits import most_of
-from ssvm_dsl.lang.rules.rule_patterns import RuleTarget, RuleTruth
+from ssvm_dsl.lang.rules.rule_patterns import RuleTarget, RuleTruth, VariedRule
 from ssvm_dsl.lang.symbols import Mistake, ModelView, Symbol, as_flag, got
 
 EDGE = "edge"
@@ -95,6 +95,8 @@ class Factor(ScoredTarget):
                 mistakes.append("form: an indicator y.is_(k) has no other form")
             assert goal.state is not None
             shape = indicator_form(goal.label.index(goal.state) or 0)
+        if isinstance(goal, VariedRule) and source is not None and source.sparse:
+            goal = RuleTruth(goal.rule)  # rows of tables times features are dense
         if isinstance(goal, RuleTarget):
             mistakes += _rule_mistakes(goal, source, shape, weights)
             shape = FULL if goal.mistakes or mistakes else goal.form

@@ -89,11 +89,6 @@ class FactorTerm(NamedTuple):
     target: Target
     basis: NDArray[np.float64] | None
 
-    def turned(self, states: NDArray[np.int64]) -> FactorTerm:
-        """Return the same of variables in whose place other joint states are written."""
-        basis = np.eye(len(states)) if self.basis is None else self.basis
-        return self._replace(basis=basis[:, states])
-
 
 def agreements_of(target: Target, name: str) -> tuple[Agreement, ...]:
     """Return the auxiliary variables of a Potts factor."""
