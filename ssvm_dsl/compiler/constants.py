@@ -208,7 +208,7 @@ class _Work:
 
     def rule(self, rule: Forbid, scopes: Scopes) -> None:
         """Rule out the states of a rule."""
-        for one in scopes.parts(rule.target.members):
+        for one in scopes.parts(rule.target):
             every, turned = one.scopes, one.states
             left = _left(rule) if turned is None else _left(rule)[turned]
             self._refuse_forbidden(rule, every, left, turned)
@@ -223,7 +223,7 @@ class _Work:
     def function(self, rule: Forbid, every: Scopes, encoder: Encoder) -> None:
         """Rule out the states of each factor that a function says."""
         left = _left_by_function(rule, every, encoder)
-        for part in every.parts(rule.target.members):
+        for part in every.parts(rule.target):
             self._function(rule, every, part.scopes, left if part.states is None else left[:, part.states])
 
     def _function(self, rule: Forbid, every: Scopes, part: Scopes, left: Bools) -> None:
@@ -349,7 +349,7 @@ class _Work:
 
     def give(self, given: Given, scopes: Scopes, rows: Rows | None) -> None:
         """Add the given scores of an input (no weights) to the constant tables."""
-        for part in scopes.parts(given.target.members):
+        for part in scopes.parts(given.target):
             known = replace(part, scopes=self._known(part.scopes))
             if part.true is None:
                 self._give(given, known.scopes, rows, part.states)

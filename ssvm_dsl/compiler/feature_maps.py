@@ -89,7 +89,7 @@ def ground_factors(
         for part in factor.parts:
             every = ground_scopes(part.target, layout, examples)
             rows = feature_rows(factor, encoder, every)
-            for mine in every.parts(part.target.members):
+            for mine in every.parts(part.target):
                 out.factors.append(factor)
                 out.scopes.append(every)
                 out.parts.append(mine)
@@ -183,13 +183,15 @@ def _feature_map(
 ) -> FeatureMap:
     scopes, joint = part.scopes, factor.joint or part.varies
     index, shapes = row_index(factor, scopes, rows), scopes.shapes
-    features, row_ptr = part_features(factor, part, rows), shapes.ptr if rows is None else rows.ptr
-    cards = part.cards if part.true is not None else term.target.table_cards
-    if joint and (rows is None or features is not rows.values):
-        index, row_ptr = None, shapes.ptr * prod(cards)
+    features, row_ptr = (None, shapes.ptr) if rows is None else (rows.values, rows.ptr)
+    cards = term.target.table_cards if part.true is None else part.cards
+    if joint:
+        features = part_features(factor, part, rows)
+        if rows is None or features is not rows.values:
+            index, row_ptr = None, shapes.ptr * prod(cards)
     return FeatureMap(
         name=term.name,
-        group=group if (len(cards) > 1 if part.true is not None else of_tables(term.target)) else NODE,
+        group=group if (of_tables(term.target) if part.true is None else len(cards) > 1) else NODE,
         cards=cards,
         shapes=shapes,
         block=block,
@@ -224,7 +226,7 @@ def part_features(factor: Factor, part: FactorPart, rows: Rows | None) -> F64 | 
     if factor.joint:
         if index is None and part.states is None:
             return values
-        values = values.reshape(-1, prod(part.cards), values.shape[1])
+        values = values.reshape(-1, prod(factor.target.cards), values.shape[1])
     values = values if index is None else values[shapes.spread(*index)]  # factors were left out
     if part.varies:
         values = part.truth()[:, :, None] * values[:, None]

@@ -83,16 +83,11 @@ class Scopes:
         of, chosen = first_of_each((k, ignored[lo:hi].tobytes()) for k, lo, hi in ends)
         return self._some(of, chosen, ~np.any(ignored[self.shapes.variables(chosen)], axis=1))
 
-    def parts(self, labels: Sequence[Label]) -> list[FactorPart]:
-        """Return the factors in parts: of the same variables turned, or of as many variables.
-
-        Parameters
-        ----------
-        labels : sequence of Label
-            Those of the variables of a factor.
-        """
+    def parts(self, target: Target) -> list[FactorPart]:
+        """Return the factors of a target in parts: of the same variables turned, or of as many variables."""
         if self.turned is None and self.variant is None:
-            return [FactorPart(self, tuple(one.n_states for one in labels))]
+            return [FactorPart(self)]
+        labels = target.members
         first = np.unique(self.shapes.of, return_index=True)[1]
         if self.variant is not None:
             return self._varied_parts(labels, first, self.variant)
@@ -101,7 +96,7 @@ class Scopes:
         for k, flags in enumerate(kinds.tolist()):
             part = self._some(self.shapes.of, first, kind.reshape(-1) == k)
             states = _written_states(labels, flags) if any(flags) else None
-            out.append(FactorPart(part, tuple(one.n_states for one in labels), states))
+            out.append(FactorPart(part, states))
         return out
 
     def _varied_parts(self, labels: Sequence[Label], first: I64, variant: I64) -> list[FactorPart]:
@@ -116,7 +111,7 @@ class Scopes:
             scope = np.ascontiguousarray(part.shapes.scope[:, list(there)])
             shapes = Shapes(part.shapes.of, part.shapes.start, scope, part.shapes.first)
             rows = np.searchsorted(chosen, variant if part.variant is None else part.variant)
-            out.append(FactorPart(replace(part, shapes=shapes, variant=rows, variants=()), cards, true=true))
+            out.append(FactorPart(replace(part, shapes=shapes, variant=rows, variants=()), true=true, cards=cards))
         return out
 
     def of_variant(self, k: int) -> Scopes:
@@ -181,18 +176,18 @@ class FactorPart:
     Parameters
     ----------
     scopes : Scopes
-    cards : tuple of int
-        States of their variables.
     states : ndarray of int64, shape (prod(cards),), optional
         The joint state that is written for each joint state of the variables, some of which are turned.
     true : ndarray of bool, shape (n, prod(cards)), optional
         Where a rule is true, if factors have different tables: ``scopes.variant`` says which.
+    cards : tuple of int
+        States of their variables, where ``true`` says something of these.
     """
 
     scopes: Scopes
-    cards: tuple[int, ...]
     states: I64 | None = None
     true: Bools | None = None
+    cards: tuple[int, ...] = ()
 
     @property
     def varies(self) -> bool:

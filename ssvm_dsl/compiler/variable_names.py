@@ -55,7 +55,7 @@ def instances_of(layout: Layout, target: Target, example: int) -> list[Instances
         return [None]
     if target.count_reads_inputs and target not in layout.known_scopes:
         return [None]
-    parts = ground_scopes(target, layout, Examples(layout.n, layout.sizes, {})).parts(target.members)
+    parts = ground_scopes(target, layout, Examples(layout.n, layout.sizes, {})).parts(target)
     found = [(one.scopes.found, one.scopes.shapes.factors(example)) for one in parts]
     return [None if rows is None else rows.chosen(mine) for rows, mine in found]
 

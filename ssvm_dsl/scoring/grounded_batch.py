@@ -223,7 +223,7 @@ class _Laying:
         for term in template.parts:
             scopes = self.scopes(term.target)
             single = len(term.target.table_cards) == 1 and scopes.variant is None
-            parts = [FactorPart(scopes, term.target.table_cards)] if single else scopes.parts(term.target.members)
+            parts = [FactorPart(scopes)] if single else scopes.parts(term.target)
             for part in parts:  # single variables are turned one by one
                 for mine in _of_one_table(part):
                     shown = term._replace(basis=mine.form(term.basis))

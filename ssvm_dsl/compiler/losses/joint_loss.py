@@ -64,7 +64,7 @@ def loss_factors(
         found = np.bincount(owners(scopes.shapes.ptr), weights=sizes, minlength=layout.n)
         total = np.where(found > 0.0, found, 1.0)
     out = []
-    for one in scopes.parts(term.target.members):
+    for one in scopes.parts(term.target):
         part, turned = one.scopes, one.states
         group, shapes = _group(term, part), part.shapes
         scale = weight * factor_weights(term, part, examples, weights) / total[owners(shapes.ptr)]
