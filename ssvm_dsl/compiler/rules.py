@@ -777,13 +777,12 @@ class KindGrounder(Grounder):
         mine = [one for one in conjuncts(rule.condition) if not self._collected(one)]
         others = [one for one in conjuncts(rule.condition) if self._collected(one)]
         found = find_instances(rule.free, conjunction(tuple(mine)), [], world, f"rule '{rule.name}'")
-        bounds = {}
-        for name, value in rule.meta:
-            if isinstance(value, Number):
-                numbers, known = found.number(value)
-                if known is not None and not known.all():
-                    found, numbers = found.chosen(known), numbers[known]
-                bounds[name] = numbers
+        read = {name: one for name, one in rule.meta if isinstance(one, Number) and rule.kind != "transport"}
+        for value in read.values():
+            known = found.number(value)[1]
+            found = found if known is None or known.all() else found.chosen(known)
+        whole = rule.kind == "matching"
+        bounds = {name: (self.bound(one, found) if whole else found.number(one))[0] for name, one in read.items()}
         owner, columns, parts = [], [], []
         for formula, coefficient in rule.terms:
             negated = isinstance(formula, Formula)
@@ -810,9 +809,12 @@ class KindGrounder(Grounder):
         if rule.kind == "linear":
             literal_meta["coefficient"] = number[inner_]
         else:
-            names = ("row", "col") if rule.kind == "matching" else ("tail", "head")
+            names = ("tail", "head") if rule.kind in ("path", "circuit") else ("row", "col")
             for name, index in zip(names, rule.over, strict=True):
                 literal_meta[name] = parts[0].columns[id(index)][order][inner_].astype(np.int32)
+        if rule.kind == "transport":
+            self._require_pairs(found, parts[0], row)
+            literal_meta |= {name: self._limit(name, one, parts[0])[order][inner_] for name, one in rule.meta}
         meta = {name: values[chosen] for name, values in self._meta(found, bounds).items()}
         return ConstraintGroup(
             kind=rule.kind, name=rule.name, ptr=pointers(np.bincount(found.owner, minlength=world.n)[of]),
@@ -820,6 +822,29 @@ class KindGrounder(Grounder):
             state=state[inner_].astype(np.int32), negated=sign[inner_].astype(bool), meta=meta,
             literal_meta=literal_meta, places=_places_of(rule.free, found, chosen),
         )  # fmt: skip
+
+    def _limit(self, name: str, value: Any, rows: Instances) -> I64:
+        """Return how often a row or column is matched at most, or at least; no limit where it reads no position."""
+        numbers, known = self.bound(value, rows)
+        return numbers if known is None else np.where(known, numbers, 0 if name.endswith("least") else NO_BOUND)
+
+    def _require_pairs(self, found: Instances, literals: Instances, of: I64) -> None:
+        """Refuse rows and columns that are to be matched, and have no pair.
+
+        Raises
+        ------
+        InfeasibleError
+        """
+        for index, name in zip(self.of_kind.over, ("row_least", "col_least"), strict=True):
+            value = dict(self.of_kind.meta)[name]
+            if value == 0:
+                continue
+            lines, parent = extend_instances(found, (index,), None, [], f"rule '{self.name}'")
+            size = int(self.world.size(index.dim).max(initial=1))
+            there = np.isin(parent * size + lines.columns[id(index)], of * size + literals.columns[id(index)])
+            wrong = np.flatnonzero(~there & (self._limit(name, value, lines) > 0))
+            if len(wrong):
+                raise self.infeasible(found, int(parent[wrong[0]]))
 
     def diagonal(self) -> tuple[I64, Column]:
         """Return (example, literal) of each arc from a node to itself, which is false."""
@@ -846,15 +871,17 @@ class KindGrounder(Grounder):
                 meta[name] = np.array(np.broadcast_to(np.asarray(given, dtype=np.float64), n))
             return meta
         sizes = [self.world.size(one.dim)[found.owner] for one in rule.over]
-        if rule.kind == "matching":
+        if rule.kind in ("matching", "transport"):
             meta["n_rows"], meta["n_cols"] = sizes
         else:
             meta["n_nodes"] = sizes[0]
+        if rule.kind == "transport":  # each literal has the numbers of its row and column
+            return meta
         for name, value in rule.meta:
             if name == "all_nodes":
                 meta[name] = np.full(n, bool(value))
             else:
-                numbers = np.full(n, value, dtype=np.int64)
+                numbers = bounds[name] if name in bounds else np.full(n, value, dtype=np.int64)
                 route = rule.kind == "path"
                 meta[name] = np.where(numbers < 0, numbers + sizes[0], numbers) if route else numbers
         return meta

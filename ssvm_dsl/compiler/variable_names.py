@@ -42,7 +42,7 @@ def variable_name(layout: Layout, variable: int) -> str:
         where = instance_words(indices_of(*numbers_of(circuit.rule)), gate.rows, first + number)
         return f"{name} at {where}" if where else name
     if label.pointer:
-        return f"{label.name}[{place[0]}] -> {place[1]}"
+        return f"{label.name}[{', '.join(map(str, place[:-1]))}] -> {place[-1]}"
     return f"{label.name}[{', '.join(map(str, place))}]" if place else label.name
 
 

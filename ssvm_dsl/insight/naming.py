@@ -45,7 +45,7 @@ class ExampleNames:
         if isinstance(label, Auxiliary):
             return self.variable(variable)
         declared, place = label.declared, self.grounded.layout.place(label, example, number)
-        kept = place[: 1 if declared.pointer else len(declared.dims)]
+        kept = place[: len(declared.dims) - declared.pointer]
         return f"{declared.name}[{', '.join(map(str, kept))}]" if kept else declared.name
 
     def state(self, variable: int, state: int) -> Any:

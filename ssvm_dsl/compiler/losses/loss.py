@@ -263,7 +263,7 @@ def _totals(term: WeighedLoss, live: F64, example: NDArray[np.int64], layout: La
     """
     total = np.bincount(example, weights=live, minlength=layout.n)
     if term.label.pointer:
-        total = layout.sizes[term.label.dims[0].name].astype(np.float64)
+        total = layout.pairs(term.label)[0].astype(np.float64)
     return np.where(total > 0.0, total, 1.0)
 
 

@@ -189,7 +189,7 @@ def _choices(goal: Target) -> tuple[int, ...]:
     """
     if not (goal.label.pointer and goal.kind == "each"):
         return goal.cards
-    size = goal.label.dims[1].size
+    size = goal.label.dims[-1].size
     return () if size is None else (size + goal.label.null,)
 
 

@@ -562,7 +562,7 @@ def _read_group(references: Any, mistakes: list[Mistake]) -> tuple[LabelAt, ...]
             mistakes.append(got(f"a pattern holds variables at positions, such as y[t]{hint}", value))
         else:
             mistakes += one.mistakes
-            if one.label.pointer and len(one.places) < 2:
+            if one.label.pointer and len(one.places) < len(one.label.dims):
                 mistakes.append(f"{one!r}: a pointer occurs only with .is_(position)")
     sound = tuple(one for one in found if one is not None and not one.mistakes)
     return sound or (LabelAt(Label(1), ()),)
