@@ -108,8 +108,8 @@ class Structure:
         self.as_small = needed < SMALL and not sparse  # whatever the numbers of other examples are
         self._declaration = declaration
         self._factors, self._every, self._parts = factors.factors, factors.scopes, factors.parts
-        laid = zip(self._factors, self._every, self._parts, strict=True)
-        self._plain = [None if part.varies else _plain_input(factor, one) for factor, one, part in laid]
+        listed = zip(self._factors, self._every, self._parts, strict=True)
+        self._plain = [None if part.varies else _plain_input(factor, one) for factor, one, part in listed]
         self._maps = [one.with_features(None) for one in parameters.maps]
         for one in self._maps:
             one.share_places()
@@ -170,8 +170,8 @@ class Structure:
     def _filled(self, encoder: Encoder) -> list[FeatureMap] | None:
         """Return the feature maps with the rows of other examples; ``None`` where their numbers differ."""
         maps, stacked, examples = [], dict[str, F64](), encoder.examples
-        laid = zip(self._factors, self._plain, self._maps, self._rows, self._every, self._parts, strict=True)
-        for factor, plain, fmap, shape, scopes, part in laid:
+        listed = zip(self._factors, self._plain, self._maps, self._rows, self._every, self._parts, strict=True)
+        for factor, plain, fmap, shape, scopes, part in listed:
             if shape is None:
                 maps.append(fmap)
                 continue

@@ -23,7 +23,7 @@ from ssvm_dsl.lang.patterns.pattern import Pattern
 from ssvm_dsl.lang.patterns.references import LabelAt
 from ssvm_dsl.lang.rules.circuits import most_of
 from ssvm_dsl.lang.rules.rule_patterns import RuleTarget, RuleTruth, VariedRule
-from ssvm_dsl.lang.symbols import Mistake, ModelView, Symbol, as_flag, got
+from ssvm_dsl.lang.symbols import Mistake, ModelView, Symbol, as_flag, compared, got
 
 EDGE = "edge"
 
@@ -264,7 +264,7 @@ def _as_source(features: object, mistakes: list[Mistake]) -> Source | None:
         return features
     if isinstance(features, list | tuple):
         return Concat(features)
-    mistakes.append(got("features: an Input, a feature or a list of them", features))
+    mistakes.append(got("features: an Input, a feature or a list of them", features, compared(features)))
     return None
 
 

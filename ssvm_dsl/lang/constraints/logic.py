@@ -20,7 +20,7 @@ from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.patterns.references import LiteralAt
 from ssvm_dsl.lang.rules.formulas import OF_WHOLE_LABELS, Formula, formula_of_call, speaks_of_positions
 from ssvm_dsl.lang.rules.structures import RuleLinear
-from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, got, plain, show
+from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, compared, got, plain, show
 
 #: A bound that no count of literals reaches.
 NO_BOUND = MOST
@@ -474,7 +474,7 @@ def as_literal(value: object, what: str, mistakes: list[Mistake]) -> Literal:
     if isinstance(value, Target) and value.mistakes:
         mistakes += value.mistakes
         return Literal(Target("indicator", (Label(1),), state=0))
-    mistakes.append(got(f"{what}: a literal says which class a variable has, as y.is_(1) does", value))
+    mistakes.append(got(f"{what}: a literal says which class a variable has, as y.is_(1) does", value, compared(value)))
     return Literal(Target("indicator", (Label(1),), state=0))
 
 

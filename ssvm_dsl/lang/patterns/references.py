@@ -94,6 +94,11 @@ class LiteralAt(Node):
     def __bool__(self) -> NoReturn:
         refuse(f"{self!r} has no truth value in Python: write Not, AllOf, AnyOf for `not`, `and`, `or`")
 
+    def _no_operator(self, other: object = None) -> NoReturn:
+        refuse(f"{self!r}: &, | and ~ join conditions; of rules write AllOf(a, b), AnyOf(a, b), Not(a)")
+
+    __and__ = __rand__ = __or__ = __ror__ = __invert__ = _no_operator
+
     def __repr__(self) -> str:
         return f"{self.reference!r}.is_({self.state!r})"
 

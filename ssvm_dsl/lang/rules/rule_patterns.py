@@ -51,6 +51,7 @@ class RuleTarget(Pattern):
         nothing = LabelAt(Label(1), ())
         self._make(references or (nothing,), instance_condition(rule), None, [*rule.mistakes])
         object.__setattr__(self, "rule", rule)
+        object.__setattr__(self, "line", rule.line)
 
     def narrowed(self, where: Any) -> RuleTarget:
         """Return the target with one more condition."""
