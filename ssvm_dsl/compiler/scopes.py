@@ -415,7 +415,8 @@ def _refuse_one_order(part: Pattern, layout: Layout, found: Instances, missing: 
         if (missing & here & (domain.numbers(label, found.owner, j * side + i) >= 0)).any():
             p, q = one.places
             text = f"{part!r}: {one!r} does not exist in this order of its positions, {label.name}[j, i] does:"
-            text += f" declare the label with symmetric=True, or order them, where={p!r} < {q!r} (for transitivity: Equivalence)"
+            text += " declare the label with symmetric=True, or order them,"
+            text += f" where={p!r} < {q!r} (for transitivity: Equivalence)"
             raise ModelError(layout.declaration.name, [(part.line, text)])
 
 
