@@ -305,9 +305,9 @@ class StructureCache:
     def needed_at_most(self, declaration: Declaration, examples: Examples, judged: bool) -> float:
         """Return the bytes that grounding takes at most: for each example those of one that is the largest in all axes.
 
-        ``inf`` where rows of features differ in size.
+        ``inf`` where rows of features differ in size, or what inputs hold decides what there is.
         """
-        if any(isinstance(one, Input) and one.sparse for one in declaration.inputs):
+        if declaration.reads_content or any(isinstance(one, Input) and one.sparse for one in declaration.inputs):
             return np.inf
         largest = {name: int(sizes.max(initial=0)) for name, sizes in examples.sizes.items()}
         key = judged, *largest.values()

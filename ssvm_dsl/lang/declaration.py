@@ -116,6 +116,15 @@ class Declaration:
         return tuple(dict.fromkeys(named))
 
     @cached_property
+    def reads_content(self) -> bool:
+        """Whether the content of inputs decides how many variables, factors or constraints there are."""
+        reading: list[Any] = [one.inputs for one in self.targets if one.count_reads_inputs]
+        reading += [one.inputs for one in (*self.circuits, *self.rules_of_kinds)]
+        reading += [inputs_read(one) for one in self.formulas]
+        reading += [label.domain_inputs for label in self.own_labels]
+        return any(reading)
+
+    @cached_property
     def flags(self) -> frozenset[str]:
         """Names of the inputs of zeros and ones that are conditions."""
         conditions = [target.condition for target in self.targets if isinstance(target, Pattern)]

@@ -207,3 +207,30 @@ def test_sparse_features_keep_an_auxiliary_variable():
         loss = Hamming(y)
 
     assert len(Sparse.declaration.circuits) == 1
+
+
+def test_a_first_example_that_is_smaller_than_others():
+    """How much memory is needed at most is not asked of inputs that are too short for the largest axes."""
+
+    class Read(Model):
+        N = Dim()
+        i, j = N.index(2)
+        x = Input(N)
+        f = Input(N, N)
+        w = Input(N)
+        r = Label(i, j, 2, where=w[i] < w[j])
+        y = Label(N, 2)
+        own = Factor(y[i].is_(1), features=x[i])
+        link = Factor(r[i, j].is_(1), features=x[i])
+        pair = Factor((y[i], y[j]), where=(w[i] < w[j]) & f[i, j])
+        cap = AtMost(w[i], y[j].is_(1), over=j, where=f[i, j])
+        soft = Factor(AtMost(1, y[j].is_(1), over=j, where=f[i, j] & (w[j] > 0)))
+        loss = Hamming(y) + Hamming(r)
+
+    rng = np.random.default_rng(0)
+    sizes = (1, 4, 2)
+    X = [{"x": rng.normal(size=n), "f": rng.integers(0, 2, (n, n)), "w": rng.integers(0, 3, n)} for n in sizes]
+    weights_ = {"own": [1.0], "link": [0.5], "pair": np.eye(2), "soft": 0.3}
+    svm = StructuredSVM.from_weights(Read, weights_)
+    alone = [StructuredSVM.from_weights(Read, weights_).best_score([one])[0] for one in X]
+    assert svm.best_score(X) == pytest.approx(alone)
