@@ -262,9 +262,14 @@ def ground_scopes(target: Target, layout: Layout, examples: Examples) -> Scopes:
 
 
 def _ground(target: Target, layout: Layout, examples: Examples) -> Scopes:
-    of, few, world = few_examples(target, layout, examples)
+    if isinstance(target, RuleTruth) and not target.also_read:  # its circuit has been laid
+        ground, of, few = lay_circuit(target.circuit, layout, examples)
+        listed = _of_circuit(target, ground, few)
+        listed = replace(listed, variables=listed.variables + np.repeat(few.var_ptr[:-1], listed.counts)[:, None])
+    else:
+        of, few, world = few_examples(target, layout, examples)
+        listed = _listed(target, few, world)
     sizes = few.sizes
-    listed = _listed(target, few, world)
     number = runs(np.zeros(few.n, np.int64), listed.counts) if listed.number is None else listed.number
     place = listed.place if listed.place is not None else number if listed.axes else np.zeros_like(number)
     scope = listed.variables - np.repeat(few.var_ptr[:-1], listed.counts)[:, None]
@@ -334,26 +339,35 @@ def _pattern(target: Pattern, layout: Layout, world: World) -> _ListedFactors:
 def _found_rule(target: FoundRule, layout: Layout, world: World) -> _ListedFactors:
     """Lay a rule of a factor: its auxiliary variables, or the variables of its tables."""
     if isinstance(target, RuleTruth):
-        ground = CircuitGrounder(target.circuit, layout.domains, world, layout.start).run()
-        assert ground.top is not None
-        found, variables, variant, variants = ground.found, ground.top[0][:, None], None, ()
-    else:
-        found, kinds = TableGrounder("", target.rule, layout.domains, world, layout.start).run()
-        variables = np.zeros((len(found), target.arity), dtype=np.int64)
-        variant, variants = np.full(len(found), -1), ()
-        for one in (one for one in kinds if one.cards):  # nothing is scored where there is no variable
-            variables[one.place] = one.variables[:, :1]  # in the place of those that do not exist another one
-            variables[np.ix_(one.place, one.there)] = one.variables
-            variant[one.place] = len(variants) + one.table
-            variants = (*variants, *((tuple(one.there), true) for true in one.true))
-        found, variables, variant = found.chosen(variant >= 0), variables[variant >= 0], variant[variant >= 0]
-    for unit in target.units:
-        known = found.position(unit, unit.axis)[1]
-        if known is not None:
-            found, variables = found.chosen(known), variables[known]
-            variant = None if variant is None else variant[known]
+        return _of_circuit(target, CircuitGrounder(target.circuit, layout.domains, world, layout.start).run(), layout)
+    found, kinds = TableGrounder("", target.rule, layout.domains, world, layout.start).run()
+    variables = np.zeros((len(found), target.arity), dtype=np.int64)
+    variant, variants = np.full(len(found), -1), ()
+    for one in (one for one in kinds if one.cards):  # nothing is scored where there is no variable
+        variables[one.place] = one.variables[:, :1]  # in the place of those that do not exist another one
+        variables[np.ix_(one.place, one.there)] = one.variables
+        variant[one.place] = len(variants) + one.table
+        variants = (*variants, *((tuple(one.there), true) for true in one.true))
+    keep = _with_units(target, found, variant >= 0)
+    found, variables, variant = found.chosen(keep), variables[keep], variant[keep]
     counts = np.bincount(found.owner, minlength=layout.n)
     return _ListedFactors(variables, counts, (), found=found, variant=variant, variants=variants)
+
+
+def _of_circuit(target: RuleTruth, ground: GroundRule, layout: Layout) -> _ListedFactors:
+    """Return the auxiliary variables that say whether a rule is true, as factors."""
+    assert ground.top is not None
+    keep = _with_units(target, ground.found, np.ones(len(ground.found), dtype=bool))
+    found, variables = ground.found.chosen(keep), ground.top[0][keep][:, None]
+    return _ListedFactors(variables, np.bincount(found.owner, minlength=layout.n), (), found=found)
+
+
+def _with_units(target: FoundRule, found: Instances, keep: Bools) -> Bools:
+    """Return which instances are left where ``per=`` reads a position."""
+    for unit in target.units:
+        known = found.position(unit, unit.axis)[1]
+        keep = keep if known is None else keep & known
+    return keep
 
 
 def _instances(part: Pattern, layout: Layout, world: World) -> tuple[Instances, I64, Bools | None]:
