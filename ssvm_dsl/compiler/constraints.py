@@ -213,7 +213,7 @@ def _group(constraint: Constraint, layout: Layout, examples: Examples) -> Constr
         oracle=_custom_oracle(constraint) if isinstance(constraint, Custom) else None,
         rules=rules,
         shared=shared,
-        places=_places(constraint, patterns, positions(pointers(counts), of)),
+        places=_places(constraint, patterns, members(pointers(counts), of)),
     )
 
 

@@ -183,8 +183,9 @@ def _feature_map(
 ) -> FeatureMap:
     scopes, joint = part.scopes, factor.joint or part.varies
     index, shapes = row_index(factor, scopes, rows), scopes.shapes
-    features, row_ptr = (None, shapes.ptr) if rows is None else (rows.values, rows.ptr)
-    cards = term.target.table_cards if part.true is None else part.cards
+    features: F64 | SparseRows | SlicedRows | None = None if rows is None else rows.values
+    row_ptr, cards = shapes.ptr if rows is None else rows.ptr, term.target.table_cards
+    cards = cards if part.true is None else part.cards
     if joint:
         features = part_features(factor, part, rows)
         if rows is None or features is not rows.values:

@@ -130,7 +130,8 @@ class Scopes:
         shapes = Shapes(of, start, np.ascontiguousarray(self.shapes.scope[kept]), self.shapes.first)
         sizes = {name: size[old] for name, size in self.sizes.items()}
         found = None if self.found is None else self.found.chosen(kept)
-        turned, variant = (None if one is None else one[kept] for one in (self.turned, self.variant))
+        turned = None if self.turned is None else self.turned[kept]
+        variant = None if self.variant is None else self.variant[kept]
         place, number = self.place[kept], self.number[kept]
         return Scopes(shapes, self.axes, sizes, place, number, found, turned, variant, self.variants)
 
@@ -342,7 +343,7 @@ def _found_rule(target: FoundRule, layout: Layout, world: World) -> _ListedFacto
         return _of_circuit(target, CircuitGrounder(target.circuit, layout.domains, world, layout.start).run(), layout)
     found, kinds = TableGrounder("", target.rule, layout.domains, world, layout.start).run()
     variables = np.zeros((len(found), target.arity), dtype=np.int64)
-    variant, variants = np.full(len(found), -1), ()
+    variant, variants = np.full(len(found), -1), tuple[tuple[tuple[int, ...], Bools], ...]()
     for one in (one for one in kinds if one.cards):  # nothing is scored where there is no variable
         variables[one.place] = one.variables[:, :1]  # in the place of those that do not exist another one
         variables[np.ix_(one.place, one.there)] = one.variables

@@ -240,8 +240,8 @@ class _Laying:
         self._note(template, part, scopes, cards, group, tied)
         if group == NODE:
             at = self._states(part, scopes, cards[0], columns, tied)
-            rows = None if scopes.variant is None else self._numbers(template, scopes)
-            return Place(NODE, at, None, basis, tied, rows)
+            own = None if scopes.variant is None else self._numbers(template, scopes)
+            return Place(NODE, at, None, basis, tied, own)
         shapes = scopes.shapes
         if tied:
             rows, base = np.zeros(len(shapes.scope), dtype=np.int32), np.zeros(shapes.n_examples, dtype=np.int64)

@@ -343,7 +343,8 @@ def _without_scores(declaration: Declaration) -> tuple[Declaration, list[str]]:
     needed |= set(declaration.structural_inputs)
     if declaration.loss is not None:
         needed |= {given.name for given in declaration.loss.inputs}
-    functions = [one.asked_inputs for one in (*declaration.rules, *declaration.of(Loss)[:1])]
+    functions = [one.asked_inputs for one in declaration.rules]
+    functions += [one.asked_inputs for one in declaration.of(Loss)[:1]]
     for asked in functions:  # by rules and prices
         needed |= declaration.input_names if asked is None else set(asked)
     kept: list[Symbol] = []

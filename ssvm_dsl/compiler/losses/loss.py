@@ -202,11 +202,12 @@ def _add(
     unseen: Bools | None,
 ) -> None:
     """Add the potentials of one term on the variables of its label, a part of it, or some of them, to ``node``."""
+    places: Scopes | None = None
     if isinstance(term, WeighedLoss) and term.at_positions:
-        places: Scopes | None = ground_scopes(term.target, layout, examples)
-        variables = places.shapes.variables()[:, 0].astype(np.int64)
+        found = places = ground_scopes(term.target, layout, examples)
+        variables = found.shapes.variables()[:, 0].astype(np.int64)
     else:
-        places, variables = None, np.arange(len(layout.card))[layout.variables(label)]
+        variables = np.arange(len(layout.card))[layout.variables(label)]
     states, turned = truth[variables], None
     if places is not None and places.turned is not None:  # what stands there are the converse classes
         turned = places.turned[places.shapes.spread(np.arange(len(places.turned))), 0]

@@ -7,6 +7,7 @@ by comparisons.  There are such numbers unless some bounds around a circle add u
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from ssvm_dsl.lang.dims import Compare, Condition, Dim, FromEnd, Index, OnAxis, Shift, conjuncts, indices_of
@@ -31,7 +32,7 @@ def impossible(what: object, places: Sequence[tuple[Any, Dim]], condition: Condi
     """
     for place, dim in places:
         if isinstance(place, Shift | FromEnd) and _contradict([*_of_place(place, dim)]):
-            yield lambda place=place, dim=dim: f"{what!r}: no position {place!r} exists on an axis of {show(dim.size)}"
+            yield partial(_no_position, what, place, dim)
             return
     compared = [*_of_condition(condition)]
     if condition is not None and _contradict(compared):
@@ -42,6 +43,10 @@ def impossible(what: object, places: Sequence[tuple[Any, Dim]], condition: Condi
         text = "its positions never exist together"
         text = text if condition is None else "where= is never true where its positions exist"
         yield lambda: f"{what!r}: {text}"
+
+
+def _no_position(what: object, place: object, dim: Dim) -> str:
+    return f"{what!r}: no position {place!r} exists on an axis of {show(dim.size)}"
 
 
 def impossible_both(condition: Condition, *others: Condition) -> bool:

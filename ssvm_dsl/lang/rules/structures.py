@@ -170,8 +170,8 @@ class RuleMatching(RuleOfKind):
         self._declare("transport" if each else "matching", [(literal, 1)], (rows, cols), where, values, call, mistakes)
         strange = [one for one in indices_of(*self.numbers) if not any(one is own for own in (*self.free, *self.over))]
         if strange and not self.mistakes:
-            text = got("Matching: limits have indices of the literal", strange[0])
-            object.__setattr__(self, "mistakes", (*self.mistakes, text))
+            wrong = got("Matching: limits have indices of the literal", strange[0])
+            object.__setattr__(self, "mistakes", (*self.mistakes, wrong))
 
 
 def _as_limit(value: Any, what: str, mistakes: list[Mistake]) -> Any:
