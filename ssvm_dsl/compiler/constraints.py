@@ -30,6 +30,7 @@ from ssvm_dsl.lang.constraints.relations import PairRelation
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.inputs import Input
+from ssvm_dsl.lang.rules.circuits import RuleCircuit
 from ssvm_dsl.lang.symbols import show
 
 #: Bytes of a literal and of a constraint, without what their kinds need to know.
@@ -73,6 +74,20 @@ def constraint_sizes(constraint: Constraint, layout: Layout) -> tuple[int, int, 
     per_literal = LITERAL_BYTES + max(numbers, default=0)
     n_bytes = n * (CONSTRAINT_BYTES + NUMBER_BYTES * len(constraint.meta)) + literals * per_literal
     return int(n), int(literals), int(n_bytes) + 8 * layout.n
+
+
+def circuit_size(circuit: RuleCircuit, layout: Layout, examples: Examples) -> tuple[float, float]:
+    """Return (bytes, literals) of the constraints of a rule over all examples, and of what is kept of each shape."""
+    ground, of, few = lay_circuit(circuit, layout, examples)
+    n_bytes, literals = sum(float(gate.literals.n_bytes) for gate in ground.gates), 0.0
+    for one in ground.constraints:
+        n_bytes += one.literals.n_bytes
+        n = float(np.bincount(one.owner, minlength=few.n)[of].sum())
+        mine = float(np.bincount(one.owner[one.literals.row], minlength=few.n)[of].sum())
+        n_bytes += n * (CONSTRAINT_BYTES + 2 * NUMBER_BYTES + POSITION_BYTES * len(circuit.free))
+        n_bytes += mine * (LITERAL_BYTES + NUMBER_BYTES * (one.coefficient is not None))
+        literals += mine
+    return n_bytes, literals
 
 
 def _number_bytes(parameter: Parameter) -> int:

@@ -93,6 +93,11 @@ class RuleLiterals:
         return cls(n, rows, variable, state, negated.astype(bool), true)
 
     @property
+    def n_bytes(self) -> int:
+        """Bytes of the arrays."""
+        return sum(one.nbytes for one in (self.row, self.variable, self.state, self.negated, self.true))
+
+    @property
     def counts(self) -> I64:
         """RuleLiterals of each row."""
         return np.bincount(self.row, minlength=self.n)

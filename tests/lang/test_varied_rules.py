@@ -27,6 +27,9 @@ from ssvm_dsl import (
     ground,
     to_networkx,
 )
+from ssvm_dsl.compiler.footprint import footprint
+from ssvm_dsl.compiler.inputs.validate import read_examples
+from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.inference.planning.planner import need_of, plan
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.scoring import Scorer
@@ -234,3 +237,21 @@ def test_a_first_example_that_is_smaller_than_others():
     svm = StructuredSVM.from_weights(Read, weights_)
     alone = [StructuredSVM.from_weights(Read, weights_).best_score([one])[0] for one in X]
     assert svm.best_score(X) == pytest.approx(alone)
+
+
+def test_the_memory_of_rules_is_counted():
+    class Many(Model):
+        N = Dim()
+        i, j, k = N.index(3)
+        x = Input(N, N)
+        r = Label(N, N, 2)
+        own = Factor(r[i, j].is_(1), features=x[i, j])
+        rule = Factor(AtMost(2, [r[i, k].is_(1), r[k, j].is_(1)], over=k), features=x[i, j])
+        loss = Hamming(r)
+
+    small, large = (
+        footprint(Many.declaration, one, Layout.of(Many.declaration, one), judged=False)
+        for one in (read_examples(Many.declaration, [np.zeros((n, n))], judged=False) for n in (10, 20))
+    )
+    assert large.kept > 6 * small.kept  # two literals for each of N^3 members
+    assert large.kept > 20**3 * 2 * 9
