@@ -39,8 +39,12 @@ class Drawn:
             groups = groups[:1]
         where = self.condition(pool, int(rng.integers(0, 4)))
         self.factor = m.add("drawn", Factor(groups if len(groups) > 1 else groups[0], where=where))
-        m.add("loss", Hamming(self.labels[0]))
+        m.add("loss", self.losses(m))
         self.model = m.build()
+
+    def losses(self, m):
+        """The loss, and what belongs to it."""
+        return Hamming(self.labels[0])
 
     def index(self, pool, dim):
         """An index over an axis, from the pool if it has one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.durations import inner_spans, length_table, refuse_durations, ruled_out_spans
 from ssvm_dsl.compiler.feature_maps import feature_rows, kind_of_group, row_index
+from ssvm_dsl.compiler.features.called import call_of_factors, class_arrays
 from ssvm_dsl.compiler.features.encode import Encoder, Rows
 from ssvm_dsl.compiler.inputs.validate import Examples, read_scores
 from ssvm_dsl.compiler.labels.ruled_out import ruled_out_error
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.rules import KindGrounder, RuleTables, TableGrounder, instance_words
-from ssvm_dsl.compiler.scopes import Scopes, few_examples, lay_circuit
+from ssvm_dsl.compiler.scopes import FactorPart, Scopes, few_examples, lay_circuit
+from ssvm_dsl.compiler.variable_names import variable_name
 from ssvm_dsl.errors import DataError, InfeasibleError
 from ssvm_dsl.ir.program import ONE_SPAN, Group
 from ssvm_dsl.ir.ragged import members, owner_of, owners, pointers, runs
@@ -32,7 +34,7 @@ from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.tables import in_tables, of_tables, table_states
 from ssvm_dsl.lang.outputs.targets import chain
-from ssvm_dsl.lang.rules.formulas import Formula, has_tables
+from ssvm_dsl.lang.rules.formulas import Formula, free_indices, has_tables
 from ssvm_dsl.lang.rules.rule_patterns import RulePattern, RuleTarget, has_table
 from ssvm_dsl.scores.constants import Constants
 
@@ -160,6 +162,9 @@ class _Work:
         self.state_ptr: I64 = pointers(layout.card)
         self.ruled_out: list[tuple[str, NDArray[np.int64]]] = []
 
+    def _name(self, variable: int) -> str:
+        return variable_name(self.layout, variable)
+
     def _known(self, scopes: Scopes) -> Scopes:
         """Return the factors all of whose variables take part."""
         return scopes if self.ignored is None else scopes.without(self.ignored, self.layout.var_ptr)
@@ -184,7 +189,7 @@ class _Work:
             variable = int(variables[int(empty[0])])
             example = owner_of(self.layout.var_ptr, variable)
             expected = f"a class that is allowed for every variable of label '{label.name}'"
-            found = f"none at {self._place(variable).partition(' at ')[2] or 'its only position'}"
+            found = f"none for {self._name(variable)}"
             raise DataError(what, example=example, expected=expected, found=found)
         at, state = np.nonzero(mask == 0)
         self.forbid_states(self.state_ptr[variables[at]] + state, f"the mask '{label.allowed.name}'")
@@ -203,20 +208,27 @@ class _Work:
 
     def rule(self, rule: Forbid, scopes: Scopes) -> None:
         """Rule out the states of a rule."""
-        self._refuse_forbidden(rule, scopes)
-        scopes, left = self._known(scopes), _left(rule)
-        if len(rule.target.table_cards) == 1:
-            start = self.state_ptr[scopes.shapes.variables()[:, 0]]
-            out = (start[:, None] + np.flatnonzero(~left)).ravel()
-            self.forbid_states(out, f"'{rule.name}' ({type(rule).__name__})")
-            return
-        table = np.where(left, 0.0, -np.inf)[None]
-        self._add_shared(rule.name, rule.target, scopes, table)
+        for one in scopes.parts(rule.target):
+            every, turned = one.scopes, one.states
+            left = _left(rule) if turned is None else _left(rule)[turned]
+            self._refuse_forbidden(rule, every, left, turned)
+            part = self._known(every)
+            if len(rule.target.table_cards) == 1:
+                start = self.state_ptr[part.shapes.variables()[:, 0]]
+                out = (start[:, None] + np.flatnonzero(~left)).ravel()
+                self.forbid_states(out, f"'{rule.name}' ({type(rule).__name__})")
+                continue
+            self._add_shared(rule.name, rule.target, part, np.where(left, 0.0, -np.inf)[None])
 
     def function(self, rule: Forbid, every: Scopes, encoder: Encoder) -> None:
         """Rule out the states of each factor that a function says."""
-        left, cards = _left_by_function(rule, every, encoder), rule.target.cards
-        scopes = self._known(every)
+        left = _left_by_function(rule, every, encoder)
+        for part in every.parts(rule.target):
+            self._function(rule, every, part.scopes, left if part.states is None else left[:, part.states])
+
+    def _function(self, rule: Forbid, every: Scopes, part: Scopes, left: Bools) -> None:
+        """Rule out the states of some of the factors, all of which have a row of what is left."""
+        scopes, cards = self._known(part), rule.target.cards
         index = scopes.number.astype(np.int32), every.shapes.ptr[:-1]
         row, variables = scopes.shapes.spread(*index), scopes.shapes.variables()
         if self.truth is not None:
@@ -296,7 +308,7 @@ class _Work:
 
         def words(example: int) -> str:
             factor = wrong[int(np.argmax(owner[wrong] == example))]
-            where = instance_words(formula, found, int(local[factor]))
+            where = instance_words(free_indices(formula), found, int(local[factor]))
             return f"labels for which {formula!r} is false{f' at {where}' if where else ''}"
 
         self._refuse(f"rule '{formula.name}'", np.unique(owner[wrong]), words)
@@ -310,7 +322,7 @@ class _Work:
 
         def words(example: int) -> str:
             variable = int(at[int(np.argmax(owner == example))])
-            return f"another state ({self._place(variable)})"
+            return f"another state of {self._name(variable)}"
 
         self._refuse(what, np.unique(owner), words)
 
@@ -337,9 +349,30 @@ class _Work:
 
     def give(self, given: Given, scopes: Scopes, rows: Rows | None) -> None:
         """Add the given scores of an input (no weights) to the constant tables."""
-        scopes = self._known(scopes)
+        for part in scopes.parts(given.target):
+            known = replace(part, scopes=self._known(part.scopes))
+            if part.true is None:
+                self._give(given, known.scopes, rows, part.states)
+            else:
+                self._give_rule(given, known, rows)
+
+    def _give_rule(self, given: Given, part: FactorPart, rows: Rows | None) -> None:
+        """Add the scores of a rule where it is true, which depends on the factor."""
+        shapes, index = part.scopes.shapes, None if rows is None else row_index(given, part.scopes, rows)
+        scores = np.array(given.table) if rows is None else np.asarray(rows.values)[:, 0]
+        scores = scores if index is None else scores[shapes.spread(*index)]
+        values = np.where(part.truth(), np.broadcast_to(scores, shapes.n_factors)[:, None], 0.0)
+        if len(part.cards) > 1:
+            self.grounded.tables[len(self.grounded.groups)] = values
+            index = shapes.own_number, shapes.ptr[:-1]
+            self.grounded.groups.append(Group(given.name, part.cards, shapes, *index, len(values), "table"))
+        else:
+            self._add_to_states(given, given.target.label, shapes, np.arange(part.cards[0]), values)
+
+    def _give(self, given: Given, scopes: Scopes, rows: Rows | None, turned: I64 | None) -> None:
+        """Add the scores of some of the factors, whose variables may be turned."""
         if rows is None:
-            values = _of_states(given, np.array([given.table]))
+            values = _turned(_of_states(given, np.array([given.table])), turned)
             if of_tables(given.target):
                 values = in_tables(given.target, values)
                 self._add_shared(given.name, given.target, scopes, values)
@@ -348,7 +381,7 @@ class _Work:
             index: tuple[I32, I64] | None = _one_row(scopes)
         else:
             assert isinstance(rows.values, np.ndarray)
-            index, values = row_index(given, scopes, rows), _of_states(given, rows.values)
+            index, values = row_index(given, scopes, rows), _turned(_of_states(given, rows.values), turned)
             if index is None:
                 index = scopes.shapes.own_number, scopes.shapes.ptr[:-1]
         assert index is not None
@@ -364,6 +397,10 @@ class _Work:
         label, states = given.target.label, np.array(table_states(given.target))
         if given.only_state is not None:
             states = np.array([given.only_state])
+        self._add_to_states(given, label, shapes, states, values)
+
+    def _add_to_states(self, given: Given, label: Label, shapes: Shapes, states: I64, values: F64) -> None:
+        """Add scores of states of single variables."""
         variables = shapes.variables()[:, 0].astype(np.int64)
         at = self.state_ptr[variables][:, None] + states
         out = values == -np.inf
@@ -389,6 +426,9 @@ class _Work:
 
     def _add_shared(self, name: str, target: Target, scopes: Scopes, table: F64) -> None:
         """Add a table that all factors share: to that of a group, where there is one of the same factors."""
+        if scopes.turned is not None:
+            self._add_group(name, target, scopes.shapes, _one_row(scopes), table)
+            return
         g = self.grounded.shared.setdefault(target, len(self.grounded.groups))
         if g == len(self.grounded.groups):
             self._add_group(name, target, scopes.shapes, _one_row(scopes), table)
@@ -420,21 +460,10 @@ class _Work:
         example = owner_of(self.layout.var_ptr, variable)
         own = range(int(self.state_ptr[variable]), int(self.state_ptr[variable + 1]))
         by = dict.fromkeys(name for name, states in self.ruled_out if np.isin(states, own).any())
-        text = f"example {self.first + example} has no labelling: all states of {self._place(variable)} are ruled out"
+        text = f"example {self.first + example} has no labelling: all states of {self._name(variable)} are ruled out"
         raise InfeasibleError(f"{text}, by {' and '.join(by)}")
 
-    def _place(self, variable: int) -> str:
-        """Return the position of a variable in its label, as text."""
-        example = owner_of(self.layout.var_ptr, variable)
-        for label in self.layout.declaration.labels:
-            at = variable - int(self.layout.start(label)[example])
-            if 0 <= at < int(self.layout.count(label)[example]):
-                if label.name in self.layout.domains or len(label.dims) > 1:
-                    return f"label '{label.name}' at position {self.layout.place(label, example, at)}"
-                return f"label '{label.name}' at position {at}" if label.dims else f"label '{label.name}'"
-        raise ValueError("a variable belongs to a label")
-
-    def _refuse_forbidden(self, rule: Forbid, scopes: Scopes) -> None:
+    def _refuse_forbidden(self, rule: Forbid, scopes: Scopes, left: Bools, turned: I64 | None) -> None:
         """Refuse labels that break a rule, where all of a factor's are known."""
         if self.truth is None:
             return
@@ -443,7 +472,7 @@ class _Work:
         number = np.zeros(len(states), dtype=np.int64)
         for k, card in enumerate(cards):
             number = number * card + np.maximum(states[:, k], 0)
-        wrong = np.flatnonzero(~_left(rule)[number] & (states >= 0).all(axis=1))
+        wrong = np.flatnonzero(~left[number] & (states >= 0).all(axis=1))
         if not len(wrong):
             return
         owner, target, at = owners(shapes.ptr)[wrong], rule.target, table_states(rule.target)
@@ -451,9 +480,10 @@ class _Work:
 
         def words(example: int) -> str:
             factor = wrong[int(np.argmax(owner == example))]
-            joint = np.unravel_index(at.index(int(number[factor])), target.cards)
+            written = int(number[factor]) if turned is None else int(turned[number[factor]])
+            joint = np.unravel_index(at.index(written), target.cards)
             found = ", ".join(str(name[int(s)]) for name, s in zip(names, joint, strict=True))
-            return f"{found} ({self._place(int(variables[factor, 0]))})"
+            return f"{found} ({', '.join(map(self._name, variables[factor].tolist()))})"
 
         self._refuse(f"rule '{rule.name}'", np.unique(owner), words)
 
@@ -468,7 +498,7 @@ class _Work:
 
         def words(example: int) -> str:
             variable = int(at[int(np.argmax(owner == example))])
-            return f"{names[int(truth[variable])]} ({self._place(variable)})"
+            return f"{names[int(truth[variable])]} ({self._name(variable)})"
 
         self._refuse(what, np.unique(owner), words)
 
@@ -484,32 +514,17 @@ def _of_states(given: Given, values: F64) -> F64:
     return np.where(np.array(given.target.form.values, dtype=bool), values, 0.0)
 
 
-def _left_by_function(rule: Forbid, scopes: Scopes, encoder: Encoder) -> Bools:
-    """Return which joint states a function leaves of each factor of the batch, ``shape (n, prod(cards))``.
+def _turned(values: F64, turned: I64 | None) -> F64:
+    """Return rows of scores by the states of variables, of which others are written."""
+    return values if turned is None or values.shape[1] != len(turned) else values[:, turned]
 
-    Raises
-    ------
-    DataError
-        The function fails, or returns another shape.
-    """
-    ref, shapes, cards, found = rule.ref, scopes.shapes, rule.target.cards, scopes.found
+
+def _left_by_function(rule: Forbid, scopes: Scopes, encoder: Encoder) -> Bools:
+    """Return which joint states a function leaves of each factor of the batch, ``shape (n, prod(cards))``."""
+    ref, target = rule.ref, rule.target
     assert ref is not None
-    assert found is not None
-    r, what = len(cards), type(rule).__name__
-    names = [np.array(label.classes or range(label.n_states)) for label in rule.target.members]
-    classes = [one.reshape(1, *(-1 if k == at else 1 for k in range(r))) for at, one in enumerate(names)]
-    columns = [found.position(one, getattr(one, "axis", None))[0] for one in rule.places]
-    out = np.zeros((shapes.n_factors, *cards), dtype=bool)
-    for i in range(shapes.n_examples):
-        mine, lo, hi = shapes.factors(i), int(shapes.ptr[i]), int(shapes.ptr[i + 1])
-        given = [*classes, *(column[mine].reshape(-1, *[1] * r) for column in columns)]
-        value = encoder.call_at(ref, i, given, what)
-        try:
-            out[lo:hi] = np.broadcast_to(value, (hi - lo, *cards)) != 0
-        except ValueError as err:
-            expected = f"an array of bool that broadcasts to {(hi - lo, *cards)}"
-            raise DataError(f"{what} {ref.path}", example=i, expected=expected, found=f"shape {value.shape}") from err
-    flat = out.reshape(shapes.n_factors, prod(cards))
+    found = call_of_factors(ref, class_arrays(target), rule.places, target, scopes, encoder, type(rule).__name__)
+    flat = np.asarray(found.reshape(len(found), prod(target.cards)) != 0)
     return flat if isinstance(rule, Allow) else ~flat
 
 

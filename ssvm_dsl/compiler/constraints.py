@@ -30,6 +30,8 @@ from ssvm_dsl.lang.constraints.relations import PairRelation
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.inputs import Input
+from ssvm_dsl.lang.rules.circuits import RuleCircuit
+from ssvm_dsl.lang.symbols import show
 
 #: Bytes of a literal and of a constraint, without what their kinds need to know.
 LITERAL_BYTES, CONSTRAINT_BYTES = 9, 8
@@ -54,7 +56,7 @@ def lower_constraints(declaration: Declaration, layout: Layout, examples: Exampl
     ]
     for circuit in declaration.circuits:
         ground, of, few = lay_circuit(circuit, layout, examples)
-        groups += constraint_groups(circuit.name, ground, of, few.n)
+        groups += constraint_groups(circuit, ground, of, few.n)
     for rule in declaration.rules_of_kinds:
         of, few, world = few_examples(rule, layout, examples)
         groups.append(KindGrounder(rule, few.domains, world, few.start_inside).group(of))
@@ -72,6 +74,20 @@ def constraint_sizes(constraint: Constraint, layout: Layout) -> tuple[int, int, 
     per_literal = LITERAL_BYTES + max(numbers, default=0)
     n_bytes = n * (CONSTRAINT_BYTES + NUMBER_BYTES * len(constraint.meta)) + literals * per_literal
     return int(n), int(literals), int(n_bytes) + 8 * layout.n
+
+
+def circuit_size(circuit: RuleCircuit, layout: Layout, examples: Examples) -> tuple[float, float]:
+    """Return (bytes, literals) of the constraints of a rule over all examples, and of what is kept of each shape."""
+    ground, of, few = lay_circuit(circuit, layout, examples)
+    n_bytes, literals = sum(float(gate.literals.n_bytes) for gate in ground.gates), 0.0
+    for one in ground.constraints:
+        n_bytes += one.literals.n_bytes
+        n = float(np.bincount(one.owner, minlength=few.n)[of].sum())
+        mine = float(np.bincount(one.owner[one.literals.row], minlength=few.n)[of].sum())
+        n_bytes += n * (CONSTRAINT_BYTES + 2 * NUMBER_BYTES + POSITION_BYTES * len(circuit.free))
+        n_bytes += mine * (LITERAL_BYTES + NUMBER_BYTES * (one.coefficient is not None))
+        literals += mine
+    return n_bytes, literals
 
 
 def _number_bytes(parameter: Parameter) -> int:
@@ -212,7 +228,14 @@ def _group(constraint: Constraint, layout: Layout, examples: Examples) -> Constr
         oracle=_custom_oracle(constraint) if isinstance(constraint, Custom) else None,
         rules=rules,
         shared=shared,
+        places=_places(constraint, patterns, members(pointers(counts), of)),
     )
+
+
+def _places(constraint: Constraint, patterns: list[_LiteralPattern], chosen: I64) -> dict[str, I32]:
+    """Return where constraints are on the axes that they run along."""
+    names = [dim.name for dim in constraint.along]
+    return {name: np.concatenate([one.slices[name] for one in patterns])[chosen].astype(np.int32) for name in names}
 
 
 def _relations(constraint: PairRelation, layout: Layout, examples: Examples) -> ConstraintGroup:
@@ -245,6 +268,7 @@ def _relations(constraint: PairRelation, layout: Layout, examples: Examples) -> 
         negated=np.zeros(len(literals), dtype=bool),
         meta={"n_items": n_items[chosen].astype(np.int64)},
         literal_meta={"first": first[literals].astype(np.int32), "second": second[literals].astype(np.int32)},
+        places={show(one): keys[chosen, k + 1].astype(np.int32) for k, one in enumerate(constraint.others)},
     )
 
 

@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.array_types import I32, I64, Bools
+from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.agreements import require_nonnegative
 from ssvm_dsl.compiler.features.encode import Encoder, Rows
 from ssvm_dsl.compiler.features.gathered import gathered_rows, plain_rows
 from ssvm_dsl.compiler.features.observed import as_learnt, observe_pairs, of_learnt
 from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
+from ssvm_dsl.compiler.scopes import FactorPart, Scopes, ground_scopes
 from ssvm_dsl.errors import DataError, OptionError
-from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, SparseRows, table_rows
+from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, SlicedRows, SparseRows, table_rows
 from ssvm_dsl.ir.program import ONE_SPAN, SPANS, Group
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.declaration import Declaration
@@ -48,15 +48,21 @@ class GroundedFactors:
         The weights, concatenated.
     shared : dict of Target to int
         Groups whose factors all share one table, by what they join.
+    factors : list of Factor
+        The template of each map.
     scopes : list of Scopes
-        Of the factors of each part of each template, before any were left out.
+        All factors of the template of each map, before any were left out.
+    parts : list of FactorPart
+        The factors of each map, before any were left out.
     """
 
     maps: list[FeatureMap] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
     blocks: tuple[Block, ...] = ()
     shared: dict[Target, int] = field(default_factory=dict)
+    factors: list[Factor] = field(default_factory=list)
     scopes: list[Scopes] = field(default_factory=list)
+    parts: list[FactorPart] = field(default_factory=list)
 
 
 def ground_factors(
@@ -81,21 +87,26 @@ def ground_factors(
     out, blocks = GroundedFactors(), dict[str, Block]()
     for factor in declaration.factors:
         for part in factor.parts:
-            scopes = ground_scopes(part.target, layout, examples)
-            every = scopes
-            out.scopes.append(every)
-            if ignored is not None:
-                scopes = scopes.without(ignored, layout.var_ptr)
+            every = ground_scopes(part.target, layout, examples)
             rows = feature_rows(factor, encoder, every)
-            pairs = _observed_pairs(factor, scopes, rows, encoder, truth)
-            _add_block(blocks, factor, rows, pairs)
-            fmap = _feature_map(factor, part, scopes, rows, blocks[(factor.tie or factor).name], len(out.groups))
-            fmap = fmap if pairs is None else replace(fmap, observed=pairs)
-            if fmap.group != NODE:
-                out.groups.append(_group(fmap, part.target))
-            if _is_shared(fmap):
-                out.shared[part.target] = fmap.group
-            out.maps.append(fmap)
+            for mine in every.parts(part.target):
+                out.factors.append(factor)
+                out.scopes.append(every)
+                out.parts.append(mine)
+                scopes = mine.scopes
+                if ignored is not None:
+                    scopes = scopes.without(ignored, layout.var_ptr)
+                    mine = replace(mine, scopes=scopes)
+                pairs = _observed_pairs(factor, scopes, rows, encoder, truth)
+                _add_block(blocks, factor, rows, pairs)
+                block = blocks[(factor.tie or factor).name]
+                fmap = _feature_map(factor, part, mine, rows, block, len(out.groups))
+                fmap = fmap if pairs is None else replace(fmap, observed=pairs)
+                if fmap.group != NODE:
+                    out.groups.append(_group(fmap, part.target))
+                if _is_shared(fmap) and every.turned is None and every.variant is None:
+                    out.shared[part.target] = fmap.group
+                out.maps.append(fmap)
     out.blocks = tuple(blocks[factor.name] for factor in declaration.factors if factor.tie is None)
     return out
 
@@ -168,34 +179,60 @@ def feature_rows(factor: Factor | Given, encoder: Encoder, scopes: Scopes) -> Ro
 
 
 def _feature_map(
-    factor: Factor, part: FactorTerm, scopes: Scopes, rows: Rows | None, block: Block, group: int
+    factor: Factor, term: FactorTerm, part: FactorPart, rows: Rows | None, block: Block, group: int
 ) -> FeatureMap:
+    scopes, joint = part.scopes, factor.joint or part.varies
     index, shapes = row_index(factor, scopes, rows), scopes.shapes
-    features, row_ptr = (None, shapes.ptr) if rows is None else (rows.values, rows.ptr)
-    cards = part.target.table_cards
-    if factor.joint:
-        assert isinstance(features, np.ndarray)
-        if index is not None:  # factors were left out: keep the tables of the others
-            features = features.reshape(-1, prod(cards), features.shape[1])[shapes.spread(*index)]
-            features, row_ptr = np.ascontiguousarray(features).reshape(-1, features.shape[2]), shapes.ptr * prod(cards)
-            index = None
+    features: F64 | SparseRows | SlicedRows | None = None if rows is None else rows.values
+    row_ptr, cards = shapes.ptr if rows is None else rows.ptr, term.target.table_cards
+    cards = cards if part.true is None else part.cards
+    if joint:
+        features = part_features(factor, part, rows)
+        if rows is None or features is not rows.values:
+            index, row_ptr = None, shapes.ptr * prod(cards)
     return FeatureMap(
-        name=part.name,
-        group=group if of_tables(part.target) else NODE,
+        name=term.name,
+        group=group if (of_tables(term.target) if part.true is None else len(cards) > 1) else NODE,
         cards=cards,
         shapes=shapes,
         block=block,
         n_units=factor.n_units,
-        n_basis=1 if factor.joint else factor.form.n_weights(factor.target.cards),
+        n_basis=1 if joint else factor.form.n_weights(factor.target.cards),
         features=features,
         row_ptr=row_ptr,
         rows=None if index is None else index[0],
         row_base=None if index is None else index[1],
         units=_unit_index(factor, scopes),
-        basis=part.basis,
-        joint=factor.joint,
+        basis=None if joint else part.form(term.basis),
+        joint=joint,
         source=_source_words(factor),
     )
+
+
+def part_features(factor: Factor, part: FactorPart, rows: Rows | None) -> F64 | SparseRows | SlicedRows | None:
+    """Return what the weights of some factors are multiplied with: rows, or a table of rows for each factor.
+
+    Parameters
+    ----------
+    factor : Factor
+    part : FactorPart
+    rows : Rows, optional
+        The features of all factors of the template.
+    """
+    if not factor.joint and not part.varies:
+        return None if rows is None else rows.values
+    index, shapes = row_index(factor, part.scopes, rows), part.scopes.shapes
+    values = np.ones((shapes.n_factors, 1)) if rows is None else rows.values
+    assert isinstance(values, np.ndarray)
+    if factor.joint:
+        if index is None and part.states is None:
+            return values
+        values = values.reshape(-1, prod(factor.target.cards), values.shape[1])
+    values = values if index is None else values[shapes.spread(*index)]  # factors were left out
+    if part.varies:
+        values = part.truth()[:, :, None] * values[:, None]
+    values = values if part.states is None else values[:, part.states]
+    return np.ascontiguousarray(values).reshape(-1, values.shape[2])
 
 
 def _source_words(factor: Factor) -> str:

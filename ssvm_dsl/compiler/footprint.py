@@ -14,7 +14,7 @@ from math import comb, prod
 import numpy as np
 
 from ssvm_dsl.array_types import I64
-from ssvm_dsl.compiler.constraints import constraint_sizes
+from ssvm_dsl.compiler.constraints import circuit_size, constraint_sizes
 from ssvm_dsl.compiler.features.attributes import tokens_of
 from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.layout import Layout
@@ -167,6 +167,9 @@ def footprint(
     meter.keep(4 * v + 8 * examples.n * (1 + len(declaration.labels)))
     for one in declaration.constraints:
         _, literals, n_bytes = constraint_sizes(one, layout)
+        meter.keep(n_bytes, work=36.0 * literals)
+    for circuit in declaration.circuits:
+        n_bytes, literals = circuit_size(circuit, layout, examples)
         meter.keep(n_bytes, work=36.0 * literals)
     if judged and declaration.loss is not None:
         most = max(n * label.n_states for n, label in zip(counts, declaration.labels, strict=True))

@@ -218,13 +218,13 @@ def _grounded(
                 kept = structures.of(declaration, encoder.fitted).keep(key, made, parameters)
         else:
             parameters, kept = found
+        loss = None
+        if truth is not None and declaration.loss is not None:
+            weights = node_weights(declaration.loss, examples)
+            none_of_them = None if strange is None else strange.variables
+            loss = build_loss(declaration.loss, layout, examples, truth, ignored, custom_losses, weights, none_of_them)
     except DataError as err:
         raise err.shifted(first) from err.__cause__
-    loss = None
-    if truth is not None and declaration.loss is not None:
-        weights = node_weights(declaration.loss, examples, first)
-        none_of_them = None if strange is None else strange.variables
-        loss = build_loss(declaration.loss, layout, examples, truth, ignored, custom_losses, weights, none_of_them)
     n_computed = encoder.computed.n
     learnt = encoder.fitted, truth, ignored, loss, n_computed, kept, strange, encoder.spreads
     return Grounded(declaration, layout, parameters, *learnt)

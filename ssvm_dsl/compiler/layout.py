@@ -211,8 +211,7 @@ class Layout:
 
     def pairs(self, label: Label) -> tuple[I64, I64]:
         """Return (pointers, positions to point to) of a pointer label in each example."""
-        first, second = (self.sizes[dim.name] for dim in label.dims)
-        return first, second
+        return np.prod([self.sizes[dim.name] for dim in label.dims[:-1]], axis=0), self.sizes[label.dims[-1].name]
 
     # -- users' labels to states and back --------------------------------------------------------------
 
@@ -369,7 +368,9 @@ class Layout:
             if label.pointer:
                 true = values[start[1:] - 1]  # of the second state, "points there"
                 none = None if label.none is None else true[self.variables(label.none)]
-                parts.append(pair_values(true[self.variables(label)], none, *self.pairs(label)))
+                values_ = pair_values(true[self.variables(label)], none, *self.pairs(label))
+                shapes = [(*self.shape(label, i)[:-1], one.shape[1]) for i, one in enumerate(values_)]
+                parts.append([one.reshape(shape) for one, shape in zip(values_, shapes, strict=True)])
                 continue
             first, k = start[:-1][self.variables(label)], label.n_states
             rows = values[first[:, None] + np.arange(k)]

@@ -21,7 +21,7 @@ from ssvm_dsl.ir.constraints import ConstraintGroup
 from ssvm_dsl.ir.ragged import members, pointers
 from ssvm_dsl.ir.shapes import first_of_each, kinds_of_rows
 from ssvm_dsl.lang.constraints.logic import NO_BOUND
-from ssvm_dsl.lang.dims import Dim, Number, Position, conjunction, conjuncts, indices_of
+from ssvm_dsl.lang.dims import Dim, Index, Number, Position, conjunction, conjuncts, indices_of
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.patterns.join import Instances, World, extend_instances, find_instances
 from ssvm_dsl.lang.patterns.pattern import may_be_one
@@ -93,6 +93,11 @@ class RuleLiterals:
         return cls(n, rows, variable, state, negated.astype(bool), true)
 
     @property
+    def n_bytes(self) -> int:
+        """Bytes of the arrays."""
+        return sum(one.nbytes for one in (self.row, self.variable, self.state, self.negated, self.true))
+
+    @property
     def counts(self) -> I64:
         """RuleLiterals of each row."""
         return np.bincount(self.row, minlength=self.n)
@@ -157,6 +162,8 @@ class GateStates:
         The state is how many of them the count reaches.
     columns : list of Column
         Of ``"iff"``.
+    rows : Instances
+        Where each of them is.
     """
 
     gate: Gate
@@ -164,6 +171,7 @@ class GateStates:
     literals: RuleLiterals
     bounds: list[I64]
     columns: list[Column]
+    rows: Instances
 
     def states(self, labels: I32) -> I64:
         """Return the states of the auxiliary variables for those of all variables before."""
@@ -332,7 +340,7 @@ class Grounder:
 
     def words(self, found: Instances, k: int) -> str:
         """Return the positions of an instance in words: ``i = 0, j = 2``."""
-        return instance_words(self.rule, found, k)
+        return instance_words(free_indices(self.rule), found, k)
 
     def infeasible(self, found: Instances, k: int) -> InfeasibleError:
         """Return the error of an instance that is false whatever the labels."""
@@ -346,10 +354,15 @@ def _places(reference: LabelAt) -> list[tuple[Any, Dim]]:
     return list(zip(reference.places, reference.label.dims, strict=True))
 
 
-def instance_words(rule: Any, found: Instances, k: int) -> str:
-    """Return the positions of an instance in words: ``i = 0, j = 2``."""
-    free = free_indices(rule)
-    return ", ".join(f"{show(index)} = {int(found.columns[id(index)][k])}" for index in free)
+def instance_words(indices: Sequence[Index], found: Instances, k: int) -> str:
+    """Return the positions of an instance in words, ``i = 0, j = 2``: those of indices that it has."""
+    there = (index for index in indices if id(index) in found.columns)
+    return ", ".join(f"{show(index)} = {int(found.columns[id(index)][k])}" for index in there)
+
+
+def _places_of(indices: Sequence[Index], found: Instances, rows: I64) -> dict[str, I32]:
+    """Return where some instances are, by the names of indices."""
+    return {show(one): found.columns[id(one)][rows].astype(np.int32) for one in indices if id(one) in found.columns}
 
 
 class CircuitGrounder(Grounder):
@@ -433,7 +446,7 @@ class CircuitGrounder(Grounder):
             literals = self._columns(node, rows, place)
             bounds = self._bounds(node, rows)
         variable = self._auxiliary(node, rows)
-        self.out.gates.append(GateStates(node, variable, literals, bounds, columns))
+        self.out.gates.append(GateStates(node, variable, literals, bounds, columns, rows))
         if node.op == "iff":
             self._define_iff(variable, columns, rows, place)
         elif node.op in ("any", "same"):
@@ -709,7 +722,7 @@ class TableGrounder(Grounder):
             rank = np.searchsorted(mine, kind_of[chosen])
             cards = tuple(one.label.n_states for one in there)
             true = np.stack(tables).reshape(len(tables), -1)
-            out.append(RuleTables(chosen, variables[chosen][:, ~missing], rank, cards, true))
+            out.append(RuleTables(chosen, variables[chosen][:, ~missing], rank, cards, true, np.flatnonzero(~missing)))
         return found, out
 
     def _table(self, literals: list[LiteralAt], bounds: list[Any], there: list[LabelAt], key: I64) -> Bools:
@@ -742,6 +755,8 @@ class RuleTables:
         The table of each.
     cards : tuple of int
     true : ndarray of bool, shape (n_tables, prod(cards))
+    there : ndarray of int64, shape (r,)
+        Which of the variables of the rule they are.
     """
 
     place: I64
@@ -749,6 +764,7 @@ class RuleTables:
     table: I64
     cards: tuple[int, ...]
     true: Bools
+    there: I64
 
 
 class KindGrounder(Grounder):
@@ -766,13 +782,12 @@ class KindGrounder(Grounder):
         mine = [one for one in conjuncts(rule.condition) if not self._collected(one)]
         others = [one for one in conjuncts(rule.condition) if self._collected(one)]
         found = find_instances(rule.free, conjunction(tuple(mine)), [], world, f"rule '{rule.name}'")
-        bounds = {}
-        for name, value in rule.meta:
-            if isinstance(value, Number):
-                numbers, known = found.number(value)
-                if known is not None and not known.all():
-                    found, numbers = found.chosen(known), numbers[known]
-                bounds[name] = numbers
+        read = {name: one for name, one in rule.meta if isinstance(one, Number) and rule.kind != "transport"}
+        for value in read.values():
+            known = found.number(value)[1]
+            found = found if known is None or known.all() else found.chosen(known)
+        whole = rule.kind == "matching"
+        bounds = {name: (self.bound(one, found) if whole else found.number(one))[0] for name, one in read.items()}
         owner, columns, parts = [], [], []
         for formula, coefficient in rule.terms:
             negated = isinstance(formula, Formula)
@@ -799,16 +814,42 @@ class KindGrounder(Grounder):
         if rule.kind == "linear":
             literal_meta["coefficient"] = number[inner_]
         else:
-            names = ("row", "col") if rule.kind == "matching" else ("tail", "head")
+            names = ("tail", "head") if rule.kind in ("path", "circuit") else ("row", "col")
             for name, index in zip(names, rule.over, strict=True):
                 literal_meta[name] = parts[0].columns[id(index)][order][inner_].astype(np.int32)
+        if rule.kind == "transport":
+            self._require_pairs(found, parts[0], row)
+            literal_meta |= {name: self._limit(name, one, parts[0])[order][inner_] for name, one in rule.meta}
         meta = {name: values[chosen] for name, values in self._meta(found, bounds).items()}
         return ConstraintGroup(
             kind=rule.kind, name=rule.name, ptr=pointers(np.bincount(found.owner, minlength=world.n)[of]),
             literal_ptr=pointers(lengths[chosen]), variable=variable[inner_].astype(np.int32),
             state=state[inner_].astype(np.int32), negated=sign[inner_].astype(bool), meta=meta,
-            literal_meta=literal_meta,
+            literal_meta=literal_meta, places=_places_of(rule.free, found, chosen),
         )  # fmt: skip
+
+    def _limit(self, name: str, value: Any, rows: Instances) -> I64:
+        """Return how often a row or column is matched at most, or at least; no limit where it reads no position."""
+        numbers, known = self.bound(value, rows)
+        return numbers if known is None else np.where(known, numbers, 0 if name.endswith("least") else NO_BOUND)
+
+    def _require_pairs(self, found: Instances, literals: Instances, of: I64) -> None:
+        """Refuse rows and columns that are to be matched, and have no pair.
+
+        Raises
+        ------
+        InfeasibleError
+        """
+        for index, name in zip(self.of_kind.over, ("row_least", "col_least"), strict=True):
+            value = dict(self.of_kind.meta)[name]
+            if value == 0:
+                continue
+            lines, parent = extend_instances(found, (index,), None, [], f"rule '{self.name}'")
+            size = int(self.world.size(index.dim).max(initial=1))
+            there = np.isin(parent * size + lines.columns[id(index)], of * size + literals.columns[id(index)])
+            wrong = np.flatnonzero(~there & (self._limit(name, value, lines) > 0))
+            if len(wrong):
+                raise self.infeasible(found, int(parent[wrong[0]]))
 
     def diagonal(self) -> tuple[I64, Column]:
         """Return (example, literal) of each arc from a node to itself, which is false."""
@@ -835,15 +876,17 @@ class KindGrounder(Grounder):
                 meta[name] = np.array(np.broadcast_to(np.asarray(given, dtype=np.float64), n))
             return meta
         sizes = [self.world.size(one.dim)[found.owner] for one in rule.over]
-        if rule.kind == "matching":
+        if rule.kind in ("matching", "transport"):
             meta["n_rows"], meta["n_cols"] = sizes
         else:
             meta["n_nodes"] = sizes[0]
+        if rule.kind == "transport":  # each literal has the numbers of its row and column
+            return meta
         for name, value in rule.meta:
             if name == "all_nodes":
                 meta[name] = np.full(n, bool(value))
             else:
-                numbers = np.full(n, value, dtype=np.int64)
+                numbers = bounds[name] if name in bounds else np.full(n, value, dtype=np.int64)
                 route = rule.kind == "path"
                 meta[name] = np.where(numbers < 0, numbers + sizes[0], numbers) if route else numbers
         return meta
@@ -896,12 +939,12 @@ def world_of(inputs: Sequence[Any], examples: Examples, chosen: I64) -> World:
     return World(sizes, raw, len(chosen), chosen.tolist())
 
 
-def constraint_groups(name: str, ground: GroundRule, of: I32, n_few: int) -> list[ConstraintGroup]:
+def constraint_groups(circuit: RuleCircuit, ground: GroundRule, of: I32, n_few: int) -> list[ConstraintGroup]:
     """Return the constraints of a rule over all examples.
 
     Parameters
     ----------
-    name : str
+    circuit : RuleCircuit
     ground : GroundRule
         Over one example of each shape, with variables counted from the first one of their example.
     of : ndarray of int32, shape (B,)
@@ -914,8 +957,8 @@ def constraint_groups(name: str, ground: GroundRule, of: I32, n_few: int) -> lis
         parts = [one for one in ground.constraints if (one.coefficient is None) == (kind == "count")]
         if not parts:
             continue
-        owner, lower, upper = (
-            np.concatenate([getattr(one, key) for one in parts]) for key in ("owner", "lower", "upper")
+        owner, place, lower, upper = (
+            np.concatenate([getattr(one, key) for one in parts]) for key in ("owner", "place", "lower", "upper")
         )
         lengths = np.concatenate([one.literals.counts for one in parts])
         order = np.argsort(owner, kind="stable")
@@ -928,10 +971,11 @@ def constraint_groups(name: str, ground: GroundRule, of: I32, n_few: int) -> lis
             more["coefficient"] = np.concatenate(numbers)[inner]
         groups.append(
             ConstraintGroup(
-                kind=kind, name=name, ptr=pointers(np.bincount(owner, minlength=n_few)[of]),
+                kind=kind, name=circuit.name, ptr=pointers(np.bincount(owner, minlength=n_few)[of]),
                 literal_ptr=pointers(lengths[mine]), variable=each[0].astype(np.int32),
                 state=each[1].astype(np.int32), negated=each[2].astype(bool),
                 meta={"lower": lower[mine], "upper": upper[mine]}, literal_meta=more,
+                places=_places_of(circuit.free, ground.found, place[mine]),
             )
         )  # fmt: skip
     return groups

@@ -8,25 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.array_types import I32, I64, Bools
+from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.labels.segments import span_ends
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.compiler.rules import CircuitGrounder, GroundRule
+from ssvm_dsl.compiler.rules import CircuitGrounder, GroundRule, TableGrounder
 from ssvm_dsl.errors import ModelError
 from ssvm_dsl.ir.ragged import members, owners, pointers, runs
 from ssvm_dsl.ir.shapes import Shapes, first_of_each
 from ssvm_dsl.lang.dims import Dim, Index, Read, conjuncts, indices_of
-from ssvm_dsl.lang.outputs.labels import Target
+from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.patterns.join import Instances, World
 from ssvm_dsl.lang.patterns.pattern import Pattern
+from ssvm_dsl.lang.patterns.references import LabelAt
 from ssvm_dsl.lang.rules.circuits import RuleCircuit
-from ssvm_dsl.lang.rules.rule_patterns import RuleTruth
+from ssvm_dsl.lang.rules.rule_patterns import FoundRule, RuleTruth
 from ssvm_dsl.lang.rules.structures import RuleOfKind
 
 #: Edge lists of some examples, one of each shape.
@@ -51,6 +53,12 @@ class Scopes:
         Number of each factor in its example's full list.
     found : Instances, optional
         The values of index variables, where the target is a pattern with some.
+    turned : ndarray of bool, shape (m, r), optional
+        Which variables of a factor stand at (i, j) as the converse of (j, i), where labels have converse classes.
+    variant : ndarray of int64, shape (m,), optional
+        Which of some tables each factor of a rule has, where these differ.
+    variants : tuple of (tuple of int, ndarray of bool)
+        These: the variables that there are, and where the rule is true of their joint states.
     """
 
     shapes: Shapes
@@ -59,6 +67,9 @@ class Scopes:
     place: I64
     number: I64
     found: Instances | None = None
+    turned: Bools | None = None
+    variant: I64 | None = None
+    variants: tuple[tuple[tuple[int, ...], Bools], ...] = ()
 
     def without(self, ignored: NDArray[np.bool_], var_ptr: I64) -> Scopes:
         """Return only the factors none of whose variables is ignored.
@@ -70,7 +81,46 @@ class Scopes:
         """
         ends = zip(self.shapes.of.tolist(), var_ptr[:-1].tolist(), var_ptr[1:].tolist(), strict=True)
         of, chosen = first_of_each((k, ignored[lo:hi].tobytes()) for k, lo, hi in ends)
-        wanted = ~ignored[self.shapes.variables(chosen)].any(axis=1)
+        return self._some(of, chosen, ~np.any(ignored[self.shapes.variables(chosen)], axis=1))
+
+    def parts(self, target: Target) -> list[FactorPart]:
+        """Return the factors of a target in parts: of the same variables turned, or of as many variables."""
+        if self.turned is None and self.variant is None:
+            return [FactorPart(self)]
+        labels = target.members
+        first = np.unique(self.shapes.of, return_index=True)[1]
+        if self.variant is not None:
+            return self._varied_parts(labels, first, self.variant)
+        kinds, kind = np.unique(np.asarray(self.turned), axis=0, return_inverse=True)
+        out = []
+        for k, flags in enumerate(kinds.tolist()):
+            part = self._some(self.shapes.of, first, kind.reshape(-1) == k)
+            states = _written_states(labels, flags) if any(flags) else None
+            out.append(FactorPart(part, states))
+        return out
+
+    def _varied_parts(self, labels: Sequence[Label], first: I64, variant: I64) -> list[FactorPart]:
+        """Return the factors of a rule by the variables that they have."""
+        every = tuple(range(len(labels)))
+        out = []
+        for there in dict.fromkeys(mine for mine, _ in self.variants) or [every]:
+            chosen = [k for k, (mine, _) in enumerate(self.variants) if mine == there]
+            part = self._some(self.shapes.of, first, np.isin(variant, chosen))
+            cards = tuple(labels[k].n_states for k in there)
+            true = np.stack([self.variants[k][1] for k in chosen] or [np.ones(prod(cards), dtype=bool)])
+            scope = np.ascontiguousarray(part.shapes.scope[:, list(there)])
+            shapes = Shapes(part.shapes.of, part.shapes.start, scope, part.shapes.first)
+            rows = np.searchsorted(chosen, variant if part.variant is None else part.variant)
+            out.append(FactorPart(replace(part, shapes=shapes, variant=rows, variants=()), true=true, cards=cards))
+        return out
+
+    def of_variant(self, k: int) -> Scopes:
+        """Return the factors of a rule that have one of the tables."""
+        first = np.unique(self.shapes.of, return_index=True)[1]
+        return self._some(self.shapes.of, first, np.asarray(self.variant == k))
+
+    def _some(self, of: I32, chosen: I64, wanted: Bools) -> Scopes:
+        """Return some of the factors of one example of each new shape, whose old one that example has."""
         if wanted.all():
             return self
         old = self.shapes.of[chosen]
@@ -80,7 +130,10 @@ class Scopes:
         shapes = Shapes(of, start, np.ascontiguousarray(self.shapes.scope[kept]), self.shapes.first)
         sizes = {name: size[old] for name, size in self.sizes.items()}
         found = None if self.found is None else self.found.chosen(kept)
-        return Scopes(shapes, self.axes, sizes, self.place[kept], self.number[kept], found)
+        turned = None if self.turned is None else self.turned[kept]
+        variant = None if self.variant is None else self.variant[kept]
+        place, number = self.place[kept], self.number[kept]
+        return Scopes(shapes, self.axes, sizes, place, number, found, turned, variant, self.variants)
 
     def position(self, dims: tuple[Dim, ...]) -> I64:
         """Return each factor's flat position on some of the axes; ``shape (m,)``."""
@@ -118,6 +171,46 @@ class Scopes:
 
 
 @dataclass(frozen=True, eq=False)
+class FactorPart:
+    """Some of the factors of a template.
+
+    Parameters
+    ----------
+    scopes : Scopes
+    states : ndarray of int64, shape (prod(cards),), optional
+        The joint state that is written for each joint state of the variables, some of which are turned.
+    true : ndarray of bool, shape (n, prod(cards)), optional
+        Where a rule is true, if factors have different tables: ``scopes.variant`` says which.
+    cards : tuple of int
+        States of their variables, where ``true`` says something of these.
+    """
+
+    scopes: Scopes
+    states: I64 | None = None
+    true: Bools | None = None
+    cards: tuple[int, ...] = ()
+
+    @property
+    def varies(self) -> bool:
+        """Whether the factors have different tables."""
+        return self.true is not None and len(self.true) != 1
+
+    def truth(self) -> Bools:
+        """Return where the rule is true for each factor of the batch; ``shape (n, prod(cards))``."""
+        assert self.true is not None
+        assert self.scopes.variant is not None
+        return np.asarray(self.true[self.scopes.shapes.spread(self.scopes.variant)])
+
+    def form(self, basis: F64 | None) -> F64 | None:
+        """Return the form that factors of this part have, where the template has a form; ``None`` for the identity."""
+        if self.true is not None:
+            return self.true.astype(np.float64)
+        if self.states is None:
+            return basis
+        return np.asarray((np.eye(len(self.states)) if basis is None else basis)[:, self.states])
+
+
+@dataclass(frozen=True, eq=False)
 class _ListedFactors:
     """The factors of one template in some examples, listed example by example.
 
@@ -140,6 +233,9 @@ class _ListedFactors:
     place: I64 | None = None
     number: I64 | None = None
     found: Instances | None = None
+    turned: Bools | None = None
+    variant: I64 | None = None
+    variants: tuple[tuple[tuple[int, ...], Bools], ...] = ()
 
 
 def factor_counts(target: Target, layout: Layout, examples: Examples) -> I64:
@@ -167,14 +263,20 @@ def ground_scopes(target: Target, layout: Layout, examples: Examples) -> Scopes:
 
 
 def _ground(target: Target, layout: Layout, examples: Examples) -> Scopes:
-    of, few, world = few_examples(target, layout, examples)
+    if isinstance(target, RuleTruth) and not target.also_read:  # its circuit has been laid
+        ground, of, few = lay_circuit(target.circuit, layout, examples)
+        listed = _of_circuit(target, ground, few)
+        listed = replace(listed, variables=listed.variables + np.repeat(few.var_ptr[:-1], listed.counts)[:, None])
+    else:
+        of, few, world = few_examples(target, layout, examples)
+        listed = _listed(target, few, world)
     sizes = few.sizes
-    listed = _listed(target, few, world)
     number = runs(np.zeros(few.n, np.int64), listed.counts) if listed.number is None else listed.number
     place = listed.place if listed.place is not None else number if listed.axes else np.zeros_like(number)
     scope = listed.variables - np.repeat(few.var_ptr[:-1], listed.counts)[:, None]
     shapes = Shapes(of, pointers(listed.counts), np.ascontiguousarray(scope, dtype=np.int32), layout.var_ptr[:-1])
-    return Scopes(shapes, listed.axes, sizes, place, number, listed.found)
+    more = listed.found, listed.turned, listed.variant, listed.variants
+    return Scopes(shapes, listed.axes, sizes, place, number, *more)
 
 
 def _listed(target: Target, layout: Layout, world: World) -> _ListedFactors:
@@ -210,38 +312,70 @@ def lay_circuit(circuit: RuleCircuit, layout: Layout, examples: Examples) -> tup
 
 def _pattern(target: Pattern, layout: Layout, world: World) -> _ListedFactors:
     """Lay the variables of a pattern at the instances of its index variables."""
-    if isinstance(target, RuleTruth):
-        ground = CircuitGrounder(target.circuit, layout.domains, world, layout.start).run()
-        assert ground.top is not None
-        found, variables = ground.found, ground.top[0][:, None]
-        for unit in target.units:
-            known = found.position(unit, unit.axis)[1]
-            if known is not None:
-                found, variables = found.chosen(known), variables[known]
-        return _ListedFactors(variables, np.bincount(found.owner, minlength=layout.n), (), found=found)
+    if isinstance(target, FoundRule):
+        return _found_rule(target, layout, world)
     parts = [_instances(part, layout, world) for part in target.parts]
     places = [] if target.word is None else [
-        one.flat(target.word.at[k], target.word.axes)[0] for k, (one, _) in enumerate(parts) if target.word.axes
+        one.flat(target.word.at[k], target.word.axes)[0] for k, (one, *_) in enumerate(parts) if target.word.axes
     ]
-    found, variables = parts[0]
+    found, variables, turned = parts[0]
     place = places[0] if places else None
     if len(parts) > 1:
-        shared = set.intersection(*(set(one.columns) for one, _ in parts))
-        owner = np.concatenate([one.owner for one, _ in parts])
+        shared = set.intersection(*(set(one.columns) for one, *_ in parts))
+        owner = np.concatenate([one.owner for one, *_ in parts])
         order = np.argsort(owner, kind="stable")
-        columns = {key: np.concatenate([one.columns[key] for one, _ in parts])[order] for key in shared}
+        columns = {key: np.concatenate([one.columns[key] for one, *_ in parts])[order] for key in shared}
         found = Instances(world, owner[order], columns)
-        variables = np.concatenate([one for _, one in parts])[order]
+        variables = np.concatenate([one for _, one, _ in parts])[order]
         place = np.concatenate(places)[order] if places else None
+        flags = [np.zeros(rows.shape, dtype=bool) if one is None else one for _, rows, one in parts]
+        turned = None if all(one is None for *_, one in parts) else np.concatenate(flags)[order]
     counts = np.bincount(found.owner, minlength=layout.n)
     if target.word is not None:  # its features and weights are those of axes
-        return _ListedFactors(variables, counts, target.word.axes, place)
+        return _ListedFactors(variables, counts, target.word.axes, place, turned=turned)
     world.kept.clear()
-    return _ListedFactors(variables, counts, (), found=found)
+    return _ListedFactors(variables, counts, (), found=found, turned=turned)
 
 
-def _instances(part: Pattern, layout: Layout, world: World) -> tuple[Instances, I64]:
-    """Return (instances of a pattern that is no union, their variables): those whose variables all exist."""
+def _found_rule(target: FoundRule, layout: Layout, world: World) -> _ListedFactors:
+    """Lay a rule of a factor: its auxiliary variables, or the variables of its tables."""
+    if isinstance(target, RuleTruth):
+        return _of_circuit(target, CircuitGrounder(target.circuit, layout.domains, world, layout.start).run(), layout)
+    found, kinds = TableGrounder("", target.rule, layout.domains, world, layout.start).run()
+    variables = np.zeros((len(found), target.arity), dtype=np.int64)
+    variant, variants = np.full(len(found), -1), tuple[tuple[tuple[int, ...], Bools], ...]()
+    for one in (one for one in kinds if one.cards):  # nothing is scored where there is no variable
+        variables[one.place] = one.variables[:, :1]  # in the place of those that do not exist another one
+        variables[np.ix_(one.place, one.there)] = one.variables
+        variant[one.place] = len(variants) + one.table
+        variants = (*variants, *((tuple(one.there), true) for true in one.true))
+    keep = _with_units(target, found, variant >= 0)
+    found, variables, variant = found.chosen(keep), variables[keep], variant[keep]
+    counts = np.bincount(found.owner, minlength=layout.n)
+    return _ListedFactors(variables, counts, (), found=found, variant=variant, variants=variants)
+
+
+def _of_circuit(target: RuleTruth, ground: GroundRule, layout: Layout) -> _ListedFactors:
+    """Return the auxiliary variables that say whether a rule is true, as factors."""
+    assert ground.top is not None
+    keep = _with_units(target, ground.found, np.ones(len(ground.found), dtype=bool))
+    found, variables = ground.found.chosen(keep), ground.top[0][keep][:, None]
+    return _ListedFactors(variables, np.bincount(found.owner, minlength=layout.n), (), found=found)
+
+
+def _with_units(target: FoundRule, found: Instances, keep: Bools) -> Bools:
+    """Return which instances are left where ``per=`` reads a position."""
+    for unit in target.units:
+        known = found.position(unit, unit.axis)[1]
+        keep = keep if known is None else keep & known
+    return keep
+
+
+def _instances(part: Pattern, layout: Layout, world: World) -> tuple[Instances, I64, Bools | None]:
+    """Return (instances of a pattern that is no union, variables, which are turned): those whose variables all exist.
+
+    Turned is a variable of converse classes at positions in decreasing order; ``None`` where none is.
+    """
     found = part.instances(world)
     columns = []
     for one in part.references:
@@ -254,7 +388,24 @@ def _instances(part: Pattern, layout: Layout, world: World) -> tuple[Instances, 
         found, columns = found.chosen(there), [column[there] for column in columns]
     firsts = {one.label.name: layout.start(one.label)[found.owner] for one in part.references}
     columns = [firsts[one.label.name] + column for one, column in zip(part.references, columns, strict=True)]
-    return found, np.stack(columns, axis=1)
+    turned = None
+    if any(one.label.turns for one in part.references):
+        none = np.zeros(len(found), dtype=bool)
+        turned = np.stack([_turned(found, one) if one.label.turns else none for one in part.references], axis=1)
+    return found, np.stack(columns, axis=1), turned if turned is not None and turned.any() else None
+
+
+def _turned(found: Instances, one: LabelAt) -> Bools:
+    """Return where a variable stands at positions in decreasing order."""
+    (i, _), (j, _) = (found.position(place, dim) for place, dim in zip(one.places, one.label.dims, strict=True))
+    return np.asarray(i > j)
+
+
+def _written_states(labels: Sequence[Label], flags: Sequence[bool]) -> I64:
+    """Return the joint state that is written for each joint state of variables, some of which are turned."""
+    states = np.arange(prod(one.n_states for one in labels)).reshape([one.n_states for one in labels])
+    each = [one.converse if flag else range(one.n_states) for one, flag in zip(labels, flags, strict=True)]
+    return np.asarray(states[np.ix_(*each)].ravel())
 
 
 def _refuse_one_order(part: Pattern, layout: Layout, found: Instances, missing: Bools) -> None:
@@ -278,8 +429,9 @@ def _refuse_one_order(part: Pattern, layout: Layout, found: Instances, missing: 
         here = domain.numbers(label, found.owner, i * side + j) < 0
         if (missing & here & (domain.numbers(label, found.owner, j * side + i) >= 0)).any():
             p, q = one.places
-            text = f"{one!r} does not exist in this order of its positions, {label.name}[j, i] does: declare the label"
-            text += f" with symmetric=True, or order them, where={p!r} < {q!r} (for transitivity: Equivalence)"
+            text = f"{part!r}: {one!r} does not exist in this order of its positions, {label.name}[j, i] does:"
+            text += " declare the label with symmetric=True, or order them,"
+            text += f" where={p!r} < {q!r} (for transitivity: Equivalence)"
             raise ModelError(layout.declaration.name, [(part.line, text)])
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.compiler.constants import ground_constants
-from ssvm_dsl.compiler.feature_maps import GroundedFactors, feature_rows
+from ssvm_dsl.compiler.feature_maps import GroundedFactors, feature_rows, part_features
 from ssvm_dsl.compiler.features.encode import Encoder, Fitted
 from ssvm_dsl.compiler.footprint import Footprint, footprint
 from ssvm_dsl.compiler.inputs.met_shapes import MetShapes
@@ -107,9 +107,9 @@ class Structure:
         sparse = any(isinstance(one, Input) and one.sparse for one in declaration.inputs)
         self.as_small = needed < SMALL and not sparse  # whatever the numbers of other examples are
         self._declaration = declaration
-        self._factors = [factor for factor in declaration.factors for _ in factor.parts]
-        self._every = factors.scopes
-        self._plain = [_plain_input(factor, one) for factor, one in zip(self._factors, self._every, strict=True)]
+        self._factors, self._every, self._parts = factors.factors, factors.scopes, factors.parts
+        listed = zip(self._factors, self._every, self._parts, strict=True)
+        self._plain = [None if part.varies else _plain_input(factor, one) for factor, one, part in listed]
         self._maps = [one.with_features(None) for one in parameters.maps]
         for one in self._maps:
             one.share_places()
@@ -170,15 +170,15 @@ class Structure:
     def _filled(self, encoder: Encoder) -> list[FeatureMap] | None:
         """Return the feature maps with the rows of other examples; ``None`` where their numbers differ."""
         maps, stacked, examples = [], dict[str, F64](), encoder.examples
-        parts = zip(self._factors, self._plain, self._maps, self._rows, self._every, strict=True)
-        for factor, plain, fmap, shape, scopes in parts:
+        listed = zip(self._factors, self._plain, self._maps, self._rows, self._every, self._parts, strict=True)
+        for factor, plain, fmap, shape, scopes, part in listed:
             if shape is None:
                 maps.append(fmap)
                 continue
             values: Features | None
             if plain is None:
                 rows = feature_rows(factor, encoder, scopes)
-                values = None if rows is None else rows.values
+                values = part_features(factor, part, rows)
             else:
                 values = stacked.get(plain.name)
                 if values is None:
@@ -305,9 +305,9 @@ class StructureCache:
     def needed_at_most(self, declaration: Declaration, examples: Examples, judged: bool) -> float:
         """Return the bytes that grounding takes at most: for each example those of one that is the largest in all axes.
 
-        ``inf`` where rows of features differ in size.
+        ``inf`` where rows of features differ in size, or what inputs hold decides what there is.
         """
-        if any(isinstance(one, Input) and one.sparse for one in declaration.inputs):
+        if declaration.reads_content or any(isinstance(one, Input) and one.sparse for one in declaration.inputs):
             return np.inf
         largest = {name: int(sizes.max(initial=0)) for name, sizes in examples.sizes.items()}
         key = judged, *largest.values()

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 #: Terms that are printed.
 SHOWN = 10
 
+#: Variables of a factor that are printed.
+PLACES = 6
+
 #: What sums can be taken over.
 BY = ("factor", "feature", "position")
 
@@ -41,6 +44,8 @@ class ScoreTerm(NamedTuple):
     feature : str or None
     value, weight, score : float
         ``score = value * weight``; the weight is that of these states.
+    at : str
+        The values of the index variables of a factor at positions, ``"t = 3"``; else empty.
     """
 
     factor: str
@@ -50,6 +55,7 @@ class ScoreTerm(NamedTuple):
     value: float
     weight: float
     score: float
+    at: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +134,7 @@ class Explanation:
         for template in self.templates:
             scores = np.bincount(template.terms.factor, template.terms.score, len(template.scope))
             for f in np.flatnonzero(scores).tolist():
-                scope = template.scope[f].tolist()[: 1 if template.of_spans else None]
+                scope = self.names.about(template, f)
                 for variable in scope:
                     found.add(self.names.position(variable), scores[f : f + 1] / len(scope))
         return found.total()
@@ -168,9 +174,8 @@ class Explanation:
         factor, value, weight = int(terms.factor[k]), float(terms.value[k]), float(terms.weight[k])
         states = names.states(template, factor, int(template.config[factor]))
         feature = names.feature(template.name, int(terms.feature[k]))
-        return ScoreTerm(
-            self._factor(template), names.places(template, factor), states, feature, value, weight, value * weight
-        )
+        places, at = names.places(template, factor), names.at(template, factor)
+        return ScoreTerm(self._factor(template), places, states, feature, value, weight, value * weight, at)
 
     # -- text and tables ------------------------------------------------------------------------------------
 
@@ -179,8 +184,8 @@ class Explanation:
         top = self.top()
         columns = {
             "score": [f"{one.score:+.4g}" for one in top],
-            "factor": [one.factor for one in top],
-            "of": [", ".join(one.places) for one in top],
+            "factor": [placed_name(one.factor, one.at) for one in top],
+            "of": [few_places(one.places) for one in top],
             "states": [", ".join(map(str, one.states)) for one in top],
             "feature": [one.feature or "" for one in top],
             "value": [f"{one.value:.4g}" if one.feature else "" for one in top],
@@ -237,6 +242,16 @@ def explanation(grounded: Grounded, states: I32, w: F64, score: float, bound: fl
     templates = terms_of(grounded, states, w)
     names = ExampleNames(grounded)
     return Explanation(layout.decode(states)[0], latent, score, bound, templates, names, states)
+
+
+def placed_name(factor: str, at: str) -> str:
+    """Return a factor and where it is: ``trans at t = 3``."""
+    return f"{factor} at {at}" if at else factor
+
+
+def few_places(places: tuple[str, ...]) -> str:
+    """Return the names of variables, the first ones of many."""
+    return ", ".join(places) if len(places) <= PLACES else f"{', '.join(places[:PLACES])}, ... ({len(places)})"
 
 
 def shown_columns(columns: dict[str, list[str]]) -> tuple[list[str], list[list[str]]]:

@@ -13,6 +13,7 @@ from ssvm_dsl.compiler.inputs.validate import read_examples
 from ssvm_dsl.compiler.labels.declared import declaration_of
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import ground_scopes
+from ssvm_dsl.compiler.variable_names import variable_name
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.model import Model
@@ -102,7 +103,7 @@ def instances(model: type[Model] | Declaration, name: str, example: Any) -> Patt
     layout = Layout.of(declaration, examples)
     scopes = ground_scopes(target, layout, examples)
     rows = scopes.shapes.scope.tolist()
-    names = [tuple(_variable_name(layout, variable) for variable in scope) for scope in rows]
+    names = [tuple(variable_name(layout, variable) for variable in scope) for scope in rows]
     free = target.parts[0].free if not target.is_union else ()
     found = scopes.found
     columns = [] if found is None else [found.columns[id(index)] for index in free]
@@ -126,13 +127,3 @@ def _left_out(target: Pattern, world: World, n: int) -> dict[str, int]:
     reasons = (NOT_TRUE, NO_POSITION, ONE_VARIABLE, NO_UNIT, NO_VARIABLE)
     left = {why: more - less for why, more, less in zip(reasons, counts, counts[1:], strict=False)}
     return {why: count for why, count in left.items() if count or why != NO_UNIT}
-
-
-def _variable_name(layout: Layout, variable: int) -> str:
-    """Return the name of a variable of the only example."""
-    for label in layout.declaration.labels:
-        number = variable - int(layout.start(label)[0])
-        if 0 <= number < int(layout.count(label)[0]):
-            place = layout.place(label, 0, number)
-            return f"{label.name}[{', '.join(map(str, place))}]" if place else label.name
-    raise ValueError("a variable belongs to a label")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,12 @@ import numpy as np
 from ssvm_dsl.array_types import I32
 from ssvm_dsl.compiler.features.weight_names import weight_names
 from ssvm_dsl.compiler.ground import Grounded
+from ssvm_dsl.compiler.rules import instance_words
+from ssvm_dsl.compiler.variable_names import label_of, variable_name, variables_behind
 from ssvm_dsl.insight.terms import NO_FEATURE, TemplateTerms
-from ssvm_dsl.ir.ragged import owner_of
 from ssvm_dsl.lang.outputs.agreements import Agreement, Auxiliary
 from ssvm_dsl.lang.outputs.labels import BeginsOf, Label, SpansOf
+from ssvm_dsl.lang.rules.circuits import RuleAux
 
 
 class ExampleNames:
@@ -29,38 +30,29 @@ class ExampleNames:
 
     def __init__(self, grounded: Grounded) -> None:
         self.grounded = grounded
-        self.labels = grounded.declaration.labels
-        counts = [int(grounded.layout.count(label)[0]) for label in self.labels]
-        self._ends = np.array([0, *accumulate(counts)])
         self._features: dict[str, Sequence[str] | None] = {}
 
-    def _at(self, variable: int) -> tuple[Label, tuple[int, ...]]:
-        """Return the label that a variable belongs to, and its position on the label's axes."""
-        k = owner_of(self._ends, variable)
-        label = self.labels[k]
-        return label, self.grounded.layout.place(label, 0, variable - int(self._ends[k]))
+    def _label(self, variable: int) -> Label:
+        return label_of(self.grounded.layout, variable)[0]
 
     def variable(self, variable: int) -> str:
         """Return the name of a variable."""
-        label, place = self._at(variable)
-        if isinstance(label, Agreement):
-            return f"{label.name.rpartition(': all ')[0]}, set {place[0]}"
-        if label.pointer:
-            return f"{label.name}[{place[0]}] -> {place[1]}"
-        return f"{label.name}[{', '.join(map(str, place))}]" if place else label.name
+        return variable_name(self.grounded.layout, variable)
 
     def position(self, variable: int) -> str:
         """Return the position of the users' label that a variable is about."""
-        label, place = self._at(variable)
-        if isinstance(label, Agreement):
+        label, example, number = label_of(self.grounded.layout, variable)
+        if isinstance(label, Auxiliary):
             return self.variable(variable)
-        declared = label.declared
-        kept = place[: 1 if declared.pointer else len(declared.dims)]
+        declared, place = label.declared, self.grounded.layout.place(label, example, number)
+        kept = place[: len(declared.dims) - declared.pointer]
         return f"{declared.name}[{', '.join(map(str, kept))}]" if kept else declared.name
 
     def state(self, variable: int, state: int) -> Any:
         """Return the name of a state of a variable."""
-        label, _ = self._at(variable)
+        label = self._label(variable)
+        if isinstance(label, RuleAux):
+            return label.said(state)
         if isinstance(label, SpansOf) and not isinstance(label.classes, tuple):
             return "no segment" if not state else _class(label.of, state - 1)
         if isinstance(label, BeginsOf):
@@ -70,10 +62,18 @@ class ExampleNames:
             return "not all alike" if named is None else f"all {_class(label.of.label, named)}"
         return ("no", "yes")[state] if label.pointer else _class(label, state)
 
+    def about(self, template: TemplateTerms, factor: int) -> list[int]:
+        """Return the variables that a factor is about: of a segment the first, of a rule those it speaks of."""
+        scope = template.scope[factor].tolist()[: 1 if template.of_spans else None]
+        return [one for v in scope for one in variables_behind(self.grounded.layout, v)]
+
     def places(self, template: TemplateTerms, factor: int) -> tuple[str, ...]:
-        """Return the names of the variables of a factor; of a segment that of its first position."""
-        scope = template.scope[factor].tolist()
-        return tuple(self.variable(v) for v in (scope[:1] if template.of_spans else scope))
+        """Return the names of the variables that a factor is about."""
+        return tuple(map(self.variable, self.about(template, factor)))
+
+    def at(self, template: TemplateTerms, factor: int) -> str:
+        """Return the values of the index variables of a factor, ``"i = 0, j = 2"``; empty where it has none."""
+        return "" if template.found is None else instance_words(template.indices, template.found, factor)
 
     def states(self, template: TemplateTerms, factor: int, config: int) -> tuple[Any, ...]:
         """Return the names of the states of the variables of a factor; of a segment its class and length."""
@@ -100,7 +100,7 @@ class ExampleNames:
     def differences(self, one: I32, other: I32) -> list[tuple[str, Any, Any]]:
         """Return (variable, its state in one labelling, in the other) of users' variables that differ."""
         changed = np.flatnonzero(one != other).tolist()
-        found = [v for v in changed if not isinstance(self._at(v)[0], Auxiliary)]
+        found = [v for v in changed if not isinstance(self._label(v), Auxiliary)]
         return [(self.variable(v), self.state(v, int(one[v])), self.state(v, int(other[v]))) for v in found]
 
     @cached_property

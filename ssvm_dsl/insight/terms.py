@@ -10,16 +10,22 @@ is one summand: the value of a feature times the weight that the joint state has
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Self
 
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.compiler.ground import Grounded
+from ssvm_dsl.compiler.variable_names import instances_of
 from ssvm_dsl.ir.features import NODE, FeatureMap, ObservedPairs, SparseRows
 from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.ragged import members, owners
+from ssvm_dsl.lang.dims import Index
+from ssvm_dsl.lang.outputs.labels import Target
+from ssvm_dsl.lang.patterns.join import Instances
+from ssvm_dsl.lang.patterns.pattern import Pattern
+from ssvm_dsl.lang.rules.rule_patterns import VariedRule
 
 #: The feature of terms that have none.
 NO_FEATURE = -1
@@ -72,6 +78,10 @@ class TemplateTerms:
     of_spans : bool
         Whether factors score segments, by class and length, or spans.
     terms : TermColumns
+    found : Instances, optional
+        The values of index variables for each factor, where its target is a pattern with some.
+    indices : tuple of Index
+        These, in the order of their declaration.
     """
 
     name: str
@@ -80,6 +90,14 @@ class TemplateTerms:
     cards: tuple[int, ...]
     of_spans: bool
     terms: TermColumns
+    found: Instances | None = None
+    indices: tuple[Index, ...] = ()
+
+    def of_target(self, target: Target | None, found: Instances | None) -> TemplateTerms:
+        """Return the same with the values of index variables."""
+        if found is None or not isinstance(target, Pattern) or len(found) != len(self.scope):
+            return self
+        return replace(self, found=found, indices=target.free)
 
 
 def terms_of(grounded: Grounded, labels: I32, w: F64) -> list[TemplateTerms]:
@@ -94,6 +112,10 @@ def terms_of(grounded: Grounded, labels: I32, w: F64) -> list[TemplateTerms]:
     """
     program = grounded.program
     found = [_weighted(fmap, program, labels, w) for fmap in grounded.parameters.maps]
+    targets = [part.target for factor in grounded.declaration.factors for part in factor.parts]
+    placed = [(target, rows) for target in targets for rows in instances_of(grounded.layout, target, 0)]
+    if len(placed) == len(found):
+        found = [one.of_target(*where) for one, where in zip(found, placed, strict=True)]
     return found + _given(grounded, labels)
 
 
@@ -200,7 +222,10 @@ def _given(grounded: Grounded, labels: I32) -> list[TemplateTerms]:
         active = np.flatnonzero(config >= 0)
         row = rows[active] if len(table) > 1 else np.zeros(len(active), np.int64)
         terms = _scores(active, table[row, config[active]])
-        found.append(TemplateTerms(_given_name(grounded, group), scope, config, group.cards, group.of_spans, terms))
+        made = TemplateTerms(_given_name(grounded, group), scope, config, group.cards, group.of_spans, terms)
+        target = next((one.target for one in grounded.declaration.given if one.name == made.name), None)
+        placed = [] if target is None else instances_of(grounded.layout, target, 0)
+        found.append(made.of_target(target, placed[0]) if len(placed) == 1 else made)
     return found
 
 
@@ -210,8 +235,9 @@ def _given_states(grounded: Grounded, node: F64, labels: I32) -> list[TemplateTe
     score = node[start[:n] + labels]
     found = []
     for label in grounded.declaration.labels:
-        unary = [one for one in grounded.declaration.given if len(one.target.table_cards) == 1]
-        names = [one.name for one in unary if one.target.label.name == label.name]
+        given = grounded.declaration.given
+        unary = [one for one in given if len(one.target.table_cards) == 1 or isinstance(one.target, VariedRule)]
+        names = [one.name for one in unary if any(part.name == label.name for part in one.target.all_labels)]
         if names:
             first = int(grounded.layout.start(label)[0])
             mine = np.arange(first, first + int(grounded.layout.count(label)[0]))

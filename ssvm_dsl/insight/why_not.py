@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ssvm_dsl.insight.explanation import SHOWN, Explanation, shown_columns, text_table
+from ssvm_dsl.insight.explanation import SHOWN, Explanation, few_places, placed_name, shown_columns, text_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,6 +27,8 @@ class FactorChange(NamedTuple):
         Their states in the prediction, and in the best labelling with the labels asked about.
     change : float
         Its score there minus its score in the prediction: positive factors speak for the labels asked about.
+    at : str
+        The values of the index variables of a factor at positions, ``"t = 3"``; else empty.
     """
 
     factor: str
@@ -34,6 +36,7 @@ class FactorChange(NamedTuple):
     predicted: tuple[Any, ...]
     asked: tuple[Any, ...]
     change: float
+    at: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +118,9 @@ class WhyNot:
             name = names.template_factors.get(one.name, one.name)
             for f in np.flatnonzero(change).tolist():
                 states = [names.states(each, f, int(each.config[f])) for each in (one, other)]
-                yield FactorChange(name, names.places(one, f), states[0], states[1], float(change[f]))
+                yield FactorChange(
+                    name, names.places(one, f), states[0], states[1], float(change[f]), names.at(one, f)
+                )
 
     # -- text and tables ------------------------------------------------------------------------------------
 
@@ -142,8 +147,8 @@ class WhyNot:
         top = self.changes(SHOWN)
         columns = {
             "change": [f"{one.change:+.4g}" for one in top],
-            "factor": [one.factor for one in top],
-            "of": [", ".join(one.places) for one in top],
+            "factor": [placed_name(one.factor, one.at) for one in top],
+            "of": [few_places(one.places) for one in top],
             "predicted": [", ".join(map(str, one.predicted)) for one in top],
             "asked": [", ".join(map(str, one.asked)) for one in top],
         }

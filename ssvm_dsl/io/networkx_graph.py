@@ -7,7 +7,7 @@ variable of a factor.  Attributes say the rest; ``kind`` is on every node:
 variable     ``scores``, one for each state (unary factors are summed into them); ``n_states``; for models ``label``,
              ``position`` on the label's axes, ``classes``, and ``unary``: templates of unary factors, with weights
 factor       ``scope``: its variables, in the order of the axes of ``table``; ``factor``: the template it comes from,
-             for models with its ``weights``, such as ``w[26, 26]``
+             for models with its ``weights``, such as ``w[26, 26]``, and ``at``, such as ``t = 3``
 the graph    ``const``, a constant score
 ===========  ==================================================================================================
 
@@ -16,6 +16,7 @@ A graph of variables alone, with tables on its edges, is the short form for fact
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.compiler.features.weight_names import weight_names
 from ssvm_dsl.compiler.ground import Grounded
+from ssvm_dsl.compiler.rules import instance_words
+from ssvm_dsl.compiler.variable_names import instances_of, variable_name
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.ir.graph_problem import FactorList, GraphProblem, assemble
 from ssvm_dsl.ir.program import Program
@@ -34,6 +37,7 @@ from ssvm_dsl.lang.arrays import NotNumbers, as_floats, real_array
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.model import Model
+from ssvm_dsl.lang.patterns.pattern import Pattern
 from ssvm_dsl.lang.symbols import show
 
 if TYPE_CHECKING:
@@ -95,10 +99,24 @@ def to_networkx(
     graph = _factor_graph(model.program, i, keys, attributes, theta)
     factors = model.declaration.factors
     weights = {part.name: factor.weight_text for factor in factors for part in factor.parts}
-    for _, node in graph.nodes(data=True):
+    where = _places_of_factors(model, i)
+    for key, node in graph.nodes(data=True):
         if node["kind"] == FACTOR:
-            node["weights"] = weights[node["factor"]]
+            node["weights"] = weights.get(node["factor"], "no weights")
+            node["at"] = where.get(key, "")
     return graph
+
+
+def _places_of_factors(grounded: Grounded, i: int) -> dict[Hashable, str]:
+    """Return the values of index variables, ``"t = 3"``, of the factors of patterns that have some, by node."""
+    found: dict[Hashable, str] = {}
+    declaration = grounded.declaration
+    for one in (*declaration.factors, *declaration.rules, *declaration.given):
+        if isinstance(one.target, Pattern):
+            rows = [part for part in instances_of(grounded.layout, one.target, i) if part is not None]
+            words = [instance_words(one.target.free, part, k) for part in rows for k in range(len(part))]
+            found |= {(one.name, number): text for number, text in enumerate(words)}
+    return found
 
 
 def _only(n: int, example: int) -> int:
@@ -160,9 +178,10 @@ def _positions(grounded: Grounded, i: int) -> tuple[list[Hashable], list[dict[st
     unaries = [(part.target.label.name, factor) for part, factor in parts if part.target.arity == 1]
     for label in grounded.declaration.labels:
         unary = {one.name: one.weight_text for name, one in unaries if name == label.name}
+        first = int(grounded.layout.start(label)[i])
         for number in range(int(grounded.layout.count(label)[i])):
             place = grounded.layout.place(label, i, number)
-            keys.append(f"{label.name}[{', '.join(map(str, place))}]" if place else label.name)
+            keys.append(variable_name(grounded.layout, first + number))
             more = {"label": label.name, "position": place, "classes": label.classes, "unary": unary}
             attributes.append(more)
     return keys, attributes
@@ -187,8 +206,11 @@ def _factor_graph(
             graph.nodes[key]["allowed"] = allowed.copy()
     if theta is not None:
         graph.graph["const"] = float(theta.const[i])
+    so_far = Counter[str]()  # several groups may have the name of one template
     for g, group in enumerate(program.groups):
-        for number, (variables, row) in enumerate(zip(*group.factors(i), strict=True)):
+        for variables, row in zip(*group.factors(i), strict=True):
+            number = so_far[group.name]
+            so_far[group.name] += 1
             scope = tuple(keys[v] for v in variables.tolist())
             node = (group.name, number)
             graph.add_node(node, kind=FACTOR, factor=group.name, scope=scope)

@@ -208,6 +208,8 @@ class ConstraintGroup:
         The user's class that defines the rules, in place of a kind.
     shared : mapping of str to ndarray
         What all constraints have in common, of any shapes: the rules of a grammar.
+    places : mapping of str to ndarray of int, shape (m,)
+        Where each constraint is, by the names of indices or axes; for messages.
     """
 
     kind: str
@@ -222,6 +224,11 @@ class ConstraintGroup:
     rules: ConstraintRules | None = None
     oracle: CustomOracle | None = None
     shared: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    places: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    def words(self, k: int) -> str:
+        """Return where constraint k is: ``"i = 0, j = 2"``, empty where it is alone."""
+        return ", ".join(f"{name} = {int(at[k])}" for name, at in self.places.items())
 
     @property
     def without_rows(self) -> bool:
@@ -281,6 +288,7 @@ class ConstraintGroup:
             negated=self.negated[inner],
             meta={key: value[constraints] for key, value in self.meta.items()},
             literal_meta={key: value[inner] for key, value in self.literal_meta.items()},
+            places={key: value[constraints] for key, value in self.places.items()},
         )
 
     def true_literals(self, labels: I32, label_ptr: I64) -> Bools:

@@ -29,10 +29,12 @@ S = TypeVar("S", bound=Symbol)
 
 
 def is_listed(value: object) -> bool:
-    """Whether it is a list or tuple with something of the language in it that no other meaning is known of."""
-    if not isinstance(value, list | tuple) or not value:
+    """Whether it is a list, tuple or dict with something of the language in it that no other meaning is known of."""
+    if not isinstance(value, list | tuple | dict) or not value:
         return False
-    return any(isinstance(one, Node) and not isinstance(one, Dim | Number | Condition) for one in value)
+    inner = value.values() if isinstance(value, dict) else value
+    return any(isinstance(one, Node) and not isinstance(one, Dim | Number | Condition) for one in inner)
+
 
 #: Attributes of every model class.
 _TAKEN = frozenset({"declaration", "to_json", "from_json"})
@@ -169,6 +171,8 @@ class DeclarationBuilder:
     def add_listed(self, name: str, listed: Any) -> None:
         """Add the rules of a list; lists of anything else of the language are mistakes."""
         wrong = next((one for one in listed if not isinstance(one, Formula | RuleOfKind | Constraint | Forbid)), None)
+        if isinstance(listed, dict):
+            wrong = next(one for one in listed.values() if isinstance(one, Node))
         if wrong is not None:
             text = f"{name}: a list as an attribute holds rules, got {show(wrong)}; give each thing a name of its own"
             self._mistakes.append((getattr(wrong, "line", "") or caller_line(), text))

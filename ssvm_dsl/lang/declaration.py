@@ -120,6 +120,15 @@ class Declaration:
         return tuple(dict.fromkeys(named))
 
     @cached_property
+    def reads_content(self) -> bool:
+        """Whether the content of inputs decides how many variables, factors or constraints there are."""
+        reading: list[Any] = [one.inputs for one in self.targets if one.count_reads_inputs]
+        reading += [one.inputs for one in (*self.circuits, *self.rules_of_kinds)]
+        reading += [inputs_read(one) for one in self.formulas]
+        reading += [label.domain_inputs for label in self.own_labels]
+        return any(reading)
+
+    @cached_property
     def flags(self) -> frozenset[str]:
         """Names of the inputs of zeros and ones that are conditions."""
         conditions = [target.condition for target in self.targets if isinstance(target, Pattern)]
@@ -147,12 +156,14 @@ class Declaration:
         read |= {given.name for rule in self.rules_of_kinds for given in rule.inputs}
         read |= {source.name for one in about for source in _units_read(one)}
         read |= {edges.name for one in self.constraints for edges in one.edge_lists}
-        judging: tuple[ExampleInput, ...] = (*self.loss.inputs, *self.loss.edge_lists)
+        names = self.loss.asked_inputs
+        asked_for = (one for one in self.inputs if names is None or one.name in names)
+        judging: tuple[ExampleInput, ...] = (*self.loss.inputs, *self.loss.edge_lists, *asked_for)
         spare = [given for given in judging if given.name not in read]
         sized = {id(dim) for given in self.inputs if given not in spare for dim in given.sized_axes}
         axes = (*(one.dims for one in self.labels), *(one.axes for one in self.constraints))
-        asked_for = {id(dim) for dims in axes for dim in dims} - sized
-        needless = [one for one in spare if not any(dim.ragged and id(dim) in asked_for for dim in one.sized_axes)]
+        unsized = {id(dim) for dims in axes for dim in dims} - sized
+        needless = [one for one in spare if not any(dim.ragged and id(dim) in unsized for dim in one.sized_axes)]
         return tuple(given for given in self.inputs if given not in needless)
 
     @cached_property

@@ -20,7 +20,7 @@ import numpy as np
 
 from ssvm_dsl.errors import ModelError
 from ssvm_dsl.lang.arrays import MOST
-from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, caller_line, got, plain, show
+from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, caller_line, compared, got, plain, show
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -296,6 +296,14 @@ class Number:
 
     def __contains__(self, other: object) -> NoReturn:
         refuse(f"`in` asks Python, not the model; write {self!r}.is_(...)")
+
+    def __invert__(self) -> NoReturn:
+        refuse(f"~{self!r}: write Not({self!r})")
+
+    def _no_product(self, other: object) -> NoReturn:
+        refuse(f"{self!r} times or by {show(other)} is no position; put the positions into Positions(..., over=axis)")
+
+    __mul__ = __rmul__ = __floordiv__ = __truediv__ = __pow__ = _no_product
 
 
 class Position(Number):
@@ -619,6 +627,9 @@ class Condition(Expression):
     def __ror__(self, other: object) -> Condition:
         return join_conditions("|", other, self)
 
+    def __invert__(self) -> NoReturn:
+        refuse(f"~({self!r}): write Not({self!r})")
+
     def __bool__(self) -> NoReturn:
         refuse(f"`{self!r}` has no truth value in Python: write (i < j) & (j < k), and | and Not for `or` and `not`")
 
@@ -711,12 +722,18 @@ def as_condition(value: object, what: str = "where") -> Condition:
         return value
     if isinstance(value, Number) and value.is_truth:
         return IsOne(value)
-    hint = ""
-    if isinstance(value, bool | np.bool_):
-        hint = "; Python has compared already: use .is_ in place of =="
-    elif isinstance(value, Number):
+    hint = compared(value)
+    if isinstance(value, Position):
         hint = "; brackets are missing: write (i < j) & f[i, j]"
+    elif isinstance(value, Number):
+        hint = f"; it has several numbers, name one: {show(value)[:-1]}, 0]"
+    elif type(value).__name__ in _OF_VARIABLES:
+        hint = "; conditions are about positions and inputs, not about variables: that is a rule, as Implies(..., ...)"
     refuse(f"{what}: a condition such as i < j or friend[i, j], got {show(value)}{hint}")
+
+
+#: What is about variables.
+_OF_VARIABLES = frozenset({"LabelAt", "LiteralAt", "Formula"})
 
 
 def join_conditions(op: str, left: object, right: object) -> Condition:

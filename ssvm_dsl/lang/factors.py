@@ -22,8 +22,8 @@ from ssvm_dsl.lang.patterns.join import symbols_of
 from ssvm_dsl.lang.patterns.pattern import Pattern
 from ssvm_dsl.lang.patterns.references import LabelAt
 from ssvm_dsl.lang.rules.circuits import most_of
-from ssvm_dsl.lang.rules.rule_patterns import RuleTarget, RuleTruth
-from ssvm_dsl.lang.symbols import Mistake, ModelView, Symbol, as_flag, got
+from ssvm_dsl.lang.rules.rule_patterns import RuleTarget, RuleTruth, VariedRule
+from ssvm_dsl.lang.symbols import Mistake, ModelView, Symbol, as_flag, compared, got
 
 EDGE = "edge"
 
@@ -95,6 +95,8 @@ class Factor(ScoredTarget):
                 mistakes.append("form: an indicator y.is_(k) has no other form")
             assert goal.state is not None
             shape = indicator_form(goal.label.index(goal.state) or 0)
+        if isinstance(goal, VariedRule) and source is not None and source.sparse:
+            goal = RuleTruth(goal.rule)  # rows of tables times features are dense
         if isinstance(goal, RuleTarget):
             mistakes += _rule_mistakes(goal, source, shape, weights)
             shape = FULL if goal.mistakes or mistakes else goal.form
@@ -120,6 +122,8 @@ class Factor(ScoredTarget):
             weights = ALL
         if weights == OBSERVED:
             mistakes += _observed_mistakes(source, shape, units)
+            if any(label.turns for label in goal.labels) and isinstance(goal, Pattern):
+                mistakes.append("weights='observed': not of variables in both orders whose classes have converse ones")
         if tie is not None and OBSERVED in (weights, tie.weights):
             mistakes.append("tie: a factor with weights='observed' shares them with no other")
         self._fill(
@@ -250,7 +254,8 @@ class Factor(ScoredTarget):
 
 def _by_agreement(target: Target, form: Form, nonneg: bool) -> bool:
     """Whether auxiliary variables represent the table of a factor."""
-    return form.name == "potts" and nonneg and target.arity >= LEAST_ARITY and len(target.all_labels) == 1
+    alone = len(target.all_labels) == 1 and not target.label.turns
+    return form.name == "potts" and nonneg and target.arity >= LEAST_ARITY and alone
 
 
 def _as_source(features: object, mistakes: list[Mistake]) -> Source | None:
@@ -259,7 +264,7 @@ def _as_source(features: object, mistakes: list[Mistake]) -> Source | None:
         return features
     if isinstance(features, list | tuple):
         return Concat(features)
-    mistakes.append(got("features: an Input, a feature or a list of them", features))
+    mistakes.append(got("features: an Input, a feature or a list of them", features, compared(features)))
     return None
 
 

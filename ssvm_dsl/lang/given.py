@@ -52,7 +52,7 @@ class Given(ScoredTarget):
     def __init__(self, target: Label | Target | LabelAt | Sequence[Any], scores: Any, where: Any = None) -> None:
         mistakes: list[Mistake] = []
         goal = as_target(target, where)
-        n, source, table = 1 if _of_one_number(goal) else prod(goal.cards), None, None
+        n, source, table = 1 if of_one_number(goal) else prod(goal.cards), None, None
         if isinstance(scores, Source) and (scores.sparse or isinstance(scores, JointFeature)):
             mistakes.append(got("Given: scores must be a dense Input, another dense feature, or an array", scores))
         elif isinstance(scores, Source):
@@ -82,7 +82,7 @@ class Given(ScoredTarget):
     @staticmethod
     def _read_table(goal: Target, scores: Any, n: int, mistakes: list[Mistake]) -> tuple[float, ...] | None:
         """Return an array of scores as plain numbers."""
-        shape = () if _of_one_number(goal) else goal.cards
+        shape = () if of_one_number(goal) else goal.cards
         try:
             found = as_floats(real_array(scores))
         except NotNumbers as err:
@@ -118,7 +118,7 @@ class Given(ScoredTarget):
         return (target,), {"scores": scores} | where
 
 
-def _of_one_number(target: Target) -> bool:
+def of_one_number(target: Target) -> bool:
     """Whether there is one score for each factor: that of a class, or of a rule that is true."""
     return target.kind == "indicator" or (isinstance(target, RuleTarget) and target.rule.op != "Count")
 

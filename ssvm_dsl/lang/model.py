@@ -32,9 +32,12 @@ class ModelMeta(type):
         made = super().__new__(cls, name, bases, namespace)
         inherited = {symbol.name: symbol for symbol in _inherited(made.__mro__[1:])}
         for key, symbol in inherited.items():
-            if key.partition("[")[0] not in namespace:  # a rule of a list goes with the list
+            # a rule of a list goes with the list; ``i = Base.i`` says what is so already
+            if key.partition("[")[0] not in namespace or namespace.get(key) is symbol:
                 builder.add(key, symbol)
         for key, value in namespace.items():
+            if isinstance(value, Symbol) and value is inherited.get(key):
+                continue
             if isinstance(value, Symbol):
                 builder.add(key, value)
             elif isinstance(value, Target):

@@ -192,9 +192,15 @@ class ModelView(Protocol):
         """Identities of the axes whose sizes are read from inputs."""
 
 
-def got(text: str, value: object) -> Mistake:
+def got(text: str, value: object, hint: str = "") -> Mistake:
     """Return a mistake that shows a value, symbols by the names they get later."""
-    return lambda: f"{text}, got {show(value)}"
+    return lambda: f"{text}, got {show(value)}{hint}"
+
+
+def compared(value: object) -> str:
+    """Return advice where a truth value stands in place of something of the language: what Python makes of ``==``."""
+    known = isinstance(value, bool) or type(value).__name__ == "bool_"
+    return "; Python has compared already: use .is_ in place of ==" if known else ""
 
 
 def plain(value: Any) -> Any:

@@ -17,7 +17,7 @@ from ssvm_dsl.compiler.features.encode import Encoder
 from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.labels.declared import declared_words, joined_words
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.compiler.scopes import Scopes, factor_counts, ground_scopes
+from ssvm_dsl.compiler.scopes import FactorPart, Scopes, factor_counts, ground_scopes
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap
 from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.theta import Theta
@@ -48,6 +48,8 @@ class Place:
         The form; ``None`` for the identity, and where it only selects.
     tied : bool
         Whether all factors have the same scores.
+    rows : ndarray of int64, optional
+        Of unary scores the factor of the template of each row of ``at``, where it is about some of them.
     """
 
     group: int
@@ -55,6 +57,7 @@ class Place:
     columns: I64 | None
     basis: F64 | None
     tied: bool
+    rows: I64 | None = None
 
     @property
     def whole(self) -> bool:
@@ -63,6 +66,7 @@ class Place:
 
     def write(self, scores: F64, theta: Theta) -> None:
         """Add the scores of a template, ``shape (n, width)``, to their place; tables are zero before."""
+        scores = scores if self.rows is None or self.tied else scores[self.rows]
         if self.group == NODE:
             if isinstance(self.at, slice):
                 theta.node.reshape(scores.shape)[...] += scores
@@ -87,6 +91,8 @@ class Place:
         found = found if self.basis is None else found @ self.basis.T
         if self.tied:
             out += found.sum(axis=0)
+        elif self.rows is not None:
+            np.add.at(out, self.rows, found)
         elif self.group == NODE or isinstance(self.at, slice):
             out += found
         else:
@@ -213,23 +219,38 @@ class _Laying:
         """Ground a template; return the places of its parts."""
         start = self.blocks[-1].stop if self.blocks else 0
         self.blocks.append(Block(template.name, start, template.shape, 0.0 if template.nonneg else -np.inf))
-        return tuple(self._part(template, part, tied) for part in template.parts)
+        places: list[Place] = []
+        for term in template.parts:
+            scopes = self.scopes(term.target)
+            single = len(term.target.table_cards) == 1 and scopes.variant is None
+            parts = [FactorPart(scopes)] if single else scopes.parts(term.target)
+            for part in parts:  # single variables are turned one by one
+                for mine in _of_one_table(part):
+                    shown = term._replace(basis=mine.form(term.basis))
+                    cards = mine.cards if mine.true is not None else term.target.table_cards
+                    places.append(self._part(template, shown, mine.scopes, cards, tied))
+        return tuple(places)
 
-    def _part(self, template: Template, part: FactorTerm, tied: bool) -> Place:
-        scopes, cards = self.scopes(part.target), part.target.table_cards
+    def _part(
+        self, template: Template, part: FactorTerm, scopes: Scopes, cards: tuple[int, ...], tied: bool
+    ) -> Place:
+        whole = scopes.turned is None and scopes.variant is None
         columns, basis = _selected(part.basis)
         group = NODE if len(cards) == 1 else len(self.groups)
-        self._note(template, part, scopes, group, tied)
+        self._note(template, part, scopes, cards, group, tied)
         if group == NODE:
-            return Place(NODE, self._states(template, part, scopes, columns, tied), None, basis, tied)
+            at = self._states(part, scopes, cards[0], columns, tied)
+            own = None if scopes.variant is None else self._numbers(template, scopes)
+            return Place(NODE, at, None, basis, tied, own)
         shapes = scopes.shapes
         if tied:
             rows, base = np.zeros(len(shapes.scope), dtype=np.int32), np.zeros(shapes.n_examples, dtype=np.int64)
             self.groups.append(Group(part.name, cards, shapes, rows, base, 1))
-            self.shared[part.target] = group
+            if whole:
+                self.shared[part.target] = group
             return Place(group, slice(None), columns, basis, tied)
         self.groups.append(Group(part.name, cards, shapes, shapes.own_number, shapes.ptr[:-1], shapes.n_factors))
-        if not template.parts[1:]:
+        if whole and not template.parts[1:]:
             return Place(group, slice(None), columns, basis, tied)
         return Place(group, self._numbers(template, scopes), columns, basis, tied)
 
@@ -238,31 +259,45 @@ class _Laying:
         counts = factor_counts(template.target, self.layout, self.examples)
         return scopes.shapes.spread(scopes.number, np.cumsum(counts) - counts)
 
-    def _states(
-        self, template: Template, part: FactorTerm, scopes: Scopes, columns: I64 | None, tied: bool
-    ) -> I64 | slice:
+    def _states(self, part: FactorTerm, scopes: Scopes, card: int, columns: I64 | None, tied: bool) -> I64 | slice:
         """Return the positions in ``Theta.node`` of the entries of each factor."""
-        card, variables = part.target.table_cards[0], scopes.shapes.variables()[:, 0].astype(np.int64)
-        plain = columns is None and part.basis is None and not tied
+        variables = scopes.shapes.variables()[:, 0].astype(np.int64)
+        plain = columns is None and part.basis is None and not tied and scopes.turned is None and scopes.variant is None
         alike = plain and len(variables) == len(self.layout.card) and bool((self.layout.card == card).all())
         if alike and (variables == np.arange(len(variables))).all():
             return slice(None)
         starts = np.concatenate([[0], np.cumsum(self.layout.card, dtype=np.int64)])
-        found: I64 = starts[variables][:, None] + (np.arange(card) if columns is None else columns)
+        states = np.arange(card) if columns is None else columns
+        found: I64 = starts[variables][:, None] + states
+        if scopes.turned is not None:
+            turned = scopes.shapes.spread(np.arange(len(scopes.turned)))
+            turned = np.flatnonzero(scopes.turned[turned, 0])
+            found[turned] = starts[variables[turned]][:, None] + np.array(part.target.label.converse)[states]
         return found
 
-    def _note(self, template: Template, part: FactorTerm, scopes: Scopes, group: int, tied: bool) -> None:
+    def _note(
+        self, template: Template, part: FactorTerm, scopes: Scopes, cards: tuple[int, ...], group: int, tied: bool
+    ) -> None:
         """Add the map from weights to scores that has this form: properties of tables follow from it."""
         shapes = scopes.shapes
         features = None if tied else np.ones((shapes.n_factors, 1))
         width = template.width if part.basis is None else len(part.basis)
         self.maps.append(
             FeatureMap(
-                name=part.name, group=group, cards=part.target.table_cards, shapes=shapes, block=self.blocks[-1],
+                name=part.name, group=group, cards=cards, shapes=shapes, block=self.blocks[-1],
                 n_units=1, n_basis=width, features=features, row_ptr=shapes.ptr, basis=part.basis,
                 source=f"the scores of '{template.name}'",
             )
         )  # fmt: skip
+
+
+def _of_one_table(part: FactorPart) -> list[FactorPart]:
+    """Return the factors of a rule in parts that have the same table."""
+    if part.true is None or part.scopes.variant is None:
+        return [part]
+    return [
+        replace(part, scopes=part.scopes.of_variant(k), true=part.true[k : k + 1]) for k in range(len(part.true))
+    ]
 
 
 def _selected(basis: F64 | None) -> tuple[I64 | None, F64 | None]:

@@ -30,6 +30,7 @@ from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.lang.arrays import describe
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.given import Given
+from ssvm_dsl.lang.losses.label_losses import Loss
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.symbols import Symbol
 from ssvm_dsl.scores.labellings import score_labels
@@ -337,6 +338,10 @@ def _without_scores(declaration: Declaration) -> tuple[Declaration, list[str]]:
     needed |= set(declaration.structural_inputs)
     if declaration.loss is not None:
         needed |= {given.name for given in declaration.loss.inputs}
+    functions = [one.asked_inputs for one in declaration.rules]
+    functions += [one.asked_inputs for one in declaration.of(Loss)[:1]]
+    for asked in functions:  # by rules and prices
+        needed |= declaration.input_names if asked is None else set(asked)
     kept: list[Symbol] = []
     for one in declaration.symbols:
         dropped = one in declaration.inputs and one not in declaration.dims and one.name not in needed

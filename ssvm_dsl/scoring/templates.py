@@ -32,11 +32,12 @@ from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features.sources import Concat
-from ssvm_dsl.lang.given import Given
+from ssvm_dsl.lang.given import Given, of_one_number
 from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.outputs.agreements import FactorTerm
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.tables import in_tables
+from ssvm_dsl.lang.rules.rule_patterns import RuleTarget
 
 
 @dataclass(frozen=True)
@@ -103,11 +104,16 @@ class Template:
     def shape(self) -> tuple[int, ...]:
         """The shape of the scores of one factor: its joint states, or the weights of its form."""
         target = self.target
-        if target.is_indicator or (isinstance(self.symbol, Given) and self.symbol.only_state is not None):
+        if target.is_indicator or (isinstance(self.symbol, Given) and self._of_one_number(self.symbol)):
             return ()
         if isinstance(self.symbol, Given) or self.symbol.joint:
             return target.cards
         return self.symbol.form.weight_shape(target.cards)
+
+    @staticmethod
+    def _of_one_number(given: Given) -> bool:
+        """Whether each factor of given scores has one score."""
+        return given.only_state is not None or of_one_number(given.target)
 
     @cached_property
     def width(self) -> int:
@@ -132,6 +138,8 @@ class Template:
         basis = None
         if isinstance(self.symbol, Given) and self.symbol.only_state is not None:
             basis = np.eye(target.label.n_states)[[self.symbol.only_state]]
+        elif isinstance(self.symbol, Given) and isinstance(target, RuleTarget):
+            basis = target.form.matrix(target.cards)
         elif target.of_segments:
             basis = in_tables(target, np.eye(prod(target.cards)))
         return (FactorTerm(self.name, target, basis),)

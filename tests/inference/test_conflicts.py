@@ -41,7 +41,7 @@ def test_the_error_names_example_and_constraints(backend):
         svm.predict(X)
     text = str(caught.value)
     assert text.startswith("example 1 has no labelling that its masks and constraints allow: the constraints")
-    assert "'crew' (number 1 of 2) and 'crew' (number 2 of 2) and 'one' cannot be kept together" in text
+    assert "'crew' at D = 0 and 'crew' at D = 1 and 'one' cannot be kept together" in text
     assert "calm" not in text
 
 

@@ -73,7 +73,7 @@ def test_constraints_alone_are_told_apart_one_by_one():
 
 def test_what_rules_out_all_states_of_a_variable_is_named():
     found = said(a=lambda y: Forbid(y, ["a"]), b=lambda y: Forbid(y, ["b"]), c=lambda y: Forbid(chain(y), [("a", "b")]))
-    assert found.endswith("all states of label 'y' at position 0 are ruled out, by 'a' (Forbid) and 'b' (Forbid)")
+    assert found.endswith("all states of y[0] are ruled out, by 'a' (Forbid) and 'b' (Forbid)")
 
 
 @pytest.mark.parametrize("seed", range(6))

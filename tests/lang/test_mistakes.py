@@ -175,7 +175,7 @@ CASES = [
     (lambda p: Factor(p.z, Attributes(), per=p.K, weights="observed"), "all factors share the weights, leave per out"),
     (lambda p: Factor(p.y, p.t, tie=Factor(p.y, p.t), weights="observed"), "tie: a factor with weights='observed'"),
     (lambda p: Factor(p.y, p.t, tie=Factor(p.y, p.t, weights="observed")), "tie: a factor with weights='observed'"),
-    (lambda p: Hamming(p.x), "Hamming: the first argument must be a Label, got x"),
+    (lambda p: Hamming(p.x), "Hamming: the first argument must be a Label, or variables at positions, as y[t], got x"),
     (lambda p: Hamming(p.y, weights=[1, 2]), "Hamming: weights must be 3 non-negative numbers"),
     (lambda p: Hamming(p.y, weights=[1, np.nan, 1]), "Hamming: weights must be 3 non-negative numbers"),
     (lambda p: Hamming(p.y, weights=3), "Hamming: weights must be 3 non-negative numbers"),

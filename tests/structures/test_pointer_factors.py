@@ -270,7 +270,7 @@ def test_mistakes():
     for part in (
         "one: chain: not of a pointer label, which has y, pairs, cliques, along, siblings, grandparents",
         "two: grandparents: pointers to pointers need one axis: Label(T, over=T)",
-        "three: siblings: a pointer label, as Label(T, over=T), got u",
+        "three: siblings: a pointer label of one axis, as Label(T, over=T), got u",
         "four: pairs: a pointer points to one position; name its own axis, T",
         "five: along: two pointers of one label are four ends: Edges(M, over=(I, J, I, J), arity=4)",
         "six: a factor of a pointer label scores where all its pointers are: no form, weights or JointFeature",

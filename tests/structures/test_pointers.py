@@ -216,7 +216,7 @@ def test_mistakes_are_reported_together():
     text = str(caught.value)
     for part in (
         "z: Input: the same Dim is used three times",
-        "u: Label: a pointer label has one axis, and no states but the positions of over=",
+        "u: Label: a pointer label has axes, and no states but the positions of over=",
         "pairs: chain: not of a pointer label",
         "one: is_(1): of a pointer label the target is the label itself",
         "nowhere: is_(None): of a pointer label the target is the label itself",

@@ -189,6 +189,8 @@ def _label_array(label: Label, value: Any, i: int) -> NDArray[Any]:
     if is_masked(given):
         hint = "mark what is not known by a value that the loss ignores: Hamming(y, ignore=...)"
         raise DataError(what, example=i, expected="labels without masked entries", found=describe(given), hint=hint)
+    if isinstance(given, np.ndarray) and not given.size:  # as a list it has one axis
+        return np.zeros(given.shape)
     value = plain(given)
     try:
         array = np.asarray(value)

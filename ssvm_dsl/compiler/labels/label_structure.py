@@ -32,6 +32,9 @@ class LabelPlaces(Protocol):
     def count(self, label: Label) -> I64:
         """Return how many variables of a label each example has."""
 
+    def shape(self, label: Label, i: int) -> tuple[int, ...]:
+        """Return the shape of the label's array in an example."""
+
     def pairs(self, label: Label) -> tuple[I64, I64]:
         """Return how many positions point, and are pointed to, in each example."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.features.sparse import checked
+from ssvm_dsl.compiler.inputs.validate import position_words
 from ssvm_dsl.compiler.labels.label_structure import LabelPlaces, LabelStructure
 from ssvm_dsl.compiler.labels.missing_labels import signed_hint
 from ssvm_dsl.compiler.labels.unseen_classes import UnseenClasses
@@ -23,7 +25,9 @@ from ssvm_dsl.lang.outputs.labels import Label
 NOWHERE = -1
 
 
-def read_pointers(label: Label, values: Sequence[Any], n_rows: I64, n_cols: I64) -> tuple[I32, I32, Bools]:
+def read_pointers(
+    label: Label, values: Sequence[Any], shape_of: Callable[[int], tuple[int, ...]]
+) -> tuple[I32, I32, Bools]:
     """Return (whether each position points to each, whether each points nowhere, which pointers are not known), packed.
 
     Parameters
@@ -33,16 +37,18 @@ def read_pointers(label: Label, values: Sequence[Any], n_rows: I64, n_cols: I64)
     values : sequence of arrays of ints
         What each position of each example points to, -1 for nowhere.  Not known are ``None``, masked entries, and what
         the label says is (``unknown=``).
-    n_rows, n_cols : ndarray of int64, shape (n,)
-        How many pointers there are in each example, and how many positions to point to.
+    shape_of : callable
+        Returns the shape of the pairs of an example: of the pointers, then how many positions there are to point to.
 
     Raises
     ------
     DataError
         Naming label, example, expected and found.
     """
-    sizes = zip(n_rows.tolist(), n_cols.tolist(), strict=True)
-    read = [_positions(label, value, i, *size) for i, (value, size) in enumerate(zip(values, sizes, strict=True))]
+    shapes = [shape_of(i) for i in range(len(values))]
+    read = [_positions(label, value, i, *size) for i, (value, size) in enumerate(zip(values, shapes, strict=True))]
+    n_rows = np.array([prod(shape[:-1]) for shape in shapes], dtype=np.int64)
+    n_cols = np.array([shape[-1] for shape in shapes], dtype=np.int64)
     flat = np.concatenate([np.zeros(0, np.int64), *(found for found, _ in read)])
     unknown = np.concatenate([np.zeros(0, dtype=bool), *(hidden for _, hidden in read)])
     width = np.repeat(n_cols, n_rows)
@@ -51,21 +57,26 @@ def read_pointers(label: Label, values: Sequence[Any], n_rows: I64, n_cols: I64)
     return pairs, (~there).astype(np.int32), unknown
 
 
-def _positions(label: Label, value: Any, i: int, n_rows: int, n_cols: int) -> tuple[I64, Bools]:
+def _positions(label: Label, value: Any, i: int, *shape: int) -> tuple[I64, Bools]:
     """Return the pointers of one example, and which of them are not known."""
-    what, hidden = f"label '{label.name}'", np.zeros(n_rows, dtype=bool)
+    *own, n_cols = shape
+    what, hidden = f"label '{label.name}'", np.zeros(prod(own), dtype=bool)
     if value is None:
-        return np.full(n_rows, NOWHERE), ~hidden
+        return np.full(prod(own), NOWHERE), ~hidden
     if is_masked(value):
-        hidden = np.ma.getmaskarray(value)
+        hidden = np.ma.getmaskarray(value).ravel()
         value = np.ma.filled(value, NOWHERE)
-    elif isinstance(value, list | tuple | np.ndarray) and np.ndim(value) == 1 and any(one is None for one in value):
-        hidden = np.array([one is None for one in value], dtype=bool)
-        value = [NOWHERE if one is None else one for one in value]
+    elif isinstance(value, list | tuple | np.ndarray):
+        listed = np.array(value, dtype=object) if np.ndim(value) == len(own) else np.zeros(0, dtype=object)
+        gaps = np.array([one is None for one in listed.ravel()], dtype=bool)
+        if gaps.any():
+            hidden = gaps
+            value = np.where(gaps.reshape(listed.shape), NOWHERE, listed).tolist()
     array = np.asarray(checked(real_array, value, what, i))
-    if array.shape != (n_rows,):
-        expected = f"shape ({label.dims[0].name}={n_rows})"
-        raise DataError(what, example=i, expected=expected, found=f"shape {array.shape}")
+    if array.shape != tuple(own):
+        axes = ", ".join(f"{dim.name}={size}" for dim, size in zip(label.dims, own, strict=False))
+        raise DataError(what, example=i, expected=f"shape ({axes})", found=f"shape {array.shape}")
+    array = array.ravel()
     whole, exact = whole_numbers(array)
     if label.unknown is not None:
         marked = exact & (whole == label.unknown) & ~hidden
@@ -73,9 +84,9 @@ def _positions(label: Label, value: Any, i: int, n_rows: int, n_cols: int) -> tu
     wrong = np.flatnonzero((~exact | (whole < NOWHERE) | (whole >= n_cols)) & ~hidden)
     if len(wrong):
         nowhere = f", or {NOWHERE} for nowhere" if label.null else ""
-        expected = f"positions in 0..{n_cols - 1} ({label.dims[1].origin.name}={n_cols}){nowhere}"
+        expected = f"positions in 0..{n_cols - 1} ({label.dims[-1].origin.name}={n_cols}){nowhere}"
         value = array[wrong[0]].item()
-        found = f"{number_text(value)} at position {wrong[0]} of {label.dims[0].name}"
+        found = f"{number_text(value)} {position_words(label.dims[:-1], tuple(own), int(wrong[0]))}"
         raise DataError(what, example=i, expected=expected, found=found, hint=signed_hint(label, value))
     return whole, hidden
 
@@ -128,7 +139,7 @@ class PointerLabels(LabelStructure):
         """Write whether each position points to each, or nowhere, and which pointers are not known."""
         states, ignored = out
         n_rows, n_cols = places.pairs(label)
-        pairs, none, unknown = read_pointers(label, values, n_rows, n_cols)
+        pairs, none, unknown = read_pointers(label, values, lambda i: places.shape(label, i))
         states[places.variables(label)] = pairs
         ignored[places.variables(label)] = np.repeat(unknown, np.repeat(n_cols, n_rows))
         if label.none is not None:
@@ -137,4 +148,5 @@ class PointerLabels(LabelStructure):
 
     def decode(self, places: LabelPlaces, label: Label, states: I32) -> list[Any]:
         """Return the position that each pointer points to, -1 for nowhere."""
-        return pointed(states[places.variables(label)], *places.pairs(label))
+        found = pointed(states[places.variables(label)], *places.pairs(label))
+        return [one.reshape(places.shape(label, i)[:-1]) for i, one in enumerate(found)]

@@ -13,11 +13,13 @@ from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.labels.structures import structure_of
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.losses.count_loss import count_tables
-from ssvm_dsl.compiler.losses.joint_loss import loss_factors
+from ssvm_dsl.compiler.losses.joint_loss import factor_weights, loss_factors, prices_by_function
+from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
 from ssvm_dsl.errors import DataError, PluginError
 from ssvm_dsl.ir.loss import ADDITIVE, COUNT, JOINT, ZERO_ONE, LossFactors, LossTerm
 from ssvm_dsl.ir.ragged import owners, pointers
 from ssvm_dsl.lang.arrays import as_floats
+from ssvm_dsl.lang.inputs import At, Input
 from ssvm_dsl.lang.losses.cost import DISTANCE, WRONG, Cost
 from ssvm_dsl.lang.losses.count_loss import CountLoss
 from ssvm_dsl.lang.losses.label_losses import CustomLoss, Hamming, LabelLoss, Loss, NoLoss, WeighedLoss, ZeroOne
@@ -73,7 +75,7 @@ def build_loss(
             continue
         if isinstance(term, Cost) and term.of_factors:
             with np.errstate(over="ignore", invalid="ignore"):
-                factors.append(loss_factors(term, weight, layout, examples, truth, ignored, weights or {}, unseen))
+                factors += loss_factors(term, weight, layout, examples, truth, ignored, weights or {}, unseen)
                 if term.target.of_single_spans:
                     _count_segments(term, weight, layout, truth, node, const)
             continue
@@ -86,7 +88,7 @@ def build_loss(
                 _price_pointers(term, weight, layout, truth, ignored, node)
                 continue
             for part in _judged(term):
-                _add(node, weight, term, part, layout, truth, ignored, custom, weights or {}, unseen)
+                _add(node, weight, term, part, layout, examples, truth, ignored, custom, weights or {}, unseen)
     largest = [node, *(one.largest() for one in factors)]
     if not all(np.isfinite(part.max(initial=0.0)) for part in largest):
         hint = "prices, node weights and the weight of the loss are multiplied"
@@ -147,15 +149,13 @@ def _price_distances(
     const += np.bincount(owner, weights=most, minlength=layout.n)
 
 
-def node_weights(loss: Loss, examples: Examples, first: int = 0) -> dict[str, F64]:
-    """Return the weights of variables that a loss looks at, by the name of the input, packed over the examples.
+def node_weights(loss: Loss, examples: Examples) -> dict[str, F64]:
+    """Return the weights of variables that a loss looks at, by the name of the input: a row for each of its positions.
 
     Parameters
     ----------
     loss : Loss
     examples : Examples
-    first : int
-        Number of the first example, for messages.
 
     Raises
     ------
@@ -163,15 +163,18 @@ def node_weights(loss: Loss, examples: Examples, first: int = 0) -> dict[str, F6
         A weight is negative or not finite.
     """
     out = {}
-    for given in loss.inputs:
-        arrays = [as_floats(array) for array in examples.raw[given.name]]
+    for given in (term.node_weights for _, term in loss.terms if isinstance(term, WeighedLoss)):
+        if given is None:
+            continue
+        source, column = (given.source, given.column or 0) if isinstance(given, At) else (given, 0)
+        arrays = [as_floats(array).reshape(-1, source.width or 1) for array in examples.raw[source.name]]
         for i, array in enumerate(arrays):
-            wrong = ~(np.isfinite(array) & (array >= 0))
-            if wrong.any():
+            wrong = np.flatnonzero(~(np.isfinite(array[:, column]) & (array[:, column] >= 0)))
+            if len(wrong):
                 expected = "finite non-negative numbers: they weigh the loss"
-                what, found = f"input '{given.name}'", repr(array[wrong].ravel()[0].item())
-                raise DataError(what, example=first + i, expected=expected, found=found)
-        out[given.name] = np.concatenate([np.ravel(array) for array in arrays])
+                what, found = f"input '{source.name}'", repr(array[wrong[0], column].item())
+                raise DataError(what, example=i, expected=expected, found=found)
+        out[source.name] = np.concatenate(arrays)
     return out
 
 
@@ -191,34 +194,49 @@ def _add(
     term: LabelLoss,
     label: Label,
     layout: Layout,
+    examples: Examples,
     truth: I32,
     ignored: NDArray[np.bool_] | None,
     custom: Callable[[str], LossFunction] | None,
     weights: Mapping[str, F64],
     unseen: Bools | None,
 ) -> None:
-    """Add the potentials of one term on the variables of its label, or a part of it, to ``node``."""
-    variables = np.arange(len(layout.card))[layout.variables(label)]
-    states = truth[variables]
+    """Add the potentials of one term on the variables of its label, a part of it, or some of them, to ``node``."""
+    places: Scopes | None = None
+    if isinstance(term, WeighedLoss) and term.at_positions:
+        found = places = ground_scopes(term.target, layout, examples)
+        variables = found.shapes.variables()[:, 0].astype(np.int64)
+    else:
+        variables = np.arange(len(layout.card))[layout.variables(label)]
+    states, turned = truth[variables], None
+    if places is not None and places.turned is not None:  # what stands there are the converse classes
+        turned = places.turned[places.shapes.spread(np.arange(len(places.turned))), 0]
+        states = np.where(turned, np.array(label.converse, dtype=np.int32)[states], states)
     example = owners(layout.var_ptr)[variables]
+    never = None if unseen is None else unseen[variables]
     returned = None
     if isinstance(term, CustomLoss):
         known = states if ignored is None else np.where(ignored[variables], np.int32(-1), states)
-        never = None if unseen is None else unseen[variables]
         returned = _custom_prices(term, known, example, layout.n, custom, never)
+    elif places is not None and isinstance(term, Cost) and term.functions:
+        returned = prices_by_function(term, places, layout, examples, states[:, None], never)
     sizes, total = np.ones(0), np.ones(0)
     if isinstance(term, WeighedLoss):
-        sizes = np.ones(len(states)) if term.node_weights is None else weights[term.node_weights.name]
-        cells = layout.rows(label)
-        sizes = sizes if cells is None or term.node_weights is None else sizes[cells]
+        if places is not None:
+            sizes = factor_weights(term, places, examples, weights)
+        else:
+            sizes = np.ones(len(states))
+            if isinstance(term.node_weights, Input):
+                cells, given = layout.rows(label), weights[term.node_weights.name][:, 0]
+                sizes = given if cells is None else given[cells]
         if term.normalize:
             total = _totals(term, sizes if ignored is None else sizes * ~ignored[variables], example, layout)
-    alone = len(layout.declaration.labels) == 1
+    alone = len(layout.declaration.labels) == 1 and places is None
     rows, start = node.reshape(-1, label.n_states) if alone else node, None if alone else pointers(layout.card)
     some = max(1, PART_STATES // label.n_states)
     for part in (slice(lo, lo + some) for lo in range(0, len(variables), some)):
         prices = _prices(term, label, states[part]) if returned is None else returned[part]
-        if returned is None and unseen is not None and (rows_of := np.flatnonzero(unseen[variables[part]])).size:
+        if returned is None and never is not None and (rows_of := np.flatnonzero(never[part])).size:
             prices[rows_of] = _worst(term, prices[rows_of])
         if len(sizes):
             prices *= sizes[part, None]
@@ -229,8 +247,14 @@ def _add(
         prices *= weight
         if start is None:
             rows[part] += prices
-        else:
-            node[start[variables[part], None] + np.arange(label.n_states)] += prices
+            continue
+        written = np.arange(label.n_states)[None]
+        if places is None:
+            node[start[variables[part], None] + written] += prices
+            continue
+        if turned is not None:
+            written = np.where(turned[part, None], np.array(label.converse), written)
+        np.add.at(node, start[variables[part], None] + written, prices)  # a variable may stand at several places
 
 
 def _totals(term: WeighedLoss, live: F64, example: NDArray[np.int64], layout: Layout) -> F64:
@@ -240,12 +264,14 @@ def _totals(term: WeighedLoss, live: F64, example: NDArray[np.int64], layout: La
     """
     total = np.bincount(example, weights=live, minlength=layout.n)
     if term.label.pointer:
-        total = layout.sizes[term.label.dims[0].name].astype(np.float64)
+        total = layout.pairs(term.label)[0].astype(np.float64)
     return np.where(total > 0.0, total, 1.0)
 
 
 def _judged(term: LabelLoss) -> tuple[Label, ...]:
-    """Return the parts of its label that a loss looks at."""
+    """Return the parts of its label that a loss looks at; of variables at positions there are no others."""
+    if isinstance(term, WeighedLoss) and term.at_positions:
+        return (term.label,)
     structure = structure_of(term.label)
     if structure is None:
         return (term.label, *term.label.parts)

@@ -66,6 +66,19 @@ def conflict(program: Program, theta: Theta, example: int, until: Deadline | Non
     return f"the constraints {listed} cannot be kept together{rest}; loosen one of them"
 
 
+def broken_together(program: Program, theta: Theta, until: Deadline) -> list[str]:
+    """Return which constraints of the only example cannot be kept together, those that have a place, in words.
+
+    They are an irreducible set; empty where none are needed, or where that stays unknown.
+    """
+    search = _Search(program, theta, 0, until)
+    every = [(g, k) for g, group in enumerate(search.alone.constraints) for k in range(group.n_constraints)]
+    if not every or until.over or not search.infeasible(every) or search.infeasible([]):
+        return []
+    named = {one: search.named(one) for one in search.irreducible(every)}
+    return [text for (g, _), text in named.items() if text != f"'{search.alone.constraints[g].name}'"]
+
+
 class Filter(Generic[T]):
     """Leaves out one of several things after the other, as long as there is no labelling under the others.
 
@@ -135,8 +148,8 @@ class _Search(Filter[Item]):
     def named(self, item: Item) -> str:
         """Return the text of a constraint."""
         group = self.alone.constraints[item[0]]
-        n = group.n_constraints
-        return f"'{group.name}'" + (f" (number {item[1] + 1} of {n})" if n > 1 else "")
+        n, where = group.n_constraints, group.words(item[1])
+        return f"'{group.name}'" + (f" at {where}" if where else f" (number {item[1] + 1} of {n})" if n > 1 else "")
 
     def why_unmet(self, item: Item) -> str:
         """Return why a constraint cannot be kept, in the words of its kind; empty where it says nothing."""

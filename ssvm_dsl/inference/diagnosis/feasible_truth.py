@@ -12,7 +12,6 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.ground import Grounded
-from ssvm_dsl.compiler.inputs.validate import position_words
 from ssvm_dsl.compiler.labels.ruled_out import SHOWN, ruled_out_error
 from ssvm_dsl.errors import DataError, OutOfTime
 from ssvm_dsl.inference.layers.base import PlannedSession
@@ -183,13 +182,9 @@ def _words(grounded: Grounded, group: ConstraintGroup, k: int) -> str:
         unmet = _why_unmet(grounded, group, group.rules, k)
         said = f"{said}; {unmet}" if said and unmet else said or unmet
     declared = next((one for one in grounded.declaration.constraints if one.name == group.name), None)
-    along = () if declared is None else declared.along
     said = said if declared is None else declared.in_names(said)
-    example = int(group.example_of[k])
-    shape = tuple(int(grounded.layout.sizes[dim.name][example]) for dim in along)
-    where = position_words(along, shape, k - int(group.ptr[example]))
     found = said or f"{int(true.sum())} of its {len(true)} literals true"
-    return f"{found} ({where})" if where else found
+    return f"{found} (at {where})" if (where := group.words(k)) else found
 
 
 def _why_unmet(grounded: Grounded, group: ConstraintGroup, rules: UnmetKind, k: int) -> str:

@@ -10,11 +10,12 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.ground import Grounded
 from ssvm_dsl.compiler.layout import EncodedLabels, Layout
+from ssvm_dsl.compiler.variable_names import label_of, variable_name
 from ssvm_dsl.errors import DataError, InfeasibleError, NoLabellingError
 from ssvm_dsl.inference.diagnosis.feasible_truth import broken_constraints_of, closest, completed, unknown_variables
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.ir.program import Program
-from ssvm_dsl.ir.ragged import members, owner_of, owners
+from ssvm_dsl.ir.ragged import members, owners
 from ssvm_dsl.ir.solution import Primal, Stop
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.registry import registry
@@ -191,15 +192,8 @@ def _target(declaration: Declaration, name: str) -> Any:
 
 def _state(layout: Layout, states: I32, variable: int) -> str:
     """Return the state of a variable, in words."""
-    for label in layout.declaration.labels:
-        mine = np.arange(len(states))[layout.variables(label)]
-        at = int(np.searchsorted(mine, variable))
-        if at < len(mine) and mine[at] == variable:
-            name = (label.classes or range(label.n_states))[int(states[variable])]
-            example = owner_of(layout.var_ptr, variable)
-            place = f" at position {variable - int(layout.start(label)[example])}" if label.dims else ""
-            return f"{label.name} = {name}{place}"
-    return f"variable {variable}"
+    label, _, _ = label_of(layout, variable)
+    return f"{variable_name(layout, variable)} = {(label.classes or range(label.n_states))[int(states[variable])]}"
 
 
 def _examples(owner: I32 | I64, which: Bools, n: int) -> Bools:

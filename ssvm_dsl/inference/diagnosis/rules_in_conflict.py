@@ -7,22 +7,26 @@ left out, one after the other, as long as there is still no labelling, as in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.compiler.variable_names import variable_name
 from ssvm_dsl.errors import InfeasibleError, SsvmError
 from ssvm_dsl.inference.deadline import Deadline
-from ssvm_dsl.inference.diagnosis.conflicts import Filter, proved_infeasible
+from ssvm_dsl.inference.diagnosis.conflicts import Filter, broken_together, proved_infeasible
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.lang.constraints.forbidden import Forbid
 from ssvm_dsl.lang.constraints.implied import implied_constraints
 from ssvm_dsl.lang.constraints.logic import Constraint
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.inputs import Input
+from ssvm_dsl.lang.rules.formulas import Formula, has_tables
+from ssvm_dsl.lang.rules.rule_patterns import has_table
+from ssvm_dsl.lang.rules.structures import RuleOfKind
 from ssvm_dsl.lang.symbols import Symbol
 
 #: Lays a declaration over an example with known labels, or ``None``.
@@ -51,8 +55,16 @@ class DeclaredRule:
     @property
     def is_constraint(self) -> bool:
         """Whether backends know it as a constraint."""
-        return isinstance(self.symbol, Constraint)
+        of_positions = isinstance(self.symbol, Formula) and not has_table(self.symbol) and not has_tables(self.symbol)
+        return of_positions or isinstance(self.symbol, Constraint | RuleOfKind)
 
+
+#: What may be left out of a declaration, so that there is a labelling.
+RULES = Forbid | Constraint | Formula | RuleOfKind
+
+
+#: As many places are named.
+NAMED = 3
 
 #: The labels that are known.
 KNOWN = DeclaredRule("the given labels")
@@ -87,17 +99,17 @@ def rules_in_conflict(
         return ""
     if core == [KNOWN] and any(True for _ in implied_constraints((), declaration.labels)):  # the label's own structure
         return ""
-    listed = " and ".join(rule.text for rule in core)
+    listed, where = " and ".join(rule.text for rule in core), search.places(core)
     if len(core) == 1:
-        return f"no labelling keeps {listed}"
+        return f"no labelling keeps {listed}{where}"
     rest = "" if search.going else " (there may be fewer; the search was ended)"
-    return f"{listed} cannot be kept together{rest}; loosen one of them"
+    return f"{listed} cannot be kept together{where}{rest}; loosen one of them"
 
 
 def _rules(declaration: Declaration, inputs: Mapping[str, Any], given: Any) -> list[DeclaredRule]:
     """Return everything that may rule labellings out."""
-    symbols: list[Symbol] = [one for one in declaration.symbols if isinstance(one, Forbid | Constraint)]
-    found = [DeclaredRule(f"'{one.name}' ({type(one).__name__})", symbol=one) for one in symbols]
+    symbols: list[Symbol] = [one for one in declaration.symbols if isinstance(one, RULES)]
+    found = [DeclaredRule(f"'{one.name}' ({one.constructor})", symbol=one) for one in symbols]
     for label in declaration.labels:
         if label.allowed is not None and label.allowed.name in inputs:
             text = f"the mask '{label.allowed.name}' of label '{label.name}'"
@@ -130,6 +142,7 @@ class _RuleSearch(Filter[DeclaredRule]):
         self, declaration: Declaration, inputs: dict[str, Any], given: Any, ground: Ground, until: Deadline
     ) -> None:
         super().__init__(until)
+        self.grounded: tuple[Grounded, Theta] | None = None
         self.declaration, self.inputs, self.given, self.ground = declaration, inputs, given, ground
 
     def infeasible(self, items: list[DeclaredRule]) -> bool:
@@ -144,8 +157,9 @@ class _RuleSearch(Filter[DeclaredRule]):
                 values = np.asarray(inputs[rule.scores], dtype=np.float64)
                 inputs[rule.scores] = np.where(np.isneginf(values), 0.0, values)
         every = self.declaration.symbols
-        symbols = tuple(one for one in every if not isinstance(one, Forbid | Constraint) or id(one) in kept)
+        symbols = tuple(one for one in every if not isinstance(one, RULES) or id(one) in kept)
         declaration = Declaration(self.declaration.name, symbols, self.declaration.compact)
+        self.grounded = None
         try:
             grounded = self.ground(declaration, inputs, self.given if KNOWN in items else None)
             theta = grounded.parameters.scores(np.zeros(grounded.parameters.dim))
@@ -154,4 +168,32 @@ class _RuleSearch(Filter[DeclaredRule]):
         except SsvmError:  # why there is no labelling is nice to know, and nothing more
             return False
         node, *tables = (np.where(np.isneginf(one), -np.inf, 0.0) for one in (theta.node, *theta.tables))
-        return proved_infeasible(grounded.program, Theta.of(grounded.program, node, tables), self.until)
+        theta = Theta.of(grounded.program, node, tables)
+        self.grounded = grounded, theta
+        return proved_infeasible(grounded.program, theta, self.until)
+
+    def places(self, items: list[DeclaredRule]) -> str:
+        """Return where some rules that cannot be kept together fail, in words; empty where that is not known."""
+        if not self.infeasible(items) or self.grounded is None:
+            return ""
+        grounded, theta = self.grounded
+        found = [*_factors_without_states(grounded, theta), *broken_together(grounded.program, theta, self.until)]
+        return f" ({', '.join(found[:NAMED])}{', ...' if len(found) > NAMED else ''})" if found else ""
+
+
+def _factors_without_states(grounded: Grounded, theta: Theta) -> Iterator[str]:
+    """Yield the factors of rules that leave no joint state, whatever else is done."""
+    program, one = grounded.program, np.array([0], dtype=np.int64)
+    allowed = np.ones(program.n_states, dtype=bool) if program.allowed is None else program.allowed
+    allowed &= theta.node > -np.inf
+    for group, table in zip(program.groups, theta.tables, strict=True):
+        scope, rows = group.shapes.variables(one), group.table_rows(one)
+        if group.kind != "table" or not (table == -np.inf).any():
+            continue
+        left = table[rows].reshape(len(rows), *group.cards) > -np.inf
+        for k, card in enumerate(group.cards):
+            of_state = allowed[program.state_ptr[scope[:, k]][:, None] + np.arange(card)]
+            left &= of_state.reshape(len(rows), *(card if axis == k else 1 for axis in range(len(group.cards))))
+        for f in np.flatnonzero(~left.reshape(len(rows), -1).any(axis=1)).tolist():
+            names = ", ".join(variable_name(grounded.layout, v) for v in scope[f].tolist())
+            yield f"'{group.name}' of {names}"

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.lang.arrays import MOST, NotNumbers, plain_array
-from ssvm_dsl.lang.dims import indices_of
 from ssvm_dsl.lang.functions import FunctionRef, check_function
 from ssvm_dsl.lang.outputs.about_target import AboutTarget
 from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.targets import as_target, cross
+from ssvm_dsl.lang.patterns.functions import function_mistakes, unknown_inputs
 from ssvm_dsl.lang.patterns.join import symbols_of
 from ssvm_dsl.lang.patterns.pattern import Pattern
 from ssvm_dsl.lang.patterns.references import LabelAt
@@ -126,10 +126,9 @@ class Forbid(AboutTarget):
     def misfits(self, model: ModelView) -> Iterator[str]:
         """Yield parameters of the function that name no input."""
         yield from super().misfits(model)
-        unknown = sorted(set(self.asked_inputs or ()) - model.input_names)
-        if unknown and self.ref is not None:
+        if self.ref is not None:
             given = f"the classes of {self.target.arity} variables and {len(self.places)} positions"
-            yield f"{self.ref.path} asks for {', '.join(unknown)}, after {given} inputs by name"
+            yield from unknown_inputs(self.ref, self.asked_inputs, model, given)
 
     def references(self) -> Iterator[tuple[str, Symbol]]:
         """Yield the symbols of the target and of the positions."""
@@ -190,18 +189,6 @@ class Allow(Forbid):
         if self.ref is not None:
             return (target, self.ref, *self.places), where
         return (target, _names(self.target, np.flatnonzero(self.mask()).tolist())), where
-
-
-def function_mistakes(what: str, goal: Target, positions: tuple[Any, ...]) -> Iterator[Mistake]:
-    """Yield why a function cannot say what is ruled out of a target."""
-    if goal.mistakes:
-        return
-    if not isinstance(goal, Pattern) or goal.word is not None or goal.is_union:
-        yield got(f"{what}: a function is for variables at positions, such as (y[s], y[t])", goal)
-        return
-    for index in indices_of(*positions):
-        if not any(index is own for own in goal.free):
-            yield got(f"{what}: the function gets positions of the pattern's own indices", index)
 
 
 class _Pairs(Forbid):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite, prod
-from typing import Any
+from typing import Any, ClassVar
 
 from ssvm_dsl.lang.arrays import MOST
 from ssvm_dsl.lang.constraints.quantities import EdgeEnd, Parameter, Sum
@@ -20,7 +20,7 @@ from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.patterns.references import LiteralAt
 from ssvm_dsl.lang.rules.formulas import OF_WHOLE_LABELS, Formula, formula_of_call, speaks_of_positions
 from ssvm_dsl.lang.rules.structures import RuleLinear
-from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, got, plain, show
+from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, compared, got, plain, show
 
 #: A bound that no count of literals reaches.
 NO_BOUND = MOST
@@ -238,7 +238,9 @@ class Constraint(Symbol):
 
 
 class _Count(Constraint):
-    """Bounds on how many literals are true."""
+    """Bounds on how many literals are true: ``sides`` says whether from below, and from above."""
+
+    sides: ClassVar[tuple[bool, bool]] = False, True
 
     def __new__(cls, *args: Any, **named: Any) -> Any:
         """Return a formula where some literal is at positions; else a constraint on whole labels."""
@@ -294,27 +296,19 @@ class AtMost(_Count):
         self, k: int | Input | At, literals: Any, along: Any = (), over: Any = (), where: Any = None,
         outside: bool = True,
     ) -> None:  # fmt: skip
-        self._bound(k, (literals,), along, lower=False, upper=True)
+        self._bound(k, (literals,), along, *self.sides)
 
 
-class AtLeast(_Count):
+class AtLeast(AtMost):
     """At least k of the literals are true; the arguments are those of :class:`AtMost`."""
 
-    def __init__(
-        self, k: int | Input | At, literals: Any, along: Any = (), over: Any = (), where: Any = None,
-        outside: bool = True,
-    ) -> None:  # fmt: skip
-        self._bound(k, (literals,), along, lower=True, upper=False)
+    sides = True, False
 
 
-class Exactly(_Count):
+class Exactly(AtMost):
     """Exactly k of the literals are true; the arguments are those of :class:`AtMost`."""
 
-    def __init__(
-        self, k: int | Input | At, literals: Any, along: Any = (), over: Any = (), where: Any = None,
-        outside: bool = True,
-    ) -> None:  # fmt: skip
-        self._bound(k, (literals,), along, lower=True, upper=True)
+    sides = True, True
 
 
 class ExactlyOne(_Count):
@@ -474,7 +468,7 @@ def as_literal(value: object, what: str, mistakes: list[Mistake]) -> Literal:
     if isinstance(value, Target) and value.mistakes:
         mistakes += value.mistakes
         return Literal(Target("indicator", (Label(1),), state=0))
-    mistakes.append(got(f"{what}: a literal says which class a variable has, as y.is_(1) does", value))
+    mistakes.append(got(f"{what}: a literal says which class a variable has, as y.is_(1) does", value, compared(value)))
     return Literal(Target("indicator", (Label(1),), state=0))
 
 

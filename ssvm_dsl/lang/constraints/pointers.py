@@ -12,9 +12,11 @@ from typing import Any
 
 from ssvm_dsl.lang.constraints.logic import Constraint, Literal
 from ssvm_dsl.lang.constraints.quantities import Parameter, Sum
-from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.dims import Dim, Index
 from ssvm_dsl.lang.outputs.labels import Label, Target
-from ssvm_dsl.lang.symbols import Mistake, ModelView, as_flag, got
+from ssvm_dsl.lang.patterns.join import symbols_of
+from ssvm_dsl.lang.patterns.references import LabelAt
+from ssvm_dsl.lang.symbols import Mistake, ModelView, Symbol, as_flag, got, show
 
 
 class PointerStructure(Constraint):
@@ -59,18 +61,32 @@ class AllDifferent(PointerStructure):
 
     Parameters
     ----------
-    y : Label
-        A pointer label: ``y = Label(T, over=T)``.  Where it has ``null=True`` any number of them point nowhere.
+    y : Label, or pointer at positions
+        A pointer label: ``y = Label(T, over=T)``.  Where it has ``null=True`` any number of them point nowhere.  Of a
+        label of several axes ``h[f, i]``.
+    over : Index, optional
+        Of a pointer at positions, the index over which all differ, for each assignment of the others.
 
     Examples
     --------
     >>> order = AllDifferent(y)
+    >>> tracks = AllDifferent(h[f, i], over=i)                  # h = Label(F, I, over=J): one for each f
     """
 
-    def __init__(self, y: Label) -> None:
+    at: LabelAt | None
+    over: Index | None
+
+    def __init__(self, y: Label | LabelAt, over: Index | None = None) -> None:
         mistakes = list[Mistake]()
-        pointers = _checked(y, type(self).__name__, mistakes)
-        from_, to = pointers.dims
+        label = _of_positions(y, over, mistakes) if isinstance(y, LabelAt) or over is not None else y
+        pointers = _checked(label, type(self).__name__, mistakes)
+        *own, to = pointers.dims
+        if not isinstance(y, LabelAt) and len(own) > 1:
+            text = "AllDifferent: of a label of several axes say over which:"
+            mistakes.append(lambda: f"{text} AllDifferent({show(y)}[i, j], over=j)")
+        from_ = own[-1]
+        if isinstance(y, LabelAt) and not mistakes:
+            from_ = next(dim for dim, place in zip(own, y.places, strict=True) if place is over)
         meta = (
             Parameter("n_rows", Sum(sizes=(from_,)), whole=True),
             Parameter("n_cols", Sum(sizes=(to, from_) if pointers.null else (to,)), whole=True),
@@ -79,8 +95,21 @@ class AllDifferent(PointerStructure):
         )
         row = Parameter("row", Sum((from_,)))
         # "nowhere" is a column of each row's own
-        own = (row, Parameter("col", Sum((from_,), (to,))))
-        self._structure("matching", pointers, mistakes, meta, (row, Parameter("col", Sum((to,)))), own)
+        nowhere = (row, Parameter("col", Sum((from_,), (to,))))
+        others = tuple(dim for dim in own if dim is not from_)
+        object.__setattr__(self, "at", y if isinstance(y, LabelAt) and not mistakes else None)
+        object.__setattr__(self, "over", over)
+        self._structure("matching", pointers, mistakes, meta, (row, Parameter("col", Sum((to,)))), nowhere, others)
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments."""
+        return ((self.at,), {"over": self.over}) if self.at is not None else ((self.pointers,), {})
+
+    def references(self) -> Iterator[tuple[str, Symbol]]:
+        """Yield its label, and the indices of positions."""
+        yield from super().references()
+        for place in () if self.at is None else self.at.places:
+            yield from symbols_of(place)
 
 
 class ExactlyOneState(PointerStructure):
@@ -94,7 +123,7 @@ class ExactlyOneState(PointerStructure):
 
     def __init__(self, y: Label) -> None:
         one = tuple(Parameter(name, 1, whole=True) for name in ("lower", "upper"))
-        self._structure("count", y, [], one, (), (), along=y.dims[:1])
+        self._structure("count", y, [], one, (), (), along=y.dims[:-1])
         object.__setattr__(self, "name", y.name)
 
 
@@ -120,9 +149,9 @@ class Arborescence(PointerStructure):
         what, mistakes = type(self).__name__, list[Mistake]()
         single = as_flag(single_root, f"{what}: single_root", mistakes)
         head = _checked(label, what, mistakes)
-        if not mistakes and (head.dims[1].origin is not head.dims[0] or not head.null):
+        if not mistakes and (len(head.dims) != 2 or head.dims[1].origin is not head.dims[0] or not head.null):
             mistakes.append(f"{what}: heads are positions of the same axis or none: head = Label(T, over=T, null=True)")
-        position, target = head.dims
+        position, target = head.dims[-2:]
         meta = (Parameter("n", Sum(sizes=(position,)), whole=True), Parameter("single_root", single))
         dependent = Parameter("dependent", Sum((position,), plus=1))
         pair = (Parameter("head", Sum((target,), plus=1)), dependent)
@@ -137,6 +166,20 @@ class ProjectiveTree(Arborescence):
 
     def __init__(self, head: Label, single_root: bool = False) -> None:
         self._tree("projective-tree", head, single_root)
+
+
+def _of_positions(at: object, over: object, mistakes: list[Mistake]) -> object:
+    """Return the label of a pointer at positions: a different index for each of its axes, ``over`` one of them."""
+    if not isinstance(at, LabelAt):
+        mistakes.append(got("AllDifferent: over= is for a pointer at positions, as h[f, i], over=i", at))
+        return at
+    mistakes += at.mistakes
+    alone = [isinstance(one, Index) for one in at.places]
+    if not all(alone) or len(set(map(id, at.places))) < len(at.places):
+        mistakes.append(got("AllDifferent: a different index for each axis, as h[f, i]", at))
+    elif not any(one is over for one in at.places):
+        mistakes.append(lambda: f"AllDifferent: over= is an index of {at!r}, got {show(over)}")
+    return at.label
 
 
 def _checked(label: object, what: str, mistakes: list[Mistake]) -> Label:

@@ -37,13 +37,14 @@ class Matching(Constraint):
         How often it is matched at least, 0 by default.
     where : condition, optional
         Of a literal at positions, ``Matching(y[f, i, j].is_(1), rows=i, cols=j)``, which pairs there are; there is one
-        matching for each of the other indices.
+        matching for each of the other indices.  Its limits may be inputs at positions: ``col_limit=capacity[f, j]``.
 
     Examples
     --------
     >>> one = Matching(y.is_(1), rows=I, cols=J)
     >>> fertile = Matching(y.is_(1), rows=I, cols=J, row_limit=3)
     >>> reviews = Matching(y.is_(1), rows=I, cols=J, row_limit=3, row_least=3, col_limit=capacity)
+    >>> shifts = Matching(y[d, i, j].is_(1), rows=i, cols=j, row_limit=most[d], col_least=needed[d, j], col_limit=None)
     """
 
     def __new__(cls, *args: Any, **named: Any) -> Any:

@@ -11,12 +11,13 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, real_array
-from ssvm_dsl.lang.inputs import Edges, Input
-from ssvm_dsl.lang.losses.label_losses import WeighedLoss, structure_mistakes
+from ssvm_dsl.lang.functions import FunctionRef, check_function
+from ssvm_dsl.lang.inputs import At, Input
+from ssvm_dsl.lang.losses.label_losses import WeighedLoss, judged_target, structure_mistakes
 from ssvm_dsl.lang.outputs.labels import Label, PhrasesOf, Target
-from ssvm_dsl.lang.outputs.targets import as_target
-from ssvm_dsl.lang.patterns.pattern import is_pattern
-from ssvm_dsl.lang.symbols import Mistake, as_flag, got, show
+from ssvm_dsl.lang.patterns.functions import function_mistakes, unknown_inputs
+from ssvm_dsl.lang.patterns.join import symbols_of
+from ssvm_dsl.lang.symbols import Mistake, ModelView, Symbol, as_flag, got, show
 
 #: Tables by name: 1 where any variable is wrong; 1 where truth or answer, but not both, have unequal states; how many
 #: positions a pointer is off.
@@ -36,9 +37,9 @@ class Cost(WeighedLoss):
 
     Parameters
     ----------
-    target : Label or Target
-        The label, or what joins its variables.
-    table : array_like or str
+    target : Label, Target, or variables at positions
+        The label, or what joins its variables; ``y[t]``, ``(y[i], y[j])``.
+    table : array_like, str or function
         With ``cards`` the numbers of states of the variables of a factor, one of
 
         * an array of shape ``(*cards, *cards)``, true states first, then predicted ones: ``(K, K)`` for a label
@@ -49,18 +50,23 @@ class Cost(WeighedLoss):
         * ``"boundary"``: 1 where truth or answer, but not both, have a boundary, which is where the variables of a
           factor are not all equal; the same as the array ``1 - eye(K)`` for pairs;
         * ``"wrong"``: 1 where any variable of the factor is wrong;
-        * ``"distance"``, of a pointer label: how many positions each pointer is off, on an axis of any length.
+        * ``"distance"``, of a pointer label: how many positions each pointer is off, on an axis of any length;
+        * of variables at positions a function: called with the true class of each variable, then the predicted ones,
+          the listed positions, and inputs by name, all as arrays; it returns prices that broadcast to ``(n, *cards)``,
+          not negative, and 0 where the prediction is true.
 
         Of a pointer label with a fixed axis to point to, the states are the positions on it, "nowhere" last.  Of
         several pointers, as ``siblings(y)`` joins them, ``"wrong"`` is 1 where truth or answer, but not both, have
         all of them.
+    *positions : index or position
+        What the function gets after the classes.
     normalize : bool
         Divide by the number (or the total node weight) of the variables (or factors) of the example that count.
     node_weights : Input, optional
         A weight for each variable, as for :class:`Hamming`; of a target for each factor, an input with the axes that
-        its features may have.
+        its features may have; of variables at positions one at positions, ``a[i, j]``.
     where : condition, optional
-        Of variables at positions, ``Cost((y[i], y[j]), "boundary", where=i < j)``: the pairs that count.
+        Of variables at positions, ``Cost((y[i], y[j]), "boundary", where=i < j)``: which of them count.
 
     Notes
     -----
@@ -72,40 +78,46 @@ class Cost(WeighedLoss):
     --------
     >>> loss = Cost(y, 1.0 - np.eye(26))
     >>> loss = Hamming(y) + 0.5 * Cost(chain(y), "boundary")
+    >>> def late(true, found, t): return np.maximum(found - true, 0) * (t > 2)
+    >>> loss = Cost(y[t], late, t, where=judged[t])
     """
 
-    target: Target
-    table: str | tuple[Any, ...]
+    table: str | tuple[Any, ...] | FunctionRef
+    places: tuple[Any, ...]
 
     def __init__(
         self,
         target: Label | Target | Sequence[Any],
         table: Any,
-        *,
+        *positions: Any,
         normalize: bool = False,
-        node_weights: Input | None = None,
+        node_weights: Input | At | None = None,
         where: Any = None,
     ) -> None:
-        goal = as_target(target, where)
         mistakes: list[Mistake] = []
+        goal = judged_target(target, where, "Cost", mistakes)
         of_spans = goal.kind == "spans" or isinstance(goal.label, PhrasesOf)
-        if not isinstance(target, Label | Target) and not (is_pattern(target) and goal.arity > 1):
-            mistakes.append(got("Cost: the first argument must be a Label, or joins labels as chain(y) does", target))
-        else:
-            mistakes += goal.mistakes
-            mistakes += (
-                _span_mistakes(table, normalize, node_weights)
-                if of_spans
-                else structure_mistakes("Cost", goal.label, node_weights=node_weights if goal.kind == "each" else None)
-            )
+        if of_spans:
+            mistakes += _span_mistakes(table, normalize, node_weights)
+        elif goal.arity > 1 or goal.kind != "pattern":
+            each = node_weights if goal.kind == "each" else None
+            mistakes += structure_mistakes("Cost", goal.label, node_weights=each)
         if goal.kind == "indicator":
             mistakes.append("Cost: of single variables it takes the label: Cost(y, matrix)")
-        stored = WRONG if of_spans else _read_table(goal, _choices(goal), table, mistakes)
-        joint = goal.kind not in ("each", "indicator")
-        axes, axes_owner = (goal.feature_axes, f"features of {goal.kind}") if joint else (goal.label.dims, "the label")
-        nodes = self._weights_of(axes, node_weights, "Cost", mistakes, axes_owner)
+        called = isinstance(table, FunctionRef) or callable(table)
+        if positions and not called:
+            mistakes.append(got("Cost: positions are for a function, which gets them", positions))
+        if called:
+            stored: Any = check_function(table, "Cost", mistakes)
+            mistakes += function_mistakes("Cost", goal, positions)
+        else:
+            stored = WRONG if of_spans else _read_table(goal, _choices(goal), table, mistakes)
+        nodes = self._weights_of(goal, node_weights, "Cost", mistakes)
         divide = as_flag(normalize, "Cost: normalize", mistakes)
-        self._fill(mistakes, label=goal.label, target=goal, table=stored, normalize=divide, node_weights=nodes)
+        self._fill(
+            mistakes, label=goal.label, target=goal, table=stored, places=positions, normalize=divide,
+            node_weights=nodes,
+        )  # fmt: skip
 
     @property
     def labels(self) -> tuple[Label, ...]:
@@ -113,14 +125,27 @@ class Cost(WeighedLoss):
         return tuple(dict.fromkeys(self.target.labels))
 
     @property
-    def targets(self) -> tuple[Target, ...]:
-        """The target."""
-        return (self.target,)
+    def functions(self) -> tuple[FunctionRef, ...]:
+        """The function that says the prices, if there is one."""
+        return (self.table,) if isinstance(self.table, FunctionRef) else ()
 
     @property
-    def edge_lists(self) -> tuple[Edges, ...]:
-        """The edge list that its factors follow."""
-        return tuple(one for one in self.target.inputs if isinstance(one, Edges))
+    def asked_inputs(self) -> tuple[str, ...] | None:
+        """The inputs that the function asks for by name; ``None``: all of them."""
+        asked = self.table.arguments() if isinstance(self.table, FunctionRef) else ()
+        return asked if asked is None else asked[2 * self.target.arity + len(self.places) :]
+
+    def references(self) -> Iterator[tuple[str, Symbol]]:
+        """Yield its labels and inputs, and what its positions refer to."""
+        yield from super().references()
+        for one in self.places:
+            yield from symbols_of(one)
+
+    def lacking(self, model: ModelView) -> Iterator[str]:
+        """Yield parameters of the function that name no input."""
+        for ref in self.functions:
+            given = f"{self.target.arity} true and as many predicted classes, and {len(self.places)} positions"
+            yield from unknown_inputs(ref, self.asked_inputs, model, given)
 
     @property
     def of_factors(self) -> bool:
@@ -146,9 +171,7 @@ class Cost(WeighedLoss):
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
-        options = {"normalize": self.normalize, "node_weights": self.node_weights}
-        written, where = self.target.written, self.target.written_options
-        return (written, self.table), {key: value for key, value in options.items() if value} | where
+        return (self.target.written, self.table, *self.places), self._written()
 
 
 def _span_mistakes(table: object, normalize: object, node_weights: object) -> Iterator[Mistake]:
@@ -166,7 +189,7 @@ def _choices(goal: Target) -> tuple[int, ...]:
     """
     if not (goal.label.pointer and goal.kind == "each"):
         return goal.cards
-    size = goal.label.dims[1].size
+    size = goal.label.dims[-1].size
     return () if size is None else (size + goal.label.null,)
 
 

@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.dims import Dim, indices_of
 from ssvm_dsl.lang.functions import FunctionRef
-from ssvm_dsl.lang.inputs import Edges, Input
+from ssvm_dsl.lang.inputs import At, Edges, Input
 from ssvm_dsl.lang.outputs.labels import Label, Latent, Target
-from ssvm_dsl.lang.symbols import Mistake, ModelView, Symbol, as_flag, as_numbers, got, plain
+from ssvm_dsl.lang.outputs.targets import as_target
+from ssvm_dsl.lang.patterns.pattern import Pattern, is_pattern
+from ssvm_dsl.lang.symbols import Mistake, ModelView, Symbol, as_flag, as_numbers, got, plain, show
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -34,8 +36,13 @@ class Loss(Symbol):
         return ()
 
     @property
-    def inputs(self) -> tuple[Input, ...]:
-        """Inputs that the loss reads, such as weights of positions."""
+    def inputs(self) -> tuple[Any, ...]:
+        """Inputs that the loss reads, such as weights of positions, and those of conditions."""
+        return ()
+
+    @property
+    def asked_inputs(self) -> tuple[str, ...] | None:
+        """Names of the inputs that its functions ask for; ``None``: all of them."""
         return ()
 
     @property
@@ -137,26 +144,65 @@ def structure_mistakes(name: str, label: Label, **options: object) -> Iterator[M
 
 @dataclass(frozen=True, init=False, repr=False)
 class WeighedLoss(LabelLoss):
-    """A weighted sum over the variables of one label array (or the factors over them)."""
+    """A weighted sum over the variables of one label array, some of them, or the factors over them."""
 
+    target: Target
     normalize: bool
-    node_weights: Input | None
+    node_weights: Input | At | None
 
     @property
-    def inputs(self) -> tuple[Input, ...]:
-        """The weights of the variables."""
-        return () if self.node_weights is None else (self.node_weights,)
+    def targets(self) -> tuple[Target, ...]:
+        """The target."""
+        return (self.target,)
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """The weights of the variables, and what its condition reads."""
+        given = self.node_weights
+        weights = () if given is None else (given.source if isinstance(given, At) else given,)
+        own = (one for one in self.target.inputs if not isinstance(one, Edges))
+        return tuple({id(one): one for one in (*weights, *own)}.values())
+
+    @property
+    def edge_lists(self) -> tuple[Edges, ...]:
+        """The edge list that its factors follow."""
+        return tuple(one for one in self.target.inputs if isinstance(one, Edges))
+
+    @property
+    def at_positions(self) -> bool:
+        """Whether it is about variables at positions, and not about all of a label."""
+        return isinstance(self.target, Pattern)
+
+    def references(self) -> Iterator[tuple[str, Symbol]]:
+        """Yield its labels and inputs, and what its positions refer to."""
+        yield from super().references()
+        yield from self.target.symbols()
+
+    def _written(self, **options: Any) -> dict[str, Any]:
+        """Return options that are not as usual, and the condition."""
+        options |= {"normalize": self.normalize, "node_weights": self.node_weights}
+        return {key: one for key, one in options.items() if one not in (None, False)} | self.target.written_options
 
     @staticmethod
-    def _weights_of(
-        axes: tuple[Dim, ...], given: object, name: str, mistakes: list[Mistake], axes_owner: str = "the label"
-    ) -> Input | None:
-        """Return the input with the weights of the variables; note when it cannot be one."""
+    def _weights_of(target: Target, given: object, name: str, mistakes: list[Mistake]) -> Input | At | None:
+        """Return the input with the weights of the variables, or factors; note when it cannot be one."""
         if given is None:
             return None
+        if isinstance(target, Pattern) and target.word is None:
+            given = At(given, ()) if isinstance(given, Input) and not given.dims else given
+            if isinstance(given, At) and isinstance(given.source, Input) and given.width == 1 and not given.sparse:
+                mistakes += given.mistakes
+                if all(any(one is own for own in target.free) for one in indices_of(*given.places)):
+                    return given
+            text = "node_weights must be one number at positions, such as a[t], with indices of"
+            mistakes.append(lambda: f"{name}: {text} {target!r}, got {show(given)}")
+            return None
+        joint = target.arity > 1
+        axes: tuple[Dim, ...] = target.feature_axes if joint else target.label.dims
         if not isinstance(given, Input) or given.shape or tuple(map(id, given.dims)) != tuple(map(id, axes)):
-            expected = f"an Input with the axes of {axes_owner} and nothing else"
-            mistakes.append(got(f"{name}: node_weights must be {expected}", given))
+            owner = f"features of {target.kind}" if joint else "the label"
+            text = f"{name}: node_weights must be an Input with the axes of {owner} and nothing else"
+            mistakes.append(got(text, given))
             return None
         return given
 
@@ -170,10 +216,10 @@ class Hamming(WeighedLoss):
 
     Parameters
     ----------
-    y : Label
-        The label.
+    y : Label, or variable at positions
+        The label; or some of its variables, ``y[t]`` with ``where=``: one term for each assignment of the indices.
     normalize : bool
-        Divide by the number (or the total node weight) of the variables of the example that are not ignored.
+        Divide by the number (or the total node weight) of the variables of the example that count.
     weights : sequence of float, optional
         Price of missing each true class, one for each state.
     ignore : class name, optional
@@ -181,7 +227,15 @@ class Hamming(WeighedLoss):
         they cost nothing, and in training they are left out together with the factors that touch them.
     node_weights : Input, optional
         A weight for each variable, that comes with the example, e.g. the area of each superpixel: an input with the
-        axes of ``y``, of non-negative numbers.
+        axes of ``y``, of non-negative numbers; of variables at positions one at positions, ``area[t]``.
+    where : condition, optional
+        Of variables at positions, which of them count.  Inputs that only the loss reads are not needed to predict.
+
+    Examples
+    --------
+    >>> loss = Hamming(y)
+    >>> loss = Hamming(y[t], where=judged[t])                  # only some positions are judged
+    >>> loss = Hamming(y) + 2.0 * Hamming(y[-1])               # the last one counts three times
     """
 
     weights: tuple[float, ...] | None
@@ -189,29 +243,48 @@ class Hamming(WeighedLoss):
 
     def __init__(
         self,
-        y: Label,
+        y: Any,
         *,
         normalize: bool = False,
         weights: Sequence[float] | None = None,
         ignore: str | int | None = None,
-        node_weights: Input | None = None,
+        node_weights: Input | At | None = None,
+        where: Any = None,
     ) -> None:
-        label, mistakes = self._start(y, "Hamming")
+        mistakes: list[Mistake] = []
+        target = judged_target(y, where, "Hamming", mistakes)
+        label, at_positions = target.label, isinstance(target, Pattern)
+        if target.arity > 1 and not mistakes:
+            mistakes.append(got("Hamming: it counts single variables; of several write Cost(..., 'wrong')", target))
         complaint = got(f"Hamming: weights must be {label.n_states} non-negative numbers, one for each state", weights)
         prices = None if weights is None else as_numbers(weights, complaint, mistakes)
         if prices is not None and (len(prices) != label.n_states or not all(0 <= price < inf for price in prices)):
             mistakes.append(complaint)
         ignore = ignored_value(label, ignore, "Hamming", mistakes)
-        nodes = self._weights_of(label.dims, node_weights, "Hamming", mistakes)
+        nodes = self._weights_of(target, node_weights, "Hamming", mistakes)
         divide = as_flag(normalize, "Hamming: normalize", mistakes)
-        mistakes += structure_mistakes("Hamming", label, weights=weights, ignore=ignore, node_weights=node_weights)
-        self._fill(mistakes, label=label, normalize=divide, weights=prices, ignore=ignore, node_weights=nodes)
+        options = {"ignore": ignore} | ({} if at_positions else {"weights": weights, "node_weights": node_weights})
+        mistakes += structure_mistakes("Hamming", label, **options)
+        self._fill(
+            mistakes, label=label, target=target, normalize=divide, weights=prices, ignore=ignore, node_weights=nodes
+        )
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
-        options: dict[str, Any] = {"normalize": self.normalize, "weights": self.weights, "ignore": self.ignore}
-        options["node_weights"] = self.node_weights
-        return (self.label,), {key: value for key, value in options.items() if value not in (None, False)}
+        return (self.target.written,), self._written(weights=self.weights, ignore=self.ignore)
+
+
+def judged_target(y: Any, where: Any, name: str, mistakes: list[Mistake]) -> Target:
+    """Return what a loss compares, a label or variables at positions; note anything else."""
+    if not isinstance(y, Label | Target) and not is_pattern(y):
+        kinds = "a Label, " if name == "Hamming" else "a Label, or joins labels as chain(y) does, "
+        mistakes.append(got(f"{name}: the first argument must be {kinds}or variables at positions, as y[t]", y))
+        return Target("each", (Label(1),))
+    target = as_target(y, where)
+    mistakes += target.mistakes
+    if len(target.all_labels) > 1 and target.arity == 1:
+        mistakes.append(f"{name}: the variables of one label; losses of several labels are added")
+    return target
 
 
 def ignored_value(label: Label, ignore: Any, name: str, mistakes: list[Mistake]) -> Any:
@@ -336,9 +409,15 @@ class LossSum(Loss):
         return tuple(dict.fromkeys(label for _, loss in self.parts for label in loss.labels))
 
     @property
-    def inputs(self) -> tuple[Input, ...]:
+    def inputs(self) -> tuple[Any, ...]:
         """The inputs of all terms."""
         return tuple(dict.fromkeys(given for _, loss in self.parts for given in loss.inputs))
+
+    @property
+    def asked_inputs(self) -> tuple[str, ...] | None:
+        """What the functions of all terms ask for."""
+        asked = [loss.asked_inputs for _, loss in self.parts]
+        return None if None in asked else tuple(name for names in asked for name in names or ())
 
     @property
     def edge_lists(self) -> tuple[Edges, ...]:

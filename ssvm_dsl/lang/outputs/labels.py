@@ -60,8 +60,8 @@ class Label(Variables):
         Which classes each variable may take, example by example: an input of the label's axes with one number for each
         class, 0 where the class is ruled out (candidate tags of a word from a lexicon, say).
     over : Dim, optional
-        Makes a *pointer label*, in place of states: the value at each position (of one axis) is a position on this
-        axis.  A factor of it scores every pair: ``Factor(y, features=Input(T, T, 20))``.
+        Makes a *pointer label*, in place of states: the value at each position is a position on this axis.  A factor of
+        it scores every pair: ``Factor(y, features=Input(T, T, 20))``.
     null : bool
         A pointer may also point nowhere: -1 in Y and in predictions; ``y.is_(None)`` is a target.
     segments : int, optional
@@ -144,8 +144,8 @@ class Label(Variables):
         self, axes: tuple[Any, ...], over: object, null: object, unknown: object, mistakes: list[Mistake]
     ) -> None:
         """Declare a pointer label: a binary variable for every pair of a position and its possible target."""
-        if len(axes) != 1 or not isinstance(axes[0], Dim) or not isinstance(over, Dim):
-            text = "Label: a pointer label has one axis, and no states but the positions of over=, as Label(T, over=T)"
+        if not axes or not all(isinstance(axis, Dim) for axis in axes) or not isinstance(over, Dim):
+            text = "Label: a pointer label has axes, and no states but the positions of over=, as Label(T, over=T)"
             mistakes.append(got(text, (*axes, over)))
             axes, over = (Dim(1),), Dim(1)
         dims = check_axes((*axes, over), "Label", mistakes, twice=True)
@@ -214,7 +214,7 @@ class Label(Variables):
         """Return the constructor's arguments."""
         marked = {} if self.unknown is None else {"unknown": self.unknown}
         if self.over is not None:
-            return self.dims[:1], {"over": self.over} | ({"null": True} if self.null else {}) | marked
+            return with_origins(self.dims[:-1]), {"over": self.over} | ({"null": True} if self.null else {}) | marked
         if self.grammar is not None:
             return self.dims, {"grammar": self.grammar} | ({} if self.allowed is None else {"allowed": self.allowed})
         options: dict[str, Any] = marked if self.allowed is None else {"allowed": self.allowed} | marked
@@ -368,7 +368,7 @@ class NoneOf(LabelPart):
     suffix = ".is_(None)"
 
     def __init__(self, of: Label) -> None:
-        super().__init__(of, of.dims[0], 2)
+        super().__init__(of, *of.dims[:-1], 2)
 
 
 class BeginsOf(LabelPart):

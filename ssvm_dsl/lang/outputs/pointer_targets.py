@@ -65,4 +65,5 @@ def grandparents(y: Label) -> Target:
 
 
 def _pointer_mistakes(what: str, y: object) -> list[Mistake]:
-    return [] if isinstance(y, Label) and y.pointer else [got(f"{what}: a pointer label, as Label(T, over=T)", y)]
+    alone = isinstance(y, Label) and y.pointer and len(y.dims) == 2
+    return [] if alone else [got(f"{what}: a pointer label of one axis, as Label(T, over=T)", y)]

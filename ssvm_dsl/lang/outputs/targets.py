@@ -82,7 +82,7 @@ def pairs(y: Label, *axes: Dim) -> Target:
     named = axes
     if isinstance(y, Label) and y.pointer:
         axes = with_paired(axes) if all(isinstance(axis, Dim) for axis in axes) else axes
-        if axes and not any(axis is y.dims[0] for axis in axes):
+        if axes and not any(axis is own for axis in axes for own in y.dims[:-1]):
             mistakes.append(lambda: f"pairs: a pointer points to one position; name its own axis, {show(y.dims[0])}")
     for k, axis in enumerate(axes):
         if not any(dim is axis for dim in _dims(y)):
@@ -195,7 +195,8 @@ def _end_mistakes(labels: tuple[Label, ...], edges: Edges) -> list[Mistake]:
 
 def _arc_mistakes(labels: tuple[Label, ...], edges: Edges) -> list[Mistake]:
     """Return why edges do not list pointers of a label: positions, and what they point to, in turn."""
-    first, second = labels[0].dims if isinstance(labels[0], Label) and labels[0].pointer else (None, None)
+    alone = isinstance(labels[0], Label) and labels[0].pointer and len(labels[0].dims) == 2
+    first, second = labels[0].dims if alone else (None, None)
     axes = first, None if second is None else second.origin
     if len(labels) > 1 or edges.arity % 2 or any(end is not axes[k % 2] for k, end in enumerate(edges.ends)):
         over = "T" if axes[0] is axes[1] else "(I, J, I, J)"

@@ -47,6 +47,11 @@ class Variables(Symbol):
         return self.converse is not None
 
     @property
+    def turns(self) -> bool:
+        """Whether its classes differ with the order of its positions."""
+        return self.converse is not None and self.converse != tuple(range(len(self.converse)))
+
+    @property
     def has_domain(self) -> bool:
         """Whether there are variables at some positions of the axes only."""
         return self.condition is not None or self.converse is not None

@@ -31,6 +31,7 @@ from ssvm_dsl.lang.dims import (
 )
 from ssvm_dsl.lang.inputs import At, Positions
 from ssvm_dsl.lang.outputs.labels import Label, Target
+from ssvm_dsl.lang.patterns.impossible import impossible
 from ssvm_dsl.lang.patterns.join import (
     Instances,
     World,
@@ -119,9 +120,13 @@ class Pattern(Target):
         for number in (condition, *(place for group in groups for one in group for place in one.places)):
             found += (text for one in walk(number) for text in getattr(one, "mistakes", ()))
         found += _same_twice(groups)
-        super().__init__("pattern", tuple(one.label for one in groups[0]), mistakes=dict.fromkeys(found))
         for key, value in (("groups", groups), ("condition", condition), ("word", word)):
             object.__setattr__(self, key, value)
+        if type(self) is Pattern and word is None and not found:
+            for group in groups:
+                places = [pair for one in group for pair in zip(one.places, one.label.dims, strict=True)]
+                found += impossible(self, places, condition)
+        super().__init__("pattern", tuple(one.label for one in groups[0]), mistakes=dict.fromkeys(found))
 
     # -- what it is made of --------------------------------------------------------------------------------------
 
@@ -562,7 +567,7 @@ def _read_group(references: Any, mistakes: list[Mistake]) -> tuple[LabelAt, ...]
             mistakes.append(got(f"a pattern holds variables at positions, such as y[t]{hint}", value))
         else:
             mistakes += one.mistakes
-            if one.label.pointer and len(one.places) < 2:
+            if one.label.pointer and len(one.places) < len(one.label.dims):
                 mistakes.append(f"{one!r}: a pointer occurs only with .is_(position)")
     sound = tuple(one for one in found if one is not None and not one.mistakes)
     return sound or (LabelAt(Label(1), ()),)

@@ -94,6 +94,11 @@ class LiteralAt(Node):
     def __bool__(self) -> NoReturn:
         refuse(f"{self!r} has no truth value in Python: write Not, AllOf, AnyOf for `not`, `and`, `or`")
 
+    def _no_operator(self, other: object = None) -> NoReturn:
+        refuse(f"{self!r}: &, | and ~ join conditions; of rules write AllOf(a, b), AnyOf(a, b), Not(a)")
+
+    __and__ = __rand__ = __or__ = __ror__ = __invert__ = _no_operator
+
     def __repr__(self) -> str:
         return f"{self.reference!r}.is_({self.state!r})"
 
@@ -103,7 +108,7 @@ def label_at(label: Any, places: Any) -> LabelAt:
     listed, mistakes = read_places(places, show(label)), list[Mistake]()
     if label.structure == "trees":
         mistakes.append(f"{show(label)}: a label of trees has no variables at positions; use leaves, spans and rules")
-    axes = label.dims[:1] if label.pointer else label.dims
+    axes = label.dims[:-1] if label.pointer else label.dims
     mistakes += place_mistakes(listed, axes, label)
     return LabelAt(label, listed, tuple(mistakes))
 
@@ -117,7 +122,7 @@ def _pointed_mistakes(reference: LabelAt, state: Any) -> list[Mistake]:
             if label.null
             else [f"{reference!r}.is_(None): the pointers of a label without null=True point somewhere"]
         )
-    over = label.dims[1].origin
+    over = label.dims[-1].origin
     if isinstance(state, int) and not isinstance(state, bool):
         return []
     if isinstance(state, Position) and state.axis is not None and state.axis.origin is over:

@@ -108,6 +108,14 @@ class RuleAux(Auxiliary):
         """Whether it follows from variables that are never observed."""
         return any(isinstance(label, Latent) for label in self.circuit.labels)
 
+    def said(self, state: int) -> str:
+        """Return what a state says of the rule, or of its part: true or false, or a number."""
+        gate, top = self.circuit.gates[self.number], self.circuit.top
+        if gate.op == "number":
+            return f"{state} or more" if state == gate.n_states - 1 else str(state)
+        true = (state == gate.true_state) != (top.node is gate and top.negated)
+        return "true" if true else "false"
+
 
 class RuleCircuit:
     """A rule as a circuit.
@@ -144,10 +152,7 @@ class RuleCircuit:
     @property
     def all_axes(self) -> tuple[Dim, ...]:
         """Axes whose sizes decide what there is."""
-        axes = [index.dim.origin for index in indices_of(*numbers_of(self.rule))]
-        axes += [dim for label in self.labels for dim in label.dims]
-        axes += [dim.origin for dim in axes]
-        return tuple({id(dim): dim for dim in axes}.values())
+        return axes_of(self.rule)
 
     def rename(self, name: str) -> None:
         """Name the auxiliary variables after the rule, as no user can."""
@@ -166,6 +171,14 @@ class RuleCircuit:
         two_sided = gate.op == "count" and gate.n_states == 3
         if not asserted or (gate.op == "count" and signed.negated and two_sided):
             self.gates.append(gate)
+
+
+def axes_of(rule: Any) -> tuple[Dim, ...]:
+    """Return the axes whose sizes decide which instances a rule has."""
+    axes = [index.dim.origin for index in indices_of(*numbers_of(rule))]
+    axes += [dim for label in labels_of(rule) for dim in label.dims]
+    axes += [dim.origin for dim in axes]
+    return tuple({id(dim): dim for dim in axes}.values())
 
 
 def _signed(formula: Any) -> Signed:

@@ -32,9 +32,10 @@ from ssvm_dsl.lang.dims import (
 )
 from ssvm_dsl.lang.inputs import At, Input
 from ssvm_dsl.lang.outputs.labels import Label, Target
+from ssvm_dsl.lang.patterns.impossible import impossible, impossible_both
 from ssvm_dsl.lang.patterns.join import inputs_of, symbols_of
 from ssvm_dsl.lang.patterns.references import LabelAt, LiteralAt
-from ssvm_dsl.lang.symbols import Mistake, ModelView, Node, Symbol, as_flag, got, plain, show
+from ssvm_dsl.lang.symbols import Mistake, ModelView, Node, Symbol, as_flag, compared, got, plain, show
 
 #: Operations that bound the number of true formulas.
 COUNTS = frozenset({"AtMost", "AtLeast", "Exactly", "ExactlyOne"})
@@ -107,7 +108,7 @@ class Formula(Symbol):
             mistakes, op=op, given=found, bound=bound, over=listed, condition=condition, outside=outside, most=most
         )
         if not mistakes:
-            object.__setattr__(self, "mistakes", tuple(_index_mistakes(self)))
+            object.__setattr__(self, "mistakes", (*_index_mistakes(self), *_never(self), *_one_triangle(self)))
 
     # -- what it is made of --------------------------------------------------------------------------------------
 
@@ -140,6 +141,11 @@ class Formula(Symbol):
 
     def __bool__(self) -> NoReturn:
         refuse(f"{self!r} has no truth value in Python: write Not, AllOf, AnyOf for `not`, `and`, `or`")
+
+    def _no_operator(self, other: object = None) -> NoReturn:
+        refuse(f"{self!r}: &, | and ~ join conditions; of rules write AllOf(a, b), AnyOf(a, b), Not(a)")
+
+    __and__ = __rand__ = __or__ = __ror__ = __invert__ = _no_operator
 
     @property
     def made_of(self) -> tuple[Symbol, ...]:
@@ -308,12 +314,7 @@ def is_fixed(formula: Any) -> bool:
     for one in formulas_of(formula):
         if isinstance(one, Formula) and (not one.outside or isinstance(one.bound, Number)):
             return False
-    return all(not isinstance(one.state, Number) and not _turns(one.label) for one in literals_of(formula))
-
-
-def _turns(label: Label) -> bool:
-    """Whether the classes of a label differ with the order of its positions."""
-    return label.converse is not None and label.converse != tuple(range(label.n_states))
+    return all(not isinstance(one.state, Number) and not one.label.turns for one in literals_of(formula))
 
 
 def is_small(formula: Any) -> bool:
@@ -328,7 +329,7 @@ def is_small(formula: Any) -> bool:
 
 def has_tables(formula: Any) -> bool:
     """Whether tables over its variables say it all, which are not the same for all instances."""
-    turned = any(atom.state is None and _turns(atom.label) for atom in literals_of(formula))
+    turned = any(atom.state is None and atom.label.turns for atom in literals_of(formula))
     return is_small(formula) and not turned
 
 
@@ -511,7 +512,8 @@ def as_formula(value: object, what: str, mistakes: list[Mistake]) -> Any:
         members = listed if isinstance(listed, tuple | list) else (listed,)
         members = members[0] if len(members) == 1 and isinstance(members[0], tuple | list) else members
         return Formula(value.constructor, members, k)
-    mistakes.append(got(f"{what}: a literal at positions, as y[t].is_(1), or a formula of such", value))
+    text = f"{what}: a literal at positions, as y[t].is_(1), or a formula of such"
+    mistakes.append(got(text, value, compared(value)))
     return None
 
 
@@ -600,6 +602,35 @@ def _index_mistakes(formula: Formula) -> Iterator[Mistake]:
         yield got(f"{formula.op}: an index that is in the bound only", bound_only[0])
     if any(index is one for index in indices_of(formula.bound) for one in formula.over):
         yield got(f"{formula.op}: the bound has no index of over=", formula.bound)
+
+
+def _never(formula: Formula) -> Iterator[Mistake]:
+    """Yield why a formula has no instance, whatever the data."""
+    places: list[Any] = []
+    if formula.outside and is_flat(formula):
+        places = [pair for one in references_of(formula) for pair in zip(one.places, one.label.dims, strict=True)]
+    yield from impossible(formula, places, formula.condition)
+
+
+def _one_triangle(formula: Formula) -> Iterator[Mistake]:
+    """Yield that a rule says a third of "related" of a label that has one order of each pair: ij and jk imply ik."""
+    if formula.op != "Implies" or not isinstance(formula.given[0], Formula) or formula.given[0].op != "AllOf":
+        return
+    joined, last = formula.given[0].given, formula.given[1]
+    if len(joined) != 2 or not all(isinstance(one, LiteralAt) for one in (*joined, last)):
+        return
+    first, second, third = (one.reference for one in (*joined, last))
+    label, places = first.label, [one.places for one in (first, second, third)]
+    one_label = all(one.label is label for one in (second, third)) and not label.pointer and not label.symmetric
+    if not one_label or len(label.indices) != 2 or label.dims[0].origin is not label.dims[1].origin:
+        return
+    i, j = label.indices
+    closes = places[0][1] == places[1][0] and places[2] == (places[0][0], places[1][1])
+    ordered = label.condition is not None and impossible_both(label.condition, i > j, i < j)
+    if closes and ordered:
+        text = "of pairs in one order it is one of three rules of a triangle; write"
+        other = "or declare the label with symmetric=True"
+        yield lambda: f"{formula!r}: {text} Equivalence({show(label)}) or LinearOrder({show(label)}), {other}"
 
 
 def shown_formula(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.patterns.join import symbols_of
 from ssvm_dsl.lang.patterns.pattern import Pattern
 from ssvm_dsl.lang.patterns.references import LabelAt, LiteralAt
-from ssvm_dsl.lang.rules.circuits import Gate, RuleCircuit
+from ssvm_dsl.lang.rules.circuits import Gate, RuleCircuit, axes_of
 from ssvm_dsl.lang.rules.formulas import (
     Formula,
     free_indices,
+    has_tables,
     inputs_read,
     instance_condition,
     is_fixed,
@@ -49,6 +51,7 @@ class RuleTarget(Pattern):
         nothing = LabelAt(Label(1), ())
         self._make(references or (nothing,), instance_condition(rule), None, [*rule.mistakes])
         object.__setattr__(self, "rule", rule)
+        object.__setattr__(self, "line", rule.line)
 
     def narrowed(self, where: Any) -> RuleTarget:
         """Return the target with one more condition."""
@@ -104,7 +107,59 @@ class RulePattern(RuleTarget):
         return Form("truth", tuple(values.ravel().astype(float).tolist()), values.shape)
 
 
-class RuleTruth(RuleTarget):
+class FoundRule(RuleTarget):
+    """A rule whose instances are found before it is known what they join."""
+
+    @property
+    def free(self) -> tuple[Index, ...]:
+        """The index variables of the rule."""
+        return free_indices(self.rule)
+
+    @property
+    def count_reads_inputs(self) -> bool:
+        """Its factors are found, not counted."""
+        return True
+
+    @property
+    def is_box(self) -> bool:
+        """Its factors are in a row."""
+        return False
+
+    @property
+    def all_labels(self) -> tuple[Label, ...]:
+        """The labels of the rule."""
+        return labels_of(self.rule)
+
+    @property
+    def all_axes(self) -> tuple[Dim, ...]:
+        """Axes whose sizes decide how many factors there are."""
+        return axes_of(self.rule)
+
+    def symbols(self) -> Iterator[tuple[str, Symbol]]:
+        """Yield the symbols that it refers to beside its labels, with what each is to it."""
+        for number in numbers_of(self.rule):
+            yield from symbols_of(number)
+
+    def _content(self) -> tuple[Any, ...]:
+        return "rule", self.rule, self.also_read
+
+
+class VariedRule(FoundRule):
+    """The variables of a rule that has tables, which differ from instance to instance.
+
+    Literals are about states from data, or false at positions that do not exist; their variables may be fewer there.
+    """
+
+    def __init__(self, rule: Formula) -> None:
+        self._rule(rule, references_of(rule))
+
+    @property
+    def form(self) -> Form:
+        """The form of a table: entries are 1 where the rule is true, which depends on the instance."""
+        return Form("truth", (1.0,) * prod(self.cards), self.cards)
+
+
+class RuleTruth(FoundRule):
     """The auxiliary variable that says whether a rule is true, or how many literals of a count are."""
 
     circuit: RuleCircuit
@@ -128,37 +183,9 @@ class RuleTruth(RuleTarget):
         return Form("truth", tuple(true.astype(float).tolist()), true.shape)
 
     @property
-    def free(self) -> tuple[Index, ...]:
-        """The index variables of the rule."""
-        return free_indices(self.rule)
-
-    @property
-    def count_reads_inputs(self) -> bool:
-        """Its factors are found, not counted."""
-        return True
-
-    @property
-    def all_labels(self) -> tuple[Label, ...]:
-        """The labels of the rule."""
-        return labels_of(self.rule)
-
-    @property
     def laid_labels(self) -> tuple[Label, ...]:
         """The labels whose variables the factors follow from: those of the rule, and the auxiliary ones."""
         return self.circuit.laid_labels
-
-    @property
-    def all_axes(self) -> tuple[Dim, ...]:
-        """Axes whose sizes decide how many factors there are."""
-        return self.circuit.all_axes
-
-    def symbols(self) -> Iterator[tuple[str, Symbol]]:
-        """Yield the symbols that it refers to beside its labels, with what each is to it."""
-        for number in numbers_of(self.rule):
-            yield from symbols_of(number)
-
-    def _content(self) -> tuple[Any, ...]:
-        return "rule", self.rule, self.also_read
 
 
 def rule_target(rule: Any, where: Any = None) -> RuleTarget:
@@ -173,4 +200,6 @@ def rule_target(rule: Any, where: Any = None) -> RuleTarget:
     formula = Formula("AllOf", (rule,)) if isinstance(rule, LiteralAt) else rule
     if where is not None:
         formula = formula.narrowed(where)
-    return RulePattern(formula) if has_table(formula) else RuleTruth(formula)
+    if has_table(formula):
+        return RulePattern(formula)
+    return VariedRule(formula) if has_tables(formula) else RuleTruth(formula)

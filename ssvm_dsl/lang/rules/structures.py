@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ssvm_dsl.lang.dims import Condition, Dim, Index, as_condition, indices_of
-from ssvm_dsl.lang.inputs import At
+from ssvm_dsl.lang.inputs import At, Input
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.patterns.join import symbols_of
 from ssvm_dsl.lang.patterns.references import LiteralAt
@@ -22,7 +22,7 @@ class RuleOfKind(Symbol):
     Parameters
     ----------
     kind : str
-        ``"matching"``, ``"path"``, ``"circuit"`` or ``"linear"``.
+        ``"matching"``, ``"transport"`` (limits differ from row to row), ``"path"``, ``"circuit"`` or ``"linear"``.
     terms : tuple of (literal, coefficient)
         Coefficients of ``"linear"``, else 1.
     over : tuple of Index
@@ -148,15 +148,18 @@ class RuleMatching(RuleOfKind):
         mistakes: list[Mistake] = []
         values = {}
         for side, limit, least in (("row", row_limit, row_least), ("col", col_limit, col_least)):
-            limit, least = plain(limit), plain(least)
-            for what, value in ((f"{side}_limit", limit), (f"{side}_least", least)):
-                if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-                    mistakes.append(got(f"Matching: {what} at positions is a whole number", value))
-                    limit = least = 1
+            limit = _as_limit(limit, f"{side}_limit", mistakes)
+            least = _as_limit(least, f"{side}_least", mistakes)
             if perfect and limit is None:
                 mistakes.append("Matching: perfect needs a limit of rows and of columns")
             values[f"{side}_least"] = limit if perfect else least
             values[f"{side}_most"] = most if limit is None else limit
+        sides = {"row": cols, "col": rows}  # a limit of rows has no index of columns
+        for name, value in values.items():
+            if any(one is sides[name[:3]] for one in indices_of(value)):
+                text = "Matching: limits of rows have no index of columns, and the other way round"
+                mistakes.append(got(text, value))
+        each = any(one is rows or one is cols for one in indices_of(*values.values()))
         options = {"rows": rows, "cols": cols}
         written = {"perfect": (perfect, False), "row_limit": (row_limit, 1), "col_limit": (col_limit, 1),
                    "row_least": (row_least, 0), "col_least": (col_least, 0), "where": (where, None)}  # fmt: skip
@@ -164,7 +167,25 @@ class RuleMatching(RuleOfKind):
         if isinstance(rows, Index) and rows is cols:
             mistakes.append("Matching: rows and cols are different indices")
         call = "Matching", (literal,), tuple(options.items())
-        self._declare("matching", [(literal, 1)], (rows, cols), where, values, call, mistakes)
+        self._declare("transport" if each else "matching", [(literal, 1)], (rows, cols), where, values, call, mistakes)
+        strange = [one for one in indices_of(*self.numbers) if not any(one is own for own in (*self.free, *self.over))]
+        if strange and not self.mistakes:
+            wrong = got("Matching: limits have indices of the literal", strange[0])
+            object.__setattr__(self, "mistakes", (*self.mistakes, wrong))
+
+
+def _as_limit(value: Any, what: str, mistakes: list[Mistake]) -> Any:
+    """Return how often a row or column is matched: a number, an input at positions, or ``None`` for no limit."""
+    value = plain(value)
+    if isinstance(value, Input) and not value.dims and value.width == 1:
+        value = At(value, ())
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+        return value
+    if isinstance(value, At) and value.width == 1:
+        mistakes += value.mistakes
+        return value
+    mistakes.append(got(f"Matching: {what} at positions is a whole number, or an input at positions", value))
+    return 1
 
 
 class RuleRoute(RuleOfKind):

@@ -74,6 +74,10 @@ def _custom(label: Label, oracle: object, options: dict[str, Any]) -> Custom:
     return Custom(label, oracle, **options)
 
 
+#: The key of an index without a name.
+UNNAMED = "unnamed index"
+
+
 def to_json(declaration: Declaration) -> str:
     """Return a declaration as JSON text.
 
@@ -87,8 +91,24 @@ def to_json(declaration: Declaration) -> str:
         text = f"{lost[0]} cannot be written to a file; define it at the top level of a module, with def and a name"
         raise ModelError(declaration.name, [("", text)])
     symbols = [{"name": symbol.name, **_node(symbol)} for symbol in declaration.symbols]
+    ranks = {number: k for k, number in enumerate(sorted({one[UNNAMED] for one in _unnamed(symbols)}))}
+    for one in _unnamed(symbols):
+        one[UNNAMED] = ranks[one[UNNAMED]]
     content = {"format": FORMAT, "version": VERSION, "name": declaration.name, "symbols": symbols}
     return json.dumps(content, indent=1)
+
+
+def _unnamed(value: Any) -> list[dict[str, Any]]:
+    """Return the indices without a name in a model's symbols, in the order of their declaration."""
+    found, open_ = [], [value]
+    while open_:
+        one = open_.pop()
+        if isinstance(one, dict):
+            found += [one] if UNNAMED in one else []
+            open_ += one.values()
+        elif isinstance(one, list):
+            open_ += one
+    return sorted(found, key=lambda one: int(one[UNNAMED]))
 
 
 def _node(node: Node) -> dict[str, Any]:
@@ -120,7 +140,7 @@ def _encode(value: object) -> object:
     if isinstance(value, Symbol) and value.name:
         return {"ref": value.name}
     if isinstance(value, dims.Index):
-        return {"unnamed index": value.number, "dim": _encode(value.dim)}
+        return {UNNAMED: value.number, "dim": _encode(value.dim)}
     if isinstance(value, Node):
         return _node(value)
     if isinstance(value, Form):
@@ -150,6 +170,8 @@ def from_json(text: str, *, trusted: bool | Iterable[str] = False) -> Declaratio
         builder = DeclarationBuilder(str(content["name"]))
         known: dict[str, Symbol] = {}
         for entry in content["symbols"]:
+            for index in _unnamed(entry):  # they are declared in this order
+                _decode(index, known, trusted)
             symbol = _decode(entry, known, trusted)
             if not isinstance(symbol, Symbol) or not isinstance(entry["name"], str):
                 raise TypeError(f"{entry['name']!r} is no symbol of a model")
@@ -170,8 +192,8 @@ def _decode(value: Any, known: dict[str, Symbol], trusted: bool | tuple[str, ...
         return value
     if "ref" in value:
         return known[value["ref"]]
-    if "unnamed index" in value:
-        key = f"index {int(value['unnamed index'])}"  # no name of Python
+    if UNNAMED in value:
+        key = f"index {int(value[UNNAMED])}"  # no name of Python
         if key not in known:
             known[key] = dims.Index(_decode(value["dim"], known, trusted))
         return known[key]

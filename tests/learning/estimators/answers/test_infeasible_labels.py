@@ -110,9 +110,9 @@ def test_rules_count_all_examples_too():
     Y = [["O", "I-X", "O"], ["O", "O", "O"], ["B-X", "O", "I-X"], ["B-X", "I-X", "O"]]
     text = message(Tags, X, Y)
     assert "Y, example 0: expected labels that rule 'step' does not rule out" in text
-    assert "found O, I-X (label 'y' at position 0)" in text
+    assert "found O, I-X (y[0], y[1])" in text
     assert "2 of 4 examples have such labels" in text
-    assert "example 2: O, I-X (label 'y' at position 1)" in text
+    assert "example 2: O, I-X (y[1], y[2])" in text
 
 
 class Routes(Model):
