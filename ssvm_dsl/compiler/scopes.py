@@ -299,7 +299,8 @@ def _each(target: Target, layout: Layout) -> _ListedFactors:
 def _chain(target: Target, layout: Layout) -> _ListedFactors:
     """Lay successive segments: two neighbouring positions, and whether a segment begins at the second."""
     counts = np.maximum(layout.count(target.label) - 1, 0)
-    first, begins = runs(layout.start_inside(target.label), counts), runs(layout.start_inside(target.label.begins) + 1, counts)
+    label, begin = (layout.start_inside(one) for one in (target.label, target.label.begins))
+    first, begins = runs(label, counts), runs(begin + 1, counts)
     last = runs(np.ones(layout.n, dtype=np.int64), counts)
     return _ListedFactors(np.stack([first, first + 1, begins], axis=1), counts, target.label.dims, last)
 

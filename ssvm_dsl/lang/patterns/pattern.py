@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.array_types import I64, Bools
+from ssvm_dsl.array_types import Bools
 from ssvm_dsl.ir.shapes import kinds_of_rows
 from ssvm_dsl.lang.dims import (
     Condition,
@@ -43,7 +43,6 @@ from ssvm_dsl.lang.patterns.join import (
 )
 from ssvm_dsl.lang.patterns.references import LabelAt
 from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, got, show
-
 
 #: Axis sizes for which a pattern remembers how many factors it has.
 MOST_COUNTS = 10_000
