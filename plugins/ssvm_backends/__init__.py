@@ -398,7 +398,7 @@ _STRUCTURES = (
     BackendSpec(
         "relations",
         "ssvm_backends.structures.relations.relations:Relations",
-        "clusterings by semidefinite bounds, orders, transitive and acyclic relations by dual ascent and CP-SAT in rounds",
+        "clusterings by semidefinite bounds; orders, transitive and acyclic relations by dual ascent, then CP-SAT",
         requires=("ortools.sat.python.cp_model",),
         install_hint="pip install ortools",
         options=(
