@@ -2,10 +2,11 @@
 
 Exact, exponential in the worst case, and with a bound at any time.  A labelling of local search comes first.
 Clusterings of which most pairs are there are then found by branch and bound over semidefinite matrices
-(:mod:`~ssvm_backends.structures.relations.clusters`).  Otherwise dual ascent on violated rows (:mod:`~ssvm_backends.structures.relations.relaxation`) lowers the bound, and proves most
-instances with little noise optimal.  What the bound leaves open is an integer program: literals whose other truth value
-would cost more than the gap are fixed, CP-SAT answers for the rest with the rows that are known, and the rows that its
-answer violates are added, until there are none (Groetschel and Wakabayashi, Mathematical Programming 45, 1989).
+(:mod:`~ssvm_backends.structures.relations.clusters`).  Otherwise dual ascent on violated rows
+(:mod:`~ssvm_backends.structures.relations.relaxation`) lowers the bound, and proves most instances with little noise
+optimal.  What the bound leaves open is an integer program: literals whose other truth value would cost more than the
+gap are fixed, CP-SAT answers for the rest with the rows that are known, and the rows that its answer violates are
+added, until there are none (Groetschel and Wakabayashi, Mathematical Programming 45, 1989).
 """
 
 from __future__ import annotations
