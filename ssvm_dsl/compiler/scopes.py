@@ -244,7 +244,7 @@ def _pattern(target: Pattern, layout: Layout, world: World) -> _ListedFactors:
     return _ListedFactors(variables, counts, (), found=found)
 
 
-def _instances(part: Pattern, layout: Layout, world: World) -> tuple[Instances, I64]:
+def _instances(part: Pattern, layout: Layout, world: World) -> tuple[Instances, I32]:
     """Return (instances of a pattern that is no union, their variables): those whose variables all exist."""
     found = part.instances(world)
     columns = []

@@ -303,7 +303,8 @@ class Pattern(Target):
     def _listed_counts(self, world: World) -> list[int]:
         """Return the number of instances for examples of some sizes."""
         owners = [part.instances(world).owner for part in self.parts]
-        return np.bincount(np.concatenate(owners), minlength=world.n).tolist()
+        counts: list[int] = np.bincount(np.concatenate(owners), minlength=world.n).tolist()
+        return counts
 
     @property
     def fixed_places(self) -> tuple[tuple[int, Dim], ...]:

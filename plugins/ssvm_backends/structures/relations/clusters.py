@@ -35,7 +35,7 @@ MOST_ITEMS, LEAST_ITERATIONS = 1000, 30
 
 
 @dataclass(eq=False)
-class _Part:
+class _Branch:
     """A part of all clusterings.
 
     Parameters
@@ -87,11 +87,11 @@ class ClusterSearch:
         self.weight = self.weight + self.weight.T  # twice the gains of an item with itself
         self.true: Bools | None = None
         self.value, self.numbers = -np.inf, count()
-        self.parts: list[tuple[float, int, _Part]] = []
+        self.parts: list[tuple[float, int, _Branch]] = []
         apart = np.zeros((n, n), dtype=bool)
         apart[first[high == 0.0], second[high == 0.0]] = True
         must = low == 1.0
-        self.start = self._joined(_Part(np.arange(n), apart | apart.T, np.inf), first[must], second[must])
+        self.start = self._joined(_Branch(np.arange(n), apart | apart.T, np.inf), first[must], second[must])
 
     def run(self, true: Bools | None, value: float, bound: float, most: int | None) -> tuple[Bools | None, float, Stop]:
         """Return the best truth found, an upper bound, and why the search ended.
@@ -118,12 +118,12 @@ class ClusterSearch:
             self._divide(heappop(self.parts)[2])
         raise AssertionError
 
-    def _add(self, part: _Part | None) -> None:
+    def _add(self, part: _Branch | None) -> None:
         """Keep a part that may hold something better."""
         if part is not None and part.bound > self.value + self.tolerance:
             heappush(self.parts, (-part.bound, next(self.numbers), part))
 
-    def _divide(self, part: _Part) -> None:
+    def _divide(self, part: _Branch) -> None:
         """Bound a part, and divide it where that leaves something and there is time."""
         m = len(part.apart)
         a, b = np.triu_indices(m, 1)
@@ -156,9 +156,9 @@ class ClusterSearch:
         self._add(self._joined(replace(part, bound=bound), *ends))
         divided = part.apart.copy()
         divided[p, q] = divided[q, p] = True
-        self._add(_Part(part.of, divided, bound))
+        self._add(_Branch(part.of, divided, bound))
 
-    def _joined(self, part: _Part, first: I64, second: I64) -> _Part | None:
+    def _joined(self, part: _Branch, first: I64, second: I64) -> _Branch | None:
         """Return a part in which some items are together; ``None`` where they are apart."""
         m = len(part.apart)
         root = np.arange(m)
@@ -169,7 +169,7 @@ class ClusterSearch:
         apart = np.zeros((len(number), len(number)), dtype=bool)
         p, q = np.nonzero(part.apart)
         apart[of[p], of[q]] = True
-        return None if apart.diagonal().any() else _Part(of[part.of], apart, part.bound)
+        return None if apart.diagonal().any() else _Branch(of[part.of], apart, part.bound)
 
     def _complete(self, m: int) -> ConstraintGroup:
         """Return the constraint over all pairs of m items."""
@@ -193,7 +193,7 @@ class ClusterSearch:
         return pool.rows()
 
     def _look(
-        self, group: ConstraintGroup, part: _Part, gain: F64, apart: Bools, found: Relaxed, weights: tuple[float, ...]
+        self, group: ConstraintGroup, part: _Branch, gain: F64, apart: Bools, found: Relaxed, weights: tuple[float, ...]
     ) -> None:
         """Search locally near the point of a relaxation, and keep what is better."""
         if not isinstance(group.rules, StartingKind):
