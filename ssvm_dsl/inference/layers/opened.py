@@ -72,14 +72,14 @@ class OpenedBackend:
             Without and with the rules of its constraints.
         plugins : Registry
         """
-        spec, asked, ways = plugins.find(BackendSpec, plan.backend), program, list[Lowering | Merging]()
+        spec, asked, lowerings = plugins.find(BackendSpec, plan.backend), program, list[Lowering | Merging]()
         owner, owner_name = plugins.owner(spec), plugins.describe_owner(spec)
         if plan.bridges:
             chain = bridge_chain_through(given, plan.bridges, plugins)
-            ways += chain.lowerings
+            lowerings += chain.lowerings
             asked = with_rules(chain.program, plugins)
         if spec.caps.guarantee is Guarantee.BOUND and not spec.caps.abilities and (found := merged_factors(asked)):
-            ways.append(found)
+            lowerings.append(found)
             asked = found.program
         if any(group.of_spans for group in asked.groups) and not spec.caps.of_spans:
             raise PluginError(f"backend '{spec.name}' takes scores of variables only, these are of whole segments")
@@ -95,8 +95,8 @@ class OpenedBackend:
                 session = open_session(make(), asked, plan.options)
             else:
                 session = open_foreign(make, asked, spec.caps, plan.options, verify.fault, owner_name)
-        if ways:
-            session = BridgedSession(session, ways)
+        if lowerings:
+            session = BridgedSession(session, lowerings)
         return cls(plan, spec, session, verify, asked, guard, call_lock)
 
     @property
