@@ -191,12 +191,13 @@ class Layout:
         key = tuple([label.name for label in labels]), (*inputs, *[dim.name for dim in axes])
         found = self._known_shapes.get(key)
         if found is None:
-            names = {dim.name for label in labels for dim in label.dims} | {dim.name for dim in axes}
-            columns = [self.start_inside(label) for label in labels]
-            columns += [self.sizes[name] for name in sorted(names)]
             contents = [first_of_each(map(content_key, examples.raw[name])) for name in inputs]
-            alone = next((one for one in contents if len(one[1]) == self.n), None)  # no two are alike
-            found = alone or kinds_of_rows([*columns, *(of for of, _ in contents)], self.n)
+            found = next((one for one in contents if len(one[1]) == self.n), None)  # no two are alike
+            if found is None:
+                names = {dim.name for label in labels for dim in label.dims} | {dim.name for dim in axes}
+                columns = [self.start_inside(label) for label in labels]
+                columns += [self.sizes[name] for name in sorted(names)]
+                found = kinds_of_rows([*columns, *(of for of, _ in contents)], self.n)
             self._known_shapes[key] = found
         self._met_targets[id(target)] = target, found
         return found
