@@ -217,12 +217,12 @@ def _pattern(target: Pattern, layout: Layout, world: World) -> _ListedFactors:
     if isinstance(target, RuleTruth):
         ground = CircuitGrounder(target.circuit, layout.domains, world, layout.start_inside).run()
         assert ground.top is not None
-        found, variables = ground.found, ground.top[0][:, None]
+        found, top = ground.found, ground.top[0][:, None]
         for unit in target.units:
             known = found.position(unit, unit.axis)[1]
             if known is not None:
-                found, variables = found.chosen(known), variables[known]
-        return _ListedFactors(variables, np.bincount(found.owner, minlength=layout.n), (), found=found)
+                found, top = found.chosen(known), top[known]
+        return _ListedFactors(top, np.bincount(found.owner, minlength=layout.n), (), found=found)
     parts = [_instances(part, layout, world) for part in target.parts]
     places = [] if target.word is None else [
         one.flat(target.word.at[k], target.word.axes)[0] for k, (one, _) in enumerate(parts) if target.word.axes
@@ -241,6 +241,7 @@ def _pattern(target: Pattern, layout: Layout, world: World) -> _ListedFactors:
     if target.word is not None:  # its features and weights are those of axes
         return _ListedFactors(variables, counts, target.word.axes, place)
     world.kept.clear()
+    found.kept.clear()
     return _ListedFactors(variables, counts, (), found=found)
 
 
