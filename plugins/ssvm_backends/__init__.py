@@ -399,7 +399,7 @@ _STRUCTURES = (
     BackendSpec(
         "relations",
         "ssvm_backends.structures.relations.relations:Relations",
-        "clusterings, linear orders, transitive and acyclic relations: dual ascent, then CP-SAT in rounds of rows",
+        "clusterings by semidefinite bounds; orders, transitive and acyclic relations by dual ascent, then CP-SAT",
         requires=("ortools.sat.python.cp_model",),
         install_hint="pip install ortools",
         options=(
@@ -407,7 +407,7 @@ _STRUCTURES = (
             Option(
                 "max_conflicts",
                 None,
-                "most conflicts of each search for what the bound leaves open, if any; 0: no search",
+                "most conflicts of each search for what the bound leaves open, or parts of a clustering; 0: no search",
                 int,
                 least=0,
                 optional=True,

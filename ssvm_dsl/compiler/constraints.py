@@ -312,7 +312,7 @@ def _patterns(constraint: Constraint, layout: Layout) -> tuple[list[_LiteralPatt
     """Return the different patterns, and which one each example has."""
     labels = {label.name: label for label in constraint.labels}
     names = sorted({dim.name for label in labels.values() for dim in label.dims} | {a.name for a in constraint.axes})
-    starts = [layout.start(label) - layout.var_ptr[:-1] for label in labels.values()]
+    starts = [layout.start_inside(label) for label in labels.values()]
     columns = np.stack([*(layout.sizes[name] for name in names), *starts], axis=1)
     rows, of = np.unique(columns, axis=0, return_inverse=True)
     made = []

@@ -217,7 +217,7 @@ class _ListedFactors:
     Parameters
     ----------
     variables : ndarray of integers, shape (n, r)
-        Scope of each factor (global numbers).
+        Scope of each factor, counted from the first variable of its example.
     counts : ndarray of int64
         Factors of each example.
     axes : tuple of Dim
@@ -266,15 +266,14 @@ def _ground(target: Target, layout: Layout, examples: Examples) -> Scopes:
     if isinstance(target, RuleTruth) and not target.also_read:  # its circuit has been laid
         ground, of, few = lay_circuit(target.circuit, layout, examples)
         listed = _of_circuit(target, ground, few)
-        listed = replace(listed, variables=listed.variables + np.repeat(few.var_ptr[:-1], listed.counts)[:, None])
     else:
         of, few, world = few_examples(target, layout, examples)
         listed = _listed(target, few, world)
     sizes = few.sizes
     number = runs(np.zeros(few.n, np.int64), listed.counts) if listed.number is None else listed.number
     place = listed.place if listed.place is not None else number if listed.axes else np.zeros_like(number)
-    scope = listed.variables - np.repeat(few.var_ptr[:-1], listed.counts)[:, None]
-    shapes = Shapes(of, pointers(listed.counts), np.ascontiguousarray(scope, dtype=np.int32), layout.var_ptr[:-1])
+    scope = np.ascontiguousarray(listed.variables, dtype=np.int32)
+    shapes = Shapes(of, pointers(listed.counts), scope, layout.var_ptr[:-1])
     more = listed.found, listed.turned, listed.variant, listed.variants
     return Scopes(shapes, listed.axes, sizes, place, number, *more)
 
@@ -294,10 +293,14 @@ def few_examples(
 ) -> tuple[I32, Layout, World]:
     """Return (shape of each example, layout of one example of each shape, what its instances follow from)."""
     of, chosen = layout.shapes_of(of_what, examples)
+    raw: dict[str, Sequence[Any]] = {one.name: examples.raw[one.name] for one in of_what.inputs}
+    if len(chosen) == layout.n:  # no two are alike
+        return of, layout, World(layout.sizes, raw, layout.n)
+    which = chosen.tolist()
     domains = {name: domain.chosen(chosen) for name, domain in layout.domains.items()}
-    few = Layout(layout.declaration, len(chosen), {name: size[chosen] for name, size in layout.sizes.items()}, domains)
-    raw: dict[str, Sequence[Any]] = {one.name: [examples.raw[one.name][i] for i in chosen] for one in of_what.inputs}
-    return of, few, World(few.sizes, raw, few.n, chosen.tolist())
+    few = Layout(layout.declaration, len(which), {name: size[chosen] for name, size in layout.sizes.items()}, domains)
+    raw = {name: [values[i] for i in which] for name, values in raw.items()}
+    return of, few, World(few.sizes, raw, few.n, which)
 
 
 def lay_circuit(circuit: RuleCircuit, layout: Layout, examples: Examples) -> tuple[GroundRule, I32, Layout]:
@@ -334,14 +337,16 @@ def _pattern(target: Pattern, layout: Layout, world: World) -> _ListedFactors:
     if target.word is not None:  # its features and weights are those of axes
         return _ListedFactors(variables, counts, target.word.axes, place, turned=turned)
     world.kept.clear()
+    found.kept.clear()
     return _ListedFactors(variables, counts, (), found=found, turned=turned)
 
 
 def _found_rule(target: FoundRule, layout: Layout, world: World) -> _ListedFactors:
     """Lay a rule of a factor: its auxiliary variables, or the variables of its tables."""
     if isinstance(target, RuleTruth):
-        return _of_circuit(target, CircuitGrounder(target.circuit, layout.domains, world, layout.start).run(), layout)
-    found, kinds = TableGrounder("", target.rule, layout.domains, world, layout.start).run()
+        ground = CircuitGrounder(target.circuit, layout.domains, world, layout.start_inside).run()
+        return _of_circuit(target, ground, layout)
+    found, kinds = TableGrounder("", target.rule, layout.domains, world, layout.start_inside).run()
     variables = np.zeros((len(found), target.arity), dtype=np.int64)
     variant, variants = np.full(len(found), -1), tuple[tuple[tuple[int, ...], Bools], ...]()
     for one in (one for one in kinds if one.cards):  # nothing is scored where there is no variable
@@ -371,7 +376,7 @@ def _with_units(target: FoundRule, found: Instances, keep: Bools) -> Bools:
     return keep
 
 
-def _instances(part: Pattern, layout: Layout, world: World) -> tuple[Instances, I64, Bools | None]:
+def _instances(part: Pattern, layout: Layout, world: World) -> tuple[Instances, I32, Bools | None]:
     """Return (instances of a pattern that is no union, variables, which are turned): those whose variables all exist.
 
     Turned is a variable of converse classes at positions in decreasing order; ``None`` where none is.
@@ -386,13 +391,15 @@ def _instances(part: Pattern, layout: Layout, world: World) -> tuple[Instances, 
     if there is not None and not there.all():
         _refuse_one_order(part, layout, found, ~there)
         found, columns = found.chosen(there), [column[there] for column in columns]
-    firsts = {one.label.name: layout.start(one.label)[found.owner] for one in part.references}
-    columns = [firsts[one.label.name] + column for one, column in zip(part.references, columns, strict=True)]
+    variables = np.empty((len(found), len(columns)), dtype=np.int32)
+    for k, (one, column) in enumerate(zip(part.references, columns, strict=True)):
+        first = layout.start_inside(one.label)
+        variables[:, k] = column + first[found.owner] if first.any() else column
     turned = None
     if any(one.label.turns for one in part.references):
         none = np.zeros(len(found), dtype=bool)
         turned = np.stack([_turned(found, one) if one.label.turns else none for one in part.references], axis=1)
-    return found, np.stack(columns, axis=1), turned if turned is not None and turned.any() else None
+    return found, variables, turned if turned is not None and turned.any() else None
 
 
 def _turned(found: Instances, one: LabelAt) -> Bools:
@@ -437,7 +444,7 @@ def _refuse_one_order(part: Pattern, layout: Layout, found: Instances, missing: 
 
 def _each(target: Target, layout: Layout) -> _ListedFactors:
     counts = layout.count(target.label)
-    variables, domain = runs(layout.start(target.label), counts), layout.domains.get(target.label.name)
+    variables, domain = runs(layout.start_inside(target.label), counts), layout.domains.get(target.label.name)
     place = None if domain is None else domain.cell[members(domain.start, domain.of)]
     return _ListedFactors(variables[:, None], counts, target.label.dims, place)
 
@@ -445,14 +452,15 @@ def _each(target: Target, layout: Layout) -> _ListedFactors:
 def _chain(target: Target, layout: Layout) -> _ListedFactors:
     """Lay successive segments: two neighbouring positions, and whether a segment begins at the second."""
     counts = np.maximum(layout.count(target.label) - 1, 0)
-    first, begins = runs(layout.start(target.label), counts), runs(layout.start(target.label.begins) + 1, counts)
+    label, begin = (layout.start_inside(one) for one in (target.label, target.label.begins))
+    first, begins = runs(label, counts), runs(begin + 1, counts)
     last = runs(np.ones(layout.n, dtype=np.int64), counts)
     return _ListedFactors(np.stack([first, first + 1, begins], axis=1), counts, target.label.dims, last)
 
 
 def _starts(target: Target, layout: Layout) -> _ListedFactors:
     counts = layout.count(target.label)
-    both = [runs(layout.start(one), counts) for one in (target.label, target.label.begins)]
+    both = [runs(layout.start_inside(one), counts) for one in (target.label, target.label.begins)]
     return _ListedFactors(np.stack(both, axis=1), counts, target.label.dims)
 
 
@@ -461,7 +469,7 @@ def _spans(target: Target, layout: Layout) -> _ListedFactors:
     longest = target.label.segments or 1
     start, end, ptr = span_ends(layout.count(target.label), longest)
     counts = np.diff(ptr)
-    first = np.repeat(layout.start(target.label.spans), counts)
+    first = np.repeat(layout.start_inside(target.label.spans), counts)
     return _ListedFactors((first + start * longest + end - start - 1)[:, None], counts, ())
 
 
@@ -470,7 +478,7 @@ def _span(target: Target, layout: Layout) -> _ListedFactors:
     sizes = layout.count(target.label)
     start, end, ptr = span_ends(sizes, target.label.segments or 1)
     counts = np.diff(ptr)
-    firsts = layout.start(target.label), layout.start(target.label.begins), sizes
+    firsts = layout.start_inside(target.label), layout.start_inside(target.label.begins), sizes
     label, begin, n = (np.repeat(one, counts) for one in firsts)
     columns = label + start, begin + start, begin + end - 1, begin + np.where(end < n, end, start)
     return _ListedFactors(np.stack(columns, axis=1), counts, ())
@@ -479,7 +487,7 @@ def _span(target: Target, layout: Layout) -> _ListedFactors:
 def _lengths(target: Target, layout: Layout) -> _ListedFactors:
     """Lay segments by class and length, one for each position that may begin one (:class:`ssvm_dsl.ir.Group`)."""
     counts = layout.count(target.label)
-    label, begin = (runs(layout.start(one), counts) for one in (target.label, target.label.begins))
+    label, begin = (runs(layout.start_inside(one), counts) for one in (target.label, target.label.begins))
     last = np.zeros(len(begin), dtype=np.int64)
     last[np.cumsum(counts)[counts > 0] - 1] = 1
     return _ListedFactors(np.stack([label, begin, begin + 1 - last], axis=1), counts, ())
@@ -488,7 +496,7 @@ def _lengths(target: Target, layout: Layout) -> _ListedFactors:
 def _brought(target: Target, layout: Layout) -> _ListedFactors:
     """Lay a kind of target from another package, which lists the scopes of an example itself."""
     sizes = np.stack([layout.sizes[dim.name] for dim in target.label.dims] or [np.ones(layout.n, np.int64)], axis=1)
-    return _patterned(sizes, layout.start(target.label)[:, None], target.scopes)
+    return _patterned(sizes, layout.start_inside(target.label)[:, None], target.scopes)
 
 
 def _patterned(
@@ -510,14 +518,14 @@ def _patterned(
 
 def _agreement(target: Target, layout: Layout, inner: _ListedFactors) -> _ListedFactors:
     """Lay the auxiliary variables of other factors, where these have their positions."""
-    variables = runs(layout.start(target.label), inner.counts)
+    variables = runs(layout.start_inside(target.label), inner.counts)
     return _ListedFactors(variables[:, None], inner.counts, inner.axes, inner.place)
 
 
 def _members(target: Target, layout: Layout, inner: _ListedFactors) -> _ListedFactors:
     """Join the auxiliary variable of each factor with each variable of that."""
     r = target.inner.arity
-    owner = np.repeat(runs(layout.start(target.label), inner.counts), r)
+    owner = np.repeat(runs(layout.start_inside(target.label), inner.counts), r)
     variables = np.stack([owner, inner.variables.ravel()], axis=1)
     number = runs(np.zeros(layout.n, np.int64), inner.counts)
     place = inner.place if inner.place is not None else number if inner.axes else np.zeros_like(number)

@@ -157,7 +157,8 @@ def first_of_each(keys: Iterable[Any]) -> tuple[I32, I64]:
     """Return (number of each key's kind, in the order in which they first occur; where each kind first occurs)."""
     kinds: dict[Any, int] = {}
     of = np.fromiter((kinds.setdefault(key, len(kinds)) for key in keys), dtype=np.int32)
-    return of, np.unique(of, return_index=True)[1].astype(np.int64)
+    most = np.maximum.accumulate(of)
+    return of, np.searchsorted(most, np.arange(len(kinds)))
 
 
 def kinds_of_rows(columns: list[NDArray[Any]], n: int) -> tuple[I32, I64]:

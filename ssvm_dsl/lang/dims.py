@@ -103,10 +103,7 @@ class Dim(Symbol):
     @property
     def paired(self) -> PairedDim:
         """The second copy of this axis, for arrays over pairs of its positions."""
-        if "_paired" not in self.__dict__:
-            object.__setattr__(self, "_paired", PairedDim(self))
-        made: PairedDim = self.__dict__["_paired"]
-        return made
+        return self._kept("_paired", lambda: PairedDim(self))
 
     @property
     def origin(self) -> Dim:

@@ -217,22 +217,26 @@ class Factor(ScoredTarget):
     @property
     def agreements(self) -> tuple[Agreement, ...]:
         """The auxiliary variables in place of a table: those of associative factors over many variables."""
-        if "_agreements" not in self.__dict__:
+
+        def find() -> tuple[Agreement, ...]:
             by_agreement = _by_agreement(self.target, self.form, self.nonneg)
-            made_now = agreements_of(self.target, self.name) if by_agreement else ()
-            object.__setattr__(self, "_agreements", made_now)
-        made: tuple[Agreement, ...] = self.__dict__["_agreements"]
-        return made
+            return agreements_of(self.target, self.name) if by_agreement else ()
+
+        return self._kept("_agreements", find)
 
     @property
     def parts(self) -> tuple[FactorTerm, ...]:
         """The factors that the compiler grounds: these factors, or those of their auxiliary variables."""
-        if self.agreements:
-            return factor_terms(self.agreements)
-        basis = None if self.joint else self.form.matrix(self.target.cards)
-        if self.target.of_segments and not self.joint:
-            basis = in_tables(self.target, np.eye(prod(self.target.cards)) if basis is None else basis)
-        return (FactorTerm(self.name, self.target, basis),)
+
+        def find() -> tuple[FactorTerm, ...]:
+            if self.agreements:
+                return factor_terms(self.agreements)
+            basis = None if self.joint else self.form.matrix(self.target.cards)
+            if self.target.of_segments and not self.joint:
+                basis = in_tables(self.target, np.eye(prod(self.target.cards)) if basis is None else basis)
+            return (FactorTerm(self.name, self.target, basis),)
+
+        return self._kept(f"_parts of {self.name}", find)  # it gets its name late
 
     @property
     def joint(self) -> bool:

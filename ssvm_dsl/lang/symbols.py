@@ -21,6 +21,8 @@ from ssvm_dsl.lang.arrays import is_masked, number_text
 #: A mistake in words; a function if the words name symbols that get their names later.
 Mistake = str | Callable[[], str]
 
+R = TypeVar("R")
+
 #: Names of keywords that are usual elsewhere, without punctuation, and what to write here.
 HABITS = {
     "nstates": "the number of states is the last argument: Label(T, 3)",
@@ -71,6 +73,13 @@ class Node(CheckedCalls):
         object.__setattr__(self, "mistakes", tuple(mistakes))
         for key, value in fields.items():
             object.__setattr__(self, key, value)
+
+    def _kept(self, key: str, make: Callable[[], R]) -> R:
+        """Return what was worked out once."""
+        if key not in self.__dict__:
+            object.__setattr__(self, key, make())
+        found: R = self.__dict__[key]
+        return found
 
     @property
     def constructor(self) -> str:

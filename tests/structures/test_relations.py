@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
 from ortools.sat.python import cp_model
 from scipy.optimize import linprog
 
+from ssvm_backends.structures.relations.partitions import partition_rows
+from ssvm_backends.structures.relations.semidefinite import pair_bound
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import ConstraintGroup, Group, Guarantee, Limits, Program, Question, Stop, Task, Theta
-from ssvm_dsl.plugin_api import program_need
+from ssvm_dsl.plugin_api import Clock, program_need
 from ssvm_dsl.registry import registry
 
 
@@ -192,3 +195,121 @@ def test_auto_takes_the_oracle_of_relations():
     assert plan_program(made, program_need(made)).backend == "relations"
     ranked = plan_program(made, program_need(made, frozenset({Task.KBEST})))
     assert ranked.backend == "ilp"
+
+
+def clusterings(n):
+    """All clusterings of n items, one a row: the number of each item's cluster, numbered as they first occur."""
+    found = [()]
+    for _ in range(n):
+        found = [(*one, c) for one in found for c in range(max(one, default=-1) + 2)]
+    return np.array(found)
+
+
+@pytest.mark.parametrize("most", [3, 5, 8])
+@pytest.mark.parametrize("backend", ["relations", "ilp"])
+def test_one_item_is_with_one_of_many_that_are_apart(backend, most):
+    # triangles alone allow one half with each
+    pairs = list(itertools.combinations(range(most + 1), 2))
+    gain = np.array([1.0 if a == 0 else -1.0 for a, _ in pairs])
+    made = program("equivalence", most + 1, pairs)
+    found = solve(made, scores(made, gain), backend)
+    assert found.score[0] <= 1.0 + 1e-9
+    assert found.bound[0] == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_semidefinite_bounds_hold_for_all_clusterings(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 8))
+    a, b = np.triu_indices(n, 1)
+    gain = rng.normal(size=len(a)) * 10.0 ** rng.integers(-9, 10)
+    if seed % 3 == 0:
+        gain = np.sign(gain) * np.exp(6.0 * rng.normal(size=len(a)))
+    if seed % 4 == 0:
+        gain = rng.integers(-2, 3, len(a)).astype(float)
+    high = (rng.random(len(a)) < 0.8).astype(float)
+    each = clusterings(n)
+    true = each[:, a] == each[:, b]
+    true = true[(true <= high).all(axis=1)]
+    value, size = true @ gain, np.abs(gain).sum()
+    rules = program("equivalence", n, list(zip(a.tolist(), b.tolist()))).constraints[0]
+    separate = partial(rules.rules.violated_rows, rules, 0)
+    for floor in (value.max(), value.max() - size, -np.inf):
+        found = pair_bound(separate, n, gain, high, floor, Clock.start(Limits()))
+        assert found.bound >= value.max() - 1e-13 * size
+        # a pair at its other end loses as much of the bound
+        lost = np.where(true, np.maximum(-found.reduced, 0.0), np.maximum(found.reduced * high, 0.0)).max(axis=1)
+        assert (value <= found.bound - lost + 1e-9 * size).all()
+
+
+def test_semidefinite_bounds_end_at_once_where_time_is_up_or_nothing_gains():
+    def never(point, least):
+        raise AssertionError("no rows are asked for")
+
+    gain = np.ones(3)
+    late = pair_bound(never, 3, gain, gain, 0.0, Clock(0.0, Limits()))
+    assert late.bound == 3.0
+    assert pair_bound(never, 3, np.zeros(3), gain, 0.0, Clock.start(Limits())).bound == 0.0
+    assert pair_bound(never, 3, gain, np.zeros(3), 0.0, Clock.start(Limits())).bound == 0.0
+
+
+@pytest.mark.parametrize(("n", "forced"), [(7, 0), (7, 3), (8, 2)])
+@pytest.mark.parametrize("seed", range(6))
+def test_clusterings_are_the_best_of_all(n, forced, seed):
+    rng = np.random.default_rng(seed)
+    pairs = list(itertools.combinations(range(n), 2))
+    a, b = np.array(pairs).T
+    gain = rng.normal(size=len(pairs)) + 0.2
+    node = np.stack([np.zeros(len(pairs)), gain], axis=1)
+    fixed, state = rng.choice(len(pairs), forced, replace=False), rng.integers(0, 2, forced)
+    node[fixed, 1 - state] = -np.inf
+    made, each = program("equivalence", n, pairs), clusterings(n)
+    true = (each[:, a] == each[:, b]).astype(int)
+    best = node[np.arange(len(pairs)), true].sum(axis=1).max()
+    found = solve(made, Theta.of(made, node.ravel()), "relations")
+    assert found.score[0] == pytest.approx(best, abs=1e-9)
+    assert found.bound[0] == pytest.approx(best, abs=1e-9)
+
+
+@pytest.mark.parametrize(("n", "n_clusters"), [(40, 8), (60, 10), (120, 10)])
+def test_many_clusters_in_noise_are_proved(n, n_clusters):
+    rng = np.random.default_rng(0)
+    pairs = pairs_of("equivalence", n)
+    a, b = np.array(pairs).T
+    gain = np.where(a % n_clusters == b % n_clusters, 1.0, -1.0) + 1.188 * rng.normal(size=len(pairs))
+    made = program("equivalence", n, pairs)
+    found = solve(made, scores(made, gain), "relations")
+    assert found.stop[0] == Stop.FINISHED
+    assert found.bound[0] == pytest.approx(found.score[0], rel=1e-9)
+    assert found.score[0] >= gain[a % n_clusters == b % n_clusters].sum() - 1e-9
+    rules = made.constraints[0]
+    assert not rules.rules.violated(rules, found.labels == 1).any()
+
+
+def test_a_search_for_clusters_ends_after_so_many_parts():
+    n = 40
+    rng, pairs = np.random.default_rng(0), pairs_of("equivalence", n)
+    gain = rng.normal(size=len(pairs))
+    made = program("equivalence", n, pairs)
+    short = solve(made, scores(made, gain), "relations", options={"max_conflicts": 0})
+    longer = solve(made, scores(made, gain), "relations", options={"max_conflicts": 8})
+    assert short.stop[0] == longer.stop[0] == Stop.ITERATIONS
+    assert short.score[0] <= longer.score[0] <= longer.bound[0] <= short.bound[0]
+    assert (short.bound[0] - short.score[0]) / short.score[0] < 0.3
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_of_sets_hold_for_all_clusterings(seed):
+    rng, n = np.random.default_rng(seed), 8
+    a, b = np.triu_indices(n, 1)
+    point = np.where(rng.random(len(a)) < 0.6, 0.5, 0.0)
+    rows = partition_rows(n, point, 0.01)
+    matrix = np.zeros((rows.n_rows, len(a)))
+    np.add.at(matrix, (np.repeat(np.arange(rows.n_rows), np.diff(rows.ptr)), rows.column), rows.coefficient)
+    each = clusterings(n)
+    assert ((each[:, a] == each[:, b]) @ matrix.T >= rows.lower).all()
+    assert (matrix @ point <= rows.lower - 0.01 + 1e-12).all()
+    # an item that is half together with three that are apart
+    star = np.where(a == 0, 0.5, 0.0)
+    assert partition_rows(n, star, 0.4).n_rows
+    assert not partition_rows(n, (each[seed][a] == each[seed][b]).astype(np.float64), 0.4).n_rows

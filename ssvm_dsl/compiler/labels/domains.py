@@ -27,8 +27,8 @@ def content_key(value: Any) -> Hashable:
     """Return a key of the content of an input of one example."""
     if isinstance(value, SparseRows):
         return value.indices.tobytes(), value.ptr.tobytes(), value.data.tobytes()
-    array = np.asarray(value)
-    return array.dtype.str, array.shape, array.tobytes()
+    array = value if isinstance(value, np.ndarray) else np.asarray(value)
+    return array.tobytes(), array.shape, array.dtype
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,8 +5,8 @@ is there for.  One that overrides :meth:`SessionLayer.pass_on` changes how every
 read-only arrays); one that overrides a method changes this ability alone.
 
 How many there are: a question passes the session that an estimator holds (:class:`PlannedSession`), then at most two
-layers that adapt it to the backend's own session: a bridge, or the components of a graph; and chunks, or the gate to
-a foreign backend.
+layers that adapt it to the backend's own session: bridges and merged factors, or the components of a graph; and chunks,
+or the gate to a foreign backend.
 """
 
 from __future__ import annotations

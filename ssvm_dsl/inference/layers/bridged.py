@@ -1,4 +1,4 @@
-"""A layer on a lowered program that answers questions about the original one."""
+"""A layer on another program that answers questions about the original one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.inference.bridging.lowering import Lowering
+from ssvm_dsl.inference.bridging.merging import Merging
 from ssvm_dsl.inference.layers.base import SessionLayer
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.question import Question
@@ -14,17 +15,17 @@ from ssvm_dsl.ir.solution import Solution
 
 
 class BridgedSession(SessionLayer):
-    """Answers through bridges, the last of which leads to the program that the backend was opened on.
+    """Answers through bridges, or merged factors, the last of which leads to the program of the backend's session.
 
     Parameters
     ----------
     inner : Session
         On that program.
-    lowerings : sequence of Lowering
+    lowerings : sequence of Lowering or Merging
         From the original program on.
     """
 
-    def __init__(self, inner: Any, lowerings: Sequence[Lowering]) -> None:
+    def __init__(self, inner: Any, lowerings: Sequence[Lowering | Merging]) -> None:
         self.inner, self._lowerings = inner, tuple(lowerings)
 
     def pass_on(self, ability: str, *given: Any) -> Any:
@@ -43,7 +44,7 @@ class BridgedSession(SessionLayer):
         asked = [question]
         for one in self._lowerings:
             asked.append(one.question(asked[-1]))
-            tables = one.counts(tables)
+            tables = tables if isinstance(one, Merging) else one.counts(tables)
         return self._lifted(asked, self.inner.best_by_count(asked[-1], tables))
 
     def _lifted(self, asked: list[Question], solution: Solution) -> Solution:

@@ -13,6 +13,8 @@ from ssvm_dsl.errors import PluginError
 from ssvm_dsl.inference.blas_threads import one_blas_thread
 from ssvm_dsl.inference.bridging.bridge_chains import bridge_chain_through
 from ssvm_dsl.inference.bridging.choices import ABILITIES, TASKS
+from ssvm_dsl.inference.bridging.lowering import Lowering
+from ssvm_dsl.inference.bridging.merging import Merging, merged_factors
 from ssvm_dsl.inference.layers.base import ABILITY_OF
 from ssvm_dsl.inference.layers.bridged import BridgedSession
 from ssvm_dsl.inference.layers.chunked import open_session
@@ -43,7 +45,7 @@ class OpenedBackend:
     session : Session
     verify : Verifier
     asked : Program
-        What it was opened on: with bridges, the program behind them.
+        What it was opened on: with bridges, the program behind them; of relaxations, one whose factors are merged.
     guard : contained
         Makes whatever it raises an error that names it.
     call_lock : context manager
@@ -70,11 +72,15 @@ class OpenedBackend:
             Without and with the rules of its constraints.
         plugins : Registry
         """
-        spec, chain, asked = plugins.find(BackendSpec, plan.backend), None, program
+        spec, asked, lowerings = plugins.find(BackendSpec, plan.backend), program, list[Lowering | Merging]()
         owner, owner_name = plugins.owner(spec), plugins.describe_owner(spec)
         if plan.bridges:
             chain = bridge_chain_through(given, plan.bridges, plugins)
+            lowerings += chain.lowerings
             asked = with_rules(chain.program, plugins)
+        if spec.caps.guarantee is Guarantee.BOUND and not spec.caps.abilities and (found := merged_factors(asked)):
+            lowerings.append(found)
+            asked = found.program
         if any(group.of_spans for group in asked.groups) and not spec.caps.of_spans:
             raise PluginError(f"backend '{spec.name}' takes scores of variables only, these are of whole segments")
         owners = [owner, *(plugins.owner(plugins.find(BridgeSpec, name)) for name in plan.bridges)]
@@ -89,8 +95,8 @@ class OpenedBackend:
                 session = open_session(make(), asked, plan.options)
             else:
                 session = open_foreign(make, asked, spec.caps, plan.options, verify.fault, owner_name)
-        if chain is not None:
-            session = BridgedSession(session, chain.lowerings)
+        if lowerings:
+            session = BridgedSession(session, lowerings)
         return cls(plan, spec, session, verify, asked, guard, call_lock)
 
     @property

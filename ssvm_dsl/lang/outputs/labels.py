@@ -185,15 +185,16 @@ class Label(Variables):
     @property
     def parts(self) -> tuple[LabelPart, ...]:
         """Auxiliary variables of the label: whether pointers point nowhere; where segments are; phrases and rules."""
-        if "_parts" not in self.__dict__:
+
+        def make() -> tuple[LabelPart, ...]:
             makers: tuple[type[LabelPart], ...] = (NoneOf,) if self.null else ()
             if self.segments is not None:
                 makers = BeginsOf, SpansOf
             if self.grammar is not None:
                 makers = PhrasesOf, FirstDigitOf, SecondDigitOf
-            object.__setattr__(self, "_parts", tuple(make(self) for make in makers))
-        made: tuple[LabelPart, ...] = self.__dict__["_parts"]
-        return made
+            return tuple(made(self) for made in makers)
+
+        return self._kept("_parts", make)
 
     @property
     def none(self) -> LabelPart | None:
@@ -504,9 +505,13 @@ class Target(TargetExtent):
     @property
     def cards(self) -> tuple[int, ...]:
         """Number of states of each variable of a factor; of segments, of their classes and lengths."""
-        if self.kind == "lengths":
-            return self.label.n_states, self.label.segments or 1
-        return tuple(label.n_states for label in self.members)
+
+        def find() -> tuple[int, ...]:
+            if self.kind == "lengths":
+                return self.label.n_states, self.label.segments or 1
+            return tuple(label.n_states for label in self.members)
+
+        return self._kept("_cards", find)
 
     @property
     def written(self) -> Any:

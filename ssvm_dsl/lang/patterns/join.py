@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, reduce
 from math import prod
 from typing import Any
 
@@ -75,6 +76,10 @@ class World:
         if dim.size is not None:
             return np.full(self.n, dim.size, dtype=np.int64)
         return self.sizes[dim.origin.name]
+
+    def size_at(self, dim: Dim, owner: I64) -> Any:
+        """Return the size of an axis in the example of each row; one number where it is fixed."""
+        return self.sizes[dim.origin.name][owner] if dim.size is None else dim.size
 
     def flat(self, source: Any) -> tuple[Values, I64]:
         """Return (rows of an input over all examples, ``shape (R, width)``; where each example begins)."""
@@ -165,6 +170,7 @@ class Instances:
     world: World
     owner: I64
     columns: dict[int, I64]
+    kept: dict[Any, tuple[I64, Bools | None]] = field(default_factory=dict, init=False)
 
     def __len__(self) -> int:
         return len(self.owner)
@@ -184,9 +190,9 @@ class Instances:
             values, known = self.number(expression.base)
             return values + expression.by, known
         if isinstance(expression, Ring):
-            return (self.columns[id(expression.base)] + expression.by) % world.size(expression.dim)[owner], None
+            return (self.columns[id(expression.base)] + expression.by) % world.size_at(expression.dim, owner), None
         if isinstance(expression, FromEnd):
-            values = world.size(expression.base.dim)[owner] + expression.by - self.columns[id(expression.base)]
+            values = world.size_at(expression.base.dim, owner) + expression.by - self.columns[id(expression.base)]
             return values, values >= 0
         if isinstance(expression, OnAxis):
             return self.columns[id(expression.base)], None
@@ -216,12 +222,14 @@ class Instances:
 
     def _read(self, expression: Read) -> tuple[Values, Bools | None]:
         rows, known = self.rows(expression)
-        values, _ = self.world.flat(expression.source)
+        values = self.world.flat(expression.source)[0][:, expression.column]
         if known is None:
-            found = values[rows, expression.column].astype(np.int64)
+            found = values[rows].astype(np.int64, copy=False)
+            if isinstance(expression.source, Edges):  # there is no -1 among them
+                return found, None
         else:
             found = np.full(len(rows), -1, dtype=np.int64)
-            found[known] = values[rows[known], expression.column]
+            found[known] = values[rows[known]]
         there = found >= 0
         return found, None if there.all() else there
 
@@ -234,8 +242,11 @@ class Instances:
             place, known = self.position(expression.places[0], None)
             inside = place < len(source.values)
             return place, known if inside.all() else _both(known, inside)
-        flat, known = self.flat(expression.places, dims)
-        return flat + base[self.owner], known
+        key = source.name, expression.places
+        if key not in self.kept:
+            flat, known = self.flat(expression.places, dims)
+            self.kept[key] = flat + base[self.owner], known
+        return self.kept[key]
 
     def flat(self, places: Sequence[Any], dims: Sequence[Dim], look: bool = True) -> tuple[I64, Bools | None]:
         """Return (flat position on axes in each instance, whether it exists; ``None`` where all do).
@@ -251,21 +262,21 @@ class Instances:
         flat, known = np.zeros(len(self.owner), dtype=np.int64), None
         for k, (place, dim) in enumerate(zip(places, dims, strict=True)):
             at, there = self.position(place, dim) if look or isinstance(place, int) else (self.number(place)[0], None)
-            flat, known = at if k == 0 else flat * self.world.size(dim)[self.owner] + at, _both(known, there)
+            flat, known = at if k == 0 else flat * self.world.size_at(dim, self.owner) + at, _both(known, there)
         return flat, known
 
     def position(self, place: Any, dim: Dim | None) -> tuple[I64, Bools | None]:
         """Return (position on an axis in each instance, whether it exists; ``None`` where all do)."""
         if isinstance(place, int):
             assert dim is not None
-            size = self.world.size(dim)[self.owner]
+            size = self.world.size_at(dim, self.owner)
             at = np.full(len(self.owner), place, dtype=np.int64) + (size if place < 0 else 0)
             there = (at >= 0) & (at < size)
             return at, None if there.all() else there
         at, known = self.number(place)
         if isinstance(place, Index | Ring) and (dim is None or place.axis.origin is dim.origin):
             return at, None
-        inside = at >= 0 if dim is None else (at >= 0) & (at < self.world.size(dim)[self.owner])
+        inside = at >= 0 if dim is None else (at >= 0) & (at < self.world.size_at(dim, self.owner))
         known = _both(known, inside)
         return at, None if known is None or known.all() else known
 
@@ -435,9 +446,7 @@ class _Join:
         """Return the instances; each row's own are in its place, in any order."""
         self._filter()
         while any(id(index) not in self.bound for index in self.free):
-            steps = list(self._steps())
-            best = min(steps, key=lambda step: step.total)
-            self._take(best)
+            self._take(min(self._steps(), key=lambda step: step.total))
             self._filter()
         return self.table
 
@@ -452,12 +461,14 @@ class _Join:
     def _filter(self) -> None:
         """Drop rows for which a condition that is bound now is not true, or a position does not exist."""
         keep: Bools | None = None
-        for one in [one for one in self.waiting if self._is_bound(one)]:
+        if true := [one for one in self.waiting if self._is_bound(one)]:
+            self.waiting = [one for one in self.waiting if not self._is_bound(one)]
+        if there := [one for one in self.places if self._is_bound(one[0])]:
+            self.places = [one for one in self.places if not self._is_bound(one[0])]
+        for one in true:
             keep = _both(keep, self.table.truth(one)[0])
-        for place, dim in [one for one in self.places if self._is_bound(one[0])]:
+        for place, dim in there:
             keep = _both(keep, self.table.position(place, dim)[1])
-        self.waiting = [one for one in self.waiting if not self._is_bound(one)]
-        self.places = [one for one in self.places if not self._is_bound(one[0])]
         if keep is not None and not keep.all():
             self.table = self.table.chosen(keep)
 
@@ -487,63 +498,68 @@ class _Join:
             raise TooLargeError(f"{self.what}: {total:.3g} instances, {MOST} are the most; narrow its where=")
         if needed > 1e8:
             require_memory(needed, f"{self.what} of {total} instances", "narrow its where=, or pass fewer examples")
-        rows = np.repeat(np.arange(len(self.table), dtype=np.int64), step.counts)
-        new = step.columns()
-        old = self.table.chosen(rows)
-        self.table = Instances(
-            self.world, old.owner, old.columns | {id(i): c for i, c in zip(step.indices, new, strict=True)}
-        )
+        columns = {key: one.repeat(step.counts) for key, one in self.table.columns.items()}
+        columns |= {id(index): one for index, one in zip(step.indices, step.columns(), strict=True)}
+        self.table = Instances(self.world, self.table.owner.repeat(step.counts), columns)
         for index in step.indices:
             later = [one for one in self.free if one.number > index.number and id(one) in self.bound]
             self.sorted = self.sorted and step.ascending and not later
             self.bound.add(id(index))
-        done = set(map(id, step.settles))
-        self.waiting = [one for one in self.waiting if id(one) not in done]
-        self.places = [one for one in self.places if one not in step.settles]
+        if step.settles:
+            done = set(map(id, step.settles))
+            self.waiting = [one for one in self.waiting if id(one) not in done]
+            self.places = [one for one in self.places if id(one) not in done]
 
     # -- ranges --------------------------------------------------------------------------------------------------
 
     def _range_step(self, index: Index) -> _Step:
         """Bind an index by the range that comparisons and positions leave."""
         owner = self.table.owner
-        low, high = np.zeros(len(owner), dtype=np.int64), self.world.size(index.dim)[owner]
+        lows: list[Any] = [np.zeros(len(owner), dtype=np.int64)]
+        highs: list[Any] = [self.world.size_at(index.dim, owner)]
         settles: list[Any] = []
-        for place, dim in self.places:
+        for one in self.places:
+            place, dim = one
             if isinstance(place, Shift | OnAxis) and place.base is index:
                 by = place.by if isinstance(place, Shift) else 0
-                low, high = np.maximum(low, -by), np.minimum(high, self.world.size(dim)[owner] - by)
-                settles.append((place, dim))
+                lows.append(-by)
+                highs.append(self.world.size_at(dim, owner) - by)
+                settles.append(one)
         for condition in self.waiting:
             bounds = [self._bounds(index, *one) for one in _comparisons(condition)]
-            if bounds and all(one is not None for one in bounds):
-                low = np.maximum.reduce([low, *(one[0] for one in bounds if one is not None)])
-                high = np.minimum.reduce([high, *(one[1] for one in bounds if one is not None)])
+            if bounds and None not in bounds:
+                for side, value in (bound for found in bounds if found is not None for bound in found):
+                    (lows if side == ">=" else highs).append(value)
                 settles.append(condition)
+        low, high = reduce(np.maximum, lows), reduce(np.minimum, highs)
         counts = np.maximum(high - low, 0)
         return _Step((index,), counts, lambda: (runs(low, counts),), settles, True)
 
-    def _bounds(self, index: Index, op: str, left: Any, right: Any) -> tuple[I64, I64] | None:
-        """Return the range of an index that ``left op right`` leaves where all else is bound; else ``None``."""
+    def _bounds(self, index: Index, op: str, left: Any, right: Any) -> list[tuple[str, I64]] | None:
+        """Return what ``left op right`` leaves of an index where all else is bound; else ``None``.
+
+        It is at least a number, ``">="``, or below one, ``"<"``, or both.
+        """
         terms = _terms(left, index, 1), _terms(right, index, -1)
         if terms[0] is None or terms[1] is None:
             return None
         factor, others = terms[0][0] + terms[1][0], [*terms[0][1], *terms[1][1]]
         if abs(factor) != 1 or not all(self._is_bound(one) for _, one in others):
             return None
-        rest: Any = np.zeros(len(self.table), dtype=np.int64)
+        value: Any = 0
         known: Bools | None = None
         for sign, one in others:
             values, there = self.table.number(one)
-            rest, known = rest + sign * values, _both(known, there)
-        value = -rest if factor == 1 else rest  # the index op value
-        op = op if factor == 1 else {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(op, op)
-        low = np.full(len(self.table), -MOST, dtype=np.int64)
-        high = np.full(len(self.table), MOST, dtype=np.int64)
+            value, known = value + values if sign == -factor else value - values, _both(known, there)
+        op = op if factor == 1 else {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(op, op)  # the index op value
+        least = value if np.asarray(value).dtype.kind == "i" else np.ceil(value).astype(np.int64)
+        most = value if least is value else np.floor(value).astype(np.int64)
+        found = [] if known is None else [("<", np.where(known, MOST, -MOST))]
         if op in ("<", "<=", "=="):
-            high = (np.ceil(value) if op == "<" else np.floor(value) + 1).astype(np.int64)
+            found.append(("<", least if op == "<" else most + 1))
         if op in (">", ">=", "=="):
-            low = (np.floor(value) + 1 if op == ">" else np.ceil(value)).astype(np.int64)
-        return low, high if known is None else np.where(known, high, -MOST)
+            found.append((">=", most + 1 if op == ">" else least))
+        return found
 
     # -- inputs of zeros and ones --------------------------------------------------------------------------------
 
@@ -640,7 +656,7 @@ class _Step:
     settles: list[Any]
     ascending: bool
 
-    @property
+    @cached_property
     def total(self) -> int:
         """Rows after it."""
         return int(self.counts.sum())

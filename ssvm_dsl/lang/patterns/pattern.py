@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.array_types import I64, Bools
+from ssvm_dsl.array_types import Bools
+from ssvm_dsl.ir.shapes import kinds_of_rows
 from ssvm_dsl.lang.dims import (
     Condition,
     Dim,
@@ -44,7 +45,8 @@ from ssvm_dsl.lang.patterns.join import (
 from ssvm_dsl.lang.patterns.references import LabelAt
 from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, got, show
 
-R = TypeVar("R")
+#: Axis sizes for which a pattern remembers how many factors it has.
+MOST_COUNTS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,16 +279,21 @@ class Pattern(Target):
             return n_positions(self.feature_axes, sizes)
         if self.is_box or (self.is_union and all(part.is_box for part in self.parts)):
             return sum(part._box_count(sizes) for part in self.parts)
-        columns = [sizes[dim.name] for dim in self.all_axes]
-        if all(np.size(one) == 1 for one in columns):
-            key = tuple(int(np.ravel(one)[0]) for one in columns)
-            known: dict[tuple[int, ...], int] = self._kept("_counts", dict)
-            if key not in known:
-                known[key] = int(self._listed_count(np.array([key], dtype=np.int64).reshape(1, -1))[0])
-            return known[key] + 0 * sum(columns)
-        table = np.stack(np.broadcast_arrays(*columns), axis=1)
-        rows, of = np.unique(table, axis=0, return_inverse=True)
-        return self._listed_count(rows)[of.reshape(-1)]
+        ragged = [dim.name for dim in self.all_axes if dim.ragged]
+        if not ragged:
+            return self._kept("_count", lambda: self._listed_counts(World({}, {}, 1))[0])
+        columns = np.array(np.broadcast_arrays(*(sizes[name] for name in ragged)), dtype=np.int64)
+        rows = columns.reshape(len(columns), -1)
+        of, first = kinds_of_rows(list(rows), rows.shape[1])
+        known: dict[tuple[int, ...], int] = self._kept("_counts", dict)
+        if len(known) > MOST_COUNTS:
+            known.clear()
+        keys = list(zip(*rows[:, first].tolist(), strict=True))
+        if new := [key for key in keys if key not in known]:
+            some = dict(zip(ragged, np.array(new, dtype=np.int64).T, strict=True))
+            known.update(zip(new, self._listed_counts(World(some, {}, len(new))), strict=True))
+        counts = np.array([known[key] for key in keys], dtype=np.int64)
+        return counts[of].reshape(columns.shape[1:])[()]
 
     def _box_count(self, sizes: Mapping[str, Any]) -> Any:
         """Return the number of positions of a box."""
@@ -298,11 +305,11 @@ class Pattern(Target):
             total = total * ((size > place) if place >= 0 else (size >= -place))
         return total if self.free else total + 0 * sum(sizes[dim.name] for dim in self.all_axes)
 
-    def _listed_count(self, rows: I64) -> I64:
-        """Return the number of instances for each row of axis sizes."""
-        world = World({dim.name: column for dim, column in zip(self.all_axes, rows.T, strict=True)}, {}, len(rows))
-        parts = [np.bincount(part.instances(world).owner, minlength=len(rows)) for part in self.parts]
-        return np.asarray(np.sum(parts, axis=0, dtype=np.int64))
+    def _listed_counts(self, world: World) -> list[int]:
+        """Return the number of instances for examples of some sizes."""
+        owners = [part.instances(world).owner for part in self.parts]
+        counts: list[int] = np.bincount(np.concatenate(owners), minlength=world.n).tolist()
+        return counts
 
     @property
     def fixed_places(self) -> tuple[tuple[int, Dim], ...]:
@@ -318,7 +325,8 @@ class Pattern(Target):
             return box_instances(self.box, self.fixed_places, world)
         found = find_instances(self.free, self.condition, self.places, world, self)
         for a, b in self._kept("_alike", self._find_alike):
-            found = found.chosen(~_is_one(found, a, b))
+            same = _is_one(found, a, b)
+            found = found.chosen(~same) if same.any() else found
         for unit in self.units:
             known = found.position(unit, unit.axis)[1]
             found = found if known is None else found.chosen(known)
@@ -494,13 +502,6 @@ class Pattern(Target):
         found = groups, canonical(self.condition, ranks), word, self.also_read, canonical(self.units, ranks)
         if all(index.dim.name or index.dim.size for index in indices):  # names come later
             object.__setattr__(self, "_canonical", found)
-        return found
-
-    def _kept(self, key: str, make: Callable[[], R]) -> R:
-        """Return what was worked out once."""
-        if key not in self.__dict__:
-            object.__setattr__(self, key, make())
-        found: R = self.__dict__[key]
         return found
 
 

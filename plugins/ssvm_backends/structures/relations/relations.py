@@ -1,15 +1,17 @@
 """``relations``: best clusterings, linear orders, transitive and acyclic relations.
 
-Exact, exponential in the worst case, and with a bound at any time.  A labelling of local search comes first; then
-dual ascent on violated rows (:mod:`~ssvm_backends.structures.relations.relaxation`) lowers the bound, and proves most
-instances with little noise optimal.  What the bound leaves open is an integer program: literals whose other truth value
-would cost more than the gap are fixed, CP-SAT answers for the rest with the rows that are known, and the rows that its
-answer violates are added, until there are none (Groetschel and Wakabayashi, Mathematical Programming 45, 1989).
+Exact, exponential in the worst case, and with a bound at any time.  A labelling of local search comes first.
+Clusterings of which most pairs are there are then found by branch and bound over semidefinite matrices
+(:mod:`~ssvm_backends.structures.relations.clusters`).  Otherwise dual ascent on violated rows
+(:mod:`~ssvm_backends.structures.relations.relaxation`) lowers the bound, and proves most instances with little noise
+optimal.  What the bound leaves open is an integer program: literals whose other truth value would cost more than the
+gap are fixed, CP-SAT answers for the rest with the rows that are known, and the rows that its answer violates are
+added, until there are none (Groetschel and Wakabayashi, Mathematical Programming 45, 1989).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends.programs.ortools_modules import import_ortools
+from ssvm_backends.structures.relations.clusters import ClusterSearch, has_time
 from ssvm_backends.structures.relations.relaxation import Relaxed, RowPool, ascent
 from ssvm_backends.structures.routes.circuit import whole_gains
 from ssvm_backends.structures.session import constraint_scores
@@ -166,6 +169,10 @@ class RelationsSession(ExampleSession):
         value = -np.inf if true is None else float(worth @ true)
         begin = None if pool is None else pool.take(np.ones(len(pool.lower), dtype=bool))
         enough = value + tolerance + (1.0 - 1e-6 if whole else 0.0)
+        if group.kind == "equivalence":
+            searched = self.clusters(group, k, worth, low, high, tolerance, lowered, true, value, clock)
+            if searched is not None:
+                return searched
         relaxed = ascent(separate, worth, low, high, enough, clock, begin)
         bound = lowered(relaxed.bound)
         if bound > value + tolerance and not clock.over:
@@ -181,6 +188,27 @@ class RelationsSession(ExampleSession):
         if true is None:
             return RelationFound(None, bound, stop, relaxed.pool)
         return RelationFound(true, max(bound, float(worth @ true)), stop, relaxed.pool)
+
+    def clusters(
+        self, group: ConstraintGroup, k: int, gain: F64, low: F64, high: F64, tolerance: float,
+        lowered: Callable[[float], float], true: Bools | None, value: float, clock: Clock,
+    ) -> RelationFound | None:  # fmt: skip
+        """Return the best clustering by branch and bound; ``None`` where its bound is not the better one.
+
+        That of rows is, where most pairs of items have no literal, and it is faster for very many items.
+        """
+        part = group.literals(k)
+        items = np.concatenate([group.literal_meta[name][part].astype(np.int64) for name in ("first", "second")])
+        used, place = np.unique(items, return_inverse=True)
+        if 4 * len(gain) < len(used) * (len(used) - 1) or not has_time(len(used), clock):
+            return None
+        first, second = place.reshape(2, -1)
+        search = ClusterSearch(group, len(used), first, second, gain, low, high, tolerance, lowered, clock)
+        limits = [one for one in (self.max_conflicts, clock.limits.iterations) if one is not None]
+        bound = lowered(float(np.maximum(gain * low, gain * high).sum()))
+        true, bound, stop = search.run(true, value, bound, min(limits, default=None))
+        value = -np.inf if true is None else float(gain @ true)
+        return RelationFound(true, max(bound, value), stop, RowPool())
 
 
 def started(group: ConstraintGroup, k: int, scores: ConstraintScores) -> Bools | None:
