@@ -169,8 +169,8 @@ def footprint(
         _, literals, n_bytes = constraint_sizes(one, layout)
         meter.keep(n_bytes, work=36.0 * literals)
     for circuit in declaration.circuits:
-        n_bytes, literals = circuit_size(circuit, layout, examples)
-        meter.keep(n_bytes, work=36.0 * literals)
+        kept, n_literals = circuit_size(circuit, layout, examples)
+        meter.keep(kept, work=36.0 * n_literals)
     if judged and declaration.loss is not None:
         most = max(n * label.n_states for n, label in zip(counts, declaration.labels, strict=True))
         meter.keep(8 * s, work=(16 if len(declaration.labels) == 1 else 32) * min(most, PART_STATES) + 32 * v)

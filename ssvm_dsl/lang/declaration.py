@@ -123,7 +123,8 @@ class Declaration:
     def reads_content(self) -> bool:
         """Whether the content of inputs decides how many variables, factors or constraints there are."""
         reading: list[Any] = [one.inputs for one in self.targets if one.count_reads_inputs]
-        reading += [one.inputs for one in (*self.circuits, *self.rules_of_kinds)]
+        reading += [one.inputs for one in self.circuits]
+        reading += [one.inputs for one in self.rules_of_kinds]
         reading += [inputs_read(one) for one in self.formulas]
         reading += [label.domain_inputs for label in self.own_labels]
         return any(reading)
