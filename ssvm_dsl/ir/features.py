@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -377,6 +377,21 @@ class FeatureMap:
         if isinstance(self.features, SparseRows):
             return part.reshape(self.n_units, self.features.n_columns, self.n_basis)
         return part.reshape(self.n_units, self.n_basis, -1 if len(part) else self.width)
+
+
+    def shared_tables(self, w: F64) -> F64:
+        """Return the tables of factors without features, ``shape (n_units, prod(cards))``; not to be written to.
+
+        Those of a form are kept with their weights: they are the same from one prediction to the next.
+        """
+        values = self.weights(w)[:, :, 0]
+        if self.basis is None:
+            return values
+        weights = values.tobytes()
+        made = self.__dict__.get("_tables")
+        if made is None or made[0] != weights:
+            made = self.__dict__["_tables"] = weights, values @ self.basis
+        return cast(F64, made[1])
 
 
 def table_rows(fmap: FeatureMap) -> tuple[I32, I64, int]:

@@ -244,7 +244,9 @@ def _collect(tokens: list[Any], columns: Columns, pairs: NamedValues, width: int
     if not kinds <= _PLAIN:
         tokens = list(map(plain_token, tokens))
         kinds = set(map(type, tokens))
-    texts = dict in kinds and (_has_texts(tokens[:1]) or _has_texts(tokens))
+    texts = dict in kinds and (
+        (type(tokens[0]) is dict and str in map(type, tokens[0].values())) or _has_texts(tokens)
+    )
     if texts and len(kinds) == 1:
         try:
             return _collect_pairs(tokens, pairs, width)
@@ -341,7 +343,9 @@ def _tidy(columns: I32, values: F64 | None, ptr: I64, width: int) -> SparseRows:
     from ssvm_dsl.kernels.rows import tidy_rows
 
     ones = values is None
-    values = np.ones(len(columns)) if values is None else values
+    if values is None:
+        values = np.empty(len(columns))
+        values.fill(1.0)
     n = tidy_rows(columns, values, ptr)
     if not ones and not np.isfinite(values[:n]).all():
         raise OverflowError("attributes of one name (or one column) whose sum is infinite")

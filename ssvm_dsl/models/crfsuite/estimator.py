@@ -140,7 +140,7 @@ calibration_candidates, calibration_max_trials, error_sensitive, variance, gamma
 
     def predict(self, X: Sequence[Any]) -> NDArray[Any]:
         """Return the best labels of each sequence: an array of lists."""
-        return _array([one.tolist() for one in self.svm_.predict([list(one) for one in X])] if len(X) else [])
+        return _array(self.svm_._label_lists([list(one) for one in X]) if len(X) else [])
 
     def predict_single(self, xseq: Sequence[Any]) -> list[Any]:
         """Return the best labels of a sequence."""
