@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 #: What of a map follows from the structure and the weights, whatever the features are.
 OF_STRUCTURE = (
-    "program", "blocks", "declared", "joined", "dim", "lower_bound", "_bare", "_covers", "_by_row",
+    "program", "blocks", "declared", "joined", "dim", "lower_bound", "_bare", "_covers", "_repeated", "_by_row",
     "_places",
 )  # fmt: skip
 

@@ -349,7 +349,9 @@ def _tidy(columns: I32, values: F64 | None, ptr: I64, width: int) -> SparseRows:
     n = tidy_rows(columns, values, ptr)
     if not ones and not np.isfinite(values[:n]).all():
         raise OverflowError("attributes of one name (or one column) whose sum is infinite")
-    return SparseRows(values[:n], columns[:n], ptr, width)
+    if n < len(columns):
+        columns, values = columns[:n], values[:n]
+    return SparseRows(values, columns, ptr, width)
 
 
 def malformed(token: Any) -> str | None:
