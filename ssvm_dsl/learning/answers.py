@@ -99,7 +99,7 @@ class PredictionRequest:
         size = max(1, CHUNK // self.k)
         found: list[T] = []
         for lo in range(0, n, size):
-            found.append(read(*self._answer(grounder(lo, min(lo + size, n)), executor, lo, n)))  # noqa: PERF401
+            found.append(read(*self._answer(grounder(lo, min(lo + size, n)), executor, lo, n)))
         return found
 
     def _answer(self, grounded: Grounded, executor: Executor, first: int, n: int) -> tuple[Grounded, Solution]:

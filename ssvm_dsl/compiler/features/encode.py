@@ -125,7 +125,8 @@ class Encoder:
         state = self.fitted[source.name]
         if not isinstance(state["names"], Names):  # a plain list, as read from a file
             state["names"] = Names(state["names"])
-        return _checked(self, source, partial(known_rows, names=state["names"], goes_on=_attributes_go_on(self, source)))
+        goes_on = _attributes_go_on(self, source)
+        return _checked(self, source, partial(known_rows, names=state["names"], goes_on=goes_on))
 
     def _some_rows(self, source: lang.Transform) -> Rows:
         """Return rows of a source for which there is no time: a few rows are computed, the others are 0."""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl import processors
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded, ground
