@@ -12,8 +12,6 @@ from functools import partial
 from threading import Lock, get_ident
 from typing import Any, TypeVar
 
-from ssvm_dsl import processors
-
 T = TypeVar("T")
 
 #: Seconds to wait, after Ctrl-C, for calls that are under way to end.
@@ -28,11 +26,11 @@ class Threads:
 
     Parameters
     ----------
-    n_threads : int, optional
-        With 1, calls run in the caller's thread; by default there are as many as processors.
+    n_threads : int
+        With 1, calls run in the caller's thread.
     """
 
-    def __init__(self, n_threads: int | None = 1) -> None:
+    def __init__(self, n_threads: int = 1) -> None:
         self._n_threads = n_threads
         self._started: ThreadPoolExecutor | None = None
         self._lock, self._at_work = Lock(), set[int]()
@@ -40,11 +38,10 @@ class Threads:
     @property
     def _pool(self) -> ThreadPoolExecutor | None:
         """The pool, which is made for the first work to be shared."""
-        if self._started is None and self._n_threads != 1:
+        if self._n_threads > 1 and self._started is None:
             with self._lock:
-                n = processors.available() if self._n_threads is None else int(self._n_threads)
-                if self._started is None and n > 1:
-                    self._started = ThreadPoolExecutor(n, thread_name_prefix="ssvm")
+                if self._started is None:
+                    self._started = ThreadPoolExecutor(self._n_threads, thread_name_prefix="ssvm")
         return self._started
 
     def map(self, function: Callable[[Any], T], parts: Sequence[Any]) -> list[T]:

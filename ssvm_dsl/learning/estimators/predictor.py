@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl import processors
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded, ground
@@ -463,7 +464,7 @@ class Predictor(Estimator):
 
     def _executor(self) -> CallThreads:
         """Return the executor of a call."""
-        return CallThreads(self.n_threads)
+        return CallThreads(int(self.n_threads if self.n_threads is not None else processors.available()))
 
     def save(self, path: str | Path) -> None:
         """Write the model, fitted or with given weights, to a file (JSON and arrays; no pickle, no code).
