@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -31,19 +32,11 @@ def fresh_zeros(n: int) -> F64:
     """
     if 8 * n < OWN_PAGES or not hasattr(mmap, "MAP_ANONYMOUS"):  # not on Windows
         return np.zeros(n)
-    return np.frombuffer(mmap.mmap(-1, 8 * n, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), dtype=np.float64)
-
-
-def forget(values: F64, where: slice) -> None:
-    """Let a part of an array of :func:`fresh_zeros` be zeros again, or leave it as it is; its memory is given back.
-
-    It takes 0.1 ms for each megabyte to write to it again.
-    """
-    pages = getattr(values.base, "obj", None)  # of the view of them that arrays are made of
-    if isinstance(pages, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-        first, last = -(-8 * where.start // mmap.PAGESIZE), 8 * where.stop // mmap.PAGESIZE
-        if first < last:
-            pages.madvise(mmap.MADV_DONTNEED, first * mmap.PAGESIZE, (last - first) * mmap.PAGESIZE)
+    pages = mmap.mmap(-1, 8 * n, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # where the system has no large ones
+            pages.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(pages, dtype=np.float64)
 
 
 def free_memory() -> float:

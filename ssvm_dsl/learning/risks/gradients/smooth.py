@@ -24,7 +24,7 @@ from ssvm_dsl.ir.solution import select
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.risks.ceilings import labelling_logarithms, largest_losses
 from ssvm_dsl.learning.risks.gradients.gradient import GradientProblem
-from ssvm_dsl.memory import forget, fresh_zeros
+from ssvm_dsl.memory import fresh_zeros
 from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.training import RiskGradient
 from ssvm_dsl.scores.labellings import add_labels, score_labels
@@ -125,10 +125,7 @@ class SmoothProblem(GradientProblem):
             coef = coef * self.objective.slopes(risk)
             add_marginals(program, solution.needed_marginals(), coef, ids, mu.node, tables)
         add_labels(program, truth, -coef, ids, mu.node, tables)
-        size, states = self._size(ids), positions(program.state_ptr[program.var_ptr], ids)
-        if isinstance(states, slice):  # scores of all examples at once would be as large as what is left of them
-            forget(theta.node, states)
-        return risk, tables, size
+        return risk, tables, self._size(ids)
 
     def _cleared(self, ids: I64) -> list[F64]:
         """Return where the sums for tables of some examples are added; these, and those for states, are zero."""
