@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
+
+from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import TooLargeError
 from ssvm_dsl.units import bytes_text
 
@@ -14,6 +19,24 @@ SMALL = 64_000_000
 
 #: Share of the free memory that one need may take: the rest is left to Python and to what estimates miss.
 MARGIN = 0.9
+
+#: Bytes of arrays that are worth pages of their own.
+OWN_PAGES = 2**20
+
+
+def fresh_zeros(n: int) -> F64:
+    """Return n zeros that take memory as they are written to, and give it back as soon as nobody holds them.
+
+    For large arrays that a fit keeps: the allocator of the C library lays those of many megabytes into memory that was
+    used before, once some have been given back, which leaves holes between them.
+    """
+    if 8 * n < OWN_PAGES or not hasattr(mmap, "MAP_ANONYMOUS"):  # not on Windows
+        return np.zeros(n)
+    pages = mmap.mmap(-1, 8 * n, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # where the system has no large ones
+            pages.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(pages, dtype=np.float64)
 
 
 def free_memory() -> float:

@@ -144,7 +144,13 @@ def ground(
     TooLargeError
         It would not fit into the memory that is free.
     """
-    declared, options = declaration_of(model, "ground"), _Options(custom_losses, first, whole, given, in_time, unseen)
+    declared = declaration_of(model, "ground")
+    if structures is not None and fitted is not None and Y is None and given is None:
+        met = structures.again(declared.lowered, X, fitted)
+        again = None if met is None else _again(declared.lowered, *met, fitted, first, in_time)
+        if again is not None:
+            return again
+    options = _Options(custom_losses, first, whole, given, in_time, unseen)
     found = _grounded(declared.lowered, X, Y, fitted, options, structures)
     if found is None:
         found = _grounded(declared, X, Y, fitted, options, structures)
@@ -161,6 +167,20 @@ class _Options(NamedTuple):
     given: object
     in_time: bool
     unseen: bool
+
+
+def _again(
+    declaration: Declaration, examples: Examples, known: Structure, fitted: Fitted, first: int, in_time: bool
+) -> Grounded | None:
+    """Return unlabelled examples of shapes that were met before, grounded; ``None`` where features have other rows."""
+    encoder = Encoder(declaration, examples, fitted, first, in_time)
+    try:
+        found = known.parameters(examples, encoder, None, None)
+    except DataError as err:
+        raise err.shifted(first) from err.__cause__
+    if found is None:
+        return None
+    return Grounded(declaration, known.layout, found[0], fitted, n_computed=encoder.computed.n, kept=found[1])
 
 
 def _grounded(

@@ -345,6 +345,14 @@ class Layout:
         names = [label.name for label in labels]
         return [dict(zip(names, values, strict=True)) for values in zip(*parts, strict=True)]
 
+    def decode_lists(self, states: I32) -> list[list[Any]]:
+        """Return the class names at the positions of the only label, a list for each example."""
+        (label,) = self.declaration.outputs
+        places, classes = self._named_places(label)
+        flat = states[places]
+        listed: list[Any] = (flat if classes is None else class_array(label.classes, of_objects=True)[flat]).tolist()
+        return [listed[lo:hi] for lo, hi in pairwise(self._ends(label))]
+
     def _decode_label(self, label: Label, states: I32) -> list[Any]:
         if (structure := structure_of(label)) is not None:
             return structure.decode(self, label, states)

@@ -33,7 +33,7 @@ from ssvm_dsl.ir.bounded_cache import BoundedCache
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap, SlicedRows, SparseRows
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
-from ssvm_dsl.lang.inputs import At, Input
+from ssvm_dsl.lang.inputs import At, Attributes, Input
 from ssvm_dsl.lang.outputs.labels import Target
 from ssvm_dsl.lang.patterns.pattern import Pattern
 from ssvm_dsl.memory import SMALL
@@ -107,13 +107,15 @@ class Structure:
         sparse = any(isinstance(one, Input) and one.sparse for one in declaration.inputs)
         self.as_small = needed < SMALL and not sparse  # whatever the numbers of other examples are
         self._declaration = declaration
-        self._factors, self._every, self._parts = factors.factors, factors.scopes, factors.parts
-        listed = zip(self._factors, self._every, self._parts, strict=True)
-        self._plain = [None if part.varies else _plain_input(factor, one) for factor, one, part in listed]
+        listed = zip(factors.factors, factors.scopes, factors.parts, strict=True)
+        plain = [None if part.varies else _plain_input(factor, one) for factor, one, part in listed]
         self._maps = [one.with_features(None) for one in parameters.maps]
         for one in self._maps:
             one.share_places()
-        self._rows = [None if one.features is None else one.features.shape for one in parameters.maps]
+        shapes = [None if one.features is None else one.features.shape for one in parameters.maps]
+        self._parts = list(
+            zip(factors.factors, plain, self._maps, shapes, factors.scopes, factors.parts, strict=True)
+        )
         self._groups, self._shared = factors.groups, factors.shared
         self._same_constants = not _varies(declaration)
         self._settled = self._same_constants and not any(map(_signs_matter, parameters.maps))
@@ -169,9 +171,8 @@ class Structure:
 
     def _filled(self, encoder: Encoder) -> list[FeatureMap] | None:
         """Return the feature maps with the rows of other examples; ``None`` where their numbers differ."""
-        maps, stacked, examples = [], dict[str, F64](), encoder.examples
-        listed = zip(self._factors, self._plain, self._maps, self._rows, self._every, self._parts, strict=True)
-        for factor, plain, fmap, shape, scopes, part in listed:
+        maps, stacked, examples = [], dict[str, F64 | SparseRows](), encoder.examples
+        for factor, plain, fmap, shape, scopes, part in self._parts:
             if shape is None:
                 maps.append(fmap)
                 continue
@@ -182,7 +183,10 @@ class Structure:
             else:
                 values = stacked.get(plain.name)
                 if values is None:
-                    values = stack_dense(plain, examples.raw[plain.name], examples.size(plain.dims))
+                    if isinstance(plain, Attributes):
+                        values = encoder.attributes(plain)
+                    else:
+                        values = stack_dense(plain, examples.raw[plain.name], examples.size(plain.dims))
                     stacked[plain.name] = values
             if values is None or values.shape != shape:
                 return None
@@ -203,12 +207,13 @@ class Structure:
         return kept
 
 
-def _plain_input(factor: Factor, scopes: Scopes) -> Input | None:
-    """Return the dense input whose numbers are the features of a factor, if they are."""
+def _plain_input(factor: Factor, scopes: Scopes) -> Input | Attributes | None:
+    """Return the dense input whose numbers, or the attributes which, are the features of a factor, if they are."""
     source = factor.features
     if isinstance(source, At) and source.column is None and scopes.rows(source.places, source.source.dims)[1] is None:
         source = source.source
-    return source if isinstance(source, Input) and not source.sparse and not factor.agreements else None
+    plain = isinstance(source, Attributes) or (isinstance(source, Input) and not source.sparse)
+    return source if plain and not factor.agreements else None  # type: ignore[return-value]
 
 
 def _varies(declaration: Declaration) -> bool:
@@ -287,6 +292,17 @@ class StructureCache:
             if met is not None and met.declaration is declaration:
                 met.note(X, judged, *found)
         return found
+
+    def again(self, declaration: Declaration, X: object, fitted: Fitted) -> tuple[Examples, Structure] | None:
+        """Return (examples, structure) of unlabelled examples that need no check but those of their features.
+
+        ``None`` unless a structure that takes little memory is kept of shapes that were met with the same model.
+        """
+        if self._declaration is not declaration or self._fitted is not fitted:
+            return None
+        met = None if self._met is None else self._met.find(X, False)
+        known = None if met is None else self.find(met[1])
+        return (met[0], known) if met is not None and known is not None and known.as_small else None
 
     def same_blocks(self, blocks: tuple[Block, ...], fitted: tuple[Block, ...]) -> bool:
         """Return whether the weights of a structure have the blocks that were fitted; both are compared once."""

@@ -18,7 +18,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from threadpoolctl import ThreadpoolController
 
@@ -36,61 +36,53 @@ class _Library(NamedTuple):
 _Found = list[tuple[_Library, int]]
 
 
-class _Limit:
-    """Counts the calls that are under way."""
+class _Calls:
+    """The calls that are under way, and what to put back for the process after the last one."""
 
     def __init__(self) -> None:
-        self.lock, self.n_calls = threading.Lock(), 0
+        self.lock, self.n = threading.Lock(), 0
         self.found: _Found = []
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
-
-    def enter(self) -> _Found:
-        """Begin a call, the first one with the limit of the process; return what to put back in this thread."""
-        shared, own = _libraries(len(sys.modules))
-        with self.lock:
-            if not self.n_calls:
-                self.found = _lowered(shared)
-            self.n_calls += 1
-        return _lowered(own) if own else []
-
-    def leave(self, own: _Found) -> None:
-        """End a call; the last one puts back what was there for the process."""
-        if own:
-            _put_back(own)
-        with self.lock:
-            self.n_calls -= 1
-            if not self.n_calls and self.found:
-                _put_back(self.found)
 
     def _after_fork(self) -> None:
         """Replace the lock, which a thread may have held that is not in the new process."""
         self.lock = threading.Lock()
 
 
-_LIMIT = _Limit()
+_CALLS = _Calls()
 
 
 class one_blas_thread:
     """Keep BLAS to one thread within a ``with`` statement."""
 
-    def __enter__(self) -> None:
-        self._own = _LIMIT.enter()
+    def __enter__(self) -> Any:
+        shared, own = _libraries(len(sys.modules))
+        with _CALLS.lock:
+            if not _CALLS.n:
+                _CALLS.found = _lowered(shared)
+            _CALLS.n += 1
+        self._own = _lowered(own) if own else []  # to put back in this thread
 
     def __exit__(self, *error: object) -> None:
-        _LIMIT.leave(self._own)
+        if self._own:
+            _put_back(self._own)
+        with _CALLS.lock:
+            _CALLS.n -= 1
+            if not _CALLS.n and _CALLS.found:
+                _put_back(_CALLS.found)
 
 
-class CallThreads(Threads):
+class CallThreads(Threads, one_blas_thread):
     """The threads of one call, in a ``with`` statement: BLAS keeps to one, parallelism is over examples."""
 
-    def __enter__(self) -> CallThreads:
-        self._own = _LIMIT.enter()
+    def __enter__(self) -> Self:
+        super().__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
         try:
-            _LIMIT.leave(self._own)
+            super().__exit__(*error)
         finally:
             self.close()
 

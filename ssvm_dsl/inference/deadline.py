@@ -70,8 +70,8 @@ class Deadline:
 
     def __init__(self, seconds: float = np.inf) -> None:
         self._meter = loading_time()
-        self._meter.forget_open()
-        self._wall, self._loaded = perf_counter(), self._meter.seconds
+        self._loaded = self._meter.closed()
+        self._wall = perf_counter()
         self._begin = self._wall - self._loaded  # on the clock of work_seconds
         self.limit, self.reserve = seconds, 0.0
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import Any
+from threading import Lock
+from typing import Any, cast
 
 import numpy as np
 
@@ -183,32 +183,63 @@ class SpreadPairs:
         self.common = np.zeros(0, np.int32) if common.all() else row
         self._pairs = slice(None) if common.all() else np.flatnonzero(owner >= 0)
         self._places = (owner.astype(np.int64) * self.width + pairs.state)[self._pairs]
-        self._spare = deque[F64]()  # tables of zeros but for pairs; threads take one each
+        self._made = pairs, n_configs
+        self._tables: list[_SpreadTable] = []
+        self._lock = Lock()
 
-    def _taken(self) -> F64:
-        """Return a table nobody uses, with zeros but for the pairs."""
-        try:
-            return self._spare.pop()
-        except IndexError:
-            return np.zeros(self.n_rows * self.width)
+    def __reduce__(self) -> tuple[type[SpreadPairs], tuple[ObservedPairs, int]]:
+        return SpreadPairs, self._made
+
+    def _free(self) -> _SpreadTable:
+        """Return a table that nobody uses."""
+        found = next((one for one in self._tables if not one.n_users), None)
+        if found is None:
+            found = _SpreadTable(np.zeros(self.n_rows * self.width))
+            self._tables.append(found)
+        return found
 
     @contextmanager
     def table(self, weights: F64) -> Iterator[F64]:
-        """Lend the table of some weights, one row after the other; ``shape (n_rows * width,)``."""
-        table = self._taken()
-        table[self._places] = weights[self._pairs]
-        yield table
-        self._spare.append(table)
+        """Lend the table of some weights, one row after the other, ``shape (n_rows * width,)``; not to be written to.
+
+        Threads that ask for it with the same weights read the same one.
+        """
+        with self._lock:
+            same = (one for one in self._tables if one.weights is not None and np.array_equal(one.weights, weights))
+            found = next(same, None)
+            if found is None:
+                found = self._free()
+                found.numbers[self._places], found.weights = weights[self._pairs], weights.copy()
+            found.n_users += 1
+        try:
+            yield found.numbers
+        finally:
+            with self._lock:
+                found.n_users -= 1
 
     @contextmanager
     def adding_to(self, weights: F64) -> Iterator[F64]:
         """Lend a table of zeros, and add what it holds for the pairs at the end to some weights."""
-        table = self._taken()
-        table[:] = 0.0
-        yield table
-        weights[self._pairs] += table[self._places]
-        table[:] = 0.0
-        self._spare.append(table)
+        with self._lock:
+            found = self._free()
+            found.n_users, found.weights = 1, None
+        found.numbers[:] = 0.0
+        try:
+            yield found.numbers
+            weights[self._pairs] += found.numbers[self._places]
+        finally:
+            found.numbers[:] = 0.0
+            with self._lock:
+                found.n_users = 0
+
+
+@dataclass(eq=False)
+class _SpreadTable:
+    """Numbers of a table that are zero but for the pairs, the weights that these are, and how many use it now."""
+
+    numbers: F64
+    weights: F64 | None = None
+    n_users: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -377,6 +408,21 @@ class FeatureMap:
         if isinstance(self.features, SparseRows):
             return part.reshape(self.n_units, self.features.n_columns, self.n_basis)
         return part.reshape(self.n_units, self.n_basis, -1 if len(part) else self.width)
+
+
+    def shared_tables(self, w: F64) -> F64:
+        """Return the tables of factors without features, ``shape (n_units, prod(cards))``; not to be written to.
+
+        Those of a form are kept with their weights: they are the same from one prediction to the next.
+        """
+        values = self.weights(w)[:, :, 0]
+        if self.basis is None:
+            return values
+        weights = values.tobytes()
+        made = self.__dict__.get("_tables")
+        if made is None or made[0] != weights:
+            made = self.__dict__["_tables"] = weights, values @ self.basis
+        return cast(F64, made[1])
 
 
 def table_rows(fmap: FeatureMap) -> tuple[I32, I64, int]:

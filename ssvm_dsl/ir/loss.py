@@ -168,8 +168,9 @@ class LossTerm:
         """
         if self.kind == ZERO_ONE:
             return np.where(np.diff(program.var_ptr) > 0, self.weight, 0.0)
-        worst = np.zeros(program.n_variables)
-        np.maximum.at(worst, np.repeat(np.arange(program.n_variables), program.card), self.node)
+        worst: F64 = np.zeros(program.n_variables)
+        if len(self.node):
+            np.maximum(np.maximum.reduceat(self.node, program.state_ptr[:-1]), worst, out=worst)
         total = self.const + np.bincount(owners(program.var_ptr), weights=worst, minlength=program.n_examples)
         total += sum(one.largest() for one in self.factors)
         return total if self.tables is None else total + self.tables.largest()

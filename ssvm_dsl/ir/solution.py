@@ -123,7 +123,7 @@ class Solution:
         ``-inf`` marks infeasible examples, and ``nan`` those that time did not reach (whatever their labels are).
         """
         best = score if score.ndim == 1 else score[0]
-        if np.logical_and.reduce(best > -np.inf):
+        if np.minimum.reduce(best, initial=0.0) > -np.inf:
             return cls(labels, score, best.copy(), np.zeros(len(best), np.int8), np.zeros(len(best), np.int8), **extra)
         late = np.isnan(best)
         primal = np.where(best == -np.inf, INFEASIBLE, FEASIBLE)

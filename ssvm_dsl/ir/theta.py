@@ -42,8 +42,8 @@ class Theta:
         places = program.table_places
         pool = np.zeros(places[-1][1] if places else 0)
         tables = tuple([pool[lo:hi].reshape(shape) for lo, hi, shape in places])
-        node = np.zeros(program.n_states) if node is None else node
-        return cls(node, pool, tables, np.zeros(program.n_examples))
+        node = np.zeros(int(program.state_ptr[-1])) if node is None else node
+        return cls(node, pool, tables, np.zeros(len(program.var_ptr) - 1))
 
     @classmethod
     def of(

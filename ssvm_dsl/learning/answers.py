@@ -97,19 +97,23 @@ class PredictionRequest:
             Takes what is wanted from an answer.
         """
         size = max(1, CHUNK // self.k)
-        bounds = [(lo, min(lo + size, n)) for lo in range(0, n, size)]
-        return [read(*self._answer(grounder(lo, hi), executor, lo, n)) for lo, hi in bounds]
+        found: list[T] = []
+        for lo in range(0, n, size):
+            found.append(read(*self._answer(grounder(lo, min(lo + size, n)), executor, lo, n)))
+        return found
 
     def _answer(self, grounded: Grounded, executor: Executor, first: int, n: int) -> tuple[Grounded, Solution]:
-        session = self.session(grounded, first, n)
-        mine = self.deadline.share(grounded.n_examples / (n - first)) if n > grounded.n_examples else self.deadline
-        if grounded.program.constraints and mine.limit < np.inf:  # a labelling of every example, should all time go
-            mine = mine.share(1.0)
-            mine.reserve = min(mine.left / 4.0, START_SECONDS * grounded.n_examples)
+        session, mine = self.session(grounded, first, n), self.deadline
+        if mine.limit < np.inf:
+            if n > grounded.n_examples:
+                mine = mine.share(grounded.n_examples / (n - first))
+            if grounded.program.constraints:  # a labelling of every example, should all time go
+                mine = mine.share(1.0)
+                mine.reserve = min(mine.left / 4.0, START_SECONDS * grounded.n_examples)
         k = 1 if self.k == 1 else min(self.k, most_labellings(grounded.program))
         asked = (grounded.parameters, session, executor, self.w, self.task, k, first, mine, self.missing)
         solution = solve_batch(*asked)
-        if grounded.n_uncomputed and self.task is not Task.MARGINALS:
+        if grounded.n_computed is not None and grounded.n_uncomputed and self.task is not Task.MARGINALS:
             solution = _of_unknown_worth(solution, grounded.n_examples - grounded.n_uncomputed)
         return grounded, solution
 
@@ -155,6 +159,11 @@ def most_labellings(program: Program) -> int:
 def labellings(grounded: Grounded, solution: Solution) -> list[Any]:
     """Return the labels of each example in the user's form."""
     return grounded.layout.decode(solution.labels)
+
+
+def label_lists(grounded: Grounded, solution: Solution) -> list[list[Any]]:
+    """Return the class names at the positions of the only label, a list for each example."""
+    return grounded.layout.decode_lists(solution.labels)
 
 
 def latent_states(grounded: Grounded, solution: Solution) -> list[Any]:

@@ -31,9 +31,9 @@ from ssvm_dsl.errors import NoBackendError, OptionError
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planning.planner import need_of, plan_program
 from ssvm_dsl.inference.planning.plans import AUTO
-from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.question import Question
+from ssvm_dsl.learning.driver.cost_estimate import feature_seconds
 from ssvm_dsl.learning.driver.fit import train
 from ssvm_dsl.learning.estimators.fitting.strength import (
     FOLD_PASSES,
@@ -51,7 +51,6 @@ from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import RiskForm, TrainerSpec
 from ssvm_dsl.plugin_api.training import StopRule
 from ssvm_dsl.registry import registry
-from ssvm_dsl.scores.parameter_map import ParameterMap
 from ssvm_dsl.units import seconds_text
 
 #: Chooses C by held-out examples, however long that takes.
@@ -237,7 +236,8 @@ class ChoosingSVM(StructuredSVM):
         smooth, parameters = self._risk().spec.form is RiskForm.SMOOTH, grounded.parameters
         oracle = self._plan_of(grounded, Task.MARGINALS if smooth else Task.MAP).seconds
         weights = WEIGHT * parameters.dim if smooth else 0.0
-        return float(PATH_PASSES * (OVERHEAD + oracle + weights + product_seconds(parameters)))
+        features = feature_seconds(parameters, DENSE, SPARSE)
+        return float(PATH_PASSES * (OVERHEAD + oracle + weights + features))
 
     def _by_held_out(
         self, grounded: Grounded, target_of: TargetOf, sample_weight: Any, executor: Executor, deadline: Deadline
@@ -280,15 +280,3 @@ def _losses(problem: Problem, w: F64) -> F64:
         return problem.evaluation(w).value
     solution = problem.ask(Question(problem.scores(w), None))
     return problem.loss.value(problem.program, solution.labels)
-
-
-def product_seconds(parameters: ParameterMap) -> float:
-    """Return about how long it takes to score all examples and to sum their features, by sizes."""
-    total = 0.0
-    for fmap in parameters.maps:
-        if fmap.features is None:
-            continue
-        rows, sparse = fmap.features, isinstance(fmap.features, SparseRows)
-        entries = float(len(rows.data) if isinstance(rows, SparseRows) else np.prod(rows.shape))
-        total += 4.0 * entries * fmap.n_basis / (SPARSE if sparse else DENSE)
-    return total

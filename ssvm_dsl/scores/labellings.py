@@ -42,7 +42,7 @@ def _scored(
     """Return (scores, whether all labels are states); if ``checked``, tables are not read where one is none."""
     from ssvm_dsl.kernels.scoring import add_node_scores, add_table_scores
 
-    total = theta.const[ids]
+    total = theta.const.copy() if ids is program.every_example else theta.const[ids]
     states = add_node_scores(theta.node, program.state_ptr, program.var_ptr, ids, ptr, labels, total)
     if states or not checked:
         for group, tables in zip(program.groups, theta.tables, strict=True):

@@ -24,6 +24,7 @@ from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.scores.constants import Constants
 from ssvm_dsl.scores.rows import (
     LARGEST,
+    PART_SCORES,
     add_adjoint,
     add_by_unit,
     add_scores,
@@ -44,7 +45,8 @@ if TYPE_CHECKING:
 
 #: What of a map follows from the structure and the weights, whatever the features are.
 OF_STRUCTURE = (
-    "program", "blocks", "declared", "joined", "dim", "lower_bound", "_bare", "_covers", "_places",
+    "program", "blocks", "declared", "joined", "dim", "lower_bound", "_bare", "_covers", "_repeated", "_by_row",
+    "_places",
 )  # fmt: skip
 
 
@@ -178,8 +180,7 @@ class ParameterMap:
         """Write the tables that all examples share (factors without features)."""
         for fmap in self.maps:
             if fmap.features is None and fmap.group != NODE:
-                values = fmap.weights(w)[:, :, 0]
-                theta.tables[fmap.group][...] = values if fmap.basis is None else values @ fmap.basis
+                theta.tables[fmap.group][...] = fmap.shared_tables(w)
         if self.constants is not None:
             self.constants.fill_shared(theta)
 
@@ -191,7 +192,7 @@ class ParameterMap:
         DataError
             A score is too large for a number, or not a number: names the input and the example.
         """
-        part = positions(self.program.var_ptr, examples)
+        part = slice(0, self.program.n_variables) if examples is None else positions(self.program.var_ptr, examples)
         first = True
         for fmap in self.maps:
             if fmap.group == NODE:
@@ -209,7 +210,7 @@ class ParameterMap:
 
     def _check_finite(self, w: F64, theta: Theta, examples: I64 | None, part: slice | I64) -> None:
         """Refuse scores that are no numbers, or whose sums are none."""
-        known = moderate(theta.node[self._states(part)])
+        known = moderate(theta.node if examples is None else theta.node[self._states(part)])
         for fmap in self.maps:
             if fmap.group != NODE and fmap.features is not None:
                 own = fmap.joint or fmap.units is not None
@@ -246,14 +247,14 @@ class ParameterMap:
         self, fmap: FeatureMap, w: F64, theta: Theta, examples: I64 | None, part: slice | I64, first: bool
     ) -> None:
         """Add unary scores; the first map of a program overwrites."""
-        card = self.program.uniform_card
-        plain = fmap.rows is None and fmap.units is None and not fmap.joint and fmap.features is not None
-        if plain and card and fmap.n_factors == self.program.n_variables and self._covers[fmap.name]:
+        if fmap.features is not None and fmap.name in self._by_row:
+            card = self.program.uniform_card
             rows = theta.node.reshape(-1, card)
-            if isinstance(part, slice) and first and fmap.basis is None and not fmap.sparse:
-                np.matmul(fmap.features[part], fmap.weights(w)[0].T, out=rows[part])  # type: ignore[index]
+            if isinstance(part, slice) and first and fmap.basis is None and isinstance(fmap.features, np.ndarray):
+                np.matmul(fmap.features[part], fmap.weights(w)[0].T, out=rows[part])
             else:
-                for some in split_rows(part, card):
+                few = isinstance(part, slice) and len(theta.node) <= PART_SCORES
+                for some in (part,) if few else split_rows(part, card):
                     values = plain_rows(fmap, w, some)
                     rows[some] = values if first else rows[some] + values
             return
@@ -297,13 +298,24 @@ class ParameterMap:
             if fmap.group == NODE
         }
 
+    @cached_property
+    def _by_row(self) -> frozenset[str]:
+        """Unary maps with a factor for each variable, in order, which has a row of its own if there are features.
+
+        None where variables differ in their numbers of states.
+        """
+        if not self.program.uniform_card:
+            return frozenset()
+        own = [one for one in self.maps if one.rows is None and one.units is None and not one.joint]
+        n = self.program.n_variables
+        return frozenset(one.name for one in own if one.n_factors == n and self._covers.get(one.name))
+
     def _factor_rows(self, fmap: FeatureMap, w: F64, examples: I64 | None) -> F64:
         """Return the table of each factor of the selected examples; ``shape (n, prod(cards))``."""
         if fmap.joint:
             return joint_rows(fmap, w, examples)
         if fmap.features is None:
-            values = fmap.weights(w)[:, :, 0]
-            tables = values if fmap.basis is None else values @ fmap.basis
+            tables = fmap.shared_tables(w)
             if fmap.units is None:
                 return np.broadcast_to(tables[0], (fmap.shapes.count(examples), fmap.n_configs))
             return tables[fmap.units_of(examples)]

@@ -26,7 +26,7 @@ LARGEST = 1e300
 def moderate(scores: F64) -> bool:
     """Return whether scores are numbers that can be added up; that their squares can be is enough."""
     flat = scores.reshape(-1)
-    if np.dot(flat, flat) < np.inf:
+    if flat.dot(flat) < np.inf:
         return True
     return bool(flat.max(initial=0.0) <= LARGEST and flat.min(initial=0.0) >= -LARGEST)
 
@@ -84,9 +84,9 @@ def plain_rows(fmap: FeatureMap, w: F64, rows: slice | I64, unit: int = 0) -> F6
 
 def _few_entries(features: SparseRows, rows: I64, pairs: ObservedPairs) -> bool:
     """Whether rows have so few entries that a table of the weights of all pairs is not worth its time."""
-    if len(rows) < features.shape[0]:
-        return int((features.ptr[1:][rows] - features.ptr[rows]).sum()) < pairs.n_pairs
-    return len(features.indices) < pairs.n_pairs
+    if len(features.indices) < len(pairs.state) or len(rows) == len(features.ptr) - 1:
+        return len(features.indices) < len(pairs.state)
+    return int((features.ptr[1:][rows] - features.ptr[rows]).sum()) < len(pairs.state)
 
 
 def joint_rows(fmap: FeatureMap, w: F64, examples: I64 | None) -> F64:

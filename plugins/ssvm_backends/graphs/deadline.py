@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from time import perf_counter
 
 import numpy as np
@@ -22,8 +22,8 @@ class TimeUp(OutOfTime):
     """Time is up; the results so far are kept."""
 
 
-def chunks_until(n: int, limits: Limits, seconds: F64 | None = None) -> Iterator[tuple[int, int]]:
-    """Yield ``(lo, hi)`` ranges that cover ``0..n``; stop early when time is up.
+def chunks_until(n: int, limits: Limits, seconds: F64 | None = None) -> Iterable[tuple[int, int]]:
+    """Return ``(lo, hi)`` ranges that cover ``0..n``; they stop early when time is up.
 
     Parameters
     ----------
@@ -32,10 +32,12 @@ def chunks_until(n: int, limits: Limits, seconds: F64 | None = None) -> Iterator
     seconds : ndarray of float64, shape (n,), optional
         Expected seconds of each where it cannot be cut short: it is not begun unless that much time is left.
     """
-    if limits.time is None:
-        yield 0, n
-        return
-    end, lo, size = perf_counter() + limits.time, 0, PART
+    return ((0, n),) if limits.time is None else _parts(n, limits.time, seconds)
+
+
+def _parts(n: int, time: float, seconds: F64 | None) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of :func:`chunks_until` under a limit."""
+    end, lo, size = perf_counter() + time, 0, PART
     until = None if seconds is None else np.cumsum(seconds)
     while lo < n and (begin := perf_counter()) < end:
         hi = min(lo + size, n)

@@ -56,26 +56,21 @@ class ForestSession:
             return self._marginals(theta, node, ids, question.limits)
         if self._tables is not None:
             return self._constrained(question, self._tables, node)
-        n_best = 1
+        shape: tuple[int, ...] = ()
+        seconds, ptr = None, question.label_ptr(program)
         if task is Task.KBEST:
-            n_best = question.k
-            check_memory(program, ids, n_best)
-        ptr = question.label_ptr(program)
-        labels = np.zeros((n_best, int(ptr[-1])), dtype=np.int32)
-        score = np.full((n_best, len(ids)), -np.inf)
-        reached = 0
-        limited = task is Task.KBEST and question.limits.time is not None
-        seconds = self._list_seconds(ids, n_best) if limited else None
+            shape = (question.k,)
+            check_memory(program, ids, question.k)
+            seconds = None if question.limits.time is None else self._list_seconds(ids, question.k)
+        labels, score, reached = np.zeros((*shape, int(ptr[-1])), np.int32), np.empty((*shape, len(ids))), 0
+        score.fill(-np.inf)
+        best = self._k_best if task is Task.KBEST else self._map
         for lo, hi in chunks_until(len(ids), question.limits, seconds):
-            if task is Task.KBEST:
-                self._k_best(theta, node, ids[lo:hi], ptr[lo:], labels, score[:, lo:hi])
-            else:
-                self._map(theta, node, ids[lo:hi], ptr[lo:], labels[0], score[0, lo:hi])
+            best(theta, node, ids[lo:hi], ptr[lo:], labels, score[..., lo:hi])
             reached = hi
         score += theta.const[ids]
-        score[:, reached:] = np.nan  # not reached in time
-        if task is not Task.KBEST:
-            labels, score = labels[0], score[0]
+        if reached < len(ids):  # in time
+            score[..., reached:] = np.nan
         return Solution.exact(labels, score)
 
     def best_by_count(self, question: Question, tables: CountTables) -> Solution:

@@ -68,7 +68,7 @@ class Names(list[str]):
         return Names, (list(self),)
 
 
-#: Pairs with unknown texts that are remembered, too: there is no end of them.
+#: Pairs with unknown texts, or with numbers, that are remembered, too: there is no end of them.
 UNKNOWN = 2**14
 
 
@@ -78,6 +78,15 @@ class Columns(dict[str, int]):
     def __missing__(self, name: str) -> int:
         check_name(name)
         return -1
+
+    def of(self, names: list[Any]) -> Iterator[int]:
+        """Return the column of each of some names."""
+        if type(self) is not Columns:  # new names get columns
+            return map(self.__getitem__, names)
+        if not set(map(type, names)) <= _TEXTS:
+            for name in names:
+                check_name(name)
+        return map(self.get, names, repeat(-1))  # no call of Python for unknown ones
 
 
 class _Growing(Columns):
@@ -108,7 +117,7 @@ class _Hashing(Columns):
 class NamedValues(dict[tuple[Any, Any], int]):
     """What each pair of a name and its value is: the column where the value is a text or 1, -1 for unknown names and 0.
 
-    NamedValues of a name and another number, which are not kept, are ``-2 - column``.
+    Pairs of a name and another number are ``-2 - column``.
 
     Parameters
     ----------
@@ -122,17 +131,15 @@ class NamedValues(dict[tuple[Any, Any], int]):
         name, value = pair
         check_name(name)
         if isinstance(value, str):
-            code = self.columns[f"{name}:{value}"]
-            if code >= 0 or len(self) < len(self.columns) + UNKNOWN:
-                self[pair] = code
-            return code
-        if isinstance(value, _NAMED):
+            code = column = self.columns[f"{name}:{value}"]
+        elif isinstance(value, _NAMED):
             raise NestedNames
-        if not is_finite(value):
+        elif not is_finite(value):
             raise TypeError(f"{name!r}: {number_text(value)}")
-        column = self.columns[name]
-        code = column if value == 1 else -1 if value == 0 else -2 - column
-        if column >= 0 and code >= -1:  # numbers are without end
+        else:
+            column = self.columns[name]
+            code = -1 if value == 0 or column < 0 else column if value == 1 else -2 - column
+        if code >= 0 or len(self) < len(self.columns) + UNKNOWN:
             self[pair] = code
         return code
 
@@ -244,7 +251,9 @@ def _collect(tokens: list[Any], columns: Columns, pairs: NamedValues, width: int
     if not kinds <= _PLAIN:
         tokens = list(map(plain_token, tokens))
         kinds = set(map(type, tokens))
-    texts = dict in kinds and (_has_texts(tokens[:1]) or _has_texts(tokens))
+    texts = dict in kinds and (
+        (type(tokens[0]) is dict and str in map(type, tokens[0].values())) or _has_texts(tokens)
+    )
     if texts and len(kinds) == 1:
         try:
             return _collect_pairs(tokens, pairs, width)
@@ -254,7 +263,7 @@ def _collect(tokens: list[Any], columns: Columns, pairs: NamedValues, width: int
         tokens = [_flattened(token) if type(token) is dict else token for token in tokens]
     ptr = pointers(np.fromiter(map(len, tokens), np.int64, len(tokens)))
     n = int(ptr[-1])
-    found = np.fromiter(map(columns.__getitem__, chain.from_iterable(tokens)), np.int32, n)
+    found = np.fromiter(columns.of(list(chain.from_iterable(tokens))), np.int32, n)
     return _tidy(found, _values(tokens, n) if dict in kinds else None, ptr, width)
 
 
@@ -266,7 +275,10 @@ def _collect_pairs(tokens: list[dict[Any, Any]], pairs: NamedValues, width: int)
         return _tidy(found, None, ptr, width)
     at = np.flatnonzero(found < -1)
     listed, values = list(chain.from_iterable(map(dict.values, tokens))), np.ones(len(found))
-    found[at], values[at] = -2 - found[at], [float(listed[k]) for k in at.tolist()]
+    given = [listed[k] for k in at.tolist()]
+    if not set(map(type, given)) <= _NUMBERS and not all(map(is_finite, given)):
+        raise TypeError("a number of another kind, equal to one that was met")
+    found[at], values[at] = -2 - found[at], given
     return _tidy(found, values, ptr, width)
 
 
@@ -275,6 +287,9 @@ def _has_texts(tokens: list[Any]) -> bool:
     kinds = set(map(type, chain.from_iterable(token.values() for token in tokens if type(token) is dict)))
     return str in kinds or any(issubclass(kind, _NAMED) for kind in kinds)
 
+
+#: What names and numbers usually are.
+_TEXTS, _NUMBERS = frozenset({str}), frozenset({float, int, bool})
 
 #: Values that are, or hold, names.
 _NAMED = (str, Mapping, list, tuple, Set)
@@ -341,11 +356,15 @@ def _tidy(columns: I32, values: F64 | None, ptr: I64, width: int) -> SparseRows:
     from ssvm_dsl.kernels.rows import tidy_rows
 
     ones = values is None
-    values = np.ones(len(columns)) if values is None else values
+    if values is None:
+        values = np.empty(len(columns))
+        values.fill(1.0)
     n = tidy_rows(columns, values, ptr)
     if not ones and not np.isfinite(values[:n]).all():
         raise OverflowError("attributes of one name (or one column) whose sum is infinite")
-    return SparseRows(values[:n], columns[:n], ptr, width)
+    if n < len(columns):
+        columns, values = columns[:n], values[:n]
+    return SparseRows(values, columns, ptr, width)
 
 
 def malformed(token: Any) -> str | None:

@@ -120,6 +120,14 @@ class Encoder:
             self._done[source] = found
         return found
 
+    def attributes(self, source: Attributes) -> SparseRows:
+        """Return rows of known attributes."""
+        state = self.fitted[source.name]
+        if not isinstance(state["names"], Names):  # a plain list, as read from a file
+            state["names"] = Names(state["names"])
+        goes_on = _attributes_go_on(self, source)
+        return _checked(self, source, partial(known_rows, names=state["names"], goes_on=goes_on))
+
     def _some_rows(self, source: lang.Transform) -> Rows:
         """Return rows of a source for which there is no time: a few rows are computed, the others are 0."""
         inner = self.rows(source.source)
@@ -208,21 +216,12 @@ def _input(encoder: Encoder, source: Input) -> Rows:
     return Rows(source.dims, stack_dense(source, raw, sizes), pointers(sizes))
 
 
-def _tokens(encoder: Encoder, source: Attributes) -> list[Any]:
-    return list(tokens_of(source, encoder.examples.raw[source.name]))
-
-
 def _attributes(encoder: Encoder, source: Attributes) -> Rows:
     if encoder.fitting:
         names, rows = _checked(encoder, source, lambda tokens: learn_rows(tokens, _attributes_go_on(encoder, source)))
         encoder.learnt(source, lambda: {"names": names})
         return Rows(source.dims, rows, pointers(encoder.examples.size(source.dims)))
-    state = encoder.fitted[source.name]
-    if not isinstance(state["names"], Names):  # a plain list, as read from a file
-        state["names"] = Names(state["names"])
-    names, go_on = state["names"], _attributes_go_on(encoder, source)
-    rows = _checked(encoder, source, lambda tokens: known_rows(tokens, names, go_on))
-    return Rows(source.dims, rows, pointers(encoder.examples.size(source.dims)))
+    return Rows(source.dims, encoder.attributes(source), pointers(encoder.examples.size(source.dims)))
 
 
 def _hashed(encoder: Encoder, source: lang.Hashed) -> Rows:
@@ -252,7 +251,7 @@ def _attributes_go_on(encoder: Encoder, source: Attributes) -> Callable[[int], b
 def _checked(encoder: Encoder, source: Attributes, make: Callable[[list[Any]], T]) -> T:
     """Return ``make`` of the attributes of all positions; errors name malformed ones."""
     try:
-        return make(_tokens(encoder, source))
+        return make(list(tokens_of(source, encoder.examples.raw[source.name])))
     except (TypeError, ValueError, AttributeError, OverflowError) as err:
         _complain_attributes(encoder, source)
         raise DataError(f"input '{source.name}'", expected=_TOKEN, found=f"{type(err).__name__}: {err}") from err

@@ -1,8 +1,9 @@
-"""``MetShapes``: dense inputs of shapes that have passed the checks before are not checked again.
+"""``MetShapes``: inputs of shapes that have passed the checks before are not checked again.
 
 What :func:`~ssvm_dsl.compiler.inputs.validate.read_examples` refuses of dense inputs follows from the names, kinds and
-shapes of the arrays; so do the sizes of axes, and the structure.  For a few examples looking them up is all that is
-left of validation (a tenth of a prediction of one example).  The numbers themselves are checked where they are stacked.
+shapes of the arrays, of attributes from the lengths of lists; so do the sizes of axes, and the structure.  For a few
+examples looking them up is all that is left of validation (a tenth of a prediction of one example).  The numbers
+and the attributes themselves are checked where they are stacked.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from ssvm_dsl.array_types import I64
 from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.lang.inputs import Input
+from ssvm_dsl.lang.inputs import Attributes, ExampleInput, Input
 
 #: Examples beyond which reading them all is as quick, and shapes that are remembered.
 FEW, MOST = 8, 1024
@@ -50,9 +51,11 @@ class MetShapes:
         self._names: dict[bool, tuple[str, ...] | None] = {}
         for judged in (False, True):
             inputs = declaration.inputs if judged else declaration.scored_inputs
-            dense = all(isinstance(one, Input) and not one.sparse for one in inputs)
-            simple = dense and not declaration.structural_inputs
+            simple = all(map(_is_simple, inputs)) and not declaration.structural_inputs
             self._names[judged] = tuple([one.name for one in inputs]) if simple else None
+        # how deep the lists of attributes are; arrays: 0
+        self._depth = {one.name: len(one.dims) if isinstance(one, Attributes) else 0 for one in declaration.inputs}
+        self._bare = self._depth[declaration.inputs[0].name] if len(declaration.inputs) == 1 else 0
 
     def find(self, X: object, judged: bool) -> tuple[Examples, Hashable] | None:
         """Return (examples, key of their structure) where such shapes were read before.
@@ -71,7 +74,7 @@ class MetShapes:
         assert isinstance(X, list)
         raw: dict[str, Sequence[Any]] = {}
         for name in self._names[judged] or ():
-            raw[name] = [one if type(one) is np.ndarray else one[name] for one in X]
+            raw[name] = [one[name] if type(one) is dict else one for one in X]
         return Examples(len(X), met.sizes, raw), met.structure
 
     def note(self, X: object, judged: bool, examples: Examples, structure: Hashable) -> None:
@@ -89,15 +92,31 @@ class MetShapes:
             return None
         found: list[Hashable] = [judged]
         for one in X:
-            if type(one) is np.ndarray:
-                found += one.dtype, one.shape
-            elif type(one) is dict:
+            if type(one) is dict:
                 found.append(tuple(one))
                 for name in names:
-                    array = one.get(name)
-                    if type(array) is not np.ndarray:
+                    if not _note(found, one.get(name), self._depth[name]):
                         return None
-                    found += array.dtype, array.shape
-            else:
+            elif not _note(found, one, self._bare):
                 return None
         return tuple(found)
+
+
+def _is_simple(symbol: ExampleInput) -> bool:
+    """Whether all that is checked of an input is the shape of an array, or the lengths of lists of attributes."""
+    if isinstance(symbol, Attributes):
+        return len(symbol.dims) > 0  # the attributes of the only position look like an example with names of inputs
+    return isinstance(symbol, Input) and not symbol.sparse
+
+
+def _note(found: list[Hashable], value: Any, depth: int) -> bool:
+    """Note what the checks look at of an array, or of lists of attributes; return whether it is that."""
+    if depth:
+        if type(value) is not list or (depth == 2 and not all(type(row) is list for row in value)):
+            return False
+        found += (list, len(value)) if depth == 1 else (list, *map(len, value))
+        return True
+    if type(value) is not np.ndarray:
+        return False
+    found += value.dtype, value.shape
+    return True

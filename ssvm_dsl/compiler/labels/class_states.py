@@ -15,8 +15,10 @@ from ssvm_dsl.lang.outputs.labels import Label
 
 
 @lru_cache(maxsize=64)
-def class_array(classes: tuple[ClassName, ...]) -> NDArray[Any]:
-    """Return class names as an array of strings or of int64."""
+def class_array(classes: tuple[ClassName, ...], of_objects: bool = False) -> NDArray[Any]:
+    """Return class names as an array of strings or of int64, or of Python's own objects."""
+    if of_objects:
+        return np.array(classes, dtype=object)
     return np.array(classes, dtype=np.str_ if isinstance(classes[0], str) else np.int64)
 
 

@@ -24,6 +24,7 @@ from ssvm_dsl.lang.losses.cost import DISTANCE, WRONG, Cost
 from ssvm_dsl.lang.losses.count_loss import CountLoss
 from ssvm_dsl.lang.losses.label_losses import CustomLoss, Hamming, LabelLoss, Loss, NoLoss, WeighedLoss, ZeroOne
 from ssvm_dsl.lang.outputs.labels import Label
+from ssvm_dsl.memory import fresh_zeros
 
 #: Prices are made of so many states at a time: besides the loss itself they take no memory.
 PART_STATES = 2**19
@@ -61,7 +62,7 @@ def build_loss(
     unseen : ndarray of bool, shape (V,), optional
         Variables whose true class is none of the model's: every state of theirs costs the most that it can.
     """
-    node, tables = np.zeros(int(layout.card.sum(dtype=np.int64))), None
+    node, tables = fresh_zeros(int(layout.card.sum(dtype=np.int64))), None
     factors: list[LossFactors] = []
     const = np.zeros(layout.n)
     for weight, term in loss.terms:

@@ -135,6 +135,10 @@ class CheckedSession(PlannedSession):
         """The backend that answers now, and how it was chosen."""
         return self.backend.plan
 
+    def answers_by(self, plan: Plan) -> bool:
+        """Whether it answers as planned."""
+        return self.backend.plan is plan
+
     @property
     def guarantee(self) -> Guarantee:
         """The guarantee of an answer."""

@@ -117,11 +117,11 @@ class OpenedPlan:
             As for :func:`~ssvm_dsl.inference.planning.planner.plan`.
         """
         plugins = registry()
-        known = kept is None or (kept.settled and not priced)
-        unsure = None if known else tuple(doubts(parameters, first, priced).items())
-        key = None if kept is None else _key(options, tasks, guarantee, backend, abilities, unsure)
-        if kept is not None and key is not None:
-            found: OpenedPlan | None = kept.opened.get(key)
+        key: Hashable | None = None
+        if kept is not None:
+            unsure = None if kept.settled and not priced else tuple(doubts(parameters, first, priced).items())
+            key = _key(options, tasks, guarantee, backend, abilities, unsure)
+            found: OpenedPlan | None = None if key is None else kept.opened.get(key)
             if found is not None and found.holds(plugins):
                 if announce is not None:
                     announce(found.need, found.plan)
@@ -150,7 +150,9 @@ class OpenedPlan:
 
 def _key(options: Mapping[str, Any] | None, *asked: Any) -> Hashable | None:
     """Return the inputs of a plan other than program and plug-ins; ``None`` if they cannot be compared."""
-    given = None if options is None else tuple(sorted(options.items()))
+    if not options:
+        return options is None, asked
+    given = tuple(sorted(options.items()))
     try:
         hash(given)
     except TypeError:

@@ -46,10 +46,13 @@ def recognised(program: Program, question: Question, solution: Solution, caps: C
     ids, ptr = question.ids(program), question.label_ptr(program)
     n, labels, claimed, bound = len(ids), solution.labels, solution.score, solution.bound
     given = (labels, claimed, bound, solution.stop, solution.primal)
-    if not _formed(given, int(ptr[-1]), n) or _ANY(solution.stop) or _ANY(solution.primal):  # finished, and feasible
+    if not _formed(given, int(ptr[-1]), n):
         return None
+    if solution.stop[0] or solution.primal[0] if n == 1 else _ANY(solution.stop) or _ANY(solution.primal):
+        return None  # unfinished, or infeasible
     score = score_states(program, question.theta, labels, ids, ptr)
-    if score is None or _masked(program, question, labels):
+    ruled = program.allowed is not None or question.clamp is not None
+    if score is None or (ruled and _masked(program, question, labels)):
         return None
     if program.constraints and _ANY(broken_constraints(program.constraints, labels, ptr, question.examples)):
         return None
@@ -70,8 +73,6 @@ def recognised(program: Program, question: Question, solution: Solution, caps: C
 def _masked(program: Program, question: Question, labels: I32) -> bool:
     """Whether labels have states that masks or clamps rule out."""
     allowed, clamp = program.allowed, question.clamp
-    if allowed is None and clamp is None:
-        return False
     variables = positions(program.var_ptr, question.examples)
     if allowed is not None and not _ALL(allowed[program.state_ptr[:-1][variables] + labels]):
         return True

@@ -37,6 +37,7 @@ from ssvm_dsl.learning.answers import (
     BoundSummary,
     PredictionRequest,
     joined,
+    label_lists,
     labellings,
     latent_states,
     probabilities,
@@ -105,6 +106,10 @@ class Predictor(Estimator):
         found, worth = self._answers_with_worth(X, labellings, **asked)
         labels = indexed(self.model.declaration, X, list(chain.from_iterable(found)))
         return (labels, worth.score, worth.bound) if return_bounds else labels
+
+    def _label_lists(self, X: Sequence[Any]) -> list[list[Any]]:
+        """Return the best labels of sequences as lists of class names."""
+        return list(chain.from_iterable(self._answers(X, label_lists)))
 
     def predict_kbest(
         self,

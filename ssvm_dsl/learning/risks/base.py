@@ -33,6 +33,7 @@ from ssvm_dsl.learning.driver.evaluations import Evaluation, Evaluations, proved
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.risks.ceilings import objective_at_most
 from ssvm_dsl.learning.risks.gradients.curvature import curvature_of
+from ssvm_dsl.memory import fresh_zeros
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.training import ShardSteps
 from ssvm_dsl.scores.parameter_map import ParameterMap
@@ -134,7 +135,7 @@ class BaseProblem(ABC):
         self.cut_short, self._asked = False, np.nan
         self.keeps_back: Callable[[], float] | None = None
         self.evaluations = Evaluations()
-        self._theta = Theta.zeros(self.program)
+        self._theta = Theta.zeros(self.program, fresh_zeros(self.program.n_states))
         self._prepare()
 
     def _prepare(self) -> None:  # noqa: B027 - nothing to add for most

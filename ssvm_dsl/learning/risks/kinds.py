@@ -24,6 +24,7 @@ from ssvm_dsl.learning.risks.custom import custom_risk
 from ssvm_dsl.learning.risks.gradients.gradient import GradientProblem
 from ssvm_dsl.learning.risks.gradients.single_label import is_one_label
 from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
+from ssvm_dsl.memory import fresh_zeros
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import AddedLoss, RiskForm, RiskSpec, TrainerNeeds, TrainerSpec
 from ssvm_dsl.registry import Registry, registry
@@ -56,7 +57,7 @@ class Risk:
         if self.spec.loss is AddedLoss.DECLARED:
             return loss
         kind = ZERO_ONE if self.spec.loss is AddedLoss.ZERO_ONE else ADDITIVE
-        return LossTerm(loss.truth, np.zeros(len(loss.node)), np.zeros(len(loss.const)), kind, 1.0)
+        return LossTerm(loss.truth, fresh_zeros(len(loss.node)), np.zeros(len(loss.const)), kind, 1.0)
 
     def asks(
         self, loss: LossTerm, messages: bool = False, marginals: bool = False

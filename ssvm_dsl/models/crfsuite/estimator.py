@@ -126,7 +126,7 @@ calibration_candidates, calibration_max_trials, error_sensitive, variance, gamma
         """
         if X_dev is not None or y_dev is not None:
             raise OptionError("X_dev: CRFsuite only prints scores of it; call score(X_dev, y_dev) after fit")
-        X, y = [list(one) for one in X], [list(one) for one in y]
+        X, y = _lists(X), _lists(y)
         options = svm_options(self.get_params(deep=False), max(len(X), 1))
         self._svm = StructuredSVM(self._declared(y), **options).fit(X, y)
         return self
@@ -140,7 +140,7 @@ calibration_candidates, calibration_max_trials, error_sensitive, variance, gamma
 
     def predict(self, X: Sequence[Any]) -> NDArray[Any]:
         """Return the best labels of each sequence: an array of lists."""
-        return _array([one.tolist() for one in self.svm_.predict([list(one) for one in X])] if len(X) else [])
+        return _array(self.svm_._label_lists(_lists(X)) if len(X) else [])
 
     def predict_single(self, xseq: Sequence[Any]) -> list[Any]:
         """Return the best labels of a sequence."""
@@ -149,7 +149,7 @@ calibration_candidates, calibration_max_trials, error_sensitive, variance, gamma
 
     def predict_marginals(self, X: Sequence[Any]) -> NDArray[Any]:
         """Return for each sequence, at each position, the probability of each label: an array of lists of dicts."""
-        found = self.svm_.predict_marginals([list(one) for one in X]) if len(X) else []
+        found = self.svm_.predict_marginals(_lists(X)) if len(X) else []
         return _array([[dict(zip(self.classes_, row, strict=True)) for row in one.tolist()] for one in found])
 
     def predict_marginals_single(self, xseq: Sequence[Any]) -> list[dict[Any, float]]:
@@ -159,7 +159,7 @@ calibration_candidates, calibration_max_trials, error_sensitive, variance, gamma
 
     def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
         """Return the share of right labels; those that training never saw count as wrong, with a warning."""
-        return self.svm_.score([list(one) for one in X], [list(one) for one in y]) if len(X) else 0.0
+        return self.svm_.score(_lists(X), _lists(y)) if len(X) else 0.0
 
     @property
     def report_(self) -> FitReport:
@@ -255,6 +255,11 @@ def _transitions(y: Iterable[list[Any]], labels: Sequence[Any]) -> F64:
     for k, (a, b) in enumerate(seen):
         out[k, a, b] = 1.0
     return out
+
+
+def _lists(sequences: Sequence[Any]) -> list[list[Any]]:
+    """Return sequences as lists: arrays and tuples, too, are what CRFsuite takes."""
+    return [one if type(one) is list else list(one) for one in sequences]
 
 
 def _array(lists: list[Any]) -> NDArray[Any]:

@@ -65,10 +65,11 @@ class LoadingTime:
         with self._lock:
             return self._total + (perf_counter() - self._since if self._open else 0.0)
 
-    def forget_open(self) -> None:
-        """Take nothing to be under way: an interrupt may have come between the end and its announcement."""
+    def closed(self) -> float:
+        """Return the seconds so far; nothing is under way: an interrupt may have come before its end was announced."""
         with self._lock:
             self._open = 0
+            return self._total
 
 
 #: The time of this process.

@@ -24,6 +24,7 @@ from ssvm_dsl.ir.solution import select
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.risks.ceilings import labelling_logarithms, largest_losses
 from ssvm_dsl.learning.risks.gradients.gradient import GradientProblem
+from ssvm_dsl.memory import fresh_zeros
 from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.training import RiskGradient
 from ssvm_dsl.scores.labellings import add_labels, score_labels
@@ -53,7 +54,7 @@ class SmoothProblem(GradientProblem):
 
     def _prepare(self) -> None:
         super()._prepare()
-        self._mu = Theta.zeros(self.program)
+        self._mu = Theta.zeros(self.program, fresh_zeros(self.program.n_states))
         shared = {m.group for m in self.parameters.maps if m.features is None}
         self._scored = scored_variables(self.parameters)
         self._shared = [number in shared for number in range(len(self.program.groups))]
