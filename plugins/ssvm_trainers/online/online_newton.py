@@ -3,9 +3,9 @@
     direction = (H + eps I)^-1 g ,        then  H <- t/(t+1) H + 1/(t+1) g g'        (t = 1, 2, ...)
 
 H holds the outer products of the subgradients of the steps before, 1/t of each, and is dense.  The paper does not say
-what it is at first; here it is 0, so that the first direction is g / eps.  So is every part of g in directions that no earlier subgradient has: eps must be as large
-as squares of subgradients are.  With ``current`` the subgradient of a step is taken in before the step instead, H is
-the mean of all outer products so far, and a small eps does.
+what it is at first; here it is 0, so that the first direction is g / eps.  So is every part of g in directions that no
+earlier subgradient has: eps must be as large as squares of subgradients are.  With ``current`` the subgradient of a
+step is taken in before the step instead, H is the mean of all outer products so far, and a small eps does.
 """
 
 from __future__ import annotations

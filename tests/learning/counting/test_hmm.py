@@ -115,7 +115,7 @@ def test_what_is_no_hidden_markov_model_is_refused():
     for senseless in (-1.0, np.inf, "none"):
         with pytest.raises(OptionError, match="smoothing must be a number of 0 or more"):
             MaximumLikelihoodHMM(Small, smoothing=senseless).fit(X, Y)
-    with pytest.raises(OptionError, match="'trans' has no counts for some state.*set smoothing above 0"):
+    with pytest.raises(OptionError, match=r"'trans' has no counts for some state.*set smoothing above 0"):
         MaximumLikelihoodHMM(WithoutEnds, smoothing=0.0).fit([X[0]] * 2, [[0, 0, 0]] * 2)
     with pytest.raises(DataError, match="all known"):
         MaximumLikelihoodHMM(Small).fit(X, [[0, None, 1], *Y[1:]])
