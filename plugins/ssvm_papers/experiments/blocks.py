@@ -177,7 +177,7 @@ BLOCK_STATEMENTS = (
         Statement(f"caption{key}", f"points gained from regularisation {CAPTION[0]:g} to {CAPTION[-1]:g}, mean over "
                   f"distortions{what}", f"smaller ones generalize better; {CAPTION_GAIN:+.1f}", Between(0, 4),
                   "{:+.1f}")
-        for key, what in (("", ""), ("-rising", ", functions that only rise"))
+        for key, what in (("", ""), ("-rising", "; functions that only rise, first draw"))
     ),
     Statement("added", "test accuracy in %, ML-HMM with 1 added to each count, by distortion"),
     Statement("smooth", "test accuracy in %, HM-SVM with smooth functions, by distortion; points ahead of the ML-HMM"),
@@ -211,35 +211,36 @@ def block_tables(
     others : bool
         Whether other definitions of the data and smooth functions are shown, too.
     regularisations : sequence of float
-        Those tried on each draw; functions that only rise are tried with those of the caption where all are.
+        Those tried on each draw; functions that only rise are tried on the first draw, with those of the caption where
+        all are.
     levels : sequence of int
         Places of the distortions.
     progress : callable
     """
     rising = CAPTION if set(CAPTION) <= set(regularisations) else ()
-    fits = 5 * len(levels) * n_draws * (len(regularisations) + len(rising))
+    fits = 5 * len(levels) * (n_draws * len(regularisations) + len(rising))
     steps, answers = Steps(progress, fits + 1 + others * len(levels)), Answers(BLOCK_STATEMENTS)
     found = np.zeros((len(BLOCK_TABLES) + 1, len(levels), n_draws))
-    cv, risen = (np.zeros((len(levels), len(several), n_draws)) for several in (regularisations, rising))
+    cv, risen = np.zeros((len(levels), len(regularisations), n_draws)), np.zeros((len(levels), len(rising)))
     for k, level in enumerate(levels):
         for draw in range(n_draws):
             name = f"distortion {DISTORTIONS[level]:.0%}, draw {draw + 1}"
             cv[k, :, draw], *tested = blocks(2 * n, level, draw, regularisations, name, steps)
             found[:, k, draw] = cv[k, :, draw].max(), *tested
-            if rising:
-                X, Y = (part[:n] for part in drawn_blocks(2 * n, level, draw))
-                svm = hm_svm(model=RisingStates)
-                risen[k, :, draw] = cv_accuracy(svm, X, Y, rising, f"{name}, rising functions", steps).accuracy
+        if rising:
+            X, Y = (part[:n] for part in drawn_blocks(2 * n, level, 0))
+            name = f"distortion {DISTORTIONS[level]:.0%}, functions that only rise"
+            risen[k] = cv_accuracy(hm_svm(model=RisingStates), X, Y, rising, name, steps).accuracy
     steps("passes by regularisation")
     passes = training_passes(n, regularisations)
     answers.numbers("work", *passes, text=" -> ".join(f"{one:.0f}" for one in passes))
     tell_blocks(answers, found, levels)
     if len(levels) == len(DISTORTIONS):
-        tell_table_43(answers, regularisations, cv.mean(axis=2), rising, risen.mean(axis=2))
+        tell_table_43(answers, regularisations, cv.mean(axis=2), rising, risen)
     tables = [accuracy_table("CV accuracy in % by regularisation (Table 4.3)", levels, regularisations, cv)]
     if rising:
         title = "The same with functions of the positive state that only rise"
-        tables.append(accuracy_table(title, levels, rising, risen))
+        tables.append(accuracy_table(title, levels, rising, risen[:, :, None]))
     arrays = {"cv": cv.mean(axis=2), "distortions": np.array([DISTORTIONS[level] for level in levels]),
               "regularisations": np.array(regularisations)}  # fmt: skip
     if not others:
@@ -272,7 +273,7 @@ def accuracy_table(title: str, levels: Sequence[int], regularisations: Sequence[
 def tell_table_43(
     answers: Answers, regularisations: Sequence[float], cv: F64, rising: Sequence[float], risen: F64
 ) -> None:
-    """Judge Table 4.3 and the caption of Figure 4.3; means over draws, ``shape (n_levels, n_regularisations)`` each."""
+    """Judge Table 4.3 and the caption of Figure 4.3; accuracies have the shape (n_levels, n_regularisations)."""
     for m, one in enumerate(regularisations):
         answers.numbers(f"table-{one:g}", *cv[:, m])
     if rising:
