@@ -363,8 +363,8 @@ def run_steps(quick: bool, progress: Progress) -> Findings:
     note = (
         f"An RBF kernel, lam = {IDENTITY['lam']:g}, the examples in one random order. "
         "The paper announces meta-descent and has no results of it. Gaps are certified, by the optimum in closed form; "
-        "the delay is automatic, so that no step is too long; meta_step = 1. A stream has the delay that the longest batch "
-        "so far needs, and the width of the kernel as a number."
+        "the delay is automatic, so that no step is too long; meta_step = 1. A stream has the longest delay that "
+        "a batch so far needs, and the width of the kernel as a number."
     )
     return Findings(answers.rows, (note,), (table,), {"steps": np.array(STEPS), "gaps": gaps})
 

@@ -185,9 +185,9 @@ class CountingPredictor(Estimator):
         It is the descent of ``solver="sgd"``, in the order given, whose last ``truncation`` examples are kept (all of
         them without): with ``lam``, a ``gamma`` and a ``delay`` that are numbers, batches have the coefficients that
         one pass of ``fit`` over all of them has.  ``gamma="scale"`` is that of the first batch; ``delay="auto"`` grows
-        where a batch needs a longer one.  ``step_rule="smd"`` goes on from the p that it has come to.  With ``C``, lam is ``1 / (C n)`` for the n examples seen so far.
-        ``support_`` counts examples from the beginning of the stream.  The examples are gone, so that ``report_`` has
-        no objective.
+        where a batch needs a longer one.  ``step_rule="smd"`` goes on from the p that it has come to.  With ``C``, lam
+        is ``1 / (C n)`` for the n examples seen so far.  ``support_`` counts examples from the beginning of the stream.
+        The examples are gone, so that ``report_`` has no objective.
 
         Raises
         ------

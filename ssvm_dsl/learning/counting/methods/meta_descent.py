@@ -120,8 +120,9 @@ def meta_descent(
                 + eta * mixed * float(slope @ h) + eta * eta * diagonal[first + i] * float(slope @ bend)
             )  # fmt: skip
             square = (
-                keep * keep * square - 2.0 * keep * eta * float(slope @ h) + eta * eta * diagonal[first + i] * float(slope @ slope)
-            )
+                keep * keep * square - 2.0 * keep * eta * float(slope @ h)
+                + eta * eta * diagonal[first + i] * float(slope @ slope)
+            )  # fmt: skip
             trace[lo:j] = fading * trace[lo:j] - mixed * coef[lo:j]
             coef[lo:j] *= keep
             coef[j], trace[j] = -eta * slope, -eta * bend
