@@ -24,7 +24,7 @@ import numpy as np
 from ssvm_dsl import Model, StructuredSVM
 from ssvm_dsl.ir import F64
 from ssvm_dsl.testing import training_problem
-from ssvm_papers.experiments.regret import DATA, LAM, PAPER, Examples, Met, learn_online, margin_examples
+from ssvm_papers.experiments.regret import DATA, LAM, PAPER, Met, OnlineExamples, learn_online, margin_examples
 from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
 from ssvm_papers.results.statements import Answers, Between, Statement
 
@@ -52,7 +52,7 @@ STATEMENTS = tuple(
 
 def approximate_examples(
     model: type[Model], X: Sequence[Any], Y: Sequence[Any], gamma: float, seed: int
-) -> tuple[Examples, list[float]]:
+) -> tuple[OnlineExamples, list[float]]:
     """Return examples with gamma-subgradients; and a list of the shares of risks that were missed, which grows.
 
     Parameters

@@ -502,9 +502,9 @@ def draw_blocks(arrays: Mapping[str, Any], figure: Any) -> None:
 BLOCKS_AFTER = (
     "Table 4.3, regularisations 500 and 50: the published accuracies are lower, as if the norm counted more. With "
     "twice the regularisation, as where it has no factor 1/2, ours at 500 are 88.4 and 74.4 % at 0 and 10 % distortion "
-    "(one draw), and the published ones 87.6 and 80.1 %. No one factor explains all columns. The implementation in Shogun "
-    "gives the slacks the weight 1 and the squares of weights half of the regularisation, as here. The least accuracy "
-    "is that of no positive state: 54 % in our draws, and 59 % in the table.",
+    "(one draw), and the published ones 87.6 and 80.1 %. No one factor explains all columns. The implementation in "
+    "Shogun gives the slacks the weight 1 and the squares of weights half of the regularisation, as here. The least "
+    "accuracy is that of no positive state: 54 % in our draws, and 59 % in the table.",
     "The caption of Figure 4.3: it is the model that decides. Functions of the text overfit where they are hardly "
     "regularised; functions that only rise do not, and a smaller regularisation is no worse for them. Fits are "
     "certified to 1 % or end after 100 passes, and nothing is averaged.",

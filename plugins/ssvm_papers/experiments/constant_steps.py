@@ -20,7 +20,7 @@ import numpy as np
 
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.ir import F64
-from ssvm_papers.experiments.regret import DATA, LAM, PAPER, Examples, margin_examples
+from ssvm_papers.experiments.regret import DATA, LAM, PAPER, OnlineExamples, margin_examples
 from ssvm_papers.experiments.regret_values import VALUES, drawn_values, value_examples, value_regressor
 from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
 from ssvm_papers.results.statements import Answers, Between, Statement
@@ -70,7 +70,7 @@ def optimum(name: str, X: Sequence[Any], Y: Sequence[Any], values: F64 | None) -
     return Optimum(fitted.coef_, float(np.sqrt(2.0 * gap / LAM)))
 
 
-def distances(examples: Examples, w: F64, length: float, n_steps: int) -> tuple[F64, float]:
+def distances(examples: OnlineExamples, w: F64, length: float, n_steps: int) -> tuple[F64, float]:
     """Return ``|w_t - w*|`` for t = 1 ... n_steps + 1, from 0, and the largest norm of a subgradient."""
     at, found, largest = np.zeros(examples.dim), np.zeros(n_steps + 1), 0.0
     for t in range(n_steps + 1):

@@ -54,8 +54,8 @@ METHODS: Mapping[str, tuple[Callable[[], Any], Callable[[int], int]]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """Rows to learn from and to test on; ``words`` are the numbers of rows in each sequence, where there are any."""
+class LabelledRows:
+    """Rows to learn from and to test on; ``words`` are the numbers of rows in each sequence, if there are sequences."""
 
     X: F64
     y: I64
@@ -65,25 +65,25 @@ class Rows:
     words_test: Sequence[int] = ()
 
 
-def digits(n: int) -> Rows:
+def digits(n: int) -> LabelledRows:
     """Return handwritten digits of scikit-learn, n to learn from, in one random order."""
     found = load_digits()
     order = np.random.default_rng(0).permutation(len(found.target))
     X, y = MinMaxScaler().fit_transform(found.data[order]), found.target[order]
-    return Rows(X[:n], y[:n], X[n:], y[n:])
+    return LabelledRows(X[:n], y[:n], X[n:], y[n:])
 
 
-def letters(n: int) -> Rows:
+def letters(n: int) -> LabelledRows:
     """Return the letters of the first n words of the first fold, and those of 1000 words of the others to test on."""
     X, Y, X_test, Y_test = load_letters(0, "one")
     parts = (X[:n], Y[:n], X_test[:1000], Y_test[:1000])
     flat = [np.concatenate(part) for part in parts]
     sizes = [[len(one) for one in part] for part in (parts[0], parts[2])]
-    return Rows(flat[0].astype(float), flat[1], flat[2].astype(float), flat[3], *sizes)
+    return LabelledRows(flat[0].astype(float), flat[1], flat[2].astype(float), flat[3], *sizes)
 
 
 #: By name, how rows are read, and how many sequences or rows there are to learn from: in a quick run, in others.
-DATA: Mapping[str, tuple[Callable[[int], Rows], int, int]] = {
+DATA: Mapping[str, tuple[Callable[[int], LabelledRows], int, int]] = {
     "digits": (digits, 200, 1200), "letters": (letters, 30, 300),
 }  # fmt: skip
 
@@ -94,7 +94,7 @@ STATEMENTS = tuple(
 )
 
 
-def held_out(rows: Rows) -> int:
+def held_out(rows: LabelledRows) -> int:
     """Return how many rows are learnt from while C is chosen: two thirds, whole words."""
     if not rows.words:
         return 2 * len(rows.y) // 3
@@ -120,7 +120,7 @@ def in_words(rows: F64, sizes: Sequence[int]) -> list[Any]:
     return np.split(rows, np.cumsum(sizes)[:-1])
 
 
-def words_accuracy(rows: Rows) -> tuple[float, float, float]:
+def words_accuracy(rows: LabelledRows) -> tuple[float, float, float]:
     """Return (C, share of right letters, processor seconds) of the chain, which sees words."""
     X, Y = in_words(rows.X, rows.words), in_words(rows.y, rows.words)
     tagger = ChainTagger(tol=0.01, random_state=0, n_threads=1, risk="margin")

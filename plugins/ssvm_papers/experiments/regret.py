@@ -39,7 +39,7 @@ from ssvm_papers.results.statements import Answers, Between, Statement
 #: Regularisation, and the probability that (17) may fail with.
 LAM, DELTA = 0.01, 0.05
 
-#: Examples after which regrets are compared; new examples that averaged weights are tried on.
+#: OnlineExamples after which regrets are compared; new examples that averaged weights are tried on.
 HORIZONS, N_NEW = (50, 100, 200, 500, 1000), 500
 
 #: Draws of the data, and in a full run.
@@ -160,7 +160,7 @@ class Met(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Examples:
+class OnlineExamples:
     """A sequence of examples for an online learner.
 
     Parameters
@@ -179,7 +179,7 @@ class Examples:
     total: Callable[[F64], F64]
 
 
-def margin_examples(model: type[Model], X: Sequence[Any], Y: Sequence[Any]) -> Examples:
+def margin_examples(model: type[Model], X: Sequence[Any], Y: Sequence[Any]) -> OnlineExamples:
     """Return the examples of MMSC: margin risks, their exact subgradients, and shares of wrong labels."""
     problem, plain = (training_problem(model, X, Y, risk=risk) for risk in ("margin", "perceptron"))
     truth = [np.asarray(y) for y in Y]
@@ -188,10 +188,10 @@ def margin_examples(model: type[Model], X: Sequence[Any], Y: Sequence[Any]) -> E
         found, predicted = problem.gradient(w, np.array([t])), plain.oracle(w, np.array([t])).labels
         return Met(float(found.value[0]), found.vector, float(np.mean(predicted != truth[t])))
 
-    return Examples(problem.dim, len(X), meet, lambda w: problem.gradient(w).vector)
+    return OnlineExamples(problem.dim, len(X), meet, lambda w: problem.gradient(w).vector)
 
 
-def learn_online(examples: Examples, lam: float, horizons: Sequence[int]) -> OnlineRun:
+def learn_online(examples: OnlineExamples, lam: float, horizons: Sequence[int]) -> OnlineRun:
     """Go through the examples once."""
     n = examples.n
     w, total, averages = np.zeros(examples.dim), np.zeros(examples.dim), {}

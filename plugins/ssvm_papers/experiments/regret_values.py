@@ -27,8 +27,8 @@ from ssvm_papers.experiments.regret import (
     LAM,
     N_NEW,
     PAPER,
-    Examples,
     Met,
+    OnlineExamples,
     ShortSequence,
     given,
     learn_online,
@@ -73,7 +73,7 @@ def value_regressor(**options: Any) -> StructuredRegressor:
     )
 
 
-def value_examples(X: Sequence[Any], values: F64, Y: Sequence[Any]) -> Examples:
+def value_examples(X: Sequence[Any], values: F64, Y: Sequence[Any]) -> OnlineExamples:
     """Return the examples of MMSR: risks of (13), their subgradients, and losses of predicted values."""
     problem = training_problem(ShortSequence, X, Y, risk="perceptron")  # max_y s(y) - s(y_t), and where it is
     truth, everything = np.zeros((len(X), problem.dim)), np.arange(len(X))
@@ -101,7 +101,7 @@ def value_examples(X: Sequence[Any], values: F64, Y: Sequence[Any]) -> Examples:
         high, low, _ = parts(w, everything)
         return subgradient(w, everything, high, low)
 
-    return Examples(problem.dim, len(X), meet, total)
+    return OnlineExamples(problem.dim, len(X), meet, total)
 
 
 def run(quick: bool, progress: Progress) -> Findings:
