@@ -335,8 +335,9 @@ def blocks(
     (X, others), (Y, truth) = (X[: n // 2], inside(X[n // 2 :])), (Y[: n // 2], Y[n // 2 :])
     svm, accuracy = chosen_svm(hm_svm(), X, Y, regularisations, name, steps)
     counted = [ml_hmm(smoothing).fit(inside(X), inside(Y)) for smoothing in (0.0, 1.0)]
-    right = [with_ends(one.score(others, inside(truth)), truth) for one in (svm, *counted)]
-    return accuracy, *right
+    right = svm.score(others, inside(truth)), *(one.score(others, inside(truth)) for one in counted)
+    found, plain, added = (float(with_ends(one, truth)) for one in right)
+    return accuracy, found, plain, added
 
 
 def plain_accuracies(n: int, level: int, draw: int, definition: BlockDefinition) -> list[float]:

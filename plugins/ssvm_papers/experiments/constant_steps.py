@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl import StructuredSVM
+from ssvm_dsl import StructuredRegressor, StructuredSVM
 from ssvm_dsl.ir import F64
 from ssvm_papers.experiments.regret import DATA, LAM, PAPER, OnlineExamples, margin_examples
 from ssvm_papers.experiments.regret_values import VALUES, drawn_values, value_examples, value_regressor
@@ -60,12 +60,14 @@ class Optimum:
 
 def optimum(name: str, X: Sequence[Any], Y: Sequence[Any], values: F64 | None) -> Optimum:
     """Return the weights of a certified fit: ``lam/2 |w - w*|^2`` is at most its gap."""
+    limits: dict[str, Any] = {"tol": TOLERANCE, "max_passes": 10_000}
+    fitted: StructuredSVM | StructuredRegressor
     if values is None:
-        fitted = StructuredSVM(
-            DATA[name][0], lam=LAM, trainer="bundle", tol=TOLERANCE, max_passes=10_000, random_state=0, n_threads=1
-        ).fit(X, Y)  # fmt: skip
+        fitted = StructuredSVM(DATA[name][0], lam=LAM, trainer="bundle", random_state=0, n_threads=1, **limits)
+        fitted.fit(X, Y)
     else:
-        fitted = value_regressor(tol=TOLERANCE, max_passes=10_000).fit(X, values, Y)
+        fitted = value_regressor(**limits)
+        fitted.fit(X, values, Y)
     gap = max(fitted.report_.primal - fitted.report_.dual, 0.0)
     return Optimum(fitted.coef_, float(np.sqrt(2.0 * gap / LAM)))
 

@@ -133,9 +133,8 @@ def tell_crossings(
     crossed, near = first["Newton, current"]
     never = f"no, {least['Newton, current']:.1%} above after {iterations}"
     answers.text("current", f"{crossed:.0f}" if np.isfinite(crossed) else never, crossed)
-    ratio = min(first["plain"][1], iterations) / near
-    late = "> " if first["plain"][1] > iterations else ""
-    answers.text("current-near", f"{late}{ratio:.1f}" if np.isfinite(near) else "they are not there", ratio)
+    ratio, mark = min(first["plain"][1], iterations) / near, "> " if first["plain"][1] > iterations else ""
+    answers.text("current-near", f"{mark}{ratio:.1f}" if np.isfinite(near) else "they are not there", ratio)
     crossings = [first[kind][0] for kind in ("plain", "Newton")]
     shown = " and ".join(f"{one:.0f}" if np.isfinite(one) else f"> {iterations}" for one in crossings)
     answers.text("numbers", shown, *crossings)

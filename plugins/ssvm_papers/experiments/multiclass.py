@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
 from sklearn.preprocessing import MinMaxScaler
 
 from ssvm_dsl.datasets import load_letters
-from ssvm_dsl.ir import F64, I64
+from ssvm_dsl.ir import F64
 from ssvm_dsl.models import ChainTagger, Classifier
 from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
 from ssvm_papers.results.statements import Answers, Statement
@@ -58,9 +59,9 @@ class LabelledRows:
     """Rows to learn from and to test on; ``words`` are the numbers of rows in each sequence, if there are sequences."""
 
     X: F64
-    y: I64
+    y: NDArray[Any]
     X_test: F64
-    y_test: I64
+    y_test: NDArray[Any]
     words: Sequence[int] = ()
     words_test: Sequence[int] = ()
 
@@ -115,7 +116,7 @@ def fitted(method: Any, X: Any, y: Any, m: int) -> tuple[float, Any, float]:
     return C, found, time.process_time() - begin
 
 
-def in_words(rows: F64, sizes: Sequence[int]) -> list[Any]:
+def in_words(rows: NDArray[Any], sizes: Sequence[int]) -> list[Any]:
     """Return rows by word."""
     return np.split(rows, np.cumsum(sizes)[:-1])
 
