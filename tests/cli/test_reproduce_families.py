@@ -19,6 +19,7 @@ from ssvm_papers.experiments import (
     dual_loss_claims,
     dual_losses,
     ladar,
+    multiclass,
     regret,
     regret_values,
     value_functions,
@@ -320,6 +321,41 @@ def test_errors_by_fold(monkeypatch):
     assert drawn(experiment, found.arrays) == 1
     assert blocks.concordance(np.array([[1.0, 2, 3, 4], [5, 6, 7, 8]])) == 1.0
     assert blocks.concordance(np.array([[1.0, 2, 3, 4], [8, 7, 6, 5]])) == 0.0
+
+
+def test_every_cell_of_table_43_is_judged():
+    published = np.array([blocks.TABLE_43[one] for one in blocks.REGULARISATIONS]).T
+    rising = published[:, 2:]
+
+    def verdicts(cv, risen):
+        answers = Answers(blocks.BLOCK_STATEMENTS)
+        blocks.tell_table_43(answers, blocks.REGULARISATIONS, cv, blocks.CAPTION, risen)
+        return {row.key: row.verdict for row in answers.rows}
+
+    assert set(verdicts(published, rising).values()) == {Judgement.AGREES}
+    wrong = published.copy()
+    wrong[1, 0] += 1.6  # 10 % distortion, regularisation 500
+    wrong[4, 5] -= 4.9  # at 40 % five points are near; the smallest regularisation loses by that
+    found = verdicts(wrong, rising[:, ::-1])
+    missed = {key for key, verdict in found.items() if verdict is Judgement.MISSES}
+    assert missed == {"table-500", "caption-rising"}
+    table = blocks.accuracy_table("title", range(5), blocks.REGULARISATIONS, np.stack([published] * 3, axis=2))
+    assert table.rows[1][1] == "80.1 (sd 0.0) / 80.1"
+
+
+@pytest.mark.filterwarnings("ignore:.*labels are of classes")
+def test_many_classes_on_few_rows(monkeypatch):
+    few = {"digits": (multiclass.digits, 60, 60), "letters": (multiclass.letters, 12, 12)}
+    monkeypatch.setattr(multiclass, "DATA", few)
+    monkeypatch.setattr(multiclass, "GRID", (0.1, 1.0))
+    (experiment,) = multiclass.EXPERIMENTS
+    found = experiment.run(True, quiet)
+    told = {row.key: row.numbers[0] for row in found.rows}
+    assert len(told) == 2 * len(multiclass.METHODS) + 1
+    assert min(told.values()) > 10.0
+    problems = {row[1]: row[2] for row in found.tables[0].rows if row[0] == "digits"}
+    assert (problems["one-vs-rest"], problems["one-vs-one"], problems["output-codes"]) == ("10", "45", "20")
+    assert drawn(experiment, found.arrays) == 2
 
 
 def test_definitions_of_the_blocks_are_counted():
