@@ -309,6 +309,9 @@ def _gradients() -> list[TrainerSpec]:
 #: How steps of ``subgradient`` shrink.
 SCHEDULES = ("auto", "1/(lam t)", "distance", "1/sqrt(t)", "1/t", "constant")
 
+#: Metrics of its steps: Newton's by the subgradients of the steps before, or by the one of the step, too.
+METRICS = ("identity", "newton", "newton-current")
+
 
 def _online() -> list[TrainerSpec]:
     """Return the methods that also learn from streams."""
@@ -357,7 +360,7 @@ def _online() -> list[TrainerSpec]:
                 Option("project", None, _PROJECT, FunctionType, optional=True),
                 Option("best_iterate", True, "return the evaluated iterate with the lowest objective", bool),
                 Option("evaluate_every", 5, "passes between two evaluations of the objective", int, least=1),
-                Option("metric", "identity", "metric in which steps are measured", ("identity", "newton")),
+                Option("metric", "identity", "metric in which steps are measured", METRICS),
                 Option("ridge", 1.0, "number that newton adds to the diagonal of its matrix", float, above=0),
             ),
         ),

@@ -51,7 +51,8 @@ class MaximumLikelihoodHMM(Estimator):
     model : Model class
         A chain with these four kinds of factors; start and stop may be left out.
     smoothing : float
-        What is added to each count, above 0 (1: Laplace's rule).
+        What is added to each count (1: Laplace's rule).  With 0 frequencies are as counted; for one of 0 the weight is
+        -708, the logarithm of the least number that is not 0 in double precision.
     backend : str
         What predicts.
     n_threads : int, optional
@@ -83,12 +84,12 @@ class MaximumLikelihoodHMM(Estimator):
         Raises
         ------
         OptionError
-            The model is no such chain, or the smoothing no positive number.
+            The model is no such chain, or the smoothing is no number of 0 or more.
         DataError
             Bad data, or labels that are not known.
         """
-        if not (is_number(self.smoothing) and 0 < self.smoothing < np.inf):
-            raise OptionError(f"smoothing must be a positive number, got {self.smoothing!r}")
+        if not (is_number(self.smoothing) and 0 <= self.smoothing < np.inf):
+            raise OptionError(f"smoothing must be a number of 0 or more, got {self.smoothing!r}")
         svm = StructuredSVM(self.model, backend=self.backend, n_threads=self.n_threads)
         svm._check()
         roles = chain_roles(self.model.declaration)
@@ -170,16 +171,28 @@ def log_frequencies(roles: Mapping[str, Factor], counts: Mapping[str, F64], smoo
         By factor, in the shapes of its weights.
     smoothing : float
         What is added to each count.
+
+    Raises
+    ------
+    OptionError
+        There is no smoothing, and a state without any count.
     """
     added = {role: counts[factor.name] + smoothing for role, factor in roles.items()}
     leaving = added[TRANSITION].sum(axis=1) + added.get(STOP, 0.0)
-    found = {TRANSITION: added[TRANSITION] / leaving[:, None]}
+    totals = {TRANSITION: leaving[:, None]}
     if START in added:
-        found[START] = added[START] / added[START].sum()
+        totals[START] = added[START].sum()
     if STOP in added:
-        found[STOP] = added[STOP] / leaving
+        totals[STOP] = leaving
     plif = roles[EMISSION].features
     assert isinstance(plif, PLiF)
     knots = added[EMISSION].reshape(len(leaving), -1, plif.n_knots)
-    found[EMISSION] = (knots / knots.sum(axis=2, keepdims=True)).reshape(added[EMISSION].shape)
-    return {roles[role].name: np.log(shares) for role, shares in found.items()}
+    sums = np.broadcast_to(knots.sum(axis=2, keepdims=True), knots.shape)
+    totals[EMISSION] = sums.reshape(added[EMISSION].shape)
+    least, weights = np.finfo(np.float64).tiny, dict[str, F64]()
+    for role, total in totals.items():
+        name = roles[role].name
+        if not np.all(total > 0):
+            raise OptionError(f"'{name}' has no counts for some state, and so no frequencies: set smoothing above 0")
+        weights[name] = np.log(np.maximum(added[role] / total, least))
+    return weights

@@ -50,7 +50,7 @@ LAYERS["cli"] = LAYERS["learning"] | {"learning", "datasets", "models", "scoring
 CONTRACT = {"plugin_api", "ir", "kernels", "errors"}
 
 #: What a plug-in may import besides that declares and trains models as a user does: their ``__all__``, too.
-USERS = {"root", "datasets", "io", "testing"}
+USERS = {"root", "datasets", "io", "models", "testing"}
 
 #: Bundled plug-ins that do: experiments.  Backends and trainers know nothing of estimators.
 OF_USERS = {"ssvm_papers"}

@@ -14,7 +14,17 @@ from ssvm_papers.experiments import catalogue
 from ssvm_papers.results.experiment import Experiment, Findings, Table
 from ssvm_papers.results.quotes import fill_quotes, quotes_in
 from ssvm_papers.results.running import Size, read_record, result_path, saved_result
-from ssvm_papers.results.statements import Answers, Between, Judgement, Near, OneOfDraws, Rising, Statement, near
+from ssvm_papers.results.statements import (
+    Answers,
+    Between,
+    EachNear,
+    Judgement,
+    Near,
+    OneOfDraws,
+    Rising,
+    Statement,
+    near,
+)
 
 TOY_STATEMENTS = (
     near("error", "error", 0.2, 0.02),
@@ -57,6 +67,7 @@ def runs(monkeypatch):
         (Near(0.2, 0.0101), [[0.21], [0.19], [0.1, 0.3]], [[0.211], [0.189]]),
         (Between(3, 12), [[3.0], [12.0], [4.0, 5.0]], [[2.9], [12.1], [4.0, 54.0]]),
         (OneOfDraws(1.0), [[1.1, 0.9, 1.2], [1.2, 1.3, 1.1]], [[1.2, 1.21, 1.19]]),
+        (EachNear((1.0, 5.0), (0.1, 1.0)), [[1.09, 4.0]], [[1.11, 5.0], [1.0, 6.1]]),
         (Rising(), [[1.0, 2.0, 3.0]], [[1.0, 3.0, 2.0], [1.0, 1.0]]),
         (Rising(0.1), [[1.0, 2.0, 1.95]], [[1.0, 2.0, 1.8], [1.0, 0.95]]),
     ],

@@ -42,24 +42,33 @@ def test_the_pegasos_radius_is_one_over_sqrt_lam_for_the_zero_one_loss():
     assert any(np.linalg.norm(w) == pytest.approx(np.sqrt(risk / lam)) for w in by_name)  # some steps are cut short
 
 
+@pytest.mark.parametrize("metric", ["newton", "newton-current"])
 @pytest.mark.parametrize("model", [Word, small.Bounded])
-def test_newton_steps_are_those_of_the_footnote(model):
+def test_newton_steps_are_those_of_the_footnote(model, metric):
+    """``w_(t+1) = w_t - a_t (H_t + eps I)^-1 g_t`` with ``H_(t+1) = t/(t+1) H_t + 1/(t+1) g_t g_t'``, ``H_1 = 0``."""
     data = Case(model, n=8).make(0)
     problem, lam, ridge = data.problem(), 1.0 / 8, 0.3
     start = np.maximum(0.1 * np.random.default_rng(1).normal(size=problem.dim), problem.objective.lower)
     w, moments = start.copy(), np.zeros((problem.dim, problem.dim))
     for t, (losses, psi) in enumerate(data.planes):
         grad = lam * w - psi[np.argmax(losses - psi @ w)]
-        moments = t / (t + 1) * moments + np.outer(grad, grad) / (t + 1)
-        w = w - 0.5 / np.sqrt(t + 1) * np.linalg.inv(moments + ridge * np.eye(len(w))) @ grad
+        current = t / (t + 1) * moments + np.outer(grad, grad) / (t + 1)  # the mean of t + 1 outer products
+        used = moments if metric == "newton" else current
+        w = w - 0.5 / np.sqrt(t + 1) * np.linalg.inv(used + ridge * np.eye(len(w))) @ grad
+        printed = (t + 1) / (t + 2) * moments + np.outer(grad, grad) / (t + 2)  # t counts from 1 in the paper
+        moments = printed if metric == "newton" else current
         w = np.where(data.nonneg, np.maximum(w, 0.0), w)
     options = {"order": "incremental", "schedule": "1/sqrt(t)", "step_size": 0.5, "averaging": "none"}
-    found = iterates(data.problem(), 1, start, metric="newton", ridge=ridge, **options)[0]
+    found = iterates(data.problem(), 1, start, metric=metric, ridge=ridge, **options)[0]
     np.testing.assert_allclose(found, in_blocks(data, w), rtol=1e-8, atol=1e-8)
 
 
-def test_newton_is_faster_where_features_have_different_sizes():
-    """Ratliff et al. needed a third of the steps; here the sizes differ by a factor of 100."""
+@pytest.mark.parametrize(("metric", "ridge"), [("newton", 100.0), ("newton-current", 1e-3)])
+def test_newton_is_faster_where_features_have_different_sizes(metric, ridge):
+    """Ratliff et al. needed a third of the steps; here the sizes differ by a factor of 100.
+
+    As printed a direction that no earlier subgradient has is divided by the ridge alone, which has to be large.
+    """
     X, Y = make_chains(n=60, n_states=3, n_features=5, length=(3, 6), random_state=0)
     X = [x * [0.1, 0.3, 1.0, 3.0, 10.0] for x in X]
 
@@ -73,11 +82,12 @@ def test_newton_is_faster_where_features_have_different_sizes():
     def best(metric: str, step_size: float) -> float:
         options = {"order": "batch", "averaging": "none", "schedule": "1/sqrt(t)", "metric": metric}
         settings = {"trainer": "subgradient", "tol": 0.0, "max_passes": 150, "n_threads": 1, "lam": 0.01}
-        svm = small_fit(Chains, X, Y, **settings, trainer_options={**options, "step_size": step_size, "ridge": 1e-3})
+        svm = small_fit(Chains, X, Y, **settings, trainer_options={**options, "step_size": step_size, "ridge": ridge})
         return svm.report_.primal
 
-    sizes = (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0)
-    assert min(best("newton", s) for s in sizes) < min(best("identity", s) for s in sizes)
+    sizes = np.array([1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0])
+    plain = min(best("identity", s) for s in sizes.tolist())
+    assert min(best(metric, s) for s in (max(ridge, 1.0) * sizes).tolist()) < plain
 
 
 def small_fit(model, X, Y, **options):

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl import Factor, MaximumLikelihoodHMM, PLiF, Quantiles, StructuredSVM, Transform, grid_scores
+from ssvm_dsl import Factor, PLiF, Quantiles, StructuredSVM, Transform, grid_scores
 from ssvm_dsl.ir import F64
 from ssvm_papers.experiments.sequences import (
     LENGTH,
@@ -24,17 +24,27 @@ from ssvm_papers.experiments.sequences import (
     REGULARISATIONS,
     TwoStates,
     chosen_svm,
+    cv_accuracy,
     hm_svm,
     inside,
+    ml_hmm,
     with_ends,
 )
 from ssvm_papers.generators import make_blocks
 from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
-from ssvm_papers.results.statements import Answers, Between, Rising, Statement, near
+from ssvm_papers.results.statements import Answers, Between, EachNear, Rising, Statement, near, with_spread
 
-#: Distortions of Table 4.3, its best accuracies, those of Table 4.5, and how far ours may be away.
+#: Distortions of Table 4.3, its accuracies by regularisation, those of Table 4.5, and how far ours may be away.
 DISTORTIONS = (0.0, 0.1, 0.2, 0.3, 0.4)
-TABLE_43 = (96.188, 94.976, 90.548, 85.856, 69.932)
+TABLE_43 = {
+    500.0: (87.624, 80.14, 62.764, 60.78, 58.912),
+    50.0: (95.856, 93.612, 87.38, 78.224, 58.684),
+    5.0: (95.82, 94.288, 89.88, 84.088, 66.62),
+    0.5: (96.188, 94.756, 90.408, 85.208, 69.932),
+    0.05: (96.156, 94.768, 90.548, 85.256, 69.364),
+    0.005: (96.08, 94.976, 90.216, 85.856, 69.652),
+}
+BEST_43 = tuple(map(max, zip(*TABLE_43.values(), strict=True)))
 TABLE_45 = {"HM-SVM": (97.232, 95.220, 92.396, 85.132, 70.888), "ML-HMM": (93.376, 94.816, 90.232, 80.740, 60.960)}
 WITHIN = (1.5, 1.5, 1.5, 1.5, 5.0)
 
@@ -44,6 +54,10 @@ MOST_PASSES = 2000
 
 #: Sets that are drawn for the tables, and in a full run; the regularisations that are tried, where not all of them are.
 N_DRAWS, N_FULL_DRAWS, MIDDLE = 1, 3, REGULARISATIONS[2:5]
+
+#: The caption of Figure 4.3 is judged from the first of these regularisations to the last: larger ones limit the
+#: weights, of which nobody doubts that it is worse.
+CAPTION = REGULARISATIONS[2:]
 
 #: The regularisation of other definitions and of smooth functions, without cross-validation: published accuracies are
 #: within 0.7 points of the best ones there.
@@ -102,6 +116,34 @@ class SmoothStates(TwoStates):
     emit = Factor(TwoStates.y, features=Smoothed(PLiF(TwoStates.x, Quantiles(20))))
 
 
+class KnotSteps(Transform):
+    """Piecewise-linear functions by their steps: the function is ``f(x) = sum_p d_p sum_(q >= p) c_q(x)``, p > 1.
+
+    The weights are the steps ``d_p = v_p - v_(p-1)`` between values v at neighbouring knots; the value at the first
+    knot, which is the same for all x, is left out.
+    """
+
+    @property
+    def width(self) -> int | None:
+        """A step less than there are knots, for each column."""
+        assert isinstance(self.source, PLiF)
+        width, n_knots = self.source.width, self.source.n_knots
+        return None if width is None else width // n_knots * (n_knots - 1)
+
+    def transform(self, rows: F64, learnt: Mapping[str, F64]) -> F64:
+        """Return the sums of what counts at all later knots."""
+        assert isinstance(self.source, PLiF)
+        counts = rows.reshape(len(rows), -1, self.source.n_knots)
+        return np.ascontiguousarray(counts[:, :, ::-1].cumsum(axis=2)[:, :, -2::-1].reshape(len(rows), -1))
+
+
+class RisingStates(TwoStates):
+    """The chain of two states with functions of the positive one that only rise; those of the other one are 0."""
+
+    emit = Factor(TwoStates.y.is_(1), features=KnotSteps(PLiF(TwoStates.x, Quantiles(20))), nonneg=True)
+    level = Factor(TwoStates.y)
+
+
 #: The first one is that of the statements.
 DEFINITIONS = (
     BlockDefinition("1 to 4 blocks of 11 to 100, four features of noise", (1, 5), (10, 100), 4),
@@ -112,8 +154,11 @@ DEFINITIONS = (
 )
 
 
+#: What Table 4.3 says of the caption.
+CAPTION_GAIN = float(np.mean(TABLE_43[CAPTION[-1]]) - np.mean(TABLE_43[CAPTION[0]]))
+
 BLOCK_TABLES = {
-    "cv": ("best CV accuracy in %", TABLE_43),
+    "cv": ("best CV accuracy in %", BEST_43),
     "svm": ("test accuracy in %, HM-SVM", TABLE_45["HM-SVM"]),
     "hmm": ("test accuracy in %, ML-HMM", TABLE_45["ML-HMM"]),
 }
@@ -123,6 +168,18 @@ BLOCK_STATEMENTS = (
         near(f"{key}-{100 * distortion:.0f}", f"{what}, distortion {distortion:.0%}", published[k], WITHIN[k], "{:.1f}")
         for key, (what, published) in BLOCK_TABLES.items() for k, distortion in enumerate(DISTORTIONS)
     ),
+    *(
+        Statement(f"table-{one:g}", f"CV accuracy in % by distortion, regularisation {one:g} (Table 4.3)",
+                  ", ".join(f"{cell:.1f}" for cell in cells), EachNear(cells, WITHIN), "{:.1f}")
+        for one, cells in TABLE_43.items()
+    ),
+    *(
+        Statement(f"caption{key}", f"points gained from regularisation {CAPTION[0]:g} to {CAPTION[-1]:g}, mean over "
+                  f"distortions{what}", f"smaller ones generalize better; {CAPTION_GAIN:+.1f}", Between(0, 4),
+                  "{:+.1f}")
+        for key, what in (("", ""), ("-rising", "; functions that only rise, first draw"))
+    ),
+    Statement("added", "test accuracy in %, ML-HMM with 1 added to each count, by distortion"),
     Statement("smooth", "test accuracy in %, HM-SVM with smooth functions, by distortion; points ahead of the ML-HMM"),
     Statement("ahead", "HM-SVM ahead of ML-HMM at 40 % distortion, points", "9.9", Between(2, 20), "{:+.1f}"),
     Statement("grows", "by how many points more than without distortion", "6.1", Between(2, 20), "{:+.1f}"),
@@ -154,33 +211,40 @@ def block_tables(
     others : bool
         Whether other definitions of the data and smooth functions are shown, too.
     regularisations : sequence of float
-        Those tried on the first draw.
+        Those tried on each draw; functions that only rise are tried on the first draw, with those of the caption where
+        all are.
     levels : sequence of int
         Places of the distortions.
     progress : callable
     """
-    fits = len(regularisations) + (n_draws - 1) * len(MIDDLE)
-    steps, answers = Steps(progress, 5 * len(levels) * fits + 1 + others * len(levels)), Answers(BLOCK_STATEMENTS)
-    found, cv = np.zeros((len(BLOCK_TABLES), len(levels), n_draws)), np.zeros((len(levels), len(regularisations)))
+    rising = CAPTION if set(CAPTION) <= set(regularisations) else ()
+    fits = 5 * len(levels) * (n_draws * len(regularisations) + len(rising))
+    steps, answers = Steps(progress, fits + 1 + others * len(levels)), Answers(BLOCK_STATEMENTS)
+    found = np.zeros((len(BLOCK_TABLES) + 1, len(levels), n_draws))
+    cv, risen = np.zeros((len(levels), len(regularisations), n_draws)), np.zeros((len(levels), len(rising)))
     for k, level in enumerate(levels):
         for draw in range(n_draws):
-            name, tried = f"distortion {DISTORTIONS[level]:.0%}, draw {draw + 1}", MIDDLE if draw else regularisations
-            accuracy, *tested = blocks(2 * n, level, draw, tried, name, steps)
-            found[:, k, draw] = accuracy.max(), *tested
-            cv[k] = cv[k] if draw else accuracy
+            name = f"distortion {DISTORTIONS[level]:.0%}, draw {draw + 1}"
+            cv[k, :, draw], *tested = blocks(2 * n, level, draw, regularisations, name, steps)
+            found[:, k, draw] = cv[k, :, draw].max(), *tested
+        if rising:
+            X, Y = (part[:n] for part in drawn_blocks(2 * n, level, 0))
+            name = f"distortion {DISTORTIONS[level]:.0%}, functions that only rise"
+            risen[k] = cv_accuracy(hm_svm(model=RisingStates), X, Y, rising, name, steps).accuracy
     steps("passes by regularisation")
     passes = training_passes(n, regularisations)
     answers.numbers("work", *passes, text=" -> ".join(f"{one:.0f}" for one in passes))
     tell_blocks(answers, found, levels)
-    table = Table(
-        "CV accuracy in % by regularisation (Table 4.3), first draw",
-        ("distortion", *(f"{one:g}" for one in regularisations)),
-        [(f"{DISTORTIONS[level]:.0%}", *(f"{one:.1f}" for one in cv[k])) for k, level in enumerate(levels)],
-    )  # fmt: skip
-    arrays = {"cv": cv, "distortions": np.array([DISTORTIONS[level] for level in levels]),
+    if len(levels) == len(DISTORTIONS):
+        tell_table_43(answers, regularisations, cv.mean(axis=2), rising, risen)
+    tables = [accuracy_table("CV accuracy in % by regularisation (Table 4.3)", levels, regularisations, cv)]
+    if rising:
+        title = "The same with functions of the positive state that only rise"
+        tables.append(accuracy_table(title, levels, rising, risen[:, :, None]))
+    arrays = {"cv": cv.mean(axis=2), "distortions": np.array([DISTORTIONS[level] for level in levels]),
               "regularisations": np.array(regularisations)}  # fmt: skip
     if not others:
-        return Findings(answers.rows, BLOCK_NOTES, (table,), arrays)
+        return Findings(answers.rows, BLOCK_NOTES, tables, arrays)
     compared = np.zeros((len(DEFINITIONS), 3, len(levels)))
     for k, level in enumerate(levels):
         steps(f"other definitions, distortion {DISTORTIONS[level]:.0%}")
@@ -191,18 +255,46 @@ def block_tables(
     shown = "; ".join(", ".join(form.format(one) for one in several)
                       for form, several in (("{:.1f}", smooth), ("{:+.1f}", ahead)))  # fmt: skip
     answers.text("smooth", shown, *smooth, *ahead)
-    return Findings(answers.rows, BLOCK_NOTES, (table, definition_table(compared)), arrays)
+    return Findings(answers.rows, BLOCK_NOTES, (*tables, definition_table(compared)), arrays)
+
+
+def accuracy_table(title: str, levels: Sequence[int], regularisations: Sequence[float], cv: F64) -> Table:
+    """Return accuracies beside the published ones; ``cv`` has the shape (n_levels, n_regularisations, n_draws)."""
+    n_draws = cv.shape[2]
+    rows = [
+        (f"{DISTORTIONS[level]:.0%}",
+         *(f"{with_spread(cv[k, m], '{:.1f}')} / {TABLE_43[one][level]:.1f}" for m, one in enumerate(regularisations)))
+        for k, level in enumerate(levels)
+    ]  # fmt: skip
+    ours = f"ours (mean of {n_draws} draws)" if n_draws > 1 else "ours"
+    return Table(f"{title}, {ours} / published", ("distortion", *(f"{one:g}" for one in regularisations)), rows)
+
+
+def tell_table_43(
+    answers: Answers, regularisations: Sequence[float], cv: F64, rising: Sequence[float], risen: F64
+) -> None:
+    """Judge Table 4.3 and the caption of Figure 4.3; accuracies have the shape (n_levels, n_regularisations)."""
+    for m, one in enumerate(regularisations):
+        answers.numbers(f"table-{one:g}", *cv[:, m])
+    if rising:
+        places = [list(regularisations).index(one) for one in (CAPTION[0], CAPTION[-1])]
+        for key, first, last in (("", *cv[:, places].T), ("-rising", risen[:, 0], risen[:, -1])):
+            gains = ", ".join(f"{one:+.1f}" for one in last - first)
+            gained = float(np.mean(last - first))
+            answers.numbers(f"caption{key}", gained, text=f"{gained:+.1f} (by distortion: {gains})")
 
 
 def tell_blocks(answers: Answers, found: F64, levels: Sequence[int]) -> None:
-    """Answer the statements about accuracies; ``found`` has the shape (n_tables, n_levels, n_draws)."""
-    for key, several in zip(BLOCK_TABLES, found, strict=True):
+    """Answer the statements about accuracies; ``found`` has the shape (n_tables + 1, n_levels, n_draws)."""
+    for key, several in zip(BLOCK_TABLES, found[:-1], strict=True):
         for k, level in enumerate(levels):
             answers.draws(f"{key}-{100 * DISTORTIONS[level]:.0f}", several[k])
     gained = (found[1] - found[2]).mean(axis=1)
     shown = ", ".join(f"{one:+.1f}" for one in gained)
     answers.numbers("ahead", gained[-1], text=f"{gained[-1]:+.1f} (by distortion: {shown})")
     answers.numbers("grows", gained[-1] - gained[0])
+    added = found[-1].mean(axis=1)
+    answers.text("added", ", ".join(f"{one:.1f}" for one in added), *added)
 
 
 #: What is compared of each definition, and what is published of it.
@@ -229,22 +321,23 @@ def definition_table(means: F64) -> Table:
 
 def blocks(
     n: int, level: int, draw: int, regularisations: Sequence[float], name: str, steps: Steps
-) -> tuple[F64, float, float]:
+) -> tuple[F64, float, float, float]:
     """Return what a draw of so many sequences gives, one half of them to train on.
 
     Returns
     -------
     accuracy : ndarray
         Of cross-validation, in %, by regularisation.
-    svm, hmm : float
-        Accuracies in % on the other half, of the HM-SVM and of the ML-HMM.
+    svm, hmm, added : float
+        Accuracies in % on the other half, of the HM-SVM, of the ML-HMM, and of that with 1 added to each count.
     """
     X, Y = drawn_blocks(n, level, draw)
     (X, others), (Y, truth) = (X[: n // 2], inside(X[n // 2 :])), (Y[: n // 2], Y[n // 2 :])
     svm, accuracy = chosen_svm(hm_svm(), X, Y, regularisations, name, steps)
-    counted = MaximumLikelihoodHMM(TwoStates, n_threads=1).fit(inside(X), inside(Y))
-    right = svm.score(others, inside(truth)), counted.score(others, inside(truth))
-    return accuracy, with_ends(right[0], truth), with_ends(right[1], truth)
+    counted = [ml_hmm(smoothing).fit(inside(X), inside(Y)) for smoothing in (0.0, 1.0)]
+    right = svm.score(others, inside(truth)), *(one.score(others, inside(truth)) for one in counted)
+    found, plain, added = (float(with_ends(one, truth)) for one in right)
+    return accuracy, found, plain, added
 
 
 def plain_accuracies(n: int, level: int, draw: int, definition: BlockDefinition) -> list[float]:
@@ -254,7 +347,7 @@ def plain_accuracies(n: int, level: int, draw: int, definition: BlockDefinition)
     """
     X, Y = drawn_blocks(n, level, draw, definition)
     half, truth = n // 2, Y[n // 2 :]
-    models = (hm_svm(), hm_svm(model=SmoothStates), MaximumLikelihoodHMM(TwoStates, n_threads=1))
+    models = (hm_svm(), hm_svm(model=SmoothStates), ml_hmm())
     found = []
     for model in models:
         if model is models[1] and definition is not DEFINITIONS[0]:
@@ -338,7 +431,7 @@ def fold_errors(X: Sequence[Any], Y: Sequence[Any], regularisations: Sequence[fl
 
     grid = {"C": [1.0 / one for one in regularisations]}
     svms = grid_scores(hm_svm(), grid, inside(X), inside(Y), listener=tell)
-    counted = grid_scores(MaximumLikelihoodHMM(TwoStates, n_threads=1), {"smoothing": [1.0]}, inside(X), inside(Y))
+    counted = grid_scores(ml_hmm(), {"smoothing": [0.0]}, inside(X), inside(Y))
     return np.asarray(100.0 * (1.0 - np.concatenate([counted.scores, svms.scores])))
 
 
@@ -390,12 +483,11 @@ BLOCK_NOTES = (
     "Other definitions are compared at a regularisation of 0.5 alone, where published accuracies are within 0.7 points "
     "of the best ones.",
     "HM-SVM with smooth functions: the class HMSVMModel in Shogun penalises differences of a function at neighbouring "
-    "knots, twice as much as its values, and lets functions only rise or only fall, by state. The thesis does not say "
-    "so. Ours has the penalty and not the second.",
-    "The published ML-HMM is worse without distortion (93.4 %) than with 10 % (94.8 %), and behind the HM-SVM "
-    "everywhere; no definition of the data explains either. Ours, logarithms of relative frequencies as in the "
-    "toolbox, falls steadily. Neither frequencies without logarithms nor frequencies of the state given the knot come "
-    "nearer: 90.0, 74.2 and 96.3, 69.9 % at 0 and 20 % distortion in one draw.",
+    "knots (twice as much as its values, or a fiftieth of that in later versions), and lets functions only rise or "
+    "only fall, by state. The thesis does not say so. Ours are two models, one with each: the penalty; and functions "
+    "of the positive state that only rise, whose steps are penalised, beside functions of the other state that are 0.",
+    "The ML-HMM has relative frequencies as the thesis says, without smoothing; in the data of the tables no count is "
+    "0.",
 )
 
 
@@ -408,15 +500,37 @@ def draw_blocks(arrays: Mapping[str, Any], figure: Any) -> None:
     axis.set(xlabel="distorted labels in %", ylabel="log10 of the regularisation")
 
 
+BLOCKS_AFTER = (
+    "Table 4.3, regularisations 500 and 50: the published accuracies are lower, as if the norm counted more. With "
+    "twice the regularisation, as where it has no factor 1/2, ours at 500 are 88.4 and 74.4 % at 0 and 10 % distortion "
+    "(one draw), and the published ones 87.6 and 80.1 %. No one factor explains all columns. The implementation in "
+    "Shogun gives the slacks the weight 1 and the squares of weights half of the regularisation, as here. The least "
+    "accuracy is that of no positive state: 54 % in our draws, and 59 % in the table.",
+    "The caption of Figure 4.3: it is the model that decides. Functions of the text overfit where they are hardly "
+    "regularised; functions that only rise do not, and a smaller regularisation is no worse for them. Nothing is "
+    "averaged. Fits end at 1 % or after 100 passes; at 0.05 without distortion, where they need 276, fits to 1 % have "
+    "96.50 % in place of 96.56 % on the first draw.",
+    "The published ML-HMM is worse without distortion (93.4 %) than with 10 % (94.8 %), and behind the HM-SVM "
+    "everywhere; no definition of the data explains either, nor does smoothing. Ours, logarithms of relative "
+    "frequencies as in the toolbox, falls steadily. Neither frequencies without logarithms nor frequencies of the "
+    "state given the knot come nearer: 90.0, 74.2 and 96.3, 69.9 % at 0 and 20 % distortion in one draw.",
+)
+
+FOLDS_AFTER = (
+    "The ML-HMM has relative frequencies without smoothing. Runs before 2026-11-28 added 1 to each count: the worst "
+    "folds of eight draws are the same with and without that.",
+)
+
 EXPERIMENTS = (
     Experiment(
         "blocks", "blocks", PAPER, "Tables 4.3, 4.4, 4.5, Figure 4.3", "blocks of +1 with distorted features",
-        run_blocks, BLOCK_STATEMENTS, draw_blocks, (6.0, 4.5), run_full=run_all_blocks,
-        smaller=f"{N_DRAWS} draw of {N_FULL_DRAWS}, {len(MIDDLE)} regularisations of {len(REGULARISATIONS)}",
+        run_blocks, BLOCK_STATEMENTS, draw_blocks, (6.0, 4.5), notes=BLOCKS_AFTER, run_full=run_all_blocks,
+        smaller=f"{N_DRAWS} draw of {N_FULL_DRAWS}; of the regularisations of Table 4.3 without "
+        + ", ".join(f"{one:g}" for one in REGULARISATIONS if one not in MIDDLE) + "; no functions that only rise",
     ),
     Experiment(
         "folds", "blocks", PAPER, "Figure 4.4", "blocks of +1, 30 % distorted: errors by fold of all models", run_folds,
-        FOLD_STATEMENTS, draw_folds, (8.0, 4.5), run_full=run_all_folds,
+        FOLD_STATEMENTS, draw_folds, (8.0, 4.5), notes=FOLDS_AFTER, run_full=run_all_folds,
         smaller=f"{N_FOLD_DRAWS} draws of {N_FULL_FOLD_DRAWS}",
     ),
 )  # fmt: skip

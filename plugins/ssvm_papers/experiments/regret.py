@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,7 +39,7 @@ from ssvm_papers.results.statements import Answers, Between, Statement
 #: Regularisation, and the probability that (17) may fail with.
 LAM, DELTA = 0.01, 0.05
 
-#: Examples after which regrets are compared; new examples that averaged weights are tried on.
+#: OnlineExamples after which regrets are compared; new examples that averaged weights are tried on.
 HORIZONS, N_NEW = (50, 100, 200, 500, 1000), 500
 
 #: Draws of the data, and in a full run.
@@ -141,21 +141,66 @@ class OnlineRun:
     averages: Mapping[int, F64]
 
 
-def learn_online(
-    model: type[Model], X: Sequence[Any], Y: Sequence[Any], lam: float, horizons: Sequence[int]
-) -> OnlineRun:
-    """Go through the examples once."""
-    n = len(X)
-    problem, plain = (training_problem(model, X, Y, risk=risk, lam=lam) for risk in ("margin", "perceptron"))
+class Met(NamedTuple):
+    """What an online learner meets at an example.
+
+    Parameters
+    ----------
+    risk : float
+        ``r_t(w)``.
+    vector : ndarray, shape (dim,)
+        Its subgradient, or what stands for it.
+    loss : float
+        Of the prediction with w.
+    """
+
+    risk: float
+    vector: F64
+    loss: float
+
+
+@dataclass(frozen=True, eq=False)
+class OnlineExamples:
+    """A sequence of examples for an online learner.
+
+    Parameters
+    ----------
+    dim, n : int
+        Weights and examples.
+    meet : callable
+        ``meet(w, t)`` is what is met at example t.
+    total : callable
+        ``total(w)`` is the sum of all subgradients at w.
+    """
+
+    dim: int
+    n: int
+    meet: Callable[[F64, int], Met]
+    total: Callable[[F64], F64]
+
+
+def margin_examples(model: type[Model], X: Sequence[Any], Y: Sequence[Any]) -> OnlineExamples:
+    """Return the examples of MMSC: margin risks, their exact subgradients, and shares of wrong labels."""
+    problem, plain = (training_problem(model, X, Y, risk=risk) for risk in ("margin", "perceptron"))
     truth = [np.asarray(y) for y in Y]
-    w, total, averages = np.zeros(problem.dim), np.zeros(problem.dim), {}
+
+    def meet(w: F64, t: int) -> Met:
+        found, predicted = problem.gradient(w, np.array([t])), plain.oracle(w, np.array([t])).labels
+        return Met(float(found.value[0]), found.vector, float(np.mean(predicted != truth[t])))
+
+    return OnlineExamples(problem.dim, len(X), meet, lambda w: problem.gradient(w).vector)
+
+
+def learn_online(examples: OnlineExamples, lam: float, horizons: Sequence[int]) -> OnlineRun:
+    """Go through the examples once."""
+    n = examples.n
+    w, total, averages = np.zeros(examples.dim), np.zeros(examples.dim), {}
     costs, risks, losses, squares = np.zeros((4, n))
     for t in range(n):
-        found = problem.gradient(w, np.array([t]))
-        step = lam * w + found.vector
-        risks[t], costs[t] = found.value[0], found.value[0] + 0.5 * lam * float(w @ w)
+        risks[t], vector, losses[t] = examples.meet(w, t)
+        step = lam * w + vector
+        costs[t] = risks[t] + 0.5 * lam * float(w @ w)
         squares[t] = float(step @ step) / (t + 1)
-        losses[t] = np.mean(plain.oracle(w, np.array([t])).labels != truth[t])  # that of the prediction
         total += w
         if t + 1 in horizons:
             averages[t + 1] = total / (t + 1)
@@ -206,13 +251,13 @@ def compared(name: str, draw: int, horizons: Sequence[int], n_new: int) -> Compa
     model, make = DATA[name]
     n = horizons[-1]
     X, Y = make(n + n_new, draw)
-    run, columns = learn_online(model, X[:n], Y[:n], LAM, horizons), np.zeros((9, len(horizons)))
+    run, columns = learn_online(margin_examples(model, X[:n], Y[:n]), LAM, horizons), np.zeros((9, len(horizons)))
     for k, T in enumerate(horizons):
         best = StructuredSVM(model, lam=LAM, tol=1e-3, random_state=0, n_threads=1).fit(X[:T], Y[:T])
         report, norm = best.report_, float(np.linalg.norm(best.coef_))
         risks, log = T * (report.primal - 0.5 * LAM * norm**2), 1.0 + np.log(T)
         lam = np.sqrt(log / T) / norm
-        again = learn_online(model, X[:T], Y[:T], lam, ())
+        again = learn_online(margin_examples(model, X[:T], Y[:T]), lam, ())
         averaged = given(model, run.averages[T], X, Y)
         columns[:, k] = (
             run.costs[:T].sum() - T * report.dual, run.bounds[T - 1],

@@ -14,7 +14,7 @@ first and the last position of a sequence, which have no observation and count a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -118,21 +118,45 @@ def with_squares(X: Sequence[F64]) -> list[F64]:
     return [np.concatenate([x, x**2], axis=1) for x in X]
 
 
-def chosen_svm(
-    svm: StructuredSVM, X: Sequence[Any], Y: Sequence[Any], regularisations: Sequence[float], name: str, steps: Steps
-) -> tuple[StructuredSVM, F64]:
-    """Return the fit with the best regularisation, and accuracies in % of five folds by regularisation.
+class Accuracies(NamedTuple):
+    """What cross-validation found.
 
-    Sequences are whole; the fit is of what is inside of them.
+    Parameters
+    ----------
+    accuracy : ndarray
+        In % of whole sequences, mean over five folds, by regularisation.
+    best : dict
+        The parameters of the best one.
     """
+
+    accuracy: F64
+    best: Mapping[str, Any]
+
+
+def cv_accuracy(
+    svm: StructuredSVM, X: Sequence[Any], Y: Sequence[Any], regularisations: Sequence[float], name: str, steps: Steps
+) -> Accuracies:
+    """Return accuracies of five folds.  Sequences are whole; fits are of what is inside of them."""
     grid = {"C": [1.0 / one for one in regularisations]}
 
     def tell(parameters: Mapping[str, Any], fold: int) -> None:
         steps(f"{name}, regularisation {1.0 / parameters['C']:g}, fold {fold}")
 
     found = grid_scores(svm, grid, inside(X), inside(Y), listener=tell)
-    best = clone(svm).set_params(**found.best).fit(inside(X), inside(Y))
-    return best, with_ends(found.scores.mean(axis=1), Y)
+    return Accuracies(with_ends(found.scores.mean(axis=1), Y), found.best)
+
+
+def chosen_svm(
+    svm: StructuredSVM, X: Sequence[Any], Y: Sequence[Any], regularisations: Sequence[float], name: str, steps: Steps
+) -> tuple[StructuredSVM, F64]:
+    """Return the fit with the best regularisation, and accuracies in % of five folds by regularisation."""
+    accuracy, best = cv_accuracy(svm, X, Y, regularisations, name, steps)
+    return clone(svm).set_params(**best).fit(inside(X), inside(Y)), accuracy
+
+
+def ml_hmm(smoothing: float = 0.0) -> MaximumLikelihoodHMM:
+    """Return the counted model: relative frequencies as the thesis has them, without smoothing."""
+    return MaximumLikelihoodHMM(TwoStates, smoothing=smoothing, n_threads=1)
 
 
 # -- section 4.1 -----------------------------------------------------------------------------------------------
@@ -204,7 +228,7 @@ def accuracies(svm: StructuredSVM, hmm: GaussianHMM, parts: Sequence[list[Any]],
     X, Y, others, truth = parts
     return {
         "true HMM": true_hmm(hmm, skipped).score(with_squares(others), truth),
-        "ML-HMM": MaximumLikelihoodHMM(TwoStates, n_threads=1).fit(X, Y).score(others, truth),
+        "ML-HMM": ml_hmm().fit(X, Y).score(others, truth),
         "HM-SVM": svm.score(others, truth),
     }
 
@@ -218,6 +242,8 @@ HMM_NOTES = (
     "mean and the standard deviation over 20 draws.",
     "Inside of the sequences all learners, the true model among them, get every position right but for a few in all "
     "draws together.  Means of +1 and -1, ten features and variances from [0, 1] leave next to nothing to get wrong.",
+    "The ML-HMM has relative frequencies without smoothing; 0 counts as the least number above it.  Runs before "
+    "2026-11-28 added 1 to each count: over the same 20 draws its mean is 99.603 % with that and 99.601 % without.",
 )
 
 

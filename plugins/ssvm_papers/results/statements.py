@@ -59,6 +59,22 @@ class Near:
 
 
 @dataclass(frozen=True)
+class EachNear:
+    """Each number is within a distance of the published one at its place; there are as many."""
+
+    numbers: tuple[float, ...]
+    within: tuple[float, ...]
+
+    def agrees(self, numbers: Sequence[float]) -> bool:
+        """See :class:`AgreementRule`."""
+        rows = zip(numbers, self.numbers, self.within, strict=True)
+        return all(abs(one - published) <= within for one, published, within in rows)
+
+    def __str__(self) -> str:
+        return f"each +- {', '.join(f'{one:g}' for one in self.within)}"
+
+
+@dataclass(frozen=True)
 class OneOfDraws:
     """The published number is that of one draw: within some standard deviations of the mean over our draws."""
 

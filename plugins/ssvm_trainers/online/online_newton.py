@@ -1,8 +1,11 @@
 """The online Newton direction of Ratliff, Bagnell and Zinkevich (2007), footnote 9.
 
-    H <- t/(t+1) H + 1/(t+1) g g' ,        direction = (H + eps I)^-1 g
+    direction = (H + eps I)^-1 g ,        then  H <- t/(t+1) H + 1/(t+1) g g'        (t = 1, 2, ...)
 
-H is the mean of the outer products of the subgradients g met so far; it is dense.
+H holds the outer products of the subgradients of the steps before, 1/t of each, and is dense.  The paper does not say
+what it is at first; here it is 0, so that the first direction is g / eps.  So is every part of g in directions that no
+earlier subgradient has: eps must be as large as squares of subgradients are.  With ``current`` the subgradient of a
+step is taken in before the step instead, H is the mean of all outer products so far, and a small eps does.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ class OnlineNewton(Stateful):
     dim : int
     ridge : float
         The eps of the direction.
+    current : bool
+        Whether H takes a subgradient in before its direction is computed, instead of after.
 
     Raises
     ------
@@ -38,16 +43,24 @@ class OnlineNewton(Stateful):
     moments: Annotated[F64, NUMBERS]
     t: Annotated[int, COUNTS]
 
-    def __init__(self, dim: int, ridge: float) -> None:
+    def __init__(self, dim: int, ridge: float, current: bool) -> None:
         if dim > MAX_DIM:
             text = f"metric='newton' keeps and factors a dense matrix of {dim} x {dim} weights in every step;"
             raise TrainingError(f"{text} it is for at most {MAX_DIM} weights, use metric='identity'")
-        self.ridge, self.t = ridge, 0
+        self.ridge, self.current, self.t = ridge, current, 0
         self.moments = np.zeros((dim, dim))
 
     def direction(self, grad: F64) -> F64:
-        """Take a subgradient in and return its Newton direction."""
-        self.moments *= self.t / (self.t + 1.0)
-        self.moments += np.outer(grad, grad / (self.t + 1.0))
+        """Return the Newton direction of a subgradient, and take it in."""
+        if self.current:
+            self._take_in(grad, self.t)
+        found = np.linalg.solve(self.moments + self.ridge * np.eye(len(grad)), grad)
+        if not self.current:
+            self._take_in(grad, self.t + 1)
         self.t += 1
-        return np.asarray(np.linalg.solve(self.moments + self.ridge * np.eye(len(grad)), grad), dtype=np.float64)
+        return np.asarray(found, dtype=np.float64)
+
+    def _take_in(self, grad: F64, t: int) -> None:
+        """Set ``H <- t/(t+1) H + 1/(t+1) g g'``."""
+        self.moments *= t / (t + 1.0)
+        self.moments += np.outer(grad, grad / (t + 1.0))

@@ -80,10 +80,11 @@ class Subgradient(Resumable):
     project : callable, optional
         Project onto a convex set after each step: changes a dict of the weights by factor in place, to the nearest ones
         in the set (:mod:`ssvm_trainers.online.convex_set`).
-    metric : {"identity", "newton"}
-        Steps along the subgradient, or along its online Newton direction (:mod:`ssvm_trainers.online.online_newton`).
+    metric : {"identity", "newton", "newton-current"}
+        Steps along the subgradient, or along its online Newton direction (:mod:`ssvm_trainers.online.online_newton`):
+        by the subgradients of the steps before, as in the paper, or by that of the step, too.
     ridge : float
-        What ``newton`` adds to the diagonal of its matrix.
+        What Newton directions add to the diagonal of their matrix.
     best_iterate : bool
         Return the evaluated iterate with the lowest objective, instead of the last one.
     evaluate_every : int
@@ -212,7 +213,8 @@ class Descent(Stateful):
         self.ball = 0.0  # not known yet
         self.start, self.reach, self.squares = start, 0.0, 0.0
         self.velocity = np.zeros(dim if options.momentum else 0)
-        self.newton = OnlineNewton(dim, options.ridge) if options.metric == "newton" else None
+        current = {"newton": False, "newton-current": True}.get(options.metric)
+        self.newton = None if current is None else OnlineNewton(dim, options.ridge, current)
         self.random = np.random.default_rng(options.random_state)
         self.convex_set: ConvexSet | None = None
 

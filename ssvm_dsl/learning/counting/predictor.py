@@ -185,9 +185,9 @@ class CountingPredictor(Estimator):
         It is the descent of ``solver="sgd"``, in the order given, whose last ``truncation`` examples are kept (all of
         them without): with ``lam``, a ``gamma`` and a ``delay`` that are numbers, batches have the coefficients that
         one pass of ``fit`` over all of them has.  ``gamma="scale"`` is that of the first batch; ``delay="auto"`` grows
-        where a batch needs a longer one.  With ``C``, lam is ``1 / (C n)`` for the n examples seen so far.
-        ``support_`` counts examples from the beginning of the stream.  The examples are gone, so that ``report_`` has
-        no objective.
+        where a batch needs a longer one.  ``step_rule="smd"`` goes on from the p that it has come to.  With ``C``, lam
+        is ``1 / (C n)`` for the n examples seen so far.  ``support_`` counts examples from the beginning of the stream.
+        The examples are gone, so that ``report_`` has no objective.
 
         Raises
         ------
@@ -213,7 +213,7 @@ class CountingPredictor(Estimator):
             stream = longer_stream(self, stream, kernel, inputs, risk, tau)
         spent = perf_counter() - start[0], process_time() - start[1]
         coef, learnt = stream.arrays["coef"], stream.n_seen
-        self._require_finite(coef)
+        self._require_finite(coef, np.array(list(stream.values.values())))
         used: I64 = np.flatnonzero(coef.any(axis=1))
         report = stream_report(self, stream, len(used), *spent)
         self.kernel_, self.report_, self._stream = kernel, report, stream
@@ -304,18 +304,17 @@ class CountingPredictor(Estimator):
         automatic, n_steps = self.delay == "auto", n * self.n_passes
         delay = automatic_delay(kernel, X, risk, lam, self.step) if automatic else float(self.delay)
         rule: dict[str, Any] = {
-            "step": self.step, "delay": delay, "tau": self._tau(n), "order": order, "n_steps": n_steps,
-            "max_seconds": end,
+            "delay": delay, "tau": self._tau(n), "order": order, "n_steps": n_steps, "max_seconds": end,
         }  # fmt: skip
         found: Window | MetaWindow
         with np.errstate(over="ignore", invalid="ignore"):  # steps that are too long are refused by what they led to
             if self.step_rule == "smd":
                 longest = 1.0 / (lam + largest_curvature(kernel, X, risk)) if automatic else np.inf
-                rule |= {"longest": longest, "meta_step": self.meta_step}
-                found = meta_descent(kernel, X, risk, lam, **rule)
+                empty = MetaWindow.begin(risk.truth.shape[1], self.step)
+                found = meta_descent(kernel, X, risk, lam, empty, longest=longest, meta_step=self.meta_step, **rule)
             else:
-                empty = Window(np.zeros(0, dtype=np.int64), np.zeros((0, risk.truth.shape[1])), 0)
-                found = stochastic(kernel, X, risk, lam, empty, **rule)
+                start = Window(np.zeros(0, dtype=np.int64), np.zeros((0, risk.truth.shape[1])), 0)
+                found = stochastic(kernel, X, risk, lam, start, step=self.step, **rule)
         alpha = np.zeros(risk.truth.shape)
         alpha[found.ids] = found.coef
         return Trained(alpha, found.n_steps, "passes" if found.n_steps == n_steps else "seconds"), objective
@@ -396,8 +395,8 @@ class CountingPredictor(Estimator):
         if inputs.shape[1] != self.n_features_in_:
             raise DataError("X", expected=f"{self.n_features_in_} columns, as in fit", found=f"{inputs.shape[1]}")
 
-    def _require_finite(self, coef: F64) -> None:
-        if not np.isfinite(coef).all():
+    def _require_finite(self, *found: F64) -> None:
+        if not all(np.isfinite(one).all() for one in found):
             raise TrainingError(f"steps were too long (step={self.step:g}, delay={self.delay!r}); {SHORTER}")
 
     def _check_fitted(self) -> None:

@@ -18,7 +18,7 @@ from ssvm_dsl.io.arrays_file import read_arrays, write_arrays
 from ssvm_dsl.lang.arrays import is_number
 from ssvm_dsl.learning.counting.checks import check_predictor
 from ssvm_dsl.learning.counting.kernels import NAMES, InputKernel
-from ssvm_dsl.learning.counting.methods.streams import settings
+from ssvm_dsl.learning.counting.methods.streams import settings, stream_parts
 from ssvm_dsl.learning.counting.outputs.dicycles import Dicycles
 from ssvm_dsl.learning.counting.outputs.output_spaces import OutputSpace
 from ssvm_dsl.learning.counting.outputs.subsets import Subsets
@@ -179,15 +179,21 @@ def _kernel(entry: Mapping[str, Any], made: Any) -> InputKernel:
 
 def _stream(entry: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], made: Any) -> Stream:
     """Return what a stream goes on from; what was learnt is its part with coefficients that are not zero."""
-    _require(entry["arrays"] == ["coef", "inputs"], "the arrays of a stream")
-    stream = Stream.of_json(entry, {name: arrays[f"stream_{name}"] for name in ("coef", "inputs")})
-    _require(set(arrays) == {*ARRAYS, "stream_coef", "stream_inputs"}, "no other arrays")
+    names, numbers = stream_parts(made.step_rule)
+    _require(entry["arrays"] == list(names), "the arrays of a stream")
+    stream = Stream.of_json(entry, {name: arrays[f"stream_{name}"] for name in names})
+    _require(set(arrays) == {*ARRAYS, *(f"stream_{name}" for name in names)}, "no other arrays")
     coef, inputs = stream.arrays["coef"], stream.arrays["inputs"]
-    _require(set(stream.values) == {"delay"}, "a delay")
-    delay: Any = stream.values["delay"]
-    _require(is_number(delay) and 0 <= delay < np.inf, "a delay")
-    _require(coef.dtype == inputs.dtype == np.float64 and coef.ndim == inputs.ndim == 2, "matrices")
+    _require(set(stream.values) == set(numbers), "the numbers of a stream")
+    for name in numbers:
+        value: Any = stream.values[name]
+        _require(is_number(value) and (name == "cross" or value >= 0) and abs(value) < np.inf, f"a number, {name}")
+    matrices = [stream.arrays[name] for name in names]
+    _require(all(one.dtype == np.float64 and one.ndim == 2 for one in matrices), "matrices")
     _require(len(coef) == len(inputs) and len(coef) <= stream.n_seen < MOST, "as many coefficients as inputs")
+    if "trace" in stream.arrays:
+        trace, p = stream.arrays["trace"], stream.values["factor"]
+        _require(trace.shape == coef.shape and bool(np.isfinite(trace).all()) and p > 0, "a finite derivative")
     _require(set(stream.fingerprint) == set(settings(made)), "the settings of a stream")
     used = np.flatnonzero(coef.any(axis=1))
     _require(coef.shape[1] == made.dual_coef_.shape[1], "its features")

@@ -94,12 +94,13 @@ def test_what_cannot_be_saved_is_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+@pytest.fixture(scope="module", params=["decay", "smd"])
+def whole(tmp_path_factory, request):
     """The bytes of a file with a stream."""
     path = tmp_path_factory.mktemp("models") / "model"
     X, Y = make_identity(12, 3)
-    CountingPredictor(Subsets(3), lam=0.1, solver="sgd", truncation=9).partial_fit(X, Y).save(path)
+    made = CountingPredictor(Subsets(3), lam=0.1, solver="sgd", truncation=9, step_rule=request.param)
+    made.partial_fit(X, Y).save(path)
     return path.read_bytes()
 
 
@@ -127,7 +128,8 @@ def test_edited_files_are_refused(whole, tmp_path):
         refused(archives.packed(one, arrays), tmp_path)
     for name, array in arrays.items():
         others = [array[:-1], array.astype(np.float32), array[None], np.where(array == array, np.nan, array)]
-        for other in (*others, array - 1):
+        other_numbers = [] if name == "stream_trace" else [array - 1]  # nothing else in the file tells a trace
+        for other in (*others, *other_numbers):
             refused(archives.packed(content, {**arrays, name: other}), tmp_path)
         refused(archives.packed(content, {key: one for key, one in arrays.items() if key != name}), tmp_path)
     refused(archives.packed(content, {**arrays, "more": np.zeros(1)}), tmp_path)
@@ -168,11 +170,13 @@ def refused(data, tmp_path):
 
 @pytest.mark.parametrize("truncation", [None, 7, 30, 500])
 @pytest.mark.parametrize("kernel", ["rbf", rbf_kernel])
-def test_batches_have_the_coefficients_of_one_pass(truncation, kernel):
+@pytest.mark.parametrize("step_rule", ["decay", "smd"])
+def test_batches_have_the_coefficients_of_one_pass(truncation, kernel, step_rule):
     X, Y = make_identity(150, 4)
     made = CountingPredictor(
-        Subsets(4), kernel=kernel, gamma=0.3, lam=0.05, solver="sgd", delay=300.0, step=2.0, truncation=truncation
-    )
+        Subsets(4), kernel=kernel, gamma=0.3, lam=0.05, solver="sgd", delay=300.0, step=2.0, truncation=truncation,
+        step_rule=step_rule, meta_step=0.2,
+    )  # fmt: skip
     whole, stream, weight = clone(made).fit(X, Y, np.linspace(0.5, 1.5, 150)), clone(made), np.linspace(0.5, 1.5, 150)
     for lo, hi in ((0, 1), (1, 66), (66, 67), (67, 140), (140, 150)):
         stream.partial_fit(X[lo:hi], Y[lo:hi], weight[lo:hi])
@@ -184,9 +188,10 @@ def test_batches_have_the_coefficients_of_one_pass(truncation, kernel):
     assert "not known" in str(stream.report_)
 
 
-def test_a_saved_stream_goes_on_bit_for_bit(tmp_path):
+@pytest.mark.parametrize("step_rule", ["decay", "smd"])
+def test_a_saved_stream_goes_on_bit_for_bit(tmp_path, step_rule):
     X, Y = make_identity(90, 3)
-    made = CountingPredictor(Subsets(3), C=0.5, solver="sgd", truncation=25)
+    made = CountingPredictor(Subsets(3), C=0.5, solver="sgd", truncation=25, step_rule=step_rule)
     made.partial_fit(X[:40], Y[:40]).save(tmp_path / "model")
     read = CountingPredictor.load(tmp_path / "model")
     for one in (made, read):
@@ -194,6 +199,31 @@ def test_a_saved_stream_goes_on_bit_for_bit(tmp_path):
     assert (made.dual_coef_ == read.dual_coef_).all()
     assert (made.support_ == read.support_).all()
     assert made.report_.n_examples == 90
+    assert made._stream.values == read._stream.values
+    with pytest.raises(TrainingError, match="step_rule: "):
+        made.set_params(step_rule={"decay": "smd", "smd": "decay"}[step_rule]).partial_fit(X, Y)
+
+
+def test_a_stream_adapts_the_step_size_over_batches():
+    """A first p that is far too small: streams that adapt it come nearer to the policies of the optimum."""
+    X, Y = make_identity(600, 4)
+    best = CountingPredictor(Subsets(4), gamma=0.3, lam=0.01, solver="closed-form").fit(X, Y)
+    errors = {}
+    for rule in ("decay", "smd"):
+        made = CountingPredictor(Subsets(4), gamma=0.3, lam=0.01, solver="sgd", step=0.05, step_rule=rule)
+        for lo in range(0, 600, 50):
+            made.partial_fit(X[lo : lo + 50], Y[lo : lo + 50])
+        errors[rule] = np.abs(made.decision_function(X) - best.decision_function(X)).max()
+    assert errors["smd"] < 0.5 * errors["decay"]
+    assert made._stream.values["factor"] > 2 * 0.05
+
+
+def test_steps_of_meta_descent_that_are_too_long_are_refused():
+    X, Y = make_identity(40, 3)
+    made = CountingPredictor(Subsets(3), solver="sgd", step_rule="smd", delay=0, lam=1e-300)
+    with pytest.raises(TrainingError, match="too long"):
+        made.partial_fit(1e3 * X, Y)
+    assert not hasattr(made, "dual_coef_")
 
 
 def test_a_longer_delay_is_kept():

@@ -67,6 +67,13 @@ def test_weights_are_logarithms_of_relative_frequencies(a):
     np.testing.assert_allclose(np.exp(weights["stop"]), leave[:, 2])
 
 
+def test_without_smoothing_frequencies_are_as_counted():
+    weights = MaximumLikelihoodHMM(Small, smoothing=0.0).fit(X, Y).weights_
+    np.testing.assert_allclose(np.exp(weights["emit"]), [[2 / 3, 1 / 3, 0], [0.5 / 3, 1.5 / 3, 1 / 3]], atol=1e-300)
+    np.testing.assert_allclose(np.exp(weights["trans"]), [[0, 1 / 3], [1 / 3, 1 / 3]], atol=1e-300)
+    assert weights["trans"][0, 0] == weights["emit"][0, 2] == np.log(np.finfo(float).tiny)  # -708, not -infinity
+
+
 def test_rows_are_probabilities_without_ends_and_knots_are_learnt():
     hmm = MaximumLikelihoodHMM(WithoutEnds).fit(X, Y)
     np.testing.assert_allclose(np.exp(hmm.weights_["trans"]), [[1 / 3, 2 / 3], [1 / 2, 1 / 2]])
@@ -105,8 +112,11 @@ def test_what_is_no_hidden_markov_model_is_refused():
         MaximumLikelihoodHMM(Plain).fit(X, Y)
     with pytest.raises(OptionError, match="no factor for transitions"):
         MaximumLikelihoodHMM(NoChain).fit(X, Y)
-    with pytest.raises(OptionError, match="smoothing must be a positive number"):
-        MaximumLikelihoodHMM(Small, smoothing=0.0).fit(X, Y)
+    for senseless in (-1.0, np.inf, "none"):
+        with pytest.raises(OptionError, match="smoothing must be a number of 0 or more"):
+            MaximumLikelihoodHMM(Small, smoothing=senseless).fit(X, Y)
+    with pytest.raises(OptionError, match=r"'trans' has no counts for some state.*set smoothing above 0"):
+        MaximumLikelihoodHMM(WithoutEnds, smoothing=0.0).fit([X[0]] * 2, [[0, 0, 0]] * 2)
     with pytest.raises(DataError, match="all known"):
         MaximumLikelihoodHMM(Small).fit(X, [[0, None, 1], *Y[1:]])
     with pytest.raises(NotFittedError):

@@ -39,18 +39,20 @@ LEAST, MOST = 0.5, 2.0
 
 
 class MetaWindow(NamedTuple):
-    """The latest coefficients, oldest first, and what the last step size was.
+    """All that the next steps depend on; coefficients are the latest ones, oldest first.
 
     Parameters
     ----------
     ids : ndarray of int64, shape (w,)
-        The examples that they belong to.
+        The rows of X that they belong to.
     coef, trace : ndarray of float64, shape (w, d)
         Coefficients of h and of v.
     n_steps : int
         Steps so far.
     factor : float
         p.
+    square, cross : float
+        ``<h, h>`` and ``<h, v>``.
     """
 
     ids: I64
@@ -58,6 +60,13 @@ class MetaWindow(NamedTuple):
     trace: F64
     n_steps: int
     factor: float
+    square: float = 0.0
+    cross: float = 0.0
+
+    @classmethod
+    def begin(cls, d: int, step: float) -> MetaWindow:
+        """Return the state before the first step, for policies of d features."""
+        return cls(np.zeros(0, dtype=np.int64), np.zeros((0, d)), np.zeros((0, d)), 0, step)
 
 
 def meta_descent(
@@ -65,8 +74,8 @@ def meta_descent(
     X: F64,
     risk: CountingRisk,
     lam: float,
+    window: MetaWindow,
     *,
-    step: float,
     delay: float,
     longest: float,
     meta_step: float,
@@ -80,42 +89,40 @@ def meta_descent(
 
     Parameters
     ----------
-    kernel, X, risk, lam, tau, order, n_steps, max_seconds
-        As for :func:`~ssvm_dsl.learning.counting.methods.stochastic.stochastic`, of n examples, from no coefficients.
-    step, delay : float
-        The first p, and the delay.
+    kernel, X, risk, lam, window, delay, tau, order, n_steps, max_seconds
+        As for :func:`~ssvm_dsl.learning.counting.methods.stochastic.stochastic`.
     longest : float
         No step size is larger.
     meta_step : float
         mu.
     fade : float
     """
-    n, d = risk.truth.shape
-    ids, coef, trace = np.zeros(0, dtype=np.int64), np.zeros((0, d)), np.zeros((0, d))
-    diagonal, end, done, factor, square, cross = kernel.diagonal(X), perf_counter() + max_seconds, 0, step, 0.0, 0.0
+    (ids, coef, trace, before, factor, square, cross), n, first = window, risk.n, len(X) - risk.n
+    diagonal, end, done = kernel.diagonal(X), perf_counter() + max_seconds, 0
     while done < n_steps and perf_counter() < end:
         size, w = min(BLOCK, n_steps - done), len(ids)
-        new = order[np.arange(done, done + size) % n]
-        ids, more = np.concatenate([ids, new]), np.zeros((size, d))
+        new = first + order[np.arange(done, done + size) % n]
+        ids, more = np.concatenate([ids, new]), np.zeros((size, coef.shape[1]))
         coef, trace = np.concatenate([coef, more]), np.concatenate([trace, more])
         rows = kernel(X[new], X[ids])
-        for j, i in enumerate(new.tolist(), w):
+        for j, i in enumerate((new - first).tolist(), w):
             lo, row = max(j - tau, 0), rows[j - w]
             h, v = row[lo:j] @ coef[lo:j], row[lo:j] @ trace[lo:j]
             slope = risk.weight[i] * risk.gradient(i, h)
             bend = slope + fade * risk.weight[i] * risk.hessian_product(i, v)
             factor *= min(max(1.0 - meta_step * (lam * cross + float(slope @ v)), LEAST), MOST)
-            slack = lam * (done + j - w + 1 + delay)
+            slack = lam * (before + done + j - w + 1 + delay)
             factor = min(factor, longest * slack)
             eta = factor / slack
             keep, fading, mixed = 1.0 - lam * eta, fade * (1.0 - lam * eta), lam * eta
             cross = (
                 keep * (fading * cross - mixed * square - eta * float(bend @ h)) - eta * fading * float(slope @ v)
-                + eta * mixed * float(slope @ h) + eta**2 * diagonal[i] * float(slope @ bend)
+                + eta * mixed * float(slope @ h) + eta * eta * diagonal[first + i] * float(slope @ bend)
             )  # fmt: skip
             square = (
-                keep**2 * square - 2.0 * keep * eta * float(slope @ h) + eta**2 * diagonal[i] * float(slope @ slope)
-            )
+                keep * keep * square - 2.0 * keep * eta * float(slope @ h)
+                + eta * eta * diagonal[first + i] * float(slope @ slope)
+            )  # fmt: skip
             trace[lo:j] = fading * trace[lo:j] - mixed * coef[lo:j]
             coef[lo:j] *= keep
             coef[j], trace[j] = -eta * slope, -eta * bend
@@ -124,4 +131,4 @@ def meta_descent(
                 trace[j] += trace[j - n]
         ids, coef, trace = ids[-tau:], coef[-tau:], trace[-tau:]
         done += size
-    return MetaWindow(ids, coef, trace, done, factor)
+    return MetaWindow(ids, coef, trace, before + done, factor, square, cross)

@@ -1,6 +1,7 @@
 """Streams of examples: stochastic descent continues from its latest coefficients and their inputs.
 
-Nothing else is needed: a step shrinks all coefficients and adds one, by the number of the step alone.
+Plain steps need nothing else: a step shrinks all coefficients and adds one, by the number of the step alone.  Those of
+meta-descent go on from the coefficients of the derivative, too, and from three numbers.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import numpy as np
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.learning.counting.kernels import InputKernel
-from ssvm_dsl.learning.counting.methods.stochastic import Window, automatic_delay, stochastic
+from ssvm_dsl.learning.counting.methods.meta_descent import MetaWindow, meta_descent
+from ssvm_dsl.learning.counting.methods.stochastic import Window, automatic_delay, largest_curvature, stochastic
 from ssvm_dsl.learning.counting.objective import CountingRisk
 from ssvm_dsl.learning.counting.report import CountingReport
 from ssvm_dsl.learning.estimators.fitting.stream import Stream
@@ -21,7 +23,9 @@ from ssvm_dsl.learning.objective import convention, lam_of
 
 def settings(predictor: Any) -> dict[str, Any]:
     """Return what has to stay the same while a stream lasts."""
-    found = {name: getattr(predictor, name) for name in ("kernel", "gamma", "degree", "coef0", "step", "truncation")}
+    names = ["kernel", "gamma", "degree", "coef0", "step", "truncation"]
+    names += ["step_rule", "meta_step"] if predictor.step_rule != "decay" else []
+    found = {name: getattr(predictor, name) for name in names}
     if callable(found["kernel"]):
         found["kernel"] = f"the function {getattr(found['kernel'], '__qualname__', found['kernel'])}"
     return {"space": repr(predictor.space), **found}
@@ -40,9 +44,6 @@ def check_stream(predictor: Any, stream: Stream | None) -> int | None:
     if predictor.solver != "sgd":
         text = f"solver='{predictor.solver}' needs all examples at once and has no partial_fit"
         raise TrainingError(f"{text}; set solver='sgd', or call fit")
-    if predictor.step_rule != "decay":
-        text = f"step_rule='{predictor.step_rule}' keeps more than a stream does and has no partial_fit"
-        raise TrainingError(f"{text}; set step_rule='decay', or call fit")
     tau = predictor.truncation
     if isinstance(tau, float) and tau <= 1.0:
         text = f"truncation={tau:g} is a share of all examples, and the number of examples of a stream is unknown"
@@ -50,6 +51,13 @@ def check_stream(predictor: Any, stream: Stream | None) -> int | None:
     if stream is not None:
         stream.check(settings(predictor))
     return None if tau is None else int(tau)
+
+
+def stream_parts(step_rule: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of a stream's arrays and of its numbers."""
+    if step_rule == "smd":
+        return ("coef", "inputs", "trace"), ("delay", "curvature", "factor", "square", "cross")
+    return ("coef", "inputs"), ("delay",)
 
 
 def longer_stream(
@@ -70,21 +78,39 @@ def longer_stream(
         How many coefficients are kept; ``None``: all.
     """
     n, d = risk.truth.shape
+    adapts = predictor.step_rule == "smd"
     if stream is None:
-        stream = Stream(settings(predictor), 0, {"delay": 0.0}, {"coef": np.zeros((0, d)), "inputs": X[:0]})
+        names, numbers = stream_parts(predictor.step_rule)
+        arrays = {name: X[:0] if name == "inputs" else np.zeros((0, d)) for name in names}
+        values = dict.fromkeys(numbers, 0.0) | ({"factor": float(predictor.step)} if adapts else {})
+        stream = Stream.of("sgd", settings(predictor), 0, {**values, **arrays})
     seen, coef, earlier = stream.n_seen, stream.arrays["coef"], stream.arrays["inputs"]
-    lam, delay = lam_of(predictor.C, predictor.lam, seen + n), predictor.delay
-    if delay == "auto":
-        delay = max(stream.values["delay"], automatic_delay(kernel, X, risk, lam, predictor.step))
-    inputs = np.concatenate([earlier, X])
+    values, automatic = dict(stream.values), predictor.delay == "auto"
+    lam = lam_of(predictor.C, predictor.lam, seen + n)
+    values["delay"] = float(
+        max(values["delay"], automatic_delay(kernel, X, risk, lam, predictor.step)) if automatic else predictor.delay
+    )
+    inputs, ids = np.concatenate([earlier, X]), np.arange(len(coef))
+    rule: dict[str, Any] = {
+        "delay": values["delay"], "tau": len(inputs) if tau is None else tau, "order": np.arange(n), "n_steps": n,
+        "max_seconds": np.inf if predictor.max_seconds is None else predictor.max_seconds,
+    }  # fmt: skip
     with np.errstate(over="ignore", invalid="ignore"):  # steps that are too long are refused by what they led to
-        found = stochastic(
-            kernel, inputs, risk, lam, Window(np.arange(len(coef)), coef, seen), step=predictor.step,
-            delay=float(delay), tau=len(inputs) if tau is None else tau, order=np.arange(n), n_steps=n,
-            max_seconds=np.inf if predictor.max_seconds is None else predictor.max_seconds,
-        )  # fmt: skip
+        if adapts:
+            values["curvature"] = max(values["curvature"], largest_curvature(kernel, X, risk))
+            window = MetaWindow(
+                ids, coef, stream.arrays["trace"], seen, *(values[name] for name in ("factor", "square", "cross"))
+            )
+            longest = 1.0 / (lam + values["curvature"]) if automatic else np.inf
+            meta = meta_descent(
+                kernel, inputs, risk, lam, window, longest=longest, meta_step=predictor.meta_step, **rule
+            )
+            values |= {"factor": float(meta.factor), "square": float(meta.square), "cross": float(meta.cross)}
+            arrays = {"coef": meta.coef, "inputs": inputs[meta.ids], "trace": meta.trace}
+            return Stream(stream.fingerprint, meta.n_steps, values, arrays)
+        found = stochastic(kernel, inputs, risk, lam, Window(ids, coef, seen), step=predictor.step, **rule)
     arrays = {"coef": found.coef, "inputs": inputs[found.ids]}
-    return Stream.of("sgd", stream.fingerprint, found.n_steps, {"delay": float(delay), **arrays})
+    return Stream(stream.fingerprint, found.n_steps, values, arrays)
 
 
 def stream_report(
