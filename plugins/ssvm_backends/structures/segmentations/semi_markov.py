@@ -223,9 +223,9 @@ class SemiMarkovSession(BatchSession):
         table_start, shares = np.ascontiguousarray(sums.table_start[:, lo:]), sums.pool
         if not call.question.tables:  # added up, where nobody asks for them
             table_start, shares = np.zeros((len(self.program.groups), 0), dtype=np.int64), np.zeros(len(pool))
-        answer = SegmentSums(sums.node, sums.start[lo:], shares, table_start, np.ones(hi - lo))
+        answer = SegmentSums(part, sums.node, sums.start[lo:], shares, table_start, np.ones(hi - lo))
         if not self._long(part):
-            sum_segmentations(self.segmented, pool, call.node, part, answer, log_z[lo:hi])
+            sum_segmentations(self.segmented, pool, call.node, answer, log_z[lo:hi])
             return hi
         scores = SpanScores(self.segmented, pool, call.node)
         for e in range(lo, hi):
@@ -250,13 +250,13 @@ class SemiMarkovSession(BatchSession):
         add_free_marginals(self.places, self.free, own, ids, start, out, log_z)
         scores = SpanScores(self.segmented, question.theta.pool, own)
         none = np.zeros((len(program.groups), 0), dtype=np.int64)
-        answer = SegmentSums(out, start, pool, none, np.where(log_z > -np.inf, coef, 0.0))
+        answer = SegmentSums(ids, out, start, pool, none, np.where(log_z > -np.inf, coef, 0.0))
         if self._long(ids):
             for e in range(len(ids)):
                 total = self._summed(scores, int(ids[e]), e, answer, clock)
                 log_z[e] += np.nan if total is None else total
         else:
-            sum_segmentations(self.segmented, question.theta.pool, own, ids, answer, log_z)
+            sum_segmentations(self.segmented, question.theta.pool, own, answer, log_z)
         node[positions(starts, ids)] += np.repeat(np.where(log_z > -np.inf, coef, 0.0), sizes) * out
         reached = 0
         for table in tables:
@@ -280,7 +280,7 @@ class SemiMarkovSession(BatchSession):
                 return None
             for lo, hi in self._parts(c, clock, 1, n + 1):
                 reached = n + 2 - hi
-                sweep_down(scores, i, e, c, work, reached, n + 2 - lo, near, answer)
+                sweep_down(scores, e, c, work, reached, n + 2 - lo, near, answer)
             if reached > 1:
                 return None
             total += log_z

@@ -34,8 +34,10 @@ class SegmentSums(NamedTuple):
 
     Parameters
     ----------
+    example : ndarray of int64, shape (m,)
+        The examples asked for.
     node : ndarray of float64
-        A number for each state of the examples asked for.
+        A number for each state of these examples.
     start : ndarray of int64, shape (at least m,)
         Where those of each example start.
     tables : ndarray of float64
@@ -47,6 +49,7 @@ class SegmentSums(NamedTuple):
         The factors of each example's tables.
     """
 
+    example: I64
     node: F64
     start: I64
     tables: F64
@@ -177,16 +180,15 @@ def sums_before(scores: SpanScores, i: int, c: int, work: SpanWork, t: int) -> N
 
 @njit(cache=True, nogil=True)
 def sweep_down(
-    scores: SpanScores, i: int, e: int, c: int, work: SpanWork, start: int, stop: int, near: SpanWindow,
-    answer: SegmentSums,
-) -> None:  # fmt: skip
+    scores: SpanScores, e: int, c: int, work: SpanWork, start: int, stop: int, near: SpanWindow, answer: SegmentSums
+) -> None:
     """Write the marginals of a segmentation, after a sweep up.
 
     Parameters
     ----------
     scores : SpanScores
-    i, e, c : int
-        The example, its place in the answer, and which segmentation.
+    e, c : int
+        The place of the example in the answer, and which segmentation.
     work : SpanWork
         As the sweep up left it.
     start, stop : int
@@ -196,7 +198,7 @@ def sweep_down(
     answer : SegmentSums
         Written.
     """
-    seg = scores.seg
+    seg, i = scores.seg, answer.example[e]
     n, k, longest = seg.n[c], seg.n_classes[c], seg.longest[c]
     if stop > n:
         clear_spans(seg, i, e, c, answer)
@@ -367,7 +369,7 @@ def write_position(
 
 
 @njit(cache=True, nogil=True)
-def sum_segmentations(seg: Segmented, pool: F64, node: F64, ids: I64, answer: SegmentSums, log_z: F64) -> None:
+def sum_segmentations(seg: Segmented, pool: F64, node: F64, answer: SegmentSums, log_z: F64) -> None:
     """Write the marginals of the segmentations of some examples; add their log partitions.
 
     Parameters
@@ -377,8 +379,6 @@ def sum_segmentations(seg: Segmented, pool: F64, node: F64, ids: I64, answer: Se
         All tables.
     node : ndarray of float64, shape (S,)
         Unary scores, ``-inf`` at states that are ruled out.
-    ids : ndarray of int64, shape (m,)
-        The examples.
     answer : SegmentSums
         Written.
     log_z : ndarray of float64, shape (m,)
@@ -386,13 +386,13 @@ def sum_segmentations(seg: Segmented, pool: F64, node: F64, ids: I64, answer: Se
     """
     scores, answer = SpanScores(borrow(seg), borrow(pool), borrow(node)), borrow(answer)
     seg = scores.seg
-    most, widest, far = largest(seg, ids)
+    most, widest, far = largest(seg, answer.example)
     work = work_space(most, widest, far)
-    for e in range(len(ids)):
-        i = ids[e]
+    for e in range(len(answer.example)):
+        i = answer.example[e]
         for c in range(seg.ptr[i], seg.ptr[i + 1]):
             n, k, longest = seg.n[c], seg.n_classes[c], seg.longest[c]
             total = sweep_up(scores, i, c, work, 1, n + 1)
             log_z[e] += total
             if total > -np.inf and n > 0:
-                sweep_down(scores, i, e, c, work, 1, n + 1, window(k, longest), answer)
+                sweep_down(scores, e, c, work, 1, n + 1, window(k, longest), answer)
