@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 import pytest
-from foreign import HEAD, distribution, inside, ssvm, ssvm_here
 
+from foreign import HEAD, distribution, inside, ssvm, ssvm_here
 from ssvm_dsl.cli.main import COMMANDS
 from ssvm_dsl.plugin_api.hosting.check_spec import CORE_COMMANDS
 

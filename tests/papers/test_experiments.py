@@ -6,8 +6,8 @@ import json
 
 import numpy as np
 import pytest
-from foreign import inside
 
+from foreign import inside
 from ssvm_dsl import Dim, Input, PLiF, Quantiles
 from ssvm_dsl.testing import make_trainer, training_problem
 from ssvm_papers.experiments import (
