@@ -82,19 +82,22 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 # --no-compile: Python compiles what is imported, when it is; pip would take half a minute for everything.
-$(VENV)/.installed: pyproject.toml | $(BIN)/python
+# The experiments of the papers are a package of their own, of this checkout as well.
+PAPERS := --editable plugins/ssvm-papers
+PROJECTS := pyproject.toml plugins/ssvm-papers/pyproject.toml
+$(VENV)/.installed: $(PROJECTS) | $(BIN)/python
 	@echo "installing ssvm-dsl into $(VENV) ..."
-	@$(PIP) install --no-compile --editable .
+	@$(PIP) install --no-compile --editable . $(PAPERS)
 	@touch $@
 
 # Newer interpreters need newer versions than the lowest: there are no others built for them.
-.venv-lowest/.installed-test: pyproject.toml | $(BIN)/python
+.venv-lowest/.installed-test: $(PROJECTS) | $(BIN)/python
 	@echo "installing ssvm-dsl with the lowest versions of what 'test' needs into $(VENV) ..."
 	@.ci/floors test >$(VENV)/floors.txt
-	@$(PIP) install --no-compile --constraint $(VENV)/floors.txt --editable '.[test]'
+	@$(PIP) install --no-compile --constraint $(VENV)/floors.txt --editable '.[test]' $(PAPERS)
 	@touch $@
 
-$(VENV)/.installed-%: pyproject.toml | $(BIN)/python
+$(VENV)/.installed-%: $(PROJECTS) | $(BIN)/python
 	@echo "installing ssvm-dsl with what '$*' needs into $(VENV) ..."
-	@$(PIP) install --no-compile --editable '.[$*]'
+	@$(PIP) install --no-compile --editable '.[$*]' $(PAPERS)
 	@touch $@

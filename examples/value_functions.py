@@ -8,8 +8,8 @@ The true plans turn and step over (row, column, heading); the paths are on squar
 import numpy as np
 
 from ssvm_dsl import Dim, Edges, Factor, Given, Hamming, Input, Label, Model, Path, StructuredRegressor, StructuredSVM
-from ssvm_dsl.datasets import make_plans
 from ssvm_dsl.report import save_for_script
+from ssvm_papers.generators import make_plans  # pip install ssvm-papers
 
 #: Where no cycle earns anything, best paths are found by the rounds of Bellman and Ford.
 ROUNDS = {"backend": "shortest-path", "backend_options": {"cycles": "improve"}}

@@ -18,13 +18,12 @@ from ssvm_dsl.cli.screen import output
 class Parser(ArgumentParser):
     """A parser whose complaints are one line."""
 
-    #: How many complaints there are about plug-ins: a command that is missing may be of one that is left out.
-    left_out = 0
+    #: Where a command that is missing may be.
+    hint = ""
 
     def error(self, message: str) -> NoReturn:
         """Print the error, and how to show the usage."""
-        more = "; broken plug-ins are left out: see ssvm plugins list" if self.left_out else ""
-        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help{more})\n")
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help{self.hint})\n")
 
 
 def no_arguments(parser: ArgumentParser) -> None:

@@ -31,6 +31,9 @@ COMMANDS = (
     plugins.COMMAND,
 )
 
+#: Commands of packages that may not be installed.
+PACKAGED = {"reproduce": "ssvm-papers"}
+
 #: Where less is free, libraries that cannot be loaded are not broken: NumPy, SciPy, scikit-learn, llvmlite and OR-Tools
 #: take up to so much address space.
 LOADING_BYTES = 6e8
@@ -108,21 +111,23 @@ def make_parser(words: Sequence[str]) -> Parser:
         The command line.
     """
     called = next((word for word in words if not word.startswith("-")), None)
-    more, left_out = ((), 0) if called in {one.name for one in COMMANDS} else _of_plugins(called)
+    more, hint = ((), "") if called in {one.name for one in COMMANDS} else _of_plugins(called)
     parser = Parser(
         prog="ssvm", description="Structured support vector machines: declare a model, train it, look inside."
     )
     parser.add_argument("--version", action="version", version=f"ssvm-dsl {__version__}")
-    parser.left_out = left_out
+    parser.hint = hint
     add_flags(parser, default=False)
     add_commands(parser, (*COMMANDS, *more))
     return parser
 
 
-def _of_plugins(called: str | None) -> tuple[Sequence[Subcommand], int]:
-    """Return the commands of plug-ins, and what is wrong with plug-ins: how many complaints."""
+def _of_plugins(called: str | None) -> tuple[Sequence[Subcommand], str]:
+    """Return the commands of plug-ins, and where the command that was called may be if it is not among them."""
     from ssvm_dsl.cli.plugin_commands import plugin_commands
     from ssvm_dsl.registry import registry
 
     known = registry()
-    return tuple(plugin_commands(known, called)), len(known.problems)
+    hint = f"; '{called}' comes with pip install {PACKAGED[called]}" if called in PACKAGED else ""
+    hint += "; broken plug-ins are left out: see ssvm plugins list" if known.problems else ""
+    return tuple(plugin_commands(known, called)), hint

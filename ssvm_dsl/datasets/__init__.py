@@ -43,12 +43,6 @@ if TYPE_CHECKING:
     from ssvm_dsl.datasets.pair_features import link_features as link_features
     from ssvm_dsl.datasets.synthetic import make_chains as make_chains
     from ssvm_dsl.datasets.synthetic import make_stripes as make_stripes
-    from ssvm_dsl.datasets.terrains import HeadingPlanner as HeadingPlanner
-    from ssvm_dsl.datasets.terrains import Plans as Plans
-    from ssvm_dsl.datasets.terrains import TerrainPlan as TerrainPlan
-    from ssvm_dsl.datasets.terrains import make_plans as make_plans
-    from ssvm_dsl.datasets.terrains import make_terrain as make_terrain
-    from ssvm_dsl.datasets.terrains import map_terrain as map_terrain
     from ssvm_dsl.datasets.texts import AlignedPair as AlignedPair
     from ssvm_dsl.datasets.texts import CountedParses as CountedParses
     from ssvm_dsl.datasets.texts import ParsedSentence as ParsedSentence

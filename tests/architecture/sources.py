@@ -21,14 +21,17 @@ class Import:
     line: int
 
 
+#: The experiments of the papers: a package of its own under the same rules.
+PAPERS = "plugins/ssvm-papers/src"
+
 #: Bundled plug-ins.
-BUNDLED = ("ssvm_backends", "ssvm_trainers", "ssvm_constraints", "ssvm_bridges", "ssvm_executors", "ssvm_papers")
+BUNDLED = ("ssvm_backends", "ssvm_trainers", "ssvm_constraints", "ssvm_bridges", "ssvm_executors")
 
 
 @cache
 def product_files() -> list[Path]:
-    """Every Python file that ships; a rule is one test over all of them, which tells every offence."""
-    packages = ("ssvm_dsl", *(f"plugins/{name}" for name in BUNDLED))
+    """Every Python file of the package and of the papers; a rule is one test over all, which tells every offence."""
+    packages = ("ssvm_dsl", *(f"plugins/{name}" for name in BUNDLED), PAPERS)
     return sorted(path for package in packages for path in ROOT.glob(f"{package}/**/*.py"))
 
 
@@ -59,9 +62,9 @@ def nodes_of(tree: ast.Module) -> tuple[ast.AST, ...]:
 
 
 def module_name(path: Path) -> str:
-    """``ssvm_dsl/ir/program.py`` -> ``ssvm_dsl.ir.program``."""
+    """``ssvm_dsl/ir/program.py`` -> ``ssvm_dsl.ir.program``, ``plugins/NAME/src/ssvm_name/a.py`` -> ``ssvm_name.a``."""
     parts = list(path.relative_to(ROOT).with_suffix("").parts)
-    parts = parts[1:] if parts[0] == "plugins" else parts
+    parts = parts[3 if "src" in parts else 1 :] if parts[0] == "plugins" else parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 

@@ -18,8 +18,12 @@ PUBLIC = ("ssvm_dsl", "ssvm_dsl.testing", *CONTRACT)
 #: Packages of executors: there is no kit for these, so their tests compare with fits in one process.
 EXECUTORS = {"ssvm-dask"}
 
-#: Packages that register nothing: they use declared models, as every user may, and import torch or the like.
+#: Packages of commands, which have no kit either.
+COMMANDS = {"ssvm-papers"}
+
+#: Packages that use declared models, as every user may; all but commands register nothing.
 OF_USERS = {
+    "ssvm-papers": ("ssvm_dsl", "ssvm_dsl.datasets", "ssvm_dsl.io", "ssvm_dsl.models", "ssvm_dsl.testing", *CONTRACT),
     "ssvm-pystruct": ("ssvm_dsl", "ssvm_dsl.datasets", "ssvm_dsl.models", "ssvm_dsl.scoring"),
     "ssvm-torch": ("ssvm_dsl", "ssvm_dsl.errors", "ssvm_dsl.scoring"),
 }
@@ -44,7 +48,7 @@ def names_of(module: str) -> set[str]:
 
 
 def test_there_are_packages():
-    assert {"ssvm-dask", "ssvm-maxflow", "ssvm-pystruct", "ssvm-torch", "ssvm-toulbar2"} <= set(PACKAGES)
+    assert {"ssvm-dask", "ssvm-maxflow", "ssvm-papers", "ssvm-pystruct", "ssvm-torch", "ssvm-toulbar2"} <= set(PACKAGES)
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -55,11 +59,11 @@ def test_a_package_is_complete(package):
     assert "ssvm-dsl" in project["dependencies"]
     assert {path.name for path in folder.iterdir() if not path.name.startswith(".")} >= {"README.md", "src", "tests"}
     assert (folder / "src" / module / "__init__.py").exists()
-    if package in OF_USERS:
+    if package in OF_USERS and package not in COMMANDS:
         assert "entry-points" not in project
         return
     assert project["entry-points"] == {"ssvm": {package.removeprefix("ssvm-"): module}}
-    if package not in EXECUTORS:
+    if package not in EXECUTORS | COMMANDS:
         assert "backend_conformance" in (folder / "tests" / "test_conformance.py").read_text()
 
 

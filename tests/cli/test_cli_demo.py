@@ -6,8 +6,8 @@ import json
 
 import numpy as np
 import pytest
-from foreign import inside
 
+from foreign import inside
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.cli.ocr import OCR
 from ssvm_dsl.datasets import load_letters

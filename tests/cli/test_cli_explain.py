@@ -8,9 +8,9 @@ import sys
 
 import numpy as np
 import pytest
-from foreign import LAZY, distribution, inside, ssvm_here
 
 import catalogue
+from foreign import LAZY, distribution, inside, ssvm_here
 from ssvm_dsl.cli.explain.command import with_all_weights, without_features
 from ssvm_dsl.cli.explain.examples import import_file, make_examples
 from ssvm_dsl.compiler import ground

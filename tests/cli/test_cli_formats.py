@@ -10,11 +10,11 @@ import zipfile
 
 import numpy as np
 import pytest
-from foreign import inside
 from scipy.sparse import csr_array
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from ctrl_c import python_hears_ctrl_c
+from foreign import inside
 from ssvm_dsl.models import ChainTagger, Classifier, MultiLabel
 
 RNG = np.random.default_rng(0)

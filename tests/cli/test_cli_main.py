@@ -8,10 +8,10 @@ from contextlib import redirect_stdout
 from io import StringIO
 
 import pytest
-from foreign import inside
 from rich.table import Table
 
 import ssvm_dsl
+from foreign import inside
 from ssvm_dsl.cli import main as entry
 from ssvm_dsl.cli import screen
 from ssvm_dsl.cli.command import Subcommand

@@ -9,8 +9,8 @@ import subprocess
 import sys
 
 import pytest
-from foreign import BROKEN, LAZY, LOUD, NEEDY, distribution, inside, ssvm, ssvm_here
 
+from foreign import BROKEN, LAZY, LOUD, NEEDY, distribution, inside, ssvm, ssvm_here
 from ssvm_dsl.cli.plugins.new import KINDS, template_of, write_package
 from ssvm_dsl.learning.risks.kinds import risks
 

@@ -8,11 +8,11 @@ from itertools import accumulate
 
 import numpy as np
 import pytest
-from foreign import inside
 from pyarrow import table
 from pyarrow.parquet import write_table
 from test_cli_learn import here, ok, refused  # noqa: F401 (a fixture)
 
+from foreign import inside
 from ssvm_dsl import ParseTree, models
 from ssvm_dsl.cli.learn.ready import FORMATS_OF, READY
 

@@ -14,9 +14,9 @@ from dataclasses import replace
 from io import StringIO
 
 import pytest
-from foreign import distribution, inside, ssvm_here
 from rich.console import Console
 
+from foreign import distribution, inside, ssvm_here
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.io.read_problem import read_problem
 from ssvm_dsl.ir import Guarantee

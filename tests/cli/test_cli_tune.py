@@ -9,11 +9,11 @@ from argparse import ArgumentTypeError
 
 import numpy as np
 import pytest
-from foreign import inside
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
 import archives
 from ctrl_c import python_hears_ctrl_c
+from foreign import inside
 from ssvm_dsl import (
     CountingPredictor,
     Dim,

@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 import pytest
-from foreign import HEAD, distribution, inside, ssvm, ssvm_here
 
+from foreign import HEAD, distribution, inside, ssvm, ssvm_here
 from ssvm_dsl.cli.main import COMMANDS
 from ssvm_dsl.plugin_api.hosting.check_spec import CORE_COMMANDS
 
@@ -185,7 +185,9 @@ def test_foreign_commands_can_be_left_out(site, arguments):
     done = ssvm_here(*arguments, path=site)
     assert done.returncode == 2
     assert "invalid choice: 'echo'" in done.stderr
-    assert ssvm_here("reproduce", "list", "--no-plugins", path=site).returncode == 0
+    left_out = ssvm_here("reproduce", "list", "--no-plugins", path=site)
+    assert left_out.returncode == 2
+    assert "'reproduce' comes with pip install ssvm-papers" in left_out.stderr
 
 
 def test_an_allow_list_decides(site):
@@ -200,7 +202,7 @@ def test_a_missing_command_may_be_of_a_broken_plugin(tmp_path):
     assert "broken plug-ins are left out: see ssvm plugins list" in done.stderr
 
 
-def test_the_bundled_command_goes_through_the_contract(capsys):
+def test_the_command_of_the_papers_goes_through_the_contract(capsys):
     status, out, _ = inside(capsys, "plugins", "show", "reproduce", "--json")
     (facts,) = json.loads(out)
-    assert (status, facts["kind"], facts["plugin"], facts["bundled"]) == (0, "command", "papers", True)
+    assert (status, facts["kind"], facts["plugin"], facts["bundled"]) == (0, "command", "papers", False)

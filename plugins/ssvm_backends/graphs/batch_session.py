@@ -1,8 +1,8 @@
 """The base of sessions whose kernels take a batch of examples: chunks within a limit, packing, log partitions.
 
-A backend fills in :meth:`BatchSession.best`, and :meth:`BatchSession.total` where it sums over all labellings.  Both
-write the answers of a chunk of the examples and return how many; examples that the time limit cuts off are left out of
-the answer here.
+A backend fills in :meth:`BatchSession.solve_map`, and :meth:`BatchSession.solve_sum` where it sums over all
+labellings.  Both write the answers of a chunk of the examples and return how many; examples that the time limit cuts
+off are left out of the answer here.
 """
 
 from __future__ import annotations
@@ -161,14 +161,14 @@ class BatchSession(ABC):
         self.program = program
 
     @abstractmethod
-    def best(self, call: BatchCall, lo: int, hi: int) -> int:
+    def solve_map(self, call: BatchCall, lo: int, hi: int) -> int:
         """Write the best labels of the examples ``lo:hi`` of a call; return up to which they are written."""
 
-    def total(self, call: BatchCall, sums: SummedAnswers, lo: int, hi: int) -> int:
+    def solve_sum(self, call: BatchCall, sums: SummedAnswers, lo: int, hi: int) -> int:
         """Write the marginals and log partitions of the examples ``lo:hi``; return up to which they are written."""
         raise NotImplementedError
 
-    def ranked(self, question: Question) -> Solution:
+    def solve_kbest(self, question: Question) -> Solution:
         """Answer the task ``kbest``: the k best labellings of each example, best first."""
         raise NotImplementedError
 
@@ -179,18 +179,18 @@ class BatchSession(ABC):
     def solve(self, question: Question) -> Solution:
         """Answer a question; see :class:`~ssvm_dsl.plugin_api.Session`."""
         if question.task is Task.KBEST:
-            return self.ranked(question)
+            return self.solve_kbest(question)
         call, reached = BatchCall.start(self.program, question), 0
         chunks = chunks_until(len(call.ids), question.limits, self.seconds(call.ids, question.task))
         if question.task is Task.MARGINALS:
             sums = SummedAnswers.start_of(self.program, call.ids, question.tables or not self.leaves_tables_out)
             for lo, hi in chunks:
-                reached = self.total(call, sums, lo, hi)
+                reached = self.solve_sum(call, sums, lo, hi)
                 if reached < hi:
                     break
             return sums.solution(question.theta.const, reached)
         for lo, hi in chunks:
-            reached = self.best(call, lo, hi)
+            reached = self.solve_map(call, lo, hi)
             if reached < hi:
                 break
         return call.solution(reached)

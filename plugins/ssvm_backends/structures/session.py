@@ -103,7 +103,7 @@ class StructureSession(BatchSession):
             Added to: how much better than the labels the best ones might be.
         """
 
-    def best(self, call: BatchCall, lo: int, hi: int) -> int:
+    def solve_map(self, call: BatchCall, lo: int, hi: int) -> int:
         """Write the best labels; see :class:`~ssvm_backends.graphs.batch_session.BatchSession`."""
         feasible, excess = call.feasible[lo:hi], call.excess[lo:hi]
         self._choose_all(call.node, call.ids[lo:hi], call.ptr[lo:], call.labels, feasible, excess)
@@ -117,7 +117,7 @@ class StructureSession(BatchSession):
         for number in range(len(self.literals)):
             self.choose(number, node, ids, ptr, labels, feasible, excess)
 
-    def ranked(self, question: Question) -> Solution:
+    def solve_kbest(self, question: Question) -> Solution:
         """Answer the task ``kbest``."""
         return k_best(self, question)
 

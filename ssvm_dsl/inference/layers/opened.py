@@ -61,21 +61,22 @@ class OpenedBackend:
     call_lock: Any
 
     @classmethod
-    def of(cls, plan: Plan, given: Program, program: Program, plugins: Registry) -> OpenedBackend:
+    def of(cls, plan: Plan, program: Program, program_with_rules: Program, plugins: Registry) -> OpenedBackend:
         """Open the backend of a plan.
 
         Parameters
         ----------
         plan : Plan
             For a program without components.
-        given, program : Program
+        program, program_with_rules : Program
             Without and with the rules of its constraints.
         plugins : Registry
         """
-        spec, asked, lowerings = plugins.find(BackendSpec, plan.backend), program, list[Lowering | Merging]()
+        spec, lowerings = plugins.find(BackendSpec, plan.backend), list[Lowering | Merging]()
+        asked = program_with_rules
         owner, owner_name = plugins.owner(spec), plugins.describe_owner(spec)
         if plan.bridges:
-            chain = bridge_chain_through(given, plan.bridges, plugins)
+            chain = bridge_chain_through(program, plan.bridges, plugins)
             lowerings += chain.lowerings
             asked = with_rules(chain.program, plugins)
         if spec.caps.guarantee is Guarantee.BOUND and not spec.caps.abilities and (found := merged_factors(asked)):
@@ -86,7 +87,7 @@ class OpenedBackend:
         owners = [owner, *(plugins.owner(plugins.find(BridgeSpec, name)) for name in plan.bridges)]
         origin = ", ".join(str(one) for one in dict.fromkeys(owners) if not one.bundled)
         rounded = "none" not in plan.options.values()
-        verify = Verifier(program, plan.title, spec.caps, foreign=origin, completes=rounded)
+        verify = Verifier(program_with_rules, plan.title, spec.caps, foreign=origin, completes=rounded)
         guard = contained(owner_name, verify.fault)
         call_lock = nullcontext() if spec.caps.thread_safe else plugins.call_lock(spec)
         with guard, call_lock, one_blas_thread():
@@ -116,12 +117,12 @@ class OpenedBackend:
         What a plan did not ask for is no promise of its ``Caps`` alone: ``check`` may refuse it for this program.
         Properties of tables that it relies on were looked at when it was planned.
         """
-        caps, given = self.spec.caps, dict(self.plan.options)
+        caps, options = self.spec.caps, dict(self.plan.options)
         need = program_need(self.asked, guarantee=Guarantee.HEURISTIC, properties=caps.requires)
         announced = caps.constrained_abilities if self.asked.constraints else caps.abilities
-        tasks = frozenset(one for one in caps.tasks if consider(need.asking(one), self.spec, given)[0].ok)
+        tasks = frozenset(one for one in caps.tasks if consider(need.asking(one), self.spec, options)[0].ok)
         able = frozenset(
-            one for one in announced if consider(replace(need, abilities=frozenset({one})), self.spec, given)[0].ok
+            one for one in announced if consider(replace(need, abilities=frozenset({one})), self.spec, options)[0].ok
         )
         if self.plan.bridges:
             tasks, able = tasks & TASKS, able & ABILITIES
@@ -129,7 +130,7 @@ class OpenedBackend:
             able -= {Ability.COMPILED}
         return tasks, able
 
-    def ask(self, ability: str, given: Sequence[Any]) -> Any:
+    def ask(self, ability: str, arguments: Sequence[Any]) -> Any:
         """Call a method of the session; ``None`` where that is not offered.
 
         Waiting for its turn counts against the time limit of a question.
@@ -138,7 +139,7 @@ class OpenedBackend:
         ----------
         ability : str
             One of ``ABILITY_OF``.
-        given : sequence
+        arguments : sequence
             A question and what goes with it; nothing for compiled calls.
         """
         needed = ABILITY_OF[ability]
@@ -148,22 +149,22 @@ class OpenedBackend:
             method = getattr(self.session, ability, None)
             if method is None:  # an optional one
                 return None
-            if not given:
+            if not arguments:
                 return method()
             if self.spec.caps.thread_safe:
-                return method(*given) if given[0].limits.time is None else _within_limit(method, given)
+                return method(*arguments) if arguments[0].limits.time is None else _within_limit(method, arguments)
             begin = perf_counter()
             with self.call_lock:
-                return _within_limit(method, (left_of(given[0], begin), *given[1:]))
+                return _within_limit(method, (left_of(arguments[0], begin), *arguments[1:]))
 
 
-def _within_limit(method: Callable[..., Any], given: Sequence[Any]) -> Any:
+def _within_limit(method: Callable[..., Any], arguments: Sequence[Any]) -> Any:
     """Call a method with a question, and what goes with it, inside the time limit of the question."""
-    limits = given[0].limits
+    limits = arguments[0].limits
     if limits.time is None:
-        return method(*given)
+        return method(*arguments)
     with within(Clock.start(limits)):
-        return method(*given)
+        return method(*arguments)
 
 
 def left_of(question: Question, begin: float) -> Question:

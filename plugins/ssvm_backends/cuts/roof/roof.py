@@ -50,7 +50,7 @@ def roof_network(
     scale : float
         Power of two that makes scores whole numbers, see :func:`~ssvm_backends.cuts.graph.whole_scale`.
     node : ndarray of NODE, shape (at least 2 n + 1,)
-        Written: excess and first arc of both nodes of each variable (``stamp`` is used to count).
+        Written: excess and first arc of both nodes of each variable.
     arc : ndarray of ARC, shape (at least 4 m,)
         Written: two links, each with its sister, for each of the m factors.
 
@@ -63,6 +63,7 @@ def roof_network(
     """
     lo, n = graph.var_ptr[example], graph.var_ptr[example + 1] - graph.var_ptr[example]
     first, const, total = 2 * graph.touch_ptr[lo], 0, 0
+    n_written = np.zeros(n, np.int64)  # arcs of each variable
     for v in range(n):
         s = graph.state_ptr[lo + v]
         zero = whole(score[s], scale)
@@ -70,11 +71,11 @@ def roof_network(
         node[2 * v].excess = whole(score[s + 1], scale) - zero
         start, end = graph.touch_ptr[lo + v], graph.touch_ptr[lo + v + 1]
         node[2 * v].first, node[2 * v + 1].first = 2 * start - first, start + end - first
-        node[2 * v].stamp = 0  # arcs written so far
     node[2 * n].first = 2 * graph.touch_ptr[lo + n] - first
     for f in range(graph.factor_ptr[example], graph.factor_ptr[example + 1]):
         k, at = graph.slot_ptr[f], graph.table_ptr[f]
-        p, q = 2 * (graph.scope[k] - lo), 2 * (graph.scope[k + 1] - lo)
+        x, y = graph.scope[k] - lo, graph.scope[k + 1] - lo
+        p, q = 2 * x, 2 * y
         base, e_x, e_y, c_xy, c_yx = pair_terms(pool[at], pool[at + 1], pool[at + 2], pool[at + 3], scale)
         turned = np.int64(c_xy < 0)  # D < 0: the table is submodular in x and the negation of y
         if turned:
@@ -83,8 +84,8 @@ def roof_network(
         const += base
         node[p].excess += e_x
         node[q].excess += e_y
-        i, j = node[p].stamp, node[q].stamp
-        node[p].stamp, node[q].stamp = i + 1, j + 1
+        i, j = n_written[x], n_written[y]
+        n_written[x], n_written[y] = i + 1, j + 1
         a, b = node[p].first + i, node[q + turned].first + j  # the link from p to q or its negation
         arc[a].cap, arc[a].head, arc[a].sister = c_xy, q + turned, b
         arc[b].cap, arc[b].head, arc[b].sister = c_yx, p, a
@@ -154,7 +155,7 @@ def components(n: int, labels: I32, node: Nodes, arc: Arcs) -> I64:
     index, low = np.full(2 * n, -1, np.int64), np.zeros(2 * n, np.int64)
     component, at = np.full(2 * n, -1, np.int64), np.zeros(2 * n, np.int64)
     stack, path = np.empty(2 * n, np.int64), np.empty(2 * n, np.int64)
-    n_stack, count, found = 0, 0, 0
+    n_stack, count, n_components = 0, 0, 0
     for root in range(2 * n):
         if labels[root >> 1] >= 0 or index[root] >= 0:
             continue
@@ -185,8 +186,8 @@ def components(n: int, labels: I32, node: Nodes, arc: Arcs) -> I64:
             if low[u] == index[u]:
                 while True:
                     n_stack -= 1
-                    component[stack[n_stack]] = found
+                    component[stack[n_stack]] = n_components
                     if stack[n_stack] == u:
                         break
-                found += 1
+                n_components += 1
     return component

@@ -87,11 +87,11 @@ class CkySession(BatchSession):
         """Return the expected seconds of each example."""
         return (self._sum_seconds if task is Task.MARGINALS else self._best_seconds)[ids]
 
-    def ranked(self, question: Question) -> Solution:
+    def solve_kbest(self, question: Question) -> Solution:
         """Answer the task ``kbest``: the k best trees of each sentence, best first."""
         return k_best(_Ranking(self, question), question)
 
-    def best(self, call: BatchCall, lo: int, hi: int) -> int:
+    def solve_map(self, call: BatchCall, lo: int, hi: int) -> int:
         """Write the best trees; see :class:`~ssvm_backends.graphs.batch_session.BatchSession`."""
         ids, ptr, pool = call.ids, call.ptr, call.question.theta.pool
         for k in range(lo, hi):
@@ -122,7 +122,7 @@ class CkySession(BatchSession):
         work = 1e9 * self._best_seconds.mean() if len(parsed.work) else 0.0
         return CompiledOracle(cky_oracle, *packed, 0, COMPILED_CALL + float(work))
 
-    def total(self, call: BatchCall, sums: SummedAnswers, lo: int, hi: int) -> int:
+    def solve_sum(self, call: BatchCall, sums: SummedAnswers, lo: int, hi: int) -> int:
         """Sum over trees; see :class:`~ssvm_backends.graphs.batch_session.BatchSession`."""
         start, pool = sums.start, call.question.theta.pool
         for k in range(lo, hi):

@@ -20,7 +20,13 @@ from ssvm_backends.structures.constituency.chart import (
     fill_word,
     span_at,
 )
-from ssvm_backends.structures.constituency.paired_rules import PairedRules
+from ssvm_backends.structures.constituency.paired_rules import (
+    SEVERAL_SEVERAL,
+    SEVERAL_WORD,
+    WORD_SEVERAL,
+    WORD_WORD,
+    PairedRules,
+)
 from ssvm_dsl.ir import F64, GrammarArrays
 from ssvm_dsl.kernels import njit
 
@@ -73,13 +79,13 @@ def raise_pairs(paired: PairedRules, pairs: F64, i: int, j: int, n: int, chart: 
         pairs[p] = -np.inf
     for k in range(i + 1, j + 1):
         left, right = chart.above[span_at(i, k - 1, n)], chart.above[span_at(k, j, n)]
-        raise_sort(paired, pairs, left, right, 0)
+        raise_sort(paired, pairs, left, right, SEVERAL_SEVERAL)
         if k == i + 1:
-            raise_sort(paired, pairs, left, right, 1)
+            raise_sort(paired, pairs, left, right, WORD_SEVERAL)
         if k == j:
-            raise_sort(paired, pairs, left, right, 2)
+            raise_sort(paired, pairs, left, right, SEVERAL_WORD)
         if k == i + 1 == j:
-            raise_sort(paired, pairs, left, right, 3)
+            raise_sort(paired, pairs, left, right, WORD_WORD)
 
 
 @njit(cache=True, nogil=True, borrowed=True)

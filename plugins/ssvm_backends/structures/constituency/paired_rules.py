@@ -8,6 +8,9 @@ import numpy as np
 
 from ssvm_dsl.ir import I32, I64, GrammarArrays
 
+#: What the first and the second child of a pair can have below them: a symbol that is only ever a tag has one word.
+SEVERAL_SEVERAL, WORD_SEVERAL, SEVERAL_WORD, WORD_WORD = range(4)
+
 
 class PairedRules(NamedTuple):
     """The pairs of children that rules have, by first child: P pairs in Q rows.
@@ -21,8 +24,8 @@ class PairedRules(NamedTuple):
     second : ndarray of int32, shape (P,)
         The second child of each pair.
     block : ndarray of int64, shape (5,)
-        Where the rows of four sorts begin, and their end: of two symbols that can have several words below, of one word
-        before such a symbol, after it, and of two words.
+        Rows ``block[sort]:block[sort + 1]`` are those of each sort: ``SEVERAL_SEVERAL``, ``WORD_SEVERAL``,
+        ``SEVERAL_WORD`` and ``WORD_WORD``.
     place : ndarray of int64, shape (R,)
         The pair of the rule ``by_left[k]``.
     """
@@ -36,9 +39,9 @@ class PairedRules(NamedTuple):
 
 def paired_rules(grammar: GrammarArrays) -> PairedRules:
     """Return the pairs of a grammar's rules."""
-    wide = grammar.is_part.copy()
-    wide[grammar.chain_top] = True
-    sort = 2 * ~wide[grammar.second] + ~wide[grammar.first]
+    has_several = grammar.is_part.copy()
+    has_several[grammar.chain_top] = True
+    sort = WORD_SEVERAL * ~has_several[grammar.first] + SEVERAL_WORD * ~has_several[grammar.second]
     keys = np.stack([sort, grammar.first, grammar.second], axis=1).astype(np.int64)
     pairs, place = np.unique(keys, axis=0, return_inverse=True)
     rows, ptr = np.unique(pairs[:, :2], axis=0, return_index=True)

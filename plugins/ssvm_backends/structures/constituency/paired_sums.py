@@ -18,7 +18,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ssvm_backends.structures.constituency.chart import ParseScores, note_active, span_at
-from ssvm_backends.structures.constituency.paired_rules import PairedRules
+from ssvm_backends.structures.constituency.paired_rules import (
+    SEVERAL_SEVERAL,
+    SEVERAL_WORD,
+    WORD_SEVERAL,
+    WORD_WORD,
+    PairedRules,
+)
 from ssvm_backends.structures.constituency.scaled_sums import (
     TINY,
     UNLIKELY,
@@ -123,7 +129,7 @@ def fill_paired_span(
     scaled, n = space.scaled, len(scores.tag)
     chart, at = scaled.chart, span_at(i, j, n)
     if begin_span(scores, scaled, i, j):
-        if not in_reach(scores, space, i, j):
+        if fill_split_factors(scores, space, i, j):
             return False
         multiply(paired, space, i, j, n)
         sum_rules(grammar, paired, space, at)
@@ -137,16 +143,16 @@ def fill_paired_span(
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def in_reach(scores: ParseScores, space: PairedChart, i: int, j: int) -> bool:
-    """Write the factors of the divisions of a span; return whether its smallest products keep their digits."""
+def fill_split_factors(scores: ParseScores, space: PairedChart, i: int, j: int) -> bool:
+    """Write ``factor`` of the divisions of a span; return whether a product of its children's sums may underflow."""
     scaled, n, rule = space.scaled, len(scores.tag), space.least[-1]
     at = span_at(i, j, n)
     for k in range(i + 1, j + 1):
-        one, other = space.least[span_at(i, k - 1, n)], space.least[span_at(k, j, n)]
+        left, right = space.least[span_at(i, k - 1, n)], space.least[span_at(k, j, n)]
         space.factor[at, k] = np.exp(split_shift(scores, scaled, i, j, k) - scaled.bottom[at])
-        if one > 0.0 and other > 0.0 and not one * other * space.factor[at, k] * rule >= TINY:
-            return False
-    return True
+        if left > 0.0 and right > 0.0 and not left * right * space.factor[at, k] * rule >= TINY:
+            return True
+    return False
 
 
 @njit(cache=True, nogil=True, borrowed=True)
@@ -164,11 +170,11 @@ def multiply(paired: PairedRules, space: PairedChart, i: int, j: int, n: int) ->
     for p in range(len(out)):
         out[p] = 0.0
     for k in range(i + 1, j + 1):
-        add_products(paired, space, i, j, n, k, 0)
-    add_products(paired, space, i, j, n, i + 1, 1)
-    add_products(paired, space, i, j, n, j, 2)
+        add_products(paired, space, i, j, n, k, SEVERAL_SEVERAL)
+    add_products(paired, space, i, j, n, i + 1, WORD_SEVERAL)
+    add_products(paired, space, i, j, n, j, SEVERAL_WORD)
     if j == i + 1:
-        add_products(paired, space, i, j, n, j, 3)
+        add_products(paired, space, i, j, n, j, WORD_WORD)
 
 
 @njit(cache=True, nogil=True, borrowed=True)
@@ -200,7 +206,7 @@ def sum_rules(grammar: GrammarArrays, paired: PairedRules, space: PairedChart, a
     below, products = space.scaled.chart.below[at], products_of(space, at)
     for s in range(len(below)):
         even, odd, q, end = 0.0, 0.0, grammar.left_ptr[s], grammar.left_ptr[s + 1]
-        while q + 1 < end:  # two sums, as one would wait for itself
+        while q + 1 < end:  # two accumulators, to break the dependency chain
             even += space.weight[q] * products[paired.place[q]]
             odd += space.weight[q + 1] * products[paired.place[q + 1]]
             q += 2
@@ -307,11 +313,11 @@ def divide(paired: PairedRules, space: PairedChart, by: Derivatives, i: int, j: 
         The span, and the number of words.
     """
     for k in range(i + 1, j + 1):
-        divide_at(paired, space, by, i, j, n, k, 0)
-    divide_at(paired, space, by, i, j, n, i + 1, 1)
-    divide_at(paired, space, by, i, j, n, j, 2)
+        divide_at(paired, space, by, i, j, n, k, SEVERAL_SEVERAL)
+    divide_at(paired, space, by, i, j, n, i + 1, WORD_SEVERAL)
+    divide_at(paired, space, by, i, j, n, j, SEVERAL_WORD)
     if j == i + 1:
-        divide_at(paired, space, by, i, j, n, j, 3)
+        divide_at(paired, space, by, i, j, n, j, WORD_WORD)
 
 
 @njit(cache=True, nogil=True, borrowed=True)

@@ -84,18 +84,18 @@ def best_ends(k: int, t: int, most: int, spans: F64, work: SpanWork) -> None:
 @njit(cache=True, nogil=True, borrowed=True)
 def find_length(k: int, t: int, most: int, spans: F64, work: SpanWork, b: int) -> int:
     """Return the length less 1 of the best segment of class b that ends before position t; see :func:`best_ends`."""
-    found, top, run, s = 0, -np.inf, 0.0, (t - 1) * k + b
+    best, top, run, s = 0, -np.inf, 0.0, (t - 1) * k + b
     for l in range(most):
         x = work.begin[s - l * k] + run + spans[l * k + b]
         if x > top:
-            found, top = l, x
+            best, top = l, x
         run += work.inside[s - l * k]
-    return found
+    return best
 
 
 @njit(cache=True, nogil=True, borrowed=True)
 def enter(scores: SpanScores, i: int, c: int, work: SpanWork, t: int) -> None:
-    """Add to what beginnings at position t score the best that comes before them, ``end`` of which is there."""
+    """Add ``enter[t, k] = max_k' end[t, k'] + trans[t, k', k]`` to ``begin``; write the best k' to ``before``."""
     k, run = scores.seg.n_classes[c], work.run
     before = work.before[t * k : (t + 1) * k]
     fill_row(scores, i, c, work, 2 * t)
@@ -110,8 +110,8 @@ def enter(scores: SpanScores, i: int, c: int, work: SpanWork, t: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def make_ends(scores: SpanScores, i: int, c: int, work: SpanWork, places: tuple[int, int], labels: I32) -> float:
-    """Go over some ends of segments; return the best score after the last one, ``-inf`` if there is no segmentation.
+def make_ends(scores: SpanScores, i: int, c: int, work: SpanWork, start: int, stop: int, labels: I32) -> float:
+    """Go over the ends of segments at positions start to stop - 1, of 1 to n; return the best score after the last.
 
     Parameters
     ----------
@@ -120,25 +120,30 @@ def make_ends(scores: SpanScores, i: int, c: int, work: SpanWork, places: tuple[
         The example, and which segmentation.
     work : SpanWork
         Written; the same for all ends of a segmentation.
-    places : tuple of int
-        The first end to look at, from 1 on, and one more than the last; ``(1, n + 1)`` for all.
+    start, stop : int
+        Later parts of the same segmentation begin where the one before stopped.
     labels : ndarray of int32
         The labels of the example: written with the last end.
+
+    Returns
+    -------
+    float
+        0 before the last end; ``-inf`` if there is no segmentation.
     """
     n, k, longest = scores.seg.n[c], scores.seg.n_classes[c], scores.seg.longest[c]
-    if places[0] == 1:
+    if start == 1:
         prepare(scores, i, c, work)
     if work.base[0] == -np.inf or n == 0:
         return work.base[0]
-    own = work.base[1] > 0.0
-    spans = work.row if own else work.length
-    for t in range(places[0], places[1]):
-        if own:
+    has_span_scores = work.has_span_scores[0]
+    spans = work.row if has_span_scores else work.length
+    for t in range(start, stop):
+        if has_span_scores:
             fill_spans(scores, i, c, work, t)
         best_ends(k, t, min(longest, t), spans, work)
         if t < n:
             enter(scores, i, c, work, t)
-    if places[1] <= n:
+    if stop <= n:
         return 0.0
     best = work.end[:k].max()
     if best > -np.inf:
@@ -177,7 +182,7 @@ def best_segmentations(
     for e in range(len(ids)):
         mine = labels[label_ptr[e] :]
         for c in range(seg.ptr[ids[e]], seg.ptr[ids[e] + 1]):
-            best = make_ends(scores, ids[e], c, work, (1, seg.n[c] + 1), mine)
+            best = make_ends(scores, ids[e], c, work, 1, seg.n[c] + 1, mine)
             feasible[e] &= best > -np.inf
             worth[e] += best
 
@@ -187,10 +192,10 @@ def trace(scores: SpanScores, i: int, c: int, work: SpanWork, labels: I32) -> No
     """Write the best segmentation, its last segment first; ``end`` is that of the last one."""
     seg = scores.seg
     t, k, longest = seg.n[c], seg.n_classes[c], seg.longest[c]
-    own, b = work.base[1] > 0.0, np.int64(work.end[: seg.n_classes[c]].argmax())
-    spans = work.row if own else work.length
+    has_span_scores, b = work.has_span_scores[0], np.int64(work.end[: seg.n_classes[c]].argmax())
+    spans = work.row if has_span_scores else work.length
     while t > 0:
-        if own:
+        if has_span_scores:
             fill_spans(scores, i, c, work, t)
         l = find_length(k, t, min(longest, t), spans, work, b)
         t -= l + 1

@@ -48,12 +48,12 @@ def kbest_segmentations(
     work, r = work_space(most, widest, far), len(labels)
     lists = no_lists((2 * most + 1) * widest, r)
     for e in range(len(ids)):
-        rank(scores, ids[e], work, lists, (0, 2 * most + 1), labels[:, label_ptr[e] :], score[:, e])
+        list_segmentations(scores, ids[e], work, lists, 0, 2 * most + 1, labels[:, label_ptr[e] :], score[:, e])
 
 
 @njit(cache=True, nogil=True)
-def rank(
-    scores: SpanScores, i: int, work: SpanWork, lists: Lists, rows: tuple[int, int], labels: I32, score: F64
+def list_segmentations(
+    scores: SpanScores, i: int, work: SpanWork, lists: Lists, start: int, stop: int, labels: I32, score: F64
 ) -> None:
     """Make some rows of lists of an example; write its best segmentations once all are made.
 
@@ -66,8 +66,8 @@ def rank(
         Written; the same for all rows.
     lists : Lists
         Likewise.
-    rows : tuple of int
-        The first row to make, and one more than the last; ``(0, 2 n + 1)`` for all.
+    start, stop : int
+        Rows start to stop - 1, of 0 to 2 n, are made; all smaller ones were made before.
     labels : ndarray of int32, shape (r, size)
         Written with the last row, best first; zeros before.
     score : ndarray of float64, shape (r,)
@@ -79,22 +79,22 @@ def rank(
         score[0] = 0.0
         return
     n, k = seg.n[c], seg.n_classes[c]
-    if rows[0] == 0:
+    if start == 0:
         prepare(scores, i, c, work)
         lists.value[:k] = -np.inf
         lists.value[:k, 0] = 0.0
     if work.base[0] == -np.inf or n == 0:
         score[0] = work.base[0]
         return
-    for row in range(max(rows[0], 1), min(rows[1], 2 * n + 1)):
+    for row in range(max(start, 1), min(stop, 2 * n + 1)):
         fill_row(scores, i, c, work, row)
         list_rows(lists, row * k, segment_sources(n, k, seg.longest[c], row), work.row)
-    if rows[1] <= 2 * n:
+    if stop <= 2 * n:
         return
-    for one in range(len(score)):
-        score[one] = work.base[0] + lists.value[2 * n * k, one]
-        if score[one] > -np.inf:
-            trace_list(seg, c, lists, one, labels[one])
+    for rank in range(len(score)):
+        score[rank] = work.base[0] + lists.value[2 * n * k, rank]
+        if score[rank] > -np.inf:
+            trace_list(seg, c, lists, rank, labels[rank])
 
 
 @njit(cache=True, nogil=True)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.ir import F64, I8, I32, I64, LENGTHS, NEIGHBOURS, SPAN, STARTS, SUCCESSIVE
+from ssvm_dsl.ir import F64, I8, I32, I64, LENGTHS, NEIGHBOURS, SPAN, STARTS, SUCCESSIVE, Bools
 from ssvm_dsl.kernels import assign, njit
 
 
@@ -120,8 +120,10 @@ class SpanWork(NamedTuple):
         Scores of the positions of a segment after its first one.
     end : ndarray of float64, shape (at least K,)
         The best score of the positions before one whose last segment has each class.
-    base : ndarray of float64, shape (2,)
-        The score of spans that are no segments; and 1 where single spans have own scores, else 0.
+    base : ndarray of float64, shape (1,)
+        The score of spans that are no segments.
+    has_span_scores : ndarray of bool, shape (1,)
+        Whether single spans have scores of their own, by tables or by variables.
     """
 
     begin: F64
@@ -134,6 +136,7 @@ class SpanWork(NamedTuple):
     run: F64
     end: F64
     base: F64
+    has_span_scores: Bools
 
 
 @njit(cache=True, nogil=True)
@@ -152,7 +155,7 @@ def work_space(n: int, k: int, longest: int) -> SpanWork:
     row = max(longest, k) * k
     return SpanWork(
         np.empty(n * k), np.empty(n * k), np.empty(longest * k), np.empty(n * k, np.int16), np.empty(n + 1, np.int64),
-        np.empty(row), np.empty(row), np.empty(k), np.empty(k), np.zeros(2),
+        np.empty(row), np.empty(row), np.empty(k), np.empty(k), np.zeros(1), np.zeros(1, np.bool_),
     )  # fmt: skip
 
 
@@ -166,11 +169,11 @@ def prepare(scores: SpanScores, i: int, c: int, work: SpanWork) -> float:
     i, c : int
         The example, and which segmentation.
     work : SpanWork
-        ``begin``, ``inside``, ``length``, ``factor`` and ``base`` are written.
+        ``begin``, ``inside``, ``length``, ``factor``, ``base`` and ``has_span_scores`` are written.
     """
     seg, node = scores.seg, scores.node
     n, k, longest = seg.n[c], seg.n_classes[c], seg.longest[c]
-    work.base[0], work.base[1] = 0.0, seg.first[c, 2] >= 0
+    work.base[0], work.has_span_scores[0] = 0.0, seg.first[c, 2] >= 0
     if n == 0:
         return 0.0
     lo = seg.var_ptr[i]
@@ -210,7 +213,7 @@ def add_positions(scores: SpanScores, i: int, c: int, work: SpanWork) -> None:
                 elif kind == LENGTHS and t == 0:  # all factors of lengths share a table
                     for l in range(longest):
                         work.length[l * k + b] += pool[at + (row * k + b) * longest + l]
-            work.base[1] = max(work.base[1], seg.size[f] > 0)
+            work.has_span_scores[0] |= seg.size[f] > 0
             f += 1
     work.factor[n] = f
 
@@ -280,7 +283,7 @@ def fill_spans(scores: SpanScores, i: int, c: int, work: SpanWork, t: int) -> No
     seg, node, row = scores.seg, scores.node, work.row
     k, longest = seg.n_classes[c], seg.longest[c]
     assign(row[: min(longest, t) * k], work.length)
-    if work.base[1] == 0.0:
+    if not work.has_span_scores[0]:
         return
     for f in range(work.factor[t - 1], work.factor[t]):
         if seg.kind[f] == SPAN and seg.size[f] <= longest:

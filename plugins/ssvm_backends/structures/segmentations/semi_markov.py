@@ -99,7 +99,7 @@ class SemiMarkovSession(BatchSession):
         steps = seg.n * seg.n_classes * (seg.longest + seg.n_classes)
         self._steps = np.asarray(np.bincount(owners(seg.ptr), steps, program.n_examples), dtype=np.float64)
 
-    def best(self, call: BatchCall, lo: int, hi: int) -> int:
+    def solve_map(self, call: BatchCall, lo: int, hi: int) -> int:
         """Write the best segmentations; see :class:`~ssvm_backends.graphs.batch_session.BatchSession`."""
         from ssvm_backends.structures.literals import best_states
         from ssvm_backends.structures.segmentations.best_segments import best_segmentations
@@ -138,15 +138,15 @@ class SemiMarkovSession(BatchSession):
 
         seg, best = self.segmented, 0.0
         for c in range(seg.ptr[i], seg.ptr[i + 1]):
-            n, found, reached = int(seg.n[c]), 0.0, 1
+            n, score, reached = int(seg.n[c]), 0.0, 1
             work = work_space(n, int(seg.n_classes[c]), int(seg.longest[c]))
-            for places in self._parts(c, clock, 1, n + 1):
-                found, reached = make_ends(scores, i, c, work, places, labels), places[1]
-                if found == -np.inf:
-                    return found
+            for start, stop in self._parts(c, clock, 1, n + 1):
+                score, reached = make_ends(scores, i, c, work, start, stop, labels), stop
+                if score == -np.inf:
+                    return score
             if reached <= n:
                 return None
-            best += found
+            best += score
         return best
 
     def compiled(self) -> CompiledOracle:
@@ -156,47 +156,47 @@ class SemiMarkovSession(BatchSession):
         work = CALL + SPAN * float(self._steps.mean()) if len(self._steps) else CALL
         return CompiledOracle(segment_oracle, *pack(self.free, *self.segmented), 0, work)
 
-    def ranked(self, question: Question) -> Solution:
+    def solve_kbest(self, question: Question) -> Solution:
         """Answer the task ``kbest``."""
         from ssvm_backends.structures.segmentations.kbest_segments import kbest_segmentations
 
         program, theta = self.program, question.theta
         ids, node, ptr = question.ids(program), question.masked_node(program), question.label_ptr(program)
         labels, reached = np.zeros((question.k, int(ptr[-1])), dtype=np.int32), 0
-        found, clock = np.full((question.k, len(ids)), -np.inf), Clock.start(question.limits)
+        worth, clock = np.full((question.k, len(ids)), -np.inf), Clock.start(question.limits)
         for lo, hi in chunks_until(len(ids), question.limits):
             if self._long(ids[lo:hi]):
                 scores = SpanScores(self.segmented, theta.pool, node)
                 for e in range(lo, hi):
-                    if not self._ranked(scores, int(ids[e]), labels[:, ptr[e] :], found[:, e], clock):
+                    if not self._list_best(scores, int(ids[e]), labels[:, ptr[e] :], worth[:, e], clock):
                         break
                     reached = e + 1
                 continue
             kbest_segmentations(
                 self.segmented, theta.pool, node, ids[lo:hi], ptr[lo:], labels, part := np.empty((question.k, hi - lo))
             )
-            found[:, lo:hi], reached = part, hi
+            worth[:, lo:hi], reached = part, hi
         exact = np.stack([score_labels(program, theta, row, ids) for row in labels])
-        score = np.where(found > -np.inf, exact, -np.inf)
+        score = np.where(worth > -np.inf, exact, -np.inf)
         score[:, reached:] = np.nan
         return Solution.exact(labels, score)
 
-    def _ranked(self, scores: SpanScores, i: int, labels: I32, found: F64, clock: Clock) -> bool:
+    def _list_best(self, scores: SpanScores, i: int, labels: I32, worth: F64, clock: Clock) -> bool:
         """Write the k best segmentations of an example, with checks of the clock; return whether there was time."""
         from ssvm_backends.graphs.recursions import no_lists
-        from ssvm_backends.structures.segmentations.kbest_segments import rank
+        from ssvm_backends.structures.segmentations.kbest_segments import list_segmentations
 
         seg, c = self.segmented, int(self.segmented.ptr[i])
         if c == seg.ptr[i + 1]:
-            found[0] = 0.0
+            worth[0] = 0.0
             return True
-        n, k, worth, end = int(seg.n[c]), int(seg.n_classes[c]), np.empty(len(found)), 0
-        work, lists = work_space(n, k, int(seg.longest[c])), no_lists((2 * n + 1) * k, len(found))
-        for rows in self._parts(c, clock, 0, 2 * n + 1):
-            rank(scores, i, work, lists, rows, labels, worth)
-            end = rows[1]
-        found[:] = worth
-        return end > 2 * n
+        n, k, score, reached = int(seg.n[c]), int(seg.n_classes[c]), np.empty(len(worth)), 0
+        work, lists = work_space(n, k, int(seg.longest[c])), no_lists((2 * n + 1) * k, len(worth))
+        for start, stop in self._parts(c, clock, 0, 2 * n + 1):
+            list_segmentations(scores, i, work, lists, start, stop, labels, score)
+            reached = stop
+        worth[:] = score
+        return reached > 2 * n
 
     def best_by_count(self, question: Question, tables: CountTables) -> Solution:
         """Return the labelling worth most by its counts; see :class:`~ssvm_dsl.plugin_api.CountingSession`."""
@@ -213,7 +213,7 @@ class SemiMarkovSession(BatchSession):
         best_by_count(self.segmented, theta.pool, node, counts, ids, wanted)
         return Solution.exact(labels, worth)
 
-    def total(self, call: BatchCall, sums: SummedAnswers, lo: int, hi: int) -> int:
+    def solve_sum(self, call: BatchCall, sums: SummedAnswers, lo: int, hi: int) -> int:
         """Sum over segmentations; see :class:`~ssvm_backends.graphs.batch_session.BatchSession`."""
         from ssvm_backends.structures.literals import add_free_marginals
         from ssvm_backends.structures.segmentations.sum_segments import SegmentSums, sum_segmentations
@@ -223,9 +223,9 @@ class SemiMarkovSession(BatchSession):
         table_start, shares = np.ascontiguousarray(sums.table_start[:, lo:]), sums.pool
         if not call.question.tables:  # added up, where nobody asks for them
             table_start, shares = np.zeros((len(self.program.groups), 0), dtype=np.int64), np.zeros(len(pool))
-        answer = SegmentSums(sums.node, sums.start[lo:], shares, table_start, np.ones(hi - lo))
+        answer = SegmentSums(part, sums.node, sums.start[lo:], shares, table_start, np.ones(hi - lo))
         if not self._long(part):
-            sum_segmentations(self.segmented, pool, call.node, part, answer, log_z[lo:hi])
+            sum_segmentations(self.segmented, pool, call.node, answer, log_z[lo:hi])
             return hi
         scores = SpanScores(self.segmented, pool, call.node)
         for e in range(lo, hi):
@@ -250,13 +250,13 @@ class SemiMarkovSession(BatchSession):
         add_free_marginals(self.places, self.free, own, ids, start, out, log_z)
         scores = SpanScores(self.segmented, question.theta.pool, own)
         none = np.zeros((len(program.groups), 0), dtype=np.int64)
-        answer = SegmentSums(out, start, pool, none, np.where(log_z > -np.inf, coef, 0.0))
+        answer = SegmentSums(ids, out, start, pool, none, np.where(log_z > -np.inf, coef, 0.0))
         if self._long(ids):
             for e in range(len(ids)):
                 total = self._summed(scores, int(ids[e]), e, answer, clock)
                 log_z[e] += np.nan if total is None else total
         else:
-            sum_segmentations(self.segmented, question.theta.pool, own, ids, answer, log_z)
+            sum_segmentations(self.segmented, question.theta.pool, own, answer, log_z)
         node[positions(starts, ids)] += np.repeat(np.where(log_z > -np.inf, coef, 0.0), sizes) * out
         reached = 0
         for table in tables:
@@ -271,28 +271,28 @@ class SemiMarkovSession(BatchSession):
         seg, total = self.segmented, 0.0
         for c in range(seg.ptr[i], seg.ptr[i + 1]):
             n, k, longest = int(seg.n[c]), int(seg.n_classes[c]), int(seg.longest[c])
-            work, near, found, reached = work_space(n, k, longest), window(k, longest), 0.0, 1
-            for places in self._parts(c, clock, 1, n + 1):
-                found, reached = sweep_up(scores, i, c, work, places), places[1]
-                if found == -np.inf:
-                    return found
+            work, near, log_z, reached = work_space(n, k, longest), window(k, longest), 0.0, 1
+            for start, stop in self._parts(c, clock, 1, n + 1):
+                log_z, reached = sweep_up(scores, i, c, work, start, stop), stop
+                if log_z == -np.inf:
+                    return log_z
             if reached <= n:
                 return None
             for lo, hi in self._parts(c, clock, 1, n + 1):
                 reached = n + 2 - hi
-                sweep_down(scores, i, e, c, work, (reached, n + 2 - lo), near, answer)
+                sweep_down(scores, e, c, work, reached, n + 2 - lo, near, answer)
             if reached > 1:
                 return None
-            total += found
+            total += log_z
         return total
 
 
 def _segmented(program: Program) -> Segmented:
     """Return the segmentations of a program as the record that kernels read."""
-    found = [(group, segment_variables(program, group)) for group in program.constraints if group.n_constraints]
-    groups = [(group, at) for group, at in found if at is not None]
+    asked = [(group, segment_variables(program, group)) for group in program.constraints if group.n_constraints]
+    groups = [(group, at) for group, at in asked if at is not None]
     links = segment_links(program, groups)
-    if len(groups) < len(found) or links is None:
+    if len(groups) < len(asked) or links is None:
         raise PluginError("semi-markov cannot open this program: its constraints or factors are of other forms")
     example = np.concatenate([np.zeros(0, np.int64), *(group.example_of for group, _ in groups)])
     order = np.argsort(example, kind="stable")
@@ -323,5 +323,5 @@ def _factors_of(program: Program, links: list[Any], example: int) -> Any:
         mine = group.shapes.factors(example)
         f = mine.stop - mine.start
         parts.append(np.column_stack([links[g][mine], np.full(f, g), group.rows[mine], np.arange(f)]))
-    found = np.concatenate(parts)
-    return found[np.argsort(found[:, 1], kind="stable")]
+    factors = np.concatenate(parts)
+    return factors[np.argsort(factors[:, 1], kind="stable")]

@@ -34,8 +34,10 @@ class SegmentSums(NamedTuple):
 
     Parameters
     ----------
+    example : ndarray of int64, shape (m,)
+        The examples asked for.
     node : ndarray of float64
-        A number for each state of the examples asked for.
+        A number for each state of these examples.
     start : ndarray of int64, shape (at least m,)
         Where those of each example start.
     tables : ndarray of float64
@@ -47,6 +49,7 @@ class SegmentSums(NamedTuple):
         The factors of each example's tables.
     """
 
+    example: I64
     node: F64
     start: I64
     tables: F64
@@ -142,32 +145,32 @@ def sum_over(values: F64, at: int, step: int, n: int) -> float:
 
 
 @njit(cache=True, nogil=True)
-def sweep_up(scores: SpanScores, i: int, c: int, work: SpanWork, places: tuple[int, int]) -> float:
-    """Go over some ends of segments; return log Z after the last one, ``-inf`` if there is no segmentation.
+def sweep_up(scores: SpanScores, i: int, c: int, work: SpanWork, start: int, stop: int) -> float:
+    """Go over the ends of segments at positions start to stop - 1, of 1 to n; return log Z after the last one.
 
     Parameters are those of :func:`~ssvm_backends.structures.segmentations.best_segments.make_ends`.
     """
     n, k = scores.seg.n[c], scores.seg.n_classes[c]
-    if places[0] == 1:
+    if start == 1:
         prepare(scores, i, c, work)
     if work.base[0] == -np.inf or n == 0:
         return work.base[0]
-    for t in range(places[0], places[1]):
+    for t in range(start, stop):
         sums_before(scores, i, c, work, t)
         if t < n:
             for b in range(k):
                 work.begin[t * k + b] += sum_over(work.row, b, k, k)
-    return 0.0 if places[1] <= n else work.base[0] + sum_over(work.end, 0, 1, k)
+    return 0.0 if stop <= n else work.base[0] + sum_over(work.end, 0, 1, k)
 
 
 @njit(cache=True, nogil=True)
 def sums_before(scores: SpanScores, i: int, c: int, work: SpanWork, t: int) -> None:
     """Write ``end`` and what goes with it, and to ``row`` the sums that a transition to position t is added to."""
     n, k, longest = scores.seg.n[c], scores.seg.n_classes[c], scores.seg.longest[c]
-    own = work.base[1] > 0.0
-    if own:
+    has_span_scores = work.has_span_scores[0]
+    if has_span_scores:
         fill_spans(scores, i, c, work, t)
-    sum_ends(k, t, min(longest, t), work.row if own else work.length, work)
+    sum_ends(k, t, min(longest, t), work.row if has_span_scores else work.length, work)
     if t < n:
         fill_row(scores, i, c, work, 2 * t)
         for a in range(k):
@@ -177,31 +180,29 @@ def sums_before(scores: SpanScores, i: int, c: int, work: SpanWork, t: int) -> N
 
 @njit(cache=True, nogil=True)
 def sweep_down(
-    scores: SpanScores, i: int, e: int, c: int, work: SpanWork, places: tuple[int, int], near: SpanWindow,
-    answer: SegmentSums,
-) -> None:  # fmt: skip
+    scores: SpanScores, e: int, c: int, work: SpanWork, start: int, stop: int, near: SpanWindow, answer: SegmentSums
+) -> None:
     """Write the marginals of a segmentation, after a sweep up.
 
     Parameters
     ----------
     scores : SpanScores
-    i, e, c : int
-        The example, its place in the answer, and which segmentation.
+    e, c : int
+        The place of the example in the answer, and which segmentation.
     work : SpanWork
         As the sweep up left it.
-    places : tuple of int
-        The first end of segments to look at, and one more than the last, ends with larger numbers having been looked
-        at; ``(1, n + 1)`` for all.
+    start, stop : int
+        The ends of segments to go over, from stop - 1 down to start; all larger ones were gone over before.
     near : SpanWindow
         Empty at first.
     answer : SegmentSums
         Written.
     """
-    seg = scores.seg
+    seg, i = scores.seg, answer.example[e]
     n, k, longest = seg.n[c], seg.n_classes[c], seg.longest[c]
-    if places[1] > n:
+    if stop > n:
         clear_spans(seg, i, e, c, answer)
-    for t in range(places[1] - 1, places[0] - 1, -1):
+    for t in range(stop - 1, start - 1, -1):
         sums_before(scores, i, c, work, t)
         slot = t % (longest + 1) * k
         if t == n:
@@ -223,7 +224,7 @@ def sweep_down(
         if likely:
             share_segments(k, t, min(longest, t), longest, work, near)
             write_segments(seg, i, e, c, t, work, answer)
-    if places[0] == 1:
+    if start == 1:
         write_position(seg, i, e, c, 0, near, work, answer)
         write_lengths(seg, i, e, c, near.total, answer)
 
@@ -300,7 +301,7 @@ def write_segments(seg: Segmented, i: int, e: int, c: int, t: int, work: SpanWor
         Written.
     """
     k, longest, share = seg.n_classes[c], seg.longest[c], work.share
-    if work.base[1] == 0.0:
+    if not work.has_span_scores[0]:
         return
     for f in range(work.factor[t - 1], work.factor[t]):
         if seg.kind[f] == SPAN and seg.size[f] <= longest:
@@ -368,7 +369,7 @@ def write_position(
 
 
 @njit(cache=True, nogil=True)
-def sum_segmentations(seg: Segmented, pool: F64, node: F64, ids: I64, answer: SegmentSums, log_z: F64) -> None:
+def sum_segmentations(seg: Segmented, pool: F64, node: F64, answer: SegmentSums, log_z: F64) -> None:
     """Write the marginals of the segmentations of some examples; add their log partitions.
 
     Parameters
@@ -378,8 +379,6 @@ def sum_segmentations(seg: Segmented, pool: F64, node: F64, ids: I64, answer: Se
         All tables.
     node : ndarray of float64, shape (S,)
         Unary scores, ``-inf`` at states that are ruled out.
-    ids : ndarray of int64, shape (m,)
-        The examples.
     answer : SegmentSums
         Written.
     log_z : ndarray of float64, shape (m,)
@@ -387,13 +386,13 @@ def sum_segmentations(seg: Segmented, pool: F64, node: F64, ids: I64, answer: Se
     """
     scores, answer = SpanScores(borrow(seg), borrow(pool), borrow(node)), borrow(answer)
     seg = scores.seg
-    most, widest, far = largest(seg, ids)
+    most, widest, far = largest(seg, answer.example)
     work = work_space(most, widest, far)
-    for e in range(len(ids)):
-        i = ids[e]
+    for e in range(len(answer.example)):
+        i = answer.example[e]
         for c in range(seg.ptr[i], seg.ptr[i + 1]):
             n, k, longest = seg.n[c], seg.n_classes[c], seg.longest[c]
-            total = sweep_up(scores, i, c, work, (1, n + 1))
+            total = sweep_up(scores, i, c, work, 1, n + 1)
             log_z[e] += total
             if total > -np.inf and n > 0:
-                sweep_down(scores, i, e, c, work, (1, n + 1), window(k, longest), answer)
+                sweep_down(scores, e, c, work, 1, n + 1, window(k, longest), answer)

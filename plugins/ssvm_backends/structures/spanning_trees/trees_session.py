@@ -71,7 +71,7 @@ class TreesSession(StructureSession):
 
         return structure_oracle(arborescence_oracle, self, self.trees, CALL + ARC * float((n**2).sum()) * share)
 
-    def total(self, call: BatchCall, sums: SummedAnswers, lo: int, hi: int) -> int:
+    def solve_sum(self, call: BatchCall, sums: SummedAnswers, lo: int, hi: int) -> int:
         """Sum over trees; see :class:`~ssvm_backends.graphs.batch_session.BatchSession`."""
         from ssvm_backends.structures.literals import add_free_marginals
         from ssvm_backends.structures.spanning_trees.tree_batches import sum_trees

@@ -58,7 +58,7 @@ class RelaxedProblem(MarginProblem):
 
     def _prepare(self) -> None:
         super()._prepare()
-        self._given = Theta.zeros(self.program)  # zero between calls
+        self._difference = Theta.zeros(self.program)  # zero between calls
 
     def compiled(self, tables: bool = False) -> None:
         """Return ``None``: compiled oracles return labellings."""
@@ -66,7 +66,7 @@ class RelaxedProblem(MarginProblem):
     def accumulate(self, planes: Planes, coef: F64, out: F64) -> F64:
         """Add ``sum_k coef_k (Phi(x_k, y_k) - Phi(x_k) marginals_k)`` to ``out`` and return it."""
         assert planes.marginals is not None
-        ids, given, program, marginals = planes.examples, self._given, self.program, planes.marginals
+        ids, difference, program, marginals = planes.examples, self._difference, self.program, planes.marginals
         rounds = in_rounds(ids)
         if len(rounds) > 1:
             for places in rounds:
@@ -74,11 +74,11 @@ class RelaxedProblem(MarginProblem):
                 part = replace(planes, examples=ids[places], loss=planes.loss[places], marginals=some)
                 self.accumulate(part, coef[places], out)
             return out
-        add_labels(program, self.truth[positions(program.var_ptr, ids)], coef, ids, given.node, given.tables)
-        add_marginals(program, marginals, -coef, ids, given.node, given.tables)
-        self.parameters.adjoint(given, out, ids)
-        given.node[positions(program.state_ptr[program.var_ptr], ids)] = 0.0
-        for group, table in zip(program.groups, given.tables, strict=True):
+        add_labels(program, self.truth[positions(program.var_ptr, ids)], coef, ids, difference.node, difference.tables)
+        add_marginals(program, marginals, -coef, ids, difference.node, difference.tables)
+        self.parameters.adjoint(difference, out, ids)
+        difference.node[positions(program.state_ptr[program.var_ptr], ids)] = 0.0
+        for group, table in zip(program.groups, difference.tables, strict=True):
             table[slice(None) if group.shapes.count(ids) > len(table) else group.table_rows(ids)] = 0.0
         return out
 

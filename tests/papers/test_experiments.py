@@ -6,10 +6,9 @@ import json
 
 import numpy as np
 import pytest
-from foreign import inside
 
+from foreign import inside
 from ssvm_dsl import Dim, Input, PLiF, Quantiles
-from ssvm_dsl.datasets.terrains import make_plans
 from ssvm_dsl.testing import make_trainer, training_problem
 from ssvm_papers.experiments import (
     approximate_steps,
@@ -34,6 +33,7 @@ from ssvm_papers.experiments.dual_loss_methods import (
     problem_of,
     run_method,
 )
+from ssvm_papers.generators import make_plans
 from ssvm_papers.results.running import Size, saved_result
 from ssvm_papers.results.statements import Answers, Judgement
 

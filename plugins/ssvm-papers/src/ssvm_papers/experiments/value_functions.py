@@ -1,7 +1,7 @@
 """Ratliff, Bagnell and Zinkevich (2007), section 7.3 and Figure 3: values of plans by structured regression.
 
 The footstep plans of the paper cannot be had.  In their place stand plans of a robot with a heading on random terrains
-(:mod:`ssvm_dsl.datasets.terrains`), whose costs are not linear in what a path on squares can see.  Three learners:
+(:mod:`ssvm_papers.generators.terrains`), whose costs are not linear in what a path on squares can see.  Three learners:
 
 * structured regression (MMSR): the cost of the best path is to be the value;
 * the same with features of the value alone;
@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl import Dim, Edges, Factor, Given, Hamming, Input, Label, Model, Path, StructuredRegressor, StructuredSVM
-from ssvm_dsl.datasets import Plans, load_grid_map, make_plans, map_terrain
+from ssvm_dsl.datasets import load_grid_map
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir import F64
+from ssvm_papers.generators import Plans, make_plans, map_terrain
 from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps
 from ssvm_papers.results.statements import Answers, Between, Rising, Statement, with_spread
 

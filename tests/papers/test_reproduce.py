@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from foreign import inside
 
+from foreign import inside
 from ssvm_dsl.errors import FileFormatError
 from ssvm_papers.experiments import catalogue
 from ssvm_papers.results.experiment import Experiment, Findings, Table

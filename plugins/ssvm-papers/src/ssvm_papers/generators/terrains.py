@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64, I64, Bools
 from ssvm_dsl.errors import DataError
+from ssvm_dsl.ir import F64, I64, Bools
 
 #: Steps in (rows, columns) by heading, each 45 degrees on from the last.
 STEPS = np.array([(-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1)])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from ssvm_dsl import StructuredRegressor
-from ssvm_dsl.datasets import HeadingPlanner, make_plans, make_terrain, map_terrain, terrains
 from ssvm_dsl.errors import DataError
 from ssvm_papers.experiments.value_functions import ROUNDS, Headed, Valued, ValuedWalk
+from ssvm_papers.generators import HeadingPlanner, make_plans, make_terrain, map_terrain, terrains
 
 
 def test_costs_to_go_satisfy_bellmans_equation():
