@@ -121,9 +121,9 @@ class PartialSum:
         high = floor(max(min(upper - least, float(total)), -1.0))
         if low > high:
             return cls(moved.where(np.zeros(len(moved.variable), np.bool_)), 1, 0)
-        found = cls(moved, low, high)
-        other = cls(moved.plus(moved.most, -1), total - found.upper, total - found.lower)
-        return other if other.cap < found.cap else found
+        direct = cls(moved, low, high)
+        other = cls(moved.plus(moved.most, -1), total - direct.upper, total - direct.lower)
+        return other if other.cap < direct.cap else direct
 
     def __len__(self) -> int:
         """Return the number of variables that make a difference."""
@@ -158,15 +158,15 @@ class CountsToStates:
         group, entries = example.constraints[0], 0.0
         widest = float(example.card.max(initial=1))
         for k in range(group.n_constraints):
-            found = _sum(example, group, k)
-            if found is None:
+            partial_sum = _sum(example, group, k)
+            if partial_sum is None:
                 return Verdict(False, reasons=("its coefficients are not small multiples of one number",))
-            states = float(min(found.cap, found.total) + 1) if len(found) else 1.0
+            states = float(min(partial_sum.cap, partial_sum.total) + 1) if len(partial_sum) else 1.0
             table = states * states * max(1.0 if example.hardest_topology is Topology.CHAIN else states, widest)
-            if len(found) > 2 and table > MOST_ENTRIES:
+            if len(partial_sum) > 2 and table > MOST_ENTRIES:
                 why = f"{states:.0f} different partial sums make tables of {table:.2g} entries"
                 return Verdict(False, reasons=(why,))
-            entries += table * len(found)
+            entries += table * len(partial_sum)
         if entries > MOST_IN_ALL:
             return Verdict(False, reasons=(f"tables of {entries:.2g} entries in all",))
         return Verdict(True, entries)
@@ -176,13 +176,13 @@ class CountsToStates:
         group, made = example.constraints[0], Rewrite.of(example)
         parents: list[tuple[int, int]] | None = None
         for k in range(group.n_constraints):
-            found = _sum(example, group, k)
-            assert found is not None, "check has accepted it"
-            if found.lower > found.upper:
+            partial_sum = _sum(example, group, k)
+            assert partial_sum is not None, "check has accepted it"
+            if partial_sum.lower > partial_sum.upper:
                 made.never()
-            elif not found.idle:
+            elif not partial_sum.idle:
                 parents = _parents(example) if parents is None else parents
-                _Additions(made, found).along(parents)
+                _Additions(made, partial_sum).along(parents)
         return made
 
 
@@ -277,8 +277,8 @@ def _addends(example: Program, group: ConstraintGroup, literals: slice, weight: 
     always = np.zeros(example.n_variables, dtype=np.int64)
     np.add.at(always, variable[negated], weight[negated])
     used = np.unique(variable).astype(np.int64)
-    found = Addends(used, pointers(example.card[used]), added[members(example.state_ptr, used)])
-    return found.plus(always[used])
+    addends = Addends(used, pointers(example.card[used]), added[members(example.state_ptr, used)])
+    return addends.plus(always[used])
 
 
 def _parents(example: Program) -> list[tuple[int, int]]:
@@ -312,5 +312,5 @@ def _order(example: Program) -> I32:
     scope = np.concatenate([group.scope.ravel() for group in example.groups]).astype(np.int32)
     ends = np.array([0, len(arity)], dtype=np.int64)
     (key,) = structure_keys(example.var_ptr, example.card, ends, slots, scope)
-    found = width_order(key)
-    return found.order if found.complete else found.order[:0]
+    elimination = width_order(key)
+    return elimination.order if elimination.complete else elimination.order[:0]

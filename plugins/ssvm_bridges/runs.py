@@ -82,16 +82,16 @@ class RunsToAges:
         group, total = example.constraints[0], 0.0
         for k in range(group.n_constraints):
             pause()
-            found = _lasting(example, group, k)
-            if found is None:
+            lasting = _lasting(example, group, k)
+            if lasting is None:
                 why = "it takes runs of states of one variable at each position, and the literals are others"
                 return Verdict(False, reasons=(why,))
-            classes, ages = float(len(found.least)), float(found.n_ages + found.n_first)
+            classes, ages = float(len(lasting.least)), float(lasting.n_ages + lasting.n_first)
             entries = 2.0 * classes * ages * (classes + ages)
             if entries > MOST_ENTRIES:
                 why = f"{ages:.0f} ages and {classes:.0f} states make tables of {entries:.2g} entries at each position"
                 return Verdict(False, reasons=(why,))
-            total += entries * len(found.variable)
+            total += entries * len(lasting.variable)
         if total > MOST_IN_ALL:
             return Verdict(False, reasons=(f"tables of {total:.2g} entries in all",))
         return Verdict(True, total)
@@ -100,10 +100,10 @@ class RunsToAges:
         """Return the ages of each constraint."""
         group, made = example.constraints[0], Rewrite.of(example)
         for k in range(group.n_constraints):
-            found = _lasting(example, group, k)
-            assert found is not None, "check has accepted it"
-            if len(found.variable):
-                _add_ages(made, found)
+            lasting = _lasting(example, group, k)
+            assert lasting is not None, "check has accepted it"
+            if len(lasting.variable):
+                _add_ages(made, lasting)
         return made
 
 

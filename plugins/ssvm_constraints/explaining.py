@@ -18,14 +18,14 @@ NO_BOUND = 1e9
 
 def listed(parts: Iterable[str]) -> str:
     """Return the first few complaints in words."""
-    found = list(parts)
-    return "; ".join(found[:FEW]) + (f"; and {len(found) - FEW} more" if len(found) > FEW else "")
+    complaints = list(parts)
+    return "; ".join(complaints[:FEW]) + (f"; and {len(complaints) - FEW} more" if len(complaints) > FEW else "")
 
 
 def numbers(values: NDArray[np.integer]) -> str:
     """Return the first few numbers in words."""
-    found = values.tolist()
-    return ", ".join(map(str, found[:FEW])) + (", ..." if len(found) > FEW else "")
+    listed_values = values.tolist()
+    return ", ".join(map(str, listed_values[:FEW])) + (", ..." if len(listed_values) > FEW else "")
 
 
 def bounds_words(least: float, most: float) -> str:
@@ -39,7 +39,7 @@ def bounds_words(least: float, most: float) -> str:
 
 def sides_of(group: ConstraintGroup, k: int, true: Bools) -> str:
     """Return which rows and columns of a matching have too many true literals, or too few."""
-    part, found = group.literals(k), []
+    part, complaints = group.literals(k), []
     places = {side: group.literal_meta[side][part][true] for side in ("row", "col")}
     for side, other, name, others in (("row", "col", "row", "columns"), ("col", "row", "column", "rows")):
         ptr, *limits = matching_limits(group, side)
@@ -48,8 +48,8 @@ def sides_of(group: ConstraintGroup, k: int, true: Bools) -> str:
         for one in np.flatnonzero((count < least) | (count > most)).tolist():
             where = f" ({others} {numbers(places[other][places[side] == one])})" if count[one] else ""
             bounds = bounds_words(least[one] if least[one] > 0 else -np.inf, most[one])
-            found.append(f"{name} {one} has {count[one]}{where}, {bounds}")
-    return listed(found)
+            complaints.append(f"{name} {one} has {count[one]}{where}, {bounds}")
+    return listed(complaints)
 
 
 def unmet_sides(group: ConstraintGroup, k: int, gain: F64) -> str:
@@ -64,7 +64,7 @@ def unmet_sides(group: ConstraintGroup, k: int, gain: F64) -> str:
         ``-inf``: never true.
     """
     part, names = group.literals(k), {"row": ("row", "rows"), "col": ("column", "columns")}
-    able, found, least, most = gain > -np.inf, [], {}, {}
+    able, complaints, least, most = gain > -np.inf, [], {}, {}
     for side, (name, _) in names.items():
         ptr, *limits = matching_limits(group, side)
         least[side], most[side] = (one[ptr[k] : ptr[k + 1]] for one in limits)
@@ -72,12 +72,12 @@ def unmet_sides(group: ConstraintGroup, k: int, gain: F64) -> str:
         most[side] = np.minimum(most[side], places)
         for one in np.flatnonzero(least[side] > most[side]).tolist():
             limit = f"only {places[one]} may be true" if most[side][one] == places[one] else "its limit is lower"
-            found.append(f"{name} {one} needs {least[side][one]}, {limit}")
-    for side, other in (("row", "col"), ("col", "row")) if not found else ():
+            complaints.append(f"{name} {one} needs {least[side][one]}, {limit}")
+    for side, other in (("row", "col"), ("col", "row")) if not complaints else ():
         needed, there = int(least[side].sum()), int(most[other].sum())
         if needed > there:
-            found.append(f"the {names[side][1]} need {needed} in all, the {names[other][1]} take {there} at most")
-    return listed(found)
+            complaints.append(f"the {names[side][1]} need {needed} in all, the {names[other][1]} take {there} at most")
+    return listed(complaints)
 
 
 def tree_faults(group: ConstraintGroup, k: int, true: Bools) -> str:
@@ -99,7 +99,7 @@ def tree_faults(group: ConstraintGroup, k: int, true: Bools) -> str:
 
 def _cycles(head: I64, dependent: I64, n: int) -> list[str]:
     """Return the circles of heads, each once."""
-    above, seen, found = np.zeros(n + 1, dtype=np.int64), np.zeros(n + 1, dtype=bool), []
+    above, seen, complaints = np.zeros(n + 1, dtype=np.int64), np.zeros(n + 1, dtype=bool), []
     above[dependent] = head
     seen[0] = True
     for start in range(1, n + 1):
@@ -110,8 +110,8 @@ def _cycles(head: I64, dependent: I64, n: int) -> list[str]:
             at = int(above[at])
         if at in path:
             circle = [*path[path.index(at) :], at]
-            found.append("heads lead round in a circle: " + " -> ".join(str(one - 1) for one in circle))
-    return found
+            complaints.append("heads lead round in a circle: " + " -> ".join(str(one - 1) for one in circle))
+    return complaints
 
 
 def crossing_arcs(group: ConstraintGroup, k: int, true: Bools) -> str:
@@ -140,18 +140,18 @@ def route_faults(tail: I64, head: I64, n_nodes: int, ends: tuple[int, int] | Non
         return "no edge is chosen" if ends is None or ends[0] != ends[1] else ""
     out, into = np.bincount(tail, minlength=n_nodes), np.bincount(head, minlength=n_nodes)
     wanted = np.zeros(n_nodes, dtype=np.int64)
-    found = [f"{int(one)} edges {verb} node {node}" for count, verb in ((out, "leave"), (into, "enter"))
+    complaints = [f"{int(one)} edges {verb} node {node}" for count, verb in ((out, "leave"), (into, "enter"))
              for node, one in enumerate(count) if one > 1]  # fmt: skip
     if ends is not None and ends[0] != ends[1]:
         source, target = ends
         wanted[source], wanted[target] = 1, -1
-        found += [f"no edge leaves the source {source}"] if not out[source] else []
-        found += [f"no edge enters the target {target}"] if not into[target] else []
-        found += [f"an edge enters the source {source}"] if into[source] else []
-        found += [f"an edge leaves the target {target}"] if out[target] else []
+        complaints += [f"no edge leaves the source {source}"] if not out[source] else []
+        complaints += [f"no edge enters the target {target}"] if not into[target] else []
+        complaints += [f"an edge enters the source {source}"] if into[source] else []
+        complaints += [f"an edge leaves the target {target}"] if out[target] else []
     named = set() if ends is None else set(ends)
     for node in np.flatnonzero(out - into != wanted).tolist():
         if node not in named and max(out[node], into[node]) == 1:
-            found.append(f"the edges end at node {node}" if into[node] else f"edges begin at node {node}")
-    found += [f"an edge leads from node {node} to itself" for node in tail[tail == head].tolist()]
-    return listed(found or ["the edges fall into several pieces"])
+            complaints.append(f"the edges end at node {node}" if into[node] else f"edges begin at node {node}")
+    complaints += [f"an edge leads from node {node} to itself" for node in tail[tail == head].tolist()]
+    return listed(complaints or ["the edges fall into several pieces"])

@@ -87,17 +87,17 @@ class WorkerProcesses:
 
     def run(self, function: ShardFunction, calls: Sequence[Call]) -> list[Any]:
         """Return what a function finds on shards, in order; all processes work at the same time."""
-        found: list[Any] = [None] * len(calls)
+        answers: list[Any] = [None] * len(calls)
         waiting = list(range(len(calls)))
         for _ in range(ATTEMPTS):
             self._begin([calls[place][0] for place in waiting])
             self._loading.begin()
             try:
-                waiting = self._round(function, calls, waiting, found)
+                waiting = self._round(function, calls, waiting, answers)
             finally:
                 self._loading.count()
             if not waiting:
-                return found
+                return answers
         number = calls[waiting[0]][0]
         raise OptionError(
             f"the process of shard {number} was lost {ATTEMPTS} times in a row: most often there is too little memory; "
@@ -112,7 +112,7 @@ class WorkerProcesses:
                 self._workers[number] = None
         self._folder.cleanup()
 
-    def _round(self, function: ShardFunction, calls: Sequence[Call], which: list[int], found: list[Any]) -> list[int]:
+    def _round(self, function: ShardFunction, calls: Sequence[Call], which: list[int], answers: list[Any]) -> list[int]:
         """Ask about some calls; return those whose process was lost.
 
         Shards that a process does not have (any more) travel there with the call.
@@ -121,16 +121,16 @@ class WorkerProcesses:
         for place in which:
             number, given = calls[place]
             asked.append((place, self._submit(number, answer_if_open, (self._shards[number].key, function, given))))
-        lost, missing = self._collect(calls, asked, found)
+        lost, missing = self._collect(calls, asked, answers)
         opened = []
         for place in missing:
             number, given = calls[place]
             shard = travelling(self._shards[number], _dumps, loads)
             opened.append((place, self._submit(number, answer, (shard, function, given))))
-        return sorted([*lost, *self._collect(calls, opened, found)[0]])
+        return sorted([*lost, *self._collect(calls, opened, answers)[0]])
 
     def _collect(
-        self, calls: Sequence[Call], asked: Sequence[tuple[int, Future[Any] | None]], found: list[Any]
+        self, calls: Sequence[Call], asked: Sequence[tuple[int, Future[Any] | None]], answers: list[Any]
     ) -> tuple[list[int], list[int]]:
         """Take the answers; return the calls whose process was lost, and those whose shard is not open there."""
         lost, missing = [], []
@@ -144,13 +144,13 @@ class WorkerProcesses:
                 lost.append(place)
                 continue
             except OutOfTime as err:
-                _take_the_rest(asked, found)
-                err.found = found
+                _take_the_rest(asked, answers)
+                err.found = answers
                 raise
             if isinstance(answered, NotOpen):
                 missing.append(place)
             else:
-                found[place] = answered
+                answers[place] = answered
         return lost, missing
 
     def _submit(self, number: int, function: Any, given: tuple[Any, ...]) -> Future[Any] | None:
@@ -221,10 +221,10 @@ def _check_version(there: str) -> None:
         raise OptionError(f"processes: {text}; start this process again (an upgrade takes effect then)")
 
 
-def _take_the_rest(asked: Sequence[tuple[int, Future[Any] | None]], found: list[Any]) -> None:
+def _take_the_rest(asked: Sequence[tuple[int, Future[Any] | None]], answers: list[Any]) -> None:
     """Take the answers that are there, and ask for no more."""
     for place, future in asked:
-        if future is None or found[place] is not None or not future.done():
+        if future is None or answers[place] is not None or not future.done():
             if future is not None:
                 future.cancel()
             continue
@@ -233,7 +233,7 @@ def _take_the_rest(asked: Sequence[tuple[int, Future[Any] | None]], found: list[
         except Exception:
             continue  # that time is up is what is told
         if not isinstance(answered, NotOpen):
-            found[place] = answered
+            answers[place] = answered
 
 
 def _dumps(given: Any) -> bytes:

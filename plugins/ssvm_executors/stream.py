@@ -42,16 +42,16 @@ class ShardStream:
         Those that are still open answer first: the newest of the last pass need not be read again.  None is read for
         which there is not as much time as the longest took so far.
         """
-        found: dict[int, Any] = {}
+        answers: dict[int, Any] = {}
         is_open = {number: self._open.holds(self._shards[number].key) for number, _ in calls}
         try:
             for place in sorted(range(len(calls)), key=lambda at: not is_open[calls[at][0]]):
                 number, given = calls[place]
-                found[place] = function(self._opened(self._shards[number]), *given)
+                answers[place] = function(self._opened(self._shards[number]), *given)
         except OutOfTime as err:
-            err.found = [found.get(place) for place in range(len(calls))]
+            err.found = [answers.get(place) for place in range(len(calls))]
             raise
-        return [found[place] for place in range(len(calls))]
+        return [answers[place] for place in range(len(calls))]
 
     def _opened(self, shard: Shard) -> Any:
         """Return an opened shard, if there is time to open it."""

@@ -67,10 +67,10 @@ def _page_with_data(args: Namespace) -> str:
     Y = [data.Y[i] for i in kept]
     X = [data.X[i] for i in kept] if isinstance(data.X, list) else data.X[kept]
     with data.naming_lines():
-        found = examined(svm, X, Y, svm._example_losses(X, Y), args.time_limit)
-    for one in found["costly"]:
+        sections = examined(svm, X, Y, svm._example_losses(X, Y), args.time_limit)
+    for one in sections["costly"]:
         _place(one, kept[one["number"]], data)
-    return model_page(svm.model, svm.weights_, vars(svm).get("report_"), found)
+    return model_page(svm.model, svm.weights_, vars(svm).get("report_"), sections)
 
 
 def _with_known_labels(svm: Any, data: LabelledData) -> list[int]:

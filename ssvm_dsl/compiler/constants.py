@@ -267,16 +267,16 @@ class _Work:
         """Rule out the joint states for which a formula is false whose instances have different tables."""
         of, few, world = few_examples(RulePattern(formula), self.layout, examples)
         grounder = TableGrounder(formula.name, formula, few.domains, world, few.start_inside)
-        found, kinds = grounder.run()
+        instances, kinds = grounder.run()
         for one in kinds:
             false = np.flatnonzero(~np.any(one.true, axis=1)[one.table])
             if len(false):
-                raise grounder.infeasible(found, int(one.place[false[0]]))
+                raise grounder.infeasible(instances, int(one.place[false[0]]))
             if one.true.all():
                 continue
-            start = pointers(np.bincount(found.owner[one.place], minlength=few.n))
+            start = pointers(np.bincount(instances.owner[one.place], minlength=few.n))
             shapes = Shapes(of, start, np.ascontiguousarray(one.variables, dtype=np.int32), self.layout.var_ptr[:-1])
-            scopes = Scopes(shapes, (), few.sizes, np.zeros_like(one.table), one.table, found.chosen(one.place))
+            scopes = Scopes(shapes, (), few.sizes, np.zeros_like(one.table), one.table, instances.chosen(one.place))
             self._refuse_false(formula, scopes, one)
             scopes = self._known(scopes)
             table = scopes.number.astype(np.int32), np.zeros(self.layout.n, dtype=np.int64)
@@ -302,13 +302,13 @@ class _Work:
         wrong = np.flatnonzero(~true & (states >= 0).all(axis=1))
         if not len(wrong):
             return
-        owner, found = owners(scopes.shapes.ptr), scopes.found
+        owner, instances = owners(scopes.shapes.ptr), scopes.found
         local = scopes.shapes.spread(np.arange(len(scopes.number)))
-        assert found is not None
+        assert instances is not None
 
         def words(example: int) -> str:
             factor = wrong[int(np.argmax(owner[wrong] == example))]
-            where = instance_words(free_indices(formula), found, int(local[factor]))
+            where = instance_words(free_indices(formula), instances, int(local[factor]))
             return f"labels for which {formula!r} is false{f' at {where}' if where else ''}"
 
         self._refuse(f"rule '{formula.name}'", np.unique(owner[wrong]), words)
@@ -523,8 +523,8 @@ def _left_by_function(rule: Forbid, scopes: Scopes, encoder: Encoder) -> Bools:
     """Return which joint states a function leaves of each factor of the batch, ``shape (n, prod(cards))``."""
     ref, target = rule.ref, rule.target
     assert ref is not None
-    found = call_of_factors(ref, class_arrays(target), rule.places, target, scopes, encoder, type(rule).__name__)
-    flat = np.asarray(found.reshape(len(found), prod(target.cards)) != 0)
+    instances = call_of_factors(ref, class_arrays(target), rule.places, target, scopes, encoder, type(rule).__name__)
+    flat = np.asarray(instances.reshape(len(instances), prod(target.cards)) != 0)
     return flat if isinstance(rule, Allow) else ~flat
 
 

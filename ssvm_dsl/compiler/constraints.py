@@ -242,11 +242,11 @@ def _relations(constraint: PairRelation, layout: Layout, examples: Examples) -> 
     """Return the relations of a symbol: one for each assignment of the indices that are not of its pairs."""
     constraint_sizes(constraint, layout)  # refuses what is too large
     scopes, label = ground_scopes(constraint.pattern, layout, examples), constraint.labels[0]
-    shapes, found = scopes.shapes, scopes.found
-    assert found is not None
+    shapes, instances = scopes.shapes, scopes.found
+    assert instances is not None
     shape = owners(shapes.start)  # of each literal of the different examples
-    first, second = (found.position(one, one.dim)[0] for one in constraint.pair)
-    columns = [shape, *(found.position(one, one.dim)[0] for one in constraint.others)]
+    first, second = (instances.position(one, one.dim)[0] for one in constraint.pair)
+    columns = [shape, *(instances.position(one, one.dim)[0] for one in constraint.others)]
     keys, relation = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
     relation = relation.reshape(-1)
     order = np.argsort(relation, kind="stable")
@@ -374,8 +374,8 @@ class _Values:
         placed = [one[place].value for one in self.constraint.literal_meta]
         sums = [Sum((value,)) if isinstance(value, Dim) else value for value in placed]
         if all(isinstance(value, Sum) for value in sums):  # the same in all examples of equal sizes
-            found = [one.positions([value for value in sums if isinstance(value, Sum)]) for one in self.patterns]
-            return np.concatenate(found)[positions(pointers(self.literals), self.of)]
+            places_of = [one.positions([value for value in sums if isinstance(value, Sum)]) for one in self.patterns]
+            return np.concatenate(places_of)[positions(pointers(self.literals), self.of)]
         chosen = [np.flatnonzero(written == number) for number in range(len(self.constraint.literals))]
         parts = [
             self._literals(of_literal[place], mine)

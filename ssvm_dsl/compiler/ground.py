@@ -151,11 +151,11 @@ def ground(
         if again is not None:
             return again
     options = _Options(custom_losses, first, whole, given, in_time, unseen)
-    found = _grounded(declared.lowered, X, Y, fitted, options, structures)
-    if found is None:
-        found = _grounded(declared, X, Y, fitted, options, structures)
-        assert found is not None
-    return found
+    grounded = _grounded(declared.lowered, X, Y, fitted, options, structures)
+    if grounded is None:
+        grounded = _grounded(declared, X, Y, fitted, options, structures)
+        assert grounded is not None
+    return grounded
 
 
 class _Options(NamedTuple):
@@ -227,17 +227,17 @@ def _grounded(
             hidden = strange.variables if hidden is None else hidden | strange.variables
         labels = truth if truth is None or hidden is None else np.where(hidden, np.int32(-1), truth)
         trained, clamp = None if whole else ignored, _clamp(layout, given)
-        found = None
+        filled = None
         if known is not None and trained is None:
-            found = known.parameters(examples, encoder, None if whole else labels, clamp)
-        if found is None:
+            filled = known.parameters(examples, encoder, None if whole else labels, clamp)
+        if filled is None:
             factors, parameters = _parameters(declaration, layout, examples, encoder, trained, labels, whole, clamp)
             kept = None
             if structures is not None and trained is None:
                 made = Structure(declaration, layout, factors, parameters, needed)
                 kept = structures.of(declaration, encoder.fitted).keep(key, made, parameters)
         else:
-            parameters, kept = found
+            parameters, kept = filled
         loss = None
         if truth is not None and declaration.loss is not None:
             weights = node_weights(declaration.loss, examples)

@@ -97,12 +97,12 @@ class Layout:
 
     def count(self, label: Label) -> I64:
         """Return the number of variables of a label in each example; ``shape (n,)``."""
-        found = self._known_counts.get(label.name)
-        if found is None:
+        counts = self._known_counts.get(label.name)
+        if counts is None:
             here = self.domains.get(label.name, label)
-            found = np.asarray(_count(here, self.sizes, np.ones(self.n, dtype=np.int64)), dtype=np.int64)
-            self._known_counts[label.name] = found
-        return found
+            counts = np.asarray(_count(here, self.sizes, np.ones(self.n, dtype=np.int64)), dtype=np.int64)
+            self._known_counts[label.name] = counts
+        return counts
 
     @cached_property
     def known_scopes(self) -> dict[Any, Any]:
@@ -119,10 +119,10 @@ class Layout:
 
     def _ends(self, label: Label) -> list[int]:
         """Return where the positions of each example end among those of a label: 0 and the running sums."""
-        found = self._known_ends.get(label.name)
-        if found is None:
-            found = self._known_ends[label.name] = pointers(self.count(label)).tolist()
-        return found
+        ends = self._known_ends.get(label.name)
+        if ends is None:
+            ends = self._known_ends[label.name] = pointers(self.count(label)).tolist()
+        return ends
 
     @cached_property
     def _counts(self) -> NDArray[np.int64]:
@@ -153,12 +153,12 @@ class Layout:
         """Return all variables of a label, example by example (a slice when it is the only label)."""
         if len(self.declaration.labels) == 1:
             return slice(0, int(self.var_ptr[-1]))
-        found = self._known_variables.get(label.name)
-        if found is None:
-            found = runs(self.start(label), self.count(label))
-            if len(found) <= FEW_VARIABLES:
-                self._known_variables[label.name] = found
-        return found
+        variables = self._known_variables.get(label.name)
+        if variables is None:
+            variables = runs(self.start(label), self.count(label))
+            if len(variables) <= FEW_VARIABLES:
+                self._known_variables[label.name] = variables
+        return variables
 
     @cached_property
     def _known_variables(self) -> dict[str, I64]:
@@ -189,18 +189,18 @@ class Layout:
         labels = [part for label in target.laid_labels for part in (label, *self.declaration.parts_of(label))]
         inputs, axes = tuple([one.name for one in target.inputs]), target.all_axes
         key = tuple([label.name for label in labels]), (*inputs, *[dim.name for dim in axes])
-        found = self._known_shapes.get(key)
-        if found is None:
+        shapes = self._known_shapes.get(key)
+        if shapes is None:
             contents = [first_of_each(map(content_key, examples.raw[name])) for name in inputs]
-            found = next((one for one in contents if len(one[1]) == self.n), None)  # no two are alike
-            if found is None:
+            shapes = next((one for one in contents if len(one[1]) == self.n), None)  # no two are alike
+            if shapes is None:
                 names = {dim.name for label in labels for dim in label.dims} | {dim.name for dim in axes}
                 columns = [self.start_inside(label) for label in labels]
                 columns += [self.sizes[name] for name in sorted(names)]
-                found = kinds_of_rows([*columns, *(of for of, _ in contents)], self.n)
-            self._known_shapes[key] = found
-        self._met_targets[id(target)] = target, found
-        return found
+                shapes = kinds_of_rows([*columns, *(of for of, _ in contents)], self.n)
+            self._known_shapes[key] = shapes
+        self._met_targets[id(target)] = target, shapes
+        return shapes
 
     @cached_property
     def _known_shapes(self) -> dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[I32, I64]]:
@@ -372,13 +372,13 @@ class Layout:
 
     def _named_places(self, label: Label) -> tuple[slice | I64, NDArray[Any] | None]:
         """Return (the variables of a label, its classes as an array), worked out once."""
-        found = self._known_places.get(label.name)
-        if found is None:
+        named = self._known_places.get(label.name)
+        if named is None:
             places = self.variables(label)
-            found = places, None if label.classes is None else class_array(label.classes)
+            named = places, None if label.classes is None else class_array(label.classes)
             if isinstance(places, slice):
-                self._known_places[label.name] = found
-        return found
+                self._known_places[label.name] = named
+        return named
 
     @cached_property
     def _known_places(self) -> dict[str, tuple[slice | I64, NDArray[Any] | None]]:

@@ -255,24 +255,24 @@ class Grounder:
         """Return the instances of the rule, without those whose variables do not exist, or are the same."""
         references = distinct_references(atoms)
         places = [pair for one in references if outside for pair in _places(one)]
-        found = find_instances(free, where, places, self.world, f"rule '{self.name}'")
-        keep = np.ones(len(found), dtype=bool)
+        rows = find_instances(free, where, places, self.world, f"rule '{self.name}'")
+        keep = np.ones(len(rows), dtype=bool)
         for k, one in enumerate(references):
             if outside:
-                keep &= self.variable(one, found)[0] >= 0
+                keep &= self.variable(one, rows)[0] >= 0
             for other in references[:k]:
                 if may_be_one(one, other):
-                    keep &= ~self._is_one(found, one, other)
+                    keep &= ~self._is_one(rows, one, other)
         for atom in atoms if outside else ():
             if isinstance(atom.state, Number):
-                keep &= self.state(atom.state, atom.label, found) >= 0
+                keep &= self.state(atom.state, atom.label, rows) >= 0
         for bound in bounds:
-            known = self.bound(bound, found)[1]
+            known = self.bound(bound, rows)[1]
             keep &= True if known is None else known
-        return found if keep.all() else found.chosen(keep)
+        return rows if keep.all() else rows.chosen(keep)
 
-    def _is_one(self, found: Instances, one: LabelAt, other: LabelAt) -> Bools:
-        first, second = (self.variable(each, found)[0] for each in (one, other))
+    def _is_one(self, rows: Instances, one: LabelAt, other: LabelAt) -> Bools:
+        first, second = (self.variable(each, rows)[0] for each in (one, other))
         return np.asarray((first == second) & (first >= 0))
 
     def variable(self, reference: LabelAt, rows: Instances) -> tuple[I64, Bools | None]:
@@ -338,13 +338,13 @@ class Grounder:
                             found=f"{values[k]:g}")
         return values.astype(np.int64), known
 
-    def words(self, found: Instances, k: int) -> str:
+    def words(self, rows: Instances, k: int) -> str:
         """Return the positions of an instance in words: ``i = 0, j = 2``."""
-        return instance_words(free_indices(self.rule), found, k)
+        return instance_words(free_indices(self.rule), rows, k)
 
-    def infeasible(self, found: Instances, k: int) -> InfeasibleError:
+    def infeasible(self, rows: Instances, k: int) -> InfeasibleError:
         """Return the error of an instance that is false whatever the labels."""
-        example, where = self.world.example(int(found.owner[k])), self.words(found, k)
+        example, where = self.world.example(int(rows.owner[k])), self.words(rows, k)
         at = f" at {where}" if where else ""
         return InfeasibleError(f"example {example} has no labelling: rule '{self.name}' is false{at}, whatever it is")
 
@@ -354,10 +354,10 @@ def _places(reference: LabelAt) -> list[tuple[Any, Dim]]:
     return list(zip(reference.places, reference.label.dims, strict=True))
 
 
-def instance_words(indices: Sequence[Index], found: Instances, k: int) -> str:
+def instance_words(indices: Sequence[Index], rows: Instances, k: int) -> str:
     """Return the positions of an instance in words, ``i = 0, j = 2``: those of indices that it has."""
-    there = (index for index in indices if id(index) in found.columns)
-    return ", ".join(f"{show(index)} = {int(found.columns[id(index)][k])}" for index in there)
+    there = (index for index in indices if id(index) in rows.columns)
+    return ", ".join(f"{show(index)} = {int(rows.columns[id(index)][k])}" for index in there)
 
 
 def _places_of(indices: Sequence[Index], found: Instances, rows: I64) -> dict[str, I32]:
@@ -378,17 +378,17 @@ class CircuitGrounder(Grounder):
         """Return the rule, laid over the examples."""
         circuit = self.circuit
         atoms, bounds = top_atoms(circuit.rule), top_bounds(circuit.rule)
-        found = self.instances(circuit.free, circuit.condition, atoms, circuit.outside, bounds)
+        rows = self.instances(circuit.free, circuit.condition, atoms, circuit.outside, bounds)
         if not circuit.hard:
-            found = found.chosen(self._about_something(circuit.top, found))
-        self.found = found
-        self.out = GroundRule(found)
+            rows = rows.chosen(self._about_something(circuit.top, rows))
+        self.found = rows
+        self.out = GroundRule(rows)
         self.rows.clear()
-        place = np.arange(len(found))
+        place = np.arange(len(rows))
         if circuit.hard:
-            self._require(circuit.top, found, place)
+            self._require(circuit.top, rows, place)
         else:
-            self.out.top = self._compile(circuit.top, found, place)
+            self.out.top = self._compile(circuit.top, rows, place)
         return self.out
 
     # -- gates ---------------------------------------------------------------------------------------------------
@@ -399,14 +399,14 @@ class CircuitGrounder(Grounder):
             return rows, np.arange(len(rows))
         references = [one for part in parts for one in own_references(part)]
         places = [pair for one in references for pair in _places(one)]
-        found, parent = extend_instances(rows, gate.over, gate.members, places, f"rule '{self.name}'")
-        keep = np.ones(len(found), dtype=bool)
+        members, parent = extend_instances(rows, gate.over, gate.members, places, f"rule '{self.name}'")
+        keep = np.ones(len(members), dtype=bool)
         for one in references:
-            keep &= self.variable(one, found)[0] >= 0
+            keep &= self.variable(one, members)[0] >= 0
         for atom in (atom for part in parts for atom in own_atoms(part)):
             if isinstance(atom.state, Number):
-                keep &= self.state(atom.state, atom.label, found) >= 0
-        return (found, parent) if keep.all() else (found.chosen(keep), parent[keep])
+                keep &= self.state(atom.state, atom.label, members) >= 0
+        return (members, parent) if keep.all() else (members.chosen(keep), parent[keep])
 
     def _about_something(self, signed: Signed, rows: Instances) -> Bools:
         """Return which rows have any variable."""
@@ -666,11 +666,11 @@ def own_references(signed: Signed) -> list[LabelAt]:
 
 def distinct_references(atoms: Sequence[Atom]) -> list[LabelAt]:
     """Return the variables of some literals, each once."""
-    found: list[LabelAt] = []
+    references: list[LabelAt] = []
     for atom in atoms:
-        if not any(same_reference(atom.reference, one) for one in found):
-            found.append(atom.reference)
-    return found
+        if not any(same_reference(atom.reference, one) for one in references):
+            references.append(atom.reference)
+    return references
 
 
 def top_atoms(rule: Any) -> list[Atom]:
@@ -703,12 +703,12 @@ class TableGrounder(Grounder):
         references = references_of(rule)
         outside = not isinstance(rule, Formula) or rule.outside
         bounds = top_bounds(rule)
-        found = self.instances(free_indices(rule), instance_condition(rule), top_atoms(rule), outside, bounds)
-        variables = np.stack([self.variable(one, found)[0] for one in references], axis=1)
+        rows = self.instances(free_indices(rule), instance_condition(rule), top_atoms(rule), outside, bounds)
+        variables = np.stack([self.variable(one, rows)[0] for one in references], axis=1)
         literals = [one for one in formulas_of(rule) if isinstance(one, LiteralAt)]
-        columns = [self.literal(atom_of(one), found, False) for one in literals]
+        columns = [self.literal(atom_of(one), rows, False) for one in literals]
         numbers = [np.where(variable < 0, -1, state) for variable, state, _ in columns]
-        numbers += [self.bound(one, found)[0] for one in bounds]
+        numbers += [self.bound(one, rows)[0] for one in bounds]
         key = np.column_stack([variables < 0, *numbers]).astype(np.int64)
         kinds, kind_of = np.unique(key, axis=0, return_inverse=True)
         kind_of = kind_of.reshape(-1)
@@ -723,7 +723,7 @@ class TableGrounder(Grounder):
             cards = tuple(one.label.n_states for one in there)
             true = np.stack(tables).reshape(len(tables), -1)
             out.append(RuleTables(chosen, variables[chosen][:, ~missing], rank, cards, true, np.flatnonzero(~missing)))
-        return found, out
+        return rows, out
 
     def _table(self, literals: list[LiteralAt], bounds: list[Any], there: list[LabelAt], key: I64) -> Bools:
         """Return where the rule is true, over the joint states of the variables that exist."""
@@ -738,8 +738,8 @@ class TableGrounder(Grounder):
         def bound(value: Any) -> int:
             return int(bound_of.get(id(value), value))
 
-        found = truth(self.rule, states, lambda literal: number_of[id(literal)], bound)
-        return np.array(np.broadcast_to(found, cards))
+        values = truth(self.rule, states, lambda literal: number_of[id(literal)], bound)
+        return np.array(np.broadcast_to(values, cards))
 
 
 @dataclass(frozen=True, eq=False)
@@ -781,20 +781,20 @@ class KindGrounder(Grounder):
         rule, world = self.of_kind, self.world
         mine = [one for one in conjuncts(rule.condition) if not self._collected(one)]
         others = [one for one in conjuncts(rule.condition) if self._collected(one)]
-        found = find_instances(rule.free, conjunction(tuple(mine)), [], world, f"rule '{rule.name}'")
+        rows = find_instances(rule.free, conjunction(tuple(mine)), [], world, f"rule '{rule.name}'")
         read = {name: one for name, one in rule.meta if isinstance(one, Number) and rule.kind != "transport"}
         for value in read.values():
-            known = found.number(value)[1]
-            found = found if known is None or known.all() else found.chosen(known)
+            known = rows.number(value)[1]
+            rows = rows if known is None or known.all() else rows.chosen(known)
         whole = rule.kind == "matching"
-        bounds = {name: (self.bound(one, found) if whole else found.number(one))[0] for name, one in read.items()}
+        bounds = {name: (self.bound(one, rows) if whole else rows.number(one))[0] for name, one in read.items()}
         owner, columns, parts = [], [], []
         for formula, coefficient in rule.terms:
             negated = isinstance(formula, Formula)
             atom = atom_of(formula.given[0] if negated else formula)
             over = tuple(one for one in rule.over if any(one is index for index in free_indices(formula)))
             where, places = conjunction(tuple(others)), _places(atom.reference)
-            inner, parent = extend_instances(found, over, where, places, f"rule '{rule.name}'")
+            inner, parent = extend_instances(rows, over, where, places, f"rule '{rule.name}'")
             variable, state, sign = self.literal(atom, inner, negated)
             keep = variable >= 0
             if rule.kind in ("path", "circuit"):
@@ -807,8 +807,8 @@ class KindGrounder(Grounder):
         row = np.concatenate(owner)
         order = np.argsort(row, kind="stable")
         variable, state, sign, number = (np.concatenate([one[k] for one in columns])[order] for k in range(4))
-        lengths = np.bincount(row, minlength=len(found))
-        chosen = members(pointers(np.bincount(found.owner, minlength=world.n)), of)
+        lengths = np.bincount(row, minlength=len(rows))
+        chosen = members(pointers(np.bincount(rows.owner, minlength=world.n)), of)
         inner_ = members(pointers(lengths), chosen)
         literal_meta: dict[str, NDArray[Any]] = {}
         if rule.kind == "linear":
@@ -818,14 +818,14 @@ class KindGrounder(Grounder):
             for name, index in zip(names, rule.over, strict=True):
                 literal_meta[name] = parts[0].columns[id(index)][order][inner_].astype(np.int32)
         if rule.kind == "transport":
-            self._require_pairs(found, parts[0], row)
+            self._require_pairs(rows, parts[0], row)
             literal_meta |= {name: self._limit(name, one, parts[0])[order][inner_] for name, one in rule.meta}
-        meta = {name: values[chosen] for name, values in self._meta(found, bounds).items()}
+        meta = {name: values[chosen] for name, values in self._meta(rows, bounds).items()}
         return ConstraintGroup(
-            kind=rule.kind, name=rule.name, ptr=pointers(np.bincount(found.owner, minlength=world.n)[of]),
+            kind=rule.kind, name=rule.name, ptr=pointers(np.bincount(rows.owner, minlength=world.n)[of]),
             literal_ptr=pointers(lengths[chosen]), variable=variable[inner_].astype(np.int32),
             state=state[inner_].astype(np.int32), negated=sign[inner_].astype(bool), meta=meta,
-            literal_meta=literal_meta, places=_places_of(rule.free, found, chosen),
+            literal_meta=literal_meta, places=_places_of(rule.free, rows, chosen),
         )  # fmt: skip
 
     def _limit(self, name: str, value: Any, rows: Instances) -> I64:
@@ -865,9 +865,9 @@ class KindGrounder(Grounder):
     def _collected(self, condition: Any) -> bool:
         return any(one is other for one in indices_of(condition) for other in self.of_kind.over)
 
-    def _meta(self, found: Instances, bounds: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    def _meta(self, rows: Instances, bounds: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """Return the numbers of the kind for each constraint."""
-        rule, n = self.of_kind, len(found)
+        rule, n = self.of_kind, len(rows)
         meta: dict[str, NDArray[Any]] = {}
         if rule.kind == "linear":
             for name, none in (("lower", -np.inf), ("upper", np.inf)):
@@ -875,7 +875,7 @@ class KindGrounder(Grounder):
                 given = none if value is None else bounds.get(name, value)
                 meta[name] = np.array(np.broadcast_to(np.asarray(given, dtype=np.float64), n))
             return meta
-        sizes = [self.world.size(one.dim)[found.owner] for one in rule.over]
+        sizes = [self.world.size(one.dim)[rows.owner] for one in rule.over]
         if rule.kind in ("matching", "transport"):
             meta["n_rows"], meta["n_cols"] = sizes
         else:
@@ -928,8 +928,8 @@ def auxiliary_counts(circuit: RuleCircuit, domains: dict[str, Any], examples: Ex
     known = {name: domain.chosen(chosen) for name, domain in domains.items()}
     # where labels begin is not known yet, and makes no difference as long as they are apart
     apart = {label.name: np.full(len(chosen), k << 40) for k, label in enumerate(circuit.laid_labels)}
-    found = CircuitGrounder(circuit, known, world, lambda label: apart[label.name]).run()
-    return {name: AuxiliaryCounts(of, counts) for name, counts in found.counts.items()}
+    ground = CircuitGrounder(circuit, known, world, lambda label: apart[label.name]).run()
+    return {name: AuxiliaryCounts(of, counts) for name, counts in ground.counts.items()}
 
 
 def world_of(inputs: Sequence[Any], examples: Examples, chosen: I64) -> World:

@@ -252,14 +252,14 @@ def ground_scopes(target: Target, layout: Layout, examples: Examples) -> Scopes:
     if target not in layout.known_scopes:
         layout.known_scopes[target] = target, _ground(target, layout, examples)
     pattern: Target = layout.known_scopes[target][0]
-    found: Scopes = layout.known_scopes[target][1]
-    if pattern is target or found.found is None or not (isinstance(target, Pattern) and isinstance(pattern, Pattern)):
-        return found
-    columns = dict(found.found.columns)  # equal patterns may have indices of other names
+    scopes: Scopes = layout.known_scopes[target][1]
+    if pattern is target or scopes.found is None or not (isinstance(target, Pattern) and isinstance(pattern, Pattern)):
+        return scopes
+    columns = dict(scopes.found.columns)  # equal patterns may have indices of other names
     for old, new in zip(pattern.free, target.free, strict=True):
         if id(old) in columns:
             columns[id(new)] = columns[id(old)]
-    return replace(found, found=Instances(found.found.world, found.found.owner, columns))
+    return replace(scopes, found=Instances(scopes.found.world, scopes.found.owner, columns))
 
 
 def _ground(target: Target, layout: Layout, examples: Examples) -> Scopes:
@@ -305,12 +305,12 @@ def few_examples(
 
 def lay_circuit(circuit: RuleCircuit, layout: Layout, examples: Examples) -> tuple[GroundRule, I32, Layout]:
     """Return (rule over one example of each shape, shape of each example, their layout); variables by example."""
-    found: tuple[GroundRule, I32, Layout] | None = layout.known_scopes.get(circuit)
-    if found is None:
+    laid: tuple[GroundRule, I32, Layout] | None = layout.known_scopes.get(circuit)
+    if laid is None:
         of, few, world = few_examples(circuit, layout, examples)
         ground = CircuitGrounder(circuit, few.domains, world, few.start_inside).run()
-        found = layout.known_scopes[circuit] = ground, of, few
-    return found
+        laid = layout.known_scopes[circuit] = ground, of, few
+    return laid
 
 
 def _pattern(target: Pattern, layout: Layout, world: World) -> _ListedFactors:
@@ -321,24 +321,24 @@ def _pattern(target: Pattern, layout: Layout, world: World) -> _ListedFactors:
     places = [] if target.word is None else [
         one.flat(target.word.at[k], target.word.axes)[0] for k, (one, *_) in enumerate(parts) if target.word.axes
     ]
-    found, variables, turned = parts[0]
+    instances, variables, turned = parts[0]
     place = places[0] if places else None
     if len(parts) > 1:
         shared = set.intersection(*(set(one.columns) for one, *_ in parts))
         owner = np.concatenate([one.owner for one, *_ in parts])
         order = np.argsort(owner, kind="stable")
         columns = {key: np.concatenate([one.columns[key] for one, *_ in parts])[order] for key in shared}
-        found = Instances(world, owner[order], columns)
+        instances = Instances(world, owner[order], columns)
         variables = np.concatenate([one for _, one, _ in parts])[order]
         place = np.concatenate(places)[order] if places else None
         flags = [np.zeros(rows.shape, dtype=bool) if one is None else one for _, rows, one in parts]
         turned = None if all(one is None for *_, one in parts) else np.concatenate(flags)[order]
-    counts = np.bincount(found.owner, minlength=layout.n)
+    counts = np.bincount(instances.owner, minlength=layout.n)
     if target.word is not None:  # its features and weights are those of axes
         return _ListedFactors(variables, counts, target.word.axes, place, turned=turned)
     world.kept.clear()
-    found.kept.clear()
-    return _ListedFactors(variables, counts, (), found=found, turned=turned)
+    instances.kept.clear()
+    return _ListedFactors(variables, counts, (), found=instances, turned=turned)
 
 
 def _found_rule(target: FoundRule, layout: Layout, world: World) -> _ListedFactors:
@@ -381,25 +381,25 @@ def _instances(part: Pattern, layout: Layout, world: World) -> tuple[Instances, 
 
     Turned is a variable of converse classes at positions in decreasing order; ``None`` where none is.
     """
-    found = part.instances(world)
+    instances = part.instances(world)
     columns = []
     for one in part.references:
-        flat, _ = found.flat(one.places, one.label.dims, look=not part.exists_everywhere)
+        flat, _ = instances.flat(one.places, one.label.dims, look=not part.exists_everywhere)
         domain = layout.domains.get(one.label.name)
-        columns.append(flat if domain is None else domain.numbers(one.label, found.owner, flat))
+        columns.append(flat if domain is None else domain.numbers(one.label, instances.owner, flat))
     there = np.logical_and.reduce([column >= 0 for column in columns]) if layout.domains else None
     if there is not None and not there.all():
-        _refuse_one_order(part, layout, found, ~there)
-        found, columns = found.chosen(there), [column[there] for column in columns]
-    variables = np.empty((len(found), len(columns)), dtype=np.int32)
+        _refuse_one_order(part, layout, instances, ~there)
+        instances, columns = instances.chosen(there), [column[there] for column in columns]
+    variables = np.empty((len(instances), len(columns)), dtype=np.int32)
     for k, (one, column) in enumerate(zip(part.references, columns, strict=True)):
         first = layout.start_inside(one.label)
-        variables[:, k] = column + first[found.owner] if first.any() else column
+        variables[:, k] = column + first[instances.owner] if first.any() else column
     turned = None
     if any(one.label.turns for one in part.references):
-        none = np.zeros(len(found), dtype=bool)
-        turned = np.stack([_turned(found, one) if one.label.turns else none for one in part.references], axis=1)
-    return found, variables, turned if turned is not None and turned.any() else None
+        none = np.zeros(len(instances), dtype=bool)
+        turned = np.stack([_turned(instances, one) if one.label.turns else none for one in part.references], axis=1)
+    return instances, variables, turned if turned is not None and turned.any() else None
 
 
 def _turned(found: Instances, one: LabelAt) -> Bools:
@@ -415,7 +415,7 @@ def _written_states(labels: Sequence[Label], flags: Sequence[bool]) -> I64:
     return np.asarray(states[np.ix_(*each)].ravel())
 
 
-def _refuse_one_order(part: Pattern, layout: Layout, found: Instances, missing: Bools) -> None:
+def _refuse_one_order(part: Pattern, layout: Layout, instances: Instances, missing: Bools) -> None:
     """Refuse a pattern that loses instances only because a relation has variables for one order of its positions.
 
     Raises
@@ -431,10 +431,10 @@ def _refuse_one_order(part: Pattern, layout: Layout, found: Instances, missing: 
             continue
         if any(set(map(id, indices_of(*one.places))) <= names for names in compared):
             continue
-        (i, _), (j, _) = (found.position(place, dim) for place, dim in zip(one.places, label.dims, strict=True))
-        side = layout.sizes[label.dims[0].name][found.owner]
-        here = domain.numbers(label, found.owner, i * side + j) < 0
-        if (missing & here & (domain.numbers(label, found.owner, j * side + i) >= 0)).any():
+        (i, _), (j, _) = (instances.position(place, dim) for place, dim in zip(one.places, label.dims, strict=True))
+        side = layout.sizes[label.dims[0].name][instances.owner]
+        here = domain.numbers(label, instances.owner, i * side + j) < 0
+        if (missing & here & (domain.numbers(label, instances.owner, j * side + i) >= 0)).any():
             p, q = one.places
             text = f"{part!r}: {one!r} does not exist in this order of its positions, {label.name}[j, i] does:"
             text += " declare the label with symmetric=True, or order them,"

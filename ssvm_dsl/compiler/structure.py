@@ -285,13 +285,13 @@ class StructureCache:
         ``columns`` are those of data frames, by the name of the input.
         """
         met = self._met
-        found = None if met is None or met.declaration is not declaration else met.find(X, judged)
-        if found is None:
+        read = None if met is None or met.declaration is not declaration else met.find(X, judged)
+        if read is None:
             examples = read_examples(declaration, X, judged, columns)
-            found = examples, structure_key(declaration, examples, judged)
+            read = examples, structure_key(declaration, examples, judged)
             if met is not None and met.declaration is declaration:
-                met.note(X, judged, *found)
-        return found
+                met.note(X, judged, *read)
+        return read
 
     def again(self, declaration: Declaration, X: object, fitted: Fitted) -> tuple[Examples, Structure] | None:
         """Return (examples, structure) of unlabelled examples that need no check but those of their features.
@@ -338,10 +338,10 @@ class StructureCache:
     def find(self, key: Hashable) -> Structure | None:
         """Return the structure of a key, ``None`` where it is not known."""
         with self._lock:
-            found = self._known.get(key)
-            if found is not None:
+            structure = self._known.get(key)
+            if structure is not None:
                 self._known.move_to_end(key)
-            return found
+            return structure
 
     def keep(self, key: Hashable, structure: Structure, parameters: ParameterMap) -> KeptProgram | None:
         """Keep a structure that was met now; return what is kept of its program, ``None`` where it is too large.

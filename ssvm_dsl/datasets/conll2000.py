@@ -115,10 +115,10 @@ def chunk_segments(tags: Iterable[str], longest: int | None = None) -> list[tupl
         Longer phrases are cut into segments of so many tokens, and what is left.
     """
     tags = list(tags)
-    found = {phrase.first: (phrase.last + 1, phrase.kind) for phrase in phrases(tags)}
+    phrase_at = {phrase.first: (phrase.last + 1, phrase.kind) for phrase in phrases(tags)}
     out, start = [], 0
     while start < len(tags):
-        end, kind = found.get(start, (start + 1, "O"))
+        end, kind = phrase_at.get(start, (start + 1, "O"))
         step = longest or end - start
         out += [(first, min(first + step, end), kind) for first in range(start, end, step)]
         start = end

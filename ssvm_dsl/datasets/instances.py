@@ -77,6 +77,6 @@ def load_bayes_net(name: str) -> dict[str, BayesNode]:
         It is not in BIF.
     """
     path = data_file("load_bayes_net", f"bif/{name}.bif.gz")
-    found = read_network(str(path), read_source(path, STANDARD), STANDARD)
-    tables = ((child, *found.tables[child]) for child in found.states)
-    return {child: BayesNode(found.states[child], tuple(parents), table) for child, parents, table in tables}
+    network = read_network(str(path), read_source(path, STANDARD), STANDARD)
+    tables = ((child, *network.tables[child]) for child in network.states)
+    return {child: BayesNode(network.states[child], tuple(parents), table) for child, parents, table in tables}

@@ -73,16 +73,16 @@ class CountedParses(NamedTuple):
 def load_dependency_treebank() -> list[ParsedSentence]:
     """Return the 3914 sentences of the Penn Treebank sample with dependency trees, in the order of their files."""
     path = data_file("load_dependency_treebank", "sequences/dependency_treebank.zip")
-    found: list[ParsedSentence] = []
+    sentences: list[ParsedSentence] = []
     for text in _texts(path, ".dp"):
         for block in blocks_in(enumerate(lines_in(text), 1)):
             rows = [columns_of(line) for _, line in block]
             if any(len(row) != 3 or not row[2].isdecimal() or int(row[2]) > len(rows) for row in rows):
                 shown = repr(block[0][1][:60])
-                raise DataError(str(path), example=len(found), expected="lines 'word pos head'", found=shown)
+                raise DataError(str(path), example=len(sentences), expected="lines 'word pos head'", found=shown)
             words, pos, heads = (list(column) for column in zip(*rows, strict=True))
-            found.append(ParsedSentence(words, pos, np.array(heads, dtype=np.int64) - 1))
-    return found
+            sentences.append(ParsedSentence(words, pos, np.array(heads, dtype=np.int64) - 1))
+    return sentences
 
 
 def load_treebank(*, empty: bool = False, functions: bool = False) -> list[ParseTree]:

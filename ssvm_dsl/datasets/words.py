@@ -76,15 +76,15 @@ def word_features(words: Sequence[str]) -> list[list[str]]:
 def _own(word: str) -> list[str]:
     """Return the features of a word alone."""
     lower = word.lower()
-    found = [f"word={word}", f"lower={lower}"]
-    found += [f"prefix={lower[:k]}" for k in range(1, min(PREFIX, len(word)) + 1)]
-    found += [f"suffix={lower[-k:]}" for k in range(1, min(SUFFIX, len(word)) + 1)]
-    found.append(f"shape={word_shape(word)}")
+    names = [f"word={word}", f"lower={lower}"]
+    names += [f"prefix={lower[:k]}" for k in range(1, min(PREFIX, len(word)) + 1)]
+    names += [f"suffix={lower[-k:]}" for k in range(1, min(SUFFIX, len(word)) + 1)]
+    names.append(f"shape={word_shape(word)}")
     if any(letter.isdigit() for letter in word):
-        found.append("has a digit")
+        names.append("has a digit")
     if "-" in word:
-        found.append("has a hyphen")
-    return found
+        names.append("has a hyphen")
+    return names
 
 
 @lru_cache(maxsize=200_000)

@@ -89,19 +89,19 @@ class CallThreads(Threads, one_blas_thread):
 
 def _lowered(libraries: Iterable[_Library]) -> _Found:
     """Set one thread; return the libraries that had more."""
-    found: _Found = []
+    lowered: _Found = []
     for library in libraries:
         n = library.number()
         if n is not None and n > 1:
             library.set_number(1)
             if library.number() == 1:
-                found.append((library, n))
-    return found
+                lowered.append((library, n))
+    return lowered
 
 
-def _put_back(found: _Found) -> None:
+def _put_back(lowered: _Found) -> None:
     """Set the numbers of threads that were found, where they have not been changed since."""
-    for library, n in found:
+    for library, n in lowered:
         if library.number() == 1:
             library.set_number(n)
 
@@ -125,7 +125,7 @@ def _libraries(n_modules: int) -> tuple[list[_Library], list[_Library]]:
     Finding them takes milliseconds; it is done again when modules have been imported since, as libraries come with
     them.
     """
-    found = ThreadpoolController().select(user_api="blas").lib_controllers
-    own = [library for library in found if getattr(library, "threading_layer", None) == "openmp"]
-    shared = [library for library in found if library not in own]
+    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+    own = [library for library in libraries if getattr(library, "threading_layer", None) == "openmp"]
+    shared = [library for library in libraries if library not in own]
     return [_functions_of(library) for library in shared], [_functions_of(library) for library in own]

@@ -135,15 +135,15 @@ def answer_within(
     """
     if deadline.limit == np.inf:
         return session.solve(question, known)
-    found: Solution | None = None
+    best: Solution | None = None
     while True:
         before = deadline.loaded
         limits = replace(question.limits, time=deadline.limits.time)
         solution = session.solve(question.replace(limits=limits), known)
-        found = solution if found is None else better_of(session.program, question, found, solution)
+        best = solution if best is None else better_of(session.program, question, best, solution)
         early = limits.time is not None and bool((solution.stop == Stop.TIME).any())
         if not early or deadline.loaded == before or deadline.over:
-            return found
+            return best
 
 
 def better_of(program: Program, question: Question, first: Solution, second: Solution) -> Solution:

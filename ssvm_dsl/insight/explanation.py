@@ -112,13 +112,13 @@ class Explanation:
         return dict(sorted(sums[what]().items(), key=lambda item: -abs(item[1])))
 
     def _by_factor(self) -> dict[str, float]:
-        found = _NamedSums()
+        sums = _NamedSums()
         for template in self.templates:
-            found.add(self._factor(template), template.terms.score)
-        return found.total()
+            sums.add(self._factor(template), template.terms.score)
+        return sums.total()
 
     def _by_feature(self) -> dict[str, float]:
-        found = _NamedSums()
+        sums = _NamedSums()
         for template in self.templates:
             terms, factor = template.terms, self._factor(template)
             order = np.argsort(terms.feature, kind="stable")
@@ -126,18 +126,18 @@ class Explanation:
             ends, scores = [*starts[1:].tolist(), len(order)], terms.score[order]
             for number, start, end in zip(numbers.tolist(), starts.tolist(), ends[: len(starts)], strict=True):
                 feature = self.names.feature(template.name, number)
-                found.add(factor if feature is None else f"{factor}: {feature}", scores[start:end])
-        return found.total()
+                sums.add(factor if feature is None else f"{factor}: {feature}", scores[start:end])
+        return sums.total()
 
     def _by_position(self) -> dict[str, float]:
-        found = _NamedSums()
+        sums = _NamedSums()
         for template in self.templates:
             scores = np.bincount(template.terms.factor, template.terms.score, len(template.scope))
             for f in np.flatnonzero(scores).tolist():
                 scope = self.names.about(template, f)
                 for variable in scope:
-                    found.add(self.names.position(variable), scores[f : f + 1] / len(scope))
-        return found.total()
+                    sums.add(self.names.position(variable), scores[f : f + 1] / len(scope))
+        return sums.total()
 
     def _factor(self, template: TemplateTerms) -> str:
         return self.names.template_factors.get(template.name, template.name)

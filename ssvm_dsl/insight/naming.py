@@ -100,8 +100,8 @@ class ExampleNames:
     def differences(self, one: I32, other: I32) -> list[tuple[str, Any, Any]]:
         """Return (variable, its state in one labelling, in the other) of users' variables that differ."""
         changed = np.flatnonzero(one != other).tolist()
-        found = [v for v in changed if not isinstance(self._label(v), Auxiliary)]
-        return [(self.variable(v), self.state(v, int(one[v])), self.state(v, int(other[v]))) for v in found]
+        variables = [v for v in changed if not isinstance(self._label(v), Auxiliary)]
+        return [(self.variable(v), self.state(v, int(one[v])), self.state(v, int(other[v]))) for v in variables]
 
     @cached_property
     def template_factors(self) -> dict[str, str]:

@@ -111,12 +111,12 @@ def terms_of(grounded: Grounded, labels: I32, w: F64) -> list[TemplateTerms]:
     w : ndarray of float64, shape (dim,)
     """
     program = grounded.program
-    found = [_weighted(fmap, program, labels, w) for fmap in grounded.parameters.maps]
+    terms = [_weighted(fmap, program, labels, w) for fmap in grounded.parameters.maps]
     targets = [part.target for factor in grounded.declaration.factors for part in factor.parts]
     placed = [(target, rows) for target in targets for rows in instances_of(grounded.layout, target, 0)]
-    if len(placed) == len(found):
-        found = [one.of_target(*where) for one, where in zip(found, placed, strict=True)]
-    return found + _given(grounded, labels)
+    if len(placed) == len(terms):
+        terms = [one.of_target(*where) for one, where in zip(terms, placed, strict=True)]
+    return terms + _given(grounded, labels)
 
 
 def _weighted(fmap: FeatureMap, program: Program, labels: I32, w: F64) -> TemplateTerms:
@@ -214,7 +214,7 @@ def _given(grounded: Grounded, labels: I32) -> list[TemplateTerms]:
     constants, program = grounded.parameters.constants, grounded.program
     if constants is None:
         return []
-    found = [] if constants.node is None else _given_states(grounded, constants.node, labels)
+    terms_of_templates = [] if constants.node is None else _given_states(grounded, constants.node, labels)
     for g, table in constants.tables.items():
         group = program.groups[g]
         scope, rows = group.factors(0)
@@ -225,15 +225,15 @@ def _given(grounded: Grounded, labels: I32) -> list[TemplateTerms]:
         made = TemplateTerms(_given_name(grounded, group), scope, config, group.cards, group.of_spans, terms)
         target = next((one.target for one in grounded.declaration.given if one.name == made.name), None)
         placed = [] if target is None else instances_of(grounded.layout, target, 0)
-        found.append(made.of_target(target, placed[0]) if len(placed) == 1 else made)
-    return found
+        terms_of_templates.append(made.of_target(target, placed[0]) if len(placed) == 1 else made)
+    return terms_of_templates
 
 
 def _given_states(grounded: Grounded, node: F64, labels: I32) -> list[TemplateTerms]:
     """Return the given scores of the states that variables have, label by label."""
     start, n = grounded.program.state_ptr, len(labels)
     score = node[start[:n] + labels]
-    found = []
+    terms_of_labels = []
     for label in grounded.declaration.labels:
         given = grounded.declaration.given
         unary = [one for one in given if len(one.target.table_cards) == 1 or isinstance(one.target, VariedRule)]
@@ -243,8 +243,8 @@ def _given_states(grounded: Grounded, node: F64, labels: I32) -> list[TemplateTe
             mine = np.arange(first, first + int(grounded.layout.count(label)[0]))
             terms = _scores(np.arange(len(mine)), score[mine])
             scope, config = mine[:, None].astype(np.int32), labels[mine].astype(np.int64)
-            found.append(TemplateTerms(" + ".join(names), scope, config, (label.n_states,), False, terms))
-    return found
+            terms_of_labels.append(TemplateTerms(" + ".join(names), scope, config, (label.n_states,), False, terms))
+    return terms_of_labels
 
 
 def _scores(active: I64, scores: F64) -> TermColumns:

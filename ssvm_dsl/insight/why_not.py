@@ -81,8 +81,8 @@ class WhyNot:
 
     def changes(self, k: int | None = None) -> list[FactorChange]:
         """Return the k factors (all by default) whose scores differ most; all together add up to minus the margin."""
-        found = sorted(self._changes(), key=lambda one: -abs(one.change))
-        return found[:k]
+        changes = sorted(self._changes(), key=lambda one: -abs(one.change))
+        return changes[:k]
 
     @property
     def against(self) -> list[FactorChange]:
@@ -105,8 +105,8 @@ class WhyNot:
         before = self.best.by(what)
         after = {} if self.asked is None else self.asked.by(what)
         names = dict.fromkeys([*before, *after]) if after else {}
-        found = {name: after.get(name, 0.0) - before.get(name, 0.0) for name in names}
-        return dict(sorted(((n, v) for n, v in found.items() if v), key=lambda item: -abs(item[1])))
+        changes = {name: after.get(name, 0.0) - before.get(name, 0.0) for name in names}
+        return dict(sorted(((n, v) for n, v in changes.items() if v), key=lambda item: -abs(item[1])))
 
     def _changes(self) -> Iterator[FactorChange]:
         if self.asked is None:

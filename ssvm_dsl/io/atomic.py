@@ -91,8 +91,8 @@ def clean_up(path: Path) -> None:
     pattern = re.compile(re.escape(_lead(path)) + r"(\d{1,9})\.[0-9a-f]{8}")
     try:
         with os.scandir(path.parent) as entries:
-            found = [(entry.path, pattern.fullmatch(entry.name)) for entry in entries]
-        for name, match in found:
+            matches = [(entry.path, pattern.fullmatch(entry.name)) for entry in entries]
+        for name, match in matches:
             if match and not _runs(int(match[1])):
                 os.unlink(name)
     except (OSError, ValueError):

@@ -47,10 +47,10 @@ def read_problem(path: str | Path, format: str | None = None, limits: FileLimits
     if spec is None:
         listed, name = ", ".join(one.name for one in readers(FileContent.PROBLEM)), format or suffix_of(path)[1:]
         raise FileFormatError(f"{path}: expected a format out of {listed}, found {name!r} (name one with format=)")
-    found = open_reader(spec)(str(path), read_source(path, limits), limits)
-    if not isinstance(found, GraphProblem):
-        raise PluginError(f"{describe_reader(spec)} returned {type(found).__name__}, expected a GraphProblem")
-    return found
+    problem = open_reader(spec)(str(path), read_source(path, limits), limits)
+    if not isinstance(problem, GraphProblem):
+        raise PluginError(f"{describe_reader(spec)} returned {type(problem).__name__}, expected a GraphProblem")
+    return problem
 
 
 def problem_format(path: str | Path, name: str | None = None) -> ReaderSpec | None:

@@ -34,11 +34,11 @@ class BoundedCache(Generic[K, V]):
     def get(self, key: K) -> V | None:
         """Return the entry of a key, ``None`` where there is none."""
         with self._lock:
-            found = self._entries.get(key)
-            if found is None:
+            entry = self._entries.get(key)
+            if entry is None:
                 return None
             self._entries.move_to_end(key)
-            return found[0]
+            return entry[0]
 
     def put(self, key: K, value: V, n_bytes: int) -> None:
         """Keep an entry of a size in bytes."""

@@ -82,7 +82,7 @@ class GraphProblem:
             A factor has variables that there are not, one of them twice, or a table of another shape or with nan or
             infinite scores; names the source and the factor, counted from 0.
         """
-        card, found = np.array(cards, dtype=np.int64), FactorList()
+        card, factor_list = np.array(cards, dtype=np.int64), FactorList()
         if card.ndim != 1:
             raise FileFormatError(f"{source}: expected a number of states for each variable, found shape {card.shape}")
         if (card < 1).any():
@@ -100,11 +100,11 @@ class GraphProblem:
             elif np.isnan(table).any() or (table == np.inf).any():
                 text = "scores that are numbers or -inf, found nan or inf"
             else:
-                found.add(scope, table)
+                factor_list.add(scope, table)
                 continue
             raise FileFormatError(f"{source}, factor {number}: expected {text}")
         named = None if states is None else tuple(map(tuple, states))
-        return assemble(card, found.flat(), source, names, states=named)
+        return assemble(card, factor_list.flat(), source, names, states=named)
 
     @property
     def n_given(self) -> int:
@@ -140,11 +140,11 @@ class GraphProblem:
             There is none of that name.
         """
         if isinstance(variable, str):
-            found = {} if self.names is None else {name: v for v, name in enumerate(self.names)}
-            if variable not in found and not (variable.isascii() and variable.isdigit()):
+            number_of = {} if self.names is None else {name: v for v, name in enumerate(self.names)}
+            if variable not in number_of and not (variable.isascii() and variable.isdigit()):
                 known = "variables by number" if self.names is None else f"a variable ({', '.join(self.names[:8])} ...)"
                 raise DataError("evidence", expected=known, found=repr(variable))
-            variable = found[variable] if variable in found else int(variable)
+            variable = number_of[variable] if variable in number_of else int(variable)
         if isinstance(state, str):
             there = self.states[variable] if self.states is not None and 0 <= variable < self.n_given else ()
             if state not in there and not (state.isascii() and state.isdigit()):

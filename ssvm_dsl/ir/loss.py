@@ -49,15 +49,15 @@ class LossFactors:
         """Return the loss of packed labellings of some examples; ``shape (n,)``."""
         owner, rows, states = chosen_states(self.group, program, labels, ids)
         price = np.where(states >= 0, self.prices[self.true[rows], states], 0.0) * self.scale[rows]
-        found = np.bincount(owner, weights=price, minlength=len(ids))
-        return np.asarray(found, dtype=np.float64)
+        totals = np.bincount(owner, weights=price, minlength=len(ids))
+        return np.asarray(totals, dtype=np.float64)
 
     def largest(self) -> F64:
         """Return the sum of the largest price of each factor of an example; ``shape (B,)``."""
         shapes = self.group.shapes
         most = (np.maximum(self.prices.max(axis=1), 0.0)[self.true] * self.scale)[self.group.table_rows()]
-        found = np.bincount(owners(shapes.ptr), weights=most, minlength=shapes.n_examples)
-        return np.asarray(found, dtype=np.float64)
+        totals = np.bincount(owners(shapes.ptr), weights=most, minlength=shapes.n_examples)
+        return np.asarray(totals, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -226,8 +226,8 @@ class Need:
         -------
         ndarray, shape (number of such constraints,)
         """
-        found = [group.meta[name] for group in self.constraints if group.kind == kind]
-        return np.concatenate(found) if found else np.zeros(0)
+        values = [group.meta[name] for group in self.constraints if group.kind == kind]
+        return np.concatenate(values) if values else np.zeros(0)
 
     def asking(self, *tasks: Task) -> Need:
         """Return the same need for other tasks."""

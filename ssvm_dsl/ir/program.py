@@ -374,8 +374,8 @@ class Program:
     @cached_property
     def topology(self) -> I8:
         """Topology of each example as a :class:`~ssvm_dsl.ir.analysis.topology.Topology` value; ``shape (B,)``."""
-        found = self._structure[0]
-        return found if self.representatives is self else found[self.shape]
+        topology = self._structure[0]
+        return topology if self.representatives is self else topology[self.shape]
 
     @cached_property
     def order(self) -> I32:
@@ -383,10 +383,10 @@ class Program:
 
         Variables of an example stay together; for loopy examples the order has no meaning.
         """
-        few, found = self.representatives, self._structure[1]
+        few, order = self.representatives, self._structure[1]
         if few is self:
-            return found
-        local = found - np.repeat(few.var_ptr[:-1], np.diff(few.var_ptr))
+            return order
+        local = order - np.repeat(few.var_ptr[:-1], np.diff(few.var_ptr))
         first = np.repeat(self.var_ptr[:-1], np.diff(self.var_ptr))
         return (local[members(few.var_ptr, self.shape)] + first).astype(np.int32)
 

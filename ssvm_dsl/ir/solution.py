@@ -186,11 +186,11 @@ class Solution:
 
 def join_marginals(parts: Sequence[Marginals | None]) -> Marginals | None:
     """Return marginals of several parts as one; ``None`` without parts, or where a part has none."""
-    found = [part for part in parts if part is not None]
-    if not found or len(found) < len(parts):
+    known = [part for part in parts if part is not None]
+    if not known or len(known) < len(parts):
         return None
-    tables = zip(*(part.tables for part in found), strict=True)
-    return Marginals(np.concatenate([part.node for part in found]), tuple(map(np.concatenate, tables)))
+    tables = zip(*(part.tables for part in known), strict=True)
+    return Marginals(np.concatenate([part.node for part in known]), tuple(map(np.concatenate, tables)))
 
 
 def take_marginals(program: Program, marginals: Marginals, ids: I64, which: I64) -> Marginals:

@@ -75,8 +75,8 @@ class Declaration:
     @cached_property
     def inputs(self) -> tuple[ExampleInput, ...]:
         """The inputs of an example; sizes of axes that only hidden variables have come last."""
-        found = (one for one in self.symbols if isinstance(one, Input | Attributes | Edges | Positions))
-        given = tuple(one for one in found if not (isinstance(one, Positions) and one.constant))
+        inputs = (one for one in self.symbols if isinstance(one, Input | Attributes | Edges | Positions))
+        given = tuple(one for one in inputs if not (isinstance(one, Positions) and one.constant))
         axes = [*(one.sized_axes for one in given), *(label.dims for label in self.outputs)]
         known = {id(dim.origin) for dims in axes for dim in dims}
         hidden = {id(dim.origin) for label in self.latents for dim in label.dims} - known
@@ -270,8 +270,8 @@ class Declaration:
     @cached_property
     def loss(self) -> Loss | None:
         """The loss, if one is declared."""
-        found = self.of(Loss)
-        return found[0] if found else None
+        losses = self.of(Loss)
+        return losses[0] if losses else None
 
     def find(self, name: str) -> Symbol | None:
         """Return the symbol of that name, ``None`` when there is none."""
@@ -325,19 +325,19 @@ def declare(name: str, symbols: tuple[Symbol, ...], strays: tuple[tuple[str, Tar
         Every mistake found, each with its line.
     """
     declaration = Declaration(name, symbols)
-    found = list(_own_mistakes(declaration))
-    all_sound = not found
+    mistakes = list(_own_mistakes(declaration))
+    all_sound = not mistakes
     # A symbol with mistakes of its own holds stand-ins; what they would cause is not reported.
     sound = [symbol for symbol in symbols if not any(node.mistakes for node in symbol.made_of)]
     strange = list(_reference_mistakes(declaration, sound))
-    found += [*strange, *_mistakes_of(symbols, lambda one: one.clashes(declaration))]
+    mistakes += [*strange, *_mistakes_of(symbols, lambda one: one.clashes(declaration))]
     own = [symbol for symbol in sound if not _refers_to_strangers(declaration, symbol)]
-    found += _mistakes_of(own, lambda one: one.misfits(declaration))
+    mistakes += _mistakes_of(own, lambda one: one.misfits(declaration))
     if all_sound and not strange:
-        found += _mistakes_of(symbols, lambda one: one.gaps(declaration))
-    found += _stray_mistakes(declaration, strays)
-    if found:
-        raise ModelError(name, found)
+        mistakes += _mistakes_of(symbols, lambda one: one.gaps(declaration))
+    mistakes += _stray_mistakes(declaration, strays)
+    if mistakes:
+        raise ModelError(name, mistakes)
     return declaration
 
 

@@ -176,10 +176,10 @@ def check_axes(
             mistakes.append(f"{what}: an axis is made by calling Dim: write T = Dim(), then {what}(T, ...)")
         else:
             mistakes.append(got(f"{what}: axes are Dims", axis))
-    found = with_paired(tuple(good)) if twice else tuple(good)
-    if len(set(map(id, found))) != len(found):
+    axes_twice = with_paired(tuple(good)) if twice else tuple(good)
+    if len(set(map(id, axes_twice))) != len(axes_twice):
         mistakes.append(f"{what}: the same Dim is used {'three times' if twice else 'twice'}{second}")
-    return found
+    return axes_twice
 
 
 def union_axes(*axes: tuple[Dim, ...]) -> tuple[Dim, ...]:
@@ -522,7 +522,7 @@ def read_places(places: Any, what: str) -> tuple[Any, ...]:
         A slice, a float, ``True`` or an array.
     """
     listed = places if isinstance(places, tuple) else (places,)
-    found: list[Any] = []
+    read: list[Any] = []
     for place in listed:
         if isinstance(place, slice):
             refuse(f"{what}[...]: slices are no positions; write an index, as {what}[t + 1]")
@@ -530,8 +530,8 @@ def read_places(places: Any, what: str) -> tuple[Any, ...]:
         whole = isinstance(place, int) and not isinstance(place, bool)
         if not whole and not isinstance(place, Number):
             refuse(f"{what}[...]: positions are indices and ints, got {show(place)}; use Positions for others")
-        found.append(place)
-    return tuple(found)
+        read.append(place)
+    return tuple(read)
 
 
 def place_mistakes(places: tuple[Any, ...], dims: tuple[Dim, ...], what: object) -> Iterator[Mistake]:
@@ -582,8 +582,8 @@ def walk(number: object) -> Iterator[Any]:
 
 def indices_of(*numbers: object) -> tuple[Index, ...]:
     """Return the indices in some numbers and conditions, each once, in the order of their declaration."""
-    found = {id(one): one for number in numbers for one in walk(number) if isinstance(one, Index)}
-    return tuple(sorted(found.values(), key=lambda one: one.number))
+    index_by_id = {id(one): one for number in numbers for one in walk(number) if isinstance(one, Index)}
+    return tuple(sorted(index_by_id.values(), key=lambda one: one.number))
 
 
 def _whole(value: object, op: str) -> int:

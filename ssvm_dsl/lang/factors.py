@@ -309,7 +309,7 @@ def _as_units(per: object, target: Target, mistakes: list[Mistake]) -> tuple[Dim
 def _as_indexed_units(per: object, target: Pattern, mistakes: list[Mistake]) -> tuple[Dim | Index | Read, ...]:
     """Return the indices, or what is read at them, whose positions have weights of their own."""
     listed = tuple(per) if isinstance(per, list | tuple) else (per,)
-    found: list[Index | Read] = []
+    units: list[Index | Read] = []
     for one in listed:
         if isinstance(one, Dim):
             over = [index for index in target.free if index.dim is one]
@@ -329,8 +329,8 @@ def _as_indexed_units(per: object, target: Pattern, mistakes: list[Mistake]) -> 
             mistakes.append(got("per: an index of the pattern", strange[0]))
             return ()
         mistakes += getattr(one, "mistakes", ())
-        found.append(one)
-    return tuple(found)
+        units.append(one)
+    return tuple(units)
 
 
 def _axis_of(one: Dim | Index | Read) -> Dim:

@@ -48,10 +48,10 @@ class FunctionRef:
     def _find(self) -> Any:
         """Import the function of the path."""
         module, _, name = self.path.partition(":")
-        found: Any = importlib.import_module(module)
+        value: Any = importlib.import_module(module)
         for part in name.split("."):
-            found = getattr(found, part)
-        return found
+            value = getattr(value, part)
+        return value
 
     def load(self, trusted: bool | Iterable[str]) -> FunctionRef:
         """Return the reference with its function imported, if ``trusted`` allows the path.
@@ -73,13 +73,13 @@ class FunctionRef:
                 f"pass trusted=['{self.path}'] if you trust it"
             )
         try:
-            found = self._find()
+            function = self._find()
         except Exception as err:  # whatever the module raises
             text = f"{type(err).__name__}: {err}"
             raise OptionError(f"the model's function {self.path} cannot be imported: {text}") from err
-        if not callable(found):
-            raise OptionError(f"the model's function {self.path} is no function, but a {type(found).__name__}")
-        return FunctionRef(self.path, found)
+        if not callable(function):
+            raise OptionError(f"the model's function {self.path} is no function, but a {type(function).__name__}")
+        return FunctionRef(self.path, function)
 
     def arguments(self) -> tuple[str, ...] | None:
         """Return the inputs the function asks for by parameter name; ``None`` means all of them (``**inputs``)."""

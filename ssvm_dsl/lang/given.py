@@ -84,17 +84,17 @@ class Given(ScoredTarget):
         """Return an array of scores as plain numbers."""
         shape = () if of_one_number(goal) else goal.cards
         try:
-            found = as_floats(real_array(scores))
+            table = as_floats(real_array(scores))
         except NotNumbers as err:
             mistakes.append(f"Given: scores must be an Input, a feature or an array of numbers, found {err.found}")
             return None
-        if found.shape not in (shape, (n,)):  # or one after the other, as files have them
+        if table.shape not in (shape, (n,)):  # or one after the other, as files have them
             if not goal.mistakes:
-                mistakes.append(f"Given: an array of scores has the shape {shape}, got {found.shape}")
-        elif np.isnan(found).any() or (found == np.inf).any():
+                mistakes.append(f"Given: an array of scores has the shape {shape}, got {table.shape}")
+        elif np.isnan(table).any() or (table == np.inf).any():
             mistakes.append("Given: scores are numbers or -inf, not nan or +inf")
         else:
-            return tuple(found.ravel().tolist())
+            return tuple(table.ravel().tolist())
         return None
 
     @property

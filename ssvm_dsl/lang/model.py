@@ -191,10 +191,10 @@ class ModelBuilder(DeclarationBuilder):
 
 def _reduce(model: ModelMeta) -> str | tuple[Callable[[Declaration], type[Model]], tuple[Declaration]]:
     """Pickle a model by name where the name leads back to it, else (local, built, read from JSON) by declaration."""
-    found: object = sys.modules.get(model.__module__)
+    value: object = sys.modules.get(model.__module__)
     for part in model.__qualname__.split("."):
-        found = getattr(found, part, None)
-    return model.__qualname__ if found is model else (as_model, (model.declaration,))
+        value = getattr(value, part, None)
+    return model.__qualname__ if value is model else (as_model, (model.declaration,))
 
 
 copyreg.pickle(ModelMeta, _reduce)

@@ -174,11 +174,11 @@ def latent_states(grounded: Grounded, solution: Solution) -> list[Any]:
 def ranked_labellings(grounded: Grounded, solution: Solution) -> list[list[tuple[Any, float]]]:
     """Return for each example its labellings with their scores, best first."""
     ranked = [grounded.layout.decode(np.maximum(labels, 0)) for labels in solution.labels]  # those there are are kept
-    found = []
+    listed = []
     for i in range(grounded.n_examples):
         known = [r for r in range(len(ranked)) if solution.score[r, i] != -np.inf]
-        found.append([(ranked[r][i], float(solution.score[r, i])) for r in known])
-    return found
+        listed.append([(ranked[r][i], float(solution.score[r, i])) for r in known])
+    return listed
 
 
 def probabilities(grounded: Grounded, solution: Solution) -> list[Any]:
@@ -241,18 +241,18 @@ def readable(read: Callable[[Grounded, Solution], T], grounded: Grounded, soluti
         return read(grounded, solution)
     if solution.log_partition is not None and solution.marginals is None:
         return [None] * len(missing)  # type: ignore[return-value]
-    found = read(grounded, replace(solution, labels=np.maximum(solution.labels, 0)))
+    answers = read(grounded, replace(solution, labels=np.maximum(solution.labels, 0)))
     for i in np.flatnonzero(missing).tolist():
-        if isinstance(found, list):
-            found[i] = None
-        elif isinstance(found, np.ndarray):
-            found[i] = np.nan
-    return found
+        if isinstance(answers, list):
+            answers[i] = None
+        elif isinstance(answers, np.ndarray):
+            answers[i] = np.nan
+    return answers
 
 
 def joined(parts: Sequence[Any]) -> Sequence[Any]:
     """Return the results of all chunks as one sequence, with an entry for each example."""
     if parts and all(isinstance(one, np.ndarray) for one in parts):
-        found: Sequence[Any] = np.concatenate(parts).tolist()
-        return found
+        results: Sequence[Any] = np.concatenate(parts).tolist()
+        return results
     return list(chain.from_iterable(parts)) if all(isinstance(one, list) for one in parts) else ()

@@ -96,8 +96,8 @@ class ErrorReport:
 
 def error_report(svm: Any, X: Sequence[Any], Y: Sequence[Any], lost: F64, most: int) -> ErrorReport:
     """Return what went wrong, with ``most`` confusions and examples."""
-    right, found = svm._shown_labels(X, Y)
-    listed = [None if one is None else flat(one) for one in found]
+    right, predicted = svm._shown_labels(X, Y)
+    listed = [None if one is None else flat(one) for one in predicted]
     places: dict[tuple[Any, Any], list[tuple[int, int]]] = defaultdict(list)
     for i, (truth, mine) in enumerate(zip(right, listed, strict=True)):
         for t, (a, b) in enumerate(zip(() if truth is None else flat(truth), mine or (), strict=False)):
@@ -109,7 +109,7 @@ def error_report(svm: Any, X: Sequence[Any], Y: Sequence[Any], lost: F64, most: 
     worst = [(i, float(lost[i])) for i in order if lost[i] > 0.0]
     uncertain, called = _uncertain(svm, X, listed)
     listed_first = tuple(uncertain[:most])
-    scores, data = score_report(right, found), (X, Y)
+    scores, data = score_report(right, predicted), (X, Y)
     return ErrorReport(tuple(confusions), tuple(worst), listed_first, called, scores, len(right), svm, data)
 
 
@@ -127,7 +127,7 @@ def _pulling(svm: Any, X: Any, Y: Any, places: Sequence[tuple[int, int]]) -> tup
     return tuple(pulled[:PULLING])
 
 
-def _uncertain(svm: Any, X: Any, found: Sequence[Any]) -> tuple[list[tuple[int, float]], str]:
+def _uncertain(svm: Any, X: Any, predicted: Sequence[Any]) -> tuple[list[tuple[int, float]], str]:
     """Return the examples by certainty, the least first, and what that is."""
     try:
         probabilities = svm.predict_marginals(X)

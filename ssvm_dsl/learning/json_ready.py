@@ -12,7 +12,7 @@ from ssvm_dsl.lang.frames import is_frame, is_gap, is_series
 
 
 @checked_call
-def as_json(found: Any) -> Any:
+def as_json(value: Any) -> Any:
     """Return predictions, probabilities or scores as lists, dicts, numbers and texts, which ``json.dumps`` writes.
 
     Arrays and series become lists, sets sorted lists, data frames lists of a dict for each row, graphs of networkx
@@ -24,31 +24,31 @@ def as_json(found: Any) -> Any:
     >>> json.dumps(as_json(tagger.predict(X)))
     >>> as_json({"labels": tagger.predict(X), "probabilities": tagger.predict_proba(X)})
     """
-    return _plain(found)
+    return _plain(value)
 
 
-def _plain(found: Any) -> Any:
-    if found is None or isinstance(found, str | bool):
-        return str(found) if isinstance(found, str) else found
-    if isinstance(found, np.ndarray | np.generic):
-        return _plain(found.tolist())
-    if isinstance(found, int):
-        return found
-    if isinstance(found, float):
-        return found if np.isfinite(found) else None
-    if is_frame(found):
-        columns = {str(name): _plain(found[name]) for name in found.columns}
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, str | bool):
+        return str(value) if isinstance(value, str) else value
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    if is_frame(value):
+        columns = {str(name): _plain(value[name]) for name in value.columns}
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    if is_series(found):
-        return _plain(found.to_numpy())
-    if isinstance(found, Mapping):
-        return {str(name): _plain(one) for name, one in found.items()}
-    if isinstance(found, Set):
-        return sorted(map(_plain, found), key=str)
-    if isinstance(found, list | tuple):
-        return list(map(_plain, found))
-    if hasattr(found, "nodes") and hasattr(found, "edges"):
-        nodes = [{"id": _plain(node), **_plain(more)} for node, more in found.nodes(data=True)]
-        edges = [{"source": _plain(a), "target": _plain(b), **_plain(more)} for a, b, more in found.edges(data=True)]
+    if is_series(value):
+        return _plain(value.to_numpy())
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, Set):
+        return sorted(map(_plain, value), key=str)
+    if isinstance(value, list | tuple):
+        return list(map(_plain, value))
+    if hasattr(value, "nodes") and hasattr(value, "edges"):
+        nodes = [{"id": _plain(node), **_plain(more)} for node, more in value.nodes(data=True)]
+        edges = [{"source": _plain(a), "target": _plain(b), **_plain(more)} for a, b, more in value.edges(data=True)]
         return {"nodes": nodes, "edges": edges}
-    return None if is_gap(found) else str(found)
+    return None if is_gap(value) else str(value)

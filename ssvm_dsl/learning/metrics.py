@@ -57,7 +57,7 @@ def phrases(tags: Iterable[str]) -> list[Phrase]:
 
     As in ``conlleval`` a phrase begins at every B and S, and at an I or E after O, E, S or another type.
     """
-    found: list[Phrase] = []
+    listed: list[Phrase] = []
     before = ""
     for t, tag in enumerate(tags):
         place, _, kind = str(tag).partition("-")
@@ -65,11 +65,11 @@ def phrases(tags: Iterable[str]) -> list[Phrase]:
             before = ""
             continue
         if place in ("I", "E") and kind == before:
-            found[-1] = found[-1]._replace(last=t)
+            listed[-1] = listed[-1]._replace(last=t)
         else:
-            found.append(Phrase(kind, t, t))
+            listed.append(Phrase(kind, t, t))
         before = "" if place in ("E", "S") else kind
-    return found
+    return listed
 
 
 @checked_call
@@ -270,8 +270,8 @@ def _same(one: Any, other: Any) -> Iterator[NDArray[Any]]:
     if isinstance(one, list) and any(isinstance(part, tuple) for part in one):  # segments
         yield np.array([sorted(map(tuple, one)) == sorted(map(tuple, other))])
         return
-    y, found = _alike(one, other)
-    yield np.ravel(y == found)
+    y, predicted = _alike(one, other)
+    yield np.ravel(y == predicted)
 
 
 def _alike(one: Any, other: Any, what: str = "predicted") -> tuple[NDArray[Any], NDArray[Any]]:

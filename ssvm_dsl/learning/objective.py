@@ -202,10 +202,10 @@ def lam_of(C: float, lam: float | None, n: int) -> float:
     """
     if lam is not None:
         return float(lam)
-    found = _over(1.0, 1.0 if np.inf == C else float(C), n)
-    if found == np.inf:
+    strength = _over(1.0, 1.0 if np.inf == C else float(C), n)
+    if strength == np.inf:
         raise OptionError(f"C is {float(C):.3g}, so small that 1 / (C n) overflows: choose a larger C")
-    return found
+    return strength
 
 
 def _over(value: float, C: float, n: int) -> float:
@@ -215,10 +215,10 @@ def _over(value: float, C: float, n: int) -> float:
 
 def l1_of(C: float, lam: float | None, n: int, l1: float) -> float:
     """Return the strength of the L1 penalty beside the mean risk: users of C have it beside ``C sum_i risk_i``."""
-    found = float(l1) if lam is not None else _over(float(l1), float(C), n)
-    if found == np.inf:
+    strength = float(l1) if lam is not None else _over(float(l1), float(C), n)
+    if strength == np.inf:
         raise OptionError(f"l1 is {float(l1):.3g}, C {float(C):.3g}, so that l1 / (C n) overflows: choose a larger C")
-    return found
+    return strength
 
 
 def convention(C: float, lam: float | None, norm: str = "w", l1: float = 0.0) -> str:

@@ -117,14 +117,14 @@ class OnlineLabels:
 
     def finish(self) -> list[Any]:
         """Return the labels of the last positions; what is pushed afterwards is another stream."""
-        found = []
+        rest = []
         if self._out < self.n_rows:
             rows = list(self._rows)
             grounded, theta = self._scored(self._example(rows))
             self._window.replace_last(grounded, theta, len(rows) - 1)
-            found = [self._next(last=True) for _ in range(self.n_rows - self._out)]
+            rest = [self._next(last=True) for _ in range(self.n_rows - self._out)]
         self._start()
-        return found
+        return rest
 
     def _next(self, last: bool) -> Any:
         label, probabilities = self._window.take(last, self._out)
@@ -155,9 +155,9 @@ class OnlineLabels:
 def labels_online(labels: OnlineLabels, rows: Iterable[Any]) -> Iterator[Any]:
     """Yield what is known of each position of a stream."""
     for row in rows:
-        found = labels.push(row)
+        label = labels.push(row)
         if labels.n_rows > labels.lag:
-            yield found
+            yield label
     yield from labels.finish()
 
 
@@ -357,18 +357,18 @@ class _Segments:
         fits = (size >= 1) & (size <= self.longest)
         at = np.clip(size, 1, self.longest) - 1
         plain = self.lengths + (self.inner if start > 0 else 0.0)
-        found = plain[at]
+        lengths = plain[at]
         open_ended = ends == end
         if open_ended.any():
             if last:
-                found[open_ended] = self.lengths[at[open_ended]]
+                lengths[open_ended] = self.lengths[at[open_ended]]
             else:
                 longer = np.where(np.isneginf(plain), self.longest, np.arange(self.longest)[:, None])
                 next_ = np.minimum.accumulate(longer[::-1], axis=0)[::-1]  # the next length that is allowed
                 reached = next_[at[open_ended]]
                 value = np.take_along_axis(plain, np.minimum(reached, self.longest - 1), axis=0)
-                found[open_ended] = np.where(reached < self.longest, value, -np.inf)
-        return np.where(fits[:, None], found, -np.inf)
+                lengths[open_ended] = np.where(reached < self.longest, value, -np.inf)
+        return np.where(fits[:, None], lengths, -np.inf)
 
     def _ahead(self, last: bool, soft: bool) -> list[F64]:
         """Return the scores of what follows a segment, by its class, that ends before each position of the window."""

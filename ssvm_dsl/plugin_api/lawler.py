@@ -137,17 +137,17 @@ def k_best_of(solver: SubspaceSolver, whole: Callable[[], Subspace | None], k: i
         Returns the set of all labellings, solved or not; ``None`` where there is none.
     k : int
     """
-    found: list[I32] = []
+    labellings: list[I32] = []
     try:
         first = whole()
         if first is not None:
             for labels in _best_first(solver, first, k):
-                found.append(labels)
+                labellings.append(labels)
     except OutOfTime:
-        return Ranked(found, Stop.TIME)
+        return Ranked(labellings, Stop.TIME)
     except KeyboardInterrupt:
-        return Ranked(found, Stop.INTERRUPTED)
-    return Ranked(found, Stop.FINISHED)
+        return Ranked(labellings, Stop.INTERRUPTED)
+    return Ranked(labellings, Stop.FINISHED)
 
 
 def _best_first(solver: SubspaceSolver, whole: Subspace, k: int) -> Iterator[I32]:

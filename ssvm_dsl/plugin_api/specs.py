@@ -75,10 +75,10 @@ class Spec:
 
         module, _, attribute = self.factory.partition(":")
         with nullcontext() if module in sys.modules else loading(), contained(f"the import of {owner_name}", error):
-            found: Any = importlib.import_module(module)
+            value: Any = importlib.import_module(module)
             for part in attribute.split("."):
-                found = getattr(found, part)
-        return found
+                value = getattr(value, part)
+        return value
 
 
 #: Modules that were found to be installed; looking for one takes 0.2 ms.
@@ -91,12 +91,12 @@ def _importable(module: str) -> bool:
         return True
     try:
         with contained(f"the import of {module}"):
-            found = _in_folders(module) or importlib.util.find_spec(module) is not None
+            there = _in_folders(module) or importlib.util.find_spec(module) is not None
     except SsvmError:
         return False
-    if found:
+    if there:
         _FOUND.add(module)
-    return found
+    return there
 
 
 def _in_folders(module: str) -> bool:

@@ -28,17 +28,17 @@ def discover() -> Iterator[tuple[EntryPoint, PluginInfo]]:
     """Yield the entry points to load, bundled first."""
     allow = {name.strip() for name in os.environ.get("SSVM_PLUGINS", "").split(",") if name.strip()}
     bundled_only = os.environ.get("SSVM_DISABLE_PLUGIN_AUTOLOAD", "") not in ("", "0")
-    found = []
+    points = []
     for point in entry_points(group=GROUP):
         distribution, version = _distribution(point)
         bundled = distribution.lower().replace("_", "-") == DISTRIBUTION
         named = bool({point.name, distribution} & allow)
         if not bundled and (bundled_only or (allow and not named)):
             continue
-        found.append((point, PluginInfo(point.name, f"{distribution} {version}".strip(), bundled, bundled or named)))
-    found.sort(key=lambda pair: (not pair[1].bundled, pair[1].distribution, pair[1].name))
+        points.append((point, PluginInfo(point.name, f"{distribution} {version}".strip(), bundled, bundled or named)))
+    points.sort(key=lambda pair: (not pair[1].bundled, pair[1].distribution, pair[1].name))
     seen: set[tuple[str, str]] = set()
-    for point, info in found:
+    for point, info in points:
         if (point.name, point.value) not in seen:  # an editable install can be listed twice
             seen.add((point.name, point.value))
             yield point, info

@@ -61,8 +61,8 @@ def readers(content: FileContent) -> list[ReaderSpec]:
 
 def reader_of(content: FileContent, name: str | None, suffix: str) -> ReaderSpec | None:
     """Return the format of a name, or without one the first that claims a suffix; ``None`` if there is none."""
-    found = (one for one in readers(content) if (suffix in one.suffixes if name is None else one.name == name))
-    return next(found, None)
+    fitting = (one for one in readers(content) if (suffix in one.suffixes if name is None else one.name == name))
+    return next(fitting, None)
 
 
 def describe_reader(spec: ReaderSpec) -> str:
@@ -88,11 +88,11 @@ def open_reader(spec: ReaderSpec) -> Callable[..., Any]:
 def reader_method(spec: ReaderSpec, method: str) -> Callable[..., Any] | None:
     """Return a method of a reader, ``None`` if it has none; exceptions of a stranger's name the plug-in."""
     known = registry()
-    found = known.load(spec)
-    if isinstance(found, type):
+    loaded = known.load(spec)
+    if isinstance(loaded, type):
         with contained(known.describe_owner(spec)):
-            found = found()
-    function: Any = getattr(found, method, found if method == "read" else None)
+            loaded = loaded()
+    function: Any = getattr(loaded, method, loaded if method == "read" else None)
     if not callable(function):
         return None
     if known.owner(spec).bundled:

@@ -59,9 +59,9 @@ class Registry:
             Unknown name; says what to write for one that is used elsewhere, else a close match, and lists the known
             ones and why a plug-in may be missing.
         """
-        found = self._specs.get(kind, {}).get(name) if isinstance(name, str) else None
-        if found is not None and isinstance(found[0], kind):
-            return found[0]
+        entry = self._specs.get(kind, {}).get(name) if isinstance(name, str) else None
+        if entry is not None and isinstance(entry[0], kind):
+            return entry[0]
         raise unknown_name(kind, name, [one.name for one in self.specs(kind)], self.advice(name), self.problems)
 
     def advice(self, name: object) -> str:
@@ -88,9 +88,9 @@ class Registry:
 
     def listeners(self) -> list[Callable[[TrainingEvent], bool]]:
         """Return the callbacks for each iteration of a fit: one for each listening plug-in."""
-        found = self.manager.hook.ssvm_training_event.get_hookimpls()
+        hooks = self.manager.hook.ssvm_training_event.get_hookimpls()
         infos = {info.key: info for info in self.plugins}
-        return [Listener(one.function, one.argnames, str(infos[one.plugin_name])) for one in reversed(found)]
+        return [Listener(one.function, one.argnames, str(infos[one.plugin_name])) for one in reversed(hooks)]
 
     # -- registering -----------------------------------------------------------------------------------
 
@@ -165,15 +165,15 @@ class Registry:
 
     def _conflicts(self, offer: Offer, info: PluginInfo, instead: bool = False) -> list[str]:
         """Return which specs of an offer have names that are taken; with ``instead`` those of the plug-in are free."""
-        found, mine = [], set[tuple[type[Spec], str]]()
+        conflicts, mine = [], set[tuple[type[Spec], str]]()
         for spec in offer.specs:
             kind = type(spec)
             _, other = self._specs.get(kind, {}).get(spec.name, (spec, info))
             if (kind, spec.name) in mine or (other != info) or (spec.name in self._specs.get(kind, {}) and not instead):
                 text = f"{word(kind)} '{spec.name}' is already registered by '{other.name}'; the second is left out"
-                found.append(text)
+                conflicts.append(text)
             mine.add((kind, spec.name))
-        return found
+        return conflicts
 
     def _take(self, plugin: object, info: PluginInfo, offer: Offer) -> None:
         """Put a plug-in into use; of specs of one name the first stays."""

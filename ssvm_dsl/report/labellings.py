@@ -112,11 +112,11 @@ def plot_heads(words: Sequence[Any], heads: Sequence[Any], truth: Sequence[Any] 
     -------
     matplotlib axes
     """
-    found, right = _heads(heads, len(words), "heads"), None
+    shown, right = _heads(heads, len(words), "heads"), None
     if truth is not None:
         right = _heads(truth, len(words), "truth")
     ax = axes_for(ax, height=2.4)
-    for dependent, head in enumerate(found):
+    for dependent, head in enumerate(shown):
         is_right = right is None or right[dependent] == head
         _draw_arc(ax, head, dependent, RIGHT if is_right else WRONG, "-")
         if right is not None and not is_right:
@@ -152,11 +152,11 @@ def plot_links(
     -------
     matplotlib axes
     """
-    found = _links(links, len(rows), len(columns), "links")
-    right = found if truth is None else _links(truth, len(rows), len(columns), "truth")
+    shown = _links(links, len(rows), len(columns), "links")
+    right = shown if truth is None else _links(truth, len(rows), len(columns), "truth")
     ax = axes_for(ax, height=2.4)
-    for row, column in sorted(found | right):
-        missing = (row, column) not in found
+    for row, column in sorted(shown | right):
+        missing = (row, column) not in shown
         colour = MISSING if missing else RIGHT if (row, column) in right else WRONG
         ax.plot([row, column], [1.0, 0.0], color=colour, linestyle="--" if missing else "-", linewidth=1.5)
     for names, height, side in ((rows, 1.04, "bottom"), (columns, -0.04, "top")):

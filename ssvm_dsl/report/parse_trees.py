@@ -46,11 +46,11 @@ def plot_tree(tree: ParseTree, truth: ParseTree | None = None, ax: Any = None) -
 
 def _spans(tree: ParseTree, start: int = 0) -> set[tuple[str, int, int]]:
     """Return (symbol, first word, number of words) of all nodes."""
-    found = {(tree.label, start, len(tree.words))}
+    spans = {(tree.label, start, len(tree.words))}
     for child in () if tree.is_tag else tree.trees:
-        found |= _spans(child, start)
+        spans |= _spans(child, start)
         start += len(child.words)
-    return found
+    return spans
 
 
 def _draw(ax: Any, tree: ParseTree, start: int, right: set[tuple[str, int, int]] | None) -> tuple[float, float]:

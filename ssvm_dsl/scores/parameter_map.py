@@ -337,8 +337,8 @@ class ParameterMap:
         if gathered(fmap, len(unit)):
             assert isinstance(fmap.features, np.ndarray)
             rows = fmap.features[fmap.rows_of(examples)]
-            found: F64 = (fmap.weights(w)[unit] @ rows[:, :, None])[:, :, 0]
-            return found if fmap.basis is None else found @ fmap.basis
+            scored: F64 = (fmap.weights(w)[unit] @ rows[:, :, None])[:, :, 0]
+            return scored if fmap.basis is None else scored @ fmap.basis
         values = np.zeros((len(unit), fmap.n_configs))
         if in_kernel(fmap, len(unit)):
             from ssvm_dsl.kernels.scoring import rows_of_factors

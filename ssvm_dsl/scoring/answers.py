@@ -235,8 +235,8 @@ class ScoredAnswers:
     def _by_template(self, sums: Theta) -> dict[str, Any]:
         """Return numbers laid out as a Theta, which are not needed any more, in the shape of the scores."""
         shapes = {name: (one.n_factors, one.template.width) for name, one in self._pourings.items()}
-        found = self._grounded.gathered(sums.node, sums.tables, shapes)
-        return {name: one.restored(found[name]) for name, one in self._pourings.items()}
+        gathered = self._grounded.gathered(sums.node, sums.tables, shapes)
+        return {name: one.restored(gathered[name]) for name, one in self._pourings.items()}
 
 
 def checked_weights(value: Any, n: int) -> F64:

@@ -149,8 +149,8 @@ class Sizes:
 
     def counts(self, template: Template) -> I64:
         """Return the number of factors of a template in each example."""
-        found = self._counted.get(template.name)
-        return template.counts(self.known, self.n) if found is None else found
+        counts = self._counted.get(template.name)
+        return template.counts(self.known, self.n) if counts is None else counts
 
     def of(self, template: Template) -> I64:
         """Return the size of each axis of a template in each example; ``shape (n, n_axes)``."""
@@ -208,10 +208,10 @@ def padded_places(template: Template, sizes: Sizes, widths: tuple[int, ...], wha
         if not template.axes:
             flat = flat[: int(sizes.counts(template)[i])]
         parts.append(i * area + flat)
-    found = np.concatenate(parts)
-    if len(found) == sizes.n * area and (found == np.arange(len(found))).all():
+    places = np.concatenate(parts)
+    if len(places) == sizes.n * area and (places == np.arange(len(places))).all():
         return None
-    return found
+    return places
 
 
 class Pouring:
@@ -338,10 +338,10 @@ class Pouring:
 
 def told_sizes(poured: Mapping[str, Poured], known: Mapping[str, I64]) -> dict[str, I64]:
     """Return the known sizes of axes, and the sizes that follow from the shapes of scores."""
-    found = dict(known)
+    sizes_by_axis = dict(known)
     ends = [(axis.less, k, axis, one) for one in poured.values() for k, axis in enumerate(one.template.axes)]
     for less, k, axis, one in sorted(ends, key=lambda end: end[0]):
         sizes = one.axis_sizes()
-        if sizes is not None and axis.dim is not None and axis.name not in found:
-            found[axis.name] = sizes[:, k] + less
-    return found
+        if sizes is not None and axis.dim is not None and axis.name not in sizes_by_axis:
+            sizes_by_axis[axis.name] = sizes[:, k] + less
+    return sizes_by_axis

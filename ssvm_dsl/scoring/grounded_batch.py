@@ -84,19 +84,19 @@ class Place:
     def read(self, node: F64, tables: tuple[F64, ...], out: F64) -> None:
         """Add entries of a Theta to the scores of the template, ``shape (n, width)``."""
         if self.group == NODE:
-            found = node.reshape(out.shape) if isinstance(self.at, slice) else node[self.at]
+            values = node.reshape(out.shape) if isinstance(self.at, slice) else node[self.at]
         else:
-            found = tables[self.group]
-            found = found if self.columns is None else found[:, self.columns]
-        found = found if self.basis is None else found @ self.basis.T
+            values = tables[self.group]
+            values = values if self.columns is None else values[:, self.columns]
+        values = values if self.basis is None else values @ self.basis.T
         if self.tied:
-            out += found.sum(axis=0)
+            out += values.sum(axis=0)
         elif self.rows is not None:
-            np.add.at(out, self.rows, found)
+            np.add.at(out, self.rows, values)
         elif self.group == NODE or isinstance(self.at, slice):
-            out += found
+            out += values
         else:
-            np.add.at(out, self.at, found)
+            np.add.at(out, self.at, values)
 
 
 @dataclass(eq=False)

@@ -96,8 +96,8 @@ def read_truth(declaration: Declaration, grounded: GroundedBatch, sizes: Sizes, 
     if isinstance(Y, np.ndarray) and Y.dtype.kind in "iu" and Y.ndim:
         states, unknown = _padded_states(declaration, grounded, sizes, Y), None
     else:
-        found = grounded.layout.encode(Y)
-        states, unknown = found.states, found.unknown
+        encoded = grounded.layout.encode(Y)
+        states, unknown = encoded.states, encoded.unknown
     if grounded.layout.agreements:
         unknown = set_auxiliary(grounded.layout, grounded.examples, states, unknown)
     if unknown is not None and unknown.any():

@@ -264,16 +264,16 @@ class Scorer:
             return {}
         ragged = [dim.name for dim in self.declaration.dims if dim.ragged]
         if isinstance(value, Mapping):
-            found = {one.name if isinstance(one, Symbol) else str(one): sizes for one, sizes in value.items()}
-            wrong = [name for name in found if name not in ragged]
+            sizes_by_axis = {one.name if isinstance(one, Symbol) else str(one): sizes for one, sizes in value.items()}
+            wrong = [name for name in sizes_by_axis if name not in ragged]
             if wrong:
                 raise DataError(what, expected=f"ragged axes: {', '.join(ragged) or 'none'}", found=repr(wrong[0]))
         elif len(ragged) != 1:
             expected = f"a dict by ragged axis: {', '.join(ragged) or 'none'}"
             raise DataError(what, expected=expected, found=describe(value))
         else:
-            found = {ragged[0]: value}
-        for name, one in found.items():
+            sizes_by_axis = {ragged[0]: value}
+        for name, one in sizes_by_axis.items():
             try:
                 shape = np.shape(one)
             except ValueError:  # lists of different lengths
@@ -281,7 +281,7 @@ class Scorer:
             if not shape:
                 expected = "an array with an entry for each example"
                 raise DataError(f"{what} of {name}", expected=expected, found=describe(one))
-        return found
+        return sizes_by_axis
 
     def _grounded_for(
         self, poured: Mapping[str, Poured], sizes: Sizes, rows: list[dict[str, Any]], data: Any
@@ -291,10 +291,10 @@ class Scorer:
         content = None if not data else tuple((name, _content(values)) for name, values in sorted(data.items()))
         key = (tied, tuple((name, size.tobytes()) for name, size in sorted(sizes.known.items())), sizes.n, content)
         with self._lock:
-            found = self._grounded.get(key)
-            if found is not None:
+            grounded = self._grounded.get(key)
+            if grounded is not None:
                 self._grounded.move_to_end(key)
-                return found
+                return grounded
         examples = self._examples(sizes, rows)
         made = ground_batch(self._bare, examples, self.templates, tied)
         with self._lock:

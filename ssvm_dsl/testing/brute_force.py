@@ -252,11 +252,11 @@ class Labellings:
             return np.zeros((int(group.kind == SPANS), group.n_configs))
         states = self.span_states(group)
         parts = [states] if group.kind == SPANS else [states[:, f : f + 1] for f in range(states.shape[1])]
-        found = []
+        expected = []
         for column in parts:
             weights = np.broadcast_to(probabilities.ravel()[:, None], column.shape)[column >= 0]
-            found.append(np.bincount(column[column >= 0], weights, group.n_configs))
-        return np.array(found, dtype=np.float64)
+            expected.append(np.bincount(column[column >= 0], weights, group.n_configs))
+        return np.array(expected, dtype=np.float64)
 
     def best(self, k: int) -> tuple[I32, F64]:
         """Return up to k feasible labellings, best first, ``shape (m, n_variables)``, and their scores."""
@@ -353,9 +353,9 @@ class _Enumerated:
             self._node_end = end
         for g, group in enumerate(of.program.groups):
             if group.of_spans:
-                found, at = of.expected_segments(probabilities, group), self._factor_end[g]
-                out.tables[g][at : at + len(found)] = found
-                self._factor_end[g] += len(found)
+                expected, at = of.expected_segments(probabilities, group), self._factor_end[g]
+                out.tables[g][at : at + len(expected)] = expected
+                self._factor_end[g] += len(expected)
                 continue
             for scope in group.factors(of.example)[0] + np.int32(of.first):
                 out.tables[g][self._factor_end[g]] = of.marginal(probabilities, scope)

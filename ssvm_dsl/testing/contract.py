@@ -109,13 +109,13 @@ def opened(backend: Backend, program: Program, options: Mapping[str, Any]) -> Se
 
 def authors_line(err: BaseException) -> str:
     """Return where in the author's program an exception comes from, ``" (file.py:12, in solve)"``; may be empty."""
-    trace, found, file, ours = err.__traceback__, "", "", True
+    trace, line, file, ours = err.__traceback__, "", "", True
     while trace is not None:
         code = trace.tb_frame.f_code
         if code.co_filename.startswith(_PACKAGE):
             ours = True
         elif (ours and "importlib" not in code.co_filename) or code.co_filename == file:  # not in NumPy, say
             file, ours = code.co_filename, False
-            found = f" ({Path(file).name}:{trace.tb_lineno}, in {code.co_name})"
+            line = f" ({Path(file).name}:{trace.tb_lineno}, in {code.co_name})"
         trace = trace.tb_next
-    return found
+    return line

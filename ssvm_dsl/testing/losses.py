@@ -62,11 +62,11 @@ class LossTrial:
         given = truth.copy(), ptr.copy()
         for array in given:
             array.flags.writeable = False
-        found: Any = self.function(given[0], self.n_states, given[1], **self.options)
+        priced: Any = self.function(given[0], self.n_states, given[1], **self.options)
         shape = (len(truth), self.n_states)
-        if np.asarray(found).dtype.kind not in "biuf" or np.shape(found) != shape:
-            raise Complaint(f"expected an array of real numbers of shape {shape}, got {found!r:.80}")
-        out: F64 = np.array(found, dtype=np.float64)
+        if np.asarray(priced).dtype.kind not in "biuf" or np.shape(priced) != shape:
+            raise Complaint(f"expected an array of real numbers of shape {shape}, got {priced!r:.80}")
+        out: F64 = np.array(priced, dtype=np.float64)
         known = np.flatnonzero(truth >= 0)
         what = f"of true states {truth.tolist()}"
         if not np.isfinite(out[known]).all() or out[known].min(initial=0.0) < 0.0:
@@ -82,8 +82,8 @@ class LossTrial:
 
 def _prices(trial: LossTrial) -> None:
     """Ask once: finite, not negative, 0 at the truth, and something for another state of some variable."""
-    found = trial.prices(trial.truth, trial.sizes)
-    if len(found) > 2 and not found.any():
+    priced = trial.prices(trial.truth, trial.sizes)
+    if len(priced) > 2 and not priced.any():
         raise Complaint("no state of any variable costs anything")
 
 
@@ -117,9 +117,9 @@ def _alike(trial: LossTrial, truth: I32) -> None:
             start = sum(trial.sizes[:i])
             rows = slice(start, start + trial.sizes[i])
             alone = trial.prices(parts[i], [trial.sizes[i]])
-            for found in (alone, together[ends[place] : ends[place + 1]]):
-                if not np.allclose(found[known[rows]], whole[rows][known[rows]], rtol=1e-12, atol=0.0):
-                    said = f"{whole[rows].tolist()} in a batch, {found.tolist()} alone or in another batch"
+            for priced in (alone, together[ends[place] : ends[place + 1]]):
+                if not np.allclose(priced[known[rows]], whole[rows][known[rows]], rtol=1e-12, atol=0.0):
+                    said = f"{whole[rows].tolist()} in a batch, {priced.tolist()} alone or in another batch"
                     raise Complaint(f"an example of true states {parts[i].tolist()} has prices {said}")
 
 

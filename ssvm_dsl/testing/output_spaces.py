@@ -52,8 +52,8 @@ def _expect(good: bool, text: str) -> None:
         raise AssertionError(text)
 
 
-def _expect_close(name: str, given: np.ndarray, found: np.ndarray) -> None:
+def _expect_close(name: str, given: np.ndarray, enumerated: np.ndarray) -> None:
     """Compare an array with the result of enumeration."""
-    _expect(given.shape == found.shape, f"{name} has shape {given.shape}, enumeration gives {found.shape}")
-    worst = float(np.abs(given - found).max())
-    _expect(worst <= ROUNDING * (1.0 + float(np.abs(found).max())), f"{name} is off by up to {worst:.3g}")
+    _expect(given.shape == enumerated.shape, f"{name} has shape {given.shape}, enumeration gives {enumerated.shape}")
+    worst = float(np.abs(given - enumerated).max())
+    _expect(worst <= ROUNDING * (1.0 + float(np.abs(enumerated).max())), f"{name} is off by up to {worst:.3g}")

@@ -240,12 +240,12 @@ def advance(node: Nodes, arc: Arcs, control: Control, budget: int) -> bool:
             if v < 0:
                 return True
         budget -= node[v + 1].first - node[v].first
-        found = _grow(node, arc, v, control)
+        meeting_arc = _grow(node, arc, v, control)
         control[0].time += 1
         control[0].node = -1
-        if found >= 0:
+        if meeting_arc >= 0:
             control[0].node = v
-            _augment(node, arc, found, control)
+            _augment(node, arc, meeting_arc, control)
             while control[0].first_orphan >= 0:
                 w = control[0].first_orphan
                 after = node[w].orphan
@@ -268,31 +268,31 @@ def _levels(node: Nodes, arc: Arcs, n: int, queue: I64) -> tuple[int, bool]:
     bool
         Whether some node with excess has one.
     """
-    found, left = 0, 0
+    n_queued, left = 0, 0
     for v in range(n):
         if node[v].excess < 0:
             node[v].dist = 0
-            queue[found] = v
-            found += 1
+            queue[n_queued] = v
+            n_queued += 1
         elif node[v].dist != _CUT_OFF:
             node[v].dist = _UNKNOWN
             left += node[v].excess > 0
     some, at = left, 0
-    while at < found and left > 0:
+    while at < n_queued and left > 0:
         w = queue[at]
         at += 1
         for a in range(node[w].first, node[w + 1].first):
             v = arc[a].head
             if node[v].dist == _UNKNOWN and arc[arc[a].sister].cap > 0:
                 node[v].dist = node[w].dist + 1
-                queue[found] = v
-                found += 1
+                queue[n_queued] = v
+                n_queued += 1
                 left -= node[v].excess > 0
     if left > 0:  # no way is left, and none opens again: flow runs among the others only
         for v in range(n):
             if node[v].dist == _UNKNOWN:
                 node[v].dist = _CUT_OFF
-    return found, left < some
+    return n_queued, left < some
 
 
 @njit(cache=True, nogil=True)
@@ -314,10 +314,10 @@ def wave(node: Nodes, arc: Arcs, n: int, queue: I64) -> bool:
         Work space.
     """
     node, arc, queue = borrow(node), borrow(arc), borrow(queue)
-    found, some = _levels(node, arc, n, queue)
+    n_queued, some = _levels(node, arc, n, queue)
     if not some:
         return True
-    for k in range(found - 1, -1, -1):
+    for k in range(n_queued - 1, -1, -1):
         v = queue[k]
         rest, below = node[v].excess, node[v].dist - 1
         if rest <= 0 or below < 0:

@@ -96,17 +96,17 @@ class Branching:
         for _ in range(n_nodes):
             if clock.over or not len(ids):
                 break
-            found = np.full(len(bound), np.inf)
+            bounds = np.full(len(bound), np.inf)
             stop[ids] = Stop.FINISHED
             parents = [heappop(self.heaps[i]) for i in ids]
             for i, node in zip(ids, parents, strict=True):
                 states = self._states(i)
                 self.node[states] = np.where(node.open, self.theta.node[states], -np.inf)
                 self.descent.bundle.center[:, states] = node.prices
-                found[i] = -node.key
+                bounds[i] = -node.key
             scores = Theta(self.node, self.theta.pool, self.theta.tables, self.theta.const)
             try:
-                self.descent.run(ids, scores, self.best, clock, most, found, stop, SHARE if n_nodes > 1 else 0.0)
+                self.descent.run(ids, scores, self.best, clock, most, bounds, stop, SHARE if n_nodes > 1 else 0.0)
             except KeyboardInterrupt:
                 stop[ids] = Stop.INTERRUPTED
             except OutOfTime:  # raised within an oracle, which was preparing
@@ -115,7 +115,7 @@ class Branching:
                 self.roots, first = self.descent.bundle.center.copy(), False
                 self.steps = self.descent.step.copy()
             for i, node in zip(ids, parents, strict=True):
-                self._expand(int(i), node, found[i], stop)
+                self._expand(int(i), node, bounds[i], stop)
                 bound[i] = self._bound(i)
                 clock.tell(self.best.score[i], bound[i])
             # what ended a node only, and not the whole search, does not count
@@ -139,25 +139,25 @@ class Branching:
         heap = self.heaps[i]
         return max(float(self.leaves[i]), -heap[0].key if heap else -np.inf, float(self.best.score[i]))
 
-    def _expand(self, i: int, node: BranchNode, found: float, stop: I8) -> None:
+    def _expand(self, i: int, node: BranchNode, bound: float, stop: I8) -> None:
         """Put the children of a node on the heap, or the bound of a leaf among those of leaves."""
         one = np.array([i], dtype=np.int64)
-        if self.descent.closed(one, self.best.score[one], np.array([found]))[0]:
-            self.leaves[i] = max(self.leaves[i], found)
+        if self.descent.closed(one, self.best.score[one], np.array([bound]))[0]:
+            self.leaves[i] = max(self.leaves[i], bound)
             return
         place, states = self._least_agreed(i, node.open), self._states(i)
         if stop[i] in CUT_SHORT:
-            self.leaves[i] = max(self.leaves[i], found)
+            self.leaves[i] = max(self.leaves[i], bound)
             return
         if place is None:
-            self.leaves[i] = max(self.leaves[i], min(found, self._score_of_last(one, node.open)))
+            self.leaves[i] = max(self.leaves[i], min(bound, self._score_of_last(one, node.open)))
             return
         prices = self._prices(states)
         first, state, last = place
         taken, others = node.open.copy(), node.open.copy()
         taken[first:state], taken[state + 1 : last], others[state] = False, False, False
         for child in (taken, others):
-            heappush(self.heaps[i], BranchNode(-found, next(self.numbers), child, prices))
+            heappush(self.heaps[i], BranchNode(-bound, next(self.numbers), child, prices))
 
     def _score_of_last(self, one: I64, open_: Bools) -> float:
         """Offer the only labelling of a node in which no variable has a choice; return an upper bound of its score.

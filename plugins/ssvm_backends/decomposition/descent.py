@@ -209,20 +209,20 @@ class PriceDescent:
         for k, part in enumerate(self.parts):
             write_scores(self.bundle, k, theta.node, ids, scores, size)
             question = Question(part.theta(theta, scores), ids, limits=oracle_limits(clock))
-            found = part.session.solve(question)
+            solution = part.session.solve(question)
             with np.errstate(invalid="ignore"):  # what one part proves to be impossible is so whatever others lack
-                bound += np.where(np.isnan(found.bound), np.inf, found.bound)
-            whole &= found.score > -np.inf
-            stop = np.maximum(stop, found.stop)
-            labels.append(found.labels)
-            done = np.flatnonzero(found.score > -np.inf)
+                bound += np.where(np.isnan(solution.bound), np.inf, solution.bound)
+            whole &= solution.score > -np.inf
+            stop = np.maximum(stop, solution.stop)
+            labels.append(solution.labels)
+            done = np.flatnonzero(solution.score > -np.inf)
             if len(done) == n:
-                add_planes(self.bundle, k, ids, ptr, found.labels, found.score)
+                add_planes(self.bundle, k, ids, ptr, solution.labels, solution.score)
             else:
                 for e in done:
-                    mine = found.labels[ptr[e] : ptr[e + 1]]
+                    mine = solution.labels[ptr[e] : ptr[e + 1]]
                     ends = np.array([0, len(mine)], dtype=np.int64)
-                    add_planes(self.bundle, k, ids[e : e + 1], ends, mine, found.score[e : e + 1])
+                    add_planes(self.bundle, k, ids[e : e + 1], ends, mine, solution.score[e : e + 1])
         self.calls += n
         bound += self._margin(ids, size)
         return Calls(np.where(np.isnan(bound), -np.inf, bound), labels, whole, stop)

@@ -78,22 +78,22 @@ class Incumbents:
         self.score[ids[some]] = score[some]
         return better
 
-    def offer_parts(self, ids: I64, found: list[I32]) -> None:
+    def offer_parts(self, ids: I64, part_labels: list[I32]) -> None:
         """Offer the labelling of each part, completed by those of the parts before and after it.
 
         Parameters
         ----------
         ids : ndarray of int64, shape (n,)
-        found : list of ndarray of int32
+        part_labels : list of ndarray of int32
             The labelling of each part, packed over ``ids``.
         """
         where = positions(self.program.var_ptr, ids)
         members = [part.member[where] for part in self.parts]
-        complete = found[-1].copy()
-        for labels, member in zip(reversed(found), reversed(members), strict=True):
+        complete = part_labels[-1].copy()
+        for labels, member in zip(reversed(part_labels), reversed(members), strict=True):
             complete[member] = labels[member]
         for number in range(len(self.rules) or len(self.parts)):
-            self.offer(ids, np.where(members[number], found[number], complete))
+            self.offer(ids, np.where(members[number], part_labels[number], complete))
 
     def begin(self, ids: I64) -> None:
         """Offer the best states by unary scores, those under constraints by their oracles, and improve them."""

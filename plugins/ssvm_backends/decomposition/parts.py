@@ -252,8 +252,8 @@ def _oracles(program: Program, group: ConstraintGroup) -> dict[str, I64]:
         special[:] = True
     else:
         special = _repeats(group)
-    found = {native: np.flatnonzero(~special), other: np.flatnonzero(special)}
-    return {oracle: constraints for oracle, constraints in found.items() if len(constraints)}
+    constraints_of = {native: np.flatnonzero(~special), other: np.flatnonzero(special)}
+    return {oracle: constraints for oracle, constraints in constraints_of.items() if len(constraints)}
 
 
 def _bare(program: Program, *constraints: ConstraintGroup) -> Program:
@@ -372,7 +372,7 @@ def _some_factors(group: Group, chosen: Bools, var_ptr: I64) -> Group:
 def _layers(program: Program, max_entries: int, clock: Clock) -> list[I64]:
     """Return for each group the layer of each of its factors: in each an example has a forest, or pairs with hubs."""
     first_of = np.unique(program.shape, return_index=True)[1]
-    found = [
+    layers_of_shape = [
         _of_example(
             [group.shapes.scope[group.shapes.factors(i)] for group in program.groups],
             program.card[slice(*program.var_ptr[i : i + 2].tolist())], max_entries, clock,
@@ -380,7 +380,7 @@ def _layers(program: Program, max_entries: int, clock: Clock) -> list[I64]:
         for i in first_of
     ]
     return [
-        np.concatenate([np.zeros(0, np.int64), *(found[shape][g] for shape in program.shape)])
+        np.concatenate([np.zeros(0, np.int64), *(layers_of_shape[shape][g] for shape in program.shape)])
         for g in range(len(program.groups))
     ]
 

@@ -58,9 +58,9 @@ class PriceStore:
 
     def written(self, ids: I64, center: F64, step: F64) -> Prices:
         """Return the prices and steps of some examples."""
-        found = []
+        rows = []
         for i in ids.tolist():
             states, parts, _ = self.places(i)
-            found.append(np.concatenate([step[i : i + 1], center[parts, states].ravel()]))
-        ptr = pointers(np.array([len(one) for one in found], dtype=np.int64))
-        return Prices(ids.copy(), ptr, np.concatenate([np.zeros(0), *found]))
+            rows.append(np.concatenate([step[i : i + 1], center[parts, states].ravel()]))
+        ptr = pointers(np.array([len(one) for one in rows], dtype=np.int64))
+        return Prices(ids.copy(), ptr, np.concatenate([np.zeros(0), *rows]))

@@ -291,11 +291,11 @@ class ConstrainedSession:
             return
         part, (worth, _) = joint_part(self.program, best.theta), self._worth(run, best)
         limits = Limits(time=None if run.clock.end == np.inf else max(run.clock.left, 1e-3))
-        found = part.session.solve(Question(part.bare_theta(best.theta, worth), run.ids[without], limits=limits))
-        best.offer(run.ids[without], found.labels)
+        solution = part.session.solve(Question(part.bare_theta(best.theta, worth), run.ids[without], limits=limits))
+        best.offer(run.ids[without], solution.labels)
         best.improve(run.ids[without])
         progress.score[:] = best.score[run.ids] - run.const
-        impossible = without[found.primal == Primal.INFEASIBLE]
+        impossible = without[solution.primal == Primal.INFEASIBLE]
         progress.bound[impossible] = -np.inf
         progress.done[impossible] = True
 

@@ -90,14 +90,14 @@ class CycleSession(ExampleSession):
         if not self._pays(question):
             return self.relaxation.solve(question)
         shorter = limits if limits.time is None else replace(limits, time=FIRST * limits.time)
-        found = self.relaxation.solve(question.replace(limits=shorter))
-        if clock.over or (found.stop == Stop.INTERRUPTED).any():
-            return found
+        relaxed = self.relaxation.solve(question.replace(limits=shorter))
+        if clock.over or (relaxed.stop == Stop.INTERRUPTED).any():
+            return relaxed
         left = limits if limits.time is None else replace(limits, time=clock.left)
-        solution = super().solve(question.replace(limits=left, warm=self._starts(question, found)))
-        self._fill_in(question, solution, found)
-        solution.warm = found.warm
-        solution.stats["iterations"] = solution.stats.get("iterations", 0) + found.stats["iterations"]
+        solution = super().solve(question.replace(limits=left, warm=self._starts(question, relaxed)))
+        self._fill_in(question, solution, relaxed)
+        solution.warm = relaxed.warm
+        solution.stats["iterations"] = solution.stats.get("iterations", 0) + relaxed.stats["iterations"]
         return solution
 
     def _pays(self, question: Question) -> bool:
@@ -109,25 +109,25 @@ class CycleSession(ExampleSession):
         each = (1.0 - FIRST) * question.limits.time / max(len(ids), 1)
         return bool((EDGE_SECONDS * np.asarray(edges) < each).any())
 
-    def _starts(self, question: Question, found: Solution) -> dict[int, CycleStart]:
+    def _starts(self, question: Question, relaxed: Solution) -> dict[int, CycleStart]:
         """Return the results of each example so far."""
-        ids, ends, messages = question.ids(self.program), question.label_ptr(self.program), found.warm
+        ids, ends, messages = question.ids(self.program), question.label_ptr(self.program), relaxed.warm
         assert isinstance(messages, Messages)
         ptr = message_pointers(self.relaxation.graph, ids)
         starts = {}
         for k, number in enumerate(ids.tolist()):
-            labels = found.labels[ends[k] : ends[k + 1]] if found.score[k] > -np.inf else None
+            labels = relaxed.labels[ends[k] : ends[k + 1]] if relaxed.score[k] > -np.inf else None
             mine = messages.values[ptr[k] : ptr[k + 1]]
-            starts[number] = CycleStart(labels, float(found.score[k]), float(found.bound[k]), mine)
+            starts[number] = CycleStart(labels, float(relaxed.score[k]), float(relaxed.bound[k]), mine)
         return starts
 
-    def _fill_in(self, question: Question, solution: Solution, found: Solution) -> None:
+    def _fill_in(self, question: Question, solution: Solution, relaxed: Solution) -> None:
         """Keep what ``trws`` has found for examples whose turn did not come before time was up."""
         missing = np.isnan(solution.bound)
         for name in ("score", "bound", "primal"):
-            getattr(solution, name)[missing] = getattr(found, name)[missing]
+            getattr(solution, name)[missing] = getattr(relaxed, name)[missing]
         places = np.repeat(missing, np.diff(question.label_ptr(self.program)))
-        solution.labels[places] = found.labels[places]
+        solution.labels[places] = relaxed.labels[places]
 
     def answer(self, example: PlainExample, clock: Clock, warm: Any) -> ExampleAnswer:
         """Lower the bound until a labelling reaches it, or nothing lowers it any more."""
@@ -147,9 +147,9 @@ class CycleSession(ExampleSession):
                 labels = dual.labels()
                 if dual.score_of(labels) > score:
                     states = dual.states(labels)
-                    found = example.score(states) - const
-                    if found > score:
-                        best, score = states, found
+                    value = example.score(states) - const
+                    if value > score:
+                        best, score = states, value
                 clock.tell(score + const, bound + const)
                 gap, fall = bound - score, last - bound
                 added = gap > least and fall <= max(least, SLOW * gap) and self._tighten(dual, least, clock)

@@ -121,8 +121,8 @@ class JunctionTreeSession:
     def _masked_operations(self) -> float:
         """Return the operations of all examples when ruled out states are taken out first."""
         reduced = self.plans.remainders.reduce(Question(Theta.zeros(self.program)))
-        found = self.plans.by_structure(reduced)
-        return sum(self.plans.plan(key, False).operations * len(positions) for key, positions in found)
+        groups = self.plans.by_structure(reduced)
+        return sum(self.plans.plan(key, False).operations * len(positions) for key, positions in groups)
 
     def _best(self, theta: Theta, ids: I64, reduced: Reduced, clock: Clock) -> Solution:
         """Return the best labelling of each of some examples, by maximising variables out one after the other."""

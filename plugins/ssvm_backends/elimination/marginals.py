@@ -95,9 +95,9 @@ def marginals(plans: PlanCache, wanted: bool, question: Question, reduced: Reduc
                     stop[some] = Stop.FINISHED
                     continue
                 one, left = int(left[0]), left[1:]
-                found = _one(compiled, wanted, reduced, one, space, clock)
-                if found is not None:
-                    log_z[one], stop[one] = found, Stop.FINISHED
+                value = _one(compiled, wanted, reduced, one, space, clock)
+                if value is not None:
+                    log_z[one], stop[one] = value, Stop.FINISHED
     except OutOfTime:  # while a graph was planned: those that are answered stay so
         pass
     except KeyboardInterrupt:

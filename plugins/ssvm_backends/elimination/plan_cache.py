@@ -91,14 +91,14 @@ PLANS: BoundedCache[tuple[bytes, bool], Compiled] = BoundedCache(2**26)
 
 def plan_of(key: bytes, keep: bool) -> Compiled:
     """Return the plan for a structure, from its key."""
-    found = PLANS.get((key, keep))
-    if found is None:
+    plan = PLANS.get((key, keep))
+    if plan is None:
         numbers = np.frombuffer(key, dtype=np.int32)
         n, m = int(numbers[0]), int(numbers[1])
         slot_ptr = pointers(numbers[2 + n : 2 + n + m])
-        found = compile_plan(numbers[2 : 2 + n], slot_ptr, numbers[2 + n + m :], width_order(key).order, keep)
-        PLANS.put((key, keep), found, len(key) + found.n_bytes)
-    return found
+        plan = compile_plan(numbers[2 : 2 + n], slot_ptr, numbers[2 + n + m :], width_order(key).order, keep)
+        PLANS.put((key, keep), plan, len(key) + plan.n_bytes)
+    return plan
 
 
 def too_large(log2_largest: float, entries: float | None, allowed: int) -> str:

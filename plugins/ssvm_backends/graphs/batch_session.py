@@ -118,10 +118,10 @@ class SummedAnswers:
     @property
     def table_start(self) -> I64:
         """Where the tables of each group and example start in ``pool``; ``shape (number of groups, n + 1)``."""
-        found = np.zeros((len(self.rows), len(self.ids) + 1), dtype=np.int64)
+        starts = np.zeros((len(self.rows), len(self.ids) + 1), dtype=np.int64)
         for g, (ptr, group) in enumerate(zip(self.rows, self.program.groups[: len(self.rows)], strict=True)):
-            found[g] = self.offset[g] + ptr * group.n_configs
-        return found
+            starts[g] = self.offset[g] + ptr * group.n_configs
+        return starts
 
     def solution(self, const: F64, reached: int) -> Solution:
         """Return the answers of the first ``reached`` examples; those without a labelling have zeros."""

@@ -53,11 +53,11 @@ def best_counts(wanted: Wanted, e: int, const: float, best: F64, width: int) -> 
     width : int
         Length of a row.
     """
-    found = -1
+    best_cell = -1
     for cell in range(len(best)):
         score, at = best[cell] + const, wanted.start[e] + cell // width * wanted.shape[e, 1] + cell % width
         if score > -np.inf and wanted.offset[at] > -np.inf:
             value = wanted.offset[at] + wanted.scale[at] * score
             if value > wanted.worth[e]:
-                wanted.worth[e], found = value, cell
-    return (found // width, found % width) if found >= 0 else (-1, -1)
+                wanted.worth[e], best_cell = value, cell
+    return (best_cell // width, best_cell % width) if best_cell >= 0 else (-1, -1)

@@ -151,13 +151,13 @@ def sum_of_ways(value: F64, left: int, left_step: int, right: int, right_step: i
 @njit(cache=True, nogil=True, borrowed=True)
 def best_way(value: F64, left: int, left_step: int, right: int, right_step: int, n: int) -> int:
     """Return the first one of the best of n ways; see :func:`join`."""
-    found, best = 0, -np.inf
+    best_k, best = 0, -np.inf
     for k in range(n):
         score = value[left] + value[right]
         if score > best:
-            found, best = k, score
+            best_k, best = k, score
         left, right = left + left_step, right + right_step
-    return found
+    return best_k
 
 
 @njit(cache=True, nogil=True, borrowed=True)
@@ -252,13 +252,13 @@ def list_item(value: F64, sources: RowSources, scores: F64, j: int, best: F64, s
     """
     r, heads = len(best), np.zeros(sources.n, dtype=np.int32)
     for entry in range(r):
-        found, top = -1, -np.inf
+        best_k, top = -1, -np.inf
         for k in range(sources.n):
             if heads[k] < r:
                 of, at = sources.of + k * sources.of_step + j * sources.of_each, sources.at + k * sources.at_step + j
                 score = value[of, heads[k]] + scores[at]
                 if score > top:
-                    found, top = k, score
-        best[entry], source[entry], rank[entry] = top, max(found, 0), heads[max(found, 0)]
-        if found >= 0:
-            heads[found] += 1
+                    best_k, top = k, score
+        best[entry], source[entry], rank[entry] = top, max(best_k, 0), heads[max(best_k, 0)]
+        if best_k >= 0:
+            heads[best_k] += 1

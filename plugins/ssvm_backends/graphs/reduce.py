@@ -168,10 +168,10 @@ class Remainder:
 
 def alike(keys: Sequence[bytes], ids: I64) -> list[tuple[bytes, I64]]:
     """Return (key, positions in ``ids``) of the examples with equal keys."""
-    found: dict[bytes, list[int]] = {}
+    positions_of: dict[bytes, list[int]] = {}
     for position, here in enumerate(ids.tolist()):
-        found.setdefault(keys[here], []).append(position)
-    return [(key, np.array(positions, dtype=np.int64)) for key, positions in found.items()]
+        positions_of.setdefault(keys[here], []).append(position)
+    return [(key, np.array(positions, dtype=np.int64)) for key, positions in positions_of.items()]
 
 
 class Remainders:
@@ -214,11 +214,11 @@ class Remainders:
         if len(node) + len(theta.pool) > MOST_SCORES:
             return condition(instance, ids, alive)
         key = ids.tobytes(), alive.tobytes(), (theta.pool > -np.inf).tobytes()
-        found = self._kept.get(key)
-        if found is None:
-            found = remainder(instance, ids, alive)
-            self._kept.put(key, found, found.n_bytes + sum(map(len, key)))
-        return found.reduced(instance)
+        rest = self._kept.get(key)
+        if rest is None:
+            rest = remainder(instance, ids, alive)
+            self._kept.put(key, rest, rest.n_bytes + sum(map(len, key)))
+        return rest.reduced(instance)
 
 
 def reduce_problem(program: Program, graph: Graph, question: Question, always: bool = False) -> Reduced:

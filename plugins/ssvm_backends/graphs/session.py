@@ -115,20 +115,20 @@ class GraphCall:
 
     def take(self, answers: list[ExampleAnswer]) -> None:
         """Take over the answers for the examples, in their order."""
-        found = pack_answers(self.ids, self.label_ptr, answers)
-        self.labels, self.bound, self.stop, self.warm = found.labels, found.bound, found.stop, found.warm
-        self.there = found.primal == FEASIBLE
-        self.stats |= found.stats
+        packed = pack_answers(self.ids, self.label_ptr, answers)
+        self.labels, self.bound, self.stop, self.warm = packed.labels, packed.bound, packed.stop, packed.warm
+        self.there = packed.primal == FEASIBLE
+        self.stats |= packed.stats
 
     def solution(self) -> Solution:
         """Return the solution; a bound that rounding left below its labelling's score is lifted to it."""
-        found = pack_arrays(
+        packed = pack_arrays(
             self.program, self.question.theta, self.ids, self.reduced, self.labels, self.there & self.reduced.feasible,
             self.bound, self.stop,
         )  # fmt: skip
-        found.bound += self.excess
-        found.warm, found.stats = self.warm, self.stats
-        return found
+        packed.bound += self.excess
+        packed.warm, packed.stats = self.warm, self.stats
+        return packed
 
 
 class GraphSession(ABC):

@@ -252,9 +252,9 @@ def _answer(priced: Priced, integers: IntegerLosses, solver: Any, stop: Stop, st
     stats = {"conflicts": int(response.num_conflicts), "branches": int(response.num_branches)}
     labels, score = start, priced.score_of(start)
     if len(response.solution):
-        found = _labels(priced.polytope, response.solution)
-        if stop is Stop.FINISHED or priced.score_of(found) >= score:
-            labels, score = found, priced.score_of(found)
+        better = _labels(priced.polytope, response.solution)
+        if stop is Stop.FINISHED or priced.score_of(better) >= score:
+            labels, score = better, priced.score_of(better)
     if score == -np.inf:
         return ProgramAnswer(bound=bound, stop=stop, stats=stats)
     return ProgramAnswer(labels, score, max(bound, score), stop, warm=labels, stats=stats)

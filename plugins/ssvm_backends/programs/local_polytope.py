@@ -317,12 +317,12 @@ class PolytopeStructure:
 def n_entries(program: Program, example: int) -> int:
     """Return about how many entries the equations of an example's polytope have."""
     lo, hi = (int(v) for v in program.var_ptr[example : example + 2])
-    found = int(program.state_ptr[hi] - program.state_ptr[lo])
+    entries = int(program.state_ptr[hi] - program.state_ptr[lo])
     for group in program.groups:
-        found += int(group.shapes.counts[example]) * group.n_configs * len(group.cards)
+        entries += int(group.shapes.counts[example]) * group.n_configs * len(group.cards)
     for one in program.constraints:
-        found += int(one.literal_ptr[one.ptr[example + 1]] - one.literal_ptr[one.ptr[example]])
-    return found
+        entries += int(one.literal_ptr[one.ptr[example + 1]] - one.literal_ptr[one.ptr[example]])
+    return entries
 
 
 def build_polytope(program: Program, example: int, redundant: bool = False, clock: Clock = UNLIMITED) -> LocalPolytope:

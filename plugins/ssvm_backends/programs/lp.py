@@ -102,17 +102,17 @@ class LPSession(PolytopeSession):
         mu, iterations, seconds = None, 0, 0.0
         while True:
             try:
-                outcome, found, proved = self._relaxed(rounds.now, clock, None)
+                outcome, point, proved = self._relaxed(rounds.now, clock, None)
             except OutOfTime:
-                outcome, found, proved = LPOutcome(stop=Stop.TIME), None, bound
+                outcome, point, proved = LPOutcome(stop=Stop.TIME), None, bound
             if outcome.infeasible:
                 return ProgramAnswer(bound=-np.inf)
             bound = min(bound, proved)
             iterations, seconds = iterations + outcome.iterations, seconds + outcome.seconds
-            mu = mu if found is None else found
-            if found is None or outcome.stop is not Stop.FINISHED:
+            mu = mu if point is None else point
+            if point is None or outcome.stop is not Stop.FINISHED:
                 break
-            if not rounds.add_violated(found[: priced.polytope.state_ptr[-1]], VIOLATED):
+            if not rounds.add_violated(point[: priced.polytope.state_ptr[-1]], VIOLATED):
                 break
             if clock.over:
                 outcome = replace(outcome, stop=Stop.TIME)
@@ -139,8 +139,8 @@ class LPSession(PolytopeSession):
         yield priced.score_of(labels), labels
         score = priced.score[:n_states]
         for states in (score, np.where(score > -np.inf, mu[:n_states], -np.inf)):
-            found = proposed(priced, labels, states)
-            yield priced.score_of(found), found
+            proposal = proposed(priced, labels, states)
+            yield priced.score_of(proposal), proposal
 
     def _solver(self, priced: Priced) -> Solver:
         if len(self._solvers) == 1:

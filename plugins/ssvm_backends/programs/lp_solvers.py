@@ -103,23 +103,23 @@ class Highs:
         cost = np.concatenate([-score, np.zeros(side.n_auxiliary)])
         program = {"A_eq": equal, "b_eq": polytope.right_side, "bounds": bounds, "options": options, **unequal}
         if n < LONG_COLUMNS:
-            found, seconds = timed_linprog(cost, program)
+            result, seconds = timed_linprog(cost, program)
         else:
             ended = call_in_process(timed_linprog, (cost, program), clock=clock)
             if ended.value is None:
                 return LPOutcome(stop=ended.stop)
-            found, seconds = ended.value
-        if found.status == 2:
+            result, seconds = ended.value
+        if result.status == 2:
             return LPOutcome(infeasible=True)
-        duals = None if found.eqlin.marginals is None else -np.asarray(found.eqlin.marginals, dtype=np.float64)
+        duals = None if result.eqlin.marginals is None else -np.asarray(result.eqlin.marginals, dtype=np.float64)
         if duals is not None:
-            of_side, limits = np.zeros(side.n_rows), -np.asarray(found.ineqlin.marginals, dtype=np.float64)
+            of_side, limits = np.zeros(side.n_rows), -np.asarray(result.ineqlin.marginals, dtype=np.float64)
             np.add.at(of_side, over, limits[: len(over)])
             np.add.at(of_side, under, -limits[len(over) :])
             duals = np.concatenate([duals, of_side])
-        if found.status == 0:
-            return LPOutcome(np.asarray(found.x)[:n], duals, iterations=int(found.nit), seconds=seconds)
-        return LPOutcome(duals=duals, stop=Stop.TIME, iterations=int(found.nit), seconds=seconds)
+        if result.status == 0:
+            return LPOutcome(np.asarray(result.x)[:n], duals, iterations=int(result.nit), seconds=seconds)
+        return LPOutcome(duals=duals, stop=Stop.TIME, iterations=int(result.nit), seconds=seconds)
 
 
 def timed_linprog(cost: F64, program: dict[str, Any]) -> tuple[Any, float]:
@@ -127,5 +127,5 @@ def timed_linprog(cost: F64, program: dict[str, Any]) -> tuple[Any, float]:
     from scipy.optimize import linprog
 
     begin = thread_time()
-    found = linprog(cost, method="highs", **program)
-    return found, thread_time() - begin
+    result = linprog(cost, method="highs", **program)
+    return result, thread_time() - begin

@@ -125,13 +125,13 @@ class MathOpt:
             stop = Stop.ITERATIONS if limit is mathopt.Limit.ITERATION else Stop.TIME
         if not result.solutions:
             return LPOutcome(stop=stop)
-        found, (n_rows, n_columns) = result.solutions[0], polytope.all_rows[0].shape
-        mu = _values(found.primal_solution and found.primal_solution.variable_values, n_columns)
-        duals = _values(found.dual_solution and found.dual_solution.dual_values, n_rows)
+        solution, (n_rows, n_columns) = result.solutions[0], polytope.all_rows[0].shape
+        mu = _values(solution.primal_solution and solution.primal_solution.variable_values, n_columns)
+        duals = _values(solution.dual_solution and solution.dual_solution.dual_values, n_rows)
         warm = None
-        if self.name == "glop" and found.basis is not None:
+        if self.name == "glop" and solution.basis is not None:
             warm = SolverStart(
-                self.name, _in_order(found.basis.variable_status), _in_order(found.basis.constraint_status)
+                self.name, _in_order(solution.basis.variable_status), _in_order(solution.basis.constraint_status)
             )
         elif self.name == "pdlp":
             warm = SolverStart(self.name, mu.tolist(), duals.tolist())
@@ -166,17 +166,17 @@ def _details(model: Any, start: SolverStart | None) -> Any:
     return out
 
 
-def _values(found: dict[Any, float] | None, n: int) -> F64:
+def _values(values_of: dict[Any, float] | None, n: int) -> F64:
     """Return the values of variables or rows by their numbers."""
     out = np.zeros(n)
-    for one, value in (found or {}).items():
+    for one, value in (values_of or {}).items():
         out[one.id] = value
     return out
 
 
-def _in_order(found: dict[Any, Any]) -> list[Any]:
+def _in_order(status_of: dict[Any, Any]) -> list[Any]:
     """Return the statuses of all variables or rows in the order of their numbers."""
-    return [status for _, status in sorted((one.id, status) for one, status in found.items())]
+    return [status for _, status in sorted((one.id, status) for one, status in status_of.items())]
 
 
 def model_frame(polytope: LocalPolytope, clock: Clock) -> Any:

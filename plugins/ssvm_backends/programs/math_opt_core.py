@@ -91,12 +91,12 @@ def _solve_twice() -> None:
     start = model_parameters_pb2.ModelSolveParametersProto()
     parameters, initial = parameters_pb2.SolveParametersProto(), parameters_pb2.SolverInitializerProto()
     question = start, None, callback_pb2.CallbackRegistrationProto(), None, SolveInterrupter().pybind_interrupter
-    found = solver.solve(model, kind, initial, parameters, *question).solutions[0]
-    start.initial_basis.CopyFrom(found.basis)
+    first = solver.solve(model, kind, initial, parameters, *question).solutions[0]
+    start.initial_basis.CopyFrom(first.basis)
     persistent = PersistentModel(model, kind, np.zeros(1, dtype=bool))
     persistent.price(np.array([-1.0]), np.zeros(1, dtype=bool))
     again = persistent.solver.solve(parameters, *question).solutions[0]
-    values = [_dense(one.primal_solution.variable_values, 1)[0] for one in (found, again)]
+    values = [_dense(one.primal_solution.variable_values, 1)[0] for one in (first, again)]
     if values != [1.0, 0.0]:
         raise ValueError(f"the largest values of x and -x are at {values}")
 
@@ -197,15 +197,15 @@ class MathOptCore(MathOpt):
             stop = Stop.ITERATIONS if limit == result_pb2.LIMIT_ITERATION else Stop.TIME
         if not result.solutions:
             return LPOutcome(stop=stop)
-        found, warm = result.solutions[0], None
+        solution, warm = result.solutions[0], None
         n_rows, n_columns = polytope.all_rows[0].shape
-        mu = _dense(found.primal_solution.variable_values, n_columns)[: polytope.n_columns]
-        duals = _dense(found.dual_solution.dual_values, n_rows)
-        if self.name == "glop" and found.HasField("basis"):
-            warm = found.basis
+        mu = _dense(solution.primal_solution.variable_values, n_columns)[: polytope.n_columns]
+        duals = _dense(solution.dual_solution.dual_values, n_rows)
+        if self.name == "glop" and solution.HasField("basis"):
+            warm = solution.basis
         elif self.name == "pdlp":
             warm = model_parameters_pb2.SolutionHintProto(
-                variable_values=found.primal_solution.variable_values, dual_values=found.dual_solution.dual_values
+                variable_values=solution.primal_solution.variable_values, dual_values=solution.dual_solution.dual_values
             )
         steps = result.solve_stats.simplex_iterations + result.solve_stats.first_order_iterations
         return LPOutcome(

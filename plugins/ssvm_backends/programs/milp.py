@@ -57,23 +57,23 @@ def highs_milp(priced: Priced, clock: Clock, warm: Any) -> ProgramAnswer:
         "options": options,
     }
     ended: CallOutcome[Any] = call_in_process("scipy.optimize:milp", (cost,), program, clock)
-    found = ended.value
-    if found is None:
+    result = ended.value
+    if result is None:
         return first_answer(priced, labels, ended.stop, lost_calls=1)
-    if found.status == 2:
+    if result.status == 2:
         return ProgramAnswer(bound=-np.inf)
     stop = Stop.FINISHED
-    if found.status != 0:
+    if result.status != 0:
         stop = Stop.TIME if clock.limits.iterations is None or clock.over else Stop.ITERATIONS
-    lost = 0.0 if found.mip_dual_bound is None else max(0.0, float(found.mip_dual_bound))
+    lost = 0.0 if result.mip_dual_bound is None else max(0.0, float(result.mip_dual_bound))
     bound = min(priced.bound(), priced.top - (lost - 2 * TOLERANCE) * unit + priced.rounding(lost * unit))
     score = priced.score_of(labels)
-    if found.x is not None:
-        better = polytope.labels_of(np.asarray(found.x, dtype=np.float64))
+    if result.x is not None:
+        better = polytope.labels_of(np.asarray(result.x, dtype=np.float64))
         if priced.score_of(better) >= score:
             labels, score = better, priced.score_of(better)
     if score == -np.inf:
-        return ProgramAnswer(bound=bound, stop=stop if found.x is None else Stop.ITERATIONS)
+        return ProgramAnswer(bound=bound, stop=stop if result.x is None else Stop.ITERATIONS)
     return ProgramAnswer(
-        labels, score, max(bound, score), stop, warm=labels, stats={"nodes": int(found.mip_node_count or 0)}
+        labels, score, max(bound, score), stop, warm=labels, stats={"nodes": int(result.mip_node_count or 0)}
     )

@@ -69,11 +69,11 @@ def k_best(
     warm: dict[int, Any] = {}
     for j, example in enumerate(ids.tolist()):
         here = slice(int(ptr[j]), int(ptr[j + 1]))
-        found = _ranked(program, example, question, known.get(example), open_, options, clock.share(n - j))
-        if found[0].warm:
-            warm[example] = found[0].warm[0]
-        bound[j], stop[j], primal[j] = found[0].bound[0], found[-1].stop[0], found[0].primal[0]
-        listed = [one for one in found if one.primal[0] == Primal.FEASIBLE]
+        answers = _ranked(program, example, question, known.get(example), open_, options, clock.share(n - j))
+        if answers[0].warm:
+            warm[example] = answers[0].warm[0]
+        bound[j], stop[j], primal[j] = answers[0].bound[0], answers[-1].stop[0], answers[0].primal[0]
+        listed = [one for one in answers if one.primal[0] == Primal.FEASIBLE]
         listed.sort(key=lambda one: -float(one.score[0]))  # two scores that rounding cannot tell apart
         for rank, one in enumerate(listed):
             labels[rank, here], score[rank, j] = one.labels, one.score[0]
@@ -101,11 +101,11 @@ def _ranked(
         limits = replace(question.limits, time=None if clock.end == np.inf else clock.left)
         start = {0: warm} if warm is not None and not out else None
         asked = Question(theta, task=Task.MAP, clamp=clamp, limits=limits, warm=start)
-        found = open_(one, options).solve(asked)
-        out.append(found)
-        if found.stop[0] != Stop.FINISHED or found.primal[0] != Primal.FEASIBLE or not one.n_variables:
+        answer = open_(one, options).solve(asked)
+        out.append(answer)
+        if answer.stop[0] != Stop.FINISHED or answer.primal[0] != Primal.FEASIBLE or not one.n_variables:
             break
-        one = replace(one, constraints=(*one.constraints, _without(found.labels, len(out))))
+        one = replace(one, constraints=(*one.constraints, _without(answer.labels, len(out))))
     return out
 
 

@@ -189,8 +189,8 @@ def _touching(parts: tuple[PolytopeGroup, ...], n_variables: int) -> list[list[t
     for p, part in enumerate(parts):
         for k, variable in enumerate(part.scope.T):
             order = np.argsort(variable, kind="stable")
-            found, first = np.unique(variable[order], return_index=True)
-            for v, factors in zip(found.tolist(), np.split(order, first[1:]), strict=False):
+            variables, first = np.unique(variable[order], return_index=True)
+            for v, factors in zip(variables.tolist(), np.split(order, first[1:]), strict=False):
                 out[v].append((p, k, factors))
     return out
 

@@ -49,10 +49,10 @@ class Rounds:
         polytope = self.priced.polytope
         return self._grow(polytope.side.violated(point, polytope.state_ptr, least))
 
-    def _grow(self, found: list[tuple[ConstraintGroup, int, LinearRows]]) -> bool:
+    def _grow(self, more_rows: list[tuple[ConstraintGroup, int, LinearRows]]) -> bool:
         """Add rows, each once."""
         fresh = []
-        for group, k, rows in found:
+        for group, k, rows in more_rows:
             kept = np.zeros(rows.n_rows, dtype=bool)
             for row in range(rows.n_rows):
                 part = slice(int(rows.ptr[row]), int(rows.ptr[row + 1]))
@@ -80,7 +80,7 @@ def some_rows(rows: LinearRows, kept: Bools) -> LinearRows:
 
 def _first_rows(priced: Priced, clock: Clock) -> list[tuple[ConstraintGroup, int, LinearRows]]:
     """Return the rows with a dual where only the unary scores of each separable constraint count."""
-    found, ptr = list[tuple[ConstraintGroup, int, LinearRows]](), priced.polytope.state_ptr
+    first_rows, ptr = list[tuple[ConstraintGroup, int, LinearRows]](), priced.polytope.state_ptr
     for group in priced.polytope.side.separable:
         rules = group.rules
         assert isinstance(rules, SeparableKind)
@@ -93,8 +93,8 @@ def _first_rows(priced: Priced, clock: Clock) -> list[tuple[ConstraintGroup, int
             separate = partial(rules.violated_rows, group, k)
             rows = ascent(separate, worth, low, high, -np.inf, clock, rounds=FIRST_ROUNDS).pool.rows()
             if rows.n_rows:
-                found.append((group, k, rows))
-    return found
+                first_rows.append((group, k, rows))
+    return first_rows
 
 
 def proposed(priced: Priced, labels: I32, states: F64) -> I32:
@@ -115,6 +115,6 @@ def proposed(priced: Priced, labels: I32, states: F64) -> I32:
             continue
         for k in range(group.n_constraints):
             variables, scores = constraint_scores(group, k, ptr, states)
-            if (found := rules.start(group, k, scores)) is not None:
-                out[variables] = found
+            if (states_kept := rules.start(group, k, scores)) is not None:
+                out[variables] = states_kept
     return out

@@ -87,8 +87,8 @@ class ProgramAnswer(ExampleAnswer):
     @property
     def primal(self) -> Primal:
         """What kind of labelling the answer has, see :class:`~ssvm_dsl.ir.Primal`."""
-        found = super().primal
-        return Primal.FRACTIONAL if found is Primal.NONE and self.mu is not None else found
+        kind = super().primal
+        return Primal.FRACTIONAL if kind is Primal.NONE and self.mu is not None else kind
 
 
 def columns_of(need: Need) -> float:

@@ -170,7 +170,7 @@ class SideRows:
             The columns of the variables.
         least : float
         """
-        found: list[tuple[ConstraintGroup, int, LinearRows]] = []
+        violated_rows: list[tuple[ConstraintGroup, int, LinearRows]] = []
         for group in self.separable:
             assert isinstance(group.rules, SeparableKind)
             for k in range(group.n_constraints):
@@ -179,16 +179,16 @@ class SideRows:
                 value = np.clip(np.where(group.negated[part], 1.0 - value, value), 0.0, 1.0)
                 rows = group.rules.violated_rows(group, k, value, least)
                 if rows.n_rows:
-                    found.append((group, k, rows))
-        return found
+                    violated_rows.append((group, k, rows))
+        return violated_rows
 
-    def with_rows(self, found: list[tuple[ConstraintGroup, int, LinearRows]]) -> SideRows:
+    def with_rows(self, more_rows: list[tuple[ConstraintGroup, int, LinearRows]]) -> SideRows:
         """Return these rows and some of separable constraints."""
         from scipy.sparse import csr_array, vstack
 
         assert self.state_ptr is not None
         added = _Rows(self.matrix.shape[1])
-        for group, k, rows in found:
+        for group, k, rows in more_rows:
             added.add(group, k, rows, self.state_ptr)
         more = added.side(())
         return replace(

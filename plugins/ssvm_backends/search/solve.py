@@ -146,20 +146,20 @@ def _solve_parts(
     bounds = np.array([trivial_bound(part) for part, _ in parts])
     if there:
         tell(full.copy(), float(bounds.sum() + left.const[0]))
-    found = np.zeros(len(parts), dtype=bool)
+    solved = np.zeros(len(parts), dtype=bool)
     for number, (part, variables) in enumerate(parts):
 
         def listen(labels: I32 | None, bound: float, number: int = number, variables: I64 = variables) -> None:
             if labels is not None:
                 full[variables] = labels
-                found[number] = True
+                solved[number] = True
             bounds[number] = min(bounds[number], bound)
-            known = labels is not None and (there or bool(found.all()))
+            known = labels is not None and (there or bool(solved.all()))
             tell(full.copy() if known else None, float(bounds.sum() + left.const[0]))
 
         rest = bounds.sum() - bounds[number] + left.const[0]
         solve_task(part, cutoff - rest, setup, listen, full[variables] if there else None)
-        if not found[number]:
+        if not solved[number]:
             return
 
 

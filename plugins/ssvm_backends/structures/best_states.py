@@ -23,11 +23,11 @@ class KindSession(StructureSession):
             states = program.state_ptr[first : stop + 1]
             for k in range(int(mine.ptr[example]), int(mine.ptr[example + 1])):
                 variables, scores = constraint_scores(mine, k, states - states[0], node[states[0] : states[-1]])
-                found = kind.best_states(mine, k, scores) if _possible(scores.score, scores.ptr) else None
-                if found is None:
+                best = kind.best_states(mine, k, scores) if _possible(scores.score, scores.ptr) else None
+                if best is None:
                     feasible[place] = False
                 else:
-                    labels[ptr[place] + variables] = found
+                    labels[ptr[place] + variables] = best
 
 
 def _possible(score: F64, ptr: I64) -> bool:

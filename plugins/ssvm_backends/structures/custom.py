@@ -74,10 +74,10 @@ class CustomSession(ExampleSession):
                 assert group.oracle is not None
                 variables = _variables(group, k, group.oracle.n_states)
                 scores = np.array([example.node[v] for v in variables]).reshape(-1, group.oracle.n_states)
-                found = cast(StructureRules, group.rules).best(group, k, scores)
-                if found is None:
+                best = cast(StructureRules, group.rules).best(group, k, scores)
+                if best is None:
                     return ExampleAnswer(None, bound=-np.inf if self.exact else np.nan)
-                labels[variables] = found
+                labels[variables] = best
         score = example.score(labels)
         return ExampleAnswer(labels, score, score if self.exact else np.nan)
 

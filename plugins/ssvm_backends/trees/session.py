@@ -125,14 +125,14 @@ class ForestSession:
     def _list_seconds(self, ids: I64, k: int) -> F64:
         """Return the expected seconds of the k best labellings of each example."""
         cells, states, _ = (ends[ids + 1] - ends[ids] for ends in self._sizes)
-        found: F64 = LIST_SECONDS * cells + LIST_EACH * k * states
-        return found
+        seconds: F64 = LIST_SECONDS * cells + LIST_EACH * k * states
+        return seconds
 
     def _sum_seconds(self, ids: I64) -> F64:
         """Return the expected seconds of the marginals of each example."""
         cells, _, variables = (ends[ids + 1] - ends[ids] for ends in self._sizes)
-        found: F64 = SUM_SECONDS * cells + SUM_EACH * variables
-        return found
+        seconds: F64 = SUM_SECONDS * cells + SUM_EACH * variables
+        return seconds
 
     def _map(self, theta: Theta, node: F64, ids: I64, ptr: I64, labels: I32, score: F64) -> None:
         from ssvm_backends.trees.max_product import max_product

@@ -62,12 +62,12 @@ class RelationKind:
         part = group.literals(k)
         first, second = (group.literal_meta[name][part] for name in ("first", "second"))
         rows = self.violated_rows(group, k, true.astype(np.float64), 0.5)
-        found = []
+        complaints = []
         for row in range(rows.n_rows):
             literals = rows.column[rows.ptr[row] : rows.ptr[row + 1]]
             said = [f"{self.said(int(first[l]), int(second[l]), bool(true[l]))}" for l in literals.tolist()]
-            found.append(", ".join(said[:-1]) + (" but " if len(said) > 1 else "") + said[-1])
-        return listed(found)
+            complaints.append(", ".join(said[:-1]) + (" but " if len(said) > 1 else "") + said[-1])
+        return listed(complaints)
 
     def said(self, one: int, other: int, true: bool) -> str:
         """Return in words what a literal says."""
@@ -82,9 +82,9 @@ class RelationKind:
         given = (group.literal_meta[name][part].astype(np.int64) for name in ("first", "second"))
         ends = np.array([0, part.stop - part.start], dtype=np.int64)
         counts, first, second = starts.items_of(group.meta["n_items"][k : k + 1], ends, *given)
-        found = int(counts[0]), first, second
-        self._last = group, k, found
-        return found
+        pairs = int(counts[0]), first, second
+        self._last = group, k, pairs
+        return pairs
 
     def _complete(self, n: int, first: I64, second: I64) -> bool:
         """Whether there are literals of all pairs of different items."""

@@ -47,8 +47,8 @@ def best_clusters(n: int, first: I64, second: I64, gain: F64) -> Bools | None:
     order = np.argsort(tail, kind="stable")
     ptr = pointers(np.bincount(tail, minlength=len(number)))
     least = RELATIVE * float(np.abs(finite).max(initial=0.0))
-    found = clustering(ptr, head[order], np.concatenate([weight, weight])[order], least, LOOKS)
-    return np.asarray(found[a] == found[b])
+    cluster_of = clustering(ptr, head[order], np.concatenate([weight, weight])[order], least, LOOKS)
+    return np.asarray(cluster_of[a] == cluster_of[b])
 
 
 def best_precedence(n: int, first: I64, second: I64, gain: F64, total: bool) -> Bools | None:
@@ -110,9 +110,9 @@ def best_closure(n: int, first: I64, second: I64, gain: F64) -> Bools | None:
     tail, head = np.nonzero(matrix > 0.0)
     order = np.argsort(-matrix[tail, head], kind="stable")
     tail, head = tail[order].astype(np.int64), head[order].astype(np.int64)
-    found = transitive(holds, matrix, tail, head, fixed, least, LOOKS)
+    closure = transitive(holds, matrix, tail, head, fixed, least, LOOKS)
     everything = np.ones((n, n), dtype=bool)
-    best = max((found, everything), key=lambda one: float(matrix[one].sum()))
+    best = max((closure, everything), key=lambda one: float(matrix[one].sum()))
     return np.asarray(best[first, second])
 
 

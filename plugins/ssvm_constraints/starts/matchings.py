@@ -63,8 +63,8 @@ def matched(group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | N
     places = Places.of(group, k, scores)
     for method in (_greedy, _assigned, _by_flow):
         true = method(places)
-        if true is not None and places.keeps(true) and (found := scores.labels(true)) is not None:
-            return found
+        if true is not None and places.keeps(true) and (states := scores.labels(true)) is not None:
+            return states
     return None
 
 

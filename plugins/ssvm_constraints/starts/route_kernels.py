@@ -190,13 +190,13 @@ def tour_from(arcs: OutgoingArcs, first: int) -> I64:
     n = len(arcs.start) - 1
     taken, been, node = np.empty(n, np.int64), np.zeros(n, np.bool_), first
     for step in range(n):
-        been[node], found = True, -1
+        been[node], next_arc = True, -1
         for a in range(arcs.start[node], arcs.start[node + 1]):
             v = arcs.head[a]
             if (step < n - 1 and not been[v]) or (step == n - 1 and v == first):
-                found = a
+                next_arc = a
                 break
-        if found < 0:
+        if next_arc < 0:
             return taken[:0]
-        taken[step], node = found, arcs.head[found]
+        taken[step], node = next_arc, arcs.head[next_arc]
     return taken

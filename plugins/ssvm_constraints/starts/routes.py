@@ -74,8 +74,8 @@ class RouteGraph:
     def path(self, source: int, target: int, must: Bools | None = None) -> I64 | None:
         """Return the arcs of a path through all that must be taken, of few arcs; ``None`` if none is found."""
         arcs = self.arcs if must is None else self.arcs._replace(must=must)
-        found = path_through(arcs, source, target, MOST_LOOKS)
-        return found if len(found) else None
+        path = path_through(arcs, source, target, MOST_LOOKS)
+        return path if len(path) else None
 
 
 def _states(scores: ConstraintScores, literals: I64) -> I32 | None:
@@ -101,13 +101,13 @@ def path(group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None
 
 def _along(graph: RouteGraph, order: I64, source: int, target: int) -> I64 | None:
     """Return the arcs of the best path of a graph without circuits; ``None`` where it has none."""
-    came, found, node = best_arcs(graph.arcs, order, source), list[int](), target
+    came, path, node = best_arcs(graph.arcs, order, source), list[int](), target
     while node != source:
         if came[node] < 0:
             return None
-        found.append(int(came[node]))
-        node = int(graph.tail[found[-1]])
-    return np.array(found, dtype=np.int64)
+        path.append(int(came[node]))
+        node = int(graph.tail[path[-1]])
+    return np.array(path, dtype=np.int64)
 
 
 def circuit(group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
@@ -148,7 +148,7 @@ def _tour(graph: RouteGraph) -> I64 | None:
     Whether there is one at all is a hard question.
     """
     for first in range(min(graph.n, MOST_TRIALS)):
-        found = tour_from(graph.arcs, first)
-        if len(found):
-            return found
+        tour = tour_from(graph.arcs, first)
+        if len(tour):
+            return tour
     return None

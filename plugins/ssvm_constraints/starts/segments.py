@@ -82,9 +82,9 @@ def _best(
         mine = order[ends[t] : ends[t + 1]]
         if not len(mine):
             continue
-        found = best[start[spans[mine]]] + total[mine]
-        at = int(found.argmax())
-        best[t], through[t] = found[at], spans[mine[at]]
+        score = best[start[spans[mine]]] + total[mine]
+        at = int(score.argmax())
+        best[t], through[t] = score[at], spans[mine[at]]
     if best[n] == -np.inf:
         return None
     chosen, t = [], n

@@ -38,8 +38,8 @@ def states_of_sum(scores: ConstraintScores, weight: F64, lower: float, upper: fl
     states = scores.best()
     if (scores.score[scores.ptr[:-1] + states] == -np.inf).any():
         return None
-    found = _greedy(scores, value, states, lower, upper)
-    return found if found is not None else _by_all_sums(scores, value, lower, upper)
+    by_greed = _greedy(scores, value, states, lower, upper)
+    return by_greed if by_greed is not None else _by_all_sums(scores, value, lower, upper)
 
 
 def _values(scores: ConstraintScores, weight: F64) -> F64:

@@ -73,10 +73,10 @@ class BundleRun(Run):
     def iterate(self, stop: StopRule) -> Iterate:
         """Add the plane at w to the model, and choose the next w."""
         w, model, objective, n = self.w, self.model, self.problem.objective, self.problem.n
-        found = self.problem.gradient(w)
+        risk = self.problem.gradient(w)
         self.passes += 1.0
-        primal, upper = objective.primal(w, found.value), objective.primal(w, found.bound)
-        model.add(-found.vector / n, found.offset / n)
+        primal, upper = objective.primal(w, risk.value), objective.primal(w, risk.bound)
+        model.add(-risk.vector / n, risk.offset / n)
         self.lowest = min(self.lowest, primal)
         model.solve(INNER * (self.lowest - model.dual))
         self.w = self.stabilizer.next(w, primal, model.w)

@@ -230,6 +230,6 @@ def sweep(
         if block[i] < block[i + 1] and share[i] > 0.0:
             own = kept.planes[block[i] : block[i + 1]]
             for repeat in range(steps):
-                found = visit(own, share[i], squared, rows, kept, weights)
-                gap += found if repeat == 0 else 0.0  # deliberately the gap before the steps: w moves on
+                own_gap = visit(own, share[i], squared, rows, kept, weights)
+                gap += own_gap if repeat == 0 else 0.0  # deliberately the gap before the steps: w moves on
     return gap

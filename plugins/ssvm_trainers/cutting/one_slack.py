@@ -127,9 +127,9 @@ class OneSlackRun(Run):
 
 def summed(problem: TrainProblem, w: F64) -> tuple[float, float, tuple[F64, float]]:
     """Return the objective at w, its bound, and the aggregated plane, for examples on shards."""
-    found, objective = problem.gradient(w), problem.objective
-    primal, upper = objective.primal(w, found.value), objective.primal(w, found.bound)
-    return primal, upper, (-found.vector / problem.n, found.offset / problem.n)
+    risk, objective = problem.gradient(w), problem.objective
+    primal, upper = objective.primal(w, risk.value), objective.primal(w, risk.bound)
+    return primal, upper, (-risk.vector / problem.n, risk.offset / problem.n)
 
 
 def aggregated(problem: TrainProblem, w: F64, planes: Planes) -> tuple[F64, float]:

@@ -85,26 +85,26 @@ class PlanesOnShards:
     def exact(self, w: F64) -> tuple[float, float, tuple[F64, float]]:
         """Return the objective at w, its bound, and the aggregated plane (v, b) of an exact pass."""
         given = w, self.problem.n, self.limit
-        found: list[ShardPlane] = self.shards.each(exact_pass, [given] * len(self.shards.sizes))
-        self.kept = self._n_passes == 0 or all(one.kept for one in found)
+        planes: list[ShardPlane] = self.shards.each(exact_pass, [given] * len(self.shards.sizes))
+        self.kept = self._n_passes == 0 or all(one.kept for one in planes)
         self.losses += not self.kept
         self._n_passes += 1
-        _, v, b = self._summed(found)
+        _, v, b = self._summed(planes)
         return *self.problem.value(w), (v, b)
 
     def cut(self, w: F64) -> tuple[float, F64, float] | None:
         """Return (objective over the kept planes, v, b); ``None`` where a shard has lost its planes."""
-        found: list[ShardPlane | None] = self.shards.each(cached_cut, [(w, self.problem.n)] * len(self.shards.sizes))
-        there = [one for one in found if one is not None]
-        self.kept = len(there) == len(found)
+        planes: list[ShardPlane | None] = self.shards.each(cached_cut, [(w, self.problem.n)] * len(self.shards.sizes))
+        there = [one for one in planes if one is not None]
+        self.kept = len(there) == len(planes)
         if not self.kept:
             return None
         value, v, b = self._summed(there)
         return self.problem.objective.regularizer(w) + value, v, b
 
-    def _summed(self, found: list[ShardPlane]) -> tuple[float, F64, float]:
+    def _summed(self, planes: list[ShardPlane]) -> tuple[float, F64, float]:
         """Return the sums of values, vectors and offsets, in the order of the shards."""
         v = np.zeros(self.problem.dim)
-        for one in found:
+        for one in planes:
             v += one.v
-        return sum(one.value for one in found), v, sum(one.b for one in found)
+        return sum(one.value for one in planes), v, sum(one.b for one in planes)

@@ -215,8 +215,8 @@ class _LogRun(EGRun):
 
     def ask(self, i: int, u: F64, t: float) -> tuple[F64, float]:
         """Return the tangent of the risk at u."""
-        found = self.problem.gradient(u, np.array([i], dtype=np.int64))
-        return -found.vector / self.problem.n, found.offset / self.problem.n
+        risk = self.problem.gradient(u, np.array([i], dtype=np.int64))
+        return -risk.vector / self.problem.n, risk.offset / self.problem.n
 
     def moved(self, i: int, w: F64, step: float) -> tuple[F64, float]:
         """Return (u, t) after a step towards w."""

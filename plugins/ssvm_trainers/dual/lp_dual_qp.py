@@ -64,11 +64,11 @@ class LPDualQP:
         self._check_size(len(polytope.kept), polytope.n_features())
         problem.pause()
         program = _write(problem, polytope)
-        found, interrupted = _solve(program, stop)
-        w = np.maximum(np.array(found.x[: problem.dim]), problem.objective.lower)
-        v, b = _plane(program, np.array(found.z))
+        optimum, interrupted = _solve(program, stop)
+        w = np.maximum(np.array(optimum.x[: problem.dim]), problem.objective.lower)
+        v, b = _plane(program, np.array(optimum.z))
         primal, upper = problem.value(w)
-        extra = {"solver_iterations": float(found.iterations), "solver_seconds": float(found.solve_time)}
+        extra = {"solver_iterations": float(optimum.iterations), "solver_seconds": float(optimum.solve_time)}
         yield Iterate(w, 1.0, primal, upper, problem.objective.dual(v, b), extra=extra, plane=(v, b))
         if interrupted:
             raise KeyboardInterrupt
@@ -140,10 +140,10 @@ def _solve(program: _Quadratic, stop: StopRule) -> tuple[Any, bool]:
     ended = call_in_thread(solver.solve, ending.set, grace=GRACE)
     if ended.value is None:
         raise KeyboardInterrupt if ended.stop is Stop.INTERRUPTED else OutOfTime(ended.lost)
-    found = ended.value
-    if not np.isfinite(found.x).all() or str(found.status) in ("PrimalInfeasible", "DualInfeasible", "Unsolved"):
-        raise TrainingError(f"trainer 'lp-dual-qp': the solver ended with '{found.status}'; use trainer='bcfw'")
-    return found, ended.stop is Stop.INTERRUPTED
+    optimum = ended.value
+    if not np.isfinite(optimum.x).all() or str(optimum.status) in ("PrimalInfeasible", "DualInfeasible", "Unsolved"):
+        raise TrainingError(f"trainer 'lp-dual-qp': the solver ended with '{optimum.status}'; use trainer='bcfw'")
+    return optimum, ended.stop is Stop.INTERRUPTED
 
 
 def _plane(program: _Quadratic, multipliers: F64) -> tuple[F64, float]:

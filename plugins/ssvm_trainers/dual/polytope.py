@@ -242,8 +242,8 @@ class TrainingPolytope(Polytope):
         program, full = self._program, self.full(x)
         nothing = np.flatnonzero(np.add.reduceat(full[: program.n_states], program.state_ptr[:-1]) <= 0.0)
         full[program.state_ptr[nothing] + self.problem.loss.truth[nothing]] = 1.0
-        found = consistent(program, _by_group(program, full), np.arange(program.n_examples))
-        return np.concatenate([found.node, *(table.ravel() for table in found.tables)])[self.kept]
+        marginals = consistent(program, _by_group(program, full), np.arange(program.n_examples))
+        return np.concatenate([marginals.node, *(table.ravel() for table in marginals.tables)])[self.kept]
 
     def layout(self) -> PolytopeLayout:
         """Return the equations as projections read them."""
@@ -329,9 +329,9 @@ class CliquePolytope(ListedPolytope):
         nothing = np.bincount(self.trees.up, full, n_rows)[self.trees.up] <= 0.0
         full[nothing & self.used] = 1.0
         total = np.bincount(self.trees.up, full, n_rows)[self.trees.up]
-        found = np.zeros(self.n_cells)
-        from_conditionals(self.trees, full / np.where(total > 0.0, total, 1.0), found, 0, len(self.trees.parent))
-        return found[self.kept]
+        cells = np.zeros(self.n_cells)
+        from_conditionals(self.trees, full / np.where(total > 0.0, total, 1.0), cells, 0, len(self.trees.parent))
+        return cells[self.kept]
 
     def layout(self) -> PolytopeLayout:
         """Return the equations as projections read them."""

@@ -92,25 +92,25 @@ class AdamRun(Run):
         order, v, b = self.random.permutation(problem.n), np.zeros(problem.dim), 0.0
         self.passes += 1
         for lo in range(0, problem.n, batch_size):
-            found = problem.gradient(self.w, np.sort(order[lo : lo + batch_size]))
-            v -= found.vector / problem.n
-            b += found.offset / problem.n
-            self._step(found)
+            risk = problem.gradient(self.w, np.sort(order[lo : lo + batch_size]))
+            v -= risk.vector / problem.n
+            b += risk.offset / problem.n
+            self._step(risk)
         evaluate.add(v, b)
         spent = float(self.passes + evaluate.n_calls)
         if self.passes % self.options.evaluate_every == 0 or spent + 2.0 > stop.max_passes:
             return evaluate.iterate(evaluate(self.w), spent + 1.0)
         return Iterate(self.w, spent, dual=evaluate.dual, plane=evaluate.hull.plane)
 
-    def _step(self, found: RiskGradient) -> None:
+    def _step(self, risk: RiskGradient) -> None:
         """Move the weights against the mean of the gradients so far."""
         objective = self.problem.objective
         self.t += 1
-        length, after, n = self.length / np.sqrt(self.passes), 1.0 - SECOND**self.t, len(found.value)
+        length, after, n = self.length / np.sqrt(self.passes), 1.0 - SECOND**self.t, len(risk.value)
         length /= 1.0 - FIRST**self.t
         for part in slices(len(self.w)):
             w, mean, square = self.w[part], self.mean[part], self.square[part]
-            grad = objective.lam * objective.scale[part] * w + found.vector[part] / n
+            grad = objective.lam * objective.scale[part] * w + risk.vector[part] / n
             mean += (1.0 - FIRST) * (grad - mean)
             square += (1.0 - SECOND) * (grad**2 - square)
             w -= length * mean / (np.sqrt(square / after) + EPSILON)

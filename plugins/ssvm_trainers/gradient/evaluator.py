@@ -48,14 +48,14 @@ class Evaluator(Stateful):
     def __call__(self, w: F64) -> Point:
         """Return objective and (sub)gradient at w."""
         objective, n = self.problem.objective, self.problem.n
-        found = self.problem.gradient(w)
+        risk = self.problem.gradient(w)
         self.n_calls += 1
-        grad = found.vector
+        grad = risk.vector
         grad /= -n
-        self.add(grad, found.offset / n)
+        self.add(grad, risk.offset / n)
         for part in slices(len(grad)):
             grad[part] = objective.lam * objective.scale[part] * w[part] - grad[part]
-        return Point(w, objective.primal(w, found.value), objective.primal(w, found.bound), grad)
+        return Point(w, objective.primal(w, risk.value), objective.primal(w, risk.bound), grad)
 
     def add(self, v: F64, b: float) -> None:
         """Take the aggregated plane of any convex combination of planes of each example."""

@@ -108,8 +108,8 @@ class LBFGSRun(Run):
         orthant = None if self.threshold is None else np.where(now.w == 0.0, -np.sign(free), np.sign(now.w))
         direction = quasi_newton(free[some], pairs, at_bound[some], metric[some])
         if not isinstance(some, slice):
-            direction, found = -metric * free, direction
-            direction[some] = found
+            direction, newton = -metric * free, direction
+            direction[some] = newton
         if self.threshold is not None:
             direction[(now.w == 0.0) & (direction * free >= 0.0)] = 0.0
         new = search(self.evaluate, now, direction, free, 1.0 if pairs else 0.0, orthant)

@@ -147,13 +147,13 @@ def online_steps(
             same &= work.labels[v] == truth[v]
         if same or rule.weight[i] == 0.0:
             continue
-        found = collect_parts(fixed, i, work.labels, zero, one, parts)
+        collected = collect_parts(fixed, i, work.labels, zero, one, parts)
         tau = rule.weight[i]
         if rule.update > 0:
             direction, work.delta[0] = work.direction, 1.0
-            move_parts(fixed, parts, found, ones, free, work.delta, direction, direction)
-            part_dots(fixed.maps, parts, found, direction, work.slope)
-            clear_parts(fixed.maps, parts, found, zero, direction)  # zeros again, for the next example
+            move_parts(fixed, parts, collected, ones, free, work.delta, direction, direction)
+            part_dots(fixed.maps, parts, collected, direction, work.slope)
+            clear_parts(fixed.maps, parts, collected, zero, direction)  # zeros again, for the next example
             square = work.slope[0]
             if square <= 0.0:  # another labelling with the same features: there is nothing to move along
                 continue
@@ -165,9 +165,9 @@ def online_steps(
             tau = risk / (square + 0.5 / limit) if rule.update == 3 else risk / square
             tau = min(tau, limit) if rule.update == 2 else tau
         work.delta[0] = tau
-        move_parts(fixed, parts, found, ones, free, work.delta, w, w)
+        move_parts(fixed, parts, collected, ones, free, work.delta, w, w)
         work.delta[0] = tau * (visits.met + number)
-        move_parts(fixed, parts, found, ones, free, work.delta, moved, moved)
+        move_parts(fixed, parts, collected, ones, free, work.delta, moved, moved)
         changes += tau > 0.0
     return changes, off
 

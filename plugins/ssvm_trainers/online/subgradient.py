@@ -245,12 +245,12 @@ class Descent(Stateful):
         With averages, whose objective is not known, the average after it.
         """
         w = self.w.copy()
-        found = problem.gradient(w)
+        risk = problem.gradient(w)
         self.n_passes += 1
         self.spent += 1.0
-        primal, upper = objectives(problem, w, found)
-        dual = hull.add(found.vector / -problem.n, found.offset / problem.n)
-        self._move(problem, found.vector, found.offset, problem.n)
+        primal, upper = objectives(problem, w, risk)
+        dual = hull.add(risk.vector / -problem.n, risk.offset / problem.n)
+        self._move(problem, risk.vector, risk.offset, problem.n)
         if self.options.averaging == "none":
             return Iterate(w, self.spent, primal, upper, dual, plane=hull.plane)
         return Iterate(self.weights(), self.spent, dual=dual, plane=hull.plane)
@@ -310,20 +310,20 @@ class Descent(Stateful):
         """Return the name of the step rule."""
         linear = problem.degree * problem.objective.power == 1.0 and problem.objective.lam > 0.0
         auto = "1/(lam t)" if linear else DISTANCE
-        found = auto if self.options.schedule == "auto" else self.options.schedule
-        if found == DISTANCE and self.options.momentum:
+        name = auto if self.options.schedule == "auto" else self.options.schedule
+        if name == DISTANCE and self.options.momentum:
             raise TrainingError("momentum: the schedule 'distance' has none; set another schedule, or leave it out")
-        return found
+        return name
 
     def evaluated(self, problem: TrainProblem, hull: PlaneHull) -> Iterate:
         """Return the current iterate with its objective and the lower bound."""
         w = self.weights()
-        found = problem.gradient(w)
+        risk = problem.gradient(w)
         self.spent += 1.0
-        v = found.vector
+        v = risk.vector
         v /= -problem.n
-        dual = hull.add(v, found.offset / problem.n)
-        return Iterate(w, self.spent, *objectives(problem, w, found), dual, plane=hull.plane)
+        dual = hull.add(v, risk.offset / problem.n)
+        return Iterate(w, self.spent, *objectives(problem, w, risk), dual, plane=hull.plane)
 
     def next_steps(self, n: int, problem: TrainProblem) -> tuple[F64, F64]:
         """Return (length, share in the average) of the next n steps, and count them; lengths by ``t`` alone."""
@@ -414,6 +414,6 @@ class Descent(Stateful):
         return self.ball
 
 
-def objectives(problem: TrainProblem, w: F64, found: RiskGradient) -> tuple[float, float]:
+def objectives(problem: TrainProblem, w: F64, risk: RiskGradient) -> tuple[float, float]:
     """Return (objective, certified upper bound or nan) at w from the risks of all examples."""
-    return problem.objective.primal(w, found.value), problem.objective.primal(w, found.bound)
+    return problem.objective.primal(w, risk.value), problem.objective.primal(w, risk.bound)

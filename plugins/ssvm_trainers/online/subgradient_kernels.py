@@ -172,14 +172,14 @@ def subgradient_steps(
         weights.scale[0] *= 1.0 - steps.length[step] * steps.shrink
         fold(weights)
         loss[0] += fixed.share[i] * labelling_loss(fixed, i, work.labels)
-        found = collect_parts(fixed, i, work.labels, zero, one, parts)
+        collected = collect_parts(fixed, i, work.labels, zero, one, parts)
         work.delta[0] = fixed.share[i]
-        move_parts(fixed, parts, found, ones, free, work.delta, plane, plane)
+        move_parts(fixed, parts, collected, ones, free, work.delta, plane, plane)
         work.delta[0] = steps.length[step] * steps.weight[i]
         metric[:] = 1.0 / weights.scale[0]  # the step is one of w = s u
-        move_parts(fixed, parts, found, metric, free, work.delta, u, u)
+        move_parts(fixed, parts, collected, metric, free, work.delta, u, u)
         if len(v):
             metric[:] = weights.share[0] / weights.scale[0]  # c times what u has just moved by
-            move_parts(fixed, parts, found, metric, free, work.delta, v, v)
+            move_parts(fixed, parts, collected, metric, free, work.delta, v, v)
             weights.share[0] += steps.share[step] * weights.scale[0]
     return off

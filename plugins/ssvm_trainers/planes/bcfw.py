@@ -353,15 +353,15 @@ class BCFWRun(Run):
         if psi is None:
             return
         rows, before = KeptRows.of(planes.kept_planes, psi), self.dual
-        found = climb(
+        climbed = climb(
             self.problem.objective, planes.fixed.share, rows, ENOUGH * self._estimate(), self.problem.pause,
             self._shown() if self.averaged else None, most,
         )  # fmt: skip
-        planes.kept_planes.alpha[places(planes.kept_planes)] = found.alpha
+        planes.kept_planes.alpha[places(planes.kept_planes)] = climbed.alpha
         self.dual, _ = planes.refresh()
-        self.budget.spend(found.operations + float(planes.work.counter[0] - counted), self.dual - before)
+        self.budget.spend(climbed.operations + float(planes.work.counter[0] - counted), self.dual - before)
         if self.options.averaging:
-            self.average[:], self.averaged = free_weights(self.problem, found.w), 1
+            self.average[:], self.averaged = free_weights(self.problem, climbed.w), 1
 
     def _visit_cached(self, order: I64, threshold: float) -> float:
         """Visit examples without the oracle; return the gain of the dual."""

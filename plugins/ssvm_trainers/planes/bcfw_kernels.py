@@ -236,7 +236,7 @@ def take_steps(
         False where the candidate is worth keeping and the cache of the example is full.
     changed : bool
         Whether any dual weight is another one.
-    found : Collected
+    collected : Collected
         Number of planes in ``work.delta``, and their collected parts.
     """
     candidate, dense = rule.source != KEPT, cache.dense.psi.shape[2] > 0
@@ -252,7 +252,7 @@ def take_steps(
             cache.labels[start + t] = work.labels[t]
     count: Any = np.int64(cache.n_planes[i])
     n = count + candidate
-    slope, delta, found = work.slope, work.delta, Collected(NONE, NONE, n)
+    slope, delta, collected = work.slope, work.delta, Collected(NONE, NONE, n)
     work.counter[0] += VISIT_WORK
     if dense:
         if candidate:
@@ -261,8 +261,8 @@ def take_steps(
     elif rule.source == ASKED:
         work.counter[0] += scored_dots(fixed, scores, i, cache.labels, at, n, slope)
     else:
-        found = collect_parts(fixed, i, cache.labels, at, n, work.parts)
-        work.counter[0] += part_dots(fixed.maps, work.parts, found, w, slope)
+        collected = collect_parts(fixed, i, cache.labels, at, n, work.parts)
+        work.counter[0] += part_dots(fixed.maps, work.parts, collected, w, slope)
     best, mean = 0.0, 0.0
     for k in range(count):
         slope[k] = cache.loss[i, k] - slope[k]
@@ -276,9 +276,9 @@ def take_steps(
         if new > best + 1e-10 * (1.0 + best):
             fits = count < capacity
             if fits:
-                if not dense and found.n_factors < 0:
-                    found = collect_parts(fixed, i, cache.labels, at, n, work.parts)
-                insert_plane(fixed, cache, work, i, found, rule.now)
+                if not dense and collected.n_factors < 0:
+                    collected = collect_parts(fixed, i, cache.labels, at, n, work.parts)
+                insert_plane(fixed, cache, work, i, collected, rule.now)
                 count, inserted = count + 1, True
     gap = max(best, new) - mean
     step = fixed.share[i] / fixed.lam
@@ -289,9 +289,9 @@ def take_steps(
         changed |= delta[k] != 0.0
         if cache.alpha[i, k] > 0.0:
             cache.age[i, k] = rule.now
-    if found.n_factors < 0 and not inserted:  # the candidate has no part in the move
-        found = Collected(NONE, NONE, count)
-    return fixed.share[i] * gain, gap, fits, changed, found
+    if collected.n_factors < 0 and not inserted:  # the candidate has no part in the move
+        collected = Collected(NONE, NONE, count)
+    return fixed.share[i] * gain, gap, fits, changed, collected
 
 
 @njit(cache=True, nogil=True, borrowed=True)
@@ -325,26 +325,26 @@ def visit(
         As :func:`take_steps` returns them.
     """
     n: Any = np.int64(cache.n_planes[i])
-    gain, gap, fits, changed, found = 0.0, 0.0, True, n > 0, Collected(NONE, NONE, n)
+    gain, gap, fits, changed, collected = 0.0, 0.0, True, n > 0, Collected(NONE, NONE, n)
     metric, bounded = fixed.metric, fixed.bounded
     if rule.source == SUMMED:
         metric, bounded = work.ones, work.unbounded
         for k in range(n):
             work.delta[k] = fixed.share[i] * cache.alpha[i, k]
     else:
-        gain, gap, fits, changed, found = take_steps(rule, scores, fixed, cache, work, i, w)
+        gain, gap, fits, changed, collected = take_steps(rule, scores, fixed, cache, work, i, w)
     if changed and rule.source != SUMMED and cache.dense.psi.shape[2] > 0:
-        move_vectors(cache.dense, i, found.n, work.delta, fixed.threshold, w, free)
+        move_vectors(cache.dense, i, collected.n, work.delta, fixed.threshold, w, free)
     elif changed:
-        if found.n_factors < 0:
+        if collected.n_factors < 0:
             at = (cache.alpha.shape[1] + 1) * fixed.var_ptr[i]
-            found = collect_parts(fixed, i, cache.labels, at, found.n, work.parts)
-        move_parts(fixed, work.parts, found, metric, bounded, work.delta, w, free)
+            collected = collect_parts(fixed, i, cache.labels, at, collected.n, work.parts)
+        move_parts(fixed, work.parts, collected, metric, bounded, work.delta, w, free)
     return gain, gap, fits
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def insert_plane(fixed: Fixed, cache: Cache, work: Work, i: int, found: Collected, now: int) -> None:
+def insert_plane(fixed: Fixed, cache: Cache, work: Work, i: int, collected: Collected, now: int) -> None:
     """Make the labelling behind example i's planes one of them: its Gram row, no dual weight yet.
 
     The loss of the labelling is in ``work.loss``.  The parts of all planes and of the labelling were collected, unless
@@ -361,10 +361,10 @@ def insert_plane(fixed: Fixed, cache: Cache, work: Work, i: int, found: Collecte
         direction[:] = 0.0
     else:
         work.unit[k] = 1.0
-        move_parts(fixed, work.parts, found, fixed.metric, work.unbounded, work.unit, direction, direction)
+        move_parts(fixed, work.parts, collected, fixed.metric, work.unbounded, work.unit, direction, direction)
         work.unit[k] = 0.0
-        work.counter[0] += part_dots(fixed.maps, work.parts, found, direction, row)
-        clear_parts(fixed.maps, work.parts, found, k, direction)
+        work.counter[0] += part_dots(fixed.maps, work.parts, collected, direction, row)
+        clear_parts(fixed.maps, work.parts, collected, k, direction)
     for j in range(k):
         cache.gram[i, j, k] = row[j]
 

@@ -123,9 +123,9 @@ def local_round(
     if kept is None or kept.round != request.round:
         return None
     before = _prepare(kept, request, options.keep)
-    found = _pass(kept.run, problem.objective.weight / request.n, request)
+    moved = _pass(kept.run, problem.objective.weight / request.n, request)
     memory[KEPT] = KeptDual(kept.run, request.round + 1, before)
-    return found
+    return moved
 
 
 def _prepare(kept: KeptDual, request: RoundRequest, keep: int) -> F64:
@@ -234,8 +234,8 @@ class ShardedBCFWRun(Run):
         """Ask all shards; those whose dual variables are lost restart with their earlier plane as anchor."""
         v = self._total()[0]
         self._forget(np.flatnonzero(self.rounds == 0))
-        found = self.shards.each(local_round, [(self.options, one) for one in self._requests(v, exact)])
-        lost = np.array([number for number, one in enumerate(found) if one is None], dtype=np.int64)
+        rounds = self.shards.each(local_round, [(self.options, one) for one in self._requests(v, exact)])
+        lost = np.array([number for number, one in enumerate(rounds) if one is None], dtype=np.int64)
         self.losses[lost] += 1
         if len(lost):
             if self.losses.max() >= MOST_LOSSES:
@@ -244,10 +244,10 @@ class ShardedBCFWRun(Run):
             self._forget(lost)
             again = self.shards.each(local_round, [(self.options, one) for one in self._requests(v, exact)], lost)
             for number, one in zip(lost.tolist(), again, strict=True):
-                found[number] = one
-        self.losses[[number for number in range(len(found)) if number not in set(lost.tolist())]] = 0
+                rounds[number] = one
+        self.losses[[number for number in range(len(rounds)) if number not in set(lost.tolist())]] = 0
         self.rounds += 1
-        return found
+        return rounds
 
     def _requests(self, v: F64, exact: bool) -> list[RoundRequest]:
         """Return the request to each shard; one that restarts is asked as if it were new, and alone."""
@@ -293,6 +293,6 @@ class ShardedBCFWRun(Run):
 
     def _evaluate(self, w: F64) -> tuple[float, float]:
         """Return the objective at w and its certified upper bound."""
-        found, objective = self.problem.gradient(w), self.problem.objective
+        risk, objective = self.problem.gradient(w), self.problem.objective
         self.passes += 1.0
-        return objective.primal(w, found.value), objective.primal(w, found.bound)
+        return objective.primal(w, risk.value), objective.primal(w, risk.bound)

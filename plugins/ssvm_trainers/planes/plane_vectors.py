@@ -15,11 +15,11 @@ from ssvm_trainers.shared.products import PART_WORK, collect_parts, move_parts, 
 def plane_vector(fixed: Fixed, work: Work, i: int, labels: I32, at: int, out: F64) -> None:
     """Write ``psi`` of the labelling of example i that starts at ``labels[at]`` to ``out``."""
     out[:] = 0.0
-    found = collect_parts(fixed, i, labels, at, np.int64(1), work.parts)
+    collected = collect_parts(fixed, i, labels, at, np.int64(1), work.parts)
     work.unit[0] = 1.0
-    move_parts(fixed, work.parts, found, work.ones, work.unbounded, work.unit, out, out)
+    move_parts(fixed, work.parts, collected, work.ones, work.unbounded, work.unit, out, out)
     work.unit[0] = 0.0
-    work.counter[0] += found.n_parts * PART_WORK
+    work.counter[0] += collected.n_parts * PART_WORK
 
 
 @njit(cache=True, nogil=True, borrowed=True)

@@ -89,19 +89,19 @@ class SideBySide:
         def one(p: int) -> tuple[float, float]:
             before[p] = alpha.take(groups[p], axis=0)
             self.w[p], self.free[p] = planes.w, planes.free
-            found = visit(groups[p], self.inputs[p], self.work[p], self.w[p], self.free[p])
+            gains = visit(groups[p], self.inputs[p], self.work[p], self.w[p], self.free[p])
             self.free[p] -= planes.free
-            return found
+            return gains
 
         try:
-            found = self.problem.side_by_side(one, range(n))
+            gains = self.problem.side_by_side(one, range(n))
         finally:
             planes.fixed = fixed
         for work in self.work:
             planes.work.counter[0] += work.counter[0]
             work.counter[0] = 0
         if self.free is self.w:
-            share, gain = self._join(planes, np.array([gain for gain, _ in found]))
+            share, gain = self._join(planes, np.array([gain for gain, _ in gains]))
         else:
             rises = np.zeros(n)
             for p, group in enumerate(groups):
@@ -110,7 +110,7 @@ class SideBySide:
         for group, old, far in zip(groups, before, share, strict=True):
             if far < 1.0:
                 alpha[group] = (1.0 - far) * old + far * alpha.take(group, axis=0)
-        return gain, float(np.max([off for _, off in found]))
+        return gain, float(np.max([off for _, off in gains]))
 
     def _join(self, planes: DualState, gains: F64) -> tuple[list[float], float]:
         """Move the weights as far as the parabola rises; return (how far each group goes, gain)."""

@@ -130,7 +130,7 @@ def collect_parts(fixed: Fixed, i: int, labels: I32, at: int, n: int, parts: Par
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def part_dots(maps: FlatMaps, parts: Parts, found: Collected, w: F64, out: F64) -> int:
+def part_dots(maps: FlatMaps, parts: Parts, collected: Collected, w: F64, out: F64) -> int:
     """Write ``w . psi_k`` of the labellings whose parts were collected.
 
     Each part, a factor in one joint state, is multiplied with w once, however many labellings have it.
@@ -139,7 +139,7 @@ def part_dots(maps: FlatMaps, parts: Parts, found: Collected, w: F64, out: F64) 
     ----------
     maps : FlatMaps
         Read only.
-    parts, found : Parts, Collected
+    parts, collected : Parts, Collected
         As :func:`collect_parts` wrote and returned them; ``number`` is written.
     w : ndarray of float64, shape (dim,)
         Read only.
@@ -151,7 +151,7 @@ def part_dots(maps: FlatMaps, parts: Parts, found: Collected, w: F64, out: F64) 
     int
         The cost, in multiply-adds.
     """
-    n_factors, n_parts, n = found
+    n_factors, n_parts, n = collected
     of_map, factor, config, number, first, which, _, example = parts
     work, i = 0, example[0]
     for part in range(n_parts):
@@ -169,7 +169,7 @@ def part_dots(maps: FlatMaps, parts: Parts, found: Collected, w: F64, out: F64) 
 
 @njit(cache=True, nogil=True, borrowed=True)
 def move_parts(
-    fixed: Fixed, parts: Parts, found: Collected, metric: F64, bounded: I8, delta: F64, w: F64, free: F64
+    fixed: Fixed, parts: Parts, collected: Collected, metric: F64, bounded: I8, delta: F64, w: F64, free: F64
 ) -> None:
     """Add ``metric_m sum_k delta_k psi_k`` to w, map by map; weights of bounded maps move through ``free``.
 
@@ -179,7 +179,7 @@ def move_parts(
     ----------
     fixed : Fixed
         Read only: the features, and the lower bounds.
-    parts, found : Parts, Collected
+    parts, collected : Parts, Collected
         As :func:`collect_parts` wrote and returned them; ``number`` is written.
     metric : ndarray of float64, shape (M,)
         The factor of each map's entries.
@@ -190,7 +190,7 @@ def move_parts(
     w, free : ndarray of float64, shape (dim,)
         Changed in place, at the entries of parts only; may be one array where no map is bounded.
     """
-    maps, (n_factors, n_parts, n) = fixed.maps, found
+    maps, (n_factors, n_parts, n) = fixed.maps, collected
     of_map, factor, config, number, first, which, _, example = parts
     i = example[0]
     for part in range(n_parts):
@@ -212,11 +212,11 @@ def move_parts(
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def clear_parts(maps: FlatMaps, parts: Parts, found: Collected, k: int, out: F64) -> None:
+def clear_parts(maps: FlatMaps, parts: Parts, collected: Collected, k: int, out: F64) -> None:
     """Set every entry of ``out`` that the plane of labelling k touches to exactly zero."""
     i = parts.example[0]
-    for j in range(found.n_factors):
-        true, own = parts.first[j], parts.which[j * found.n + k]
+    for j in range(collected.n_factors):
+        true, own = parts.first[j], parts.which[j * collected.n + k]
         if own != true:
             m, f = np.int64(parts.map[own]), np.int64(parts.factor[own])
             clear_entries(maps, m, i, f, np.int64(parts.config[true]), out)

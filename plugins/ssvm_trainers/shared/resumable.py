@@ -120,9 +120,9 @@ def _set_generator(generator: np.random.Generator, name: str, state: Any) -> Non
         raise FileFormatError(f"the state of the trainer is damaged: '{name}': {type(err).__name__}: {err}") from err
 
 
-def _like(value: Any, found: Any) -> Any:
+def _like(value: Any, read: Any) -> Any:
     """Return a number of a file in the type that it has while training."""
-    return float(found) if isinstance(value, float) and isinstance(found, int) else found
+    return float(read) if isinstance(value, float) and isinstance(read, int) else read
 
 
 class Run(Stateful, ABC):

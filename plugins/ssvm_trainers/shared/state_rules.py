@@ -116,7 +116,7 @@ def _check_array(name: str, rule: StateRule, fresh: Any, value: Any, sizes: dict
         wanted: tuple[int, ...] = fresh.shape
     else:
         require(value.ndim == len(rule.shape), f"'{name}'", f"{len(rule.shape)} axes, found {value.ndim}")
-        wanted = tuple(_size(axis, found, sizes) for axis, found in zip(rule.shape, value.shape, strict=True))
+        wanted = tuple(_size(axis, size, sizes) for axis, size in zip(rule.shape, value.shape, strict=True))
     require(value.shape == wanted, f"'{name}'", f"shape {wanted}, found {value.shape}")
     if not value.size:
         return
@@ -127,9 +127,9 @@ def _check_array(name: str, rule: StateRule, fresh: Any, value: Any, sizes: dict
     require(inside, f"'{name}'", f"numbers from {rule.least:g} to {most:g}")
 
 
-def _size(axis: int | str, found: int, sizes: dict[str, int]) -> int:
+def _size(axis: int | str, size: int, sizes: dict[str, int]) -> int:
     """Return the size of an axis; an unknown one becomes the size found."""
-    return axis if isinstance(axis, int) else sizes.setdefault(axis, found)
+    return axis if isinstance(axis, int) else sizes.setdefault(axis, size)
 
 
 def _check_number(name: str, rule: StateRule, fresh: Any, value: Any) -> None:

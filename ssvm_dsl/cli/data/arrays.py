@@ -55,10 +55,10 @@ def read(source: str, settings: DataSettings) -> LabelledData:
     FileFormatError
         There is no X, or sizes do not fit together.
     """
-    found, name = _read_arrays(source), source_name(source)
-    X, Y = _matrix(found, name), found.get("Y", found.get("y"))
-    if "ptr" in found:
-        bounds = _bounds(found["ptr"], X.shape[0], name)
+    arrays, name = _read_arrays(source), source_name(source)
+    X, Y = _matrix(arrays, name), arrays.get("Y", arrays.get("y"))
+    if "ptr" in arrays:
+        bounds = _bounds(arrays["ptr"], X.shape[0], name)
         if Y is not None and len(Y) not in (X.shape[0], len(bounds)):
             raise FileFormatError(f"{name}: expected Y of {X.shape[0]} rows, as in X, found {len(Y)}")
         if Y is not None and len(Y) == X.shape[0]:
@@ -67,7 +67,7 @@ def read(source: str, settings: DataSettings) -> LabelledData:
     elif Y is not None and np.shape(Y)[:1] != X.shape[:1]:
         raise FileFormatError(f"{name}: expected Y of {X.shape[0]} rows, as in X, found shape {np.shape(Y)}")
     require_examples(source, X.shape[0] if hasattr(X, "shape") else len(X), "example in X")
-    return LabelledData(source, replace(settings, learnt=True), X, _labels(Y), (), "ptr" in found)
+    return LabelledData(source, replace(settings, learnt=True), X, _labels(Y), (), "ptr" in arrays)
 
 
 def _labels(Y: Any) -> Any:
@@ -75,12 +75,12 @@ def _labels(Y: Any) -> Any:
     return Y.tolist() if isinstance(Y, np.ndarray) and Y.ndim == 1 else Y
 
 
-def _matrix(found: dict[str, Any], name: str) -> Any:
-    X = found.get("X", found.get("x"))
-    if X is None and all(part in found for part in _SPARSE):
+def _matrix(arrays: dict[str, Any], name: str) -> Any:
+    X = arrays.get("X", arrays.get("x"))
+    if X is None and all(part in arrays for part in _SPARSE):
         from scipy.sparse import csr_array
 
-        data, indices, indptr, shape = (found[part] for part in _SPARSE)
+        data, indices, indptr, shape = (arrays[part] for part in _SPARSE)
         try:
             X = csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
             X.check_format()
@@ -88,7 +88,7 @@ def _matrix(found: dict[str, Any], name: str) -> Any:
             expected = f"the parts of a sparse matrix in {', '.join(_SPARSE)}"
             raise FileFormatError(f"{name}: expected {expected}, found others ({err})") from err
     if X is None or not X.shape:
-        listed = ", ".join(found) or "none"
+        listed = ", ".join(arrays) or "none"
         raise FileFormatError(f"{name}: expected an array X with an example in each row, found the arrays {listed}")
     return X
 
@@ -103,12 +103,12 @@ def _bounds(ptr: Any, n: int, name: str) -> list[tuple[int, int]]:
 
 def read_answers(source: str, data: LabelledData) -> Any:
     """Return the array Y of a file, by sequence where it has ``ptr``."""
-    found = _read_arrays(source)
-    if "Y" not in found:
-        raise FileFormatError(f"{source_name(source)}: expected an array Y, found {', '.join(found) or 'none'}")
-    Y = found["Y"]
-    if "ptr" in found:
-        return [Y[lo:hi] for lo, hi in _bounds(found["ptr"], len(Y), source_name(source))]
+    arrays = _read_arrays(source)
+    if "Y" not in arrays:
+        raise FileFormatError(f"{source_name(source)}: expected an array Y, found {', '.join(arrays) or 'none'}")
+    Y = arrays["Y"]
+    if "ptr" in arrays:
+        return [Y[lo:hi] for lo, hi in _bounds(arrays["ptr"], len(Y), source_name(source))]
     return _labels(Y)
 
 

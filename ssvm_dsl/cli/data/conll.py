@@ -51,39 +51,39 @@ def read(source: str, settings: DataSettings) -> LabelledData:
         A line has another number of columns; names file and line.
     """
     expected = (settings.columns, settings.columns - 1) if settings.learnt else ()
-    found = read_columns(source, expected)
-    n = len(found.rows[0][0])
+    file = read_columns(source, expected)
+    n = len(file.rows[0][0])
     labelled = not settings.learnt or n == settings.columns
     n_features = n - labelled
     if n_features < 1:
-        raise one_column(source, found)
+        raise one_column(source, file)
     lines = settings.template or standard_template(n_features)
     template = AttributeTemplate.of_lines(enumerate(lines, 1), "the template")
     if template.n_columns > n_features:
         text = f"column {template.n_columns - 1} (counted from 0); {source_name(source)} has {n_features} columns"
         raise FileFormatError(f"the template reads {text} besides the label")
-    columns = [list(map(list, zip(*rows, strict=True))) for rows in found.rows]
+    columns = [list(map(list, zip(*rows, strict=True))) for rows in file.rows]
     X = [template.attributes(one[:n_features]) for one in columns]
     Y = [one[-1] for one in columns] if labelled else None
     settings = replace(settings, learnt=True, template=tuple(lines), columns=n_features + 1)
-    return LabelledData(source, settings, X, Y, found.starts, found)
+    return LabelledData(source, settings, X, Y, file.starts, file)
 
 
-def one_column(source: str, found: ColumnsFile) -> FileFormatError:
+def one_column(source: str, file: ColumnsFile) -> FileFormatError:
     """Return the error for a file with nothing but labels."""
-    return bad_line(source, found.starts[0], "at least two columns, the last one the label", "one column")
+    return bad_line(source, file.starts[0], "at least two columns, the last one the label", "one column")
 
 
 def read_columns(source: str, expected: Sequence[int] = ()) -> ColumnsFile:
     """Return the sentences of a file, all of whose lines have the same number of columns."""
     tabs, n = False, 0
-    found = ColumnsFile([], [], [], " ")
+    file = ColumnsFile([], [], [], " ")
     for block in blocks_in(lines_of(source)):
         rows = []
         for number, line in block:
             if not n:
                 tabs = "\t" in line
-                found = replace(found, separator="\t" if tabs else " ")
+                file = replace(file, separator="\t" if tabs else " ")
             columns = list(map(sys.intern, line.split("\t") if tabs else columns_of(line)))
             if not n:
                 n = len(columns)
@@ -93,11 +93,11 @@ def read_columns(source: str, expected: Sequence[int] = ()) -> ColumnsFile:
             if len(columns) != n:
                 raise bad_line(source, number, f"{n} columns, as before", f"{len(columns)}: {shortened(line)}")
             rows.append(columns)
-        found.starts.append(block[0][0])
-        found.sentences.append([line for _, line in block])
-        found.rows.append(rows)
-    require_examples(source, len(found.sentences), "sentence")
-    return found
+        file.starts.append(block[0][0])
+        file.sentences.append([line for _, line in block])
+        file.rows.append(rows)
+    require_examples(source, len(file.sentences), "sentence")
+    return file
 
 
 def read_answers(source: str, data: LabelledData) -> list[list[str]]:
@@ -110,9 +110,9 @@ def write_answers(out: str, data: LabelledData, predicted: Sequence[Any]) -> Non
     write_text(out, _lines(data.raw, predicted))
 
 
-def _lines(found: ColumnsFile, predicted: Sequence[Any]) -> Iterator[str]:
-    for lines, tags in zip(found.sentences, predicted, strict=True):
-        yield from (f"{line}{found.separator}{tag}" for line, tag in zip(lines, tags, strict=True))
+def _lines(file: ColumnsFile, predicted: Sequence[Any]) -> Iterator[str]:
+    for lines, tags in zip(file.sentences, predicted, strict=True):
+        yield from (f"{line}{file.separator}{tag}" for line, tag in zip(lines, tags, strict=True))
         yield ""
 
 

@@ -58,21 +58,21 @@ def read(source: str, settings: DataSettings) -> LabelledData:
     FileFormatError
         A line has another number of columns, or no head within its sentence; names file and line.
     """
-    found = _sentences(source)
-    X = [_words(one) for one in found]
-    Y = [_heads(source, one) for one in found]
-    unknown = next((one for one, heads in zip(found, Y, strict=True) if heads is None), None)
+    sentences = _sentences(source)
+    X = [_words(one) for one in sentences]
+    Y = [_heads(source, one) for one in sentences]
+    unknown = next((one for one, heads in zip(sentences, Y, strict=True) if heads is None), None)
     if unknown is not None and any(heads is not None for heads in Y):
         raise bad_line(source, unknown.start, "a head for each word, as in other sentences", "none")
-    lines = [one.start for one in found]
-    return LabelledData(source, replace(settings, learnt=True), X, None if unknown else Y, lines, found)
+    lines = [one.start for one in sentences]
+    return LabelledData(source, replace(settings, learnt=True), X, None if unknown else Y, lines, sentences)
 
 
 def _sentences(source: str) -> list[TreeLines]:
-    found: list[TreeLines] = []
+    sentences: list[TreeLines] = []
     n = 0
     for block in blocks_in(lines_of(source)):
-        found.append(TreeLines(block[0][0]))
+        sentences.append(TreeLines(block[0][0]))
         for number, line in block:
             columns = line.split("\t") if "\t" in line else columns_of(line)
             if not line.startswith("#") and not _NO_WORD.fullmatch(columns[0]):
@@ -80,11 +80,11 @@ def _sentences(source: str) -> list[TreeLines]:
                 if len(columns) != n or n not in _PLACES:
                     expected = f"{n} columns, as before" if n in _PLACES else "ten columns of CoNLL-U, or WORD TAG HEAD"
                     raise bad_line(source, number, expected, f"{len(columns)}: {shortened(line)}")
-                found[-1].words.append(len(found[-1].lines))
+                sentences[-1].words.append(len(sentences[-1].lines))
             elif line.startswith("#"):
                 columns = [line]
-            found[-1].lines.append((number, columns))
-    kept = [one for one in found if one.words]
+            sentences[-1].lines.append((number, columns))
+    kept = [one for one in sentences if one.words]
     require_examples(source, len(kept), "sentence")
     return kept
 
@@ -118,8 +118,8 @@ def write_answers(out: str, data: LabelledData, predicted: Sequence[Any]) -> Non
     write_text(out, _lines(data.raw, predicted))
 
 
-def _lines(found: Sequence[TreeLines], predicted: Sequence[Any]) -> Iterator[str]:
-    for one, heads in zip(found, predicted, strict=True):
+def _lines(sentences: Sequence[TreeLines], predicted: Sequence[Any]) -> Iterator[str]:
+    for one, heads in zip(sentences, predicted, strict=True):
         new = dict(zip(one.words, heads, strict=True))
         for k, (_, columns) in enumerate(one.lines):
             yield "\t".join(_with_head(columns, int(new[k]) + 1) if k in new else columns)

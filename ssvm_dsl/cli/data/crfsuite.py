@@ -51,15 +51,15 @@ def read(source: str, settings: DataSettings) -> LabelledData:
 
 def _attributes(texts: Sequence[str], source: str, number: int) -> dict[str, float]:
     """Return the attributes of a token; a name that stands there twice counts twice."""
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for text in texts:
         name, value = text, 1.0
         if ":" in text or "\\" in text:
             name, value = _attribute(text, source, number)
         if name:
             name = sys.intern(name)
-            found[name] = found.get(name, 0.0) + value
-    return found
+            values[name] = values.get(name, 0.0) + value
+    return values
 
 
 def _attribute(text: str, source: str, number: int) -> tuple[str, float]:

@@ -59,7 +59,7 @@ class DataSettings:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     @classmethod
-    def of_plain(cls, found: Mapping[str, Any], where: str) -> DataSettings:
+    def of_plain(cls, content: Mapping[str, Any], where: str) -> DataSettings:
         """Return the settings that a model file holds.
 
         Raises
@@ -69,7 +69,7 @@ class DataSettings:
         """
         given: dict[str, Any] = {}
         for field in fields(cls):
-            value, default = found.get(field.name, field.default), field.default
+            value, default = content.get(field.name, field.default), field.default
             listed = isinstance(value, list) and all(isinstance(one, str) for one in value)
             value = tuple(value) if listed and isinstance(default, tuple) else value
             kind = str if field.name == "format" else type(default)

@@ -28,9 +28,9 @@ def format_of(source: str, given: str | None, option: str = "--format") -> Reade
         The name does not tell it, or there is no such format.
     """
     name = "images" if given is None and Path(source).is_dir() else given
-    found = reader_of(FileContent.EXAMPLES, name, suffix_of(source))
-    if found is not None:
-        return found
+    reader = reader_of(FileContent.EXAMPLES, name, suffix_of(source))
+    if reader is not None:
+        return reader
     listed = ", ".join(f"{one.name} ({one.summary})" for one in readers(FileContent.EXAMPLES))
     if given is not None:
         raise OptionError(f"{option}: there is no format {given!r} of examples; set it to one of: {listed}")
@@ -48,13 +48,13 @@ def read_file(source: str, settings: DataSettings) -> LabelledData:
         The plug-in that reads the format is not installed any more, or broken.
     """
     spec = format_of(source, settings.format)
-    found = open_reader(spec)(source, settings)
-    if isinstance(found, LabelledData):
-        return found
-    if not isinstance(found, tuple) or len(found) != 2:
+    content = open_reader(spec)(source, settings)
+    if isinstance(content, LabelledData):
+        return content
+    if not isinstance(content, tuple) or len(content) != 2:
         expected = "expected a pair: the examples and the labels, None without labels"
-        raise PluginError(f"{describe_reader(spec)} returned {type(found).__name__}, {expected}")
-    X, Y = found
+        raise PluginError(f"{describe_reader(spec)} returned {type(content).__name__}, {expected}")
+    X, Y = content
     if Y is not None and len(Y) != len(X):
         raise PluginError(f"{describe_reader(spec)} returned {len(X)} examples and the labels of {len(Y)}")
     return LabelledData(source, replace(settings, learnt=True), X, Y)

@@ -31,8 +31,8 @@ IMAGES, MASKS = "images", "masks"
 
 def _files(folder: Path) -> dict[str, Path]:
     """Return the images of a folder by name, sorted."""
-    found = [one for one in sorted(folder.iterdir()) if one.suffix.lower() in SUFFIXES]
-    return {one.stem: one for one in found}
+    images = [one for one in sorted(folder.iterdir()) if one.suffix.lower() in SUFFIXES]
+    return {one.stem: one for one in images}
 
 
 def read(source: str, settings: DataSettings) -> LabelledData:
@@ -65,14 +65,14 @@ def read(source: str, settings: DataSettings) -> LabelledData:
     return LabelledData(source, replace(settings, learnt=True), X, Y if labels else None, (), list(files))
 
 
-def _inputs(found: dict[str, Any], names: Sequence[str], path: Path) -> Any:
+def _inputs(features: dict[str, Any], names: Sequence[str], path: Path) -> Any:
     """Return the features that a model asks for; for a ready model, all."""
     if not names:
-        return found
-    missing = [name for name in names if name not in found]
+        return features
+    missing = [name for name in names if name not in features]
     if missing:
-        raise OptionError(f"{path}: images have the inputs {', '.join(found)}; the model asks for '{missing[0]}'")
-    return {name: found[name] for name in names} if len(names) > 1 else found[names[0]]
+        raise OptionError(f"{path}: images have the inputs {', '.join(features)}; the model asks for '{missing[0]}'")
+    return {name: features[name] for name in names} if len(names) > 1 else features[names[0]]
 
 
 def read_answers(source: str, data: LabelledData) -> list[Any]:

@@ -34,14 +34,14 @@ def read(source: str, settings: DataSettings) -> LabelledData:
     FileFormatError
         A line is no such object; names file and line.
     """
-    found = _objects(source, "x")
-    X = [_arrays(one["x"]) for _, one in found]
-    labelled = ["y" in one for _, one in found]
+    objects = _objects(source, "x")
+    X = [_arrays(one["x"]) for _, one in objects]
+    labelled = ["y" in one for _, one in objects]
     if any(labelled) and not all(labelled):
-        number = found[labelled.index(False)][0]
+        number = objects[labelled.index(False)][0]
         raise bad_line(source, number, "an object with 'y', as on other lines", "none")
-    lines = [number for number, _ in found]
-    Y = [_arrays(one["y"]) for _, one in found] if all(labelled) else None
+    lines = [number for number, _ in objects]
+    Y = [_arrays(one["y"]) for _, one in objects] if all(labelled) else None
     if Y is not None and settings.several and _are_names(Y):
         names = settings.labels or tuple(sorted({name for one in Y for name in one}))
         settings, Y = replace(settings, labels=names), encoded_sets(Y, names, source, lines)
@@ -56,7 +56,7 @@ def _are_names(Y: Sequence[Any]) -> bool:
 
 def _objects(source: str, name: str) -> list[tuple[int, dict[str, Any]]]:
     """Return (line, object) of a file whose objects have an entry of that name."""
-    found = []
+    objects = []
     for number, line in lines_of(source):
         if is_blank(line):
             continue
@@ -66,9 +66,9 @@ def _objects(source: str, name: str) -> list[tuple[int, dict[str, Any]]]:
             raise bad_line(source, number, "a JSON object", f"{shortened(line)} ({err})") from None
         if not isinstance(one, dict) or name not in one:
             raise bad_line(source, number, f'an object with an entry "{name}"', shortened(line))
-        found.append((number, one))
-    require_examples(source, len(found), "line with an object")
-    return found
+        objects.append((number, one))
+    require_examples(source, len(objects), "line with an object")
+    return objects
 
 
 def _arrays(value: Any) -> Any:
@@ -92,10 +92,10 @@ def _is_number(value: Any) -> bool:
 
 def read_answers(source: str, data: LabelledData) -> list[Any]:
     """Return the labels of a file."""
-    found = _objects(source, "y")
-    Y = [_arrays(one["y"]) for _, one in found]
+    objects = _objects(source, "y")
+    Y = [_arrays(one["y"]) for _, one in objects]
     names = data.settings.labels
-    return encoded_sets(Y, names, source, [number for number, _ in found]) if names and _are_names(Y) else Y
+    return encoded_sets(Y, names, source, [number for number, _ in objects]) if names and _are_names(Y) else Y
 
 
 def write_answers(out: str, data: LabelledData, predicted: Sequence[Any]) -> None:

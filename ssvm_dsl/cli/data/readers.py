@@ -69,10 +69,10 @@ def read_conll(path: str | PathLike[str]) -> tuple[list[list[str]], list[list[st
         A line has another number of columns, or there is one column only; names file and line.
     """
     source = str(as_path(path, "path"))
-    found = conll.read_columns(source)
-    if len(found.rows[0][0]) < 2:
-        raise conll.one_column(source, found)
-    return [[row[0] for row in rows] for rows in found.rows], [[row[-1] for row in rows] for rows in found.rows]
+    file = conll.read_columns(source)
+    if len(file.rows[0][0]) < 2:
+        raise conll.one_column(source, file)
+    return [[row[0] for row in rows] for rows in file.rows], [[row[-1] for row in rows] for rows in file.rows]
 
 
 @checked_call

@@ -93,51 +93,51 @@ def read(source: str, settings: DataSettings) -> LabelledData:
     FileFormatError
         A line is not understood; names file and line.
     """
-    found = SparseLines(source)
+    file = SparseLines(source)
     for number, line in lines_of(source):
         tokens = columns_of(line.partition("#")[0])
         if tokens:
-            found.take(number, tokens)
-    require_examples(source, len(found.labels), "line LABEL INDEX:VALUE ...")
+            file.take(number, tokens)
+    require_examples(source, len(file.labels), "line LABEL INDEX:VALUE ...")
     if not settings.learnt:
-        several = settings.several or any("," in label for label in found.labels)
-        names = _names(found.labels) if several else ()
-        width = max(found.indices, default=0) + 1
+        several = settings.several or any("," in label for label in file.labels)
+        names = _names(file.labels) if several else ()
+        width = max(file.indices, default=0) + 1
         settings = replace(settings, learnt=True, width=width, several=several, labels=names)
-    X = found.matrix(settings.width)
-    Y: Any = _sets(found, settings.labels) if settings.several else _classes(found)
-    starts = [k for k, query in enumerate(found.queries) if k == 0 or query is None or query != found.queries[k - 1]]
-    lines = [found.lines[k] for k in starts]
-    if found.queries[0] is not None:
-        bounds = list(pairwise([*starts, len(found.labels)]))
+    X = file.matrix(settings.width)
+    Y: Any = _sets(file, settings.labels) if settings.several else _classes(file)
+    starts = [k for k, query in enumerate(file.queries) if k == 0 or query is None or query != file.queries[k - 1]]
+    lines = [file.lines[k] for k in starts]
+    if file.queries[0] is not None:
+        bounds = list(pairwise([*starts, len(file.labels)]))
         X, Y = [X[lo:hi] for lo, hi in bounds], None if Y is None else [Y[lo:hi] for lo, hi in bounds]
     return LabelledData(source, settings, X, Y, lines)
 
 
 def _names(labels: Sequence[str]) -> tuple[str, ...]:
     """Return the labels of sets, sorted; numbers by value."""
-    found = {name for label in labels for name in label.split(",") if name}
-    return tuple(sorted(found, key=lambda name: (float(name) if _is_int(name) else float("inf"), name)))
+    names = {name for label in labels for name in label.split(",") if name}
+    return tuple(sorted(names, key=lambda name: (float(name) if _is_int(name) else float("inf"), name)))
 
 
 def _is_int(text: str) -> bool:
     return text.lstrip("+-").isdecimal()
 
 
-def _sets(found: SparseLines, names: Sequence[str]) -> Any:
+def _sets(file: SparseLines, names: Sequence[str]) -> Any:
     """Return a matrix of 0 and 1."""
-    sets = [[name for name in label.split(",") if name] for label in found.labels]
-    return encoded_sets(sets, names, found.source, found.lines)
+    sets = [[name for name in label.split(",") if name] for label in file.labels]
+    return encoded_sets(sets, names, file.source, file.lines)
 
 
-def _classes(found: SparseLines) -> list[Any] | None:
+def _classes(file: SparseLines) -> list[Any] | None:
     """Return the class of each line, as ints where all are; ``None`` where no line has one."""
-    empty = [k for k, label in enumerate(found.labels) if not label]
-    if len(empty) == len(found.labels):
+    empty = [k for k, label in enumerate(file.labels) if not label]
+    if len(empty) == len(file.labels):
         return None
     if empty:
-        raise bad_line(found.source, found.lines[empty[0]], "a label first, as on other lines", "none")
-    return list(map(int, found.labels)) if all(map(_is_int, found.labels)) else found.labels
+        raise bad_line(file.source, file.lines[empty[0]], "a label first, as on other lines", "none")
+    return list(map(int, file.labels)) if all(map(_is_int, file.labels)) else file.labels
 
 
 def read_answers(source: str, data: LabelledData) -> Any:
@@ -148,8 +148,8 @@ def read_answers(source: str, data: LabelledData) -> Any:
         return [block.split("\n") for block in blocks]
     if not data.settings.several:
         return lines
-    found = SparseLines(source, labels=lines, lines=list(range(1, len(lines) + 1)))
-    return _sets(found, data.settings.labels)
+    file = SparseLines(source, labels=lines, lines=list(range(1, len(lines) + 1)))
+    return _sets(file, data.settings.labels)
 
 
 def write_answers(out: str, data: LabelledData, predicted: Sequence[Any]) -> None:

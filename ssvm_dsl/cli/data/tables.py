@@ -106,10 +106,10 @@ def _header(source: str, row: list[str]) -> list[str]:
 
 def _number(text: str) -> float | None:
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
         return None
-    return found if isfinite(found) else None
+    return number if isfinite(number) else None
 
 
 def read(source: str, settings: DataSettings) -> LabelledData:
@@ -186,15 +186,15 @@ def _features(table: CsvTable, settings: DataSettings) -> Any:
 
 
 def _numbers(table: CsvTable, name: str, cells: list[str]) -> list[float]:
-    found = []
+    numbers = []
     for k, cell in enumerate(cells):
         value = _number(cell)
         if value is None:
             hint = "words are features of sequences (--sequence); else encode them as numbers"
             place = f"a number in column '{name}'"
             raise bad_line(table.source, table.lines[k], place, shortened(cell), hint)
-        found.append(value)
-    return found
+        numbers.append(value)
+    return numbers
 
 
 def _labels(table: CsvTable, names: Sequence[str]) -> Any:

@@ -132,9 +132,9 @@ def find_data(module: ModuleType, name: str, option: str = "--data") -> Any:
     """
     if not hasattr(module, name):
         raise OptionError(f"{option}: {module.__file__} has no '{name}' (a list of examples, or a function for one)")
-    found = getattr(module, name)
+    data = getattr(module, name)
     try:
-        return found() if callable(found) else found
+        return data() if callable(data) else data
     except SsvmError:
         raise
     except (Exception, SystemExit) as err:

@@ -32,13 +32,13 @@ def run(args: Namespace) -> int:
 
     data, predicted, kind, unseen = _compared(args)
     with data.naming_lines():
-        found = measure(data.require_labels(), predicted, kind, data.settings.labels)
+        measures = measure(data.require_labels(), predicted, kind, data.settings.labels)
     if text := unseen_text(unseen):
         complain(f"warning: {text}")
     if args.json:
-        write_json(found.plain())
+        write_json(measures.plain())
     else:
-        write_text(STANDARD_STREAM, map(escaped, found.lines()))
+        write_text(STANDARD_STREAM, map(escaped, measures.lines()))
     return 0
 
 

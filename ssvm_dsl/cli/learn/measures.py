@@ -164,9 +164,9 @@ def measure(truth: Sequence[Any], predicted: Sequence[Any], kind: str = "", name
 
 def _tree_measures(truth: Sequence[Any], predicted: Sequence[Any]) -> Measures:
     """Return brackets found, and parts of speech."""
-    trees, found = [ParseTree.of(one) for one in truth], [ParseTree.of(one) for one in predicted]
-    brackets = bracket_scores(trees, found)
-    tags = [[one.tags for one in side] for side in (trees, found)]
+    trees, answers = [ParseTree.of(one) for one in truth], [ParseTree.of(one) for one in predicted]
+    brackets = bracket_scores(trees, answers)
+    tags = [[one.tags for one in side] for side in (trees, answers)]
     scores = {
         "bracket-f1": brackets.f1, "bracket-precision": brackets.precision, "bracket-recall": brackets.recall,
         "exact-match": brackets.exact / max(len(trees), 1), "tag-accuracy": SCORERS["label-accuracy"](*tags),

@@ -76,10 +76,10 @@ def predictions(loaded: LoadedModel, data: LabelledData, args: Namespace) -> Any
     loaded.estimator.set_params(n_threads=args.threads)
     with warnings.catch_warnings(record=True) as caught, data.naming_lines():
         warnings.simplefilter("always", UserWarning)
-        found = loaded.estimator.predict(data.X, time_limit=args.time_limit)
+        labels = loaded.estimator.predict(data.X, time_limit=args.time_limit)
     for one in caught:
         complain(f"warning: {one.message}")
-    return found if data.settings.format == "jsonl" else list(map(by_position, found))
+    return labels if data.settings.format == "jsonl" else list(map(by_position, labels))
 
 
 COMMAND = Subcommand("predict", "label new data with a saved model", run, arguments)

@@ -68,7 +68,7 @@ def _origin(saved: SavedModel, path: str | Path) -> tuple[str, DataSettings | No
     """Return the model's name and how data are read."""
     if saved.origin is None:
         return "", None
-    name, found = saved.origin.get("model"), saved.origin.get("data")
-    if not isinstance(name, str) or not isinstance(found, dict):
+    name, settings = saved.origin.get("model"), saved.origin.get("data")
+    if not isinstance(name, str) or not isinstance(settings, dict):
         raise FileFormatError(f"{path}: expected a model's name and how its data are read, found others")
-    return name, DataSettings.of_plain(found, str(path))
+    return name, DataSettings.of_plain(settings, str(path))

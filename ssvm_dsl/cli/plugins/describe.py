@@ -54,12 +54,12 @@ def find_all(name: str, known: Registry) -> list[dict[str, Any]]:
         There is none; names close ones, and lists what was left out.
     """
     specs = all_specs(known)
-    found = [describe(spec, known) for spec in specs if spec.name == name]
-    if not found:
+    descriptions = [describe(spec, known) for spec in specs if spec.name == name]
+    if not descriptions:
         names = [spec.name for spec in specs]
         broken = "".join(f"\n  left out: {problem.plugin}: {problem.text}" for problem in known.problems)
         raise PluginError(f"there is no plug-in '{name}'{meant(name, names)}\n  known: {', '.join(names)}{broken}")
-    return found
+    return descriptions
 
 
 def plain(value: Any) -> Any:

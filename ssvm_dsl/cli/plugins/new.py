@@ -95,8 +95,8 @@ def template_of(kind: str) -> PackageTemplate:
     """Return the template of a kind of plug-in."""
     from importlib import import_module
 
-    found: PackageTemplate = import_module(f"ssvm_dsl.cli.plugins.templates.{kind}").TEMPLATE
-    return found
+    template: PackageTemplate = import_module(f"ssvm_dsl.cli.plugins.templates.{kind}").TEMPLATE
+    return template
 
 
 def write_package(name: str, folder: Path, template: PackageTemplate) -> list[Path]:

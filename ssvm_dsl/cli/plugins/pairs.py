@@ -49,12 +49,12 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def _show_table(found: list[Pairing]) -> None:
+def _show_table(pairings: list[Pairing]) -> None:
     from ssvm_dsl.report.tables import plain_table
 
-    risks = list(dict.fromkeys(one.risk for one in found))
+    risks = list(dict.fromkeys(one.risk for one in pairings))
     rows: dict[str, dict[str, list[Pairing]]] = {}
-    for one in found:
+    for one in pairings:
         rows.setdefault(one.trainer, {}).setdefault(one.risk, []).append(one)
     screen = console()
     per = len(risks) if screen.width >= WIDE else FEW
@@ -65,10 +65,10 @@ def _show_table(found: list[Pairing]) -> None:
     screen.print(LEGEND)
 
 
-def _cell(found: list[Pairing]) -> str:
+def _cell(pairings: list[Pairing]) -> str:
     """Return the letters of the three guarantees and the powers."""
-    letters = [one.oracle[0] if one.certificate == "none" else one.oracle[0].upper() for one in found if one.works]
-    powers = next((one.powers for one in found if one.works), ())
+    letters = [one.oracle[0] if one.certificate == "none" else one.oracle[0].upper() for one in pairings if one.works]
+    powers = next((one.powers for one in pairings if one.works), ())
     if powers is None:
         letters.append("^q")
     elif 2.0 in powers:
@@ -76,12 +76,12 @@ def _cell(found: list[Pairing]) -> str:
     return "".join(letters) or "-"
 
 
-def _show_details(name: str, found: list[Pairing]) -> None:
+def _show_details(name: str, pairings: list[Pairing]) -> None:
     """Show a trainer with all risks, or a risk with all trainers; pairs with equal properties are shown together."""
     screen = console()
     for kind, other in (("trainer", "risk"), ("risk", "trainer")):
         cells: dict[str, list[Pairing]] = {}
-        for one in found:
+        for one in pairings:
             if getattr(one, kind) == name:
                 cells.setdefault(getattr(one, other), []).append(one)
         alike: dict[tuple[tuple[str, str], ...], list[str]] = {}

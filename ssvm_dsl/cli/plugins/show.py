@@ -23,12 +23,12 @@ def run(args: Namespace) -> int:
     from ssvm_dsl.cli.plugins.describe import find_all
     from ssvm_dsl.registry import registry
 
-    found = find_all(args.name, registry())
+    descriptions = find_all(args.name, registry())
     if args.json:
-        write_json(found)
+        write_json(descriptions)
         return 0
     screen = console()
-    for facts in found:
+    for facts in descriptions:
         _show(screen, facts)
     return 0
 

@@ -37,10 +37,10 @@ def show(screen: Console, tuned: Tuned) -> None:
         for note in notes(tuned):
             say(note, "yellow")
     if tuned.nested is not None:
-        found = tuned.nested
-        worth = f"{found.scores.mean():.4f} +- {found.scores.std(ddof=1):.4f}{_error(tuned)}"
+        nested = tuned.nested
+        worth = f"{nested.scores.mean():.4f} +- {nested.scores.std(ddof=1):.4f}{_error(tuned)}"
         say(f"nested: score {worth}: what such a choice")
-        chosen = [described({name: one[name] for name in varied}) for one in found.chosen]
+        chosen = [described({name: one[name] for name in varied}) for one in nested.chosen]
         times = {text: chosen.count(text) for text in dict.fromkeys(chosen)}
         listed = ", ".join(f"{text} ({count} of {len(chosen)})" for text, count in times.items())
         say(f"        is worth on new examples; chosen within the folds: {listed}")
@@ -57,27 +57,27 @@ def show(screen: Console, tuned: Tuned) -> None:
 
 def notes(tuned: Tuned) -> list[str]:
     """Return sentences about doubts on the best parameters."""
-    scores, found = tuned.all_scores, []
+    scores, doubts = tuned.all_scores, []
     for name, side in scores.at_edge().items():
         value = scores.best[name]
         other = value * 10.0 if side == "largest" else value / 10.0
         example = f", e.g. --grid {name}={other:g}" if is_number(value) and value > 0 else ""
         text = f"note: {described({name: value})} is the {side} that was tried"
-        found.append(f"{text}; better ones may lie beyond{example}")
+        doubts.append(f"{text}; better ones may lie beyond{example}")
     best, made = scores.best_index, ~np.isnan(scores.scores)
     late = int((~scores.converged[best]).sum())
     if late:
         gaps = scores.relative_gaps[best][~scores.converged[best]]
         gap = f" (largest relative gap {np.nanmax(gaps):.2g})" if np.isfinite(gaps).any() else " (no gap is known)"
         text = f"note: {late} of {made[best].sum()} fits of the best ended before their tolerance{gap}"
-        found.append(f"{text}; raise max_passes or tol: --grid max_passes=2000")
+        doubts.append(f"{text}; raise max_passes or tol: --grid max_passes=2000")
     elif tuned.source.estimator is not None and np.isnan(scores.relative_gaps[best]).all():
-        found.append("note: nothing is certified of these fits: their trainer or backend gives no bounds")
+        doubts.append("note: nothing is certified of these fits: their trainer or backend gives no bounds")
     close = scores.means >= scores.means[best] - scores.deviations[best] / np.sqrt(scores.scores.shape[1])
     if int(close.sum()) > 1:
         text = f"note: {int(close.sum()) - 1} more within a standard error of the best"
-        found.append(f"{text}: the folds cannot rank them")
-    return found
+        doubts.append(f"{text}: the folds cannot rank them")
+    return doubts
 
 
 def summary(tuned: Tuned) -> dict[str, Any]:
@@ -169,10 +169,10 @@ def _error(tuned: Tuned) -> str:
     """Return the loss that corresponds to a score."""
     from ssvm_dsl.learning.estimators.svm import StructuredSVM
 
-    estimator, found = tuned.source.estimator, tuned.nested
-    if not isinstance(estimator, StructuredSVM) or estimator.scoring is not None or found is None:
+    estimator, nested = tuned.source.estimator, tuned.nested
+    if not isinstance(estimator, StructuredSVM) or estimator.scoring is not None or nested is None:
         return ""
-    return f" (loss {1.0 - found.scores.mean():.4f} of the largest)"
+    return f" (loss {1.0 - nested.scores.mean():.4f} of the largest)"
 
 
 def _number(value: Any) -> float | None:

@@ -120,14 +120,14 @@ def _of_data_file(place: str, path: str | None, groups: str | None, args: Namesp
         raise OptionError(f"{place}: name a file with examples and labels, --data FILE")
     if groups is not None:
         raise OptionError("--groups: it names a variable of FILE.py, and the data are of another file")
-    found = find_estimator(place)
-    inputs = () if place in READY else input_names(found.estimator)
+    known = find_estimator(place)
+    inputs = () if place in READY else input_names(known.estimator)
     data = read_data(path, settings_of(args, path, place, inputs), place)
     Y, declared = data.require_labels(), None
     if place in READY:
         with data.naming_lines():
-            declared = found.estimator.declare(data.X, Y)
-    return TuningSource(found.name, found.estimator, (data.X, Y), None, found.module, data.settings, declared)
+            declared = known.estimator.declare(data.X, Y)
+    return TuningSource(known.name, known.estimator, (data.X, Y), None, known.module, data.settings, declared)
 
 
 def _letters() -> TuningSource:
@@ -187,10 +187,10 @@ def find_estimator(place: str) -> NamedEstimator:
 def _of_file(place: str, data: str, groups: str | None) -> TuningSource:
     from ssvm_dsl.cli.explain.examples import find_data
 
-    found = find_estimator(place)
-    assert found.module is not None
-    named = None if groups is None else find_data(found.module, groups, "--groups")
-    return TuningSource(found.name, found.estimator, _read_data(found.module, data), named, found.module)
+    known = find_estimator(place)
+    assert known.module is not None
+    named = None if groups is None else find_data(known.module, groups, "--groups")
+    return TuningSource(known.name, known.estimator, _read_data(known.module, data), named, known.module)
 
 
 def _is_estimator(value: object) -> bool:
@@ -215,20 +215,20 @@ def _read_data(module: ModuleType, names: str) -> tuple[Any, ...]:
 
     listed = names.split(",")
     expected = "X and Y, e.g. --data X,Y, or the name of a pair of lists (or of a function that returns one)"
-    found = tuple(find_data(module, name.strip()) for name in listed)
-    if len(found) == 1:
-        if not isinstance(found[0], tuple):
-            raise OptionError(f"--data {names}: expected {expected}; '{names}' is a {type(found[0]).__name__}")
-        found = found[0]
-    if not 2 <= len(found) <= 3:  # three for a regressor: X, values, Y
-        raise OptionError(f"--data {names}: expected {expected}, got {len(found)} of them")
-    for one in found:
+    data = tuple(find_data(module, name.strip()) for name in listed)
+    if len(data) == 1:
+        if not isinstance(data[0], tuple):
+            raise OptionError(f"--data {names}: expected {expected}; '{names}' is a {type(data[0]).__name__}")
+        data = data[0]
+    if not 2 <= len(data) <= 3:  # three for a regressor: X, values, Y
+        raise OptionError(f"--data {names}: expected {expected}, got {len(data)} of them")
+    for one in data:
         if isinstance(one, str) or not hasattr(one, "__len__"):
             raise DataError("--data", expected="lists of examples", found=type(one).__name__)
-    sizes = [size_of(one) for one in found]
+    sizes = [size_of(one) for one in data]
     if len(set(sizes)) > 1:
         raise DataError("--data", expected="lists of one length", found=" and ".join(map(str, sizes)))
-    return found
+    return data
 
 
 def _prepared(source: TuningSource, scoring: str | None, seed: int) -> Any:
@@ -251,11 +251,11 @@ def _prepared(source: TuningSource, scoring: str | None, seed: int) -> Any:
 
 def _scorer(name: str, module: ModuleType | None) -> Any:
     """Return the function of that name in the user's file, else the name, for scikit-learn."""
-    found = getattr(module, name, name)
-    if not callable(found) and found != name:
+    scorer = getattr(module, name, name)
+    if not callable(scorer) and scorer != name:
         expected = "a function (estimator, X, Y) -> float"
-        raise OptionError(f"--scoring {name}: expected {expected}, got a {type(found).__name__}")
-    return found
+        raise OptionError(f"--scoring {name}: expected {expected}, got a {type(scorer).__name__}")
+    return scorer
 
 
 def check_grid(estimator: Any, grid: dict[str, tuple[Any, ...]], declared: Any = None) -> dict[str, tuple[Any, ...]]:

@@ -111,8 +111,8 @@ class Tuned:
     @property
     def scores(self) -> GridScores | None:
         """Scores of the grid; ``None`` if no entry has been tried on all folds."""
-        found = self.all_scores
-        return None if np.isnan(found.means).all() else found
+        scores = self.all_scores
+        return None if np.isnan(scores.means).all() else scores
 
     @property
     def nested(self) -> NestedScores | None:

@@ -221,22 +221,22 @@ def _read(
     """
     if goes_on is None and len(tokens) <= POSITIONS:
         return _collect(tokens, columns, pairs, width)
-    found, values, ptr, n = np.empty(0, np.int32), np.empty(0), np.zeros(len(tokens) + 1, dtype=np.int64), 0
+    indices, values, ptr, n = np.empty(0, np.int32), np.empty(0), np.zeros(len(tokens) + 1, dtype=np.int64), 0
     for lo in range(0, len(tokens), POSITIONS):
         if goes_on is not None and not goes_on(lo):
             break
         part = _collect(tokens[lo : lo + POSITIONS], columns, pairs, width)
         hi, end = lo + part.shape[0], n + len(part.indices)
-        if end > len(found):  # to what all tokens take, if they are like those so far
+        if end > len(indices):  # to what all tokens take, if they are like those so far
             size = max(end, int(1.05 * end / hi * len(tokens)))
-            found.resize(size, refcheck=False)
+            indices.resize(size, refcheck=False)
             values.resize(size, refcheck=False)
-        found[n:end], values[n:end] = part.indices, part.data
+        indices[n:end], values[n:end] = part.indices, part.data
         ptr[lo + 1 : hi + 1] = part.ptr[1:] + n
         ptr[hi + 1 :] = n = end
-    found.resize(n, refcheck=False)
+    indices.resize(n, refcheck=False)
     values.resize(n, refcheck=False)
-    return SparseRows(values, found, ptr, width)
+    return SparseRows(values, indices, ptr, width)
 
 
 def _collect(tokens: list[Any], columns: Columns, pairs: NamedValues, width: int) -> SparseRows:
@@ -263,23 +263,23 @@ def _collect(tokens: list[Any], columns: Columns, pairs: NamedValues, width: int
         tokens = [_flattened(token) if type(token) is dict else token for token in tokens]
     ptr = pointers(np.fromiter(map(len, tokens), np.int64, len(tokens)))
     n = int(ptr[-1])
-    found = np.fromiter(columns.of(list(chain.from_iterable(tokens))), np.int32, n)
-    return _tidy(found, _values(tokens, n) if dict in kinds else None, ptr, width)
+    indices = np.fromiter(columns.of(list(chain.from_iterable(tokens))), np.int32, n)
+    return _tidy(indices, _values(tokens, n) if dict in kinds else None, ptr, width)
 
 
 def _collect_pairs(tokens: list[dict[Any, Any]], pairs: NamedValues, width: int) -> SparseRows:
     """Return the rows of dicts with texts among their values."""
     ptr = pointers(np.fromiter(map(len, tokens), np.int64, len(tokens)))
-    found = np.fromiter(map(pairs.__getitem__, chain.from_iterable(map(dict.items, tokens))), np.int32, int(ptr[-1]))
-    if not len(found) or np.minimum.reduce(found) >= -1:
-        return _tidy(found, None, ptr, width)
-    at = np.flatnonzero(found < -1)
-    listed, values = list(chain.from_iterable(map(dict.values, tokens))), np.ones(len(found))
+    indices = np.fromiter(map(pairs.__getitem__, chain.from_iterable(map(dict.items, tokens))), np.int32, int(ptr[-1]))
+    if not len(indices) or np.minimum.reduce(indices) >= -1:
+        return _tidy(indices, None, ptr, width)
+    at = np.flatnonzero(indices < -1)
+    listed, values = list(chain.from_iterable(map(dict.values, tokens))), np.ones(len(indices))
     given = [listed[k] for k in at.tolist()]
     if not set(map(type, given)) <= _NUMBERS and not all(map(is_finite, given)):
         raise TypeError("a number of another kind, equal to one that was met")
-    found[at], values[at] = -2 - found[at], given
-    return _tidy(found, values, ptr, width)
+    indices[at], values[at] = -2 - indices[at], given
+    return _tidy(indices, values, ptr, width)
 
 
 def _has_texts(tokens: list[Any]) -> bool:

@@ -111,14 +111,14 @@ class Encoder:
 
     def rows(self, source: Source) -> Rows:
         """Return the feature rows of a source."""
-        found = self._done.get(source) if self._done else None
-        if found is None:
+        rows = self._done.get(source) if self._done else None
+        if rows is None:
             if isinstance(source, lang.Transform) and not self.computed.goes_on(source, 0):
-                found = self._some_rows(source)
+                rows = self._some_rows(source)
             else:
-                found = _EVALUATORS.get(type(source), _brought)(self, source)
-            self._done[source] = found
-        return found
+                rows = _EVALUATORS.get(type(source), _brought)(self, source)
+            self._done[source] = rows
+        return rows
 
     def attributes(self, source: Attributes) -> SparseRows:
         """Return rows of known attributes."""
@@ -429,11 +429,11 @@ def _learn(
         if len(values) == 0:
             raise DataError(what, expected="at least one row to learn from", found="empty examples only")
         with np.errstate(over="ignore", invalid="ignore"):
-            found = learn()
-        if not all(np.isfinite(part).all() for part in found.values()):
+            state = learn()
+        if not all(np.isfinite(part).all() for part in state.values()):
             largest = f"features up to {np.abs(values).max():.3g}"
             raise DataError(what, expected="features whose squares are finite", found=largest, hint="rescale the input")
-        return found
+        return state
 
     return encoder.learnt(source, checked_learn)
 
@@ -456,8 +456,8 @@ def _kernel_map(encoder: Encoder, source: KernelMap) -> Rows:
     values, rows = _dense_of(encoder, source)
     state = _learn(encoder, source, values, lambda: learn_kernel(source, values))
     with np.errstate(over="ignore", invalid="ignore"):
-        found = kernel_rows(source, values, state)
-    return _finite(found, source.dims, rows.ptr, f"feature {source!r}")
+        features = kernel_rows(source, values, state)
+    return _finite(features, source.dims, rows.ptr, f"feature {source!r}")
 
 
 def _kernel(encoder: Encoder, source: Kernel) -> Rows:
@@ -474,8 +474,8 @@ def _polynomial(encoder: Encoder, source: lang.Polynomial) -> Rows:
         values, rows = _dense_of(encoder, source)
         with np.errstate(over="ignore", invalid="ignore"):
             # without rows it computes nothing
-            found = monomials.fit_transform(values) if len(values) else np.zeros((0, source.width or 0))
-        return _finite(found, source.dims, rows.ptr, f"feature {source!r}")
+            features = monomials.fit_transform(values) if len(values) else np.zeros((0, source.width or 0))
+        return _finite(features, source.dims, rows.ptr, f"feature {source!r}")
     return _sparse_polynomial(encoder, source, monomials)
 
 
@@ -506,8 +506,8 @@ def _standardized(encoder: Encoder, source: lang.Standardized) -> Rows:
 
     state = _learn(encoder, source, values, learn)
     with np.errstate(over="ignore", invalid="ignore"):
-        found = (values - state["mean"]) / state["scale"]
-    return _finite(found, source.dims, rows.ptr, f"feature {source!r}")
+        features = (values - state["mean"]) / state["scale"]
+    return _finite(features, source.dims, rows.ptr, f"feature {source!r}")
 
 
 def _scaled(encoder: Encoder, source: lang.Scaled) -> Rows:
@@ -548,8 +548,8 @@ def _whitened(encoder: Encoder, source: lang.Whitened) -> Rows:
 
     state = _learn(encoder, source, values, learn)
     with np.errstate(over="ignore", invalid="ignore"):
-        found = (values - state["mean"]) @ state["matrix"]
-    return _finite(found, source.dims, rows.ptr, f"feature {source!r}")
+        features = (values - state["mean"]) @ state["matrix"]
+    return _finite(features, source.dims, rows.ptr, f"feature {source!r}")
 
 
 def _concat(encoder: Encoder, source: lang.Concat) -> Rows:

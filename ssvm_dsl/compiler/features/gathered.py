@@ -104,11 +104,11 @@ def _side_by_side(parts: list[F64 | SparseRows]) -> F64 | SparseRows:
 
 def _called(source: Feature, encoder: Encoder, scopes: Scopes) -> F64:
     """Return the rows that a function of positions makes, called once for each example with its distinct positions."""
-    found, shapes = scopes.found, scopes.shapes
-    assert found is not None
-    columns, known = [], np.ones(len(found), dtype=bool)
+    instances, shapes = scopes.found, scopes.shapes
+    assert instances is not None
+    columns, known = [], np.ones(len(instances), dtype=bool)
     for place in source.places:
-        at, there = found.position(place, getattr(place, "axis", None))
+        at, there = instances.position(place, getattr(place, "axis", None))
         columns.append(at)
         known &= True if there is None else there
     table, out = np.stack(columns, axis=1), np.zeros((shapes.n_factors, source.width))

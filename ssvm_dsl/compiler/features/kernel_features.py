@@ -42,8 +42,8 @@ def learn_kernel(source: KernelMap, values: F64) -> dict[str, Any]:
 
     settings = _settings(source, gamma)
     sampler = Sampler(n_components=source.width, random_state=source.seed, kernel=source.kernel, **settings).fit(values)
-    found = {"components": sampler.components_, "normalization": sampler.normalization_, "gamma": np.array([gamma])}
-    return {name: np.ascontiguousarray(array, dtype=np.float64) for name, array in found.items()}
+    state = {"components": sampler.components_, "normalization": sampler.normalization_, "gamma": np.array([gamma])}
+    return {name: np.ascontiguousarray(array, dtype=np.float64) for name, array in state.items()}
 
 
 def kernel_rows(source: KernelMap, values: F64, learnt: dict[str, Any]) -> F64:
@@ -56,8 +56,8 @@ def kernel_rows(source: KernelMap, values: F64, learnt: dict[str, Any]) -> F64:
     if not len(values):
         return np.zeros((0, source.width))
     settings = _settings(source, float(learnt["gamma"][0]))
-    found = pairwise_kernels(values, learnt["components"], metric=source.kernel, filter_params=True, **settings)
-    return np.asarray(found @ learnt["normalization"].T)
+    similarity = pairwise_kernels(values, learnt["components"], metric=source.kernel, filter_params=True, **settings)
+    return np.asarray(similarity @ learnt["normalization"].T)
 
 
 def learn_pivots(source: Kernel, values: F64) -> dict[str, Any]:

@@ -36,11 +36,11 @@ def read_all_rows(values: Sequence[Any], width: int, single: bool, words: str, w
     DataError
         Names the example that is something else, or whose index arrays are damaged.
     """
-    found = [_shallow(value, width, single) for value in values]
-    if any(rows is None for rows in found) or not _all_inside(found, width):  # type: ignore[arg-type]
+    rows_of = [_shallow(value, width, single) for value in values]
+    if any(rows is None for rows in rows_of) or not _all_inside(rows_of, width):  # type: ignore[arg-type]
         read = partial(read_rows, width=width, single=single, words=words)
         return [checked(read, value, what, i) for i, value in enumerate(values)]
-    return found  # type: ignore[return-value]
+    return rows_of  # type: ignore[return-value]
 
 
 def _shallow(value: Any, width: int, single: bool) -> SparseRows | None:
@@ -239,11 +239,11 @@ def _lil(array: Any, shape: tuple[int, int]) -> SparseRows:
     if len(columns) != shape[0] or len(data) != shape[0] or any(map(np.not_equal, lengths, map(len, data))):
         raise NotNumbers(SOUND, "rows with more columns than values, or fewer")
     ptr = pointers(lengths)
-    found = np.concatenate([np.zeros(0, np.int64), *(one for one in columns if len(one))])
-    if found.dtype.kind not in "iu":
-        raise NotNumbers(SOUND, f"column numbers of dtype {found.dtype}")
-    _inside(found, shape[1], "column", ptr, "row")
-    return SparseRows(np.concatenate([np.zeros(0), *data]), found, ptr, shape[1])
+    indices = np.concatenate([np.zeros(0, np.int64), *(one for one in columns if len(one))])
+    if indices.dtype.kind not in "iu":
+        raise NotNumbers(SOUND, f"column numbers of dtype {indices.dtype}")
+    _inside(indices, shape[1], "column", ptr, "row")
+    return SparseRows(np.concatenate([np.zeros(0), *data]), indices, ptr, shape[1])
 
 
 def _dia(array: Any, shape: tuple[int, int]) -> SparseRows:

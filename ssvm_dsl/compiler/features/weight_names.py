@@ -54,8 +54,8 @@ class WeightNames:
         """Return the states of the weight at given places on the axes of states."""
         if not self.states:
             return self.only
-        found = [names[i] for names, i in zip(self.states, place, strict=True)]
-        return found[0] if isinstance(found[0], tuple) else tuple(found)
+        states = [names[i] for names, i in zip(self.states, place, strict=True)]
+        return states[0] if isinstance(states[0], tuple) else tuple(states)
 
 
 def weight_names(factor: Factor, declaration: Declaration, fitted: Fitted) -> WeightNames:
@@ -89,8 +89,8 @@ def _units(factor: Factor, declaration: Declaration) -> tuple[Sequence[Any], ...
 
 def _positions(label: Label, layout: Layout, variables: Any) -> list[Any]:
     """Return the position of each variable on the axes of its label: an int, a tuple for several axes."""
-    found = [layout.place(label, 0, int(one)) for one in variables - layout.start(label)[0]]
-    return [one[0] for one in found] if len(label.dims) == 1 else found
+    places = [layout.place(label, 0, int(one)) for one in variables - layout.start(label)[0]]
+    return [one[0] for one in places] if len(label.dims) == 1 else places
 
 
 # -- states ------------------------------------------------------------------------------------------------

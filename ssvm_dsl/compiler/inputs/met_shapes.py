@@ -90,16 +90,16 @@ class MetShapes:
         names = self._names[judged]
         if names is None or type(X) is not list or not 0 < len(X) <= FEW:
             return None
-        found: list[Hashable] = [judged]
+        key: list[Hashable] = [judged]
         for one in X:
             if type(one) is dict:
-                found.append(tuple(one))
+                key.append(tuple(one))
                 for name in names:
-                    if not _note(found, one.get(name), self._depth[name]):
+                    if not _note(key, one.get(name), self._depth[name]):
                         return None
-            elif not _note(found, one, self._bare):
+            elif not _note(key, one, self._bare):
                 return None
-        return tuple(found)
+        return tuple(key)
 
 
 def _is_simple(symbol: ExampleInput) -> bool:

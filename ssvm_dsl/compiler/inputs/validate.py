@@ -95,9 +95,9 @@ def check_sequence(values: object, what: str, declaration: Declaration | None = 
         return values
     rows = None if declaration is None else _only_row(declaration)
     if isinstance(values, FrameRows) or (is_frame(values) and rows is not None and not rows.sparse):
-        found: Sequence[Any] = values if isinstance(values, FrameRows) else FrameRows(values)
+        examples: Sequence[Any] = values if isinstance(values, FrameRows) else FrameRows(values)
     elif is_sparse(values) and rows is not None and rows.sparse and len(getattr(values, "shape", ())) == 2:
-        found = checked(rows_of_matrix, values, f"input '{rows.name}'")
+        examples = checked(rows_of_matrix, values, f"input '{rows.name}'")
     elif isinstance(values, Mapping) or not hasattr(values, "__len__") or not hasattr(values, "__getitem__"):
         hint = "pass a list with one entry for each example" if isinstance(values, Mapping) else ""
         raise DataError(what, expected="a list of examples", found=type(values).__name__, hint=hint)
@@ -111,10 +111,10 @@ def check_sequence(values: object, what: str, declaration: Declaration | None = 
     elif isinstance(values, np.ndarray) and values.ndim == 0:
         raise DataError(what, expected="a list of examples", found=describe(values))
     else:
-        found = list(values) if is_series(values) else values  # type: ignore[assignment, call-overload]
-    if len(found) == 0:
+        examples = list(values) if is_series(values) else values  # type: ignore[assignment, call-overload]
+    if len(examples) == 0:
         raise DataError(what, expected="at least one example", found="an empty list")
-    return found
+    return examples
 
 
 class FrameRows(Sequence[Any]):
@@ -251,9 +251,9 @@ def arrays_of_frames(
     out = list(X)
     for symbol in dense:
         there = [i for i, one in enumerate(out) if _is_dict(one) and symbol.name in one]
-        found = _of_frames(symbol, [out[i][symbol.name] for i in there], known, named)
+        arrays = _of_frames(symbol, [out[i][symbol.name] for i in there], known, named)
         if symbol.name in named:
-            for i, value in zip(there, found, strict=True):
+            for i, value in zip(there, arrays, strict=True):
                 out[i] = {**out[i], symbol.name: value}
     return (out if named else X), named
 

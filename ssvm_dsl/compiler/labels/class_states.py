@@ -43,5 +43,5 @@ def states_of(label: Label, flat: NDArray[Any]) -> I32:
         return np.full(len(flat), -1, dtype=np.int32)
     order = np.argsort(names, kind="stable")
     place = np.minimum(np.searchsorted(names[order], flat), len(names) - 1)
-    found = order[place]
-    return np.where(exact & (names[found] == flat), found, -1).astype(np.int32)
+    state = order[place]
+    return np.where(exact & (names[state] == flat), state, -1).astype(np.int32)

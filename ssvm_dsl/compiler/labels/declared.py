@@ -16,10 +16,10 @@ def declaration_of(model: object, name: str) -> Declaration:
     OptionError
         It is something else; ``name`` is the function that was called with it.
     """
-    found = model if isinstance(model, Declaration) else getattr(model, "declaration", None)
-    if not isinstance(found, Declaration):
+    declaration = model if isinstance(model, Declaration) else getattr(model, "declaration", None)
+    if not isinstance(declaration, Declaration):
         raise OptionError(f"{name}: the model must be a Model class, got {model!r}")
-    return found
+    return declaration
 
 
 def declared_words(declaration: Declaration) -> str:

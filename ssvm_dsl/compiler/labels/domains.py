@@ -71,13 +71,13 @@ class LabelDomain:
         of, chosen = kinds_of_rows(columns, examples.n)
         sizes = {name: size[chosen] for name, size in examples.sizes.items()}
         raw: dict[str, Sequence[Any]] = {name: [examples.raw[name][i] for i in chosen] for name in inputs}
-        found = label.domain(World(sizes, raw, len(chosen), chosen.tolist()))
-        flat, area = np.zeros(len(found), dtype=np.int64), np.ones(len(chosen), dtype=np.int64)
+        instances = label.domain(World(sizes, raw, len(chosen), chosen.tolist()))
+        flat, area = np.zeros(len(instances), dtype=np.int64), np.ones(len(chosen), dtype=np.int64)
         for index, dim in zip(label.indices, label.dims, strict=True):
-            flat = flat * sizes[dim.name][found.owner] + found.columns[id(index)]
+            flat = flat * sizes[dim.name][instances.owner] + instances.columns[id(index)]
             area = area * sizes[dim.name]
-        order = np.lexsort((flat, found.owner))
-        start = pointers(np.bincount(found.owner, minlength=len(chosen)))
+        order = np.lexsort((flat, instances.owner))
+        start = pointers(np.bincount(instances.owner, minlength=len(chosen)))
         side = sizes[label.dims[-1].name] if label.dims else np.ones(len(chosen), dtype=np.int64)
         return cls(of, start, flat[order], area, side, sizes, label.symmetric)
 

@@ -68,12 +68,12 @@ def _fill_missing(shape_of: ShapeOf, label: Label, values: Sequence[Any]) -> tup
     """Return the labels with some class in place of what is not known, and where that was; ``None`` for nowhere."""
     if _all_known(label, values):
         return values, None
-    found = [missing_entries(label, value) for value in values]
-    if all(one is None for one in found):
+    missing = [missing_entries(label, value) for value in values]
+    if all(one is None for one in missing):
         return values, None
     holder = 0 if label.classes is None else label.classes[0]
     filled, masks = [], []
-    for i, (value, mask) in enumerate(zip(values, found, strict=True)):
+    for i, (value, mask) in enumerate(zip(values, missing, strict=True)):
         shape = shape_of(i)
         if mask is None:
             filled.append(value)

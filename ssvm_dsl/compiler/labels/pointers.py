@@ -95,10 +95,10 @@ def pointed(pairs: I32, n_rows: I64, n_cols: I64) -> list[Any]:
     """Return what each position of each example points to, -1 for nowhere; the inverse of :func:`read_pointers`."""
     out = []
     for table in _tables(pairs, n_rows, n_cols):
-        found = np.full(len(table), NOWHERE, dtype=np.int64)
+        targets = np.full(len(table), NOWHERE, dtype=np.int64)
         row, col = np.nonzero(table > 0)
-        found[row] = col
-        out.append(found)
+        targets[row] = col
+        out.append(targets)
     return out
 
 

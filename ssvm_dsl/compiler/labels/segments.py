@@ -197,8 +197,8 @@ def _listed(value: Any) -> list[Any] | None:
     if isinstance(value, str) or is_masked(value):
         return list(value) if isinstance(value, str) else None
     if isinstance(value, np.ndarray):
-        found = value.tolist() if value.ndim in (1, 2) else None
-        return found if isinstance(found, list) else None
+        items = value.tolist() if value.ndim in (1, 2) else None
+        return items if isinstance(items, list) else None
     return list(value) if isinstance(value, list | tuple) else None
 
 

@@ -169,8 +169,8 @@ def _tree(grammar: Grammar, tags: I32, cells: I32) -> ParseTree:
     """Return the tree of phrases: each goes below the shortest one that it is inside."""
     built = [ParseTree(grammar.tags[tag], (str(t),)) for t, tag in enumerate(tags.tolist())]
     level: dict[int, tuple[int, ParseTree]] = {t: (t + 1, tree) for t, tree in enumerate(built)}
-    found = sorted(zip(*np.nonzero(cells), strict=True), key=lambda at: (at[1] - at[0], at[0]))
-    for start, last in found:
+    cells_by_length = sorted(zip(*np.nonzero(cells), strict=True), key=lambda at: (at[1] - at[0], at[0]))
+    for start, last in cells_by_length:
         children, at = [], int(start)
         while at <= last:
             end, tree = level.pop(at)

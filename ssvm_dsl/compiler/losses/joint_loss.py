@@ -153,17 +153,17 @@ def priced_groups(loss: Loss, layout: Layout, examples: Examples) -> tuple[LossF
 
     Backends are asked about it where there are no labels yet.
     """
-    found = []
+    groups = []
     for weight, term in loss.terms:
         if isinstance(term, Cost) and term.of_factors:
             if term.target.of_single_spans:
-                found.append(_true_spans(term, weight, layout, np.zeros(len(layout.card), dtype=np.int32)))
+                groups.append(_true_spans(term, weight, layout, np.zeros(len(layout.card), dtype=np.int32)))
                 continue
             group = _group(term, ground_scopes(term.target, layout, examples))
             nothing = np.zeros(group.n_factors, dtype=np.int32)
             prices = np.ones((1, prod(term.target.cards))) if term.functions else term.prices()
-            found.append(LossFactors(group, weight * prices, nothing, np.ones(group.n_factors)))
-    return tuple(found)
+            groups.append(LossFactors(group, weight * prices, nothing, np.ones(group.n_factors)))
+    return tuple(groups)
 
 
 def _true_spans(term: Cost, weight: float, layout: Layout, truth: I32, unseen: Bools | None = None) -> LossFactors:

@@ -103,10 +103,10 @@ def bridge_chain_through(program: Program, bridges: Sequence[str], plugins: Regi
 
 def _extends(program: Program, chain: tuple[BridgeSpec, ...], plugins: Registry, out: BridgeChains) -> bool:
     """Go one bridge further than a known chain; return whether that leads anywhere."""
-    found = _known.setdefault(program, {})
-    if chain in found:
+    chains = _known.setdefault(program, {})
+    if chain in chains:
         return True
-    before = found.get(chain[:-1], BridgeChain((), (), 0.0))
+    before = chains.get(chain[:-1], BridgeChain((), (), 0.0))
     here = before.program if before.lowerings else program
     if not any(group.n_constraints for group in here.constraints):
         return False
@@ -122,7 +122,7 @@ def _extends(program: Program, chain: tuple[BridgeSpec, ...], plugins: Registry,
             reasons = (" ".join(str(err).split()),)
         else:
             names, steps = (*before.bridges, spec.name), (*before.lowerings, lowering)
-            found[chain] = BridgeChain(names, steps, before.cost + asked.cost)
+            chains[chain] = BridgeChain(names, steps, before.cost + asked.cost)
             return True
     if not before.lowerings:
         out.refusals.append((f"bridge '{spec.name}'", reasons))

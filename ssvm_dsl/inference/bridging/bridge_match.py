@@ -118,15 +118,15 @@ class BridgeMatch:
         for example in examples:
             pause()
             with contained(self.owner_name):
-                found = bridge.lower(example)
+                rewrite = bridge.lower(example)
             group = example.constraints[0]
-            wrong = f"lower() returns a Rewrite, got a {type(found).__name__}"
-            if isinstance(found, Rewrite):
-                own = found.n_own == example.n_variables and found.cards[: found.n_own] == example.card.tolist()
-                wrong = found.mistakes() if own else "a Rewrite begins with the variables of the example"
+            wrong = f"lower() returns a Rewrite, got a {type(rewrite).__name__}"
+            if isinstance(rewrite, Rewrite):
+                own = rewrite.n_own == example.n_variables and rewrite.cards[: rewrite.n_own] == example.card.tolist()
+                wrong = rewrite.mistakes() if own else "a Rewrite begins with the variables of the example"
             if wrong:
                 raise PluginError(f"{self.owner_name} broke its contract: lower() of '{group.name}': {wrong}")
-            made.append(found)
+            made.append(rewrite)
         return of, made
 
 

@@ -68,10 +68,10 @@ def bridged(
     known = plugins.specs(BridgeSpec)
     usual = [spec for spec in known if plugins.owner(spec).allowed]
     choice = list(backends)
-    found = _behind(program, need, choice, usual, plugins)
-    if strangers and not found.fitting and len(known) > len(usual):
+    choices = _behind(program, need, choice, usual, plugins)
+    if strangers and not choices.fitting and len(known) > len(usual):
         return _behind(program, need, choice, known, plugins)
-    return found
+    return choices
 
 
 def _behind(

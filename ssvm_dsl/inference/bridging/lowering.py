@@ -153,9 +153,9 @@ def lowered(program: Program, taken: Sequence[int], rewrites: Sequence[tuple[I32
     kind, first = kinds_of_rows([*shape, np.diff(program.var_ptr)], program.n_examples)
     sums = [_Sum(int(np.diff(program.var_ptr)[i])) for i in first]
     for k, i in enumerate(first):
-        for of, found in rewrites:
+        for of, rewrites_of in rewrites:
             if of[i] >= 0:
-                sums[k].add(found[of[i]])
+                sums[k].add(rewrites_of[of[i]])
     added = pointers(np.array([len(one.cards) for one in sums], dtype=np.int64)[kind])
     own = np.diff(program.var_ptr)
     var_ptr = pointers(own + np.diff(added))

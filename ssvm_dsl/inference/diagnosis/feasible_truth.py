@@ -197,9 +197,9 @@ def _why_unmet(grounded: Grounded, group: ConstraintGroup, rules: UnmetKind, k: 
     return rules.why_unmet(group, k, scores_of(program, free, group, k)[1], truth[variables] if known else None)
 
 
-def _error(found: list[BrokenTruth], n: int) -> DataError:
+def _error(broken: list[BrokenTruth], n: int) -> DataError:
     """Return the error that counts all examples and describes the first."""
     words: dict[int, str] = {}
-    for one in found:
+    for one in broken:
         words.setdefault(one.example, one.words)
-    return ruled_out_error(list(words), n, found[0].rule, words.__getitem__)
+    return ruled_out_error(list(words), n, broken[0].rule, words.__getitem__)

@@ -55,8 +55,8 @@ def infeasible_examples(grounded: Grounded) -> I64:
         ruled_out = ~program.allowed[program.state_ptr[:-1] + truth]
     broken = _examples(owner, ruled_out & ~unknown, program.n_examples)
     doubtful = _examples(owner, ruled_out & unknown, program.n_examples)
-    found, about_unknown = broken_constraints_of(grounded, program, unknown)
-    broken[[one.example for one in found]] = True
+    contradictions, about_unknown = broken_constraints_of(grounded, program, unknown)
+    broken[[one.example for one in contradictions]] = True
     tables = _hard_tables(grounded)
     doubtful |= about_unknown | _forbidden(grounded, truth)
     sure = _examples(owner, unknown, program.n_examples) == 0

@@ -109,16 +109,16 @@ def rules_in_conflict(
 def _rules(declaration: Declaration, inputs: Mapping[str, Any], given: Any) -> list[DeclaredRule]:
     """Return everything that may rule labellings out."""
     symbols: list[Symbol] = [one for one in declaration.symbols if isinstance(one, RULES)]
-    found = [DeclaredRule(f"'{one.name}' ({one.constructor})", symbol=one) for one in symbols]
+    rules = [DeclaredRule(f"'{one.name}' ({one.constructor})", symbol=one) for one in symbols]
     for label in declaration.labels:
         if label.allowed is not None and label.allowed.name in inputs:
             text = f"the mask '{label.allowed.name}' of label '{label.name}'"
-            found.append(DeclaredRule(text, mask=label.allowed.name))
+            rules.append(DeclaredRule(text, mask=label.allowed.name))
     for one in declaration.given:
         source = one.features
         if isinstance(source, Input) and source.name in inputs and _lowest(inputs[source.name]) == -np.inf:
-            found.append(DeclaredRule(f"the scores of -inf in '{one.name}'", scores=source.name))
-    return found if given is None else [*found, KNOWN]
+            rules.append(DeclaredRule(f"the scores of -inf in '{one.name}'", scores=source.name))
+    return rules if given is None else [*rules, KNOWN]
 
 
 def _by_name(declaration: Declaration, example: Any) -> dict[str, Any]:

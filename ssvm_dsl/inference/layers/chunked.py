@@ -58,19 +58,19 @@ class ChunkedSession(SessionLayer):
         ids, limits = question.ids(self.program), question.limits
         end = None if limits.time is None else perf_counter() + limits.time
         parts = list(chunks(self.program, ids))
-        found: list[Solution] = []
+        solutions: list[Solution] = []
         for number, part in enumerate(parts):
             some, left = ids[part], limits
-            if found and (found[-1].stop == Stop.INTERRUPTED).any():
-                found.append(unanswered(self.program, question.replace(examples=some), Stop.INTERRUPTED))
+            if solutions and (solutions[-1].stop == Stop.INTERRUPTED).any():
+                solutions.append(unanswered(self.program, question.replace(examples=some), Stop.INTERRUPTED))
                 continue
             if end is not None:
                 left = replace(limits, time=max(0.0, end - perf_counter()) / (len(parts) - number))
             try:
-                found.append(self._answer(question, some, left))
+                solutions.append(self._answer(question, some, left))
             except OutOfTime:
-                found.append(unanswered(self.program, question.replace(examples=some)))
-        return _joined(question, found, [ids[part] for part in parts])
+                solutions.append(unanswered(self.program, question.replace(examples=some)))
+        return _joined(question, solutions, [ids[part] for part in parts])
 
     def _answer(self, question: Question, ids: I64, limits: Any) -> Solution:
         chunk = Chunk.of(self.program, ids)
@@ -123,24 +123,24 @@ def _warm_of(warm: Any, ids: I64) -> Any:
     return None
 
 
-def _joined_warm(found: list[Solution], ids: list[I64]) -> Any:
-    kinds = {type(one.warm) for one in found}
+def _joined_warm(solutions: list[Solution], ids: list[I64]) -> Any:
+    kinds = {type(one.warm) for one in solutions}
     if kinds in ({Messages}, {Prices}):
         (kind,) = kinds
-        lengths = np.concatenate([np.diff(one.warm.ptr) for one in found])
-        numbers = np.concatenate([mine[one.warm.ids] for one, mine in zip(found, ids, strict=True)])
-        return kind(numbers, pointers(lengths), np.concatenate([one.warm.values for one in found]))
+        lengths = np.concatenate([np.diff(one.warm.ptr) for one in solutions])
+        numbers = np.concatenate([mine[one.warm.ids] for one, mine in zip(solutions, ids, strict=True)])
+        return kind(numbers, pointers(lengths), np.concatenate([one.warm.values for one in solutions]))
     if dict in kinds and kinds <= {dict, type(None)}:
-        pairs = zip(found, ids, strict=True)
+        pairs = zip(solutions, ids, strict=True)
         return {int(mine[n]): state for one, mine in pairs for n, state in (one.warm or {}).items()}
     return None
 
 
-def _joined(question: Question, found: list[Solution], ids: list[I64]) -> Solution:
+def _joined(question: Question, solutions: list[Solution], ids: list[I64]) -> Solution:
     """Return the answers on chunks as one."""
-    if not found:
+    if not solutions:
         nothing = np.zeros((question.k, 0) if question.task is Task.KBEST else 0)
         return Solution.exact(nothing.astype(np.int32), nothing)
-    warm, whole = _joined_warm(found, ids), join_solutions(found)
+    warm, whole = _joined_warm(solutions, ids), join_solutions(solutions)
     whole.warm = warm
     return whole

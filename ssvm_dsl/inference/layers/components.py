@@ -63,8 +63,8 @@ class ComponentSession(PlannedSession):
     @property
     def guarantee(self) -> Guarantee:
         """What an answer is worth: the weakest of the parts."""
-        found = {session.guarantee for session in self.sessions}
-        return next(one for one in (Guarantee.HEURISTIC, Guarantee.BOUND, Guarantee.EXACT) if one in found)
+        guarantees = {session.guarantee for session in self.sessions}
+        return next(one for one in (Guarantee.HEURISTIC, Guarantee.BOUND, Guarantee.EXACT) if one in guarantees)
 
     @property
     def tasks(self) -> frozenset[Task]:

@@ -96,10 +96,10 @@ class ForeignSession(SessionLayer):
 
     def compiled(self) -> CompiledOracle | None:
         """Return its compiled oracle, of the right types."""
-        found: CompiledOracle | None = self._offered(super().compiled(), "compiled", CompiledOracle)
-        if found is None:
+        oracle: CompiledOracle | None = self._offered(super().compiled(), "compiled", CompiledOracle)
+        if oracle is None:
             return None
-        return replace(found, ints=self._array(found.ints, np.int32), longs=self._array(found.longs, np.int64))
+        return replace(oracle, ints=self._array(oracle.ints, np.int32), longs=self._array(oracle.longs, np.int64))
 
     def compiled_messages(self) -> CompiledMessages | None:
         """Return its compiled message passing, of the right types."""
@@ -115,10 +115,10 @@ class ForeignSession(SessionLayer):
 
     def slope(self, question: Question) -> Marginals | None:
         """Return where the dual bound is attained: a state of each variable and a joint state of each factor."""
-        found = super().slope(question)
-        if found is None:
+        slope = super().slope(question)
+        if slope is None:
             return None
-        node, tables, rows = self._distributions(question, found, "slope")
+        node, tables, rows = self._distributions(question, slope, "slope")
         whole = all(((one == 0.0) | (one == 1.0)).all() for one in (node, *tables))
         if not whole or not all((row == 1.0).all() for row in rows):
             raise self._fault("slope must return one state for each variable and each factor, and does not")
@@ -171,14 +171,14 @@ class ForeignSession(SessionLayer):
             given += table
         return np.array(log_z, dtype=np.float64)
 
-    def _offered(self, found: Any, name: str, kind: type) -> Any:
+    def _offered(self, offered: Any, name: str, kind: type) -> Any:
         """Return what a method of the session returned, if it is of the right kind or ``None``."""
-        right = found is None or isinstance(found, kind)
+        right = offered is None or isinstance(offered, kind)
         if not right:
-            raise self._fault(f"{name}() returned a {type(found).__name__}, expected a {kind.__name__} or None")
-        if found is not None and (not isinstance(found.work_size, int | np.integer) or found.work_size < 0):
-            raise self._fault(f"the work_size of its {name}() must be an int of at least 0, got {found.work_size!r}")
-        return found
+            raise self._fault(f"{name}() returned a {type(offered).__name__}, expected a {kind.__name__} or None")
+        if offered is not None and (not isinstance(offered.work_size, int | np.integer) or offered.work_size < 0):
+            raise self._fault(f"the work_size of its {name}() must be an int of at least 0, got {offered.work_size!r}")
+        return offered
 
     def _array(self, value: Any, dtype: type) -> Any:
         """Return a copy of an array that compiled code will read."""

@@ -44,8 +44,8 @@ class StartingSession(PlannedSession):
         nothing = unanswered(self.program, question)
         if question.task is Task.MARGINALS:
             return nothing
-        found = self._verify(question, nothing, known)
-        return round_outwards(self.program, question, found) if self._outwards else found
+        solution = self._verify(question, nothing, known)
+        return round_outwards(self.program, question, solution) if self._outwards else solution
 
     @property
     def plan(self) -> Plan:

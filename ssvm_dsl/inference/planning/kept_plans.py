@@ -121,11 +121,11 @@ class OpenedPlan:
         if kept is not None:
             unsure = None if kept.settled and not priced else tuple(doubts(parameters, first, priced).items())
             key = _key(options, tasks, guarantee, backend, abilities, unsure)
-            found: OpenedPlan | None = None if key is None else kept.opened.get(key)
-            if found is not None and found.holds(plugins):
+            opened: OpenedPlan | None = None if key is None else kept.opened.get(key)
+            if opened is not None and opened.holds(plugins):
                 if announce is not None:
-                    announce(found.need, found.plan)
-                return found
+                    announce(opened.need, opened.plan)
+                return opened
         unhurried = time_left() == np.inf or not parameters.program.constraints  # else some ways were left out
         need = need_of(parameters, tasks, guarantee, abilities, first, priced)
         plan = plan_program(parameters.program, need, backend, None if options is None else dict(options))

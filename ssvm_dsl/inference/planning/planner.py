@@ -243,17 +243,17 @@ def _constrained(program: Program, need: Need, backend: str, options: dict[str, 
         if made is None or time_left() <= 0.0:
             raise
         return replace(made, reason=f"{made.reason}; bridges were left out, for the limit of the call")
-    found = behind.fitting
-    if refused is not None and not found:
+    fitting = behind.fitting
+    if refused is not None and not fitting:
         hint = _others(program, need, backend, known) if named else refused.hint
         tried = [*refused.refusals, *behind.bridges, *(behind.backends if named else ())]
         raise NoBackendError(refused.question, tried, hint)
     native = () if made is None else made.candidates
-    if made is not None and (not found or by_cost(native)[0].seconds <= by_cost(found)[0].seconds):
-        return replace(made, candidates=(*native, *found))
-    best = by_cost(found)[0]
+    if made is not None and (not fitting or by_cost(native)[0].seconds <= by_cost(fitting)[0].seconds):
+        return replace(made, candidates=(*native, *fitting))
+    best = by_cost(fitting)[0]
     why = f"{backend} was asked for; constraints reach it through {', '.join(best.bridges)}"
-    candidates, resolved = (*native, *found), known.find(BackendSpec, best.name).resolve(options)
+    candidates, resolved = (*native, *fitting), known.find(BackendSpec, best.name).resolve(options)
     return best.plan(str(need), why if named else _cheapest_of(candidates, need, known), candidates, resolved)
 
 
@@ -279,10 +279,10 @@ def _through(
         except PluginError as err:
             reasons = (str(err),)
     if chain is not None:
-        found = behind(chain, need, spec, resolved)
-        if found.ok:
-            return found.plan(str(need), f"{title} was asked for", (found,), resolved)
-        reasons = found.reasons
+        match = behind(chain, need, spec, resolved)
+        if match.ok:
+            return match.plan(str(need), f"{title} was asked for", (match,), resolved)
+        reasons = match.reasons
     raise NoBackendError(str(need), [(title, reasons)], _others(program, need, title, known))
 
 
@@ -319,9 +319,9 @@ def _others(program: Program, need: Need, title: str, known: Registry) -> str:
     """Return a hint that names the other backends that fit, natively or behind bridges."""
     fits = {one: one for one in _native(need, title, known)}
     others = [(one, one.resolve(None)) for one in known.specs(BackendSpec) if one.name != title]
-    for found in by_cost(bridged(program, need, others, known).fitting):
-        if found.title != title:
-            fits.setdefault(found.name, found.title)
+    for match in by_cost(bridged(program, need, others, known).fitting):
+        if match.title != title:
+            fits.setdefault(match.name, match.title)
     return _fitting(list(fits.values()))
 
 

@@ -114,40 +114,40 @@ class ContainedRules:
     def violated(self, group: ConstraintGroup, true: Bools) -> Bools:
         """Return which constraints are broken."""
         with contained(self._owner_name):
-            found = self._kind.violated(group, read_only(true))
-        if not isinstance(found, np.ndarray) or found.dtype != bool or found.shape != (group.n_constraints,):
-            text = f"violated() returns an array of {group.n_constraints} bools, got {found!r:.60}"
+            broken = self._kind.violated(group, read_only(true))
+        if not isinstance(broken, np.ndarray) or broken.dtype != bool or broken.shape != (group.n_constraints,):
+            text = f"violated() returns an array of {group.n_constraints} bools, got {broken!r:.60}"
             raise PluginError(f"{self._owner_name} broke its contract: {text}")
-        return found
+        return broken
 
     def rows(self, group: ConstraintGroup, k: int) -> LinearRows:
         """Return the linear description of constraint k."""
         with contained(self._owner_name):
-            found = self._kind.rows(group, k)
-        wrong = row_mistakes(found, int(group.literal_ptr[k + 1] - group.literal_ptr[k]))
+            rows = self._kind.rows(group, k)
+        wrong = row_mistakes(rows, int(group.literal_ptr[k + 1] - group.literal_ptr[k]))
         if wrong:
             raise PluginError(f"{self._owner_name} broke its contract: rows() of '{group.name}': {wrong}")
-        return found
+        return rows
 
     def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
         """Return what the kind proposes for constraint k; ``None`` from one that proposes nothing."""
         if not isinstance(self._kind, StartingKind):
             return None
         with contained(self._owner_name):
-            found = self._kind.start(group, k, scores)
-        if found is not None and (wrong := state_mistakes(found, scores)):
+            states = self._kind.start(group, k, scores)
+        if states is not None and (wrong := state_mistakes(states, scores)):
             raise PluginError(f"{self._owner_name} broke its contract: start() of '{group.name}': {wrong}")
-        return found
+        return states
 
     def explain(self, group: ConstraintGroup, k: int, true: Bools) -> str:
         """Return the kind's explanation; empty if it gives none."""
         if not isinstance(self._kind, ExplainingKind):
             return ""
         with contained(self._owner_name):
-            found = self._kind.explain(group, k, read_only(true))
-        if not isinstance(found, str):
-            raise PluginError(f"{self._owner_name} broke its contract: explain() returns a string, got {found!r:.60}")
-        return found
+            text = self._kind.explain(group, k, read_only(true))
+        if not isinstance(text, str):
+            raise PluginError(f"{self._owner_name} broke its contract: explain() returns a string, got {text!r:.60}")
+        return text
 
     def n_row_entries(self, group: ConstraintGroup, k: int) -> float:
         """Return about how many entries the rows of constraint k have; as many as literals where the kind is silent."""
@@ -155,11 +155,11 @@ class ContainedRules:
         if not isinstance(self._kind, SizedKind):
             return n_literals
         with contained(self._owner_name):
-            found = self._kind.n_row_entries(group, k)
-        if not isinstance(found, (int, float)) or not found >= 0:
-            text = f"n_row_entries() is at least 0, got {found!r:.60}"
+            entries = self._kind.n_row_entries(group, k)
+        if not isinstance(entries, (int, float)) or not entries >= 0:
+            text = f"n_row_entries() is at least 0, got {entries!r:.60}"
             raise PluginError(f"{self._owner_name} broke its contract: {text}")
-        return max(float(found), n_literals)
+        return max(float(entries), n_literals)
 
     def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
         """Return a small random problem with constraints of this kind, for the conformance kit."""
@@ -174,11 +174,11 @@ class ContainedSeparableRules(ContainedRules):
         """Return the rows of constraint k that a point violates."""
         assert isinstance(self._kind, SeparableKind)
         with contained(self._owner_name):
-            found = self._kind.violated_rows(group, k, read_only(values), least)
-        wrong = separated_mistakes(found, int(group.literal_ptr[k + 1] - group.literal_ptr[k]))
+            rows = self._kind.violated_rows(group, k, read_only(values), least)
+        wrong = separated_mistakes(rows, int(group.literal_ptr[k + 1] - group.literal_ptr[k]))
         if wrong:
             raise PluginError(f"{self._owner_name} broke its contract: violated_rows() of '{group.name}': {wrong}")
-        return found
+        return rows
 
 
 class ContainedBestRules(ContainedRules):
@@ -188,10 +188,10 @@ class ContainedBestRules(ContainedRules):
         """Return the best states under constraint k."""
         assert isinstance(self._kind, BestKind)
         with contained(self._owner_name):
-            found = self._kind.best_states(group, k, scores)
-        if found is not None and (wrong := state_mistakes(found, scores)):
+            states = self._kind.best_states(group, k, scores)
+        if states is not None and (wrong := state_mistakes(states, scores)):
             raise PluginError(f"{self._owner_name} broke its contract: best_states() of '{group.name}': {wrong}")
-        return found
+        return states
 
 
 class ContainedPropagatingRules(ContainedRules):
@@ -268,14 +268,14 @@ def separated_mistakes(rows: object, n_literals: int) -> str:
     return wrong
 
 
-def state_mistakes(found: object, scores: ConstraintScores) -> str:
+def state_mistakes(states: object, scores: ConstraintScores) -> str:
     """Return the mistakes in the states that a kind proposes, as text; empty if there are none."""
     shape = (scores.n_variables,)
-    if not isinstance(found, np.ndarray) or found.dtype != np.int32 or found.shape != shape:
-        return f"it returns {shape[0]} int32 or None, got {found!r:.60}"
-    if (found < 0).any() or (found >= np.diff(scores.ptr)).any():
+    if not isinstance(states, np.ndarray) or states.dtype != np.int32 or states.shape != shape:
+        return f"it returns {shape[0]} int32 or None, got {states!r:.60}"
+    if (states < 0).any() or (states >= np.diff(scores.ptr)).any():
         return "a state is none of its variable"
-    if (scores.score[scores.ptr[:-1] + found] == -np.inf).any():
+    if (scores.score[scores.ptr[:-1] + states] == -np.inf).any():
         return "a state is one that scores -inf, which rules it out"
     return ""
 

@@ -70,19 +70,19 @@ class CustomRules:
         shape = _shape(group, k)
         if not len(scores):
             return np.zeros(0, dtype=np.int32)
-        found = self.find(scores.reshape(*shape, self._n_states))
-        return None if found is None else found.ravel()
+        states = self.find(scores.reshape(*shape, self._n_states))
+        return None if states is None else states.ravel()
 
     def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
         """Return the structure that the class finds for constraint k."""
         if not scores.n_variables:
             return np.zeros(0, dtype=np.int32)
         order = scores.place[: scores.n_variables]  # literals name each variable once, then the next state
-        found = self.best(group, k, scores.score.reshape(-1, self._n_states)[order])
-        if found is None:
+        states = self.best(group, k, scores.score.reshape(-1, self._n_states)[order])
+        if states is None:
             return None
-        out = np.empty_like(found)
-        out[order] = found
+        out = np.empty_like(states)
+        out[order] = states
         return out
 
     def find(self, scores: F64) -> I32 | None:
@@ -136,14 +136,14 @@ def check_exact(given: CustomOracle, trials: int = TRIALS, seed: int = 0) -> int
         every = every.reshape(-1, *shape)
         total = np.take_along_axis(scores[None], every[..., None], axis=-1).reshape(len(every), -1).sum(axis=1)
         ours = np.array([value > -np.inf and rules._feasible(one) for value, one in zip(total, every, strict=True)])
-        found, best = rules.find(scores), total[ours].max(initial=-np.inf)
+        states, best = rules.find(scores), total[ours].max(initial=-np.inf)
         judged |= bool(ours.any())
-        if found is None and ours.any():
+        if states is None and ours.any():
             right = every[ours][total[ours].argmax()].tolist()
             raise PluginError(f"{owner_name}, but finds nothing where {right} scores {best:g} (scores {_text(scores)})")
-        score = -np.inf if found is None else _total(scores, found)
-        if found is not None and score < best - ATOL:
-            text = f"but {found.tolist()} scores {score:g} where {best:g} is possible (scores {_text(scores)})"
+        score = -np.inf if states is None else _total(scores, states)
+        if states is not None and score < best - ATOL:
+            text = f"but {states.tolist()} scores {score:g} where {best:g} is possible (scores {_text(scores)})"
             raise PluginError(f"{owner_name}, {text}; correct it, or leave exact out")
     if not judged:
         text = "feasible() calls no labelling of small problems a structure"

@@ -77,8 +77,8 @@ def starting_labelling(program: Program, question: Question) -> Start:
         some = np.flatnonzero(bad)
         inner = members(ptr, some)
         sub, theta = _part(program, question, node, ids[some])
-        found = _repaired(sub, theta, labels[inner])
-        labels[inner], bad[some], impossible[some] = found
+        repaired = _repaired(sub, theta, labels[inner])
+        labels[inner], bad[some], impossible[some] = repaired
     score = score_labels(program, question.theta, labels, ids)
     return Start(labels, np.where(bad, -np.inf, score), impossible)
 
@@ -122,7 +122,7 @@ def _repaired(program: Program, theta: Theta, labels: I32) -> tuple[I32, Bools, 
     search = Deadline(SEARCH_SECONDS)
     for i in np.flatnonzero(bad & ~impossible).tolist():
         one = every.example(i)
-        found = by_rows(one.program, one.theta, search)
-        if found is not None:
-            out[slice(*ptr[i : i + 2].tolist())], bad[i] = found, False
+        states = by_rows(one.program, one.theta, search)
+        if states is not None:
+            out[slice(*ptr[i : i + 2].tolist())], bad[i] = states, False
     return out, bad, impossible

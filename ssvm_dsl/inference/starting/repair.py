@@ -96,11 +96,11 @@ class Repair:
             return
         variables, scores = scores_of(self.program, self._score, group, k)
         try:
-            found = group.rules.start(group, k, scores)
+            states = group.rules.start(group, k, scores)
         except PluginError:  # a stranger's kind fails: others of its methods may do
             return
-        if found is not None:
-            self._take(variables, found)
+        if states is not None:
+            self._take(variables, states)
 
     def _take(self, variables: I64, states: I32) -> None:
         """Change labels; what is changed is worth more from now on."""

@@ -40,12 +40,12 @@ def by_rows(program: Program, theta: Theta, until: Deadline) -> I32 | None:
         fits = rows.add_tables(hard) and all(rows.add(group, until) for group in program.constraints)
     except PluginError:  # a Custom has no rows
         return None
-    found = rows.solved(until) if fits else None
-    if found is None:
+    states = rows.solved(until) if fits else None
+    if states is None:
         return None
     everyone = np.zeros(1, dtype=np.int64)
-    broken = len(hard.hurt(found)) or broken_constraints(program.constraints, found, program.var_ptr, everyone).any()
-    return None if broken else found
+    broken = len(hard.hurt(states)) or broken_constraints(program.constraints, states, program.var_ptr, everyone).any()
+    return None if broken else states
 
 
 class _StartRows:
@@ -125,16 +125,16 @@ class _StartRows:
         value, row, column = entries
         matrix = csr_array((value, (row, column)), shape=(self._n_rows, self._n_columns))
         limit = max(until.left, 1e-3)
-        found = milp(
+        result = milp(
             np.zeros(self._n_columns),
             integrality=np.concatenate(self._whole),
             bounds=Bounds(np.concatenate(self._least), np.concatenate(self._most)),
             constraints=LinearConstraint(matrix, np.concatenate(self._lower), np.concatenate(self._upper)),
             options={"time_limit": limit},
         )
-        if found.x is None:
+        if result.x is None:
             return None
-        taken, first = found.x[: self.program.n_states] > 0.5, self.program.state_ptr[:-1]
+        taken, first = result.x[: self.program.n_states] > 0.5, self.program.state_ptr[:-1]
         labels = np.zeros(self.program.n_variables, dtype=np.int32)
         owner = np.repeat(np.arange(self.program.n_variables), np.diff(self.program.state_ptr))
         labels[owner[taken]] = np.flatnonzero(taken) - first[owner[taken]]

@@ -47,9 +47,9 @@ def check_oracle(oracle: CompiledOracle, program: Program, solve: Solve, verify:
     """
     question = made_up(program)
     known = solve(question)
-    found = [answer_of_oracle(oracle, program, question.theta, int(example)) for example in question.ids(program)]
-    labels = np.concatenate([labels for labels, _ in found] or [np.zeros(0, np.int32)])
-    score = np.array([score for _, score in found], dtype=np.float64)
+    answers = [answer_of_oracle(oracle, program, question.theta, int(example)) for example in question.ids(program)]
+    labels = np.concatenate([labels for labels, _ in answers] or [np.zeros(0, np.int32)])
+    score = np.array([score for _, score in answers], dtype=np.float64)
     verify.compiled(question, Solution.exact(labels, score), known.best)
 
 

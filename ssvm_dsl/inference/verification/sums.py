@@ -31,10 +31,10 @@ def wrong_sums(program: Program, ids: I64, coef: F64, node: F64, tables: Sequenc
         joint = table.reshape(-1, *group.cards)
         size = np.bincount(group.table[factors], np.repeat(np.abs(coef), np.diff(group.ptr)[ids]), group.n_tables)
         for r, n_states in enumerate(group.cards):
-            found = joint.sum(axis=tuple(axis + 1 for axis in range(group.arity) if axis != r))
-            of_variables = np.zeros_like(found)
+            of_tables = joint.sum(axis=tuple(axis + 1 for axis in range(group.arity) if axis != r))
+            of_variables = np.zeros_like(of_tables)
             given = node[first[group.scope[factors, r]][:, None] + np.arange(n_states)]
             np.add.at(of_variables, group.table[factors], given)
-            if not (np.abs(found - of_variables) <= EXPECT_ATOL * np.maximum(1.0, size)[:, None]).all():
+            if not (np.abs(of_tables - of_variables) <= EXPECT_ATOL * np.maximum(1.0, size)[:, None]).all():
                 return f"agree: those of the factors of '{group.name}' do not add up to those of their variables"
     return ""

@@ -323,8 +323,8 @@ def _read_keyword(read: _CostNetwork, name: str, scope: list[int]) -> None:
         for positions, part, costs in KEYWORDS[name](keyword):
             if len(positions) * prod(map(float, part)) > read.entries_left:
                 numbers.fail(0, f"functions of at most {read.entries_left} more table entries", "more")
-            found = costs()
-            scores = np.where(found >= read.bound, -np.inf, -found)
+            cost = costs()
+            scores = np.where(cost >= read.bound, -np.inf, -cost)
             read.factors.add_all(np.array(scope, dtype=np.int64)[positions], scores)
         numbers.end(f"the parameters of '{name}'")
     except FileFormatError as err:
@@ -378,10 +378,10 @@ def _rule(
 def _numbers(read: _CostNetwork, name: str) -> list[float]:
     read.field(name)
     read.open(name)
-    found = list[float]()
+    numbers = list[float]()
     while not read.closes():
-        found.append(float(read.whole(f"one of {name}", low=-MOST_SUM, high=MOST_SUM)))
-    return found
+        numbers.append(float(read.whole(f"one of {name}", low=-MOST_SUM, high=MOST_SUM)))
+    return numbers
 
 
 def _knapsack(read: _CostNetwork, scope: list[int]) -> None:

@@ -43,15 +43,15 @@ def parse_fg(source: str, data: bytes, limits: FileLimits) -> GraphProblem:
     n = text.whole("the number of factors")
     if n > text.n_left:
         text.fail(text.at - 1, f"at most {text.n_left} factors, since that many numbers follow")
-    found, states = FactorList(), array("q")
+    tables, states = FactorList(), array("q")
     for f in range(n):
-        scope, card, table = _read_factor(text, f, limits.n_entries - found.n_scores)
+        scope, card, table = _read_factor(text, f, limits.n_entries - tables.n_scores)
         with np.errstate(divide="ignore"):
-            found.add(scope, np.log(table, out=table))
+            tables.add(scope, np.log(table, out=table))
         states.extend(card.tolist())
         del table
     text.end("the last factor")
-    factors = found.flat()
+    factors = tables.flat()
     labels, card, scope = _number(text, factors, np.frombuffer(states, dtype=np.int64), limits)
     return assemble(card, replace(factors, scope=scope), source, names=tuple(map(str, labels.tolist())))
 

@@ -119,8 +119,8 @@ class NumberText:
             other = content[self._word_begins] != word[0]
         if other.any():
             self.fail(int(self._words[other][0]), expected)
-        found: I64 = self._words
-        return found
+        words: I64 = self._words
+        return words
 
     def whole(self, what: str, low: int = 0, high: int = MAX_WHOLE) -> int:
         """Return the next token, an int of a range."""

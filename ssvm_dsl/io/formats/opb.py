@@ -82,7 +82,7 @@ def parse_opb(source: str, data: bytes, limits: FileLimits) -> GraphProblem:
 
 def _read_sum(read: _Program, what: str) -> list[tuple[int, _Product | None]]:
     """Return (coefficient, literals) of each term, up to a sign that ends the sum; ``None`` for a product that is 0."""
-    text, found = read.text, list[tuple[int, _Product | None]]()
+    text, terms = read.text, list[tuple[int, _Product | None]]()
     while text.ahead not in (";", ">=", "<=", "=", ""):
         negative = False
         while text.ahead in ("+", "-"):
@@ -101,18 +101,18 @@ def _read_sum(read: _Program, what: str) -> list[tuple[int, _Product | None]]:
             text.accept("*")
         if not literals:
             text.fail("a variable such as x1")
-        found.append((-size if negative else size, None if empty else tuple(sorted(literals.items()))))
+        terms.append((-size if negative else size, None if empty else tuple(sorted(literals.items()))))
         read.take(len(literals))
-    return found
+    return terms
 
 
 def _product(read: _Program, literals: _Product) -> int:
     """Return the auxiliary variable of a product."""
-    found = read.products.get(literals)
-    if found is None:
-        found = read.products[literals] = _AUXILIARY + len(read.products)
+    variable = read.products.get(literals)
+    if variable is None:
+        variable = read.products[literals] = _AUXILIARY + len(read.products)
         read.take(2 * len(literals) + 2)
-    return found
+    return variable
 
 
 def _read_objective(read: _Program) -> None:

@@ -45,7 +45,7 @@ class SumRules:
         lower, upper = np.array(self._lower), np.array(self._upper)
         owner = np.repeat(np.arange(len(size)), size)
         plain = np.bincount(owner, coefficient != 1.0, len(size)) == 0
-        found = []
+        groups = []
         for kind, mine in (("count", plain), ("linear", ~plain)):
             n, literals = int(mine.sum()), mine[owner]
             if not n:
@@ -56,9 +56,9 @@ class SumRules:
                     "lower": np.maximum(np.ceil(lower[mine]), 0.0).astype(np.int64),
                     "upper": np.minimum(np.floor(upper[mine]), size[mine]).astype(np.int64),
                 }
-            found.append(ConstraintGroup(
+            groups.append(ConstraintGroup(
                 kind, f"{kind}s of the file", np.array([0, n], dtype=np.int64), pointers(size[mine]),
                 variable[literals], state[literals], np.zeros(int(literals.sum()), dtype=bool), bounds,
                 {} if kind == "count" else {"coefficient": coefficient[literals]},
             ))  # fmt: skip
-        return tuple(found)
+        return tuple(groups)

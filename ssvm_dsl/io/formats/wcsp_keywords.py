@@ -79,10 +79,10 @@ class Keyword:
 
     def measure(self, known: tuple[str, ...]) -> str:
         """Return how violations are counted."""
-        found = self.text.word(f"how '{self.name}' counts violations: {' or '.join(known)}")
-        if found not in known:
+        measure = self.text.word(f"how '{self.name}' counts violations: {' or '.join(known)}")
+        if measure not in known:
             self.text.fail(self.text.at - 1, f"how '{self.name}' counts violations: {' or '.join(known)}")
-        return found
+        return measure
 
     def states(self) -> tuple[I64, I64]:
         """Return the states of the two variables, broadcasting to a table."""
@@ -101,8 +101,8 @@ class Keyword:
         """Refuse tables for all pairs of variables that are too large together, or too many."""
         if n_entries + PAIR_SIZE * n_pairs > self.entries_left:
             most = f"functions of at most {self.entries_left} more table entries (FileLimits.n_entries raises this)"
-            found = f"'{self.name}' over {n_pairs:.15g} pairs, {n_entries:.15g} entries"
-            self.text.fail(self.at, most, found)
+            size = f"'{self.name}' over {n_pairs:.15g} pairs, {n_entries:.15g} entries"
+            self.text.fail(self.at, most, size)
 
     def over_all(self, count: Callable[[I64], F64]) -> F64:
         """Return what ``count`` makes of each joint state, given some at a time as ``ndarray, shape (n, n_some)``."""

@@ -46,14 +46,14 @@ def expansion_factor(program: Program, theta: Theta) -> F64:
     ``nan`` where nothing is known: factors of more than two variables, of variables with different numbers of states,
     negative distances, or a distance of 0 between two states.
     """
-    found = np.full(program.n_examples, 2.0)
+    factor = np.full(program.n_examples, 2.0)
     for group, tables in zip(program.groups, theta.tables, strict=True):
         if group.n_factors:
             factors = np.full(group.n_factors, np.nan)
             if _between_equals(group):
                 factors = 2.0 * _spread(_distances(group, tables), tables)[group.table_rows()]
-            np.maximum.at(found, owners(group.ptr), factors)  # of nan and a number the larger one is nan
-    return found
+            np.maximum.at(factor, owners(group.ptr), factors)  # of nan and a number the larger one is nan
+    return factor
 
 
 @np.errstate(**UNKNOWN)
@@ -94,9 +94,9 @@ def energy_ratio(program: Program, question: Question, solution: Solution) -> F6
     origin = energy_origins(program, question)
     energy, least = origin - solution.best, origin - solution.bound
     rounding = ROUNDING * (np.abs(origin) + np.abs(solution.best))
-    found = np.where(energy <= rounding, 1.0, energy / np.where(least > rounding, least, 0.0))
+    ratio = np.where(energy <= rounding, 1.0, energy / np.where(least > rounding, least, 0.0))
     there = np.isfinite(solution.best) & ~np.isnan(least)
-    return np.where(there, np.maximum(found, 1.0), np.nan)
+    return np.where(there, np.maximum(ratio, 1.0), np.nan)
 
 
 def _between_equals(group: Group) -> bool:
@@ -118,6 +118,6 @@ def _spread(V: F64, tables: F64) -> F64:
     k = V.shape[1]
     most, rounding = V.max(axis=(1, 2), initial=0.0), ROUNDING * np.abs(tables).max(axis=1, initial=0.0)
     least = np.where(np.eye(k) > 0, np.inf, V).min(axis=(1, 2), initial=np.inf)
-    found = np.where(least > rounding, most / least, np.inf)
-    found = np.where(most <= rounding, 1.0, np.maximum(found, 1.0))
-    return np.where(least < -rounding, np.nan, found)
+    ratio = np.where(least > rounding, most / least, np.inf)
+    ratio = np.where(most <= rounding, 1.0, np.maximum(ratio, 1.0))
+    return np.where(least < -rounding, np.nan, ratio)

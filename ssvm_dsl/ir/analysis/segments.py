@@ -154,10 +154,10 @@ def segment_links(program: Program, groups: list[tuple[ConstraintGroup, SegmentV
             mine = per_shape[per_shape[:, 0] == shape]
             if present[shape] != len(mine) * n_with[shape]:  # examples of one shape divide different variables
                 return None
-            found = _joined(shapes.scope[part].astype(np.int64), mine[:, 1:], kind)
-            if found is None:
+            linked = _joined(shapes.scope[part].astype(np.int64), mine[:, 1:], kind)
+            if linked is None:
                 return None
-            links[part] = found
+            links[part] = linked
         out.append(links)
     return out
 
@@ -200,9 +200,9 @@ def are_segmented(program: Program) -> bool:
     """Return whether all constraints of a program are segmentations in runs, which its factors keep to."""
     if any(group.kind not in KINDS for group in program.constraints):
         return False
-    found = [(group, segment_variables(program, group)) for group in program.constraints]
-    known = [(group, at) for group, at in found if at is not None]
-    if len(known) < len(found) or _shared(program, known):
+    asked = [(group, segment_variables(program, group)) for group in program.constraints]
+    known = [(group, at) for group, at in asked if at is not None]
+    if len(known) < len(asked) or _shared(program, known):
         return False
     return segment_links(program, known) is not None
 

@@ -114,6 +114,6 @@ def _forest_order(edges: I64, degree: NDArray[np.intp], owner: I64, plain: I32) 
     rows = np.concatenate([edges[:, 0], np.full(len(roots), n)])
     cols = np.concatenate([edges[:, 1], roots])
     joined = coo_array((np.ones(len(rows), dtype=np.int8), (rows, cols)), shape=(n + 1, n + 1))
-    found = breadth_first_order(joined.tocsr(), n, directed=False, return_predecessors=False)
-    leaves_first = found[:0:-1]
+    breadth_first = breadth_first_order(joined.tocsr(), n, directed=False, return_predecessors=False)
+    leaves_first = breadth_first[:0:-1]
     return leaves_first[np.argsort(owner[leaves_first], kind="stable")].astype(np.int32)

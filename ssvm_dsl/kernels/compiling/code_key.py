@@ -47,15 +47,15 @@ def digest(function: Callable[..., Any]) -> str:
     NoKey
         It reads a global value of an unknown kind.
     """
-    found = _digests.get(function)
-    if found is None:
+    digest_of = _digests.get(function)
+    if digest_of is None:
         _digests[function] = f"{function.__module__}.{function.__qualname__}"  # for functions that call themselves
         try:
-            found = _digests[function] = sha256(_function(function).encode()).hexdigest()
+            digest_of = _digests[function] = sha256(_function(function).encode()).hexdigest()
         except BaseException:
             del _digests[function]
             raise
-    return found
+    return digest_of
 
 
 def entry(function: Callable[..., Any], options: str, signature: Any, machine: tuple[str, ...]) -> str:
@@ -187,8 +187,8 @@ def _type(kind: Any) -> str:
 def _source(module: str) -> str:
     """Return what stands for the text of a module: its version, or the digest of its file."""
     top = sys.modules.get(module.partition(".")[0])
-    version, found = getattr(top, "__version__", ""), sys.modules.get(module)
-    path = getattr(found, "__file__", None)
+    version, loaded = getattr(top, "__version__", ""), sys.modules.get(module)
+    path = getattr(loaded, "__file__", None)
     if top in (np, numba) or path is None:
         return f"{module} {version}"
     return f"{module} {_file(path)}"

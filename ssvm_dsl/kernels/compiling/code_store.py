@@ -103,8 +103,8 @@ class CodeStore(_Cache):  # type: ignore[misc]
     @property
     def cache_path(self) -> str | None:
         """The folder."""
-        found = compile_cache.folder()
-        return None if found is None else str(found)
+        folder = compile_cache.folder()
+        return None if folder is None else str(folder)
 
     def enable(self) -> None:
         """Keep code from now on."""
@@ -127,9 +127,9 @@ class CodeStore(_Cache):  # type: ignore[misc]
         path = self.path(signature, target_context.codegen())
         if path is None:
             return None
-        found = self._read(path, target_context)
-        if found is not None:
-            return found
+        result = self._read(path, target_context)
+        if result is not None:
+            return result
         for call in compile_cache.ON_MISS:
             call()
         lock, end = Lock(path.with_suffix(".lock")), time.monotonic() + PATIENCE
@@ -179,14 +179,14 @@ class CodeStore(_Cache):  # type: ignore[misc]
 
     def path(self, signature: Any, codegen: Any) -> Path | None:
         """Return the file of an entry, ``None`` if it cannot be kept."""
-        found = compile_cache.folder() if self.enabled else None
-        if found is None:
+        folder = compile_cache.folder() if self.enabled else None
+        if folder is None:
             return None
         try:
             key = code_key.entry(self.function, self.options, signature, codegen.magic_tuple())
         except code_key.NoKey:
             return None
-        return found / f"{self.function.__name__}-{key[:32]}{compile_cache.SUFFIX}"
+        return folder / f"{self.function.__name__}-{key[:32]}{compile_cache.SUFFIX}"
 
     def _read(self, path: Path, target_context: Any) -> Any:
         """Return the result of compiling in a file; ``None`` without one, or if it is broken."""
@@ -215,8 +215,8 @@ def unpacked(data: bytes) -> Any:
 
 def reduced(result: Any) -> tuple[Any, ...]:
     """Return the cached part of a compile result, without its type annotations, which are not needed again."""
-    found = result._replace(type_annotation="")._reduce()
-    return tuple(map(_kept, found))
+    parts = result._replace(type_annotation="")._reduce()
+    return tuple(map(_kept, parts))
 
 
 def _kept(value: Any) -> Any:

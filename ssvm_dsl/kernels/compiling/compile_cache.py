@@ -57,11 +57,11 @@ def folder() -> Path | None:
     return None
 
 
-def _named(found: Path) -> Path | None:
+def _named(folder: Path) -> Path | None:
     """Return a folder that the environment names, if it can be written."""
-    if writable(found):
-        return found
-    text = f"compiled code is not kept, so that every process compiles again: {found} cannot be written"
+    if writable(folder):
+        return folder
+    text = f"compiled code is not kept, so that every process compiles again: {folder} cannot be written"
     warnings.warn(text, RuntimeWarning, stacklevel=3)
     return None
 
@@ -86,10 +86,10 @@ def writable(folder: Path, private: bool = False) -> bool:
     try:
         if private:
             folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = folder.parent.lstat()
-            if hasattr(os, "getuid") and (found.st_uid != os.getuid() or found.st_mode & 0o022):
+            status = folder.parent.lstat()
+            if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
                 return False
-            if not S_ISDIR(found.st_mode):
+            if not S_ISDIR(status.st_mode):
                 return False
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
@@ -99,17 +99,17 @@ def writable(folder: Path, private: bool = False) -> bool:
 
 
 @cache
-def warn_of_loss(found: Path, why: str) -> None:
+def warn_of_loss(folder: Path, why: str) -> None:
     """Warn that compiled code cannot be kept in a folder; once in a process."""
-    text = f"compiled code is not kept, so that every process compiles again: {found}: {why}"
+    text = f"compiled code is not kept, so that every process compiles again: {folder}: {why}"
     warnings.warn(f"{text}; make room, or set SSVM_CACHE_DIR to another folder", RuntimeWarning, stacklevel=2)
 
 
 @cache
-def remove_oldest(found: Path) -> None:
+def remove_oldest(folder: Path) -> None:
     """Remove the entries that were not used for longest, so that a quarter of the room is free; once in a process."""
     entries = []
-    for path in found.glob(f"*{SUFFIX}*"):
+    for path in folder.glob(f"*{SUFFIX}*"):
         with suppress(OSError):
             stat = path.stat()
             entries.append((stat.st_mtime, stat.st_size, path))

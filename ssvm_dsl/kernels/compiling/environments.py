@@ -38,11 +38,11 @@ def rebuilt(module: str, consts: Sequence[Any], name: str) -> Environment:
     A part and the kernel that is made of it have one environment, kept with each: the kernel's has more objects at its
     end, such as the types of elements of arrays that it returns to Python.  Whichever is loaded first, all are there.
     """
-    found = lookup_environment(name)
-    if found is None:
+    environment = lookup_environment(name)
+    if environment is None:
         there = sys.modules.get(module)
-        found = Environment({"__name__": module} if there is None else there.__dict__)
-        found.env_name = name
-        Environment._memo[name] = found
-    found.consts.extend(consts[len(found.consts) :])
-    return found
+        environment = Environment({"__name__": module} if there is None else there.__dict__)
+        environment.env_name = name
+        Environment._memo[name] = environment
+    environment.consts.extend(consts[len(environment.consts) :])
+    return environment

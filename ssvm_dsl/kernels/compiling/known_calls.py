@@ -38,13 +38,13 @@ class KnownCalls(Context):  # type: ignore[misc]
             return super().resolve_function_type(func, args, kws)
         signatures = self._known_calls.setdefault(id(function), (function, {}))[1]
         key = tuple(args), tuple(kws.items())
-        found = signatures.get(key)
-        if found is None:
-            found = super().resolve_function_type(func, args, kws)
+        signature = signatures.get(key)
+        if signature is None:
+            signature = super().resolve_function_type(func, args, kws)
             precise = all(kind.is_precise() for kind in (*args, *kws.values()))
-            if found is not None and found.recvr is None and precise:
-                signatures[key] = found
-        return found
+            if signature is not None and signature.recvr is None and precise:
+                signatures[key] = signature
+        return signature
 
 
 _views: WeakKeyDictionary[Context, KnownCalls] = WeakKeyDictionary()

@@ -58,8 +58,8 @@ class LeanLower(Lower):  # type: ignore[misc]
         super()._find_singly_assigned_variable()
         if self.func_ir.func_id.is_generator or catches(self.blocks):
             return
-        found = assigned_once(self.blocks) - must_use_alloca(self.blocks)
-        self._singly_assigned_vars |= {name for name in found if not self._counts(self.typeof(name))}
+        assigned = assigned_once(self.blocks) - must_use_alloca(self.blocks)
+        self._singly_assigned_vars |= {name for name in assigned if not self._counts(self.typeof(name))}
 
     def _counts(self, kind: Any) -> bool:
         """Return whether references to values of a type are counted."""
@@ -83,9 +83,9 @@ class LeanLower(Lower):  # type: ignore[misc]
         if expr.op == "getattr":
             kind = self.typeof(expr.value.name)
             if isinstance(kind, BaseNamedTuple) and kind[kind.fields.index(expr.attr)] == resty:
-                found = self.builder.extract_value(self.loadvar(expr.value.name), kind.fields.index(expr.attr))
-                self.incref(resty, found)
-                return found
+                field = self.builder.extract_value(self.loadvar(expr.value.name), kind.fields.index(expr.attr))
+                self.incref(resty, field)
+                return field
             if type(kind) is types.Array and expr.attr in FIELDS:
                 return self._field(kind, self.loadvar(expr.value.name), FIELDS[expr.attr])
         if expr.op in ("getiter", "iternext", "pair_first", "pair_second"):
@@ -100,8 +100,8 @@ class LeanLower(Lower):  # type: ignore[misc]
             return super().lower_getitem(resty, expr, value, index, signature)
         array = signature.args[0]
         place = self._place(array, value.name, index.name, signature.args[1])
-        found = self.context.unpack_value(self.builder, array.dtype, place, align=None if array.aligned else 1)
-        return self.context.cast(self.builder, found, signature.return_type, resty)
+        element = self.context.unpack_value(self.builder, array.dtype, place, align=None if array.aligned else 1)
+        return self.context.cast(self.builder, element, signature.return_type, resty)
 
     def lower_setitem(self, target_var: Any, index_var: Any, value_var: Any, signature: Any) -> Any:
         """Write an element or a slice."""
@@ -127,9 +127,9 @@ class LeanLower(Lower):  # type: ignore[misc]
         """Return the value of an expression that a loop over a range consists of, ``None`` for other loops."""
         kind, value = self.typeof(expr.value.name), self.loadvar(expr.value.name)
         if expr.op in PAIRS:
-            found = self.builder.extract_value(value, PAIRS[expr.op])
-            self.incref(resty, found)
-            return found
+            half = self.builder.extract_value(value, PAIRS[expr.op])
+            self.incref(resty, half)
+            return half
         if isinstance(kind, RangeType) and expr.op == "getiter":
             return begun(self.builder, self.context.get_value_type(resty), value)
         if isinstance(kind, RangeIteratorType) and expr.op == "iternext":
@@ -211,8 +211,8 @@ def offset(builder: Builder, indices: list[Any], sizes: list[Any]) -> Any:
 
 def catches(blocks: Mapping[int, Any]) -> bool:
     """Return whether a function catches errors, so that code may be left anywhere."""
-    found = (one.value for block in blocks.values() for one in block.find_insts(ir.Assign))
-    return any(isinstance(one, ir.Global | ir.FreeVar) and one.value is eh.exception_check for one in found)
+    values = (one.value for block in blocks.values() for one in block.find_insts(ir.Assign))
+    return any(isinstance(one, ir.Global | ir.FreeVar) and one.value is eh.exception_check for one in values)
 
 
 def assigned_once(blocks: Mapping[int, Any]) -> set[str]:

@@ -85,7 +85,7 @@ def run() -> None:
 
     part = njit(scaled, cache=False, borrowed=True)
     kernel = njit(total, cache=False, borrowed=False, nogil=True)
-    found = kernel(TestedRecord(np.arange(6.0).reshape(3, 2), 2.0)), callback.ctypes(1.5)
+    results = kernel(TestedRecord(np.arange(6.0).reshape(3, 2), 2.0)), callback.ctypes(1.5)
     expected = 21.0, 2.5
-    if found != expected:
-        raise ArithmeticError(f"a small kernel computes {found}, expected {expected}")
+    if results != expected:
+        raise ArithmeticError(f"a small kernel computes {results}, expected {expected}")

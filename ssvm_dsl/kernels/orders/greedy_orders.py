@@ -119,7 +119,7 @@ class Orders(NamedTuple):
 
 @njit(cache=True, nogil=True, borrowed=True)
 def order_graphs(
-    structures: Structures, rule: OrderRule, space: Space, found: Orders, cursor: I64, budget: int
+    structures: Structures, rule: OrderRule, space: Space, orders: Orders, cursor: I64, budget: int
 ) -> None:
     """Eliminate the variables of graphs from where ``cursor`` says, until all are done or the budget is spent.
 
@@ -131,7 +131,7 @@ def order_graphs(
         Read only.
     space : Space
         Entries of unfinished graphs must not be changed between calls.
-    found : Orders
+    orders : Orders
         Written.
     cursor : ndarray of int64, shape (3,)
         (graph, first priority due, variables in the heap): zeros to begin with, (B, 0, 0) at the end.
@@ -144,7 +144,7 @@ def order_graphs(
         words = (n + 63) >> 6
         if cursor[FIRST] == 0 and cursor[LEFT] == 0:
             connect_scopes(structures, g, space)
-            found.done[g], found.width[g], found.largest[g], found.total[g] = 0, 0, 0.0, 0.0
+            orders.done[g], orders.width[g], orders.largest[g], orders.total[g] = 0, 0, 0.0, 0.0
             budget -= n * words
         while cursor[FIRST] < n and (budget > 0 or cursor[FIRST] == 0):
             v = cursor[FIRST]
@@ -154,7 +154,7 @@ def order_graphs(
             sift(space.heap, space.place, space.priority, space.second, v, v + 1)
             cursor[FIRST], cursor[LEFT] = v + 1, v + 1
         while cursor[FIRST] == n and cursor[LEFT] > 0 and budget > 0:
-            budget -= take_next(g, words, structures, rule, space, found, cursor)
+            budget -= take_next(g, words, structures, rule, space, orders, cursor)
         if cursor[FIRST] == n and cursor[LEFT] == 0:
             cursor[GRAPH], cursor[FIRST] = g + 1, 0
 

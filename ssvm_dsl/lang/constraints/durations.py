@@ -68,13 +68,13 @@ class _Bounded:
     def _options(self, none: int) -> dict[str, Any]:
         """Return the bounds as arguments; ``none`` is the most positions that are no bound."""
         names = self.label.classes or range(self.label.n_states)
-        found: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         for key, bounds, idle in (("least", self.least, 1), ("most", self.most, none)):
             if len(set(bounds)) == 1 and bounds[0] != idle:
-                found[key] = bounds[0]
+                options[key] = bounds[0]
             elif set(bounds) != {idle}:
-                found[key] = [[name, bound] for name, bound in zip(names, bounds, strict=True) if bound != idle]
-        return (found or {"least": 1}) | ({"cut": True} if self.cut else {})
+                options[key] = [[name, bound] for name, bound in zip(names, bounds, strict=True) if bound != idle]
+        return (options or {"least": 1}) | ({"cut": True} if self.cut else {})
 
     def _shown(self, target: Any, options: Mapping[str, Any]) -> str:
         words = [show(target)]

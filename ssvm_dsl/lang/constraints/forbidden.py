@@ -90,10 +90,10 @@ class Forbid(AboutTarget):
             return
         if positions:
             mistakes.append(got(f"{type(self).__name__}: positions are for a function, which gets them", positions))
-        found = np.zeros(prod(goal.cards), dtype=bool)
+        meant = np.zeros(prod(goal.cards), dtype=bool)
         if not goal.mistakes and not mistakes:
-            found = _read_states(type(self).__name__, goal, states, mistakes)
-        self._keep(goal, ~found if allowed and not mistakes else found, mistakes)
+            meant = _read_states(type(self).__name__, goal, states, mistakes)
+        self._keep(goal, ~meant if allowed and not mistakes else meant, mistakes)
 
     def _target(self, target: Any, mistakes: list[Mistake], where: Any = None) -> Target:
         goal, what = as_target(target, where), type(self).__name__
@@ -355,17 +355,17 @@ def _split(scheme: str, tag: object) -> tuple[str, str] | None:
 
 def _read_states(what: str, goal: Target, states: Any, mistakes: list[Mistake]) -> NDArray[np.bool_]:
     """Return which joint states are meant."""
-    found = np.zeros(prod(goal.cards), dtype=bool)
+    meant = np.zeros(prod(goal.cards), dtype=bool)
     if isinstance(states, TagScheme):
         wrong = list(states.mistakes(goal))
         mistakes += wrong
-        return found if wrong else states.forbidden(goal)
+        return meant if wrong else states.forbidden(goal)
     if isinstance(states, np.ndarray) and states.dtype == bool:
         return _read_array(what, goal, states, mistakes)
     single = isinstance(states, np.ndarray) and states.ndim == 0
     if single or isinstance(states, str | bytes | Set) or not isinstance(states, Iterable):
         mistakes.append(got(f"{what}: a list of states, of tuples of states, or an array of bool", states))
-        return found
+        return meant
     listed = list(states)
     flags = _flags(listed) if listed else None
     if flags is not None:
@@ -376,8 +376,8 @@ def _read_states(what: str, goal: Target, states: Any, mistakes: list[Mistake]) 
             text = f"{what}: not {'a state' if goal.arity == 1 else f'{goal.arity} states'} of"
             mistakes.append(_not_a_state(text, goal, one))
         else:
-            found[number] = True
-    return found
+            meant[number] = True
+    return meant
 
 
 def _not_a_state(text: str, goal: Target, value: object) -> Mistake:

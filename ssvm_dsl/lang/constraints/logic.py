@@ -119,7 +119,7 @@ class Constraint(Symbol):
         if not isinstance(kind, str) or not kind:
             mistakes.append(got("Constraint: the first argument is the name of a kind of constraints", kind))
             kind = "?"
-        found = as_literals(literals, "Constraint", mistakes)
+        read = as_literals(literals, "Constraint", mistakes)
         axes = as_axes(along, "Constraint", mistakes)
         meta: list[Parameter] = []
         of_literals: list[Parameter] = []
@@ -127,7 +127,7 @@ class Constraint(Symbol):
             parameter = _as_parameter(name, value, mistakes)
             each = isinstance(value, Dim) or (isinstance(value, Input) and not within(value, axes))
             (of_literals if each else meta).append(parameter)
-        self._declare(mistakes, kind, found, axes, tuple(meta), (tuple(of_literals),) * len(found))
+        self._declare(mistakes, kind, read, axes, tuple(meta), (tuple(of_literals),) * len(read))
 
     def _declare(
         self,
@@ -250,14 +250,14 @@ class _Count(Constraint):
     def _bound(self, k: Any, literals: tuple[Any, ...], along: Any, lower: bool, upper: bool) -> None:
         """Declare ``lower <= count`` (where asked for) and ``count <= upper``, both k."""
         what, mistakes = type(self).__name__, list[Mistake]()
-        found = as_literals(literals[0] if len(literals) == 1 else literals, what, mistakes)
+        read = as_literals(literals[0] if len(literals) == 1 else literals, what, mistakes)
         value = _as_count(k, what, mistakes)
         axes = as_axes(along, what, mistakes)
         if lower and not mistakes and isinstance(value, int):
-            mistakes += _too_many(what, value, found, axes)
+            mistakes += _too_many(what, value, read, axes)
         low = Parameter("lower", value if lower else 0, whole=True)
         high = Parameter("upper", value if upper else NO_BOUND, whole=True)
-        self._declare(mistakes, "count", found, axes, (low, high))
+        self._declare(mistakes, "count", read, axes, (low, high))
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""

@@ -39,8 +39,8 @@ class PairRelation(Constraint):
     def __init__(self, literal: Any, pair: Any = None) -> None:
         mistakes: list[Mistake] = []
         what = type(self).__name__
-        found, indices = _read(literal, pair, what, mistakes)
-        label, state = found.label, found.label.index(found.state) or 0
+        read, indices = _read(literal, pair, what, mistakes)
+        label, state = read.label, read.label.index(read.state) or 0
         if not mistakes and (text := self._unfit(label)):
             mistakes.append(f"{what}: {text}")
         once = label.symmetric and self.kind_name in ("equivalence", "linear-order")
@@ -50,7 +50,7 @@ class PairRelation(Constraint):
         self._fill(
             mistakes, kind=self.kind_name, literals=(Literal(target),), along=(), meta=(), literal_meta=((),),
             written_literal=literal if isinstance(literal, Label | LiteralAt) else label, pair=indices,
-            pattern=Pattern(found.reference, condition), state=state,
+            pattern=Pattern(read.reference, condition), state=state,
         )  # fmt: skip
 
     def _unfit(self, label: Label) -> str:

@@ -69,16 +69,16 @@ class Matching(Constraint):
         mistakes: list[Mistake] = []
         if where is not None:
             mistakes.append("Matching: where= is for a literal at positions, as y[i, j].is_(1)")
-        found = as_literal(literal, "Matching", mistakes)
+        read = as_literal(literal, "Matching", mistakes)
         perfect = as_flag(perfect, "Matching: perfect", mistakes)
         sides = {"rows": rows, "cols": cols}
         for name, axis in sides.items():
-            if not any(axis is dim for dim in found.label.dims) and not mistakes:
+            if not any(axis is dim for dim in read.label.dims) and not mistakes:
                 mistakes.append(got(f"Matching: {name} must be an axis of the label", axis))
         if rows is cols:
             mistakes.append("Matching: rows and cols are different axes")
         axes, values = as_axes(along, "Matching", mistakes), {}
-        own = [dim for dim in found.label.dims if dim is not rows and dim is not cols]
+        own = [dim for dim in read.label.dims if dim is not rows and dim is not cols]
         axes = (*axes, *(dim for dim in own if not any(dim is axis for axis in axes)))
         for side, axis, most, least in (("row", rows, row_limit, row_least), ("col", cols, col_limit, col_least)):
             limit = _bound(most, f"{side}_limit", 1, (axis, *axes), mistakes)
@@ -102,7 +102,7 @@ class Matching(Constraint):
         # limits of each row or column are numbers of its literals
         each = any(isinstance(one, Input) and not within(one, axes) for one in values.values())
         kind, meta, of_literals = ("transport", sizes, at + limits) if each else ("matching", sizes + limits, at)
-        self._declare(mistakes, kind, (found,), axes, meta, (of_literals,))
+        self._declare(mistakes, kind, (read,), axes, meta, (of_literals,))
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
@@ -125,22 +125,22 @@ class _Route(Constraint):
 
     def _route(self, kind: str, literal: Any, edges: Any, mistakes: list[Mistake], more: tuple[Parameter, ...]) -> None:
         what = type(self).__name__
-        found = as_literal(literal, what, mistakes)
+        read = as_literal(literal, what, mistakes)
         if not isinstance(edges, Edges):
             text = f"{what}: the second argument must be a list of edges, such as e = Edges(M, over=N)"
             mistakes.append(got(text, edges))
         elif edges.several or edges.arity != 2:
             mistakes.append(got(f"{what}: the edges join two positions of one axis, as Edges(M, over=N)", edges))
-        elif not mistakes and (len(found.label.dims) != 1 or found.label.dims[0] is not edges.dim):
+        elif not mistakes and (len(read.label.dims) != 1 or read.label.dims[0] is not edges.dim):
             mistakes.append(
                 lambda: f"{what}: the label has one variable for each edge, as Label({edges.dim.name}, 2) has"
             )
         if mistakes or not isinstance(edges, Edges):
-            self._declare(mistakes, kind, (found,), (), more)
+            self._declare(mistakes, kind, (read,), (), more)
             return
         meta = (Parameter("n_nodes", edges.ends[0], whole=True), *more)
         ends = (Parameter("tail", EdgeEnd(edges, 0)), Parameter("head", EdgeEnd(edges, 1)))
-        self._declare(mistakes, kind, (found,), (), meta, (ends,))
+        self._declare(mistakes, kind, (read,), (), meta, (ends,))
 
     @property
     def edges(self) -> Edges:

@@ -522,7 +522,7 @@ def row_target(source: Source) -> Target | None:
     """Return the target whose factors the rows of a source belong to, ``None`` when rows belong to axes."""
     if isinstance(source, OfFactors):
         return source.target
-    return next((found for part in source.sources if (found := row_target(part)) is not None), None)
+    return next((target for part in source.sources if (target := row_target(part)) is not None), None)
 
 
 def check_width(width: object, what: str, mistakes: list[Mistake]) -> int:

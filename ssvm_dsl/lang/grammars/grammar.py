@@ -94,13 +94,13 @@ class Grammar:
         for name, value in given.items():
             object.__setattr__(self, name, value)
         self._check()
-        found = _closure(made, set(self.tags)) if given_chains is None else given_chains
-        for chain in found:
+        closure = _closure(made, set(self.tags)) if given_chains is None else given_chains
+        for chain in closure:
             steps = all(pair in self.unary for pair in pairwise(chain))
             if not chain or not set(chain) <= set(self.symbols) or not steps or any(map(is_part, chain)):
                 text = "is not a chain: each symbol derives the next by a rule with one child"
                 raise OptionError(f"Grammar: the chain {' > '.join(chain)!r} {text}")
-        object.__setattr__(self, "chains", tuple(sorted(found)))
+        object.__setattr__(self, "chains", tuple(sorted(closure)))
 
     def _check(self) -> None:
         known = set(self.symbols)
@@ -254,8 +254,8 @@ class Grammar:
 
     def tag_mask(self, words: Sequence[str]) -> Bools:
         """Return which tags each word may have, for ``Label(T, grammar=G, allowed=mask)``; ``shape (T, tags)``."""
-        found = [[tag in may for tag in self.tags] for may in self.allowed_tags(words)]
-        return np.array(found, dtype=bool).reshape(len(words), len(self.tags))
+        rows = [[tag in may for tag in self.tags] for may in self.allowed_tags(words)]
+        return np.array(rows, dtype=bool).reshape(len(words), len(self.tags))
 
     def n_parses(self, words: Sequence[str], tags: Sequence[str] | None = None) -> int:
         """Return how many trees a sentence has: a whole number, of any size, counted exactly.
@@ -294,14 +294,14 @@ def _closure(rules: Iterable[Rule], tags: set[str]) -> set[Chain]:
         else:
             below.setdefault(left, []).append(right[0])
             above_tags |= {left} & {left if right[0] in tags else ""}
-    found: set[Chain] = set()
+    chains: set[Chain] = set()
     stack: list[Chain] = [(one,) for one in {left for left, _ in rules} if not is_part(one)]
     while stack:
         chain = stack.pop()
         if chain[-1] in divided or chain[-1] in above_tags:
-            found.add(chain)
-        if len(found) > MOST_CHAINS:
+            chains.add(chain)
+        if len(chains) > MOST_CHAINS:
             raise OptionError(f"Grammar: more than {MOST_CHAINS} chains of rules of one child; name those with chains=")
         if len(chain) < LONGEST_CHAIN:
             stack += [(*chain, one) for one in below.get(chain[-1], ()) if one not in chain]
-    return found
+    return chains

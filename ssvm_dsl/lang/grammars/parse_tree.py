@@ -68,11 +68,11 @@ class ParseTree:
         if isinstance(value, ParseTree):
             return value
         if isinstance(value, str):
-            found = list(nested_lists(value, "tree"))
-            if len(found) != 1:
+            trees = list(nested_lists(value, "tree"))
+            if len(trees) != 1:
                 expected = "one tree in brackets, such as (S (NP Mary) (VP runs))"
-                raise DataError("tree", expected=expected, found=f"{len(found)} trees in {value[:40]!r}")
-            value = found[0]
+                raise DataError("tree", expected=expected, found=f"{len(trees)} trees in {value[:40]!r}")
+            value = trees[0]
         return _from_nested(value, 1)
 
     @property

@@ -85,10 +85,10 @@ class PartialTree:
         for start, end, symbol in self.brackets:
             if end > n:
                 raise DataError("PartialTree", expected=f"brackets inside {n} words", found=f"({start}, {end})")
-            found = [c for c, mine in enumerate(names) if symbol is None or symbol in mine]
-            if not found:
+            chains = [c for c, mine in enumerate(names) if symbol is None or symbol in mine]
+            if not chains:
                 raise DataError("PartialTree", expected="symbols of phrases of the grammar", found=repr(symbol))
-            out.append((start, end - 1, found))
+            out.append((start, end - 1, chains))
         return out
 
 

@@ -236,22 +236,22 @@ def cliques(y: Label, sets: Sequence[Sequence[int]]) -> Target:
 def _clique_mistakes(y: Label, sets: tuple[tuple[int, ...], ...]) -> list[Mistake]:
     if not sets or not sets[0]:
         return ["cliques: at least one non-empty set of positions is needed"]
-    found: list[Mistake] = []
+    mistakes: list[Mistake] = []
     if len({len(members) for members in sets}) > 1:
-        found.append("cliques: all sets have the same length; use one Factor for each length")
+        mistakes.append("cliques: all sets have the same length; use one Factor for each length")
     if any(len(set(members)) != len(members) for members in sets):
-        found.append("cliques: a set names a position twice")
+        mistakes.append("cliques: a set names a position twice")
     sizes = [dim.size for dim in _dims(y)]
     if None in sizes:
-        found.append("cliques: the label's axes must be fixed, e.g. Dim(6); use along(y, edges) for ragged ones")
+        mistakes.append("cliques: the label's axes must be fixed, e.g. Dim(6); use along(y, edges) for ragged ones")
     else:
         total = 1
         for size in sizes:
             total *= size or 1
         wrong = [i for members in sets for i in members if not 0 <= i < total]
         if wrong:
-            found.append(f"cliques: position {number_text(wrong[0])} is outside 0..{total - 1}")
-    return found
+            mistakes.append(f"cliques: position {number_text(wrong[0])} is outside 0..{total - 1}")
+    return mistakes
 
 
 @checked_call

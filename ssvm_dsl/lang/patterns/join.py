@@ -85,8 +85,8 @@ class World:
         """Return (rows of an input over all examples, ``shape (R, width)``; where each example begins)."""
         if source.name not in self.kept:
             self.kept[source.name] = self._flat(source)
-        found: tuple[Values, I64] = self.kept[source.name]
-        return found
+        flat: tuple[Values, I64] = self.kept[source.name]
+        return flat
 
     def _flat(self, source: Any) -> tuple[Values, I64]:
         if isinstance(source, Edges):
@@ -114,8 +114,8 @@ class World:
         key = number.source.name, number.column, "relation"
         if key not in self.kept:
             self.kept[key] = self._relation(number)
-        found: Relation = self.kept[key]
-        return found
+        relation: Relation = self.kept[key]
+        return relation
 
     def _relation(self, number: At) -> Relation:
         values, base = self.flat(number.source)
@@ -224,14 +224,14 @@ class Instances:
         rows, known = self.rows(expression)
         values = self.world.flat(expression.source)[0][:, expression.column]
         if known is None:
-            found = values[rows].astype(np.int64, copy=False)
+            numbers = values[rows].astype(np.int64, copy=False)
             if isinstance(expression.source, Edges):  # there is no -1 among them
-                return found, None
+                return numbers, None
         else:
-            found = np.full(len(rows), -1, dtype=np.int64)
-            found[known] = values[rows[known]]
-        there = found >= 0
-        return found, None if there.all() else there
+            numbers = np.full(len(rows), -1, dtype=np.int64)
+            numbers[known] = values[rows[known]]
+        there = numbers >= 0
+        return numbers, None if there.all() else there
 
     def rows(self, expression: Any) -> tuple[I64, Bools | None]:
         """Return (row of a source over all examples at its positions, whether these exist; ``None`` where all do)."""
@@ -666,11 +666,11 @@ def index_ids(expression: Any) -> frozenset[int]:
     """Return the identities of the indices in an expression, which are kept with it."""
     if isinstance(expression, int | float):
         return frozenset()
-    found: tuple[Index, ...] | None = expression.__dict__.get("_indices")  # a copy has copies of them
-    if found is None:
-        found = indices_of(expression)
-        object.__setattr__(expression, "_indices", found)
-    return frozenset(map(id, found))
+    indices: tuple[Index, ...] | None = expression.__dict__.get("_indices")  # a copy has copies of them
+    if indices is None:
+        indices = indices_of(expression)
+        object.__setattr__(expression, "_indices", indices)
+    return frozenset(map(id, indices))
 
 
 def _comparisons(condition: Condition) -> list[tuple[str, Any, Any]]:
@@ -696,8 +696,8 @@ def _terms(number: Any, index: Index, sign: int) -> tuple[int, list[tuple[int, A
     if isinstance(number, OnAxis):
         return sign, []
     if isinstance(number, Shift):
-        found = _terms(number.base, index, sign)
-        return None if found is None else (found[0], [*found[1], (sign, number.by)])
+        terms = _terms(number.base, index, sign)
+        return None if terms is None else (terms[0], [*terms[1], (sign, number.by)])
     if isinstance(number, Arithmetic) and number.op in ("+", "-"):
         parts = (
             _terms(number.given[0], index, sign),

@@ -116,19 +116,19 @@ class Pattern(Target):
         made._make(groups, where, word, list(mistakes))
         return made
 
-    def _make(self, references: Any, where: Any, word: Word | None, found: list[Mistake]) -> None:
-        groups = _read_groups(references, found)
+    def _make(self, references: Any, where: Any, word: Word | None, mistakes: list[Mistake]) -> None:
+        groups = _read_groups(references, mistakes)
         condition = None if where is None else as_condition(where)
         for number in (condition, *(place for group in groups for one in group for place in one.places)):
-            found += (text for one in walk(number) for text in getattr(one, "mistakes", ()))
-        found += _same_twice(groups)
+            mistakes += (text for one in walk(number) for text in getattr(one, "mistakes", ()))
+        mistakes += _same_twice(groups)
         for key, value in (("groups", groups), ("condition", condition), ("word", word)):
             object.__setattr__(self, key, value)
-        if type(self) is Pattern and word is None and not found:
+        if type(self) is Pattern and word is None and not mistakes:
             for group in groups:
                 places = [pair for one in group for pair in zip(one.places, one.label.dims, strict=True)]
-                found += impossible(self, places, condition)
-        super().__init__("pattern", tuple(one.label for one in groups[0]), mistakes=dict.fromkeys(found))
+                mistakes += impossible(self, places, condition)
+        super().__init__("pattern", tuple(one.label for one in groups[0]), mistakes=dict.fromkeys(mistakes))
 
     # -- what it is made of --------------------------------------------------------------------------------------
 
@@ -168,11 +168,11 @@ class Pattern(Target):
 
         def find() -> tuple[Any, ...]:
             numbers = [place for part in self.parts for place, _ in part.places]
-            found = {id(one): one for number in (*numbers, self.condition) for one in inputs_of(number)}
+            input_by_id = {id(one): one for number in (*numbers, self.condition) for one in inputs_of(number)}
             for label in self.all_labels:
-                found |= {id(one): one for one in label.domain_inputs}
-            found |= {id(one): one for one in self.also_read}
-            return tuple(found.values())
+                input_by_id |= {id(one): one for one in label.domain_inputs}
+            input_by_id |= {id(one): one for one in self.also_read}
+            return tuple(input_by_id.values())
 
         return self._kept("_inputs", find)
 
@@ -323,14 +323,14 @@ class Pattern(Target):
         """
         if self.exists_everywhere:
             return box_instances(self.box, self.fixed_places, world)
-        found = find_instances(self.free, self.condition, self.places, world, self)
+        rows = find_instances(self.free, self.condition, self.places, world, self)
         for a, b in self._kept("_alike", self._find_alike):
-            same = _is_one(found, a, b)
-            found = found.chosen(~same) if same.any() else found
+            same = _is_one(rows, a, b)
+            rows = rows.chosen(~same) if same.any() else rows
         for unit in self.units:
-            known = found.position(unit, unit.axis)[1]
-            found = found if known is None else found.chosen(known)
-        return found
+            known = rows.position(unit, unit.axis)[1]
+            rows = rows if known is None else rows.chosen(known)
+        return rows
 
     @property
     def exists_everywhere(self) -> bool:
@@ -400,10 +400,10 @@ class Pattern(Target):
             return None
         if any(len(one.places) != 1 or one.label is not self.label for one in self.references):
             return None
-        found = [_offset(place) for place, _ in self.places]
+        offsets = [_offset(place) for place, _ in self.places]
         return (
-            tuple(one[1] for one in found if one is not None and one[0] == id(self.free[0]))
-            if all(one is not None and one[0] == id(self.free[0]) for one in found)
+            tuple(one[1] for one in offsets if one is not None and one[0] == id(self.free[0]))
+            if all(one is not None and one[0] == id(self.free[0]) for one in offsets)
             else None
         )
 
@@ -499,10 +499,10 @@ class Pattern(Target):
         ranks = {id(index): k for k, index in enumerate(indices)}
         groups = tuple(tuple(canonical(one, ranks) for one in group) for group in self.groups)
         word = None if self.word is None else (self.word.name, canonical(self.word.at, ranks))
-        found = groups, canonical(self.condition, ranks), word, self.also_read, canonical(self.units, ranks)
+        content = groups, canonical(self.condition, ranks), word, self.also_read, canonical(self.units, ranks)
         if all(index.dim.name or index.dim.size for index in indices):  # names come later
-            object.__setattr__(self, "_canonical", found)
-        return found
+            object.__setattr__(self, "_canonical", content)
+        return content
 
 
 #: A part of a union.
@@ -609,14 +609,14 @@ def may_be_one(a: LabelAt, b: LabelAt) -> bool:
     return True
 
 
-def _is_one(found: Instances, a: LabelAt, b: LabelAt) -> Bools:
+def _is_one(rows: Instances, a: LabelAt, b: LabelAt) -> Bools:
     """Return in which instances two references are the same variable."""
     pairs = zip(a.places, b.places, a.label.dims, strict=True)
-    same = [found.position(p, dim)[0] == found.position(q, dim)[0] for p, q, dim in pairs]
-    one: Bools = np.logical_and.reduce(same) if same else np.ones(len(found), dtype=bool)
+    same = [rows.position(p, dim)[0] == rows.position(q, dim)[0] for p, q, dim in pairs]
+    one: Bools = np.logical_and.reduce(same) if same else np.ones(len(rows), dtype=bool)
     if a.label.symmetric and len(a.places) == 2:
         p, q = (
-            [found.position(place, dim)[0] for place, dim in zip(x.places, x.label.dims, strict=True)] for x in (a, b)
+            [rows.position(place, dim)[0] for place, dim in zip(x.places, x.label.dims, strict=True)] for x in (a, b)
         )
         one = one | ((p[0] == q[1]) & (p[1] == q[0]))
     return one

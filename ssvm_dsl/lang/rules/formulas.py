@@ -90,7 +90,7 @@ class Formula(Symbol):
         most: Any = None,
     ) -> None:
         mistakes: list[Mistake] = []
-        found = _as_members(op, given, mistakes)
+        members = _as_members(op, given, mistakes)
         listed = tuple(over) if isinstance(over, tuple | list) else (() if over is None else (over,))
         for one in listed:
             if not isinstance(one, Index):
@@ -105,7 +105,7 @@ class Formula(Symbol):
             mistakes += (text for one in walk(number) for text in getattr(one, "mistakes", ()))
         most = _as_most(most, mistakes) if op == "Count" else None
         self._fill(
-            mistakes, op=op, given=found, bound=bound, over=listed, condition=condition, outside=outside, most=most
+            mistakes, op=op, given=members, bound=bound, over=listed, condition=condition, outside=outside, most=most
         )
         if not mistakes:
             object.__setattr__(self, "mistakes", (*_index_mistakes(self), *_never(self), *_one_triangle(self)))
@@ -216,8 +216,8 @@ class Atom:
     @property
     def label(self) -> Label:
         """The label; of pointers the part that says whether they point somewhere."""
-        found: Label = self.reference.label
-        return found
+        label: Label = self.reference.label
+        return label
 
 
 def atom_of(literal: LiteralAt) -> Atom:
@@ -258,10 +258,10 @@ def numbers_of(formula: Any) -> Iterator[Any]:
 
 def inputs_read(formula: Any) -> tuple[Any, ...]:
     """Return the inputs whose content decides what a formula says."""
-    found = {id(one): one for number in numbers_of(formula) for one in inputs_of(number)}
+    input_by_id = {id(one): one for number in numbers_of(formula) for one in inputs_of(number)}
     for label in labels_of(formula):
-        found |= {id(one): one for one in label.domain_inputs}
-    return tuple(found.values())
+        input_by_id |= {id(one): one for one in label.domain_inputs}
+    return tuple(input_by_id.values())
 
 
 def free_indices(formula: Any) -> tuple[Index, ...]:
@@ -271,17 +271,17 @@ def free_indices(formula: Any) -> tuple[Index, ...]:
     if isinstance(formula, LabelAt):
         return indices_of(*formula.places)
     inner = [index for one in formula.given for index in free_indices(one)]
-    found = indices_of(*inner, formula.condition, formula.bound)
-    return tuple(one for one in found if not any(one is other for other in formula.over))
+    indices = indices_of(*inner, formula.condition, formula.bound)
+    return tuple(one for one in indices if not any(one is other for other in formula.over))
 
 
 def references_of(formula: Any) -> tuple[LabelAt, ...]:
     """Return the different variables at positions that a formula without ``over=`` speaks of."""
-    found: list[LabelAt] = []
+    references: list[LabelAt] = []
     for atom in literals_of(formula):
-        if not any(same_reference(atom.reference, one) for one in found):
-            found.append(atom.reference)
-    return tuple(found)
+        if not any(same_reference(atom.reference, one) for one in references):
+            references.append(atom.reference)
+    return tuple(references)
 
 
 def same_reference(a: LabelAt, b: LabelAt) -> bool:
@@ -355,8 +355,8 @@ def truth(
         The number that a bound is.
     """
     if isinstance(formula, LiteralAt):
-        found = states(atom_of(formula).reference)
-        return np.False_ if found is None else found == number(formula)
+        state = states(atom_of(formula).reference)
+        return np.False_ if state is None else state == number(formula)
     op = formula.op
     if op in OF_VARIABLES:
         return _alike([(one.label, states(one)) for one in references_of(formula)], op == "Same")
@@ -523,8 +523,8 @@ def _as_members(op: str, given: Sequence[Any], mistakes: list[Mistake]) -> tuple
     if not listed:
         mistakes.append(f"{op}: at least one {'variable' if op in OF_VARIABLES else 'literal'} is needed")
     if op not in OF_VARIABLES:
-        found = [as_formula(one, op, mistakes) for one in listed]
-        for one in found:
+        members = [as_formula(one, op, mistakes) for one in listed]
+        for one in members:
             if isinstance(one, Formula) and one.op == "Count":
                 mistakes.append(f"{op}: a Count is a number; write AtMost, AtLeast or Exactly")
             if isinstance(one, Formula) and not one.outside:
@@ -532,7 +532,7 @@ def _as_members(op: str, given: Sequence[Any], mistakes: list[Mistake]) -> tuple
             if isinstance(one, Formula) and split_where(one)[0] is not None:
                 text = f"{op}: where= belongs to the whole rule, or each part of it has an index of over="
                 mistakes.append(got(text, one))
-        return tuple(one for one in found if one is not None)
+        return tuple(one for one in members if one is not None)
     variables: list[LabelAt] = []
     for value in listed:
         one = LabelAt(value, ()) if isinstance(value, Label) and not value.dims else value

@@ -61,12 +61,12 @@ def inputs_of(X: Any) -> F64:
     """
     expected = "a table of finite numbers, shape (n, p)"
     try:
-        found = as_floats(real_array(X))
+        inputs = as_floats(real_array(X))
     except NotNumbers as err:
         raise DataError("X", expected=expected, found=err.found, hint=err.hint) from None
-    if found.ndim != 2 or not found.size:
-        raise DataError("X", expected=expected, found=f"shape {found.shape}")
-    wrong = np.flatnonzero(~np.isfinite(found).all(axis=1))
+    if inputs.ndim != 2 or not inputs.size:
+        raise DataError("X", expected=expected, found=f"shape {inputs.shape}")
+    wrong = np.flatnonzero(~np.isfinite(inputs).all(axis=1))
     if len(wrong):
-        raise DataError("X", example=int(wrong[0]), expected="finite numbers", found=repr(found[wrong[0]].tolist()))
-    return found
+        raise DataError("X", example=int(wrong[0]), expected="finite numbers", found=repr(inputs[wrong[0]].tolist()))
+    return inputs

@@ -68,10 +68,10 @@ class InputKernel:
         if scaled:
             variance = float(X.var())
             gamma = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
-        found = cls(kernel if callable(kernel) else NAMES[kernel], float(gamma), degree, coef0)
+        made = cls(kernel if callable(kernel) else NAMES[kernel], float(gamma), degree, coef0)
         if callable(kernel):
-            found._check(X[:SAMPLE])
-        return found
+            made._check(X[:SAMPLE])
+        return made
 
     def _check(self, X: F64) -> None:
         """Refuse a function that is no positive definite kernel on some inputs."""
@@ -97,18 +97,18 @@ class InputKernel:
         from sklearn.metrics.pairwise import pairwise_kernels
 
         if callable(self.kernel):
-            found = np.asarray(self.kernel(A, B), dtype=np.float64)
-            if found.shape != (len(A), len(B)) or not np.isfinite(found).all():
+            gram = np.asarray(self.kernel(A, B), dtype=np.float64)
+            if gram.shape != (len(A), len(B)) or not np.isfinite(gram).all():
                 text = f"kernel: expected finite numbers of shape {(len(A), len(B))} for inputs of shapes"
-                raise OptionError(f"{text} {A.shape} and {B.shape}, found shape {found.shape} or others")
-            return found
+                raise OptionError(f"{text} {A.shape} and {B.shape}, found shape {gram.shape} or others")
+            return gram
         more = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
         with np.errstate(over="ignore", invalid="ignore"):
-            found = np.asarray(pairwise_kernels(A, B, metric=self.kernel, filter_params=True, **more))
-        if not (np.abs(found) <= LARGEST).all():
+            gram = np.asarray(pairwise_kernels(A, B, metric=self.kernel, filter_params=True, **more))
+        if not (np.abs(gram) <= LARGEST).all():
             text, size = f"inputs whose {self.kernel} kernel is at most {LARGEST:g}", max(abs(A).max(), abs(B).max())
             raise DataError("X", expected=text, found=f"numbers up to {size:.3g}", hint="scale the inputs")
-        return found
+        return gram
 
     def diagonal(self, X: F64) -> F64:
         """Return ``k(x, x)`` of each input; ``shape (n,)``."""
@@ -159,8 +159,8 @@ class Gram:
 def expansion(kernel: InputKernel, X: F64, support: F64, coef: F64) -> F64:
     """Return ``sum_j k(x, support_j) coef_j`` for each input, in blocks; ``shape (n, d)``."""
     size = max(1, BLOCK // max(len(support), 1))
-    found = np.zeros((len(X), coef.shape[1]))
+    sums = np.zeros((len(X), coef.shape[1]))
     if len(support):
         for lo in range(0, len(X), size):
-            found[lo : lo + size] = kernel(X[lo : lo + size], support) @ coef
-    return found
+            sums[lo : lo + size] = kernel(X[lo : lo + size], support) @ coef
+    return sums

@@ -135,14 +135,14 @@ class CountingRisk:
     def hessians(self, first: int, last: int) -> F64:
         """Return ``Q / (1 - q)`` of some examples; ``shape (last - first, d, d)``."""
         truth, share = self.truth[first:last], self.share[first:last, None, None]
-        found = np.repeat(self.second[None], last - first, axis=0)
+        hessians = np.repeat(self.second[None], last - first, axis=0)
         cross = truth[:, :, None] * self.mean
-        found -= cross + cross.transpose(0, 2, 1)
-        found += 2.0 * share * truth[:, :, None] * truth[:, None, :]
+        hessians -= cross + cross.transpose(0, 2, 1)
+        hessians += 2.0 * share * truth[:, :, None] * truth[:, None, :]
         for k, i in enumerate(range(first, last)):
             part = self.features[self.ptr[i] : self.ptr[i + 1]]
-            found[k] += (1.0 - 2.0 * share[k]) * (part.T @ part) / len(part)
-        return np.asarray(found / (1.0 - share))
+            hessians[k] += (1.0 - 2.0 * share[k]) * (part.T @ part) / len(part)
+        return np.asarray(hessians / (1.0 - share))
 
     def curvatures(self) -> F64:
         """Return the trace of each Hessian, which bounds its largest eigenvalue; ``shape (n,)``."""

@@ -270,9 +270,9 @@ class CountingPredictor(Estimator):
 
     def score(self, X: Any, Y: Sequence[Any]) -> float:
         """Return the share of examples whose predicted output is a true one."""
-        found = self.predict(X)
-        truth = self._true_outputs(Y, len(found))
-        return float(np.mean([self.space.canonical(z) in one for z, one in zip(found, truth, strict=True)]))
+        predicted = self.predict(X)
+        truth = self._true_outputs(Y, len(predicted))
+        return float(np.mean([self.space.canonical(z) in one for z, one in zip(predicted, truth, strict=True)]))
 
     def risks(self, X: Any, Y: Sequence[Any]) -> F64:
         """Return the risk of each example, as in training: its misordered pairs, bounded from above; ``shape (n,)``.
@@ -306,18 +306,18 @@ class CountingPredictor(Estimator):
         rule: dict[str, Any] = {
             "delay": delay, "tau": self._tau(n), "order": order, "n_steps": n_steps, "max_seconds": end,
         }  # fmt: skip
-        found: Window | MetaWindow
+        window: Window | MetaWindow
         with np.errstate(over="ignore", invalid="ignore"):  # steps that are too long are refused by what they led to
             if self.step_rule == "smd":
                 longest = 1.0 / (lam + largest_curvature(kernel, X, risk)) if automatic else np.inf
                 empty = MetaWindow.begin(risk.truth.shape[1], self.step)
-                found = meta_descent(kernel, X, risk, lam, empty, longest=longest, meta_step=self.meta_step, **rule)
+                window = meta_descent(kernel, X, risk, lam, empty, longest=longest, meta_step=self.meta_step, **rule)
             else:
                 start = Window(np.zeros(0, dtype=np.int64), np.zeros((0, risk.truth.shape[1])), 0)
-                found = stochastic(kernel, X, risk, lam, start, step=self.step, **rule)
+                window = stochastic(kernel, X, risk, lam, start, step=self.step, **rule)
         alpha = np.zeros(risk.truth.shape)
-        alpha[found.ids] = found.coef
-        return Trained(alpha, found.n_steps, "passes" if found.n_steps == n_steps else "seconds"), objective
+        alpha[window.ids] = window.coef
+        return Trained(alpha, window.n_steps, "passes" if window.n_steps == n_steps else "seconds"), objective
 
     def _tau(self, n: int) -> int:
         """Return how many coefficients are kept, from 1 to n."""
@@ -338,8 +338,8 @@ class CountingPredictor(Estimator):
         if certificate == "none":
             value = objective.value(trained.alpha, gram.dot(trained.alpha))
         else:
-            found = objective.evaluate(trained.alpha)
-            value, norm, bound = found.value, found.norm, max(found.bound, trained.bound)
+            values = objective.evaluate(trained.alpha)
+            value, norm, bound = values.value, values.norm, max(values.bound, trained.bound)
             if certificate == "auto" or certificate == "closed-form":
                 most = SMALL_SYSTEM if certificate == "auto" else np.inf
                 best = None if self.solver == "closed-form" else closed_form(gram.kernel, gram.X, risk, lam, most)

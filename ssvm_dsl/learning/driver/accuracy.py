@@ -132,8 +132,8 @@ class Accuracy:
 
     def largest(self) -> Excess | None:
         """Return the largest number among the features; ``None`` without features."""
-        found = [largest_of(fmap) for fmap, _ in self._masses if fmap.features is not None]
-        return max(found, key=lambda one: abs(one.value), default=None)
+        candidates = [largest_of(fmap) for fmap, _ in self._masses if fmap.features is not None]
+        return max(candidates, key=lambda one: abs(one.value), default=None)
 
     def _squares(self) -> float:
         """Return ``sum_j m_j^2 / (2 lam scale_j)`` over the regularised weights; maps that share weights add up."""

@@ -423,8 +423,8 @@ def eta_of(estimate: float, upper: float, regularizer: float) -> float:
     regularizer : float
         Its other part.
     """
-    found, bound = estimate - regularizer, upper - regularizer
-    return 1.0 if found >= bound or bound <= 0.0 else float(max(found, 0.0) / bound)
+    risk, bound = estimate - regularizer, upper - regularizer
+    return 1.0 if risk >= bound or bound <= 0.0 else float(max(risk, 0.0) / bound)
 
 
 def _plain(value: Any) -> Any:

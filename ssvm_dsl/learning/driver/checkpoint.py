@@ -250,17 +250,17 @@ def _hash(arrays: Iterable[NDArray[Any] | None]) -> str:
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Return the differences between two fits, with both values; options only if they are of the same plug-in."""
-    found = []
+    texts = []
     for name in dict.fromkeys([*then, *now]):
         old, new = then.get(name), now.get(name)
         owner = name.removesuffix("_options")
         if old == new or (owner != name and then.get(owner) != now.get(owner)):
             continue
         if isinstance(old, dict) and isinstance(new, dict):
-            found += [f"{name}: {text}" for text in differences(old, new)]
+            texts += [f"{name}: {text}" for text in differences(old, new)]
         else:
-            found.append(f"{name}: {_shown(then, name)} then, {_shown(now, name)} now")
-    return found
+            texts.append(f"{name}: {_shown(then, name)} then, {_shown(now, name)} now")
+    return texts
 
 
 def _shown(values: Mapping[str, Any], name: str) -> str:

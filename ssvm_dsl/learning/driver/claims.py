@@ -80,7 +80,7 @@ class Claims:
         self.problem, self.trainer = problem, trainer
         self.false = ""  #: what turned out false, in words
 
-    def check(self, found: Any) -> Checked:
+    def check(self, claimed: Any) -> Checked:
         """Return the verified values of an iterate.
 
         Raises
@@ -90,7 +90,7 @@ class Claims:
         TrainingError
             Its weights are not finite.
         """
-        iterate = self._iterate(found)
+        iterate = self._iterate(claimed)
         evaluation = self.problem.evaluations.at(iterate.w)
         return Checked(iterate, evaluation, self._bound(iterate, evaluation))
 
@@ -99,21 +99,21 @@ class Claims:
         evaluation = self.problem.evaluation(checked.iterate.w)
         return Checked(checked.iterate, evaluation, self._bound(checked.iterate, evaluation))
 
-    def _iterate(self, found: Any) -> Iterate:
-        if not isinstance(found, Iterate):
+    def _iterate(self, claimed: Any) -> Iterate:
+        if not isinstance(claimed, Iterate):
             expected = "expected an Iterate(w, n_passes, ...) of ssvm_dsl.plugin_api from steps()"
-            raise self._fault(f"{expected}, got {type(found).__name__}")
-        w, dim = found.w, self.problem.dim
+            raise self._fault(f"{expected}, got {type(claimed).__name__}")
+        w, dim = claimed.w, self.problem.dim
         if not (isinstance(w, np.ndarray) and w.dtype == np.float64 and w.shape == (dim,)):
             came = f"shape {w.shape}, {w.dtype}" if isinstance(w, np.ndarray) else type(w).__name__
             raise self._fault(f"the weights of an iterate must be an array of {dim} float64, got {came}")
-        numbers = (found.n_passes, found.primal, found.upper, found.dual)
-        if not all(isinstance(number, int | float | np.number) for number in numbers) or not found.n_passes >= 0.0:
+        numbers = (claimed.n_passes, claimed.primal, claimed.upper, claimed.dual)
+        if not all(isinstance(number, int | float | np.number) for number in numbers) or not claimed.n_passes >= 0.0:
             raise self._fault(f"n_passes, primal, upper and dual of an iterate are numbers, got {numbers}")
         if not np.isfinite(w).all():
             text = "its weights are no longer finite; set options that shorten its steps"
             raise TrainingError(f"trainer '{self.trainer}': {text}")
-        return found
+        return claimed
 
     def _fault(self, text: str) -> PluginError:
         return PluginError(f"trainer '{self.trainer}' broke its contract: {text}")

@@ -213,9 +213,9 @@ def predict_cost_estimate(need: Need, chosen: Plan, n: int) -> CostEstimate:
         settings += [(f"guarantee='{one.value}'", replace(need, guarantee=one)) for one in weaker]
     others = []
     for how, other in settings:
-        found = _time(other, n / max(need.n_examples, 1))
-        if found is not None and FASTER * found[1] <= made.seconds:
-            others.append((how, *found))
+        cheaper = _time(other, n / max(need.n_examples, 1))
+        if cheaper is not None and FASTER * cheaper[1] <= made.seconds:
+            others.append((how, *cheaper))
     return replace(made, faster=tuple(_distinct(others)))
 
 
@@ -246,10 +246,10 @@ def _weaker(need: Need, risk: Risk, loss: LossTerm, spec: TrainerSpec, power: fl
 def _time(need: Need, passes: float) -> tuple[str, float] | None:
     """Return (backend that ``auto`` takes, seconds of some passes); ``None`` where nothing fits or is known."""
     try:
-        found = plan(need)
+        chosen = plan(need)
     except NoBackendError:
         return None
-    return None if np.isnan(found.seconds) else (found.backend, passes * found.seconds)
+    return None if np.isnan(chosen.seconds) else (chosen.backend, passes * chosen.seconds)
 
 
 def require_fit_memory(parameters: ParameterMap, chosen: Plan, risk: Risk, spec: TrainerSpec, model: str) -> float:

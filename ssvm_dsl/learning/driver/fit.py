@@ -315,10 +315,10 @@ class FitLoop:
     def _look_at(self, w: F64) -> Evaluation:
         """Return the computable values of the objective at w; count the pass, or its completed part."""
         progress, problem, before = self.progress, self.problem, self.problem.n_oracle_calls
-        found = problem.evaluation_in_time(w)
+        values = problem.evaluation_in_time(w)
         share = min(1.0, (problem.n_oracle_calls - before) / problem.n)
         progress.n_passes, progress.own_passes = progress.n_passes + share, progress.own_passes + share
-        return found
+        return values
 
     def _conclude(self, inside: bool) -> None:
         """Look for the certificate of the newest weights, the objective of those returned, and better ones."""
@@ -373,16 +373,16 @@ def _steps(
     try:
         with guard, kept:
             resumed = cast(ResumableTrainer, trainer)
-            found: Any = trainer.steps(problem, stop, start) if state is None else resumed.resume(problem, stop, state)
+            steps: Any = trainer.steps(problem, stop, start) if state is None else resumed.resume(problem, stop, state)
     except FileFormatError as err:
         raise FileFormatError(f"{place}: {err}") from err
-    if not isinstance(found, Iterator):
-        text = f"steps() returned {type(found).__name__}, expected a generator of iterates"
+    if not isinstance(steps, Iterator):
+        text = f"steps() returned {type(steps).__name__}, expected a generator of iterates"
         raise PluginError(f"trainer '{spec.name}' broke its contract: {text}")
     try:
         while True:
             with guard, kept:
-                iterate = next(found, _END)
+                iterate = next(steps, _END)
             if iterate is _END:
                 return
             yield iterate
@@ -392,9 +392,9 @@ def _steps(
             raise
         raise _led_astray(place, err) from err
     finally:
-        if isinstance(found, Generator):
+        if isinstance(steps, Generator):
             with guard, kept:
-                found.close()
+                steps.close()
 
 
 def _led_astray(path: Any, err: Exception) -> FileFormatError:

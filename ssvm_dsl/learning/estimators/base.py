@@ -398,8 +398,8 @@ class Learner(Predictor):
             problem, _ = self._problem(grounded, target, executor, spec, sample_weight, seen, deadline)
             with contained(f"trainer '{name}'"):
                 trainer = spec.load()(**options, random_state=self._seed)
-                found = trainer.partial(problem, None if stream is None else stream.state())
-            w, state = check_weights(found, problem.dim, name)
+                learnt = trainer.partial(problem, None if stream is None else stream.state())
+            w, state = check_weights(learnt, problem.dim, name)
             stream = Stream.of(name, fingerprint, seen, state)
             progress = Progress(w, n_passes=1.0 + 1.0, reason="stream")  # one to learn, one to look at the objective
             progress.value(problem.evaluation(w), problem)

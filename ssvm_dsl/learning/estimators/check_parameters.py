@@ -100,12 +100,12 @@ def check_path(path: Any, name: str) -> Path:
     OptionError
         It is not a path, or a folder, or its folder does not exist; ``name`` is the name of the parameter.
     """
-    found = as_path(path, name)
-    if found.is_dir():
-        raise OptionError(f"{name} is the path of a file, got the folder {str(found)!r}")
-    if not found.parent.is_dir():
-        raise OptionError(f"{name}: there is no folder {str(found.parent)!r} for {found.name!r}")
-    return found
+    checked = as_path(path, name)
+    if checked.is_dir():
+        raise OptionError(f"{name} is the path of a file, got the folder {str(checked)!r}")
+    if not checked.parent.is_dir():
+        raise OptionError(f"{name}: there is no folder {str(checked.parent)!r} for {checked.name!r}")
+    return checked
 
 
 def _check_mapping(value: Any, name: str, expected: str) -> None:
@@ -225,7 +225,7 @@ def check_values(values: Any, n: int) -> NDArray[np.float64]:
     if values is None:
         raise DataError("values", expected=expected, found="None")
     try:
-        found = as_floats(real_array(values))
+        numbers = as_floats(real_array(values))
     except NotNumbers:
         listed = isinstance(values, list | tuple | np.ndarray)
         strange = next((i for i, value in enumerate(values) if not is_number(value)), None) if listed else None
@@ -234,10 +234,10 @@ def check_values(values: Any, n: int) -> NDArray[np.float64]:
         hint = "" if isinstance(values[strange], str) else "labellings come after the values: fit(X, values, Y)"
         came = repr(values[strange])
         raise DataError("values", example=strange, expected="a finite number", found=came, hint=hint) from None
-    if found.shape != (n,):
-        raise DataError("values", expected=expected, found=f"shape {found.shape}")
-    wrong = np.flatnonzero(~np.isfinite(found))
+    if numbers.shape != (n,):
+        raise DataError("values", expected=expected, found=f"shape {numbers.shape}")
+    wrong = np.flatnonzero(~np.isfinite(numbers))
     if len(wrong):
         i = int(wrong[0])
-        raise DataError("values", example=i, expected="a finite number", found=repr(found[i].item()))
-    return found
+        raise DataError("values", example=i, expected="a finite number", found=repr(numbers[i].item()))
+    return numbers

@@ -45,7 +45,7 @@ def distinct_ranked(grounded: Grounded, solution: Solution) -> list[tuple[Listed
     layout, n_ranks = grounded.layout, len(solution.labels)
     own = ~(layout.latent | layout.auxiliary)
     ranked = [layout.decode(np.maximum(labels, 0)) for labels in solution.labels]
-    found = []
+    listed = []
     for i in range(grounded.n_examples):
         mine = slice(int(layout.var_ptr[i]), int(layout.var_ptr[i + 1]))
         seen: dict[bytes, tuple[Any, float]] = {}
@@ -53,8 +53,8 @@ def distinct_ranked(grounded: Grounded, solution: Solution) -> list[tuple[Listed
         for r in np.flatnonzero(there).tolist():
             key = solution.labels[r, mine][own[mine]].tobytes()
             seen.setdefault(key, (ranked[r][i], float(solution.score[r, i])))
-        found.append((list(seen.values()), int(own[mine].sum()) if int(there.sum()) == n_ranks else 0))
-    return found
+        listed.append((list(seen.values()), int(own[mine].sum()) if int(there.sum()) == n_ranks else 0))
+    return listed
 
 
 def distinct_labellings(
@@ -100,12 +100,12 @@ def outputs_ranked(
 ) -> tuple[Listed, bool]:
     """Return the k best labellings of the one example of some data, and whether time ended the search for more."""
     solver = _Outputs(grounded, session, theta, deadline)
-    found = k_best_of(solver, solver.whole, k)
-    if found.stop is Stop.INTERRUPTED:
+    ranked = k_best_of(solver, solver.whole, k)
+    if ranked.stop is Stop.INTERRUPTED:
         raise KeyboardInterrupt
-    scores = [solver.scores[labels.tobytes()] for labels in found.labels]
-    named = [grounded.layout.decode(labels)[0] for labels in found.labels]
-    return list(zip(named, scores, strict=True)), found.stop is Stop.TIME
+    scores = [solver.scores[labels.tobytes()] for labels in ranked.labels]
+    named = [grounded.layout.decode(labels)[0] for labels in ranked.labels]
+    return list(zip(named, scores, strict=True)), ranked.stop is Stop.TIME
 
 
 class _Outputs(SubspaceSolver):
@@ -130,13 +130,13 @@ class _Outputs(SubspaceSolver):
         theta = self.theta
         node: F64 = np.where(space.states(self.ptr), theta.node, -np.inf)
         asked = Question(Theta(node, theta.pool, theta.tables, theta.const))
-        found = refuse_interrupted(answer_within(self.session, self.deadline, asked))
-        score = float(found.best[0])
-        if found.stop[0] == TIME and not found.bound[0] <= score:
+        solution = refuse_interrupted(answer_within(self.session, self.deadline, asked))
+        score = float(solution.best[0])
+        if solution.stop[0] == TIME and not solution.bound[0] <= score:
             raise OutOfTime("the time limit is over")
         if score == -np.inf:
             return None
-        labels: I32 = found.labels
+        labels: I32 = solution.labels
         self.scores[labels.tobytes()] = score
         return space.with_best(labels, score)
 

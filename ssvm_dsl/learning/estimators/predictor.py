@@ -103,8 +103,8 @@ class Predictor(Estimator):
     ) -> Any:
         """Return the best labelling of each example, in the user's own class names; with bounds as ``predict`` says."""
         asked = {"time_limit": time_limit, "given": given, "on_missing": on_missing}
-        found, worth = self._answers_with_worth(X, labellings, **asked)
-        labels = indexed(self.model.declaration, X, list(chain.from_iterable(found)))
+        labellings_of_parts, worth = self._answers_with_worth(X, labellings, **asked)
+        labels = indexed(self.model.declaration, X, list(chain.from_iterable(labellings_of_parts)))
         return (labels, worth.score, worth.bound) if return_bounds else labels
 
     def _label_lists(self, X: Sequence[Any]) -> list[list[Any]]:
@@ -136,8 +136,8 @@ class Predictor(Estimator):
         if self.model.declaration.latents:
             return self._distinct(X, int(k), time_limit, given, on_missing)
         asked: dict[str, Any] = {"time_limit": time_limit, "given": given, "on_missing": on_missing}
-        found = self._answers(X, ranked_labellings, Task.KBEST, int(k), **asked)
-        return list(chain.from_iterable(found))
+        parts = self._answers(X, ranked_labellings, Task.KBEST, int(k), **asked)
+        return list(chain.from_iterable(parts))
 
     def _distinct(
         self, X: Any, k: int, time_limit: float | None, given: Any, on_missing: str
@@ -154,7 +154,7 @@ class Predictor(Estimator):
             return list(chain.from_iterable(self._answers(part, distinct_ranked, Task.KBEST, joint, **asked)))
 
         try:
-            found, more = distinct_labellings(ask, len(examples), k, lambda: deadline.over)
+            listed_of, more = distinct_labellings(ask, len(examples), k, lambda: deadline.over)
         except NoLabellingError as err:
             err.found = [one if one is None else one[0] for one in err.found]
             raise
@@ -162,12 +162,12 @@ class Predictor(Estimator):
         for place, i in enumerate(more):
             fixed = None if known is None else known[i]
             listed, late = self._outputs(examples[i], fixed, k, deadline.share(1.0 / (len(more) - place)), i)
-            found[i], n_late = max(found[i] or [], listed, key=len), n_late + late
+            listed_of[i], n_late = max(listed_of[i] or [], listed, key=len), n_late + late
         if n_late:
-            which = f"the {k} best labellings of {n_late} of {len(found)} examples"
+            which = f"the {k} best labellings of {n_late} of {len(listed_of)} examples"
             text = f"time ended the search before {which} were found"
             warn_caller(f"{text}; raise time_limit, or ask for fewer", TimeLimitWarning)
-        return found  # type: ignore[return-value]
+        return listed_of  # type: ignore[return-value]
 
     @memory_for("prediction", "ask for fewer labellings, or set another backend")
     def _outputs(self, example: Any, given: Any, k: int, deadline: Deadline, number: int) -> tuple[Any, bool]:
@@ -199,8 +199,8 @@ class Predictor(Estimator):
             An example has none when ``time_limit``, seconds for the whole call, is over.
         """
         asked: dict[str, Any] = {"time_limit": time_limit, "given": given, "on_missing": on_missing}
-        found = self._answers(X, probabilities, Task.MARGINALS, **asked)
-        return list(chain.from_iterable(found))
+        parts = self._answers(X, probabilities, Task.MARGINALS, **asked)
+        return list(chain.from_iterable(parts))
 
     def predict_relaxed(
         self,
@@ -241,8 +241,8 @@ class Predictor(Estimator):
         """
         if not self.model.declaration.latents:
             raise OptionError(f"model {self.model.declaration.name} has no Latent")
-        found = self._answers(X, latent_states, given=Y, time_limit=time_limit)
-        return list(chain.from_iterable(found))
+        parts = self._answers(X, latent_states, given=Y, time_limit=time_limit)
+        return list(chain.from_iterable(parts))
 
     def explain(self, x: Any, y: Any = None, *, time_limit: float | None = None) -> Explanation:
         """Return the terms that the score of the predicted labelling of one example consists of.
@@ -334,8 +334,8 @@ class Predictor(Estimator):
 
     def _best(self, X: Any, given: Any, time_limit: float | None) -> F64:
         """Return the score of the best labelling of each example that agrees with the given labels."""
-        found = self._answers(X, lambda _, solution: solution.score, given=given, time_limit=time_limit)
-        return np.concatenate(found)
+        parts = self._answers(X, lambda _, solution: solution.score, given=given, time_limit=time_limit)
+        return np.concatenate(parts)
 
     def _answers(self, X: Any, read: Callable[[Grounded, Solution], T], *asked: Any, **more: Any) -> list[T]:
         """Return what ``read`` takes from (grounded chunk, its solution), for all examples."""
@@ -394,7 +394,7 @@ class Predictor(Estimator):
         guarantee, own = self._guarantee(), self.backend_options
         request = PredictionRequest(self.coef_, self.backend, own, task, k, guarantee, deadline, missing)
         with self._executor() as executor:
-            found = request.each(grounder, len(examples), executor, noted)
+            parts = request.each(grounder, len(examples), executor, noted)
         worth = worths[0] if len(worths) == 1 else BoundSummary.joined(worths)
         if self._deadline is not None and (worth.open.any() or missing.without):
             self._deadline.check()  # a fit does not learn from what its end has cut short
@@ -402,11 +402,11 @@ class Predictor(Estimator):
             if missing.infeasible:
                 first = missing.infeasible[0]
                 missing.because(self._why_none(examples[first], None if clamp is None else clamp[first], deadline))
-            missing.check(joined(found))
+            missing.check(joined(parts))
         if late := worth.unproved():
             text = f"{late}; raise time_limit, or look at predict(..., return_bounds=True)"
             warn_caller(text, TimeLimitWarning)
-        return found, worth
+        return parts, worth
 
     def _why_none(self, example: Any, given: Any, until: Deadline) -> str:
         """Return why an example has no labelling; empty where that is not known."""
@@ -447,9 +447,9 @@ class Predictor(Estimator):
 
         def __getattr__(self, name: str) -> Any:
             """Say why something that ``fit`` learns is not there."""
-            found = getattr(type(self), name, None)
-            if isinstance(found, property):  # which has raised this very moment
-                return found.fget(self)
+            attribute = getattr(type(self), name, None)
+            if isinstance(attribute, property):  # which has raised this very moment
+                return attribute.fget(self)
             text = f"'{type(self).__name__}' object has no attribute '{name}'"
             if name.startswith("_") or not name.endswith("_"):
                 raise AttributeError(text)
@@ -476,7 +476,7 @@ class Predictor(Estimator):
         """Return what files hold of data frames beside the names of columns."""
         return {}
 
-    def _take_frames(self, found: dict[str, dict[str, Any]]) -> None:
+    def _take_frames(self, names: dict[str, dict[str, Any]]) -> None:
         """Take what a file holds of data frames.
 
         Raises
@@ -484,7 +484,7 @@ class Predictor(Estimator):
         ValueError
             It does not fit the model.
         """
-        if found:
+        if names:
             raise ValueError(f"{type(self).__name__} keeps none")
 
     def _executor(self) -> CallThreads:
@@ -610,7 +610,7 @@ def _as_many(labels: Any, what: str, n: int) -> Sequence[Any] | None:
     """Return a list of labels; refuse one of another length."""
     if labels is None:
         return None
-    found = check_sequence(labels, what)
-    if len(found) != n:
-        raise DataError(what, expected=f"{n} examples, as in X", found=f"{len(found)}")
-    return found
+    examples = check_sequence(labels, what)
+    if len(examples) != n:
+        raise DataError(what, expected=f"{n} examples, as in X", found=f"{len(examples)}")
+    return examples

@@ -180,14 +180,14 @@ checkpoint_seconds
 
     def _target(self, grounded: Grounded, values: Any) -> TrainingTarget:
         """Return the risk for the given values; the declared loss plays no part."""
-        found, epsilon = check_values(values, grounded.n_examples), check_epsilon(self.epsilon)
+        targets, epsilon = check_values(values, grounded.n_examples), check_epsilon(self.epsilon)
         if grounded.ignored is not None and grounded.ignored.any():
             i = int(np.searchsorted(grounded.program.var_ptr, np.argmax(grounded.ignored), side="right")) - 1
             raise DataError("Y", example=i, expected="a labelling of all variables", found="ignored ones")
         assert grounded.truth is not None
         program = grounded.program
         loss = LossTerm(grounded.truth, np.zeros(program.n_states), np.zeros(program.n_examples))
-        return TrainingTarget(regression_risk(found, epsilon), loss, {"values": found, "epsilon": epsilon})
+        return TrainingTarget(regression_risk(targets, epsilon), loss, {"values": targets, "epsilon": epsilon})
 
     def _risk(self) -> Risk:
         return regression_risk(np.zeros(0), (0.0, 0.0))

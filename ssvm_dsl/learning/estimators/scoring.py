@@ -34,7 +34,7 @@ class NamedScorer:
         """Return the score."""
         name = self.scoring
         try:
-            found = self.scorer(estimator, X, Y)
+            score = self.scorer(estimator, X, Y)
         except SsvmError:
             raise
         except (ValueError, TypeError) as err:
@@ -42,9 +42,9 @@ class NamedScorer:
                 raise
             hint = "give a function (estimator, X, Y) -> float"
             raise OptionError(f"scoring={name!r} does not suit these labels ({err}); {hint}") from err
-        if not (isinstance(found, int | float | np.number | np.bool_) and np.isfinite(found)):
-            raise OptionError(f"scoring: a finite number, larger is better, got {found!r}")
-        return float(found)
+        if not (isinstance(score, int | float | np.number | np.bool_) and np.isfinite(score)):
+            raise OptionError(f"scoring: a finite number, larger is better, got {score!r}")
+        return float(score)
 
 
 def scorer_of(svm: Any) -> NamedScorer:

@@ -566,9 +566,9 @@ class StructuredSVM(ShardedFit, ClassScores):
                 odd.update(grounded.unseen.counts)
             return losses(grounded, solution)
 
-        found = self._of_predictions(X, judged, Y=_given(Y, "score"), time_limit=time_limit, unseen=True)
+        parts = self._of_predictions(X, judged, Y=_given(Y, "score"), time_limit=time_limit, unseen=True)
         warn_of_unseen(odd)
-        lost_parts, largest = zip(*found, strict=True)
+        lost_parts, largest = zip(*parts, strict=True)
         return float(np.dot(weight, np.concatenate(lost_parts))), float(np.dot(weight, np.concatenate(largest)))
 
 

@@ -196,7 +196,7 @@ class Weights(Mapping["str | Factor", Any]):
         if k is not None and not (isinstance(k, int | np.integer) and k >= 1):
             raise OptionError(f"k must be None or a positive int, got {k!r}")
         asked = list(self._blocks) if factor is None else [_name(factor)]
-        found, known, named = [], False, feature is None
+        largest, known, named = [], False, feature is None
         for name in asked:
             values, names, pairs = self._block(name).view(self._w), self._names(name), self._observed(name)
             shape = values.shape if pairs is None else (len(names.states[0]), 1)
@@ -214,13 +214,13 @@ class Weights(Mapping["str | Factor", Any]):
             places, sizes = _largest(values if mask is None else np.where(mask, values, 0.0), k)
             if pairs is not None:
                 places = [pairs.pair(number) for (number,) in places]
-            found += [_named(name, names, place, size) for place, size in zip(places, sizes, strict=True)]
+            largest += [_named(name, names, place, size) for place, size in zip(places, sizes, strict=True)]
         if not known:
             raise OptionError(f"state={state!r} is not a class that {', '.join(asked)} scores")
         if not named:
             raise OptionError(f"feature={feature!r} is no feature of {', '.join(asked)}")
-        found.sort(key=lambda one: -abs(one.weight))
-        return TopWeights(found[:k])
+        largest.sort(key=lambda one: -abs(one.weight))
+        return TopWeights(largest[:k])
 
     def _names(self, name: str) -> WeightNames:
         return weight_names(self._declared(name), self._declaration, self._fitted)

@@ -105,8 +105,8 @@ def round_numbers(low: float, high: float, log: bool) -> list[float]:
         return [k * step for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     for factors, every in (((1, 2, 5), 1), *(((1,), every) for every in range(1, last - first + 1))):
-        found = [s * 10.0**k for k in range(first, last + 1) if k % every == 0 for s in factors]
-        inside = [value for value in found if low <= value <= high]
+        numbers = [s * 10.0**k for k in range(first, last + 1) if k % every == 0 for s in factors]
+        inside = [value for value in numbers if low <= value <= high]
         if len(inside) <= MOST_TICKS:
             break
     return inside if len(inside) > 1 else round_numbers(low, high, False)

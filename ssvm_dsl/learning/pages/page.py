@@ -82,13 +82,13 @@ def examined(
     svm: Any, X: Sequence[Any], Y: Sequence[Any], lost: F64, time_limit: float | None = None
 ) -> dict[str, Any]:
     """Return what a page says of data: the confusion of classes, and the examples that cost most."""
-    found = svm.predict(X, time_limit=time_limit)
+    predicted = svm.predict(X, time_limit=time_limit)
     return {
         "n": len(lost),
         "mean": f"{float(lost.mean()):.4g}" if len(lost) else "0",
         "wrong": int((lost > 0.0).sum()),
-        "confusion": sections.confusion(svm.model, Y, found),
-        "costly": sections.costly(svm, X, Y, found, lost),
+        "confusion": sections.confusion(svm.model, Y, predicted),
+        "costly": sections.costly(svm, X, Y, predicted, lost),
     }
 
 

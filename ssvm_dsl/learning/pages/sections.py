@@ -36,14 +36,14 @@ NAMES = {"value": "primal", "bound": "dual (lower bound)", "estimate": "estimate
 
 def curves(report: Any) -> list[dict[str, Any]]:
     """Return charts of the objective with its lower bound, and of the relative gap."""
-    found = []
+    charts = []
     shown = (("objective", objective_curves, False), ("relative gap", gap_curves, True))
     for title, lines_of, log in shown:
         lines = [(NAMES[one.kind] if title == "objective" else _gap_name(one.kind), one)
                  for one in lines_of(report, "n_passes")]  # fmt: skip
         if any(len(one.x) for _, one in lines):
-            found.append(chart(title, [line for line in lines if len(line[1].x)], log))
-    return found
+            charts.append(chart(title, [line for line in lines if len(line[1].x)], log))
+    return charts
 
 
 def _gap_name(kind: str) -> str:
@@ -61,12 +61,12 @@ def _weight_map(weights: Weights, name: str) -> dict[str, Any]:
         (f"{one.weight:+.4g}", ", ".join(map(str, [*one.unit, *one.states])), one.feature or "")
         for one in weights.top(name, TOP)
     ]
-    found = {"name": name, "shape": " x ".join(map(str, values.shape)) or "1", "top": top, "map": None, "note": ""}
+    section = {"name": name, "shape": " x ".join(map(str, values.shape)) or "1", "top": top, "map": None, "note": ""}
     if not isinstance(values, np.ndarray):
-        found["note"] = "Weights for observed pairs only: no heat map."
+        section["note"] = "Weights for observed pairs only: no heat map."
     elif values.ndim and values.size:
-        found |= _heat_map(values, weights.names(name))
-    return found
+        section |= _heat_map(values, weights.names(name))
+    return section
 
 
 def _heat_map(values: F64, names: Sequence[Sequence[Any]]) -> dict[str, Any]:
@@ -98,14 +98,14 @@ def _text(name: Any) -> str:
 def _largest(matrix: F64, axis: int, n: int) -> list[int]:
     """Return the numbers of the rows (axis 1) or columns (axis 0) with the largest weights, in order."""
     size = np.abs(matrix).max(axis=axis)
-    found: list[int] = np.sort(np.argsort(-size, kind="stable")[:n]).tolist()
-    return found
+    places: list[int] = np.sort(np.argsort(-size, kind="stable")[:n]).tolist()
+    return places
 
 
 # -- data ------------------------------------------------------------------------------------------------------
 
 
-def confusion(model: Any, truth: Sequence[Any], found: Sequence[Any]) -> dict[str, Any]:
+def confusion(model: Any, truth: Sequence[Any], predicted: Sequence[Any]) -> dict[str, Any]:
     """Return how often each class was taken for each, or why there is no such table."""
     outputs = model.declaration.outputs
     if len(outputs) != 1 or outputs[0].pointer:
@@ -115,7 +115,7 @@ def confusion(model: Any, truth: Sequence[Any], found: Sequence[Any]) -> dict[st
     if len(classes) > NAMED:
         return {"missing": f"The table is drawn for at most {NAMED} classes; this label has {len(classes)}."}
     try:
-        counts = confusion_matrix(truth, found, classes)
+        counts = confusion_matrix(truth, predicted, classes)
     except (SsvmError, ValueError, TypeError) as err:  # labels that are no arrays of classes: segments, trees, unknown
         return {"missing": f"These labels cannot be counted class by class: {err}"}
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
@@ -127,11 +127,11 @@ def confusion(model: Any, truth: Sequence[Any], found: Sequence[Any]) -> dict[st
     return {"classes": list(map(str, classes)), "rows": rows, "right": right, "total": total}
 
 
-def costly(svm: Any, X: Sequence[Any], Y: Sequence[Any], found: Sequence[Any], lost: F64) -> list[dict[str, Any]]:
+def costly(svm: Any, X: Sequence[Any], Y: Sequence[Any], predicted: Sequence[Any], lost: F64) -> list[dict[str, Any]]:
     """Return the examples of largest loss: truth, prediction, and what decided between them."""
     order = np.argsort(-lost, kind="stable")[:EXAMPLES].tolist()
     wrong = [i for i in order if lost[i] > 0.0]
-    return [_example(svm, i, one_of(X, i), one_of(Y, i), one_of(found, i), float(lost[i])) for i in wrong]
+    return [_example(svm, i, one_of(X, i), one_of(Y, i), one_of(predicted, i), float(lost[i])) for i in wrong]
 
 
 def one_of(values: Any, i: int) -> Any:
@@ -139,9 +139,9 @@ def one_of(values: Any, i: int) -> Any:
     return values.iloc[i] if hasattr(values, "iloc") else values[i]
 
 
-def _example(svm: Any, i: int, x: Any, truth: Any, found: Any, lost: float) -> dict[str, Any]:
-    labels = _labels(by_position(truth), by_position(found))
-    shown = {"number": i, "loss": f"{lost:.4g}", "words": [], "labels": labels, "maps": _maps(truth, found)}
+def _example(svm: Any, i: int, x: Any, truth: Any, predicted: Any, lost: float) -> dict[str, Any]:
+    labels = _labels(by_position(truth), by_position(predicted))
+    shown = {"number": i, "loss": f"{lost:.4g}", "words": [], "labels": labels, "maps": _maps(truth, predicted)}
     try:
         why = svm.why_not(x, truth)
     except SsvmError as err:
@@ -158,22 +158,22 @@ def _states(states: Sequence[Any]) -> str:
     return ", ".join(map(str, states))
 
 
-def _labels(truth: Any, found: Any) -> list[tuple[str, str, bool]]:
+def _labels(truth: Any, predicted: Any) -> list[tuple[str, str, bool]]:
     """Return (truth, prediction, whether they differ) of the positions of a sequence, or of the whole."""
     if np.ndim(truth) == 2 and isinstance(truth, np.ndarray):
         return []
-    flat = isinstance(truth, list | tuple | str | np.ndarray) and isinstance(found, list | tuple | str | np.ndarray)
-    if flat and len(truth) == len(found):
-        pairs = zip(list(truth)[:SHOWN], list(found)[:SHOWN], strict=True)
+    flat = isinstance(truth, list | tuple | str | np.ndarray) and isinstance(predicted, list | tuple | str | np.ndarray)
+    if flat and len(truth) == len(predicted):
+        pairs = zip(list(truth)[:SHOWN], list(predicted)[:SHOWN], strict=True)
         return [(shortened(str(a)), shortened(str(b)), str(a) != str(b)) for a, b in pairs]
-    return [(shortened(str(truth), 400), shortened(str(found), 400), True)]
+    return [(shortened(str(truth), 400), shortened(str(predicted), 400), True)]
 
 
-def _maps(truth: Any, found: Any) -> list[tuple[str, dict[int, str], int, int]]:
+def _maps(truth: Any, predicted: Any) -> list[tuple[str, dict[int, str], int, int]]:
     """Return (title, paths by colour, height, width) of truth, prediction and mistakes of a label map."""
     if not isinstance(truth, np.ndarray) or truth.ndim != 2:
         return []
-    mine: NDArray[Any] = np.asarray(found)
+    mine: NDArray[Any] = np.asarray(predicted)
     step = -(-max(truth.shape) // MOST_PIXELS)
     right, mine = truth[::step, ::step], mine[::step, ::step]
     classes, place = np.unique(np.concatenate([right.ravel(), mine.ravel()]), return_inverse=True)

@@ -151,9 +151,9 @@ class BaseProblem(ABC):
 
     def curvature(self) -> F64:
         """Return a guess of the second derivatives of smooth risks at no weights, summed over the examples."""
-        found = curvature_of(self.parameters, self._theta)
+        bound = curvature_of(self.parameters, self._theta)
         self._theta.node[:], self._theta.pool[:] = 0.0, 0.0
-        return found
+        return bound
 
     def risks_at_zero(self) -> F64 | None:
         """Return the most that each risk is at weights of 0, by the data alone; ``None`` where that is not known."""
@@ -170,12 +170,12 @@ class BaseProblem(ABC):
 
     def evaluation(self, w: F64) -> Evaluation:
         """Return the objective at w; a pass of the oracle unless it is one of the newest evaluations."""
-        found = self.evaluations.at(w)
-        if found is None:
+        known = self.evaluations.at(w)
+        if known is None:
             self.value(w)
-            found = self.evaluations.at(w)
-            assert found is not None
-        return found
+            known = self.evaluations.at(w)
+            assert known is not None
+        return known
 
     def evaluation_in_time(self, w: F64) -> Evaluation:
         """Return bounds of the objective at w before time is up, from some examples or all.
@@ -194,9 +194,9 @@ class BaseProblem(ABC):
                 seen[some], cut_short = True, cut_short or self.cut_short
         self.cut_short = cut_short or not seen.all()
         self._remember(w, np.arange(self.n), value, bound, seen)
-        found = self.evaluations.at(w)
-        assert found is not None
-        return found
+        known = self.evaluations.at(w)
+        assert known is not None
+        return known
 
     def chunks(self) -> list[I64]:
         """Return all examples, in chunks small enough for one call."""
@@ -330,14 +330,14 @@ class BaseProblem(ABC):
 
     def ask_by_count(self, theta: Theta, tables: CountTables, ids: I64, known: F64) -> Solution:
         """Return the session's answer by counts for some examples, whose tables and known worth these are."""
-        found, at = [], 0
+        solutions, at = [], 0
         for piece in self.pieces(ids, self._n_scores[ids] * tables.n_cells):
             here = np.arange(at, at + len(piece))
             answer = self.session.best_by_count(Question(theta, piece), tables.select(here), known[here])
             assert answer is not None, "backends that announce counts are asked"
-            found.append(refuse_interrupted(answer))
+            solutions.append(refuse_interrupted(answer))
             at += len(piece)
-        return join_solutions(found)
+        return join_solutions(solutions)
 
     def pieces(self, ids: I64, work: I64 | None = None) -> Iterator[I64]:
         """Yield examples in chunks, reading the clock in between; for calls without a time limit.

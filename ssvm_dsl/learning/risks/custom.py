@@ -75,11 +75,11 @@ class CustomGradients(GradientProblem):
         start, ids = self.seconds(), select(self.program, examples)
         with contained(self.whose):
             answer = self.given.gradient(w, ids)
-        found = self._checked(answer, w, ids)
+        risk = self._checked(answer, w, ids)
         self.n_oracle_calls += len(ids)
         self.oracle_seconds += self.seconds() - start
-        self._remember(w, ids, found.value, found.bound)
-        return found
+        self._remember(w, ids, risk.value, risk.bound)
+        return risk
 
     def _checked(self, found: Any, w: F64, ids: I64) -> RiskGradient:
         """Return a gradient; refuse what is none of this problem, or whose plane does not touch the risks at w."""
@@ -112,8 +112,8 @@ class CustomPlanes(MarginProblem):
         self.pause()
         start, self.cut_short, (ids, back) = self.seconds(), False, each_once(self.program, examples)
         with contained(self.whose):
-            found = self.given.oracle(w, ids)
-        planes = self._checked(found, w, ids)
+            returned = self.given.oracle(w, ids)
+        planes = self._checked(returned, w, ids)
         self.n_oracle_calls += len(ids)
         self.oracle_seconds += self.seconds() - start
         self._remember(w, ids, planes.value, planes.bound)
@@ -153,9 +153,9 @@ class CustomPlanes(MarginProblem):
         return found
 
 
-def _check_array(whose: str, name: str, found: Any, size: int) -> None:
-    if not (isinstance(found, np.ndarray) and found.shape == (size,) and found.dtype == np.float64):
-        came = f"{found.dtype}, shape {found.shape}" if isinstance(found, np.ndarray) else type(found).__name__
+def _check_array(whose: str, name: str, array: Any, size: int) -> None:
+    if not (isinstance(array, np.ndarray) and array.shape == (size,) and array.dtype == np.float64):
+        came = f"{array.dtype}, shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
         raise _broken(whose, f"'{name}' must be an array of {size} float64, got {came}")
 
 

@@ -87,12 +87,12 @@ def check_factored(spec: TrainerSpec, risk: Risk, power: float, parameters: Para
     too_many = needs.factored and not constrained and cliques.needed and not (needs.hulls and associative(parameters))
     too_many = too_many and cliques.n_states > MOST_STATES
     obstacle = _obstacle(spec, parameters) if needs.factored and constrained else ""
-    found = {
+    obstacles = {
         f"a loss that adds up over variables, not {used.called}": used.kind != ADDITIVE,
         obstacle: bool(obstacle),
         _too_wide(cliques) if too_many else "": too_many,
     }
-    reasons = [reason for reason, there in found.items() if there]
+    reasons = [reason for reason, there in obstacles.items() if there]
     if reasons:
         sums = used.kind == ADDITIVE
 

@@ -101,9 +101,9 @@ class OpenShards:
 
     def get(self, shard: Shard) -> Any:
         """Return an opened shard, opening it now where it is not."""
-        found = self.find(shard.key)
-        if not isinstance(found, NotOpen):
-            return found
+        opened = self.find(shard.key)
+        if not isinstance(opened, NotOpen):
+            return opened
         with self._lock:
             while len(self._open) >= self.most:  # before the next one is read: memory holds so many, not one more
                 self._open.popitem(last=False)

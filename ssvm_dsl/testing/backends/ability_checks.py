@@ -88,9 +88,9 @@ def compiled(trial: BackendTrial) -> None:
         best, slack = float(judge.best(question, example)[0]), judge.slack(example)
         if ((labels < 0) | (labels >= card)).any():
             raise Complaint(f"example {example}: labels {labels.tolist()} for variables of {card.tolist()} states")
-        found = judge.labellings(question, example).score(labels)
-        if not (score == best or abs(score - best) <= slack) or found < best - slack:
-            text = f"returns score {score!r} and labels of score {found!r}, the best score is {best!r}"
+        true_score = judge.labellings(question, example).score(labels)
+        if not (score == best or abs(score - best) <= slack) or true_score < best - slack:
+            text = f"returns score {score!r} and labels of score {true_score!r}, the best score is {best!r}"
             raise Complaint(f"compiled oracle, example {example}: {text}")
 
 
@@ -115,10 +115,10 @@ def counted(trial: BackendTrial) -> None:
             raise Complaint(f"best by count: the verifier refuses the answer: {fault.fault}") from None
         for i, example in enumerate(ids):
             best = float(judge.labellings(Question(theta), int(example)).worth(of_these, i).max())
-            found = float(solution.score[i])
+            score = float(solution.score[i])
             size = judge.terms.size[example] * tables.scale.max(initial=0.0) + 1.0  # offsets are about 1
-            if not (found == best or abs(found - best) <= 2.0 * judge.caps.score_atol * size):
-                raise Complaint(f"example {example}: the best by counts is worth {best!r}, it says {found!r}")
+            if not (score == best or abs(score - best) <= 2.0 * judge.caps.score_atol * size):
+                raise Complaint(f"example {example}: the best by counts is worth {best!r}, it says {score!r}")
 
 
 def _random_tables(program: Program, rng: np.random.Generator) -> CountTables:

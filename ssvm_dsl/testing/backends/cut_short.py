@@ -87,9 +87,9 @@ def _true(judge: PlantedJudge, question: Question, solution: Solution) -> None:
     judge.form(question, solution)
     if solution.log_partition is None:
         raise Complaint("no log_partition")
-    found, atol = float(solution.log_partition[0]), MARGINAL_ATOL * abs(known) + slack
-    if found < best - slack:
-        raise Complaint(f"log-partition {found!r} is below the best score {best!r}")
+    log_partition, atol = float(solution.log_partition[0]), MARGINAL_ATOL * abs(known) + slack
+    if log_partition < best - slack:
+        raise Complaint(f"log-partition {log_partition!r} is below the best score {best!r}")
     exact = judge.caps.guarantee is Guarantee.EXACT and solution.stop[0] == Stop.FINISHED
-    if exact and abs(found - known) > atol:
-        raise Complaint(f"log-partition {found!r}, expected {known!r}")
+    if exact and abs(log_partition - known) > atol:
+        raise Complaint(f"log-partition {log_partition!r}, expected {known!r}")

@@ -195,12 +195,12 @@ class Judge:
         """Check the best labelling as far as the guarantee goes."""
         for i, example, labels, _ in self._each(question, solution):
             best = float(self.best(question, example)[0])
-            found = -np.inf
+            score = -np.inf
             if solution.primal[i] == Primal.FEASIBLE:
-                found = self.allowed_score(question, example, labels[0])
+                score = self.allowed_score(question, example, labels[0])
             self._status(question, solution, i, example, best)
-            if self._final(question, solution, i, example) and found < best - self.short(example):
-                text = f"labels {labels[0].tolist()} have score {found!r}, the best score is {best!r}"
+            if self._final(question, solution, i, example) and score < best - self.short(example):
+                text = f"labels {labels[0].tolist()} have score {score!r}, the best score is {best!r}"
                 raise _about(example, text)
 
     def _status(self, question: Question, solution: Solution, i: int, example: int, best: float) -> None:
@@ -256,15 +256,15 @@ class Judge:
         log_partition = solution.log_partition
         if log_partition is None:
             raise Complaint("no log_partition")
-        found = self._packed(question, solution)
+        probabilities = self._packed(question, solution)
         _array("log_partition", log_partition, np.dtype(np.float64), solution.stop.shape)
         for i, example in enumerate(question.ids(self.program)):
             exact = self._final(question, solution, i, int(example))
             if solution.stop[i] == Stop.FINISHED:
-                self._probabilities(question, int(example), found[i], float(log_partition[i]), exact)
+                self._probabilities(question, int(example), probabilities[i], float(log_partition[i]), exact)
 
     def _probabilities(
-        self, question: Question, example: int, found: list[F64], log_partition: float, exact: bool
+        self, question: Question, example: int, probabilities: list[F64], log_partition: float, exact: bool
     ) -> None:
         """Check one example's marginals: its variables', then its factors', group by group."""
         of = self.labellings(question, example)
@@ -275,7 +275,7 @@ class Judge:
         if total == -np.inf:
             return
         right = list(_all_marginals(of))
-        for k, (mine, true) in enumerate(zip(found, right, strict=True)):
+        for k, (mine, true) in enumerate(zip(probabilities, right, strict=True)):
             what = f"variable {k}" if k < len(of.card) else f"factor {k - len(of.card)}"
             if not exact and abs(mine.sum() - 1.0) > RELAXED_ATOL:
                 raise _about(example, f"the marginals of {what} sum to {mine.sum()!r}")
@@ -284,12 +284,12 @@ class Judge:
 
     def relaxed(self, question: Question, solution: Solution) -> None:
         """Check that a fractional solution consists of probabilities, and is whole where it is called feasible."""
-        found = self._packed(question, solution)
+        probabilities = self._packed(question, solution)
         for i, example in enumerate(question.ids(self.program)):
             if solution.stop[i] != Stop.FINISHED or solution.primal[i] in (Primal.NONE, Primal.INFEASIBLE):
                 self._status(question, solution, i, int(example), float(self.best(question, int(example))[0]))
                 continue
-            for k, one in enumerate(found[i]):
+            for k, one in enumerate(probabilities[i]):
                 if one.min(initial=0.0) < -RELAXED_ATOL or abs(one.sum() - 1.0) > RELAXED_ATOL:
                     raise _about(example, f"marginal {k} of the relaxed solution is no distribution: {one.tolist()}")
                 if solution.primal[i] == Primal.FEASIBLE and one.size and one.max() < 1.0 - WHOLE_ATOL:

@@ -110,9 +110,9 @@ def _grid(n: int, card: int, regular: bool) -> Planted:
         top, bottom, left, right = each = rng.normal(size=(*pairs.shape, card, card))
         total = top[:, :, :, None, None] + bottom[:, None, None, :, :]  # of the states of four corners
         total = total + left[:, :, None, :, None] + right[:, None, :, None, :]
-        found = np.stack(np.unravel_index(total.reshape(len(total), -1).argmax(axis=1), (card,) * 4))
+        local_best = np.stack(np.unravel_index(total.reshape(len(total), -1).argmax(axis=1), (card,) * 4))
         corners = np.stack([at[:-1, :-1], at[:-1, 1:], at[1:, :-1], at[1:, 1:]]).reshape(4, -1)
-        states = (np.arange(card) + (found - best[corners])[:, :, None]) % card
+        states = (np.arange(card) + (local_best - best[corners])[:, :, None]) % card
         square = np.arange(pairs.shape[1])[:, None, None]
         for one, ends, table in zip(pairs, ((0, 1), (2, 3), (0, 2), (1, 3)), each, strict=True):
             tables[one] += table[square, states[ends[0]][:, :, None], states[ends[1]][:, None, :]]

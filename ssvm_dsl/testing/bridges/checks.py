@@ -56,32 +56,32 @@ class BridgeTrial:
         """Return a verified answer through the bridge, and the answer of trying every labelling."""
         backend = self.plugins.find(BackendSpec, ANY if self.match().lowered().program.constraints else EXACT)
         plan = Plan(backend.name, "", "", options=backend.resolve(None), bridges=(self.spec.name,))
-        found = open_plan(plan, self.problem.program, self.plugins).solve(question)
-        return found, BruteForceSession(self.problem.program).solve(question)
+        bridged = open_plan(plan, self.problem.program, self.plugins).solve(question)
+        return bridged, BruteForceSession(self.problem.program).solve(question)
 
 
 def optimum(trial: BridgeTrial) -> None:
     """Ask for best labellings: the best scores, none where there is none, bounds that say so."""
-    found, best = trial.both(Question(trial.problem.theta))
-    _agree(trial, "the best scores", found.score, best.score)
-    if (found.optimal() != (best.score > -np.inf)).any():
+    bridged, best = trial.both(Question(trial.problem.theta))
+    _agree(trial, "the best scores", bridged.score, best.score)
+    if (bridged.optimal() != (best.score > -np.inf)).any():
         raise Complaint("answers of exact elimination behind it are not proved optimal")
 
 
 def kbest(trial: BridgeTrial) -> None:
     """Ask for the k best labellings: the same scores, none of them twice."""
-    found, best = trial.both(Question(trial.problem.theta, None, Task.KBEST, k=BEST))
+    bridged, best = trial.both(Question(trial.problem.theta, None, Task.KBEST, k=BEST))
     for k in range(BEST):
-        _agree(trial, f"the scores of rank {k + 1}", found.score[k], best.score[k])
+        _agree(trial, f"the scores of rank {k + 1}", bridged.score[k], best.score[k])
 
 
 def marginals(trial: BridgeTrial) -> None:
     """Ask for marginals and log partitions."""
-    found, best = trial.both(Question(trial.problem.theta, None, Task.MARGINALS))
-    assert found.log_partition is not None
+    bridged, best = trial.both(Question(trial.problem.theta, None, Task.MARGINALS))
+    assert bridged.log_partition is not None
     assert best.log_partition is not None
-    _agree(trial, "log partitions", found.log_partition, best.log_partition)
-    mine, others = found.needed_marginals(), best.needed_marginals()
+    _agree(trial, "log partitions", bridged.log_partition, best.log_partition)
+    mine, others = bridged.needed_marginals(), best.needed_marginals()
     for one, other in zip((mine.node, *mine.tables), (others.node, *others.tables), strict=True):
         if not np.allclose(one, other, atol=1e-7):
             raise Complaint(f"marginals {one.tolist()!r:.200} behind it, {other.tolist()!r:.200} by all labellings")
@@ -92,15 +92,15 @@ def clamps(trial: BridgeTrial) -> None:
     program = trial.problem.program
     rng = np.random.default_rng(program.n_variables)
     clamp = np.where(rng.random(program.n_variables) < 0.4, rng.integers(0, program.card), -1).astype(np.int32)
-    found, best = trial.both(Question(trial.problem.theta, None, Task.MAP_CLAMPED, clamp=clamp))
-    _agree(trial, "the best scores with some states fixed", found.score, best.score)
+    bridged, best = trial.both(Question(trial.problem.theta, None, Task.MAP_CLAMPED, clamp=clamp))
+    _agree(trial, "the best scores with some states fixed", bridged.score, best.score)
 
 
 def selections(trial: BridgeTrial) -> None:
     """Ask about some examples, in another order."""
     ids = np.arange(trial.problem.program.n_examples, dtype=np.int64)[::-2].copy()
-    found, best = trial.both(Question(trial.problem.theta, ids))
-    _agree(trial, "the best scores of some examples", found.score, best.score)
+    bridged, best = trial.both(Question(trial.problem.theta, ids))
+    _agree(trial, "the best scores of some examples", bridged.score, best.score)
 
 
 def constancy(trial: BridgeTrial) -> None:
@@ -132,6 +132,6 @@ def masks(trial: BridgeTrial) -> None:
     marginals(replace(trial, problem=masked))
 
 
-def _agree(trial: BridgeTrial, what: str, found: np.ndarray, best: np.ndarray) -> None:
-    if not trial.problem.agree(found, best):
-        raise Complaint(f"{what} are {found.tolist()} behind it, {best.tolist()} by all labellings")
+def _agree(trial: BridgeTrial, what: str, bridged: np.ndarray, best: np.ndarray) -> None:
+    if not trial.problem.agree(bridged, best):
+        raise Complaint(f"{what} are {bridged.tolist()} behind it, {best.tolist()} by all labellings")

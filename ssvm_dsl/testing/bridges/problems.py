@@ -29,12 +29,12 @@ def linked(problem: Problem, rng: np.random.Generator) -> Problem:
             u, v = (first + rng.choice(n, 2, replace=False)).tolist()
             pairs.setdefault((int(program.card[u]), int(program.card[v])), []).append((i, u, v))
     groups, tables = list(program.groups), list(problem.theta.tables)
-    for cards, found in pairs.items():
-        counts = np.bincount([i for i, _, _ in found], minlength=program.n_examples)
-        scope = np.array([(u, v) for _, u, v in found], dtype=np.int32)
-        rows = np.arange(len(found), dtype=np.int32)
+    for cards, pairs_of_cards in pairs.items():
+        counts = np.bincount([i for i, _, _ in pairs_of_cards], minlength=program.n_examples)
+        scope = np.array([(u, v) for _, u, v in pairs_of_cards], dtype=np.int32)
+        rows = np.arange(len(pairs_of_cards), dtype=np.int32)
         name = f"pairs {cards[0]} {cards[1]}"
-        groups.append(Group.of(name, cards, scope, pointers(counts), rows, len(found), program.var_ptr))
-        tables.append(rng.integers(-3, 4, (len(found), cards[0] * cards[1])).astype(float))
+        groups.append(Group.of(name, cards, scope, pointers(counts), rows, len(pairs_of_cards), program.var_ptr))
+        tables.append(rng.integers(-3, 4, (len(pairs_of_cards), cards[0] * cards[1])).astype(float))
     made: Program = replace(program, groups=tuple(groups)).validate()
     return Problem(f"linked {problem.name}", made, Theta.of(made, problem.theta.node, tables, problem.theta.const))

@@ -77,10 +77,10 @@ def judgements(problem: Problem) -> None:
 
 def _broken(group: ConstraintGroup, true: Bools) -> Bools:
     assert group.rules is not None
-    found = group.rules.violated(group, true)
-    if not isinstance(found, np.ndarray) or found.dtype != bool or found.shape != (group.n_constraints,):
-        raise Complaint(f"violated() returns an array of {group.n_constraints} bools, got {found!r:.80}")
-    return found
+    broken = group.rules.violated(group, true)
+    if not isinstance(broken, np.ndarray) or broken.dtype != bool or broken.shape != (group.n_constraints,):
+        raise Complaint(f"violated() returns an array of {group.n_constraints} bools, got {broken!r:.80}")
+    return broken
 
 
 def _same(arrays: list[np.ndarray], others: list[np.ndarray]) -> bool:
@@ -153,13 +153,13 @@ def keeps(written: LinearRows, true: Bools) -> bool:
     lower, upper = written.lower - moved, written.upper - moved
     if not written.n_auxiliary:
         return bool((lower <= size).all() and (upper >= -size).all())
-    found = milp(
+    result = milp(
         np.zeros(written.n_auxiliary),
         integrality=written.whole,
         bounds=Bounds(written.least, written.most),
         constraints=LinearConstraint(matrix[:, len(true) :], lower, upper),
     )
-    return bool(found.status == 0)
+    return bool(result.status == 0)
 
 
 def hulls(problem: Problem) -> None:
@@ -221,20 +221,20 @@ def separations(problem: Problem) -> None:
             points += [rng.random(part.stop - part.start) for _ in range(3)]
             kept = np.array([true[part] for true, wrong in zip(truths, broken, strict=True) if not wrong[k]])
             for number, point in enumerate(points):
-                found = group.rules.violated_rows(group, k, point, 0.5 if number < len(truths) else 0.01)
-                if wrong := separated_mistakes(found, len(point)):
+                rows = group.rules.violated_rows(group, k, point, 0.5 if number < len(truths) else 0.01)
+                if wrong := separated_mistakes(rows, len(point)):
                     raise Complaint(f"violated_rows() of constraint {k}: {wrong}")
                 text = f"violated_rows() of constraint {k} at {point.tolist()}"
-                if number < len(truths) and bool(found.n_rows) != bool(broken[number][k]):
-                    said = "rows, and violated() says that it is kept" if found.n_rows else "none, and it is broken"
+                if number < len(truths) and bool(rows.n_rows) != bool(broken[number][k]):
+                    said = "rows, and violated() says that it is kept" if rows.n_rows else "none, and it is broken"
                     raise Complaint(f"{text}: {said}")
-                matrix = np.zeros((found.n_rows, len(point)))
-                owner = np.repeat(np.arange(found.n_rows), np.diff(found.ptr))
-                np.add.at(matrix, (owner, found.column), found.coefficient)
+                matrix = np.zeros((rows.n_rows, len(point)))
+                owner = np.repeat(np.arange(rows.n_rows), np.diff(rows.ptr))
+                np.add.at(matrix, (owner, rows.column), rows.coefficient)
                 value, values = matrix @ point, kept.reshape(len(kept), len(point)) @ matrix.T
-                if ((values < found.lower - 1e-9) | (values > found.upper + 1e-9)).any():
+                if ((values < rows.lower - 1e-9) | (values > rows.upper + 1e-9)).any():
                     raise Complaint(f"{text}: a row that labels which keep the constraint do not keep")
-                if ((found.lower <= value) & (value <= found.upper)).any():
+                if ((rows.lower <= value) & (value <= rows.upper)).any():
                     raise Complaint(f"{text}: a row that this point keeps")
 
 
@@ -244,9 +244,9 @@ def answers(problem: Problem) -> None:
     if any(group.of_spans for group in program.groups):
         raise NotForThisCase  # rows know no factors of whole segments
     best = BruteForceSession(program).solve(question)
-    found = open_plan(plan(program_need(program), BY_ROWS), program).solve(question)
-    if not problem.agree(found.score, best.score):
-        text = f"backend '{BY_ROWS}' finds scores {found.score.tolist()} by rows"
+    solution = open_plan(plan(program_need(program), BY_ROWS), program).solve(question)
+    if not problem.agree(solution.score, best.score):
+        text = f"backend '{BY_ROWS}' finds scores {solution.score.tolist()} by rows"
         raise Complaint(f"{text}, the best labellings have {best.score.tolist()}")
 
 
@@ -365,24 +365,24 @@ def starts(problem: Problem) -> None:
     for one, node, group, k in _each(problem):
         _proposed(one, node, group, k)
     program, question = problem.program, Question(problem.theta)
-    best, found = BruteForceSession(program).solve(question).score, starting_labelling(program, question)
-    if (found.score > best + 1e-9).any() or (found.impossible & (best > -np.inf)).any():
-        raise Complaint(f"first labellings score {found.score.tolist()}, the best ones {best.tolist()}")
+    best, start = BruteForceSession(program).solve(question).score, starting_labelling(program, question)
+    if (start.score > best + 1e-9).any() or (start.impossible & (best > -np.inf)).any():
+        raise Complaint(f"first labellings score {start.score.tolist()}, the best ones {best.tolist()}")
 
 
 def _proposed(program: Program, node: F64, group: ConstraintGroup, k: int) -> None:
     if not isinstance(group.rules, StartingKind):
         return
     variables, scores = scores_of(program, node, group, k)
-    found = group.rules.start(group, k, scores)
-    if found is None:
+    states = group.rules.start(group, k, scores)
+    if states is None:
         return
-    if wrong := state_mistakes(found, scores):
+    if wrong := state_mistakes(states, scores):
         raise Complaint(f"start(): {wrong}")
     labels = np.zeros(program.n_variables, dtype=np.int32)
-    labels[variables] = found
+    labels[variables] = states
     if _broken(group, group.true_literals(labels, program.var_ptr))[k]:
-        raise Complaint(f"start() returns states {found.tolist()} that violated() says break constraint {k}")
+        raise Complaint(f"start() returns states {states.tolist()} that violated() says break constraint {k}")
 
 
 def best_scores(problem: Problem) -> list[float]:

@@ -112,15 +112,15 @@ def joined(program: Program, other: Program, kind: str) -> Program:
     return replace(program, constraints=tuple(group if one is mine[0] else one for one in program.constraints))
 
 
-def _pair(found: Any) -> tuple[Program, Theta]:
+def _pair(returned: Any) -> tuple[Program, Theta]:
     """Return the pair that ``problem()`` returned; refuse anything but a program and its scores."""
-    if not isinstance(found, tuple):
-        raise PluginError(f"problem() returned {_kind(found)}, expected a pair: a Program and a Theta")
-    kinds = [_kind(one) for one in found]
-    if len(found) != 2 or not isinstance(found[0], Program) or not isinstance(found[1], Theta):
+    if not isinstance(returned, tuple):
+        raise PluginError(f"problem() returned {_kind(returned)}, expected a pair: a Program and a Theta")
+    kinds = [_kind(one) for one in returned]
+    if len(returned) != 2 or not isinstance(returned[0], Program) or not isinstance(returned[1], Theta):
         text = f"problem() returned ({', '.join(kinds)}), expected (Program, Theta)"
         raise PluginError(f"{text}; Theta.zeros(program) makes scores to fill in")
-    return found
+    return returned
 
 
 def _of_program(theta: Theta, program: Program) -> Theta:

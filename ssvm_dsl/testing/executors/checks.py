@@ -83,9 +83,9 @@ class ExecutorTrial:
 
 def size(trial: ExecutorTrial) -> None:
     """The number of shards that a list is cut into is a whole number."""
-    found: Any = trial.executor.n_shards
-    if not isinstance(found, int | np.integer) or found < 1:
-        raise Complaint(f"n_shards is {found!r}, expected how many shards a list is cut into: an int of at least 1")
+    n_shards: Any = trial.executor.n_shards
+    if not isinstance(n_shards, int | np.integer) or n_shards < 1:
+        raise Complaint(f"n_shards is {n_shards!r}, expected how many shards a list is cut into: an int of at least 1")
 
 
 def order(trial: ExecutorTrial) -> None:
@@ -93,17 +93,17 @@ def order(trial: ExecutorTrial) -> None:
     local, n = trial.started(), trial.n_shards
     for numbers in (list(range(n)), list(reversed(range(n))), [n - 1], [0, n - 1, 0], []):
         given = [(float(place + 1), np.arange(5.0)) for place in range(len(numbers))]
-        found = trial.executor.run(scaled, list(zip(numbers, given, strict=True)))
+        answers = trial.executor.run(scaled, list(zip(numbers, given, strict=True)))
         wanted = [scaled(local[number], *more) for number, more in zip(numbers, given, strict=True)]
-        _same(found, wanted, f"run of shards {numbers}")
+        _same(answers, wanted, f"run of shards {numbers}")
 
 
 def replaced(trial: ExecutorTrial) -> None:
     """``start`` replaces the earlier shards."""
     for n in (trial.n_shards, trial.n_shards + 1, 1):
         local = trial.started(n)
-        found = trial.executor.run(scaled, [(number, (1.0, np.zeros(5))) for number in range(n)])
-        _same(found, [one.values for one in local], f"run after start of {n} shards")
+        answers = trial.executor.run(scaled, [(number, (1.0, np.zeros(5))) for number in range(n)])
+        _same(answers, [one.values for one in local], f"run after start of {n} shards")
         trial.seed += 100
 
 
@@ -111,9 +111,9 @@ def kept(trial: ExecutorTrial) -> None:
     """Shards stay open from one call to the next."""
     trial.started()
     for asked in (1, 2, 3):
-        found = trial.executor.run(times_asked, [(number, ()) for number in range(trial.n_shards)])
-        if found != [asked] * trial.n_shards:
-            text = f"in call {asked}, shards had been asked {found} times since they were opened"
+        counts = trial.executor.run(times_asked, [(number, ()) for number in range(trial.n_shards)])
+        if counts != [asked] * trial.n_shards:
+            text = f"in call {asked}, shards had been asked {counts} times since they were opened"
             raise Complaint(f"{text}: they do not stay open; describe it with ExecutorSpec(keeps=False)")
 
 
@@ -173,10 +173,10 @@ def lost(trial: ExecutorTrial) -> None:
     local = trial.started()
     with tempfile.TemporaryDirectory() as folder:
         given = (os.getpid(), str(Path(folder) / "lost"))
-        found = trial.executor.run(lost_once, [(number, given) for number in range(trial.n_shards)])
-    if all(one is None for one in found):
+        answers = trial.executor.run(lost_once, [(number, given) for number in range(trial.n_shards)])
+    if all(one is None for one in answers):
         raise NotForThisCase  # all shards are in this process
-    _same(found, [one.values for one in local], "run whose worker was lost")
+    _same(answers, [one.values for one in local], "run whose worker was lost")
 
 
 def sums(trial: ExecutorTrial) -> None:
@@ -188,8 +188,8 @@ def sums(trial: ExecutorTrial) -> None:
     problem, _ = shard_problem(trial.executor, *given)
     here, _ = shard_problem(_Here(), *given)
     w = np.random.default_rng(trial.seed).normal(size=problem.dim)
-    found, wanted = problem.gradient(w), here.gradient(w)
-    _same([found.value, found.vector], [wanted.value, wanted.vector], "sums over the shards of a fit")
+    sharded, wanted = problem.gradient(w), here.gradient(w)
+    _same([sharded.value, sharded.vector], [wanted.value, wanted.vector], "sums over the shards of a fit")
 
 
 def closes(trial: ExecutorTrial) -> None:
@@ -201,10 +201,10 @@ def closes(trial: ExecutorTrial) -> None:
     try:
         shards = trial.shards(1)
         other.start(shards)
-        found = other.run(scaled, [(0, (1.0, np.zeros(5)))])
+        answers = other.run(scaled, [(0, (1.0, np.zeros(5)))])
     finally:
         other.close()
-    _same(found, [shards[0].open().values], "run of another executor after close")
+    _same(answers, [shards[0].open().values], "run of another executor after close")
 
 
 class _Here:
@@ -227,19 +227,19 @@ class _Here:
 def _raises(run: Callable[[], object], named: str) -> None:
     """Refuse a run that does not raise the error about ``named``."""
     try:
-        found = run()
+        returned = run()
     except DataError as err:
         if named not in str(err):
             raise Complaint(f"run raised '{err}', expected the first error in order, about {named}") from None
     else:
-        raise Complaint(f"run returned {found!r}, expected that it raises the DataError about {named}")
+        raise Complaint(f"run returned {returned!r}, expected that it raises the DataError about {named}")
 
 
-def _same(found: Any, wanted: list[Any], what: str) -> None:
+def _same(answers: Any, wanted: list[Any], what: str) -> None:
     """Refuse answers that differ from those of this process."""
-    if not isinstance(found, list) or len(found) != len(wanted):
-        raise Complaint(f"{what} returned {found!r}, expected a list of {len(wanted)} answers")
-    for number, (one, other) in enumerate(zip(found, wanted, strict=True)):
+    if not isinstance(answers, list) or len(answers) != len(wanted):
+        raise Complaint(f"{what} returned {answers!r}, expected a list of {len(wanted)} answers")
+    for number, (one, other) in enumerate(zip(answers, wanted, strict=True)):
         if not np.array_equal(one, other):
             raise Complaint(f"{what}: answer {number} is {one!r}, expected {other!r}")
 

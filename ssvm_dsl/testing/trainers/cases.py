@@ -147,9 +147,9 @@ class Case:
             fits = registry().owner(spec).bundled and spec.certifies and spec.name != but and not spec.missing()
             if fits and spec.needs.covers(self.risk.spec, self.power):
                 trainer = spec.load()(**spec.resolve(None), random_state=0)
-                found = train(trainer, self.problem(spec), StopRule(GAP, max_passes=most), spec=spec)
-                if found.relative_gap <= 10.0 * GAP:
-                    return self.objective(found.w), found.w
+                fitted = train(trainer, self.problem(spec), StopRule(GAP, max_passes=most), spec=spec)
+                if fitted.relative_gap <= 10.0 * GAP:
+                    return self.objective(fitted.w), fitted.w
         raise SsvmError(f"no other trainer certifies the optimum of {self}")
 
 

@@ -132,34 +132,34 @@ def _kept(found: Iterate) -> Iterate:
 def _iterates(trial: TrainerTrial) -> None:
     """Check the first iterates: their form, the number of passes never falls, weights are within their bounds."""
     problem = trial.case.problem(trial.spec)
-    passes, found = 0.0, None
-    for found in islice(trial.steps(trial.trainer(), problem), SOME):
-        if found.n_passes < passes:
-            raise Complaint(f"n_passes fell from {passes:g} to {found.n_passes:g}")
-        passes = found.n_passes
-        if (found.w < problem.objective.lower).any():
+    passes, iterate = 0.0, None
+    for iterate in islice(trial.steps(trial.trainer(), problem), SOME):
+        if iterate.n_passes < passes:
+            raise Complaint(f"n_passes fell from {passes:g} to {iterate.n_passes:g}")
+        passes = iterate.n_passes
+        if (iterate.w < problem.objective.lower).any():
             raise Complaint("weights are below objective.lower")
-    if found is None:
+    if iterate is None:
         raise Complaint("steps() yielded no iterate")
 
 
 def _optimum(trial: TrainerTrial) -> None:
     """Compare the objective of the returned weights with the reference optimum."""
-    found, case = trial.fitted, trial.case
-    reached, start = case.objective(found.w), case.objective(np.zeros(len(found.w)))
+    fitted, case = trial.fitted, trial.case
+    reached, start = case.objective(fitted.w), case.objective(np.zeros(len(fitted.w)))
     if reached < trial.optimum - max(trial.slack, 1e-4 * trial.optimum):
         raise Complaint(f"its weights have objective {reached:.8g}, below the optimum {trial.optimum:.8g}")
     if trial.spec.certifies:
-        if found.withdrawn:
-            raise Complaint(f"its certificate is withdrawn: {found.withdrawn}")
-        if found.reason not in ("tolerance", "rounding"):
-            text = f"ended ({found.reason}) at objective {reached:.6g} and lower bound {found.dual:.6g}"
+        if fitted.withdrawn:
+            raise Complaint(f"its certificate is withdrawn: {fitted.withdrawn}")
+        if fitted.reason not in ("tolerance", "rounding"):
+            text = f"ended ({fitted.reason}) at objective {reached:.6g} and lower bound {fitted.dual:.6g}"
             raise Complaint(f"claims certificates, and {text}; the optimum is {trial.optimum:.6g}")
         allowed = trial.optimum + 2.0 * TOL * abs(reached) + trial.slack
     else:
         allowed = trial.optimum + (1.0 - WAY) * (start - trial.optimum) + trial.slack
     if reached > allowed:
-        text = f"its weights have objective {reached:.6g} after {found.n_passes:g} passes"
+        text = f"its weights have objective {reached:.6g} after {fitted.n_passes:g} passes"
         raise Complaint(f"{text}; the optimum is {trial.optimum:.6g}, weights of 0 have {start:.6g}")
 
 
@@ -183,16 +183,16 @@ def _true(trial: TrainerTrial, w: F64, primal: float, upper: float) -> None:
 def _bounds(trial: TrainerTrial) -> None:
     """Check that no lower bound is above the optimum, and no plane above the mean risk at any of the weights tried."""
     problem = trial.case.problem(trial.spec)
-    found = [_kept(one) for one in islice(trial.steps(trial.trainer(), problem), SOME)]
-    duals = [one.dual for one in found] + [event.dual for event in trial.fitted.history]
+    iterates = [_kept(one) for one in islice(trial.steps(trial.trainer(), problem), SOME)]
+    duals = [one.dual for one in iterates] + [event.dual for event in trial.fitted.history]
     highest = max([*duals, trial.fitted.dual])
     if highest > trial.optimum + max(trial.slack, 1e-4 * trial.optimum):
         raise Complaint(f"a lower bound is {highest:.8g}, the optimum is {trial.optimum:.8g}")
     rng = np.random.default_rng(0)
-    places = [trial.best, np.zeros(problem.dim), *rng.normal(size=(3, problem.dim)), *(one.w for one in found)]
+    places = [trial.best, np.zeros(problem.dim), *rng.normal(size=(3, problem.dim)), *(one.w for one in iterates)]
     places = [np.maximum(w, problem.objective.lower) for w in places]
     risks = [trial.case.objective(w) - problem.objective.regularizer(w) for w in places]
-    for one in found:
+    for one in iterates:
         if one.plane is None:
             continue
         v, b = one.plane
@@ -338,23 +338,23 @@ def _cut_short(trial: TrainerTrial) -> None:
             trial.trainer(), trial.case.problem(trial.spec), StopRule(0.0, PASSES), spec=trial.spec,
             callbacks=[partial(_reached, number)],
         )  # fmt: skip
-        for where, found in ((f"at question {number}", inside), (f"after iterate {number}", between)):
+        for where, iterate in ((f"at question {number}", inside), (f"after iterate {number}", between)):
             try:
-                _true(trial, found.w, found.estimate, found.primal)
+                _true(trial, iterate.w, iterate.estimate, iterate.primal)
             except Complaint as complaint:
                 raise Complaint(f"a fit that is cut short {where} {complaint}") from None
-            if found.withdrawn:
-                raise Complaint(f"the certificate of a fit that is cut short {where} is withdrawn: {found.withdrawn}")
-            if found.dual > trial.optimum + max(trial.slack, 1e-4 * trial.optimum):
-                text = f"has a lower bound of {found.dual:.8g}, the optimum is {trial.optimum:.8g}"
+            if iterate.withdrawn:
+                raise Complaint(f"the certificate of a fit that is cut short {where} is withdrawn: {iterate.withdrawn}")
+            if iterate.dual > trial.optimum + max(trial.slack, 1e-4 * trial.optimum):
+                text = f"has a lower bound of {iterate.dual:.8g}, the optimum is {trial.optimum:.8g}"
                 raise Complaint(f"a fit that is cut short {where} {text}")
 
 
 def _one_example(trial: TrainerTrial) -> None:
     """Train on one example: usual batches are larger."""
     one = replace(trial, case=replace(trial.case, most=1))
-    for found in one.some():
-        _true(one, found.w, found.primal, found.upper)
+    for iterate in one.some():
+        _true(one, iterate.w, iterate.primal, iterate.upper)
 
 
 def _conclusion(trial: TrainerTrial) -> None:
@@ -382,10 +382,10 @@ def _stream(trial: TrainerTrial) -> None:
     """Learn twice from the same examples; a new trainer must continue from the state as the old one does."""
     problem = trial.case.problem(trial.spec)
     trainer = cast(IncrementalTrainer, trial.trainer())
-    found = trainer.partial(problem, None)
-    if not (isinstance(found, tuple) and len(found) == 2 and np.shape(found[0]) == (problem.dim,)):
+    learnt = trainer.partial(problem, None)
+    if not (isinstance(learnt, tuple) and len(learnt) == 2 and np.shape(learnt[0]) == (problem.dim,)):
         raise Complaint(f"partial() returns ({problem.dim} weights, state)")
-    stored = _stored(found[1])
+    stored = _stored(learnt[1])
     second = trainer.partial(trial.case.problem(trial.spec), _stored(stored))[0]
     other = cast(IncrementalTrainer, trial.trainer()).partial(trial.case.problem(trial.spec), _stored(stored))[0]
     if not np.array_equal(second, other):

@@ -330,7 +330,7 @@ def best_joint(task: FactorTask) -> tuple[int, float]:
     )  # fmt: skip
     lo, last = g.slot_ptr[f], g.slot_ptr[f + 1] - 1
     at, size, n_last = g.table_ptr[f], g.table_size[f], g.card[g.scope[last]]
-    tail, best, found = g.message_ptr[last] + shift, -np.inf, 0
+    tail, best, best_state = g.message_ptr[last] + shift, -np.inf, 0
     for start in range(0, size, n_last):
         base = 0.0
         for k in range(lo, last):
@@ -339,5 +339,5 @@ def best_joint(task: FactorTask) -> tuple[int, float]:
         for s in range(n_last):
             value = inverse * pool[at + start + s] + base + pull[tail + s] - q[tail + s]
             if value > best:
-                best, found = value, start + s
-    return found, best
+                best, best_state = value, start + s
+    return best_state, best

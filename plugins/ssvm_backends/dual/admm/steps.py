@@ -200,8 +200,8 @@ def ad3(task: MessageTask, space: AdmmSpace, until_met: bool, budget: float) -> 
             publish_bound(t, SIXTH)
         else:
             primal, dual = root_means(space.residuals)
-            found = ExampleState(value_of(at), d.magnitude, primal, dual, space.residuals[3])
-            end_check(best, space.split, i, found, t.tol, until_met)
+            state = ExampleState(value_of(at), d.magnitude, primal, dual, space.residuals[3])
+            end_check(best, space.split, i, state, t.tol, until_met)
             d.stage = NEXT
             if t.anytime and best.iterations[i] % PHASE == 0:
                 d.stage, d.after_search = POLISH, NEXT
@@ -352,7 +352,7 @@ class ExampleState(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def end_check(best: SolverProgress, s: PrimalSide, i: int, found: ExampleState, tol: float, until_met: bool) -> None:
+def end_check(best: SolverProgress, s: PrimalSide, i: int, state: ExampleState, tol: float, until_met: bool) -> None:
     """Decide whether an example is done, and adapt its penalty (see :func:`balance`).
 
     Parameters
@@ -363,11 +363,11 @@ def end_check(best: SolverProgress, s: PrimalSide, i: int, found: ExampleState, 
         ``penalty`` is adapted.
     i : int
         Place of the example in both.
-    found : ExampleState
+    state : ExampleState
     tol, until_met
         As for :func:`ad3`.
     """
-    value, size, primal, dual, worst = found
+    value, size, primal, dual, worst = state
     best.done[i] = abs(best.bound[i] - value) <= tol * size and max(primal, dual) <= tol
     best.done[i] &= until_met or worst <= AGREEMENT
     if until_met and best.score[i] > -np.inf:

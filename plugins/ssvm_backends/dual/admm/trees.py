@@ -88,10 +88,10 @@ def best_tree(trees: TreeFactors, t: int, gain: F64, chosen: I32) -> float:
     if not arc_matrix(n, trees.head[first:stop], trees.dependent[first:stop], gain, False, matrix, literal):
         return -np.inf
     if trees.projective[t]:
-        found = best_projective(n, trees.single[t], matrix, tree_items(n, False), chosen)
+        has_tree = best_projective(n, trees.single[t], matrix, tree_items(n, False), chosen)
     else:
-        found = best_arborescence(n, trees.single[t], matrix, chosen)
-    if not found:
+        has_tree = best_arborescence(n, trees.single[t], matrix, chosen)
+    if not has_tree:
         return -np.inf
     total = 0.0
     for d in range(1, m):

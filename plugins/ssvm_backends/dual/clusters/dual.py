@@ -153,19 +153,19 @@ class ClusterDual:
 
         Those that are found by the time that the clock is over.
         """
-        found = short_cycles(list(self.number), len(self.card), set(self.clusters), clock)
-        found += frustrated_cycles(self.graph.ends, self.card, self.graph.edge_at, self.state.edge, least, clock)
+        cycles = short_cycles(list(self.number), len(self.card), set(self.clusters), clock)
+        cycles += frustrated_cycles(self.graph.ends, self.card, self.graph.edge_at, self.state.edge, least, clock)
         if (self.card > 2).any() and not clock.over:
             root = len(self.clusters) % len(self.card)
             trees = fundamental_cycles(self.graph.ends[: self.n_given], len(self.card), root, clock)
-            found = list(dict.fromkeys(found + trees))
+            cycles = list(dict.fromkeys(cycles + trees))
         gains: list[F64] = [np.zeros(0)]
-        for part in self._chunks(found):
+        for part in self._chunks(cycles):
             if clock.over:
                 break
             gains.append(self._gains(part))
         known = np.concatenate(gains)
-        return found[: len(known)], known
+        return cycles[: len(known)], known
 
     def _chunks(self, cycles: list[tuple[int, ...]]) -> Iterator[list[tuple[int, ...]]]:
         """Yield cycles, so many at a time that their gains take some milliseconds."""

@@ -117,7 +117,7 @@ def frustrated_cycles(
     graph = two_copies(tail, head, want, 0.5 * float(sizes[low - 1]), len(variable))
     roots = torn(graph)
     roots = roots[np.linspace(0, len(roots) - 1, min(ROOTS, len(roots))).astype(np.int64)]
-    found: dict[tuple[int, ...], None] = {}
+    cycles: dict[tuple[int, ...], None] = {}
     for root in roots.tolist():
         if clock.left <= graph_seconds:
             break
@@ -125,8 +125,8 @@ def frustrated_cycles(
         cycle = shortest_part(before, root)
         variables = [int(variable[k]) for k in cycle]
         if len(set(variables)) == len(variables) > 3:
-            found[from_the_first(variables)] = None
-    return list(found)
+            cycles[from_the_first(variables)] = None
+    return list(cycles)
 
 
 def fundamental_cycles(ends: I64, n: int, root: int, clock: Clock = UNLIMITED) -> list[tuple[int, ...]]:

@@ -243,9 +243,9 @@ def raise_splits(grammar: GrammarArrays, scores: ParseScores, i: int, j: int, k:
         s = chart.active[left, a]
         value = chart.above[left, s]
         for r in range(grammar.first_ptr[s], grammar.first_ptr[s + 1]):
-            found = value + second[grammar.second[r]] + rule[r]
-            if found > below[grammar.left[r]]:
-                below[grammar.left[r]] = found
+            score = value + second[grammar.second[r]] + rule[r]
+            if score > below[grammar.left[r]]:
+                below[grammar.left[r]] = score
 
 
 @njit(cache=True, nogil=True, borrowed=True)
@@ -267,14 +267,14 @@ def add_splits(grammar: GrammarArrays, scores: ParseScores, sums: F64, i: int, j
         s = chart.active[left, a]
         value = chart.above[left, s]
         for r in range(grammar.first_ptr[s], grammar.first_ptr[s + 1]):
-            found = value + second[grammar.second[r]] + rule[r]
-            if found == -np.inf:
+            score = value + second[grammar.second[r]] + rule[r]
+            if score == -np.inf:
                 continue
             parent = grammar.left[r]
             high = below[parent]
             if high == -np.inf:
-                below[parent], sums[parent] = found, 1.0
-            elif found <= high:
-                sums[parent] += np.exp(found - high)
+                below[parent], sums[parent] = score, 1.0
+            elif score <= high:
+                sums[parent] += np.exp(score - high)
             else:
-                below[parent], sums[parent] = found, sums[parent] * np.exp(high - found) + 1.0
+                below[parent], sums[parent] = score, sums[parent] * np.exp(high - score) + 1.0

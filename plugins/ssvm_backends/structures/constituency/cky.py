@@ -193,11 +193,11 @@ class CkySession(BatchSession):
         mine = [np.zeros((len(row), one.n_configs)) for row, one in zip(rows, self.program.groups, strict=True)]
         log_z = self._shares(example, node, pool, shares, mine)
         to_node[first:last] += coef * shares
-        for table, row, found in zip(tables, rows, mine, strict=True):
+        for table, row, expected in zip(tables, rows, mine, strict=True):
             if len(np.unique(row)) == 1:
-                table[row[0]] += coef * found.sum(axis=0)
+                table[row[0]] += coef * expected.sum(axis=0)
             else:
-                np.add.at(table, row, coef * found)
+                np.add.at(table, row, coef * expected)
         return log_z
 
     def _shares(self, example: int, node: F64, pool: F64, out: F64, tables: Sequence[F64]) -> float:

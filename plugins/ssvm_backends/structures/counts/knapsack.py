@@ -63,13 +63,13 @@ def best_sum(s: WholeSums, k: int, node: F64, shift: int, labels: I32) -> bool:
     least, most = np.zeros(n, np.int64), np.zeros(n, np.int64)
     for j in range(n):
         v, at = s.variable[first + j], s.weight_ptr[first + j]
-        found = False
+        feasible = False
         for x in range(s.state_ptr[v + 1] - s.state_ptr[v]):
             if node[s.state_ptr[v] + x] > -np.inf:
                 w = s.weight[at + x]
-                least[j], most[j] = (min(least[j], w), max(most[j], w)) if found else (w, w)
-                found = True
-        if not found:
+                least[j], most[j] = (min(least[j], w), max(most[j], w)) if feasible else (w, w)
+                feasible = True
+        if not feasible:
             return False
         low[j + 1], high[j + 1] = low[j] + least[j], high[j] + most[j]
     low[n], high[n] = max(low[n], s.lower[k]), min(high[n], s.upper[k])

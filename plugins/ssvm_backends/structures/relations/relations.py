@@ -124,11 +124,11 @@ class RelationsSession(ExampleSession):
                 clock.afford(LITERAL_SECONDS * float(group.literal_ptr[k + 1] - group.literal_ptr[k]))
                 variables, scores = constraint_scores(group, k, ptr, score)
                 pool = known[len(pools)] if len(pools) < len(known) else None
-                found = self.relation(group, k, scores, clock, pool)
-                pools.append(found.pool)
-                stop, gain = max(stop, found.stop), scores.gain
-                bound += found.bound - float(np.maximum(gain, 0.0)[np.isfinite(gain)].sum())
-                states = None if found.true is None else scores.labels(found.true)
+                answer = self.relation(group, k, scores, clock, pool)
+                pools.append(answer.pool)
+                stop, gain = max(stop, answer.stop), scores.gain
+                bound += answer.bound - float(np.maximum(gain, 0.0)[np.isfinite(gain)].sum())
+                states = None if answer.true is None else scores.labels(answer.true)
                 complete = complete and states is not None
                 if states is not None:
                     labels[variables] = states
@@ -273,16 +273,16 @@ class RelationSearch:
             if clock.over:
                 return true, bound, Stop.TIME
             clock.afford(MODEL_SECONDS * (len(self.gain) + len(pool.column)))
-            found, proved, stop = self._solved(pool, up, down, true, clock, most)
+            truth, proved, stop = self._solved(pool, up, down, true, clock, most)
             bound = min(bound, max(proved, value))
-            if found is None:  # nothing but the best so far, if there is one
+            if truth is None:  # nothing but the best so far, if there is one
                 if stop is Stop.FINISHED:
                     return true, value if true is not None else -np.inf, stop
                 return true, bound, stop
-            rows = self.separate(found.astype(np.float64), VIOLATED)
+            rows = self.separate(truth.astype(np.float64), VIOLATED)
             if not rows.n_rows:
-                if float(self.gain @ found) > value:
-                    true, value = found, float(self.gain @ found)
+                if float(self.gain @ truth) > value:
+                    true, value = truth, float(self.gain @ truth)
                 if stop is Stop.FINISHED:
                     return true, max(bound, value), stop
                 return true, bound, stop
@@ -343,6 +343,6 @@ class RelationSearch:
         base = float(self.gain @ fixed)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return None, base + float(np.maximum(self.gain[free], 0.0).sum()), stop
-        found = fixed > 0.5
-        found[free] = np.array(list(solver.response_proto.solution), dtype=bool)
-        return found, base - float(solver.best_objective_bound) * unit + excess, stop
+        truth = fixed > 0.5
+        truth[free] = np.array(list(solver.response_proto.solution), dtype=bool)
+        return truth, base - float(solver.best_objective_bound) * unit + excess, stop

@@ -167,8 +167,8 @@ def ascent(
         if clock.over or best.bound <= floor:
             break
         point = low + np.clip(reduced / width + 0.5, 0.0, 1.0) * (high - low)
-        found = separate(point, LEAST)
-        pool.add(found)
+        violated = separate(point, LEAST)
+        pool.add(violated)
         rows = AscentRows(pool.ptr, pool.column, pool.coefficient, pool.lower)
         for _ in range(SWEEPS):
             sweep(rows, low, high, width, pool.dual, reduced)
@@ -179,7 +179,7 @@ def ascent(
             pool = pool.take(pool.dual > 0.0)
         if bound < best.bound:
             best = Relaxed(bound, reduced.copy(), point, pool.take(pool.dual > 0.0))
-        if stalled >= PATIENCE or (not found.n_rows and not len(pool.lower)):
+        if stalled >= PATIENCE or (not violated.n_rows and not len(pool.lower)):
             break
         width = max(width * narrowing, narrowest)
     return best

@@ -87,14 +87,14 @@ class CircuitSession(ExampleSession):
             for k in range(group.ptr[example.number], group.ptr[example.number + 1]):
                 clock.afford(ARC_SECONDS * float(group.literal_ptr[k + 1] - group.literal_ptr[k]))
                 on, off, states = worths(group, k, example.node)
-                found = self.circuit(group, k, on - off, clock)
+                answer = self.circuit(group, k, on - off, clock)
                 base = np.where(off > -np.inf, off, on)
-                bound += float((base - np.maximum(on, off)).sum()) + found.bound
-                stop = max(stop, found.stop)
-                if found.chosen is None:
+                bound += float((base - np.maximum(on, off)).sum()) + answer.bound
+                stop = max(stop, answer.stop)
+                if answer.chosen is None:
                     complete = False
                 else:
-                    labels[group.variable[group.literals(k)]] = np.where(found.chosen, states[0], states[1])
+                    labels[group.variable[group.literals(k)]] = np.where(answer.chosen, states[0], states[1])
         if not complete:
             return ExampleAnswer(bound=bound, stop=stop)
         return ExampleAnswer(labels, bound=max(bound, example.score(labels)), stop=stop)
@@ -123,10 +123,10 @@ class CircuitSession(ExampleSession):
             arcs += [(v, v, model.new_bool_var("")) for v in range(n_nodes)]
         model.add_circuit(arcs)
         model.maximize(cp_model.LinearExpr.weighted_sum(literals, whole[open_].tolist()))
-        found = self._solved(model, literals, open_, unit, excess, clock)
-        if found.bound < np.inf:
-            return found
-        return replace(found, bound=float(np.maximum(gain[open_ & ~forced], 0.0).sum()))
+        answer = self._solved(model, literals, open_, unit, excess, clock)
+        if answer.bound < np.inf:
+            return answer
+        return replace(answer, bound=float(np.maximum(gain[open_ & ~forced], 0.0).sum()))
 
     def _solved(
         self, model: Any, literals: list[Any], open_: Bools, unit: float, excess: float, clock: Clock

@@ -76,12 +76,12 @@ def topological_rank(n: int, tail: I32, head: I32, rank: I32) -> bool:
     for l in range(len(tail)):
         out[place[tail[l]]] = l
         place[tail[l]] += 1
-    done, found = 0, 0
+    done, n_queued = 0, 0
     for v in range(n):
         if degree[v] == 0:
-            queue[found] = v
-            found += 1
-    while done < found:
+            queue[n_queued] = v
+            n_queued += 1
+    while done < n_queued:
         v = queue[done]
         rank[v] = done
         done += 1
@@ -90,8 +90,8 @@ def topological_rank(n: int, tail: I32, head: I32, rank: I32) -> bool:
             if w != v:
                 degree[w] -= 1
                 if degree[w] == 0:
-                    queue[found] = w
-                    found += 1
+                    queue[n_queued] = w
+                    n_queued += 1
     if done < n:
         rank[:] = -1
     return done == n
@@ -227,7 +227,7 @@ def best_paths(
             gain, chosen = np.empty(stop - first), np.empty(stop - first, dtype=np.bool_)
             write_gains(literals, node, lo, k, False, gain)
             last = np.empty(n, dtype=np.int32)
-            found = best_path(paths, k, (first, stop), gain, np.empty(n), last, chosen)
-            state[e] = max(state[e], found)
-            if found == SOLVED:
+            outcome = best_path(paths, k, (first, stop), gain, np.empty(n), last, chosen)
+            state[e] = max(state[e], outcome)
+            if outcome == SOLVED:
                 set_literals(literals, node, lo, k, chosen, labels[label_ptr[e] :])

@@ -88,7 +88,7 @@ def count_space(n: int, k: int, longest: int) -> CountWork:
 
 
 @njit(cache=True, nogil=True)
-def count_positions(seg: Segmented, counts: Counts, i: int, c: int, work: SpanWork, found: CountWork) -> None:
+def count_positions(seg: Segmented, counts: Counts, i: int, c: int, work: SpanWork, counted: CountWork) -> None:
     """Write what positions count, and spans that are variables where none of them is a segment.
 
     All counts of a segmentation are those of its segments, and none of these is negative.
@@ -101,11 +101,11 @@ def count_positions(seg: Segmented, counts: Counts, i: int, c: int, work: SpanWo
         The example, and which segmentation.
     work : SpanWork
         Prepared; read only.
-    found : CountWork
+    counted : CountWork
         ``begin`` and ``inside`` are written.
     """
     n, k, longest = seg.n[c], seg.n_classes[c], seg.longest[c]
-    lo, begin, inside, state = seg.var_ptr[i], found.begin, found.inside, counts.state
+    lo, begin, inside, state = seg.var_ptr[i], counted.begin, counted.inside, counts.state
     classes, begins = seg.state_ptr[lo + seg.first[c, 0]], seg.state_ptr[lo + seg.first[c, 1]]
     compact = seg.first[c, 2] < 0
     spans = 0 if compact else seg.state_ptr[lo + seg.first[c, 2]]
@@ -129,7 +129,7 @@ def count_positions(seg: Segmented, counts: Counts, i: int, c: int, work: SpanWo
 
 
 @njit(cache=True, nogil=True)
-def count_row(seg: Segmented, counts: Counts, i: int, c: int, work: SpanWork, found: CountWork, t: int) -> None:
+def count_row(seg: Segmented, counts: Counts, i: int, c: int, work: SpanWork, counted: CountWork, t: int) -> None:
     """Write the counts of the segments that end before a position, the shortest first.
 
     Parameters
@@ -140,10 +140,10 @@ def count_row(seg: Segmented, counts: Counts, i: int, c: int, work: SpanWork, fo
         The example, which segmentation, and the position.
     work : SpanWork
         Prepared; read only.
-    found : CountWork
+    counted : CountWork
         ``begin`` and ``inside`` are read, ``row`` is written.
     """
-    k, longest, row, run = seg.n_classes[c], seg.longest[c], found.row, found.run
+    k, longest, row, run = seg.n_classes[c], seg.longest[c], counted.row, counted.run
     compact = seg.first[c, 2] < 0
     spans = 0 if compact else seg.state_ptr[seg.var_ptr[i] + seg.first[c, 2]]
     run[:k] = 0
@@ -153,8 +153,8 @@ def count_row(seg: Segmented, counts: Counts, i: int, c: int, work: SpanWork, fo
         for b in range(k):
             for m in range(2):
                 own = 0 if compact else counts.state[span + 1 + b, m] - counts.state[span, m]
-                row[l * k + b, m] = found.begin[s * k + b, m] + run[b, m] + own
-                run[b, m] += found.inside[s * k + b, m]
+                row[l * k + b, m] = counted.begin[s * k + b, m] + run[b, m] + own
+                run[b, m] += counted.inside[s * k + b, m]
     for f in range(work.factor[t - 1], work.factor[t]):
         at = seg.offset[seg.group[f]] - counts.first
         if seg.kind[f] == SPAN and at >= 0 and seg.size[f] <= longest:
@@ -166,7 +166,7 @@ def count_row(seg: Segmented, counts: Counts, i: int, c: int, work: SpanWork, fo
 
 @njit(cache=True, nogil=True)
 def lay_out_counts(
-    seg: Segmented, counts: Counts, i: int, c: int, work: SpanWork, found: CountWork, a_most: int, b_most: int
+    seg: Segmented, counts: Counts, i: int, c: int, work: SpanWork, counted: CountWork, a_most: int, b_most: int
 ) -> tuple[int, int]:
     """Find the largest counts before every position, and where its tables go; return their size, and the largest.
 
@@ -178,7 +178,7 @@ def lay_out_counts(
         The example, and which segmentation.
     work : SpanWork
         Prepared; read only.
-    found : CountWork
+    counted : CountWork
         ``reach`` and ``place`` are written.
     a_most, b_most : int
         Largest counts wanted.
@@ -188,19 +188,19 @@ def lay_out_counts(
     total, most : int
         Numbers in the tables of all positions but the last one, and in those of one position.
     """
-    n, k, longest, reach = seg.n[c], seg.n_classes[c], seg.longest[c], found.reach
+    n, k, longest, reach = seg.n[c], seg.n_classes[c], seg.longest[c], counted.reach
     reach[: n + 1] = 0
     total, most = k, k
-    found.place[0] = 0
+    counted.place[0] = 0
     for t in range(1, n + 1):
-        count_row(seg, counts, i, c, work, found, t)
+        count_row(seg, counts, i, c, work, counted, t)
         for l in range(min(longest, t)):
             for b in range(k):
                 at, s = l * k + b, t - l - 1
-                reach[t, 0] = max(reach[t, 0], min(reach[s, 0] + found.row[at, 0], a_most))
-                reach[t, 1] = max(reach[t, 1], min(reach[s, 1] + found.row[at, 1], b_most))
+                reach[t, 0] = max(reach[t, 0], min(reach[s, 0] + counted.row[at, 0], a_most))
+                reach[t, 1] = max(reach[t, 1], min(reach[s, 1] + counted.row[at, 1], b_most))
         size = k * (reach[t, 0] + 1) * (reach[t, 1] + 1)
-        found.place[t] = total
+        counted.place[t] = total
         total, most = total + (size if t < n else 0), max(most, size)
     return total, most
 
@@ -215,7 +215,7 @@ def raise_all(target: F64, at: int, source: F64, start: int, n: int, more: float
 
 
 @njit(cache=True, nogil=True)
-def count_end(seg: Segmented, c: int, work: SpanWork, found: CountWork, t: int, enter: F64, end: F64) -> None:
+def count_end(seg: Segmented, c: int, work: SpanWork, counted: CountWork, t: int, enter: F64, end: F64) -> None:
     """Write to ``end`` the best score of each class and pair of counts of the positions before t, row by row.
 
     Parameters
@@ -225,46 +225,46 @@ def count_end(seg: Segmented, c: int, work: SpanWork, found: CountWork, t: int, 
         Which segmentation, and the position.
     work : SpanWork
         ``row`` has the scores of the segments that end before it; read only.
-    found : CountWork
+    counted : CountWork
         ``row`` has their counts; read only.
     enter : ndarray of float64
         Tables of the positions before it; read only.
     end : ndarray of float64
         Written: for each class of the last segment a table.
     """
-    k, reach, wide = seg.n_classes[c], found.reach, found.reach[t, 1] + 1
+    k, reach, wide = seg.n_classes[c], counted.reach, counted.reach[t, 1] + 1
     end[: k * (reach[t, 0] + 1) * wide] = -np.inf
     for l in range(min(seg.longest[c], t)):
         s = t - l - 1
         width = reach[s, 1] + 1
         for b in range(k):
-            score, p_own, q_own = work.row[l * k + b], found.row[l * k + b, 0], found.row[l * k + b, 1]
+            score, p_own, q_own = work.row[l * k + b], counted.row[l * k + b, 0], counted.row[l * k + b, 1]
             across = min(width, wide - q_own)
             if score == -np.inf or across <= 0:
                 continue
             for p in range(min(reach[s, 0], reach[t, 0] - p_own) + 1):
-                source = found.place[s] + (b * (reach[s, 0] + 1) + p) * width
+                source = counted.place[s] + (b * (reach[s, 0] + 1) + p) * width
                 raise_all(end, (b * (reach[t, 0] + 1) + p + p_own) * wide + q_own, enter, source, across, score)
 
 
 @njit(cache=True, nogil=True)
-def count_enter(k: int, found: CountWork, t: int, enter: F64, end: F64) -> None:
+def count_enter(k: int, counted: CountWork, t: int, enter: F64, end: F64) -> None:
     """Write the tables of position t: the best scores with which a segment of each class begins there."""
-    size = (found.reach[t, 0] + 1) * (found.reach[t, 1] + 1)
-    at = found.place[t]
+    size = (counted.reach[t, 0] + 1) * (counted.reach[t, 1] + 1)
+    at = counted.place[t]
     enter[at : at + k * size] = -np.inf
     for a in range(k):
         for b in range(k):
-            if found.step[a * k + b] > -np.inf:
-                raise_all(enter, at + b * size, end, a * size, size, found.step[a * k + b])
+            if counted.step[a * k + b] > -np.inf:
+                raise_all(enter, at + b * size, end, a * size, size, counted.step[a * k + b])
 
 
 @njit(cache=True, nogil=True)
-def fill_steps(scores: SpanScores, i: int, c: int, work: SpanWork, found: CountWork, t: int) -> None:
+def fill_steps(scores: SpanScores, i: int, c: int, work: SpanWork, counted: CountWork, t: int) -> None:
     """Write what transitions to position t score: nothing after the last one."""
     k = scores.seg.n_classes[c]
     fill_row(scores, i, c, work, 2 * t)
-    assign(found.step[: k * k], work.row[: k * k])
+    assign(counted.step[: k * k], work.row[: k * k])
 
 
 @njit(cache=True, nogil=True)
@@ -289,25 +289,25 @@ def trace_counts(
     labels : ndarray of int32
         Written; zeros before.
     """
-    seg, (plain, found), (p, q) = scores.seg, work, have
-    t, k, longest, following, reach = seg.n[c], seg.n_classes[c], seg.longest[c], -1, found.reach
+    seg, (plain, counted), (p, q) = scores.seg, work, have
+    t, k, longest, following, reach = seg.n[c], seg.n_classes[c], seg.longest[c], -1, counted.reach
     while t > 0:
-        fill_steps(scores, i, c, plain, found, t)
+        fill_steps(scores, i, c, plain, counted, t)
         fill_segments(scores, i, c, plain, t)
-        count_row(seg, counts, i, c, plain, found, t)
+        count_row(seg, counts, i, c, plain, counted, t)
         top, length, last = -np.inf, 0, 0
         for l in range(min(longest, t)):
             s = t - l - 1
             for b in range(k):
                 at = l * k + b
-                p_old, q_old = p - found.row[at, 0], q - found.row[at, 1]
+                p_old, q_old = p - counted.row[at, 0], q - counted.row[at, 1]
                 if p_old < 0 or q_old < 0 or p_old > reach[s, 0] or q_old > reach[s, 1]:
                     continue
-                value = enter[found.place[s] + (b * (reach[s, 0] + 1) + p_old) * (reach[s, 1] + 1) + q_old]
-                value += plain.row[at] + (found.step[b * k + following] if following >= 0 else 0.0)
+                value = enter[counted.place[s] + (b * (reach[s, 0] + 1) + p_old) * (reach[s, 1] + 1) + q_old]
+                value += plain.row[at] + (counted.step[b * k + following] if following >= 0 else 0.0)
                 if value > top:
                     top, length, last = value, l, b
-        p, q = p - found.row[length * k + last, 0], q - found.row[length * k + last, 1]
+        p, q = p - counted.row[length * k + last, 0], q - counted.row[length * k + last, 1]
         t -= length + 1
         write_segment(seg, c, t, length, last, labels)
         following = last
@@ -335,33 +335,33 @@ def best_by_count(seg: Segmented, pool: F64, node: F64, counts: Counts, examples
     counts = Counts(borrow(counts.state), borrow(counts.table), counts.first)
     seg, shape = scores.seg, wanted.shape
     n_most, widest, far = largest(seg, examples)
-    work, found = work_space(n_most, widest, far), count_space(n_most, widest, far)
+    work, counted = work_space(n_most, widest, far), count_space(n_most, widest, far)
     enter, end = np.empty(0), np.zeros(1)
     for e in range(len(examples)):
         i, n, k = examples[e], 0, 1
         if shape[e, 0] == 0 or shape[e, 1] == 0:
             continue
         base, c = wanted.const[i], seg.ptr[i]
-        found.reach[0], end[0] = 0, 0.0  # of an empty labelling
+        counted.reach[0], end[0] = 0, 0.0  # of an empty labelling
         if seg.ptr[i + 1] > c and seg.n[c] > 0:
             n, k = seg.n[c], seg.n_classes[c]
             base += prepare(scores, i, c, work)
-            count_positions(seg, counts, i, c, work, found)
-            total, most = lay_out_counts(seg, counts, i, c, work, found, shape[e, 0] - 1, shape[e, 1] - 1)
+            count_positions(seg, counts, i, c, work, counted)
+            total, most = lay_out_counts(seg, counts, i, c, work, counted, shape[e, 0] - 1, shape[e, 1] - 1)
             enter = enter if len(enter) >= total else np.empty(total)
             end = end if len(end) >= most else np.empty(most)
             enter[:k] = 0.0
             for t in range(1, n + 1):
                 fill_segments(scores, i, c, work, t)
-                count_row(seg, counts, i, c, work, found, t)
-                count_end(seg, c, work, found, t, enter, end)
+                count_row(seg, counts, i, c, work, counted, t)
+                count_end(seg, c, work, counted, t, enter, end)
                 if t < n:
-                    fill_steps(scores, i, c, work, found, t)
-                    count_enter(k, found, t, enter, end)
-        size = (found.reach[n, 0] + 1) * (found.reach[n, 1] + 1)
+                    fill_steps(scores, i, c, work, counted, t)
+                    count_enter(k, counted, t, enter, end)
+        size = (counted.reach[n, 0] + 1) * (counted.reach[n, 1] + 1)
         for last in range(1, k):
             raise_all(end, 0, end, last * size, size, 0.0)
-        p_best, q_best = best_counts(wanted, e, base, end[:size], found.reach[n, 1] + 1)
+        p_best, q_best = best_counts(wanted, e, base, end[:size], counted.reach[n, 1] + 1)
         if p_best >= 0 and n > 0:
             mine = wanted.labels[wanted.label_ptr[e] :]
-            trace_counts(scores, counts, i, c, (work, found), enter, (p_best, q_best), mine)
+            trace_counts(scores, counts, i, c, (work, counted), enter, (p_best, q_best), mine)

@@ -87,12 +87,12 @@ def choose_trees(
         for k in range(literals.ptr[ids[e]], literals.ptr[ids[e] + 1]):
             first, stop, n = literals.literal_ptr[k], literals.literal_ptr[k + 1], trees.n[k]
             write_gains(literals, node, lo, k, False, gain)
-            found = arc_matrix(n, trees.head[first:stop], trees.dependent[first:stop], gain, False, matrix, literal)
+            has_tree = arc_matrix(n, trees.head[first:stop], trees.dependent[first:stop], gain, False, matrix, literal)
             if projective:
-                found = found and best_projective(n, trees.single_root[k], matrix, items, heads)
+                has_tree = has_tree and best_projective(n, trees.single_root[k], matrix, items, heads)
             else:
-                found = found and best_arborescence(n, trees.single_root[k], matrix, heads)
-            if found:
+                has_tree = has_tree and best_arborescence(n, trees.single_root[k], matrix, heads)
+            if has_tree:
                 choose_arcs(n, heads, literal, chosen[: stop - first])
                 set_literals(literals, node, lo, k, chosen, labels[label_ptr[e] :])
             else:

@@ -329,11 +329,11 @@ def _assigned(
         for v in cliques[k]:
             holding[v].append(k)
     inside = [set(clique) for clique in cliques]
-    found = []
+    clique_of = []
     for scope in scopes:
         free = [v for v in scope if card[v] > 1] or scope[:1]
-        found.append(next(k for k in holding[free[0]] if inside[k].issuperset(free)))
-    return [holding[v][0] for v in range(len(card))], found
+        clique_of.append(next(k for k in holding[free[0]] if inside[k].issuperset(free)))
+    return [holding[v][0] for v in range(len(card))], clique_of
 
 
 def _ints(values: list[int]) -> I64:

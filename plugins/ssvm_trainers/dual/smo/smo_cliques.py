@@ -242,7 +242,7 @@ def clique_visit(
     write_labels(trees, fixed, i, s.toward, space.pair, 0)
     write_labels(trees, fixed, i, s.away, space.pair, size)
     if len(labels):
-        found = 0.0
+        difference = 0.0
         for v in range(size):
             space.place[v], space.pair[v] = space.pair[v], labels[v]
         for k in range(first, last):
@@ -250,13 +250,13 @@ def clique_visit(
             for e in range(t.member_ptr[k], t.member_ptr[k + 1]):
                 c += labels[t.member[e] - lo] * t.stride[e]
             s.pick_high[t.row_ptr[k]] = c  # free once the labellings are read back; each clique has a row
-            found += s.loss[c] - s.loss[s.away[k]]
-        found += difference_product(fixed, space, list_differences(fixed, space, i), point.w)
-        for k in range(first, last if found > slope else first):
+            difference += s.loss[c] - s.loss[s.away[k]]
+        difference += difference_product(fixed, space, list_differences(fixed, space, i), point.w)
+        for k in range(first, last if difference > slope else first):
             s.toward[k] = s.pick_high[t.row_ptr[k]]
-        for v in range(0 if found > slope else size):
+        for v in range(0 if difference > slope else size):
             space.pair[v] = space.place[v]
-        slope = max(slope, found)
+        slope = max(slope, difference)
     point.gap[i] = share * (slope - mean)
     if slope <= NO_SLOPE:
         return 0.0

@@ -268,9 +268,9 @@ def candidate_slope(fixed: Fixed, space: SMOWorkspace, i: int, slope: float, lab
         before[v], space.pair[v] = space.pair[v], labels[v]
         states = fixed.state_ptr[lo + v]
         loss += fixed.node_loss[states + space.pair[v]] - fixed.node_loss[states + space.pair[size + v]]
-    found = loss + difference_product(fixed, space, list_differences(fixed, space, i), w)
-    if found > slope:
-        return found
+    own_slope = loss + difference_product(fixed, space, list_differences(fixed, space, i), w)
+    if own_slope > slope:
+        return own_slope
     for v in range(size):
         space.pair[v] = before[v]
     return slope

@@ -23,7 +23,6 @@ from scipy.sparse import csc_array
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import F64, I64, Marginals, labelling_marginals, polytope_equations
 from ssvm_dsl.plugin_api import Planes, TrainProblem, consistent
-from ssvm_trainers.dual.polytope import require_no_constraints
 from ssvm_trainers.dual.smo.smo_state import SMOState
 from ssvm_trainers.shared.state_rules import NUMBERS, ROUNDING, SHARES, StateRule, require
 
@@ -84,8 +83,11 @@ class RelaxedState(SMOState):
     """
 
     def __init__(self, problem: TrainProblem) -> None:
-        require_no_constraints(problem, "smo")
         program = problem.parameters.program
+        if program.constraints:
+            kinds = ", ".join(sorted({group.kind for group in program.constraints}))
+            text = f"trainer 'smo' does not know the marginals that hard constraints ({kinds}) leave"
+            raise TrainingError(f"{text}; use trainer='bcfw'")
         super().__init__(problem, problem.parameters.flat, labelling_marginals(program, problem.loss.truth))
         self._equations: dict[int, tuple[Any, F64]] = {}  # by shape
         self._cells = [self._cells_of(i) for i in range(problem.n)]

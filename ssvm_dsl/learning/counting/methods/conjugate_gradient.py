@@ -67,9 +67,9 @@ def conjugate_gradient(objective: CountingObjective, tol: float, max_iter: int, 
             raise StopIteration
 
     options = {"maxiter": max_iter, "gtol": 0.0}
-    found = minimize(evaluated, trained.alpha.ravel(), jac=True, method="CG", callback=check, options=options)
-    trained.alpha = np.asarray(found.x).reshape(shape)
+    result = minimize(evaluated, trained.alpha.ravel(), jac=True, method="CG", callback=check, options=options)
+    trained.alpha = np.asarray(result.x).reshape(shape)
     if not trained.reason:  # no step at all, or one that found nothing lower
         ended = "iterations" if trained.n_iterations >= max_iter else "rounding"
-        trained.reason = "tolerance" if close(found.fun) else ended
+        trained.reason = "tolerance" if close(result.fun) else ended
     return trained

@@ -25,10 +25,10 @@ def settings(predictor: Any) -> dict[str, Any]:
     """Return what has to stay the same while a stream lasts."""
     names = ["kernel", "gamma", "degree", "coef0", "step", "truncation"]
     names += ["step_rule", "meta_step"] if predictor.step_rule != "decay" else []
-    found = {name: getattr(predictor, name) for name in names}
-    if callable(found["kernel"]):
-        found["kernel"] = f"the function {getattr(found['kernel'], '__qualname__', found['kernel'])}"
-    return {"space": repr(predictor.space), **found}
+    values = {name: getattr(predictor, name) for name in names}
+    if callable(values["kernel"]):
+        values["kernel"] = f"the function {getattr(values['kernel'], '__qualname__', values['kernel'])}"
+    return {"space": repr(predictor.space), **values}
 
 
 def check_stream(predictor: Any, stream: Stream | None) -> int | None:

@@ -28,7 +28,7 @@ def improved_cycles(policies: F64) -> I64:
         What a step from u to v earns; antisymmetric.
     """
     n, n_nodes, _ = policies.shape
-    found = np.full((n, n_nodes), -1, dtype=np.int64)
+    cycles_of = np.full((n, n_nodes), -1, dtype=np.int64)
     for lo in range(0, n, BATCH):
         part = policies[lo : lo + BATCH]
         best = np.full(len(part), -np.inf)
@@ -37,8 +37,8 @@ def improved_cycles(policies: F64) -> I64:
             _improve(part, cycles)
             gain = gains(part, cycles)
             better = gain > best
-            best[better], found[lo : lo + BATCH][better] = gain[better], cycles[better]
-    return found
+            best[better], cycles_of[lo : lo + BATCH][better] = gain[better], cycles[better]
+    return cycles_of
 
 
 def gains(policies: F64, cycles: I64) -> F64:
@@ -50,14 +50,14 @@ def gains(policies: F64, cycles: I64) -> F64:
 
 def in_order(cycles: I64) -> list[list[int]]:
     """Return the nodes of each cycle, in order."""
-    found = []
+    ordered = []
     for row in cycles.tolist():
         start = next(v for v, successor in enumerate(row) if successor >= 0)
         nodes = [start]
         while (after := row[nodes[-1]]) != start:
             nodes.append(after)
-        found.append(nodes)
-    return found
+        ordered.append(nodes)
+    return ordered
 
 
 def best_triangles(policies: F64, start: int) -> I64:

@@ -135,8 +135,8 @@ class Dicycles(OutputSpace):
             from ssvm_dsl.learning.counting.outputs.circuits import best_circuits
 
             return [self.canonical(nodes) for nodes in best_circuits(policies)]
-        found: I64 = cycle_search.improved_cycles(policies)
-        return [self.canonical(nodes) for nodes in cycle_search.in_order(found)]
+        cycles: I64 = cycle_search.improved_cycles(policies)
+        return [self.canonical(nodes) for nodes in cycle_search.in_order(cycles)]
 
     def outputs(self) -> Iterator[tuple[int, ...]]:
         """Return all cycles."""

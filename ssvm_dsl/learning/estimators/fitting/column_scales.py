@@ -81,5 +81,5 @@ def column_sizes(rows: F64) -> F64:
 def _names(grounded: Grounded, fmap: FeatureMap) -> list[str]:
     """Return the names of the columns of a map."""
     factors = {factor.name: factor for factor in grounded.declaration.factors}
-    found = weight_names(factors[fmap.block.name], grounded.declaration, grounded.fitted).features
-    return [str(name) for name in found or range(fmap.width)]
+    names = weight_names(factors[fmap.block.name], grounded.declaration, grounded.fitted).features
+    return [str(name) for name in names or range(fmap.width)]

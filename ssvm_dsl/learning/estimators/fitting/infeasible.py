@@ -86,13 +86,13 @@ def trainable(
     listed = ", ".join(map(str, examples[:FEW].tolist())) + (", ..." if len(examples) > FEW else "")
     some = f"Y: {len(examples)} of {n} examples have labels that the model rules out ({listed})"
     if how == NEAREST:
-        found = nearest_truth(grounded, examples)
-        changed = f"{found.n_changed} label{'s' * (found.n_changed != 1)} changed"
-        if found.n_unproved:
-            changed += f"; time was up before those of {found.n_unproved} examples were proved nearest"
+        nearest = nearest_truth(grounded, examples)
+        changed = f"{nearest.n_changed} label{'s' * (nearest.n_changed != 1)} changed"
+        if nearest.n_unproved:
+            changed += f"; time was up before those of {nearest.n_unproved} examples were proved nearest"
         text = f"{some}: the nearest feasible ones are learnt ({changed})"
         warn_caller(text)
-        return Trainable(X, found.labels, sample_weight, examples)
+        return Trainable(X, nearest.labels, sample_weight, examples)
     if len(examples) == n and not part:
         raise DataError("Y", expected="labels that the model does not rule out", found=f"none among {n} examples")
     warn_caller(f"{some}: these examples are left out")

@@ -151,9 +151,9 @@ def beginning(
         return nearest_states(grounded, first_states(grounded, options, seed), given)
     rng = np.random.default_rng(seed)
     drawn = rng.standard_normal(grounded.parameters.dim)
-    found = complete_at(np.maximum(drawn, grounded.parameters.lower_bound) if start is None else start)
-    if found is not None:
-        return found
+    completed = complete_at(np.maximum(drawn, grounded.parameters.lower_bound) if start is None else start)
+    if completed is not None:
+        return completed
     states, latent = grounded.truth.copy(), grounded.layout.latent
     states[latent] = rng.integers(grounded.program.card[latent])
     return nearest_states(grounded, states)
@@ -196,8 +196,8 @@ def begins_at_random(grounded: Grounded, options: LatentOptions) -> bool:
 
 def _rows(grounded: Grounded, label: Latent) -> F64 | None:
     """Return what the variables of a latent label are clustered by, ``None`` where nothing is known of them."""
-    found = _features(grounded, label)
-    return _labels_around(grounded, label) if found is None else found
+    features = _features(grounded, label)
+    return _labels_around(grounded, label) if features is None else features
 
 
 def _labels_around(grounded: Grounded, label: Latent) -> F64 | None:
@@ -254,8 +254,8 @@ def _clusters(rows: F64, k: int, seed: int) -> I32:
 
     distinct = len(np.unique(rows, axis=0))
     with threadpool_limits(1, user_api="openmp"):
-        found = KMeans(n_clusters=min(k, distinct), n_init=3, random_state=seed).fit_predict(rows)
-    return np.asarray(found, dtype=np.int32)
+        cluster = KMeans(n_clusters=min(k, distinct), n_init=3, random_state=seed).fit_predict(rows)
+    return np.asarray(cluster, dtype=np.int32)
 
 
 def completed(grounded: Grounded, states: I32) -> Grounded:
@@ -306,24 +306,24 @@ def complete(
     try:
         with within(deadline):
             session = OpenedPlan.of(parameters, kept, *asked).session
-        found = solve_batch(parameters, session, executor, w, deadline=deadline)
+        solution = solve_batch(parameters, session, executor, w, deadline=deadline)
     except OutOfTime:
         return None
     except NoLabellingError:
         if deadline.limit == np.inf:
             raise
         return None
-    return np.where(grounded.layout.latent, found.labels, grounded.truth).astype(np.int32)
+    return np.where(grounded.layout.latent, solution.labels, grounded.truth).astype(np.int32)
 
 
 def objective_in_time(problem: Problem, w: F64, deadline: Deadline) -> float:
     """Return the objective at weights with the labellings found, its bound where time cuts these short; or infinity."""
     problem.within(deadline)
     try:
-        found, upper = problem.value(w)
+        value, upper = problem.value(w)
     except OutOfTime:
         return np.inf
-    return upper if problem.cut_short and np.isfinite(upper) else found
+    return upper if problem.cut_short and np.isfinite(upper) else value
 
 
 def check_latent(risk: Risk, declared: LossTerm, checkpoint: str | None) -> None:

@@ -42,8 +42,8 @@ def sample_of(var_ptr: I64, seconds: float) -> list[int]:
     share = min(1.0, VARIABLES / max(n_variables, 1), SECONDS / max(seconds, 1e-9))
     if np.isnan(seconds) or share * n < 1.0 or share * n_variables < LEAST:
         return []
-    found: list[int] = np.linspace(0, n - 1, int(share * n)).round().astype(int).tolist()
-    return found
+    sample: list[int] = np.linspace(0, n - 1, int(share * n)).round().astype(int).tolist()
+    return sample
 
 
 def looks(examples: list[int]) -> list[list[int]]:
@@ -53,12 +53,12 @@ def looks(examples: list[int]) -> list[list[int]]:
 
 def known_classes(grounded: Grounded) -> dict[str, Bools]:
     """Return which classes of each label have a share of the training data that may be warned of."""
-    found = {}
+    known = {}
     for label in grounded.declaration.outputs:
         assert grounded.truth is not None
         counts = np.bincount(grounded.truth[grounded.layout.variables(label)], minlength=label.n_states)
-        found[label.name] = counts > 0.5 * RARE * counts.sum()  # those looked at may have more of it than others
-    return found
+        known[label.name] = counts > 0.5 * RARE * counts.sum()  # those looked at may have more of it than others
+    return known
 
 
 def are_predicted(wanted: dict[str, Bools], parts: list[Counts]) -> bool:
@@ -69,7 +69,7 @@ def are_predicted(wanted: dict[str, Bools], parts: list[Counts]) -> bool:
 
 def class_counts(grounded: Grounded, solution: Solution) -> Counts:
     """Return how often each class of each label is true, and predicted, among the variables whose truth is known."""
-    found: Counts = {}
+    counts: Counts = {}
     for label in grounded.declaration.outputs:
         structure = structure_of(label)
         if structure is not None and not structure.has_classes:
@@ -79,8 +79,8 @@ def class_counts(grounded: Grounded, solution: Solution) -> Counts:
         both = np.array([grounded.truth[variables], solution.labels[variables]])
         if grounded.ignored is not None:
             both = both[:, ~grounded.ignored[variables]]
-        found[label.name] = np.array([np.bincount(states, minlength=label.n_states) for states in both])
-    return found
+        counts[label.name] = np.array([np.bincount(states, minlength=label.n_states) for states in both])
+    return counts
 
 
 def missed_warning(labels: tuple[Label, ...], parts: list[Counts], cure: str) -> str:
@@ -94,7 +94,7 @@ def missed_warning(labels: tuple[Label, ...], parts: list[Counts], cure: str) ->
     cure : str
         What to set.
     """
-    found = []
+    texts = []
     for label in labels:
         counts = [one[label.name] for one in parts if label.name in one]
         if not counts:
@@ -112,8 +112,8 @@ def missed_warning(labels: tuple[Label, ...], parts: list[Counts], cure: str) ->
         if len(only) == 1:
             one = label.classes[only[0]] if label.classes else int(only[0])
             what = f"only {one!r} is predicted, never {shares}"
-        found.append(f"label '{label.name}', on the training data: {what}")
-    return f"{'; '.join(found)}\n  {cure}" if found else ""
+        texts.append(f"label '{label.name}', on the training data: {what}")
+    return f"{'; '.join(texts)}\n  {cure}" if texts else ""
 
 
 def cure_of(risk_is_smooth: bool) -> str:

@@ -148,26 +148,26 @@ class ShardedFit(Base):
         Raises
         ------
         NoLabellingError
-            A part was not read in time, or an example has no labelling; ``found`` holds the other parts.
+            A part was not read in time, or an example has no labelling; ``answers`` holds the other parts.
         """
         check_choice(on_missing, ON_MISSING, "on_missing")
         if write is not None and not callable(write):
             raise OptionError(f"write must be a function (part, labellings), got {write!r}")
-        found = self._ask_parts("predict_parts", data, labellings_of, on_missing, write, time_limit=time_limit)
-        return answers_of("predict_parts", found, on_missing)
+        answers = self._ask_parts("predict_parts", data, labellings_of, on_missing, write, time_limit=time_limit)
+        return answers_of("predict_parts", answers, on_missing)
 
     def _predicted(self, data: PartitionedDataset, on_missing: str, time_limit: float | None) -> list[Any]:
         """Return the labellings of all parts, one after the other."""
         check_choice(on_missing, ON_MISSING, "on_missing")
-        found = self._ask_parts("predict", data, labellings_of, on_missing, None, time_limit=time_limit)
-        unread = any(one is None for one in found)  # nobody knows how many examples there are
-        return list(chain.from_iterable(answers_of("predict", found, "raise" if unread else on_missing)))
+        answers = self._ask_parts("predict", data, labellings_of, on_missing, None, time_limit=time_limit)
+        unread = any(one is None for one in answers)  # nobody knows how many examples there are
+        return list(chain.from_iterable(answers_of("predict", answers, "raise" if unread else on_missing)))
 
     def _scored(self, data: PartitionedDataset, time_limit: float | None) -> tuple[float, float]:
         """Return the sums of the losses and of the largest losses of the parts that are read in time."""
-        found = self._ask_parts("score", data, losses_of, time_limit=time_limit)
-        none = all(one is None for one in found)
-        sums = [one for one in answers_of("score", found, "raise" if none else "none") if one is not None]
+        answers = self._ask_parts("score", data, losses_of, time_limit=time_limit)
+        none = all(one is None for one in answers)
+        sums = [one for one in answers_of("score", answers, "raise" if none else "none") if one is not None]
         lost, most, weight = (math.fsum(one) for one in zip(*sums, strict=True))
         require_weight(weight > 0.0)
         return lost, most

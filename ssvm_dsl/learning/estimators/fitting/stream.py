@@ -104,14 +104,14 @@ class Stream:
         fingerprint, n_seen, values = content["fingerprint"], content["n_seen"], content["values"]
         if not (isinstance(fingerprint, dict) and isinstance(values, dict) and type(n_seen) is int and n_seen >= 0):
             raise FileFormatError("expected settings, a count of examples and values")
-        found = {str(name): arrays[name] for name in content["arrays"]}
-        for name, array in found.items():
+        stored = {str(name): arrays[name] for name in content["arrays"]}
+        for name, array in stored.items():
             if str(array.dtype) not in TYPES or not np.isfinite(array).all():
                 raise FileFormatError(f"array '{name}' is not of finite numbers")
-        return cls(fingerprint, n_seen, values, found)
+        return cls(fingerprint, n_seen, values, stored)
 
 
-def check_weights(found: Any, dim: int, trainer: str) -> tuple[F64, Any]:
+def check_weights(learnt: Any, dim: int, trainer: str) -> tuple[F64, Any]:
     """Return what ``partial`` of a trainer returned: weights and a state.
 
     Raises
@@ -121,10 +121,10 @@ def check_weights(found: Any, dim: int, trainer: str) -> tuple[F64, Any]:
     TrainingError
         The weights are not finite.
     """
-    if not (isinstance(found, tuple) and len(found) == 2):
-        text = f"partial() returns (weights, state), got {type(found).__name__}"
+    if not (isinstance(learnt, tuple) and len(learnt) == 2):
+        text = f"partial() returns (weights, state), got {type(learnt).__name__}"
         raise PluginError(f"trainer '{trainer}' broke its contract: {text}")
-    w, state = found
+    w, state = learnt
     if not (isinstance(w, np.ndarray) and w.dtype == np.float64 and w.shape == (dim,)):
         text = f"partial() returns an array of {dim} float64, got {type(w).__name__}"
         raise PluginError(f"trainer '{trainer}' broke its contract: {text}")

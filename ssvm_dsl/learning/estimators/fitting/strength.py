@@ -88,16 +88,16 @@ def chosen_strength(learn: Learn, folds: I64, weight: F64) -> ChosenStrength:
     for C in VALUES:
         if spent > PATH_PASSES:
             break
-        found = np.empty(len(folds))
+        lost_of = np.empty(len(folds))
         for fold in range(N_FOLDS):
             outside = folds == fold
             w, lost, passes = learn(C, np.where(outside, 0.0, weight), starts[fold])
-            starts[fold], found[outside], spent = w, lost[outside], spent + passes
-        losses.append(found)
+            starts[fold], lost_of[outside], spent = w, lost[outside], spent + passes
+        losses.append(lost_of)
         starts_at.append(np.mean([one for one in starts if one is not None], axis=0))
-        if np.average(found, weights=weight) < np.average(losses[best], weights=weight):
+        if np.average(lost_of, weights=weight) < np.average(losses[best], weights=weight):
             best = len(losses) - 1
-        elif len(losses) > best + PATIENCE or _worse(found, losses[best], weight, WORSE):
+        elif len(losses) > best + PATIENCE or _worse(lost_of, losses[best], weight, WORSE):
             break
     # the best one is the first that is not worse than itself
     chosen = next(k for k, one in enumerate(losses) if not _worse(one, losses[best], weight, AS_GOOD))

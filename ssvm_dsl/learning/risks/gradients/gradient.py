@@ -21,13 +21,13 @@ class GradientProblem(BaseProblem, ABC):
 
     def value(self, w: F64) -> tuple[float, float]:
         """Return (objective, certified upper bound or nan) at w."""
-        found = self.gradient(w)
-        return self.objective.primal(w, found.value), self.objective.primal(w, found.bound)
+        risk = self.gradient(w)
+        return self.objective.primal(w, risk.value), self.objective.primal(w, risk.bound)
 
     def risks(self, w: F64, ids: I64) -> tuple[F64, F64]:
         """Return (risks of some examples with the answers found, certified upper bounds or nan) at w."""
-        found = self.gradient(w, ids)
-        return found.value, found.bound
+        risk = self.gradient(w, ids)
+        return risk.value, risk.bound
 
     def gradient(self, w: F64, examples: I64 | None = None) -> RiskGradient:
         """Return the risks of the selected examples and a subgradient of their weighted sum.
@@ -43,10 +43,10 @@ class GradientProblem(BaseProblem, ABC):
         value, bound = np.empty(len(examples)), np.empty(len(examples))
         vector, offset = np.zeros(self.dim), 0.0
         for mine in in_rounds(examples):
-            found = self._gradient(w, examples[mine])
-            value[mine], bound[mine] = found.value, found.bound
-            vector += found.vector
-            offset += found.offset
+            risk = self._gradient(w, examples[mine])
+            value[mine], bound[mine] = risk.value, risk.bound
+            vector += risk.vector
+            offset += risk.offset
         return RiskGradient(value, bound, vector, offset)
 
     @abstractmethod

@@ -74,8 +74,8 @@ class RegressionProblem(GradientProblem):
         start, ids = self.seconds(), select(self.program, examples)
         self.parameters.fill_shared(w, self._theta)
         parts = split_examples(self.program.state_ptr[self.program.var_ptr], ids)
-        found = self.executor.map(lambda part: self._part(w, part), parts)
-        labels, best, bound, given = (np.concatenate(numbers) for numbers in zip(*found, strict=True))
+        parts_found = self.executor.map(lambda part: self._part(w, part), parts)
+        labels, best, bound, given = (np.concatenate(numbers) for numbers in zip(*parts_found, strict=True))
         high, low = best - self.values[ids] - self.above, self.values[ids] - given - self.below
         value = np.maximum(high, 0.0) + np.maximum(low, 0.0)
         most = np.maximum(bound - self.values[ids] - self.above, 0.0) + np.maximum(low, 0.0)
@@ -123,5 +123,5 @@ class RegressionProblem(GradientProblem):
         """Return the share of examples whose risk at w is proved."""
         if self.tightness_is_free:
             return 1.0
-        found = self.evaluation(w)
-        return proved_share(found.value, found.bound)
+        known = self.evaluation(w)
+        return proved_share(known.value, known.bound)
