@@ -25,6 +25,7 @@ from ssvm_dsl.learning.objective import regularized_risk
 from ssvm_dsl.learning.risks.kinds import find_risk
 from ssvm_dsl.plugin_api import StopRule, program_need, score_marginals
 from ssvm_dsl.scores.marginals import with_margins
+from ssvm_dsl.testing import training_problem
 from ssvm_trainers.planes.bcfw import BCFW
 from standard import complete_labels
 
@@ -480,3 +481,26 @@ def test_heuristics_end_where_the_labellings_found_leave_nothing_to_learn(case, 
     assert (report.reason, report.converged, report.certified) == ("estimate", False, False)
     assert report.estimate - report.dual <= 1e-2 * report.estimate
     assert "better labellings may exist" in " ".join(str(report).split())
+
+
+def test_reported_objectives_are_those_of_the_weights_where_only_some_have_bounds():
+    """Free weights of maps without bounds follow their weights: averages and certificates are made of them."""
+
+    class Bounded(Model):
+        T = Dim()
+        x = Input(T, 2)
+        y = Label(T, 2)
+        emit = Factor(y, features=x)
+        trans = Factor(chain(y), nonneg=True)
+        loss = Hamming(y)
+
+    for seed, lam, tol in ((0, 0.3, 1e-4), (1, 0.1, 1e-2), (2, 0.02, 1e-2)):
+        rng = np.random.default_rng(seed)
+        X = [rng.normal(size=(n, 2)) for n in (1, 2, 3, 2, 3, 1, 2, 1, 3)]
+        Y = [(x.sum(axis=1) + 0.7 * rng.normal(size=len(x)) > 0.0).astype(int) for x in X]
+        problem = training_problem(Bounded, X, Y, trainer="bcfw", risk="relaxed", lam=lam)
+        iterates = islice(BCFW(random_state=0).steps(problem, StopRule(tol, 60)), 30)
+        evaluated = [(one.w.copy(), one.primal, one.upper) for one in iterates if np.isfinite(one.primal)]
+        assert len(evaluated) >= 10
+        for w, primal, upper in evaluated:
+            np.testing.assert_allclose((primal, upper), problem.value(w), rtol=1e-9)

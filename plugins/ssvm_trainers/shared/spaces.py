@@ -41,9 +41,13 @@ def map_scales(problem: TrainProblem) -> F64:
 
 
 def bounded_maps(problem: TrainProblem) -> I8:
-    """Return which maps have weights with a lower bound or an L1 penalty; ``shape (M,)``."""
-    sparse = problem.objective.l1 > 0.0
-    return np.array([sparse or m.block.lower_bound > -np.inf for m in problem.parameters.maps], dtype=np.int8)
+    """Return which maps move free weights, ``shape (M,)``: all, where any has a lower bound, or an L1 penalty; or none.
+
+    Free weights are averaged, so that they are kept for all maps or for none.
+    """
+    maps = problem.parameters.maps
+    any_bounded = problem.objective.l1 > 0.0 or any(one.block.lower_bound > -np.inf for one in maps)
+    return np.full(len(maps), any_bounded, dtype=np.int8)
 
 
 def threshold(problem: TrainProblem) -> float:
