@@ -43,6 +43,15 @@ class Endless(Honest):
             pass
 
 
+class SaysInterrupted(Honest):
+    """Catches Ctrl-C, and says so in its answer."""
+
+    def solve(self, session, question):
+        answer = super().solve(session, question)
+        answer.stop[:] = Stop.INTERRUPTED
+        return answer
+
+
 class SmallKit(BackendKit):
     """The kit, on two problems."""
 
@@ -258,3 +267,8 @@ def test_only_takes_every_name_that_a_report_prints():
         report = check_backend("assignment", n_problems=1, only=[name])
         kinds = ["constraint matching", "constraint transport"]
         assert [check.name for check in report.checks] == ["loads", "planning", *kinds]
+
+
+def test_an_answer_that_ctrl_c_has_cut_short_ends_the_kit():
+    with pytest.raises(KeyboardInterrupt):
+        checked(SaysInterrupted)

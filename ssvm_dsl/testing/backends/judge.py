@@ -137,7 +137,13 @@ class Judge:
     # -- aspects ---------------------------------------------------------------------------------------
 
     def form(self, question: Question, solution: Solution) -> None:
-        """Check types, shapes and ranges."""
+        """Check types, shapes and ranges.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            The answer says that Ctrl-C cut the search short: the kit ends, as fits and predictions do.
+        """
         if not isinstance(solution, Solution):
             raise Complaint(f"expected a Solution, got {type(solution).__name__}")
         n = len(question.ids(self.program))
@@ -149,6 +155,8 @@ class Judge:
         _array("score", solution.score, np.dtype(np.float64), (*rows, n))
         _array("bound", solution.bound, np.dtype(np.float64), (n,))
         _array("stop", solution.stop, np.dtype(np.int8), (n,), tuple(Stop))
+        if (solution.stop == Stop.INTERRUPTED).any():
+            raise KeyboardInterrupt
         _array("primal", solution.primal, np.dtype(np.int8), (n,), tuple(Primal))
         if _has_labels(question, solution):
             claimed = (solution.score > -np.inf) & (solution.primal == Primal.FEASIBLE)
