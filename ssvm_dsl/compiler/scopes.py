@@ -305,12 +305,12 @@ def few_examples(
 
 def lay_circuit(circuit: RuleCircuit, layout: Layout, examples: Examples) -> tuple[GroundRule, I32, Layout]:
     """Return (rule over one example of each shape, shape of each example, their layout); variables by example."""
-    laid: tuple[GroundRule, I32, Layout] | None = layout.known_scopes.get(circuit)
-    if laid is None:
+    known: tuple[GroundRule, I32, Layout] | None = layout.known_scopes.get(circuit)
+    if known is None:
         of, few, world = few_examples(circuit, layout, examples)
         ground = CircuitGrounder(circuit, few.domains, world, few.start_inside).run()
-        laid = layout.known_scopes[circuit] = ground, of, few
-    return laid
+        known = layout.known_scopes[circuit] = ground, of, few
+    return known
 
 
 def _pattern(target: Pattern, layout: Layout, world: World) -> _ListedFactors:

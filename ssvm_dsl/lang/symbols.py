@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from ssvm_dsl import calls
 from ssvm_dsl.calls import CheckedCalls
@@ -74,8 +74,16 @@ class Node(CheckedCalls):
         for key, value in fields.items():
             object.__setattr__(self, key, value)
 
+    def __copy__(self) -> Self:
+        """Return a copy without what was worked out, as it may get other fields."""
+        names, made = {one.name for one in fields(self)}, object.__new__(type(self))
+        for key, value in self.__dict__.items():
+            if key in names or not key.startswith("_"):
+                object.__setattr__(made, key, value)
+        return made
+
     def _kept(self, key: str, make: Callable[[], R]) -> R:
-        """Return what was worked out once."""
+        """Return what was worked out once, under a key that begins with an underscore."""
         if key not in self.__dict__:
             object.__setattr__(self, key, make())
         found: R = self.__dict__[key]

@@ -71,7 +71,8 @@ class Estimator(CheckedCalls):
     @classmethod
     def _get_param_names(cls) -> list[str]:
         """Return the names of the parameters, sorted."""
-        return sorted(name for name in signature(cls).parameters)
+        given = signature(cls).parameters.values()
+        return sorted(one.name for one in given if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; ``deep`` adds those of estimators among them as ``name__parameter``."""

@@ -1,4 +1,4 @@
-"""The packages in ``plugins/`` are what a stranger would write: complete, small, and on exported names alone."""
+"""The packages in ``plugins/`` are what a stranger would write: complete, and on exported names alone."""
 
 from __future__ import annotations
 
@@ -77,9 +77,8 @@ def test_a_package_imports_exported_names_alone(package):
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_a_package_is_small(package):
+def test_files_say_what_they_are(package):
     for path in (ROOT / "plugins" / package).glob("**/*.py"):
-        assert len(path.read_text().splitlines()) <= 500
         assert ast.get_docstring(ast.parse(path.read_text()))
 
 

@@ -159,7 +159,10 @@ def test_the_relaxed_risk_bounds_the_margin_risk():
     [
         ({"trainer": "smo"}, TrainingError, "needs a model without hard constraints; others for this risk: bcfw"),
         ({"trainer": "extragradient", "risk": "relaxed"}, TrainingError, "does not know the marginals that hard"),
-        ({"trainer": "dlpw", "risk": "relaxed"}, NoBackendError, "not expose dual messages under hard constraints"),
+        (
+            {"trainer": "dlpw", "risk": "relaxed", "backend": "msd"}, NoBackendError,
+            "not expose dual messages under hard constraints",
+        ),
         ({"trainer": "bcfw", "backend": "assignment"}, NoBackendError, "does not handle constraints count"),
     ],
 )

@@ -193,8 +193,8 @@ TARGETS = [
         "offset of the plane": ("return v, mean + float(np.dot(v, w))", "return v, mean - float(np.dot(v, w))"),
     }, {"cache": 0}),
     Target("trainer", "ssvm_trainers.cutting.bundle", "bundle", {
-        "offset not averaged": ("found.offset / n)", "found.offset)"),
-        "sign of the slope": ("model.add(-found.vector / n", "model.add(found.vector / n"),
+        "offset not averaged": ("risk.offset / n)", "risk.offset)"),
+        "sign of the slope": ("model.add(-risk.vector / n", "model.add(risk.vector / n"),
     }),
     Target("loss", "docs/plugins/losses.md", "distance", {
         "sign": (
@@ -312,7 +312,7 @@ TARGETS = [
     }),
     Target("executor", "ssvm_executors.stream", "stream", {
         "answers in the order of work": (
-            "[found[place] for place in range(len(calls))]\n\n", "list(found.values())\n\n"
+            "[answers[place] for place in range(len(calls))]\n\n", "list(answers.values())\n\n"
         ),
         "time ignored": ("if left <= self._took:", "if False:"),
     }),

@@ -51,9 +51,9 @@ def bounded_maps(problem: TrainProblem) -> I8:
 
 
 def threshold(problem: TrainProblem) -> float:
-    """Return ``l1 / lam``, how far the L1 penalty moves weights towards 0; 0 without one."""
+    """Return ``l1 / lam``, how far the L1 penalty moves weights towards 0; 0 without one, or where weights are free."""
     objective = problem.objective
-    return float(objective.l1 / objective.lam) if objective.l1 else 0.0
+    return float(objective.l1 / objective.lam) if objective.l1 and objective.lam else 0.0
 
 
 def shrunk_weights(problem: TrainProblem, free: F64) -> F64:

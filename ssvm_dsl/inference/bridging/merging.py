@@ -2,7 +2,8 @@
 
 The best labellings are the same, and so are their scores.  The relaxation is tighter: it knows of one joint state for
 each set of variables, where several factors could each have their own (two factors over one pair agree on the states of
-each variable alone).
+each variable alone).  Where fractional labellings are asked for, factors stay as they were declared: trainers that know
+the relaxation themselves, and those that ask a backend, then minimise one and the same risk.
 """
 
 from __future__ import annotations

@@ -79,9 +79,10 @@ class OpenedBackend:
             chain = bridge_chain_through(program, plan.bridges, plugins)
             lowerings += chain.lowerings
             asked = with_rules(chain.program, plugins)
-        if spec.caps.guarantee is Guarantee.BOUND and not spec.caps.abilities and (found := merged_factors(asked)):
-            lowerings.append(found)
-            asked = found.program
+        bounds = spec.caps.guarantee is Guarantee.BOUND and not spec.caps.abilities
+        if bounds and not plan.relaxed and (merging := merged_factors(asked)):
+            lowerings.append(merging)
+            asked = merging.program
         if any(group.of_spans for group in asked.groups) and not spec.caps.of_spans:
             raise PluginError(f"backend '{spec.name}' takes scores of variables only, these are of whole segments")
         owners = [owner, *(plugins.owner(plugins.find(BridgeSpec, name)) for name in plan.bridges)]

@@ -88,7 +88,8 @@ def _cheapest(need: Need, known: Registry) -> Plan:
     best, why = fitting[0], _cheapest_of(candidates, need, known)
     if need.guarantee is Guarantee.BOUND:
         best, why = _exact_for(fitting, why, known)
-    return best.plan(str(need), why, candidates, known.find(BackendSpec, best.name).resolve(None))
+    options = known.find(BackendSpec, best.name).resolve(None)
+    return best.plan(str(need), why, candidates, options, Task.RELAXED in need.tasks)
 
 
 #: How many times as long as bounds exact answers may take to be taken for them.
@@ -254,7 +255,8 @@ def _constrained(program: Program, need: Need, backend: str, options: dict[str, 
     best = by_cost(fitting)[0]
     why = f"{backend} was asked for; constraints reach it through {', '.join(best.bridges)}"
     candidates, resolved = (*native, *fitting), known.find(BackendSpec, best.name).resolve(options)
-    return best.plan(str(need), why if named else _cheapest_of(candidates, need, known), candidates, resolved)
+    why = why if named else _cheapest_of(candidates, need, known)
+    return best.plan(str(need), why, candidates, resolved, Task.RELAXED in need.tasks)
 
 
 def _through(
@@ -281,7 +283,7 @@ def _through(
     if chain is not None:
         match = behind(chain, need, spec, resolved)
         if match.ok:
-            return match.plan(str(need), f"{title} was asked for", (match,), resolved)
+            return match.plan(str(need), f"{title} was asked for", (match,), resolved, Task.RELAXED in need.tasks)
         reasons = match.reasons
     raise NoBackendError(str(need), [(title, reasons)], _others(program, need, title, known))
 
@@ -312,7 +314,8 @@ def _named(need: Need, spec: BackendSpec, options: dict[str, Any] | None, known:
     if not candidate.ok:
         hint = _fitting(_native(need, spec.name, known))
         raise NoBackendError(str(need), [(spec.name, candidate.reasons)], hint)
-    return candidate.plan(str(need), f"{spec.name} was asked for", (candidate,), resolved)
+    why = f"{spec.name} was asked for"
+    return candidate.plan(str(need), why, (candidate,), resolved, Task.RELAXED in need.tasks)
 
 
 def _others(program: Program, need: Need, title: str, known: Registry) -> str:

@@ -56,12 +56,14 @@ class Candidate(Value):
         """The backend, and the bridges on the way to it."""
         return through(self.name, self.bridges)
 
-    def plan(self, need: str, why: str, candidates: tuple[Candidate, ...], options: Mapping[str, Any]) -> Plan:
+    def plan(
+        self, need: str, why: str, candidates: tuple[Candidate, ...], options: Mapping[str, Any], relaxed: bool
+    ) -> Plan:
         """Return the plan that takes it; why, and what there is to know of it, is the reason."""
         reason = "; ".join([why, *self.reasons])
         return Plan(
             self.name, need, reason, candidates, options, seconds=self.seconds, n_bytes=self.n_bytes,
-            bridges=self.bridges,
+            bridges=self.bridges, relaxed=relaxed,
         )  # fmt: skip
 
 
@@ -88,6 +90,9 @@ class Plan(Value):
         Expected memory of the session, in addition to program and scores.
     bridges : tuple of str
         The bridges that rewrite constraints for the backend, in order.
+    relaxed : bool
+        Whether fractional labellings are asked for: then factors over the same variables stay apart, as trainers have
+        them that know the relaxation themselves.
     """
 
     backend: str
@@ -99,6 +104,7 @@ class Plan(Value):
     seconds: float = np.nan
     n_bytes: float = 0.0
     bridges: tuple[str, ...] = ()
+    relaxed: bool = False
 
     @property
     def title(self) -> str:
@@ -131,7 +137,8 @@ class Plan(Value):
             return None
         best = fitting[0]
         why = f"{best.title} took over from {self.title}, which refused ({refusal})"
-        return best.plan(self.need, why, candidates, plugins.find(BackendSpec, best.name).resolve(None))
+        options = plugins.find(BackendSpec, best.name).resolve(None)
+        return best.plan(self.need, why, candidates, options, self.relaxed)
 
     def __str__(self) -> str:
         """Return the choice with its reason, what was asked for, and the cost, a line each."""

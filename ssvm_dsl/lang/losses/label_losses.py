@@ -18,6 +18,7 @@ from ssvm_dsl.lang.inputs import At, Edges, Input
 from ssvm_dsl.lang.outputs.labels import Label, Latent, Target
 from ssvm_dsl.lang.outputs.targets import as_target
 from ssvm_dsl.lang.patterns.pattern import Pattern, is_pattern
+from ssvm_dsl.lang.patterns.references import LabelAt
 from ssvm_dsl.lang.symbols import Mistake, ModelView, Symbol, as_flag, as_numbers, got, plain, show
 
 
@@ -243,7 +244,7 @@ class Hamming(WeighedLoss):
 
     def __init__(
         self,
-        y: Any,
+        y: Label | LabelAt | Pattern | Sequence[LabelAt | Pattern],
         *,
         normalize: bool = False,
         weights: Sequence[float] | None = None,

@@ -196,8 +196,6 @@ class Pattern(Target):
         if not more and not reads:
             return self
         made = copy(self)
-        for key in [key for key in made.__dict__ if key.startswith("_")]:  # what was worked out of the other one
-            del made.__dict__[key]
         object.__setattr__(made, "_also_read", tuple(more.values()))
         object.__setattr__(made, "_units", reads)
         return made

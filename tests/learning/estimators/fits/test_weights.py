@@ -154,7 +154,7 @@ def test_weights_of_one_are_none_and_files_keep_them():
     np.testing.assert_array_equal(*found)
     again = Model.from_json(Shares.to_json())
     assert again.declaration == Shares.declaration
-    shown = "Hamming(y, normalize=True, weights=[1.0, 2.0, 0.5], ignore=9, node_weights=area)"
+    shown = "Hamming(y, weights=[1.0, 2.0, 0.5], ignore=9, normalize=True, node_weights=area)"
     assert repr(again.declaration.loss) == shown
 
 
