@@ -508,7 +508,7 @@ def test_what_a_plan_depends_on_is_the_memory_of_its_backend_and_of_faster_ones(
     unknown = replace(faster, seconds=np.nan)
 
     def depends(*candidates, chosen=own):
-        return chosen.plan("", "", candidates, {}).depends_on_memory
+        return chosen.plan("", "", candidates, {}, relaxed=False).depends_on_memory
 
     assert not depends(own)
     assert not depends(own, huge)

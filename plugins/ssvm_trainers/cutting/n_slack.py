@@ -152,6 +152,7 @@ class NSlackRun(Run):
                 found = self._climb(planes, 0.5 * enough)
                 if found is not None:
                     break
+                joint = False  # where numbers leave no digits, it gets no closer than sweeps do
         self.refresh()
         if found is not None:
             self.w = found

@@ -30,6 +30,9 @@ WEIGHTS = (2.0, 0.5, 8.0)
 #: A gap below this share of the sum of all gains is left to rows alone.
 SMALL = 1e-3
 
+#: So few items are faster by integer programs.
+FEW_ITEMS = 12
+
 #: Most items, and iterations of the bound that there must be time for: else others bound the clustering sooner.
 MOST_ITEMS, LEAST_ITERATIONS = 1000, 30
 
@@ -54,7 +57,7 @@ class _Branch:
 
 def has_time(n: int, clock: Clock) -> bool:
     """Whether there is time for a bound of the clusterings of n items."""
-    return 2 < n <= MOST_ITEMS and clock.left > LEAST_ITERATIONS * CUBE_SECONDS * n**3
+    return FEW_ITEMS < n <= MOST_ITEMS and clock.left > LEAST_ITERATIONS * CUBE_SECONDS * n**3
 
 
 class ClusterSearch:

@@ -1,12 +1,12 @@
 """``relations``: best clusterings, linear orders, transitive and acyclic relations.
 
-Exact, exponential in the worst case, and with a bound at any time.  A labelling of local search comes first.
-Clusterings of which most pairs are there are then found by branch and bound over semidefinite matrices
-(:mod:`~ssvm_backends.structures.relations.clusters`).  Otherwise dual ascent on violated rows
-(:mod:`~ssvm_backends.structures.relations.relaxation`) lowers the bound, and proves most instances with little noise
-optimal.  What the bound leaves open is an integer program: literals whose other truth value would cost more than the
-gap are fixed, CP-SAT answers for the rest with the rows that are known, and the rows that its answer violates are
-added, until there are none (Groetschel and Wakabayashi, Mathematical Programming 45, 1989).
+Exact, exponential in the worst case, and with a bound at any time. A labelling of local search comes first. Dual
+ascent on violated rows (:mod:`~ssvm_backends.structures.relations.relaxation`) then lowers the bound, and proves
+most instances with little noise optimal. What it leaves open of clusterings of which most pairs are there, branch
+and bound over semidefinite matrices finds (:mod:`~ssvm_backends.structures.relations.clusters`). Anything else is an
+integer program: literals whose other truth value would cost more than the gap are fixed, CP-SAT answers for the rest
+with the rows that are known, and the rows that its answer violates are added, until there are none (Groetschel and
+Wakabayashi, Mathematical Programming 45, 1989).
 """
 
 from __future__ import annotations
@@ -169,12 +169,12 @@ class RelationsSession(ExampleSession):
         value = -np.inf if true is None else float(worth @ true)
         begin = None if pool is None else pool.take(np.ones(len(pool.lower), dtype=bool))
         enough = value + tolerance + (1.0 - 1e-6 if whole else 0.0)
-        if group.kind == "equivalence":
-            searched = self.clusters(group, k, worth, low, high, tolerance, lowered, true, value, clock)
-            if searched is not None:
-                return searched
         relaxed = ascent(separate, worth, low, high, enough, clock, begin)
         bound = lowered(relaxed.bound)
+        if group.kind == "equivalence" and bound > value + tolerance and not clock.over:
+            searched = self.clusters(group, k, worth, low, high, tolerance, lowered, true, value, bound, clock)
+            if searched is not None:
+                return replace(searched, pool=relaxed.pool)
         if bound > value + tolerance and not clock.over:
             for weight in WEIGHTS:
                 other = started(group, k, blended(scores, weight * (2.0 * relaxed.point - 1.0)))
@@ -191,7 +191,7 @@ class RelationsSession(ExampleSession):
 
     def clusters(
         self, group: ConstraintGroup, k: int, gain: F64, low: F64, high: F64, tolerance: float,
-        lowered: Callable[[float], float], true: Bools | None, value: float, clock: Clock,
+        lowered: Callable[[float], float], true: Bools | None, value: float, bound: float, clock: Clock,
     ) -> RelationFound | None:  # fmt: skip
         """Return the best clustering by branch and bound; ``None`` where its bound is not the better one.
 
@@ -205,7 +205,6 @@ class RelationsSession(ExampleSession):
         first, second = place.reshape(2, -1)
         search = ClusterSearch(group, len(used), first, second, gain, low, high, tolerance, lowered, clock)
         limits = [one for one in (self.max_conflicts, clock.limits.iterations) if one is not None]
-        bound = lowered(float(np.maximum(gain * low, gain * high).sum()))
         true, bound, stop = search.run(true, value, bound, min(limits, default=None))
         value = -np.inf if true is None else float(gain @ true)
         return RelationFound(true, max(bound, value), stop, RowPool())

@@ -19,7 +19,7 @@ import numpy as np
 
 from ssvm_backends.structures.relations.ascent_kernel import AscentRows, sweep
 from ssvm_backends.structures.relations.relaxation import LEAST, Relaxed, RowPool, Separate
-from ssvm_dsl.ir import F64
+from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.plugin_api import Clock
 
 #: Iterations at most, how often the bound is computed, how often rows are added, and sweeps over them in an iteration.
@@ -71,7 +71,8 @@ def pair_bound(separate: Separate, n: int, gain: F64, high: F64, floor: float, c
     scale = float(np.abs(gain[high > 0.0]).mean()) if (high > 0.0).any() else 0.0
     if scale == 0.0:
         return best
-    cost = _matrix(n, -0.5 * gain / scale)
+    pairs = a, b
+    cost = _matrix(n, pairs, -0.5 * gain / scale)
     size = 1.0 + float(np.linalg.norm(cost))
     X, slack, weight, stalled, before = np.eye(n), np.zeros((n, n)), 1.0, 0, best.bound
     for number in range(1, ITERATIONS + 1):
@@ -87,7 +88,7 @@ def pair_bound(separate: Separate, n: int, gain: F64, high: F64, floor: float, c
         point = high * np.clip(reduced / (2.0 * weight) + 0.5, 0.0, 1.0)
         paid = open_part + weight * point
         # the slack is the positive part of what is left, X the negative one
-        left = cost - _matrix(n, paid)
+        left = cost - _matrix(n, pairs, paid)
         left[np.arange(n), np.arange(n)] -= diagonal
         moved = left - weight * X
         value, vector = np.linalg.eigh(moved)
@@ -132,8 +133,8 @@ def _certified(scale: float, left: F64, diagonal: F64, paid: F64, high: F64, poo
     return scale * (bound + rounding), scale * moved
 
 
-def _matrix(n: int, entries: F64) -> F64:
-    """Return the symmetric matrix of numbers of all pairs, with zeros on its diagonal."""
+def _matrix(n: int, pairs: tuple[I64, I64], entries: F64) -> F64:
+    """Return the symmetric matrix of numbers of pairs, with zeros on its diagonal."""
     out = np.zeros((n, n))
-    out[np.triu_indices(n, 1)] = entries
+    out[pairs] = entries
     return np.asarray(out + out.T)
