@@ -182,6 +182,8 @@ def read(example: Example, costs: Costs, known: I32 | None, reply: dict[str, Any
         if known is not None:
             raise RuntimeError("toulbar2 found no labelling as good as the one that it was given")
         return Answer(bound=-np.inf)
+    if labels is not None and stop is Stop.FINISHED:  # the solver does not always raise its own bound to the optimum
+        low = max(low, costs.of_labels(example, labels))
     labels = known if labels is None else labels
     score = -np.inf if labels is None else example.score(labels)
     return Answer(labels, score, costs.bound(low), stop)

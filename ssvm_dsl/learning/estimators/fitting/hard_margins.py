@@ -37,9 +37,9 @@ def named_proof(grounded: Grounded | ShardedData) -> Iterator[None]:
 
 
 def proof_lines(grounded: Grounded, err: InseparableError) -> str:
-    """Return a line for each of some labellings of a proof, those of the largest shares first."""
+    """Return a line for each of some labellings of a proof, those of the largest shares first, then by example."""
     assert grounded.truth is not None
-    ordered = sorted(err.proof, key=lambda one: -one[3])
+    ordered = sorted(err.proof, key=lambda one: (-round(one[3], 6), one[0]))  # equal shares differ by rounding
     first, lines = grounded.program.var_ptr, []
     for example, states, loss, share in ordered[:SHOWN]:
         labels = grounded.truth.copy()
