@@ -27,7 +27,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.ir.ragged import slices
-from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, real_array
+from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, is_number, real_array
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.scores.parameter_map import ParameterMap
 
@@ -192,6 +192,11 @@ class DefaultC(float):
 DEFAULT_C = DefaultC(1.0)
 
 
+def is_hard(C: Any, lam: Any) -> bool:
+    """Return whether margins are hard: ``C = inf``; values of other kinds, which are refused elsewhere, are not."""
+    return lam is None and is_number(C) and bool(np.isposinf(C))
+
+
 def lam_of(C: float, lam: float | None, n: int) -> float:
     """Return the regularisation strength: ``lam`` itself, or ``1 / (C n)``; with hard margins (``C = inf``) ``1 / n``.
 
@@ -202,7 +207,7 @@ def lam_of(C: float, lam: float | None, n: int) -> float:
     """
     if lam is not None:
         return float(lam)
-    strength = _over(1.0, 1.0 if np.inf == C else float(C), n)
+    strength = _over(1.0, 1.0 if is_hard(C, lam) else float(C), n)
     if strength == np.inf:
         raise OptionError(f"C is {float(C):.3g}, so small that 1 / (C n) overflows: choose a larger C")
     return strength
@@ -227,7 +232,7 @@ def convention(C: float, lam: float | None, norm: str = "w", l1: float = 0.0) ->
     if lam is not None:
         square = f"lam/2 |{norm}|^2{sparse}" if lam else f"l1 |{norm}|_1"
         return f"{square} + 1/n sum_i risk_i{f', lam = {lam:g}' if lam else ''}{strength}"
-    if np.inf == C:
+    if is_hard(C, lam):
         return f"1/2 |{norm}|^2 where all risks are 0 (hard margins, C = inf)"
     return f"1/2 |{norm}|^2{sparse} + C sum_i risk_i, C = {float(C):g}{strength}"
 

@@ -43,8 +43,9 @@ class BridgedSession(SessionLayer):
         """Answer by counts; auxiliary states count nothing."""
         asked = [question]
         for one in self._lowerings:
+            assert isinstance(one, Lowering), "factors are merged for bounds, which no counts are asked for"
             asked.append(one.question(asked[-1]))
-            tables = tables if isinstance(one, Merging) else one.counts(tables)
+            tables = one.counts(tables)
         return self._lifted(asked, self.inner.best_by_count(asked[-1], tables))
 
     def _lifted(self, asked: list[Question], solution: Solution) -> Solution:

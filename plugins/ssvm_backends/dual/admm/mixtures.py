@@ -14,7 +14,6 @@ from typing import NamedTuple, cast
 
 import numpy as np
 from numba import types
-from numba.core.types import WrapperAddressProtocol
 
 from ssvm_backends.dual.admm.active_set import ActiveSet
 from ssvm_backends.dual.admm.program_trees import FALSE, TRUE
@@ -28,7 +27,7 @@ _SIGNATURE = types.float64(types.int64, types.int64)
 _ADDRESS = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int64, ctypes.c_int64)
 
 
-class MixtureCall(WrapperAddressProtocol):
+class MixtureCall(types.WrapperAddressProtocol):  # type: ignore[misc]
     """A function of Python that compiled code calls; after an exception it is not called again.
 
     Parameters

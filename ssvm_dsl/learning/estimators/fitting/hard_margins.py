@@ -1,33 +1,24 @@
-"""Hard margins (``C = inf``): the risk that counts as none, and the words for data that no weights separate."""
+"""Hard margins (``C = inf``): the risk that counts as 0, and the error for data that no weights separate."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import numpy as np
-
 from ssvm_dsl.compiler.ground import Grounded
 from ssvm_dsl.errors import InseparableError
-from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.learning.shards.fit import ShardedData
 
-#: Risks up to this share of the largest loss of a variable count as 0.
+#: Risks up to this share of the largest loss of an example count as 0.
 NEGLIGIBLE = 1e-9
 
 #: Labellings of a proof that are shown, and characters of each.
 SHOWN, WIDTH = 6, 60
 
 
-def largest_loss(loss: LossTerm) -> float:
-    """Return the largest loss of a state of a variable; 1 where losses do not add up over variables."""
-    finite = np.abs(loss.node[np.isfinite(loss.node)])
-    return float(finite.max(initial=0.0) or 1.0)
-
-
 @contextmanager
 def named_proof(grounded: Grounded | ShardedData) -> Iterator[None]:
-    """Name the labellings by which a trainer proves that no weights separate the data in the user's words."""
+    """Add to the error of inseparable data the labellings that prove it, with the names of the user's classes."""
     try:
         yield
     except InseparableError as err:

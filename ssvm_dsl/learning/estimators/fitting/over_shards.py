@@ -25,7 +25,7 @@ from ssvm_dsl.learning.estimators.fitting.fit_warnings import refuse_excess, war
 from ssvm_dsl.learning.estimators.fitting.fitted_report import without_objective
 from ssvm_dsl.learning.estimators.fitting.training_target import FitRequest, TrainingTarget
 from ssvm_dsl.learning.estimators.predictor import ON_MISSING
-from ssvm_dsl.learning.objective import require_weight
+from ssvm_dsl.learning.objective import is_hard, require_weight
 from ssvm_dsl.learning.risks.kinds import Problem, check_convex, check_pairing
 from ssvm_dsl.learning.shards.answers import PartAnswer, Write, answers_of, ask_parts, labellings_of, losses_of
 from ssvm_dsl.learning.shards.fit import (
@@ -82,7 +82,7 @@ class ShardedFit(Base):
         trainer = self._trainer(shards=True, keeps_shards=kept)
         declaration, risk, spec = self.model.declaration, self._risk(), trainer.spec
         check_pairing(spec, risk, self.power, sparse=self.l1 > 0.0)
-        if self.lam is None and np.inf == self.C:
+        if is_hard(self.C, self.lam):
             raise OptionError("hard margins (C = inf) are not found over shards; fit in one process, or use a large C")
         executor = open_executor(self.executor, self.executor_options)
         start = self.coef_ if self.warm_start and hasattr(self, "coef_") else None
