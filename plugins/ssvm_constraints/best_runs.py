@@ -12,7 +12,7 @@ from ssvm_dsl.kernels import njit
 def best_runs(
     gain: F64, position: I64, kind: I64, least: I64, most: I64, n: int, cut: bool, true: Bools
 ) -> bool:  # fmt: skip
-    """Write which literals are true in the best runs; return whether there are any that keep what is decided.
+    """Write which literals are true in the best runs; return whether any runs respect the fixed literals.
 
     Parameters
     ----------

@@ -91,8 +91,8 @@ class Plan(Value):
     bridges : tuple of str
         The bridges that rewrite constraints for the backend, in order.
     relaxed : bool
-        Whether fractional labellings are asked for: then factors over the same variables stay apart, as trainers have
-        them that know the relaxation themselves.
+        Whether the request includes fractional labellings.  Factors over the same variables then stay separate, so that
+        the relaxation is the one that trainers which solve it themselves minimise.
     """
 
     backend: str

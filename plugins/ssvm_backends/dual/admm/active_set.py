@@ -1,8 +1,10 @@
-"""The nearest mixture of truth values that can be found best ones of, by active sets (Wolfe 1976).
+"""Projection onto the mixtures of feasible truth values, by active sets (Wolfe 1976).
 
-A mixture is ``sum_t weight_t truth_t`` with weights that are a distribution.  The nearest one of a set is a linear
-system in the products of its members; a member whose weight would become negative leaves, otherwise the best one at the
-slope enters.  It starts from the last set, and is exact up to rounding.
+A mixture is ``sum_t weight_t truth_t``, where the weights are a distribution over feasible vectors of truth values.  The
+kind of the constraint finds the feasible vector of the highest score.  The active set holds the vectors of positive
+weight.  Their weights solve a linear system of their inner products.  A vector whose weight would become negative
+leaves the set; otherwise the best vector at the slope enters.  The search starts from the set of the last call, and the
+result is exact up to rounding.
 """
 
 from __future__ import annotations

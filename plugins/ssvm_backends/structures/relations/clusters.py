@@ -30,7 +30,7 @@ WEIGHTS = (2.0, 0.5, 8.0)
 #: A gap below this share of the sum of all gains is left to rows alone.
 SMALL = 1e-3
 
-#: So few items are faster by integer programs.
+#: Clusterings of at most this many items are found faster by integer programs.
 FEW_ITEMS = 12
 
 #: Most items, and iterations of the bound that there must be time for: else others bound the clustering sooner.
