@@ -1,7 +1,7 @@
 """Projection onto the mixtures of feasible truth values, by active sets (Wolfe 1976).
 
-A mixture is ``sum_t weight_t truth_t``, where the weights are a distribution over feasible vectors of truth values.  The
-kind of the constraint finds the feasible vector of the highest score.  The active set holds the vectors of positive
+A mixture is ``sum_t weight_t truth_t``, where the weights are a distribution over feasible vectors of truth values.
+The kind of the constraint finds the feasible vector of the highest score.  The active set holds the vectors of positive
 weight.  Their weights solve a linear system of their inner products.  A vector whose weight would become negative
 leaves the set; otherwise the best vector at the slope enters.  The search starts from the set of the last call, and the
 result is exact up to rounding.

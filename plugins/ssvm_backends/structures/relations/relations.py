@@ -171,17 +171,17 @@ class RelationsSession(ExampleSession):
         enough = value + tolerance + (1.0 - 1e-6 if whole else 0.0)
         relaxed = ascent(separate, worth, low, high, enough, clock, begin)
         bound = lowered(relaxed.bound)
+        stop, searched = Stop.FINISHED, None
         if group.kind == "equivalence" and bound > value + tolerance and not clock.over:
             searched = self.clusters(group, k, worth, low, high, tolerance, lowered, true, value, bound, clock)
-            if searched is not None:
-                return replace(searched, pool=relaxed.pool)
-        if bound > value + tolerance and not clock.over:
+        if searched is not None:
+            true, bound, stop = searched
+        elif bound > value + tolerance and not clock.over:
             for weight in WEIGHTS:
                 other = started(group, k, blended(scores, weight * (2.0 * relaxed.point - 1.0)))
                 if other is not None and float(worth @ other) > value:
                     true, value = other, float(worth @ other)
-        stop = Stop.FINISHED
-        if bound > value + tolerance:
+        if searched is None and bound > value + tolerance:
             search = RelationSearch(separate, worth, low, high, self.num_workers)
             true, bound, stop = search.run(relaxed, true, value, bound, tolerance, clock, self.max_conflicts)
             bound = lowered(bound)
@@ -192,10 +192,10 @@ class RelationsSession(ExampleSession):
     def clusters(
         self, group: ConstraintGroup, k: int, gain: F64, low: F64, high: F64, tolerance: float,
         lowered: Callable[[float], float], true: Bools | None, value: float, bound: float, clock: Clock,
-    ) -> RelationFound | None:  # fmt: skip
-        """Return the best clustering by branch and bound; ``None`` where its bound is not the better one.
+    ) -> tuple[Bools | None, float, Stop] | None:  # fmt: skip
+        """Return the best clustering by branch and bound, an upper bound, and why the search ended.
 
-        That of rows is, where most pairs of items have no literal, and it is faster for very many items.
+        ``None`` where rows serve better: where most pairs of items have no literal, and for few or very many items.
         """
         part = group.literals(k)
         items = np.concatenate([group.literal_meta[name][part].astype(np.int64) for name in ("first", "second")])
@@ -205,9 +205,7 @@ class RelationsSession(ExampleSession):
         first, second = place.reshape(2, -1)
         search = ClusterSearch(group, len(used), first, second, gain, low, high, tolerance, lowered, clock)
         limits = [one for one in (self.max_conflicts, clock.limits.iterations) if one is not None]
-        true, bound, stop = search.run(true, value, bound, min(limits, default=None))
-        value = -np.inf if true is None else float(gain @ true)
-        return RelationFound(true, max(bound, value), stop, RowPool())
+        return search.run(true, value, bound, min(limits, default=None))
 
 
 def started(group: ConstraintGroup, k: int, scores: ConstraintScores) -> Bools | None:
