@@ -22,7 +22,7 @@ CLOSE = 1e-12
 MOST_STEPS = 30
 
 
-class ActiveSet:
+class MixtureProjection:
     """The truth values whose mixture was the nearest one to the last point.
 
     Parameters

@@ -15,7 +15,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numba import types
 
-from ssvm_backends.dual.admm.active_set import ActiveSet
+from ssvm_backends.dual.admm.active_set import MixtureProjection
 from ssvm_backends.dual.admm.program_trees import FALSE, TRUE
 from ssvm_dsl.ir import F64, I64, Bools, ConstraintGroup, Program
 from ssvm_dsl.plugin_api import MixtureKind, ProjectingKind
@@ -123,7 +123,7 @@ class Mixture:
         self.constraint, self._free = constraint, entry >= 0
         self._entry, self._away = entry[self._free], constraint.sign[self._free] < 0.0
         self._decided = np.where(entry == TRUE, np.inf, np.where(entry == FALSE, -np.inf, 0.0))
-        self._set = ActiveSet(constraint.best, self._decided)
+        self._set = MixtureProjection(constraint.best, self._decided)
 
     def exists(self) -> bool:
         """Whether some truth values keep the constraint."""
