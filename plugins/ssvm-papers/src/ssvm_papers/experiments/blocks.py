@@ -517,8 +517,8 @@ BLOCKS_AFTER = (
 )
 
 FOLDS_AFTER = (
-    "The ML-HMM has relative frequencies without smoothing. Runs before 2026-11-28 added 1 to each count: the worst "
-    "folds of eight draws are the same with and without that.",
+    "The ML-HMM has relative frequencies without smoothing. With 1 added to each count the worst folds of eight draws are "
+    "the same.",
 )
 
 EXPERIMENTS = (
