@@ -517,8 +517,8 @@ BLOCKS_AFTER = (
 )
 
 FOLDS_AFTER = (
-    "The ML-HMM has relative frequencies without smoothing. With 1 added to each count the worst folds of eight draws are "
-    "the same.",
+    "The ML-HMM has relative frequencies without smoothing. With 1 added to each count the worst folds of eight draws "
+    "are the same.",
 )
 
 EXPERIMENTS = (
