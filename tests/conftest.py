@@ -116,6 +116,18 @@ def same_path(tmp_path_factory: pytest.TempPathFactory) -> Generator[None, None,
             del sys.modules[name]
 
 
+@pytest.fixture(autouse=True)
+def same_plugins() -> Generator[None, None, None]:
+    """Take back the plug-ins that a test registers: the next test in this process must not meet them."""
+    from ssvm_dsl.registry import registry
+
+    known = registry()
+    before = list(known.plugins)
+    yield
+    for info in [one for one in known.plugins if one not in before]:
+        known.forget(info)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """With SSVM_REQUIRE_DATA=1, count a data test that was skipped, for whatever reason, as failed."""
