@@ -194,7 +194,7 @@ DEFAULT_C = DefaultC(1.0)
 
 def is_hard(C: Any, lam: Any) -> bool:
     """Return whether margins are hard: ``C = inf``; values of other kinds, which are refused elsewhere, are not."""
-    return lam is None and is_number(C) and bool(C == np.inf)
+    return lam is None and is_number(C) and bool(np.inf == C)
 
 
 def lam_of(C: float, lam: float | None, n: int) -> float:
