@@ -62,7 +62,12 @@ def test_an_interrupt_comes_once_and_the_kernel_is_there():
         assert quarter(8.0) == 2.0
 
 
-@pytest.mark.parametrize("make", [fresh, lambda: lambda x: cfunc(numba.float64(numba.float64))(lambda x: 0.5 * x)])
+def called_by_address():
+    function = cfunc(numba.float64(numba.float64))(lambda x: 0.5 * x)
+    return lambda x: function.ctypes(x)
+
+
+@pytest.mark.parametrize("make", [fresh, called_by_address])
 def test_an_interrupt_within_calls_from_llvm_is_not_lost(make):
     made = make()
     with python_hears_ctrl_c(), pressed_within_llvm(), pytest.raises(KeyboardInterrupt):

@@ -11,9 +11,12 @@ import os
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numba
+from numba import types
+from numba.experimental import function_type  # noqa: F401 (how kernels take callbacks)
 
 # -- whether numba's compiler is the one that linking builds on ----------------------------------------------------
 #
@@ -71,7 +74,6 @@ def run_self_test() -> None:
         Of any type, if a result is not as expected.
     """
     import numpy as np
-    from numba import types
 
     from ssvm_dsl.kernels.compiling import linking
 
@@ -148,12 +150,47 @@ def njit(
 
 
 def cfunc(signature: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return a decorator that compiles a function at once, to be called by its address, as ``numba.cfunc`` does.
+    """Return a decorator for a function that is called by its address, compiled when a kernel first gets it.
 
     Parameters
     ----------
     signature : numba signature
     """
-    compiled: Callable[[Callable[..., Any]], Any]
-    compiled = linking.cfunc(signature) if LINKED else numba.cfunc(signature, cache=True)
-    return compiled
+    if LINKED:
+        return linking.cfunc(signature)
+    return lambda function: PlainCallback(function, signature)
+
+
+class PlainCallback(types.WrapperAddressProtocol):  # type: ignore[misc]
+    """A function that ``numba.cfunc`` compiles when a kernel first gets it.
+
+    Parameters
+    ----------
+    function : function
+    signature : numba signature
+    """
+
+    def __init__(self, function: Callable[..., Any], signature: Any) -> None:
+        self._function, self._signature = function, signature
+
+    @cached_property
+    def _compiled(self) -> Any:
+        return numba.cfunc(self._signature, cache=True)(self._function)
+
+    def __wrapper_address__(self) -> int:
+        """Return where the code is."""
+        address: int = self._compiled.address
+        return address
+
+    @property
+    def ctypes(self) -> Any:
+        """The function as Python calls it through ``ctypes``."""
+        return self._compiled.ctypes
+
+    def signature(self) -> Any:
+        """Return the signature."""
+        return self._signature
+
+    def __call__(self, *args: Any) -> Any:
+        """Call the Python function."""
+        return self._function(*args)

@@ -395,7 +395,7 @@ def njit(function: Callable[..., Any], *, cache: bool, borrowed: bool, **options
 
 
 class Callback(CFunc):
-    """A function that is called by its address, whose compiled code is kept on disk.
+    """A function that is called by its address, compiled when a kernel first gets it; its code is kept on disk.
 
     Parameters
     ----------
@@ -404,6 +404,7 @@ class Callback(CFunc):
     """
 
     _sig: Any
+    _wrapper_address: int | None
 
     def __init__(self, function: Callable[..., Any], signature: Any) -> None:
         super().__init__(function, normalize_signature(signature), {}, {}, pipeline_class=CallbackCompiler)
@@ -421,29 +422,32 @@ class Callback(CFunc):
         finally:
             self._cache.release(self._sig)
 
+    @property
+    def address(self) -> int:
+        """Where the code is."""
+        if self._wrapper_address is None:
+            self.compile()
+        assert self._wrapper_address is not None
+        return self._wrapper_address
+
     def __wrapper_address__(self) -> int:
         """Return where the code is; kernels that get the function ask for it."""
-        assert self.address is not None
         return self.address
 
 
 @typeof_impl.register(Callback)
 def type_of_callback(callback: Callback, context: Any) -> Any:
     """Return what kernels take a callback for; numba would make the type at each call, in 30 microseconds."""
+    if callback._wrapper_address is None:
+        callback.compile()
     return callback.kind
 
 
 def cfunc(signature: Any) -> Callable[[Callable[..., Any]], Callback]:
-    """Return a decorator that compiles a function at once, to be called by its address, as ``numba.cfunc`` does.
+    """Return a decorator for a function that is called by its address, compiled when a kernel first gets it.
 
     Parameters
     ----------
     signature : numba signature
     """
-
-    def compiled(function: Callable[..., Any]) -> Callback:
-        made = Callback(function, signature)
-        made.compile()
-        return made
-
-    return compiled
+    return lambda function: Callback(function, signature)

@@ -125,7 +125,8 @@ class Rehearsal:
     def callback(self, callback: Callback) -> None:
         """Note a function that would be compiled now, to be called by its address."""
         self._note(callback.__wrapped__, ())
-        self._callbacks.append(callback)
+        if callback not in self._callbacks:
+            self._callbacks.append(callback)
 
     def catch_up(self) -> None:
         """Compile or load kernels of modules that the process has imported meanwhile."""
