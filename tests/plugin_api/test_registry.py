@@ -11,6 +11,7 @@ from types import ModuleType
 
 import pytest
 
+from ssvm_dsl import registry as module
 from ssvm_dsl.errors import BackendFault, DataError, ModelError, NoBackendError, OptionError, PluginError
 from ssvm_dsl.ir import Caps
 from ssvm_dsl.plugin_api import (
@@ -24,7 +25,6 @@ from ssvm_dsl.plugin_api import (
 )
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.registry import PluginInfo, PluginProblem, register, registry
-from ssvm_dsl.registry import discovery as module
 
 
 def info(name, *, bundled=False, allowed=False):
