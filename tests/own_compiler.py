@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ssvm_dsl.kernels.compiling import self_test
+from ssvm_dsl.kernels.compiling import jit
 
 #: For modules (``pytestmark``) and tests.
-own_compiler = pytest.mark.skipif(bool(self_test.objection()), reason="plain numba compiles kernels")
+own_compiler = pytest.mark.skipif(bool(jit.objection()), reason="plain numba compiles kernels")

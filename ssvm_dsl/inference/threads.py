@@ -95,7 +95,7 @@ class Threads:
 
         Those that compile finish that first.
         """
-        from ssvm_dsl.kernels.compiling.held_interrupts import interrupt
+        from ssvm_dsl.kernels.compiling.while_compiling import interrupt
 
         with self._lock:
             for thread in self._at_work:

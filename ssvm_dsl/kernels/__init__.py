@@ -1,7 +1,17 @@
 """Compiled building blocks of the package and of plug-ins: scoring, marginals, flat records of feature maps."""
 
+from ssvm_dsl.kernels.compiled_oracles import (
+    MESSAGE_SIGNATURE,
+    SIGNATURE,
+    SOFT_MESSAGE_SIGNATURE,
+    pack,
+    packed_bytes,
+    packed_flags,
+    packed_ints,
+    packed_longs,
+    packed_record,
+)
 from ssvm_dsl.kernels.compiling.jit import cfunc, njit
-from ssvm_dsl.kernels.fixed import fill_tables, tables_score
 from ssvm_dsl.kernels.flat import (
     ARITY,
     BASIS_INDEX,
@@ -32,22 +42,28 @@ from ssvm_dsl.kernels.flat import (
     ScoreSpace,
     StateScores,
 )
+from ssvm_dsl.kernels.intrinsics import borrow, prefetch
 from ssvm_dsl.kernels.observed import weight_of
-from ssvm_dsl.kernels.oracles.packed import pack, packed_bytes, packed_flags, packed_ints, packed_longs, packed_record
-from ssvm_dsl.kernels.oracles.signatures import MESSAGE_SIGNATURE, SIGNATURE, SOFT_MESSAGE_SIGNATURE
-from ssvm_dsl.kernels.primitives.assigned import assign
-from ssvm_dsl.kernels.primitives.borrowed import borrow
-from ssvm_dsl.kernels.primitives.exponentials import exp_all
-from ssvm_dsl.kernels.primitives.prefetching import prefetch
-from ssvm_dsl.kernels.primitives.vectors import add_outer, gather_rows, multiply_rows, padded, scatter_row, weigh_rows
 from ssvm_dsl.kernels.scoring import (
     factor_add,
     factor_config,
     factor_dot,
     factors_of,
     feature_row,
+    fill_tables,
     score_example,
+    tables_score,
     weight_start,
+)
+from ssvm_dsl.kernels.vectors import (
+    add_outer,
+    assign,
+    exp_all,
+    gather_rows,
+    multiply_rows,
+    padded,
+    scatter_row,
+    weigh_rows,
 )
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.ir.shapes import GroupFactors
 from ssvm_dsl.kernels.compiling.jit import njit
-from ssvm_dsl.kernels.primitives.borrowed import borrow
+from ssvm_dsl.kernels.intrinsics import borrow
 from ssvm_dsl.kernels.scoring import table_state
 
 

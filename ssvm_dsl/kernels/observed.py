@@ -11,9 +11,8 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.kernels.compiling.jit import njit
 from ssvm_dsl.kernels.flat import CSR_INDICES, CSR_PTR, FEATURES, N_CONFIGS, PAIRS, WORD, FlatMaps
-from ssvm_dsl.kernels.primitives.bits import count_bits, first_bit
-from ssvm_dsl.kernels.primitives.prefetching import prefetch
-from ssvm_dsl.kernels.primitives.vectors import BLOCK, gather_rows, scatter_row
+from ssvm_dsl.kernels.intrinsics import count_bits, first_bit, prefetch
+from ssvm_dsl.kernels.vectors import BLOCK, gather_rows, scatter_row
 
 
 @njit(cache=True, nogil=True, borrowed=True)

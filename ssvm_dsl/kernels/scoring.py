@@ -24,16 +24,21 @@ from ssvm_dsl.kernels.flat import (
     IDENTITY,
     JOINT,
     KIND,
+    MEMBERS,
     N_BASIS,
     N_CONFIGS,
     N_UNITS,
     NO_FEATURES,
+    OFFSET,
+    PLACE,
     POOL,
     PTR,
     ROW,
     ROW_BASE,
     SCOPE,
     SHAPE,
+    SIZE,
+    SLOT,
     SPANS,
     SPARSE,
     STRIDES,
@@ -43,12 +48,13 @@ from ssvm_dsl.kernels.flat import (
     UNIT_STRIDE,
     WEIGHTS,
     WIDTH,
+    FixedTables,
     FlatMaps,
     ScoreSpace,
     StateScores,
 )
+from ssvm_dsl.kernels.intrinsics import borrow
 from ssvm_dsl.kernels.observed import observed_add, observed_dot, observed_scores
-from ssvm_dsl.kernels.primitives.borrowed import borrow
 from ssvm_dsl.kernels.rows import add_scaled, dense_rows, dot, sparse_scores
 
 
@@ -476,3 +482,38 @@ def score_example(maps: FlatMaps, states: StateScores, i: int, w: F64, scales: F
                 if desc[m, CONSTANT] >= 0:
                     add_scaled(values[desc[m, CONSTANT] : desc[m, CONSTANT] + n], 1.0, own)
             factor_scores(maps, m, row, start, w, scales[m], work, own)
+
+
+# -- tables that no weight multiplies ------------------------------------------------------------------------------
+#
+# Scores of joint states that no weight multiplies, in compiled kernels: :class:`~ssvm_dsl.kernels.flat.FixedTables`.
+#
+# A trainer that calls a compiled oracle writes the tables of an example into the pool before the call, and adds them to
+# the score and to the loss of the labelling that it found.
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def fill_tables(tables: FixedTables, i: int, pool: F64) -> None:
+    """Write the tables of example i to ``pool``."""
+    factors, scale, values = tables.factors, tables.scale, tables.values
+    for f in range(tables.ptr[2 * i], tables.ptr[2 * i + 1]):
+        to, at = factors[f, PLACE], factors[f, OFFSET]
+        for c in range(factors[f, SIZE]):
+            pool[to + c] = scale[f] * values[at + c]
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def tables_score(tables: FixedTables, first: int, last: int, labels: I32) -> float:
+    """Return the score of factors ``first:last`` under the ``labels`` of their example."""
+    factors, slots, total = tables.factors, tables.slots, 0.0
+    for f in range(first, last):
+        at = factors[f, OFFSET]
+        if factors[f, MEMBERS] < 0:
+            k = factors[f, SLOT]
+            state = span_state(slots[k, 0], slots[k + 1, 0], slots[k + 2, 0], slots[k + 3, 0], labels, 0)
+            total += tables.scale[f] * tables.values[at + state] if state >= 0 else 0.0
+            continue
+        for k in range(factors[f, SLOT], factors[f, SLOT] + factors[f, MEMBERS]):
+            at += labels[slots[k, 0]] * slots[k, 1]
+        total += tables.scale[f] * tables.values[at]
+    return total

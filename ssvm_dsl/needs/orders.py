@@ -1,8 +1,8 @@
 """Greedy elimination orders of many graphs at once, by compiled kernels.
 
 Graphs of up to ``MAX_MIN_FILL`` variables are ordered by two or three rules
-(:mod:`ssvm_dsl.kernels.orders.greedy_orders`), larger
-ones by the size of the next table alone (:mod:`ssvm_dsl.kernels.orders.min_weight`).
+(:mod:`ssvm_dsl.kernels.elimination_orders`), larger
+ones by the size of the next table alone (:mod:`ssvm_dsl.kernels.elimination_orders`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ssvm_dsl.ir.ragged import owners, pointers
 from ssvm_dsl.pausing import pause
 
 if TYPE_CHECKING:
-    from ssvm_dsl.kernels.orders.greedy_orders import Structures
+    from ssvm_dsl.kernels.elimination_orders import Structures
 
 #: Base-2 logarithm of the table size at which a search for an order gives up.
 GIVE_UP = 40.0
@@ -82,7 +82,7 @@ def find_orders(keys: Sequence[bytes]) -> list[Elimination]:
     keys : sequence of bytes
         See :func:`~ssvm_dsl.needs.treewidth.structure_keys`.
     """
-    from ssvm_dsl.kernels.orders.greedy_orders import BY_RANK, MIN_FILL, MIN_WEIGHT, Structures
+    from ssvm_dsl.kernels.elimination_orders import BY_RANK, MIN_FILL, MIN_WEIGHT, Structures
 
     sizes = [np.frombuffer(key, dtype=np.int32, count=1)[0] for key in keys]
     small = [k for k, n in enumerate(sizes) if n <= MAX_MIN_FILL]
@@ -108,7 +108,7 @@ def find_orders(keys: Sequence[bytes]) -> list[Elimination]:
 
 def _worth_trying(rule: int, best: Elimination | None) -> bool:
     """Return whether a rule may improve on what the rules before it have found."""
-    from ssvm_dsl.kernels.orders.greedy_orders import BY_RANK
+    from ssvm_dsl.kernels.elimination_orders import BY_RANK
 
     if best is None:
         return True
@@ -117,7 +117,7 @@ def _worth_trying(rule: int, best: Elimination | None) -> bool:
 
 def _greedy(structures: Structures, rule: int, rank: F64) -> list[Elimination]:
     """Return the elimination of each graph by one rule."""
-    from ssvm_dsl.kernels.orders.greedy_orders import GRAPH, OrderRule, Orders, Space, order_graphs
+    from ssvm_dsl.kernels.elimination_orders import GRAPH, OrderRule, Orders, Space, order_graphs
 
     n = structures.numbers[structures.at].astype(np.int64)
     most, words = int(n.max(initial=0)), int((n.max(initial=0) + 63) >> 6)
@@ -168,7 +168,7 @@ def _end_to_end(card: I32, slot_ptr: I64, scope: I32) -> F64:
 
 def _lightest_first(card: I32, slot_ptr: I64, scope: I32) -> Elimination:
     """Eliminate the variable of the smallest table again and again: min-weight for large sparse graphs."""
-    from ssvm_dsl.kernels.orders.min_weight import (
+    from ssvm_dsl.kernels.elimination_orders import (
         DONE,
         LARGEST,
         LEFT,

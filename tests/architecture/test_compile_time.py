@@ -38,7 +38,7 @@ def has_slice(node: ast.expr) -> bool:
 
 def test_arrays_are_copied_by_assign():
     found = {module_name(path): copies(tree_of(path)) for path in product_files()}
-    assert {module: lines for module, lines in found.items() if lines} == {}, "use ssvm_dsl.kernels.primitives.assigned"
+    assert {module: lines for module, lines in found.items() if lines} == {}, "use ssvm_dsl.kernels.assign"
 
 
 def test_the_rule_sees_copies():

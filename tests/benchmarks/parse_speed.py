@@ -27,7 +27,7 @@ from ssvm_backends.structures.constituency.cky import Cky
 from ssvm_dsl import Dim, Factor, Grammar, Input, Label, Model, ground, rules, spans
 from ssvm_dsl.ir import Question, Task
 from ssvm_dsl.kernels import njit
-from ssvm_dsl.kernels.oracles.oracle_call import call_oracle
+from ssvm_dsl.kernels.compiled_oracles import call_oracle
 
 #: Words, symbols, rules.
 CASES = ((10, 30, 900), (25, 30, 900), (25, 30, 5000), (40, 30, 900))

@@ -23,7 +23,7 @@ with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     import ssvm_dsl.ir
     {before}
-    from ssvm_dsl.kernels.primitives.assigned import assign
+    from ssvm_dsl.kernels.vectors import assign
     import numpy as np
     out = np.zeros(3)
     assign(out, np.ones(3))
@@ -64,7 +64,7 @@ def test_kernels_are_kept_in_a_folder_of_the_users_for_all_environments(installe
     kept = {path.name.split("-")[0] for path in Path(folder).iterdir()}
     assert kept == {"assign", "self", "callback"}  # the last two by the self-test
     assert run(copied(tmp_path / "other"), PYTHONHASHSEED="7", **home)[1] == 1
-    changed = tmp_path / "other" / "ssvm_dsl" / "kernels" / "primitives" / "assigned.py"
+    changed = tmp_path / "other" / "ssvm_dsl" / "kernels" / "vectors.py"
     changed.write_text(changed.read_text().replace("target[k] = ", "target[k] = 1.0 * "))
     assert run(tmp_path / "other", **home)[1] == 0
 

@@ -9,7 +9,7 @@ import sys
 from numba.core.environment import Environment, lookup_environment
 
 from own_compiler import own_compiler
-from ssvm_dsl.kernels.compiling.environments import KeptEnvironment, rebuilt
+from ssvm_dsl.kernels.compiling.code_store import KeptEnvironment, rebuilt
 
 pytestmark = own_compiler
 

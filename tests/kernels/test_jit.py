@@ -18,9 +18,9 @@ from numba.extending import intrinsic
 
 import fresh
 from own_compiler import own_compiler
-from ssvm_dsl.kernels.compiling import self_test
+from ssvm_dsl.kernels.compiling import jit
 from ssvm_dsl.kernels.compiling.jit import njit
-from ssvm_dsl.kernels.compiling.known_calls import KnownCalls, remembering
+from ssvm_dsl.kernels.compiling.linking import KnownCalls, remembering
 from ssvm_dsl.kernels.compiling.while_compiling import FewCollections
 
 MODULE = """
@@ -312,12 +312,12 @@ def test_numba_is_left_as_it_is():
 
 @own_compiler
 def test_another_version_of_numba_compiles_by_itself(monkeypatch):
-    monkeypatch.delenv(self_test.VARIABLE, raising=False)
-    assert self_test.objection() == ""
+    monkeypatch.delenv(jit.VARIABLE, raising=False)
+    assert jit.objection() == ""
     monkeypatch.setattr(numba, "__version__", "0.680.1")
-    assert "numba 0.680.1 is installed" in self_test.objection()
-    monkeypatch.setenv(self_test.VARIABLE, self_test.PLAIN)
-    assert "asks for it" in self_test.objection()
+    assert "numba 0.680.1 is installed" in jit.objection()
+    monkeypatch.setenv(jit.VARIABLE, jit.PLAIN)
+    assert "asks for it" in jit.objection()
 
 
 @own_compiler
@@ -325,14 +325,14 @@ def test_a_compiler_that_is_not_as_expected_is_not_used(monkeypatch, tmp_path):
     def broken():
         raise AttributeError("no such thing")
 
-    monkeypatch.setattr(self_test, "run", broken)
+    monkeypatch.setattr(jit, "run_self_test", broken)
     monkeypatch.setattr("ssvm_dsl.kernels.compiling.compile_cache.folder", lambda: tmp_path)
-    assert "AttributeError: no such thing" in self_test.objection()
+    assert "AttributeError: no such thing" in jit.objection()
     assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(self_test, "run", lambda: None)
-    assert self_test.objection() == ""
-    monkeypatch.setattr(self_test, "run", broken)  # it has passed once
-    assert self_test.objection() == ""
+    monkeypatch.setattr(jit, "run_self_test", lambda: None)
+    assert jit.objection() == ""
+    monkeypatch.setattr(jit, "run_self_test", broken)  # it has passed once
+    assert jit.objection() == ""
 
 
 PLAIN = """
@@ -341,7 +341,7 @@ warnings.simplefilter("error")
 import numpy as np
 from numba import types
 from ssvm_dsl.kernels import borrow, cfunc, njit
-from ssvm_dsl.kernels.primitives.bits import count_bits, first_bit
+from ssvm_dsl.kernels.intrinsics import count_bits, first_bit
 
 @njit(cache=False, borrowed=True)
 def total(x):
@@ -378,7 +378,7 @@ for borrowed in (True, False):
 
 def test_plain_numba_compiles_where_the_environment_asks_for_it(monkeypatch, tmp_path):
     (tmp_path / "plain_of_a_test.py").write_text(PLAIN)
-    monkeypatch.setenv(self_test.VARIABLE, self_test.PLAIN)
+    monkeypatch.setenv(jit.VARIABLE, jit.PLAIN)
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
     done = fresh.run(["-c", "import plain_of_a_test"], cwd=tmp_path)
     assert done.returncode == 0, done.stderr

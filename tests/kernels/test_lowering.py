@@ -79,7 +79,7 @@ def test_other_types_and_dimensions():
 
 
 def test_known_elements_are_no_instructions():
-    from ssvm_dsl.kernels.compiling.aggregates import Builder
+    from ssvm_dsl.kernels.compiling.lowering import Builder
 
     number = llvm.IntType(64)
     function = llvm.Function(llvm.Module(), llvm.FunctionType(number, [number]), "f")

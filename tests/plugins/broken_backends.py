@@ -528,7 +528,7 @@ class OtherMessages(SameSlope):
 def zeros():
     from numba import cfunc
 
-    from ssvm_dsl.kernels.oracles.signatures import SIGNATURE
+    from ssvm_dsl.kernels.compiled_oracles import SIGNATURE
 
     @cfunc(SIGNATURE)
     def oracle(ints, longs, example, pool, node, labels, work):

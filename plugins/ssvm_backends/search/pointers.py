@@ -3,7 +3,7 @@
 A numba function that is not inlined gets each array as seven numbers and counts references to it on the way in
 and out; with thirty arrays that costs a microsecond for each call, measured, against 50 ns of work.  Pointers are
 one number each and are not counted.  They index like one-dimensional arrays (``p[i]``, ``p[i] = x``) and know no
-length.  As with :func:`ssvm_dsl.kernels.primitives.borrowed.borrow`, the caller of the kernel keeps the arrays alive.
+length.  As with :func:`ssvm_dsl.kernels.intrinsics.borrow`, the caller of the kernel keeps the arrays alive.
 """
 
 from __future__ import annotations

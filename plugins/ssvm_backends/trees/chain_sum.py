@@ -9,7 +9,7 @@ Marginals are ``a_t * b_t`` and those of an edge ``a_{t-1} (u_t * b_t)' * F``, e
 all edges share, the outer products add up first.
 
 Rows of states are as long as a multiple of four says, the rest zeros, so that each of their sums takes a few
-instructions (:mod:`ssvm_dsl.kernels.primitives.vectors`).
+instructions (:mod:`ssvm_dsl.kernels.vectors`).
 
 Nothing may be lost to underflow.  Finite scores farther than ``RANGE`` below their maximum, and entries of a or b
 below ``LEAST``, mark an example as one for the kernel that works with logarithms (``log_z`` is nan); without them no

@@ -80,7 +80,7 @@ def check_messages(offer: CompiledMessages, program: Program, solve: Solve, faul
 
 def answer_of_oracle(oracle: CompiledOracle, program: Program, theta: Theta, example: int) -> tuple[I32, float]:
     """Return the labels that a compiled oracle writes for an example, and the score it returns (constant added)."""
-    from ssvm_dsl.kernels.oracles.oracle_call import call_oracle
+    from ssvm_dsl.kernels.compiled_oracles import call_oracle
 
     node = theta.node if program.allowed is None else np.where(program.allowed, theta.node, -np.inf)
     labels = np.full(int(np.diff(program.var_ptr)[example]), -1, dtype=np.int32)
@@ -97,8 +97,8 @@ def pass_messages(
     The choices are the state of each variable, then the joint state of each factor, one group after the other; of soft
     maxima they are probabilities.
     """
+    from ssvm_dsl.kernels.compiled_oracles import MessageData, call_messages
     from ssvm_dsl.kernels.flat import ScoreSpace
-    from ssvm_dsl.kernels.oracles.oracle_call import MessageData, call_messages
 
     lo, hi = program.var_ptr[example : example + 2]
     n_variables = program.state_ptr[hi] - program.state_ptr[lo] if offer.soft else hi - lo

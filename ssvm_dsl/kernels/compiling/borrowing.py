@@ -17,7 +17,7 @@ from numba.core.errors import NumbaError
 from numba.core.types.containers import BaseTuple
 from numba.core.types.misc import NoneType, Omitted
 
-from ssvm_dsl.kernels.primitives.borrowed import borrow
+from ssvm_dsl.kernels.intrinsics import borrow
 
 #: Functions that make arrays out of sight, as it turned out when they were compiled.
 _count: WeakSet[Callable[..., Any]] = WeakSet()

@@ -9,23 +9,23 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from numba.core.caching import _Cache
-from numba.core.environment import Environment
+from numba.core.environment import Environment, lookup_environment
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 from ssvm_dsl.kernels.compiling import code_key, compile_cache
 from ssvm_dsl.kernels.compiling.compile_cache import LOCKS
-from ssvm_dsl.kernels.compiling.environments import KeptEnvironment
-from ssvm_dsl.kernels.compiling.held_interrupts import held_interrupts
+from ssvm_dsl.kernels.compiling.while_compiling import postponed_interrupts
 
 if LOCKS:
     import fcntl
@@ -137,7 +137,7 @@ class CodeStore(_Cache):  # type: ignore[misc]
             if _impatient or time.monotonic() > end:
                 _impatient.append(path)
                 return None
-            held_interrupts.let_through()
+            postponed_interrupts.let_through()
             time.sleep(PAUSE)
         self._locks[signature] = lock
         return self._read(path, target_context)
@@ -224,3 +224,44 @@ def _kept(value: Any) -> Any:
     if isinstance(value, tuple) and value and all(isinstance(one, Environment) for one in value):
         return tuple(map(KeptEnvironment, value))
     return KeptEnvironment(value) if isinstance(value, Environment) and value.can_cache() else value
+
+
+# -- environments --------------------------------------------------------------------------------------------------
+#
+# An environment holds the Python objects that compiled code may need, such as texts of errors, and the globals of its
+# function's module, which only code in numba's object mode reads: that is never kept.  Numba imports the module all the
+# same, for each function of its own that was inlined into a kernel: with ``numba.np.arraymath`` comes ``scipy.linalg``,
+# a tenth of a second in a process that answers one question.
+
+
+class KeptEnvironment:
+    """An environment on its way to the disk.
+
+    Parameters
+    ----------
+    environment : Environment
+        Of a function with a module.
+    """
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kept = self.environment
+        return rebuilt, (kept.globals["__name__"], list(kept.consts), kept.env_name)
+
+
+def rebuilt(module: str, consts: Sequence[Any], name: str) -> Environment:
+    """Return the environment of a name: the one that is there, else one made of what was kept.
+
+    A part and the kernel that is made of it have one environment, kept with each: the kernel's has more objects at its
+    end, such as the types of elements of arrays that it returns to Python.  Whichever is loaded first, all are there.
+    """
+    environment = lookup_environment(name)
+    if environment is None:
+        there = sys.modules.get(module)
+        environment = Environment({"__name__": module} if there is None else there.__dict__)
+        environment.env_name = name
+        Environment._memo[name] = environment
+    environment.consts.extend(consts[len(environment.consts) :])
+    return environment

@@ -13,13 +13,13 @@ Both are kept on disk (:mod:`ssvm_dsl.kernels.compiling.code_store`): other kern
 environments begin with the parts that are there.
 
 It stands on pieces of numba that are not public: dispatchers, ``pipeline_class``, code libraries.  Only
-:mod:`ssvm_dsl.kernels.compiling.jit` imports this module, after :mod:`ssvm_dsl.kernels.compiling.self_test` has found
-that they are there and work; otherwise plain ``numba.njit`` compiles.
+:mod:`ssvm_dsl.kernels.compiling.jit` imports this module, after a test of its own has found that they are there and
+work; otherwise plain ``numba.njit`` compiles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from typing import Any, Protocol
@@ -35,16 +35,66 @@ from numba.core.errors import NumbaError
 from numba.core.registry import CPUDispatcher
 from numba.core.sigutils import normalize_signature
 from numba.core.typed_passes import AnnotateTypes, NativeLowering
+from numba.core.types import BaseFunction, Type
+from numba.core.typing import Context
 from numba.experimental import function_type  # noqa: F401 (how kernels take callbacks)
 from numba.extending import typeof_impl
 
 from ssvm_dsl.kernels.compiling.borrowing import Borrowing, count_nothing, must_count
 from ssvm_dsl.kernels.compiling.code_key import NoKey, digest, options_text
 from ssvm_dsl.kernels.compiling.code_store import CodeStore
-from ssvm_dsl.kernels.compiling.held_interrupts import held_interrupts
-from ssvm_dsl.kernels.compiling.known_calls import remembering
 from ssvm_dsl.kernels.compiling.lowering import LeanLowering
-from ssvm_dsl.kernels.compiling.while_compiling import FewCollections
+from ssvm_dsl.kernels.compiling.while_compiling import FewCollections, postponed_interrupts
+
+# -- types of calls ------------------------------------------------------------------------------------------------
+#
+# For each ``+`` and each ``array[i]`` numba goes through all implementations that there are, and keeps texts of why
+# most of them do not fit: a seventh of the time of a first fit.
+
+
+class KnownCalls(Context):  # type: ignore[misc]
+    """A view of a typing context, with which it shares everything, that remembers the types of calls.
+
+    What numba finds depends on the function, which is another object where implementations were added, and on the
+    types of the arguments; those of lists that are still to be filled, and failures, are not remembered.
+
+    Parameters
+    ----------
+    context : Context
+    """
+
+    def __init__(self, context: Context) -> None:
+        self.__dict__ = context.__dict__
+        #: By function, which is kept so that its number stays its own.
+        self._known_calls: dict[int, tuple[Any, dict[Any, Any]]] = {}
+
+    def resolve_function_type(self, func: Any, args: Any, kws: Mapping[str, Any]) -> Any:
+        """Return the signature of a call, ``None`` where no implementation fits."""
+        function = func if isinstance(func, Type) else self._lookup_global(func)  # operators are functions of Python
+        if not isinstance(function, BaseFunction):
+            return super().resolve_function_type(func, args, kws)
+        signatures = self._known_calls.setdefault(id(function), (function, {}))[1]
+        key = tuple(args), tuple(kws.items())
+        signature = signatures.get(key)
+        if signature is None:
+            signature = super().resolve_function_type(func, args, kws)
+            precise = all(kind.is_precise() for kind in (*args, *kws.values()))
+            if signature is not None and signature.recvr is None and precise:
+                signatures[key] = signature
+        return signature
+
+
+_views: WeakKeyDictionary[Context, KnownCalls] = WeakKeyDictionary()
+
+
+def remembering(context: Context) -> KnownCalls:
+    """Return the view of a typing context that remembers; always the same one."""
+    if isinstance(context, KnownCalls):
+        return context
+    if context not in _views:
+        _views[context] = KnownCalls(context)
+    return _views[context]
+
 
 #: What the name of a function's environment (what it needs to make Python objects of) begins with.
 ENVIRONMENT = "_ZN08NumbaEnv"
@@ -279,7 +329,7 @@ class KeptLibrary(CPUDispatcher):  # type: ignore[misc]
     def compile(self, sig: Any) -> Any:
         """Compile for the types of some arguments, unless the disk has the code."""
         try:
-            with held_interrupts, _FEW_COLLECTIONS:
+            with postponed_interrupts, _FEW_COLLECTIONS:
                 return super().compile(sig)
         except NumbaError as err:
             if not must_count(self.py_func, err):
@@ -366,7 +416,7 @@ class Callback(CFunc):
             substitutes[-1].callback(self)
             return
         try:
-            with held_interrupts, _FEW_COLLECTIONS:
+            with postponed_interrupts, _FEW_COLLECTIONS:
                 super().compile()
         finally:
             self._cache.release(self._sig)

@@ -6,7 +6,7 @@ of that out again: writing, printing, reading and simplifying these instructions
 What is done otherwise here:
 
 * variables that are assigned once live in no memory, wherever they are used;
-* elements of aggregates are known (:mod:`ssvm_dsl.kernels.compiling.aggregates`);
+* elements of aggregates are known (:class:`Builder`);
 * elements of arrays are read and written, and numbers are computed with, by the instructions that remain of numba's.
 
 The code does the same to the last bit, as it consists of what LLVM leaves of numba's.
@@ -15,7 +15,7 @@ The code does the same to the last bit, as it consists of what LLVM leaves of nu
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from llvmlite import ir as llvm
@@ -28,8 +28,135 @@ from numba.core.types.containers import BaseNamedTuple, BaseTuple
 from numba.core.types.iterators import RangeIteratorType, RangeType
 from numba.core.unsafe import eh
 
-from ssvm_dsl.kernels.compiling.aggregates import Builder
-from ssvm_dsl.kernels.compiling.range_loops import advanced, begun, new_range
+# -- a builder that knows what tuples and arrays are made of -------------------------------------------------------
+#
+# Numba takes records apart and puts them together again for each call: with forty arrays of seven fields each that is
+# hundreds of instructions, which LLVM finds out to do nothing.  Here a value that is put together is no instruction but
+# a note of its elements, until something needs it as a whole.
+
+
+class Aggregate(llvm.Value):  # type: ignore[misc]
+    """A struct or an array of LLVM's whose elements are known.
+
+    Parameters
+    ----------
+    base : value
+        Has the other elements.
+    elements : mapping from int to value
+    """
+
+    def __init__(self, base: Any, elements: Mapping[int, Any]) -> None:
+        self.type, self.base, self.elements = base.type, base, elements
+
+    def get_reference(self) -> str:
+        """Return how instructions name the value: none may, without :meth:`Builder.whole`."""
+        raise AssertionError(f"{self.type} is not put together")
+
+
+class Builder(llvm.IRBuilder):  # type: ignore[misc]
+    """Builds code as llvmlite's builder does, with fewer instructions for aggregates."""
+
+    def insert_value(self, agg: Any, value: Any, idx: Any, name: str = "") -> Any:
+        """Return an aggregate with another element."""
+        first, *rest = idx if isinstance(idx, tuple | list) else [idx]
+        if rest:
+            value = self.insert_value(self.extract_value(agg, first), value, rest)
+        expected = agg.type.elements[first]
+        if value.type != expected:
+            raise TypeError(f"element {first} of {agg.type} is no {value.type}")
+        base, known = (agg.base, agg.elements) if isinstance(agg, Aggregate) else (agg, {})
+        return Aggregate(base, {**known, first: value})
+
+    def extract_value(self, agg: Any, idx: Any, name: str = "") -> Any:
+        """Return an element of an aggregate."""
+        path = list(idx) if isinstance(idx, tuple | list) else [idx]
+        while path and isinstance(agg, Aggregate):
+            agg = agg.elements[path.pop(0)] if path[0] in agg.elements else agg.base
+        return super().extract_value(agg, path, name) if path else agg
+
+    def phi(self, typ: Any, name: str = "", flags: Sequence[str] = ()) -> Any:
+        """Return a value that depends on the block before; it takes aggregates, too."""
+        made = _Phi(self, typ, name, flags)
+        super()._insert(made)
+        return made
+
+    def whole(self, value: Any) -> Any:
+        """Return a value that instructions can name."""
+        if not isinstance(value, Aggregate):
+            return value
+        made = self.whole(value.base)
+        for which, element in sorted(value.elements.items()):
+            made = super().insert_value(made, self.whole(element), which)
+        return made
+
+    def _insert(self, instr: Any) -> None:
+        """Add an instruction, and before it what puts its operands together."""
+        if any(isinstance(one, Aggregate) for one in instr.operands):
+            instr.operands = type(instr.operands)([self.whole(one) for one in instr.operands])
+        super()._insert(instr)
+
+
+class _Phi(llvm.PhiInstr):  # type: ignore[misc]
+    """A value that depends on the block before."""
+
+    def __init__(self, builder: Builder, typ: Any, name: str, flags: Sequence[str]) -> None:
+        super().__init__(builder.block, typ, name=name, flags=flags)
+        self._builder = builder
+
+    def add_incoming(self, value: Any, block: Any) -> None:
+        """Say which value comes from a block."""
+        if isinstance(value, Aggregate):
+            with self._builder.goto_block(block):
+                value = self._builder.whole(value)
+        super().add_incoming(value, block)
+
+
+# -- loops over range, in as many instructions as LLVM leaves of numba's -------------------------------------------
+#
+# Numba's iterator is a struct of where it is (an address), its end, its step, and how many numbers are left (an
+# address).
+
+
+def new_range(builder: Builder, kind: llvm.Type, arguments: list[Any]) -> Any:
+    """Return what ``range`` of some arguments is: start, end and step."""
+    number = arguments[0].type
+    first = [number(0)] if len(arguments) == 1 else []
+    last = [number(1)] if len(arguments) < 3 else []
+    return pack_struct(builder, kind, [*first, *arguments, *last])
+
+
+def range_iterator(builder: Builder, kind: llvm.Type, values: Any) -> Any:
+    """Return an iterator over a range whose step is known to be 1 or -1, ``None`` for others."""
+    start, stop, step = (builder.extract_value(values, k) for k in range(3))
+    if not isinstance(step, llvm.Constant) or step.constant not in (1, -1):
+        return None
+    low, high = (start, stop) if step.constant == 1 else (stop, start)
+    left, none = builder.sub(high, low), start.type(0)
+    count = builder.select(builder.icmp_signed(">", left, none), left, none)
+    at, rest = (cgutils.alloca_once(builder, start.type) for _ in range(2))
+    builder.store(start, at)
+    builder.store(count, rest)
+    return pack_struct(builder, kind, [at, stop, step, rest])
+
+
+def advance_range(builder: Builder, kind: llvm.Type, iterator: Any) -> Any:
+    """Return the pair of the next number of a range and whether there is one."""
+    at, step, rest = (builder.extract_value(iterator, k) for k in (0, 2, 3))
+    count, value = builder.load(rest), builder.load(at)
+    valid = builder.icmp_signed(">", count, count.type(0))
+    with builder.if_then(valid):
+        builder.store(builder.sub(count, count.type(1), flags=["nsw"]), rest)
+        builder.store(builder.add(value, step), at)
+    return pack_struct(builder, kind, [value, valid])
+
+
+def pack_struct(builder: Builder, kind: llvm.Type, values: Sequence[Any]) -> Any:
+    """Return a struct of some values."""
+    made = kind(llvm.Undefined)
+    for which, value in enumerate(values):
+        made = builder.insert_value(made, value, which)
+    return made
+
 
 #: Operators of two numbers of one type, by what the builder calls them.
 SUMS = {operator.add: "add", operator.sub: "sub", operator.mul: "mul"}
@@ -131,9 +258,9 @@ class LeanLower(Lower):  # type: ignore[misc]
             self.incref(resty, half)
             return half
         if isinstance(kind, RangeType) and expr.op == "getiter":
-            return begun(self.builder, self.context.get_value_type(resty), value)
+            return range_iterator(self.builder, self.context.get_value_type(resty), value)
         if isinstance(kind, RangeIteratorType) and expr.op == "iternext":
-            return advanced(self.builder, self.context.get_value_type(resty), value)
+            return advance_range(self.builder, self.context.get_value_type(resty), value)
         return None
 
     def _lower_call_normal(self, fnty: Any, expr: Any, signature: Any) -> Any:

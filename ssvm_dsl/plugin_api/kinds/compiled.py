@@ -13,7 +13,7 @@ class CompiledOracle:
     """An oracle that trainers call inside their own compiled kernels, one example at a time.
 
     What a :class:`CompiledSession` returns; a ``numba.cfunc`` of the signature
-    :data:`ssvm_dsl.kernels.oracles.signatures.SIGNATURE`::
+    :data:`ssvm_dsl.kernels.SIGNATURE`::
 
         score = function(ints, longs, example, pool, node, labels, work)
 
@@ -52,7 +52,7 @@ class CompiledMessages:
     """Message passing that trainers call inside their own compiled kernels, one example at a time.
 
     What a :class:`MessageSession` may return; without it trainers call ``solve`` and ``slope``.  It is a
-    ``numba.cfunc`` of the signature :data:`ssvm_dsl.kernels.oracles.signatures.MESSAGE_SIGNATURE`::
+    ``numba.cfunc`` of the signature :data:`ssvm_dsl.kernels.MESSAGE_SIGNATURE`::
 
         bound = function(ints, longs, reals, example, pool, node, passes, messages, choices, work)
 
@@ -62,7 +62,7 @@ class CompiledMessages:
     a :class:`~ssvm_dsl.ir.Theta` and finite.
 
     With ``soft`` the maxima of the bound are soft.  The function then has the signature
-    :data:`ssvm_dsl.kernels.oracles.signatures.SOFT_MESSAGE_SIGNATURE` and writes the gradient of the bound in the
+    :data:`ssvm_dsl.kernels.SOFT_MESSAGE_SIGNATURE` and writes the gradient of the bound in the
     scores in place of choices: numbers that sum to one for the states of each variable, then for the joint states of
     each factor.
 

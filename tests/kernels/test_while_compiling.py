@@ -17,9 +17,9 @@ import ctrl_c
 from ctrl_c import pressed_within_llvm, python_hears_ctrl_c
 from own_compiler import own_compiler
 from ssvm_dsl.inference.threads import Threads
-from ssvm_dsl.kernels.compiling import code_store, held_interrupts
-from ssvm_dsl.kernels.compiling.held_interrupts import HeldInterrupts
+from ssvm_dsl.kernels.compiling import code_store, while_compiling
 from ssvm_dsl.kernels.compiling.jit import cfunc, njit
+from ssvm_dsl.kernels.compiling.while_compiling import PostponedInterrupts
 
 pytestmark = own_compiler
 
@@ -125,7 +125,7 @@ def test_a_handler_that_comes_meanwhile_stays():
         pass
 
     with python_hears_ctrl_c():
-        with HeldInterrupts():
+        with PostponedInterrupts():
             signal.signal(signal.SIGINT, hear)
         assert signal.signal(signal.SIGINT, signal.default_int_handler) is hear
 
@@ -135,7 +135,7 @@ def test_signals_without_a_handler_of_python_are_left_alone(action):
     seen = []
     with python_hears_ctrl_c():
         signal.signal(signal.SIGINT, action)
-        with HeldInterrupts():
+        with PostponedInterrupts():
             seen.append(signal.getsignal(signal.SIGINT))
         assert signal.signal(signal.SIGINT, signal.default_int_handler) is action
     assert seen == [action]
@@ -190,4 +190,4 @@ def test_who_waits_for_another_process_need_not_wait_on(tmp_path, monkeypatch):
     assert not odd.signatures
     lock.release()
     assert odd(1.0) == 4.0
-    assert held_interrupts._waiting == {}
+    assert while_compiling._waiting == {}

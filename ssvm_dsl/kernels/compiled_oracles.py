@@ -1,4 +1,4 @@
-"""Arrays of several types in the two arrays that compiled oracles read, and how kernels find them there again.
+"""Compiled oracles: their signatures, the two arrays that they read, and how kernels call them.
 
 A compiled oracle (:class:`~ssvm_dsl.plugin_api.CompiledOracle`) is called with one array of int32 and one of int64.
 :func:`pack` puts any number of arrays into them.  Array k lies at ``longs[2 k] : longs[2 k + 1]`` of its own array:
@@ -10,14 +10,34 @@ A compiled oracle (:class:`~ssvm_dsl.plugin_api.CompiledOracle`) is called with 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 from numba import types
 from numba.extending import lower_builtin, type_callable
 
-from ssvm_dsl.array_types import I8, I32, I64, Bools
+from ssvm_dsl.array_types import F64, I8, I32, I64, Bools
 from ssvm_dsl.kernels.compiling.jit import njit
+from ssvm_dsl.kernels.flat import ScoreSpace
+
+# -- signatures ----------------------------------------------------------------------------------------------------
+#
+# Of what trainers call inside their own kernels; see :class:`ssvm_dsl.plugin_api.CompiledOracle` and
+# :class:`ssvm_dsl.plugin_api.CompiledMessages`.
+
+_I32, _I64, _F64 = types.int32[::1], types.int64[::1], types.float64[::1]
+
+#: score = function(ints, longs, example, pool, node, labels, work)
+SIGNATURE = types.float64(_I32, _I64, types.int64, _F64, _F64, _I32, _F64)
+
+#: bound = function(ints, longs, reals, example, pool, node, passes, messages, choices, work)
+MESSAGE_SIGNATURE = types.float64(_I32, _I64, _F64, types.int64, _F64, _F64, types.int64, _F64, _I32, _F64)
+
+#: bound = function(ints, longs, reals, example, pool, node, passes, messages, marginals, work)
+SOFT_MESSAGE_SIGNATURE = types.float64(_I32, _I64, _F64, types.int64, _F64, _F64, types.int64, _F64, _F64, _F64)
+
+
+# -- arrays of several types in two --------------------------------------------------------------------------------
 
 
 def pack(*arrays: Any) -> tuple[I32, I64]:
@@ -143,3 +163,65 @@ def _lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         call = array(kinds[0], kinds[1], types.int64)
         values.append(context.compile_internal(builder, _KINDS[one[0]][2], call, (ints, longs, number)))
     return context.make_tuple(builder, signature.return_type, values)
+
+
+# -- calls from Python, as the kernels of trainers make them -------------------------------------------------------
+
+
+class MessageData(NamedTuple):
+    """Arguments of compiled message passing other than scores.
+
+    Parameters
+    ----------
+    ints, longs, reals : ndarray of int32, of int64 and of float64
+    """
+
+    ints: I32
+    longs: I64
+    reals: F64
+
+
+@njit
+def call_oracle(
+    function: Any, ints: Any, longs: Any, example: int, pool: Any, node: Any, labels: Any, work: Any
+) -> float:
+    """Call a compiled oracle (:class:`~ssvm_dsl.plugin_api.CompiledOracle`).
+
+    Parameters
+    ----------
+    function : numba cfunc
+    ints, longs : ndarray of int32 and of int64
+        Arguments of the oracle other than scores.
+    example : int
+    pool, node : ndarray of float64
+        Scores, as in :class:`~ssvm_dsl.ir.Theta`; read only.
+    labels : ndarray of int32
+        Written: the best labelling.
+    work : ndarray of float64
+        Its work space.
+    """
+    return function(ints, longs, example, pool, node, labels, work)
+
+
+@njit
+def call_messages(
+    function: Any, inputs: MessageData, example: int, scores: ScoreSpace, passes: int, messages: Any, choices: Any
+) -> float:
+    """Call compiled message passing (:class:`~ssvm_dsl.plugin_api.CompiledMessages`).
+
+    Parameters
+    ----------
+    function : numba cfunc
+    inputs : MessageData
+    example : int
+    scores : ScoreSpace
+        Read only, but for the work space.
+    passes : int
+        How often to go through all messages.
+    messages : ndarray of float64
+        Those of the example; improved in place.
+    choices : ndarray of int32
+        Written: the states and joint states where the bound is attained.
+    """
+    ints, longs, reals = inputs
+    return function(ints, longs, reals, example, scores.pool, scores.node, passes, messages, choices, scores.work)

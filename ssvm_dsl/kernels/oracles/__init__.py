@@ -1,1 +1,0 @@
-"""Compiled oracles: their signatures, the arrays they read, and how Python calls them."""

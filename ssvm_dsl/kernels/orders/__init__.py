@@ -1,1 +1,0 @@
-"""Compiled greedy elimination orders of graphs."""

@@ -1,1 +1,0 @@
-"""What numba does not offer: bits of words, arrays without reference counts, copies, prefetching."""
