@@ -30,17 +30,28 @@ from ssvm_dsl.plugin_api.hosting.loading import (
     told_seconds,
 )
 from ssvm_dsl.plugin_api.kinds.bridges import Bridge, Rewrite
-from ssvm_dsl.plugin_api.kinds.commands import Command, Screen
-from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages, CompiledOracle
+from ssvm_dsl.plugin_api.kinds.commands import (
+    AnswersWriter,
+    Command,
+    ExamplesReader,
+    ProblemReader,
+    ReadLimits,
+    ReadSettings,
+    Screen,
+)
 from ssvm_dsl.plugin_api.kinds.constraints import (
     BestKind,
     ConstraintKind,
+    ConstraintScores,
     ExplainingKind,
     MixtureKind,
     ProjectingKind,
     PropagatingKind,
     SeparableKind,
     SizedKind,
+    StartingKind,
+    StructureOracle,
+    StructureRules,
     UnmetKind,
 )
 from ssvm_dsl.plugin_api.kinds.executors import (
@@ -55,21 +66,12 @@ from ssvm_dsl.plugin_api.kinds.executors import (
     ready,
     travelling,
 )
-from ssvm_dsl.plugin_api.kinds.readers import (
-    AnswersWriter,
-    ExamplesReader,
-    ProblemReader,
-    ReadLimits,
-    ReadSettings,
-)
-from ssvm_dsl.plugin_api.kinds.risks import GradientRisk, PlaneRisk, RiskContext
-from ssvm_dsl.plugin_api.kinds.starting import ConstraintScores, StartingKind
-from ssvm_dsl.plugin_api.kinds.structures import StructureOracle, StructureRules
 from ssvm_dsl.plugin_api.lawler import Ranked, Subspace, SubspaceSolver, k_best_of
 from ssvm_dsl.plugin_api.options import Option
-from ssvm_dsl.plugin_api.problems import MessageProblem, MixtureProblem, PredictingProblem
 from ssvm_dsl.plugin_api.protocols import (
     Backend,
+    CompiledMessages,
+    CompiledOracle,
     CompiledSession,
     CountingSession,
     DualBoundSession,
@@ -101,11 +103,17 @@ from ssvm_dsl.plugin_api.specs import (
 from ssvm_dsl.plugin_api.training import (
     AnytimeTrainer,
     ConcludingTrainer,
+    GradientRisk,
     IncrementalTrainer,
     Iterate,
+    MessageProblem,
+    MixtureProblem,
     Objective,
+    PlaneRisk,
     Planes,
+    PredictingProblem,
     ResumableTrainer,
+    RiskContext,
     RiskGradient,
     ShardStep,
     ShardSteps,

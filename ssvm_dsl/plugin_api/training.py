@@ -1,4 +1,4 @@
-"""The interfaces of trainers, and their arguments: problems, planes, gradients, iterates."""
+"""The interfaces of trainers and risks, and their arguments: problems, planes, gradients, iterates."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.loss import LossTerm
-from ssvm_dsl.ir.solution import Marginals
+from ssvm_dsl.ir.messages import Messages
+from ssvm_dsl.ir.question import Question
+from ssvm_dsl.ir.solution import Marginals, Solution
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.plugin_api.kinds.compiled import CompiledOracle
+from ssvm_dsl.plugin_api.protocols import CompiledMessages, CompiledOracle
 from ssvm_dsl.scores.parameter_map import ParameterMap
 from ssvm_dsl.values import Value, same
 
@@ -504,3 +506,115 @@ class RunningEvent(TrainingEvent):
     def model(self) -> Any:
         """Return an estimator with the best weights so far."""
         return self.make()
+
+
+# -- risks of plug-ins (``RiskSpec``) -------------------------------------------------------------------------------
+
+
+class RiskContext(Protocol):
+    """The arguments of a risk: the data, the objective, and the backend."""
+
+    @property
+    def parameters(self) -> ParameterMap:
+        """The map from weights to scores, with the program (``parameters.program``)."""
+
+    @property
+    def loss(self) -> LossTerm:
+        """The loss that ``RiskSpec.loss`` names, with the truth."""
+
+    @property
+    def objective(self) -> Objective:
+        """The objective: weights of examples, and the power that each risk is raised to."""
+
+    def scores(self, w: F64, examples: I64 | None = None) -> Theta:
+        """Return ``Phi w`` of the selected examples, in a buffer that is the receiver's until the next call."""
+
+    def ask(self, question: Question) -> Solution:
+        """Return the backend's answer, which ends with the time of the fit."""
+
+    def pause(self) -> None:
+        """Raise :class:`~ssvm_dsl.errors.OutOfTime` when the fit's time is up, as :meth:`ask` also does."""
+
+
+class GradientRisk(Protocol):
+    """A convex risk, of no example below zero, known by values and subgradients."""
+
+    def gradient(self, w: F64, examples: I64) -> RiskGradient:
+        """Return the risks of some examples and a subgradient of the weighted sum of their powers.
+
+        The host checks shapes, that no risk is negative, and that the plane touches at w.
+
+        Parameters
+        ----------
+        w : ndarray of float64, shape (dim,)
+        examples : ndarray of int64, shape (m,)
+            Distinct examples.
+        """
+
+
+class PlaneRisk(Protocol):
+    """A risk that is a maximum over labellings, known by its most violated planes."""
+
+    def oracle(self, w: F64, examples: I64) -> Planes:
+        """Return the most violated plane of each example, that of the truth (of value 0) where no other is above it.
+
+        The host computes ``value`` from loss, scale and labels again, and checks that it is not negative and not above
+        ``bound``.
+
+        Parameters
+        ----------
+        w : ndarray of float64, shape (dim,)
+        examples : ndarray of int64, shape (m,)
+            Distinct examples.
+        """
+
+
+# -- problems that answer more questions, for trainers that ask for it (``TrainerNeeds``) --------------------------
+
+
+class MessageProblem(TrainProblem, Protocol):
+    """A problem of the risk ``relaxed``, for trainers that work on messages (``TrainerNeeds.messages``).
+
+    Attributes
+    ----------
+    smoothing : ndarray of float64, shape (n,)
+        By how much soft maxima raise each risk at most; zeros for plain ones.
+    """
+
+    smoothing: F64
+
+    def dual_losses(self, w: F64, ids: I64, warm: Messages | None, passes: int) -> tuple[Planes, Messages]:
+        """Return dual losses of some examples after a few passes of message passing, and the messages.
+
+        ``value`` is the dual loss, an upper bound of the relaxed risk, and ``accumulate`` adds the negative of its
+        subgradient in w (messages fixed).
+        """
+
+    def compiled_messages(self) -> CompiledMessages | None:
+        """Return the backend's compiled message passing, ``None`` without it or where states are ruled out."""
+
+
+class MixtureProblem(TrainProblem, Protocol):
+    """A problem of margin rescaling, for trainers that ask for marginals (``TrainerNeeds.tasks``)."""
+
+    def mixed_plane(self, u: F64, t: float, example: int) -> tuple[F64, float]:
+        """Return (E psi, E loss) of an example under ``q(y) ~ exp(t loss(y) + u . Phi(x, y))``.
+
+        They mix the planes of all labellings: ``risk(w) >= E loss - w . E psi`` for all w.
+
+        Parameters
+        ----------
+        u : ndarray of float64, shape (dim,)
+        t : float
+        example : int
+        """
+
+
+class PredictingProblem(TrainProblem, Protocol):
+    """A problem whose risk is a maximum over labellings, for trainers that also need predictions."""
+
+    def predicted(self, w: F64, examples: I64 | None = None) -> Planes:
+        """Return the planes of the labellings of the highest score, without the loss.
+
+        ``value`` is that of these planes, at most the risk, and ``bound`` is ``nan``.
+        """

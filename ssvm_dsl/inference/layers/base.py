@@ -23,7 +23,7 @@ from ssvm_dsl.ir.need import Ability, Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Marginals, Solution
-from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages, CompiledOracle
+from ssvm_dsl.plugin_api.protocols import CompiledMessages, CompiledOracle
 
 #: What a session may be asked, and what its backend must have announced for it.
 ABILITY_OF: dict[str, Ability | None] = {

@@ -21,7 +21,7 @@ from ssvm_dsl.ir.need import Ability, Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Solution
-from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages, CompiledOracle
+from ssvm_dsl.plugin_api.protocols import CompiledMessages, CompiledOracle
 from ssvm_dsl.registry import Registry
 
 #: What nobody else can take over in the middle: it adds to arrays, or starts from messages of the backend's own.

@@ -25,8 +25,7 @@ from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.ir.solution import Marginals, Solution, Stop
 from ssvm_dsl.plugin_api.hosting.surroundings import kept_surroundings
-from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages, CompiledOracle
-from ssvm_dsl.plugin_api.protocols import Backend, Session, missing_methods
+from ssvm_dsl.plugin_api.protocols import Backend, CompiledMessages, CompiledOracle, Session, missing_methods
 
 
 def _shown(question: Question) -> Question:

@@ -21,14 +21,15 @@ from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.kinds.constraints import (
     BestKind,
     ConstraintKind,
+    ConstraintScores,
     ExplainingKind,
     MixtureKind,
     ProjectingKind,
     PropagatingKind,
     SeparableKind,
     SizedKind,
+    StartingKind,
 )
-from ssvm_dsl.plugin_api.kinds.starting import ConstraintScores, StartingKind
 from ssvm_dsl.plugin_api.options import Option
 from ssvm_dsl.plugin_api.specs import ConstraintSpec
 from ssvm_dsl.registry import Registry

@@ -15,7 +15,7 @@ from ssvm_dsl.errors import PluginError
 from ssvm_dsl.inference.verification.read_only import read_only
 from ssvm_dsl.ir.constraints import ConstraintGroup, CustomOracle, LinearRows
 from ssvm_dsl.plugin_api.hosting.contained import contained
-from ssvm_dsl.plugin_api.kinds.starting import ConstraintScores
+from ssvm_dsl.plugin_api.kinds.constraints import ConstraintScores
 
 #: Small problems have at most so many labellings.
 MOST_LABELLINGS = 2**10

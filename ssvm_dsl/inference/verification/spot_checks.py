@@ -19,7 +19,7 @@ from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members, runs
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages, CompiledOracle
+from ssvm_dsl.plugin_api.protocols import CompiledMessages, CompiledOracle
 
 #: Examples that are looked at.
 SPOTS = 3

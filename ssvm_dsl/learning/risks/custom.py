@@ -22,8 +22,7 @@ from ssvm_dsl.learning.risks.base import each_once
 from ssvm_dsl.learning.risks.gradients.gradient import GradientProblem
 from ssvm_dsl.learning.risks.hinges.margin import MarginProblem, repeated
 from ssvm_dsl.plugin_api.hosting.contained import contained
-from ssvm_dsl.plugin_api.kinds.compiled import CompiledOracle
-from ssvm_dsl.plugin_api.protocols import Executor
+from ssvm_dsl.plugin_api.protocols import CompiledOracle, Executor
 from ssvm_dsl.plugin_api.specs import RiskForm, RiskSpec
 from ssvm_dsl.plugin_api.training import Planes, RiskGradient
 from ssvm_dsl.scores.labellings import score_labels

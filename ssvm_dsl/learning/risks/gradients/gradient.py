@@ -9,7 +9,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.learning.risks.base import BaseProblem, in_rounds
-from ssvm_dsl.plugin_api.kinds.compiled import CompiledOracle
+from ssvm_dsl.plugin_api.protocols import CompiledOracle
 from ssvm_dsl.plugin_api.training import Planes, RiskGradient
 
 

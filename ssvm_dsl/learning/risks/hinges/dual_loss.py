@@ -30,7 +30,7 @@ from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import owners
 from ssvm_dsl.ir.solution import Marginals, Solution
 from ssvm_dsl.learning.risks.hinges.relaxed import RelaxedProblem
-from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages
+from ssvm_dsl.plugin_api.protocols import CompiledMessages
 from ssvm_dsl.plugin_api.training import Planes
 from ssvm_dsl.scores.marginals import consistent, score_marginals
 

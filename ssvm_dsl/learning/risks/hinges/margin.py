@@ -30,7 +30,7 @@ from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.driver.evaluations import proved_share
 from ssvm_dsl.learning.risks.base import BaseProblem, each_once
 from ssvm_dsl.learning.risks.ceilings import largest_losses
-from ssvm_dsl.plugin_api.kinds.compiled import CompiledOracle
+from ssvm_dsl.plugin_api.protocols import CompiledOracle
 from ssvm_dsl.plugin_api.training import Planes, RiskGradient
 from ssvm_dsl.scores.labellings import node_scores, score_labels
 

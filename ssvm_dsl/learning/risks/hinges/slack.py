@@ -32,7 +32,7 @@ from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.risks.ceilings import spreads
 from ssvm_dsl.learning.risks.hinges.envelope import Envelope
 from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
-from ssvm_dsl.plugin_api.kinds.compiled import CompiledOracle
+from ssvm_dsl.plugin_api.protocols import CompiledOracle
 from ssvm_dsl.plugin_api.training import Planes
 from ssvm_dsl.scores.labellings import score_labels
 
