@@ -17,7 +17,7 @@ from clocks import looks_of
 from combinations import some
 from kit import keeps_its_promises
 from naive import proved
-from ssvm_backends.cuts import kernels as _cut_kernels
+from ssvm_backends.cuts import graph as _cut_kernels
 from ssvm_backends.cuts.alpha_beta_swap import AlphaBetaSwap
 from ssvm_backends.cuts.alpha_expansion import AlphaExpansion
 from ssvm_backends.cuts.graph_cut import GraphCut

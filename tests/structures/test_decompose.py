@@ -14,7 +14,7 @@ from ssvm_backends.decomposition import forests
 from ssvm_backends.decomposition.decompose import WITH_ORACLES, DecomposeSession
 from ssvm_backends.decomposition.forests import first_layers
 from ssvm_backends.decomposition.parts import BY_KIND, BY_ROWS, BY_STATES, ORACLES, split_constraints, split_tables
-from ssvm_backends.structures.counts.weighted_sums import WeightedSumSession
+from ssvm_backends.structures.counts.whole_sums import WeightedSumSession
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Matching, Model, ground, pairs
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.inference.planning.planner import plan, plan_program

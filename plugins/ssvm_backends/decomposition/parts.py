@@ -19,15 +19,14 @@ from ssvm_backends.elimination.junction_tree import JunctionTreeSession
 from ssvm_backends.programs.ilp import ILPSession
 from ssvm_backends.structures.best_states import KindSession
 from ssvm_backends.structures.counts.cardinality import CardinalitySession
-from ssvm_backends.structures.counts.weighted_sums import WeightedSumSession
-from ssvm_backends.structures.counts.whole_sums import MOST_SUMS, WholeSums
+from ssvm_backends.structures.counts.whole_sums import MOST_SUMS, WeightedSumSession, WholeSums
 from ssvm_backends.structures.matchings.assignment import AssignmentSession
 from ssvm_backends.structures.relations.relations import RelationsSession
 from ssvm_backends.structures.routes.circuit import CircuitSession
 from ssvm_backends.structures.routes.shortest_path import ShortestPathSession
 from ssvm_backends.structures.segmentations.semi_markov import SemiMarkovSession
 from ssvm_backends.structures.spanning_trees.trees_session import TreesSession
-from ssvm_backends.trees.session import ForestSession
+from ssvm_backends.trees.tree import ForestSession
 from ssvm_dsl.ir import (
     F64,
     I32,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ssvm_backends.cuts.score_errors import lacking
+from ssvm_backends.cuts.graph_cut import lacking
 from ssvm_backends.graphs.graph import Graph, Instance
 from ssvm_backends.graphs.reduce import Reduced
 from ssvm_backends.graphs.session import ExampleGraphSession, GraphCall, labels_by_example

@@ -52,7 +52,7 @@ class CardinalitySession(StructureSession):
 
     def compiled(self) -> CompiledOracle:
         """Return the oracle for trainers that call it inside their own kernels."""
-        from ssvm_backends.structures.counts.cardinality_oracle import cardinality_oracle
+        from ssvm_backends.structures.counts.sorting import cardinality_oracle
 
         sizes = np.concatenate([np.zeros(0), *(np.diff(one.literal_ptr) for one in self.literals)])
         work = CALL + float((SORTED * sizes).sum()) / max(self.program.n_examples, 1)

@@ -1,7 +1,7 @@
 """``assignment``: best matchings (Kuhn 1955), by shortest augmenting paths.
 
 Rows and columns that hold at most one literal make an assignment problem
-(:mod:`ssvm_backends.structures.matchings.augmenting_paths`): rectangular, with literals that are ruled out, rows and
+(:mod:`ssvm_backends.structures.matchings.best_matchings`): rectangular, with literals that are ruled out, rows and
 columns that may stay empty.  Other limits are flows (:mod:`ssvm_backends.structures.matchings.min_cost_flow`), but
 where columns hold any number: then every row takes its best.
 
@@ -95,9 +95,9 @@ class AssignmentSession(StructureSession):
         if any((matchings.method == FLOW).any() for matchings in self.matchings):
             return None
         if any((matchings.method == ROWS_ALONE).any() for matchings in self.matchings):
-            from ssvm_backends.structures.matchings.rows_oracle import rows_oracle as oracle
+            from ssvm_backends.structures.matchings.best_matchings import rows_oracle as oracle
         else:
-            from ssvm_backends.structures.matchings.assignment_oracle import assignment_oracle as oracle
+            from ssvm_backends.structures.matchings.best_matchings import assignment_oracle as oracle
         n = np.concatenate([np.zeros(0), *(np.maximum(one.n_rows, one.n_cols) for one in self.matchings)])
         work = CALL + float((n**3).sum()) / max(self.program.n_examples, 1)
         return structure_oracle(oracle, self, self.matchings, work)

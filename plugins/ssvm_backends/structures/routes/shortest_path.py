@@ -81,7 +81,7 @@ class ShortestPathSession(StructureSession):
 
     def compiled(self) -> CompiledOracle:
         """Return the oracle for trainers that call it inside their own kernels."""
-        from ssvm_backends.structures.routes.path_oracle import path_oracle
+        from ssvm_backends.structures.routes.route_kernels import path_oracle
 
         arcs = sum(float(len(literals.variable)) for literals in self.literals)
         return structure_oracle(path_oracle, self, self.paths, CALL + ARC * arcs / max(self.program.n_examples, 1))

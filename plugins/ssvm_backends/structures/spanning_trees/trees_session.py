@@ -64,10 +64,10 @@ class TreesSession(StructureSession):
         n = np.concatenate([np.zeros(0), *(one.n for one in self.trees)]) + 1.0
         share = 1.0 / max(self.program.n_examples, 1)
         if self.projective:
-            from ssvm_backends.structures.spanning_trees.eisner_oracle import eisner_oracle
+            from ssvm_backends.structures.spanning_trees.tree_batches import eisner_oracle
 
             return structure_oracle(eisner_oracle, self, self.trees, CALL + float((n**3).sum()) * share)
-        from ssvm_backends.structures.spanning_trees.arborescence_oracle import arborescence_oracle
+        from ssvm_backends.structures.spanning_trees.tree_batches import arborescence_oracle
 
         return structure_oracle(arborescence_oracle, self, self.trees, CALL + ARC * float((n**2).sum()) * share)
 
