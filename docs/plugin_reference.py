@@ -67,6 +67,7 @@ CONTENT: dict[str, dict[str, tuple[str, ...]]] = {
         "ssvm_dsl.ir": ("GraphProblem",),
     },
     "Features": {"ssvm_dsl": ("Transform",)},
+    "Tests": {"ssvm_dsl.testing": ("solve", "open_session", "Problem", "Recipe", "seeded", "check_backend")},
 }  # fmt: skip
 
 HEAD = """\

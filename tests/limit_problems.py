@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from model_table import graph
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import NoBackendError, NoLabellingError, SsvmError
 from ssvm_dsl.inference.deadline import Deadline, answer_within
@@ -17,7 +18,6 @@ from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import registry
-from standard import graph
 
 #: What is asked.
 CALLS = ("solve", "predict", "fit")

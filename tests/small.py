@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-import catalogue
+import model_table
 import naive
 from ssvm_dsl import (
     POTTS,
@@ -258,16 +258,16 @@ class Case:
         rng = np.random.default_rng([seed, len(str(self))])
         X, Y, inputs, labels, ignored = [], [], [], [], []
         for _ in range(self.n):
-            one, sizes = catalogue.make_inputs(self.model, rng, self.ragged)
+            one, sizes = model_table.make_inputs(self.model, rng, self.ragged)
             if self.model is Tree:
                 one["e"], one["f"] = forest(sizes["N"], rng)
             for given in self.model.loss.inputs:  # which weigh the loss
                 one[given.name] = np.abs(one[given.name])
-            states = catalogue.make_labels(self.model, rng, sizes)
+            states = model_table.make_labels(self.model, rng, sizes)
             share = 0.3 if self.ignore is not None else 0.0
             mask = {name: rng.random(np.shape(value)) < share for name, value in states.items()}
-            named = catalogue.user_labels(self.model, states)
-            X.append(catalogue.user_inputs(self.model, one))
+            named = model_table.user_labels(self.model, states)
+            X.append(model_table.user_inputs(self.model, one))
             Y.append(named if self.ignore is None else np.where(mask["y"], self.ignore, named))
             inputs.append(one)
             labels.append(states)
@@ -313,7 +313,7 @@ class Data:
 
     def flat(self, weights: Any) -> np.ndarray:
         """The weights users see, one after the other; zero where a pair has none."""
-        return np.concatenate([np.ravel(catalogue.densely(weights[name])) for name in self.shapes])
+        return np.concatenate([np.ravel(model_table.densely(weights[name])) for name in self.shapes])
 
     @property
     def scale(self) -> np.ndarray:

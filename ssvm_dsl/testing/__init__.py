@@ -4,6 +4,7 @@
 ``check_bridge("my-bridge")``, ``check_loss("my-loss")`` and ``check_executor("my-executor")`` run the kits; the pytest
 fixtures ``backend_conformance``, ``trainer_conformance``, ``constraint_conformance``, ``bridge_conformance``,
 ``loss_conformance`` and ``executor_conformance`` do so in a test.
+``solve(program, theta, backend, task)`` is a backend's answer as users get it, ``open_session`` a session to ask again.
 ``check_output_space(space)`` compares an output space for training by counting with enumeration.
 ``training_problem`` and ``make_trainer`` give the problem and the trainer of a fit, to run a trainer by hand.
 """
@@ -18,6 +19,8 @@ __all__, __getattr__, __dir__ = lazy_names(__name__)
 
 if TYPE_CHECKING:
     from ssvm_dsl.testing.answers import answer as answer
+    from ssvm_dsl.testing.answers import open_session as open_session
+    from ssvm_dsl.testing.answers import solve as solve
     from ssvm_dsl.testing.backends.conformance import check_backend as check_backend
     from ssvm_dsl.testing.bridges.conformance import check_bridge as check_bridge
     from ssvm_dsl.testing.constraints.conformance import check_constraint as check_constraint

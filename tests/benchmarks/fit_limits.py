@@ -20,8 +20,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from limit_problems import complete_edges, grid_edges, large
-from limit_structures import STRUCTURES, Chain
 from limited_fits import limited_fit
+from model_table import STRUCTURES, tagger
 from ssvm_dsl import Dim, Factor, Given, Hamming, Input, Label, Model, chain, complete
 
 #: What a fit may be late by: a share of the limit, or seconds; and how often one that is late is repeated.
@@ -29,6 +29,10 @@ SHARE, SECONDS, AGAIN = 0.1, 0.2, 2
 
 #: Trainers that are each asked with every limit on a problem that all of them take.
 TRAINERS = ("bcfw", "n-slack", "one-slack", "bundle", "smo", "subgradient", "adam", "perceptron")
+
+
+#: Chains with features.
+CHAIN = tagger(3, 5)
 
 
 class GivenChain(Model):
@@ -70,7 +74,7 @@ def structured(name: str, size: int, n: int) -> tuple[Any, Any, Any]:
     return STRUCTURES[name].model, [x for x, _ in made], [y for _, y in made]
 
 
-def chains(n: int, length: int, model: type[Model] = Chain, width: int = 3) -> tuple[Any, Any, Any]:
+def chains(n: int, length: int, model: type[Model] = CHAIN, width: int = 3) -> tuple[Any, Any, Any]:
     """Return chains with features, or with given scores."""
     rng = np.random.default_rng(0)
     X, Y = [rng.normal(size=(length, width)) for _ in range(n)], [rng.integers(0, 5, length) for _ in range(n)]

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-import catalogue
+import model_table
 from foreign import LAZY, distribution, inside, ssvm_here
 from ssvm_dsl.cli.explain.command import with_all_weights, without_features
 from ssvm_dsl.cli.explain.examples import import_file, make_examples
@@ -267,7 +267,7 @@ def test_foreign_backends_are_shown_and_not_chosen(tmp_path, file):
 
 
 @pytest.mark.parametrize("trees", [False, True])
-@pytest.mark.parametrize("model", catalogue.ALL, ids=lambda model: model.__name__)
+@pytest.mark.parametrize("model", model_table.TEMPLATES, ids=lambda model: model.__name__)
 def test_made_up_examples_fit_every_model(model, trees):
     X = make_examples(model.declaration, 3, {}, trees=trees)
     declaration = with_all_weights(model.declaration)  # which weights there are takes labels

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from model_table import tagger
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import make_chains
 from ssvm_dsl.notebook_tables import html_table
 from ssvm_dsl.plugin_api import TrainingEvent
 from ssvm_dsl.report.progress import FitProgress
 from ssvm_dsl.report.tables import plain_table, two_columns
-from standard import tagger
 
 Word = tagger(5, 3)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from model_table import graph, tagger
 from ssvm_dsl import (
     Attributes,
     Dim,
@@ -23,7 +24,6 @@ from ssvm_dsl import (
     ground,
 )
 from ssvm_dsl.errors import DataError, ModelError
-from standard import graph, tagger
 
 Word = tagger(3, "abc")
 

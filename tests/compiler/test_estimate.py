@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-import catalogue
+import model_table
 from ssvm_dsl import (
     Dim,
     Edges,
@@ -37,9 +37,9 @@ def nbytes(rows):
     return rows.nbytes
 
 
-@pytest.mark.parametrize("model", catalogue.ALL, ids=lambda m: m.__name__)
+@pytest.mark.parametrize("model", model_table.TEMPLATES, ids=lambda m: m.__name__)
 def test_sizes_are_those_of_the_arrays(model):
-    X, Y, _, _ = catalogue.make_data(model, 7, seed=0)
+    X, Y, _, _ = model_table.make_data(model, 7, seed=0)
     told, made = estimate(model, X), ground(model, X, Y)
     theta = Theta.zeros(made.program)
     assert told.n_examples == made.n_examples

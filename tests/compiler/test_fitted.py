@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import PolynomialFeatures
 
-import catalogue
+import model_table
 from ssvm_dsl import (
     Attributes,
     Dim,
@@ -219,9 +219,9 @@ def test_standardized_uses_the_training_mean_and_scale():
 
 def test_unseen_attributes_are_ignored():
     X_train = [[["a", "b"], {"b": 3.0, "c": -1.0}]]
-    trained = ground(catalogue.Tokens, X_train)
+    trained = ground(model_table.Tokens, X_train)
     assert trained.fitted["t"]["names"] == ["a", "b", "c"]
-    tested = ground(catalogue.Tokens, [[["new", "c"]], [["newer"], []]], fitted=trained.fitted)
+    tested = ground(model_table.Tokens, [[["new", "c"]], [["newer"], []]], fitted=trained.fitted)
     features = tested.parameters.maps[0].features
     assert features.shape == (3, 3)
     assert features.ptr.tolist() == [0, 1, 1, 1]
@@ -231,7 +231,7 @@ def test_unseen_attributes_are_ignored():
 
 
 def test_repeated_attributes_add_up():
-    g = ground(catalogue.Tokens, [[["a", "b", "a"]]])
+    g = ground(model_table.Tokens, [[["a", "b", "a"]]])
     features = g.parameters.maps[0].features
     assert dict(zip(features.indices.tolist(), features.data.tolist())) == {0: 2.0, 1: 1.0}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import catalogue
+import model_table
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, chain, ground
 from ssvm_dsl.errors import DataError
 
@@ -106,9 +106,9 @@ def test_several_labels():
     assert (first["kind"], second["kind"]) == (2, 0)
 
 
-@pytest.mark.parametrize("model", catalogue.ALL, ids=lambda m: m.__name__)
+@pytest.mark.parametrize("model", model_table.TEMPLATES, ids=lambda m: m.__name__)
 def test_round_trip(model):
-    X, Y, _, _ = catalogue.make_data(model, 4, seed=0)
+    X, Y, _, _ = model_table.make_data(model, 4, seed=0)
     g = ground(model, X, Y)
     for given, back in zip(Y, g.layout.decode(g.truth)):
         if isinstance(given, dict):

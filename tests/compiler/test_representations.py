@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from model_table import graph, tagger
 from ssvm_dsl import (
     Attributes,
     Dim,
@@ -28,7 +29,6 @@ from ssvm_dsl import (
     ground,
 )
 from ssvm_dsl.errors import DataError, OptionError
-from standard import graph, tagger
 
 
 class Sparse(Model):

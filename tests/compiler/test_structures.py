@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import catalogue
+import model_table
 from counted_calls import calls_of
+from model_table import tagger
 from ssvm_dsl import (
     POTTS,
     AtMost,
@@ -46,7 +47,6 @@ from ssvm_dsl.learning.estimator import clone
 from ssvm_dsl.plugin_api import BackendSpec, hookimpl
 from ssvm_dsl.registry import register, registry
 from ssvm_dsl.testing.brute_force import BruteForce
-from standard import tagger
 
 
 class Tagged(Model):
@@ -169,9 +169,9 @@ def test_answers_do_not_depend_on_what_was_asked_before(model, calls, seed):
         assert equal(asked(svm, way, X, known), asked(fresh(svm), way, X, known)), (way, sizes)
 
 
-@pytest.mark.parametrize("model", catalogue.ALL)
+@pytest.mark.parametrize("model", model_table.TEMPLATES)
 def test_every_template_is_filled_anew(model):
-    X, Y, _, _ = catalogue.make_data(model, 6, seed=3, ragged=(2, 3))
+    X, Y, _, _ = model_table.make_data(model, 6, seed=3, ragged=(2, 3))
     svm = estimator(model, X, Y, np.random.default_rng(0))
     for way in ("predict", "predict", "score"):
         for x, y in zip(X, Y, strict=True):
@@ -195,7 +195,7 @@ def test_a_known_shape_is_not_laid_out_planned_or_opened_again(monkeypatch):
         svm.predict([word(rng, 5)])
 
 
-@pytest.mark.parametrize(("model", "example"), [(catalogue.Word, np.ones((8, 4))), (catalogue.Scene, np.ones(5))])
+@pytest.mark.parametrize(("model", "example"), [(model_table.Word, np.ones((8, 4))), (model_table.Scene, np.ones(5))])
 def test_a_prediction_of_a_known_shape_is_few_python_calls(model, example):
     """The benchmark's models take 204 and 235 calls; these have a few factors more."""
     shapes = {block.name: block.shape for block in ground(model, [example], whole=True).parameters.blocks}
@@ -220,10 +220,10 @@ def test_mixtures_of_known_shapes_of_about_one_size_share_a_plan(monkeypatch):
     assert equal(svm.predict(X[:2] + X[3:]), alone)
 
 
-@pytest.mark.parametrize("model", catalogue.ALL)
+@pytest.mark.parametrize("model", model_table.TEMPLATES)
 @pytest.mark.parametrize("labelled", [False, True])
 def test_the_quick_bound_of_memory_is_one(model, labelled):
-    X, _, _, _ = catalogue.make_data(model, 9, seed=5, ragged=(1, 4))
+    X, _, _, _ = model_table.make_data(model, 9, seed=5, ragged=(1, 4))
     declaration = model.declaration
     examples = read_examples(declaration, X, judged=labelled)
     needed = footprint(declaration, examples, Layout.of(declaration, examples), labelled, with_attributes=False).needed

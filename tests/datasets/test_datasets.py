@@ -8,11 +8,11 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
+from model_table import tagger
 from ssvm_dsl import ground
 from ssvm_dsl.datasets import load_letters, make_chains, make_stripes
 from ssvm_dsl.errors import OptionError
 from ssvm_papers.generators import make_blocks, make_gaussian_hmm
-from standard import tagger
 
 FOLD_SIZES = [626, 704, 684, 698, 693, 651, 739, 717, 690, 675]
 

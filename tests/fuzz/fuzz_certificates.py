@@ -18,12 +18,12 @@ import clarabel
 import numpy as np
 from scipy import sparse
 
+from model_table import tagger
 from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain, complete, register
 from ssvm_dsl.errors import BackendFault, SsvmError
 from ssvm_dsl.ir import Guarantee
 from ssvm_dsl.plugin_api import BackendSpec, Iterate, TrainerSpec, hookimpl
 from ssvm_dsl.registry import registry
-from standard import tagger
 
 UNIT = "certificates"
 SHORT = 3

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-import catalogue
+import model_table
 from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, chain, complete, cross, estimate, grid, ground
 from ssvm_dsl.lang.model import Model as Declared
 
@@ -74,7 +74,7 @@ class Triples(Model):
     loss = Hamming(y)
 
 
-MODELS: list[type[Declared]] = [*catalogue.ALL, Net, Pairs, Cross, Net3, Triples]
+MODELS: list[type[Declared]] = [*model_table.TEMPLATES, Net, Pairs, Cross, Net3, Triples]
 
 
 #: Of weights for observed pairs more is estimated at the peak than is taken where few attributes occur again and again.
@@ -84,7 +84,7 @@ OBSERVED = 1.5
 def data_of(model: type[Declared], rng: np.random.Generator) -> tuple[list[object], list[object]]:
     """Return examples, a few different ones again and again, of a size that takes some megabytes."""
     sizes = tuple(int(size) for size in rng.integers(1, int(rng.choice([8, 25])), size=3))
-    X, Y, _, _ = catalogue.make_data(model, int(rng.integers(1, 5)), int(rng.integers(2**31)), ragged=sizes)
+    X, Y, _, _ = model_table.make_data(model, int(rng.integers(1, 5)), int(rng.integers(2**31)), ragged=sizes)
     alone = estimate(model, X).total_bytes / len(X)
     times = int(np.clip(rng.uniform(4e6, 2e7) / alone / len(X), 1, 4000))
     return X * times, Y * times
@@ -103,7 +103,7 @@ def trial(rng: np.random.Generator, scratch: Path) -> int:
     assert made.n_examples == told.n_examples
     for what, measured, said in (("stays", kept, told.ground_bytes), ("is held", peak, told.peak_bytes)):
         text = f"{model.__name__}, {len(X)} examples: {measured / 1e6:.2f} MB {what}, estimated {said / 1e6:.2f} MB"
-        most = OBSERVED if model is catalogue.Observed and what == "is held" else WITHIN
+        most = OBSERVED if model is model_table.Observed and what == "is held" else WITHIN
         assert said <= most * (measured + UNCOUNTED), text
         assert measured <= WITHIN * (said + UNCOUNTED), text
     return 1

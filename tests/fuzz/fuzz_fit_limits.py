@@ -13,8 +13,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from limit_structures import STRUCTURES
 from limited_fits import limited_fit
+from model_table import STRUCTURES
 from ssvm_dsl import estimate
 
 UNIT = "fits"

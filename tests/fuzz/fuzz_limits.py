@@ -21,7 +21,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from limit_structures import STRUCTURES, weighted
+from model_table import STRUCTURES, weighted
 from ssvm_dsl.errors import NoBackendError, NoLabellingError, ScoreError, SsvmError, TooLargeError
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.ir.need import Guarantee, Task

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from mutations import damaged
 
-import catalogue
+import model_table
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import FileFormatError, OptionError, SsvmError
 from ssvm_dsl.learning.estimators.saved import read_weights
@@ -25,8 +25,8 @@ FILES = 100
 @lru_cache
 def base(number: int) -> tuple[bytes, list[Any]]:
     """Return (a good file of one of the models, inputs for it)."""
-    model = catalogue.ALL[number]
-    X, Y, _, _ = catalogue.make_data(model, 3, seed=1)
+    model = model_table.TEMPLATES[number]
+    X, Y, _, _ = model_table.make_data(model, 3, seed=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         svm = StructuredSVM(model, trainer="subgradient", random_state=0, max_passes=2, n_threads=1).fit(X, Y)
@@ -66,7 +66,7 @@ def complaint(text: str, start: str) -> None:
 
 def trial(rng: np.random.Generator, scratch: Path) -> int:
     """Load damaged files of one model."""
-    good, X = base(int(rng.integers(len(catalogue.ALL))))
+    good, X = base(int(rng.integers(len(model_table.TEMPLATES))))
     path = scratch / "damaged.ssvm"
     for _ in range(FILES):
         path.write_bytes(damaged(rng, good))

@@ -19,13 +19,13 @@ from types import ModuleType
 
 import numpy as np
 
+from model_table import tagger
 from ssvm_dsl import CustomLoss, StructuredSVM
 from ssvm_dsl.errors import SsvmError
 from ssvm_dsl.ir import Caps, Guarantee, Marginals, Solution, Task, Topology
 from ssvm_dsl.plugin_api import BackendSpec, LossSpec, Option, Verdict, hookimpl
 from ssvm_dsl.registry import PluginInfo, registry
 from ssvm_dsl.testing.brute_force import BruteForce
-from standard import tagger
 
 UNIT = "plug-ins"
 SHORT = 10

@@ -147,9 +147,9 @@ def enumerated(rng: np.random.Generator, model: Any, inputs: Any, labels: Any, d
 
 def users(model: Any, labels: dict[str, Any]) -> Any:
     """Return labels in the user's form."""
-    import catalogue
+    import model_table
 
-    return catalogue.user_labels(model, labels)
+    return model_table.user_labels(model, labels)
 
 
 def expect_infeasible(model: Any, inputs: list[Any], data: Any) -> int:

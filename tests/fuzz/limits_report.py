@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from limit_structures import STRUCTURES
+from model_table import STRUCTURES
 
 
 def main(path, most=20):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-import catalogue
+import model_table
 import naive
 from ssvm_dsl import (
     ANTISYMMETRIC,
@@ -232,14 +232,14 @@ def draw_data(rng: Any, model: Any, kind: str, n: int) -> tuple[list[Any], list[
     inputs: list[Any] = []
     labels: list[Any] = []
     while len(inputs) < n:
-        one, sizes = catalogue.make_inputs(model, rng, KINDS[kind][1])
-        states = catalogue.make_labels(model, rng, sizes)
+        one, sizes = model_table.make_inputs(model, rng, KINDS[kind][1])
+        states = model_table.make_labels(model, rng, sizes)
         cards = [y.n_states ** np.size(states[y.name]) for y in model.declaration.labels]
         if np.prod(cards) <= MOST and (np.prod(cards) > 1 or labels):  # not the empty ones alone
             inputs.append(one)
             labels.append(states)
-    X = [catalogue.user_inputs(model, one) for one in inputs]
-    return X, [catalogue.user_labels(model, one) for one in labels], inputs, labels
+    X = [model_table.user_inputs(model, one) for one in inputs]
+    return X, [model_table.user_labels(model, one) for one in labels], inputs, labels
 
 
 def draw(rng: Any, kind: str | None = None, additive: bool | None = None, n: int | None = None) -> Drawn:

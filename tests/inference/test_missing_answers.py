@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from limit_structures import STRUCTURES, weighted
+from model_table import STRUCTURES, weighted
 from ssvm_dsl import AtLeast, Custom, Dim, Factor, Given, Hamming, Input, Label, Model, StructuredSVM, complete
 from ssvm_dsl.errors import InfeasibleError, NoLabellingError, OptionError, OutOfTime, TimeLimitWarning
 from ssvm_dsl.inference.deadline import Deadline

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import catalogue
+import model_table
 from archives import packed, parts
 from ssvm_dsl import Dim, Factor, Feature, Hamming, Input, Label, Model, StructuredSVM, chain
 from ssvm_dsl.errors import FileFormatError, ModelError, OptionError, SsvmError
 
-FUNCTIONS = ["catalogue:square", "catalogue:contrast", "catalogue:joint_chain"]
+FUNCTIONS = ["model_table:square", "model_table:contrast", "model_table:joint_chain"]
 
 
 class Small(Model):
@@ -43,7 +43,7 @@ def same(a, b) -> bool:
         return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
     return np.array_equal(np.asarray(a), np.asarray(b))
 
-X, Y, _, _ = catalogue.make_data(Small, 6, seed=0)
+X, Y, _, _ = model_table.make_data(Small, 6, seed=0)
 
 @cache
 def good() -> StructuredSVM:
@@ -67,10 +67,10 @@ def whole(tmp_path_factory) -> bytes:
 # -- round trips -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", catalogue.ALL, ids=lambda model: model.__name__)
+@pytest.mark.parametrize("model", model_table.TEMPLATES, ids=lambda model: model.__name__)
 def test_every_model_comes_back(model, path):
-    X, Y, _, _ = catalogue.make_data(model, 4, seed=1)
-    more, labels, _, _ = catalogue.make_data(model, 5, seed=2)
+    X, Y, _, _ = model_table.make_data(model, 4, seed=1)
+    more, labels, _, _ = model_table.make_data(model, 5, seed=2)
     svm = fit(model, X, Y, trainer="subgradient")
     svm.save(path)
     again = StructuredSVM.load(path, trusted=FUNCTIONS)
@@ -81,7 +81,8 @@ def test_every_model_comes_back(model, path):
     assert again.plan_.backend == svm.plan_.backend
     assert list(again.weights_) == list(svm.weights_)
     for name in svm.weights_:
-        np.testing.assert_array_equal(catalogue.densely(again.weights_[name]), catalogue.densely(svm.weights_[name]))
+        one, other = model_table.densely(again.weights_[name]), model_table.densely(svm.weights_[name])
+        np.testing.assert_array_equal(one, other)
     assert all(same(a, b) for a, b in zip(again.predict(more), svm.predict(more), strict=True))
     assert again.score(more, labels) == svm.score(more, labels)
     np.testing.assert_array_equal(again.best_score(more), svm.best_score(more))
@@ -100,14 +101,14 @@ def test_the_certificate_comes_back(path):
 
 
 @pytest.mark.parametrize(  # which weights Observed has follows from labels
-    "model", [one for one in catalogue.ALL if one is not catalogue.Observed], ids=lambda model: model.__name__
+    "model", [one for one in model_table.TEMPLATES if one is not model_table.Observed], ids=lambda model: model.__name__
 )
 def test_given_weights_come_back(model, path):
-    X, Y, _, _ = catalogue.make_data(model, 4, seed=1)
-    more, _, _, _ = catalogue.make_data(model, 5, seed=2)
+    X, Y, _, _ = model_table.make_data(model, 4, seed=1)
+    more, _, _, _ = model_table.make_data(model, 5, seed=2)
     learnt = fit(model, X, Y, trainer="subgradient")
     owners = [block.name for block in learnt._blocks]  # factors that are tied have those of others
-    given = {name: catalogue.densely(learnt.weights_[name]) for name in owners}
+    given = {name: model_table.densely(learnt.weights_[name]) for name in owners}
     svm = StructuredSVM.from_weights(model, given, fitted_on=X, C=3.0, warm_start=True)
     svm.save(path)
     again = StructuredSVM.load(path, trusted=FUNCTIONS)
@@ -169,7 +170,7 @@ def test_a_model_with_a_lambda_can_be_saved_after_all(path):
     svm = fit(model(lambda x: x**2), X, Y)
     with pytest.raises(ModelError, match=r"at the top level .*nothing learnt is lost: .*set_params\(model=...\)"):
         svm.save(path)
-    svm.set_params(model=model(catalogue.square)).save(path)
+    svm.set_params(model=model(model_table.square)).save(path)
     again = StructuredSVM.load(path, trusted=FUNCTIONS)
     np.testing.assert_array_equal(again.best_score(X), svm.best_score(X))
 
@@ -215,13 +216,13 @@ def test_a_loaded_model_can_go_on(path):
 
 
 def test_user_functions_run_only_when_trusted(path):
-    X, Y, _, _ = catalogue.make_data(catalogue.Rich, 3, seed=1)
-    fit(catalogue.Rich, X, Y, trainer="subgradient").save(path)
-    with pytest.raises(OptionError, match="calls the function catalogue:square, which runs code"):
+    X, Y, _, _ = model_table.make_data(model_table.Rich, 3, seed=1)
+    fit(model_table.Rich, X, Y, trainer="subgradient").save(path)
+    with pytest.raises(OptionError, match="calls the function model_table:square, which runs code"):
         StructuredSVM.load(path)
-    with pytest.raises(OptionError, match="catalogue:joint_chain"):
-        StructuredSVM.load(path, trusted=["catalogue:square"])
-    for trusted in (True, ["catalogue"], ["catalogue:square", "catalogue:joint_chain"]):
+    with pytest.raises(OptionError, match="model_table:joint_chain"):
+        StructuredSVM.load(path, trusted=["model_table:square"])
+    for trusted in (True, ["model_table"], ["model_table:square", "model_table:joint_chain"]):
         assert len(StructuredSVM.load(path, trusted=trusted).predict(X)) == 3
 
 
@@ -383,8 +384,8 @@ def test_weights_of_another_model_are_refused(path, whole):
 
 
 def test_a_vocabulary_that_does_not_fit_the_weights_is_refused(path):
-    X, Y, _, _ = catalogue.make_data(catalogue.Tokens, 4, seed=1)
-    fit(catalogue.Tokens, X, Y).save(path)
+    X, Y, _, _ = model_table.make_data(model_table.Tokens, 4, seed=1)
+    fit(model_table.Tokens, X, Y).save(path)
     content, arrays = parts(path.read_bytes())
     content["fitted"]["t"]["names"] = [f"n{k}" for k in range(5000)]
     refused(path, packed(content, arrays), match="expected weights")
@@ -435,9 +436,9 @@ def test_a_wrong_hash_is_refused(path, whole):
     refused(path, packed(content, arrays, hashed=False), match="no hash")
 
 
-@pytest.mark.parametrize("feature", [catalogue.Rich, catalogue.Tokens], ids=lambda model: model.__name__)
+@pytest.mark.parametrize("feature", [model_table.Rich, model_table.Tokens], ids=lambda model: model.__name__)
 def test_what_features_learnt_is_checked(feature, path):
-    X, Y, _, _ = catalogue.make_data(feature, 4, seed=1)
+    X, Y, _, _ = model_table.make_data(feature, 4, seed=1)
     fit(feature, X, Y, trainer="subgradient").save(path)
     content, arrays = parts(path.read_bytes())
     learnt = [name for name in arrays if name.startswith("fitted")]

@@ -8,7 +8,7 @@ import networkx
 import numpy as np
 import pytest
 
-import catalogue
+import model_table
 from naive_formats import read_uai, scores_of, uai_text
 from ssvm_dsl import (
     POTTS,
@@ -133,7 +133,7 @@ def test_a_model_is_a_graph_of_labels_and_factors():
     assert graph.nodes["net"]["form"] == "potts"
 
 
-@pytest.mark.parametrize("model", catalogue.ALL, ids=lambda model: model.__name__)
+@pytest.mark.parametrize("model", model_table.TEMPLATES, ids=lambda model: model.__name__)
 def test_every_model_has_a_graph(model):
     graph, declaration = to_networkx(model), model.declaration
     assert of_kind(graph, VARIABLE) == [label.name for label in declaration.labels]

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import catalogue
+import model_table
 from ssvm_dsl.compiler import ground
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.kernels import ScoreSpace, StateScores
 from ssvm_dsl.kernels.scoring import score_example
 
 
-@pytest.mark.parametrize("model", catalogue.ALL, ids=lambda m: m.__name__)
+@pytest.mark.parametrize("model", model_table.TEMPLATES, ids=lambda m: m.__name__)
 def test_score_example_equals_scores(model):
-    X, Y, _, _ = catalogue.make_data(model, 4, 11)
+    X, Y, _, _ = model_table.make_data(model, 4, 11)
     g = ground(model, X, Y)
     rng = np.random.default_rng(0)
     w, program = rng.normal(size=g.parameters.dim), g.program
@@ -24,9 +24,9 @@ def test_score_example_equals_scores(model):
     work, scales = np.empty(64), rng.uniform(0.5, 2.0, size=len(g.parameters.maps))
     shrunk = w.copy()
     for fmap, scale in zip(g.parameters.maps, scales):
-        if model is not catalogue.Rich:  # tied maps share weights and must share the scale
+        if model is not model_table.Rich:  # tied maps share weights and must share the scale
             shrunk[fmap.block.offset : fmap.block.stop] = w[fmap.block.offset : fmap.block.stop] / scale
-    scales = np.ones_like(scales) if model is catalogue.Rich else scales
+    scales = np.ones_like(scales) if model is model_table.Rich else scales
     given = StateScores(program.var_ptr, program.state_ptr, bonus)
     for i in range(program.n_examples):
         lo, hi = program.var_ptr[i], program.var_ptr[i + 1]

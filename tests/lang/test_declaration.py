@@ -11,7 +11,7 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pytest
 
-import catalogue
+import model_table
 from ssvm_dsl import (
     POTTS,
     Dim,
@@ -205,7 +205,7 @@ def test_numpy_sizes_and_class_names():
 # -- copying and sending -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", catalogue.ALL, ids=lambda m: m.__name__)
+@pytest.mark.parametrize("model", model_table.TEMPLATES, ids=lambda m: m.__name__)
 def test_models_are_pickled_by_name(model):
     assert pickle.loads(pickle.dumps(model)) is model
     assert copy.deepcopy(model) is model

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import catalogue
+import model_table
 import naive
 from ssvm_dsl import (
     POTTS,
@@ -80,7 +80,7 @@ N_WEIGHTS = {
 
 @pytest.mark.parametrize("model", N_WEIGHTS, ids=lambda m: m.__name__)
 def test_design_model_grounds_and_scores(model):
-    X, Y, inputs, labels = catalogue.make_data(model, 4, seed=0, ragged=(1, 2, 3))
+    X, Y, inputs, labels = model_table.make_data(model, 4, seed=0, ragged=(1, 2, 3))
     g = ground(model, X, Y)
     g.program.validate()
     assert g.parameters.dim == model.declaration.n_weights() == N_WEIGHTS[model]
@@ -92,7 +92,7 @@ def test_design_model_grounds_and_scores(model):
 
 
 def test_lower_bounds_are_those_declared():
-    X, Y, _, _ = catalogue.make_data(Seg, 2, seed=0)
+    X, Y, _, _ = model_table.make_data(Seg, 2, seed=0)
     blocks = {block.name: block for block in ground(Seg, X, Y).program.blocks}
     assert [blocks[name].lower_bound for name in ("data", "horiz", "vert")] == [-np.inf, 0.0, 0.0]
 

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-import catalogue
+import model_table
 from ssvm_dsl import (
     Cost,
     CountLoss,
@@ -29,10 +29,10 @@ from ssvm_dsl import (
 from ssvm_dsl.errors import FileFormatError, ModelError, OptionError
 
 
-@pytest.mark.parametrize("model", catalogue.ALL, ids=lambda m: m.__name__)
+@pytest.mark.parametrize("model", model_table.TEMPLATES, ids=lambda m: m.__name__)
 def test_round_trip(model):
     text = model.to_json()
-    again = Model.from_json(text, trusted=["catalogue"])
+    again = Model.from_json(text, trusted=["model_table"])
     assert again.declaration == model.declaration
     assert hash(again.declaration) == hash(model.declaration)
     assert again.to_json() == text
@@ -40,8 +40,9 @@ def test_round_trip(model):
 
 
 def test_round_trip_grounds_to_the_same_numbers():
-    X, Y, _, _ = catalogue.make_data(catalogue.Rich, 3, seed=0)
-    first, again = (ground(m, X, Y) for m in (catalogue.Rich, Model.from_json(catalogue.Rich.to_json(), trusted=True)))
+    X, Y, _, _ = model_table.make_data(model_table.Rich, 3, seed=0)
+    copy = Model.from_json(model_table.Rich.to_json(), trusted=True)
+    first, again = (ground(model, X, Y) for model in (model_table.Rich, copy))
     w = np.random.default_rng(0).normal(size=first.parameters.dim)
     np.testing.assert_array_equal(first.parameters.dot(w, first.truth), again.parameters.dot(w, again.truth))
 
@@ -82,9 +83,9 @@ def test_features_of_each_variable_round_trip(grammar):
     builder.add("x", Input(T, 2))
     y = builder.add("y", Label(T, "ab") if grammar is None else Label(T, grammar=grammar))
     for name, target in (("bare", y), ("written", Factor(y).target if grammar is None else leaves(y))):
-        builder.add(name, Factor(y, features=Feature(catalogue.square, target, width=2)))
+        builder.add(name, Factor(y, features=Feature(model_table.square, target, width=2)))
     model = builder.build()
-    again = Model.from_json(model.to_json(), trusted=["catalogue"])
+    again = Model.from_json(model.to_json(), trusted=["model_table"])
     assert again.declaration == model.declaration
     assert repr(again.declaration) == repr(model.declaration)
 
@@ -93,26 +94,26 @@ def test_features_of_each_variable_round_trip(grammar):
 
 
 def test_functions_are_loaded_only_when_trusted():
-    text = catalogue.Rich.to_json()
-    with pytest.raises(OptionError, match=r"calls the function catalogue:square.*trusted=\['catalogue:square'\]"):
+    text = model_table.Rich.to_json()
+    with pytest.raises(OptionError, match=r"calls the function model_table:square.*trusted=\['model_table:square'\]"):
         Model.from_json(text)
-    with pytest.raises(OptionError, match="catalogue:joint_chain"):
-        Model.from_json(text, trusted=["catalogue:square"])
-    paths = ["catalogue:square", "catalogue:joint_chain"]
-    assert Model.from_json(text, trusted=paths).declaration == catalogue.Rich.declaration
+    with pytest.raises(OptionError, match="model_table:joint_chain"):
+        Model.from_json(text, trusted=["model_table:square"])
+    paths = ["model_table:square", "model_table:joint_chain"]
+    assert Model.from_json(text, trusted=paths).declaration == model_table.Rich.declaration
 
 
 def test_an_untrusted_module_is_not_even_imported(tmp_path, monkeypatch):
     (tmp_path / "hostile.py").write_text("raise SystemExit('it ran')")
     monkeypatch.syspath_prepend(tmp_path)
-    text = catalogue.Rich.to_json().replace("catalogue:square", "hostile:square")
+    text = model_table.Rich.to_json().replace("model_table:square", "hostile:square")
     with pytest.raises(OptionError, match="hostile:square"):
-        Model.from_json(text, trusted=["catalogue"])
+        Model.from_json(text, trusted=["model_table"])
 
 
 def test_a_trusted_function_that_is_not_there():
-    text = catalogue.Rich.to_json().replace("catalogue:square", "catalogue:circle")
-    with pytest.raises(OptionError, match="catalogue:circle cannot be imported"):
+    text = model_table.Rich.to_json().replace("model_table:square", "model_table:circle")
+    with pytest.raises(OptionError, match="model_table:circle cannot be imported"):
         Model.from_json(text, trusted=True)
 
 
@@ -130,7 +131,7 @@ def local(x):
 
 @pytest.mark.parametrize(
     "function",
-    [lambda x: x, functools.partial(catalogue.square), Bound().method, Bound()],
+    [lambda x: x, functools.partial(model_table.square), Bound().method, Bound()],
     ids=["lambda", "partial", "bound method", "callable object"],
 )
 def test_functions_without_an_import_path_cannot_be_written(function):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_design_models import OCR, Scene, Seg
 
-import catalogue
+import model_table
 from ssvm_dsl import (
     ANTISYMMETRIC,
     POTTS,
@@ -62,7 +62,7 @@ def test_options_are_shown_as_written():
 
 
 def test_learnt_widths():
-    text = str(catalogue.Tokens)
+    text = str(model_table.Tokens)
     assert "w[3, ?]" in text
     assert text.endswith("weights: known after fitting")
 
@@ -106,9 +106,9 @@ def test_weight_shapes(factor, shape):
     assert factor.weight_text == (f"w[{', '.join(map(str, shape))}]" if shape else "w (one number)")
 
 
-@pytest.mark.parametrize("model", catalogue.ALL, ids=lambda m: m.__name__)
+@pytest.mark.parametrize("model", model_table.TEMPLATES, ids=lambda m: m.__name__)
 def test_shapes_shown_are_those_of_the_weights(model):
-    X, Y, _, _ = catalogue.make_data(model, 3, seed=0)
+    X, Y, _, _ = model_table.make_data(model, 3, seed=0)
     g = ground(model, X, Y)
     weights = Weights(np.zeros(g.parameters.dim), g.program.blocks, model.declaration, g.fitted)
     for name in weights:

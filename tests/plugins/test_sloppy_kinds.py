@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy_assignment
 
+from model_table import matching
 from ssvm_dsl import Matching, StructuredSVM
 from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.ir import Theta
@@ -15,7 +16,6 @@ from ssvm_dsl.plugin_api import BridgeSpec, ConstraintSpec, hookimpl, program_ne
 from ssvm_dsl.registry import PluginInfo, registry
 from ssvm_dsl.testing import check_backend, check_bridge, check_constraint
 from ssvm_dsl.testing.constraints.problems import kind_problem
-from standard import matching
 
 
 @pytest.fixture

@@ -14,13 +14,13 @@ import broken_backends as broken
 import numpy as np
 import pytest
 
+from model_table import tagger
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import BackendFault, PluginWarning
 from ssvm_dsl.ir import Guarantee, Primal, Stop
 from ssvm_dsl.plugin_api import Iterate, TrainerSpec, hookimpl
 from ssvm_dsl.plugin_api.hosting.surroundings import kept_surroundings
 from ssvm_dsl.registry import PluginInfo, registry
-from standard import tagger
 
 Word = tagger(2, 3)
 

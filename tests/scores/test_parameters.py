@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import catalogue
+import model_table
 import naive
 from ssvm_dsl.compiler import ground
 from ssvm_dsl.ir.program import Program
@@ -13,11 +13,11 @@ from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api import score_labels
 from ssvm_dsl.scores import rows
 
-MODELS = pytest.mark.parametrize("model", catalogue.ALL, ids=lambda m: m.__name__)
+MODELS = pytest.mark.parametrize("model", model_table.TEMPLATES, ids=lambda m: m.__name__)
 
 
 def grounded(model, n=5, seed=0):
-    X, Y, inputs, labels = catalogue.make_data(model, n, seed)
+    X, Y, inputs, labels = model_table.make_data(model, n, seed)
     return ground(model, X, Y), inputs, labels
 
 
@@ -29,7 +29,7 @@ def flat_states(model, labels):
 
 @MODELS
 def test_score_equals_w_phi_by_loops(model):
-    if model is catalogue.White:
+    if model is model_table.White:
         pytest.skip("whitening and hashing have their own tests")
     g, inputs, labels = grounded(model)
     g.program.validate()
@@ -109,10 +109,10 @@ def test_selected_examples_get_the_same_scores(model):
 
 
 def test_ignored_variables_leave_no_trace():
-    X, Y, inputs, _ = catalogue.make_data(catalogue.Seg, 4, 0)
+    X, Y, inputs, _ = model_table.make_data(model_table.Seg, 4, 0)
     rng = np.random.default_rng(0)
     Y = [np.where(rng.random(np.shape(y)) < 0.3, 255, y) for y in Y]
-    g = ground(catalogue.Seg, X, Y)
+    g = ground(model_table.Seg, X, Y)
     w = rng.normal(size=g.parameters.dim)
     blocks = {block.name: block.view(w) for block in g.program.blocks}
     flat = np.concatenate([np.ravel(y) for y in Y])

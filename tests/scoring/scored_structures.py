@@ -10,6 +10,7 @@ from typing import Any
 import networkx
 import numpy as np
 
+from model_table import matching
 from ssvm_dsl import (
     POTTS,
     SYMMETRIC,
@@ -35,7 +36,6 @@ from ssvm_dsl import (
     spans,
     starts,
 )
-from standard import matching
 
 
 class Chain(Model):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scored_structures import STRUCTURES
 
-import catalogue
+import model_table
 import naive
 from ssvm_dsl import (
     AtMost,
@@ -36,7 +36,7 @@ from ssvm_dsl.errors import InfeasibleError, OptionError
 from ssvm_dsl.report import plot_contributions
 
 #: The others are compared with the kernel that scores labellings.
-LOOPED = [model for model in catalogue.ALL if model not in (catalogue.Observed, catalogue.White)]
+LOOPED = [model for model in model_table.TEMPLATES if model not in (model_table.Observed, model_table.White)]
 
 
 def weighted(model, X, Y, seed=0, **parameters):
@@ -61,13 +61,13 @@ def adds_up(found):
 
 @pytest.mark.parametrize("model", LOOPED, ids=lambda model: model.__name__)
 def test_terms_are_those_of_plain_loops(model):
-    X, Y, inputs, labels = catalogue.make_data(model, 3, seed=1, ragged=(1, 3))
+    X, Y, inputs, labels = model_table.make_data(model, 3, seed=1, ragged=(1, 3))
     svm = weighted(model, X, Y, backend="auto", guarantee="heuristic")
     declaration, fitted = model.declaration, ground(model, X).fitted
     for x, y, raw, states in zip(X, Y, inputs, labels):
         found = svm.explain(x, y)
         adds_up(found)
-        blocks = {name: catalogue.densely(value) for name, value in svm.weights_.items()}
+        blocks = {name: model_table.densely(value) for name, value in svm.weights_.items()}
         assert close(found.total, naive.naive_score(declaration, blocks, raw, states, fitted))
         sums = found.by("factor")
         for factor in declaration.factors:
@@ -78,10 +78,11 @@ def test_terms_are_those_of_plain_loops(model):
 
 
 def test_weights_of_observed_pairs_and_hashed_features():
-    X, Y, *_ = catalogue.make_data(catalogue.White, 4, seed=1)
-    hashed = weighted(catalogue.White, X, Y)
-    X_pairs, Y_pairs, *_ = catalogue.make_data(catalogue.Observed, 6, seed=2)
-    pairs = StructuredSVM(catalogue.Observed, trainer="perceptron", max_passes=3, random_state=0).fit(X_pairs, Y_pairs)
+    X, Y, *_ = model_table.make_data(model_table.White, 4, seed=1)
+    hashed = weighted(model_table.White, X, Y)
+    X_pairs, Y_pairs, *_ = model_table.make_data(model_table.Observed, 6, seed=2)
+    pairs = StructuredSVM(model_table.Observed, trainer="perceptron", max_passes=3, random_state=0)
+    pairs.fit(X_pairs, Y_pairs)
     assert pairs.coef_.any()
     for svm, examples, labels in ((hashed, X, Y), (pairs, X_pairs, Y_pairs)):
         for x, y, score in zip(examples, labels, svm.best_score(examples, labels)):
@@ -102,7 +103,7 @@ def structure_inputs(structure, k, rng):
             shape = (*(dim.size or lengths[dim.origin.name] for dim in one.dims), *one.shape)
             inputs[one.name] = rng.normal(size=shape)
     assert size is None or lengths
-    return catalogue.user_inputs(structure.model, inputs)
+    return model_table.user_inputs(structure.model, inputs)
 
 
 def same(one, other):
@@ -312,8 +313,8 @@ def test_plots_and_tables():
 
 
 def test_heuristic_answers_say_that_the_margin_is_not_proved():
-    X, Y, *_ = catalogue.make_data(catalogue.Seg, 1, seed=1, ragged=(2,))
-    svm = weighted(catalogue.Seg, X, Y, backend="icm", guarantee="heuristic")
+    X, Y, *_ = model_table.make_data(model_table.Seg, 1, seed=1, ragged=(2,))
+    svm = weighted(model_table.Seg, X, Y, backend="icm", guarantee="heuristic")
     found = svm.why_not(X[0], 2 - np.asarray(svm.predict(X)[0]))
     adds_up(found.best)
     assert "not proved" in str(found)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import catalogue
+import model_table
 from ssvm_dsl import (
     POTTS,
     Cost,
@@ -180,7 +180,7 @@ def test_mistakes_in_declarations(make, text):
 
 
 def test_written_printed_made_up_and_estimated():
-    for model in (Bipartite, Triples, catalogue.Hyper):
+    for model in (Bipartite, Triples, model_table.Hyper):
         assert Model.from_json(model.to_json()).declaration == model.declaration
         X = make_examples(model.declaration, 2, {})
         assert estimate(model, X).total_bytes > 0

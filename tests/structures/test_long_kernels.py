@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from clocks import ticking
+from model_table import tagger
 from ssvm_backends.graphs.deadline import chunks_until
 from ssvm_backends.structures.segmentations import semi_markov
 from ssvm_backends.structures.spanning_trees import trees_session
@@ -16,7 +17,6 @@ from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Limits, Question, Stop, Task, Theta
 from ssvm_dsl.plugin_api import program_need
-from standard import tagger
 
 #: More than any machine needs for what is begun here.
 LONG = 60.0

@@ -7,9 +7,9 @@ import warnings
 import numpy as np
 import pytest
 
+from model_table import token_tagger
 from ssvm_dsl import StructuredSVM, ground
 from ssvm_dsl.datasets import CHUNK_TAGS, chunk_attributes, chunk_f1, load_conll2000
-from standard import token_tagger
 
 #: A sentence: named features of each word -> chunk tags.
 Chunks = token_tagger(CHUNK_TAGS)

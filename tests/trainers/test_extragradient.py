@@ -13,6 +13,7 @@ from test_lp_dual_qp import Triples, noise
 from test_optimum import check_certificate, check_optimal, fitted
 
 import small
+from model_table import tagger
 from small import Case
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import make_chains
@@ -27,7 +28,6 @@ from ssvm_trainers.dual.projection import polytopes as projection
 from ssvm_trainers.dual.projection import weight_metric
 from ssvm_trainers.dual.projection.polytopes import PolytopeProjection, layout_of
 from ssvm_trainers.dual.projection.weight_metric import WeightMetric
-from standard import tagger
 
 SOME = [
     Case(small.Word),

@@ -13,6 +13,7 @@ from test_lp_dual_qp import Triples, noise
 from test_optimum import check_certificate, check_optimal, fitted
 
 import small
+from model_table import complete_labels
 from small import Case
 from ssvm_dsl import (
     POTTS,
@@ -42,7 +43,6 @@ from ssvm_trainers.dual.points_of_problem import polytope_of
 from ssvm_trainers.dual.polytope import CliquePolytope, clique_polytope, score_columns
 from ssvm_trainers.dual.smo import smo_kernels
 from ssvm_trainers.dual.smo.smo import SMO
-from standard import complete_labels
 
 #: What works on marginals of cliques.
 FACTORED = [("smo", {}), ("lp-dual-qp", {}), ("extragradient", {}), ("extragradient", {"geometry": "entropic"})]

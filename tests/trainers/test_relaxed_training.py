@@ -13,6 +13,7 @@ import pytest
 from scipy import sparse
 
 from combinations import ALL, crossed, some
+from model_table import complete_labels
 from small import OneThread
 from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain, grid, ground
 from ssvm_dsl.errors import NoBackendError, OptionError, TrainingError
@@ -27,7 +28,6 @@ from ssvm_dsl.plugin_api import StopRule, program_need, score_marginals
 from ssvm_dsl.scores.marginals import with_margins
 from ssvm_dsl.testing import training_problem
 from ssvm_trainers.planes.bcfw import BCFW
-from standard import complete_labels
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

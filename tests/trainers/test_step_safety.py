@@ -13,12 +13,12 @@ from test_smooth import naive_objective, reference
 
 import small
 from combinations import crossed
+from model_table import classifier
 from small import Case, Word
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.learning.risks.hinges.envelope import Envelope
 from ssvm_trainers.shared.lower_bound import PlaneHull
-from standard import classifier
 
 Classes = classifier(5, 3)
 

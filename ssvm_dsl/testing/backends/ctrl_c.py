@@ -10,7 +10,7 @@ import os
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from threading import Timer, current_thread, main_thread
+from threading import Event, Timer, current_thread, main_thread
 from time import perf_counter
 from typing import Any
 
@@ -69,35 +69,40 @@ def _seconds(backend: Backend, options: Mapping[str, Any], large: PlantedJudge) 
     The whole time counts: a solver that keeps Python's global lock also keeps Ctrl-C from being pressed.
     """
     begin = end = perf_counter()
+    over_before = True  # also if Ctrl-C comes between the end of the search and the next lines
     answer: Solution | None = None
-    interrupted = False
-    with _pressed_after(AFTER):
+    with _pressed_after(AFTER) as pressed:
         try:
             begin = perf_counter()
             session = opened(backend, large.program, options)
             answer = session.solve(Question(large.problem.theta, limits=Limits(time=LIMIT)))
-        except KeyboardInterrupt:
-            interrupted = True
-        except (OutOfTime, TooLargeError):
-            pass  # it ended by itself: what counts is when
+        except (KeyboardInterrupt, OutOfTime, TooLargeError):
+            pass  # if it ended by itself, what counts is when
         end = perf_counter()
-    took = end - begin
-    if took < AFTER and not interrupted:
+        over_before = not pressed.is_set()
+    if over_before:
         return None
+    took = end - begin
     if answer is not None and (answer.stop == Stop.TIME).any() and took < LIMIT:
         raise Complaint("Ctrl-C ended the search, and stop is TIME, expected Stop.INTERRUPTED or KeyboardInterrupt")
     return took
 
 
 @contextmanager
-def _pressed_after(seconds: float) -> Iterator[None]:
-    """Press Ctrl-C once, by Python's own handler; one that comes when all is over is lost."""
+def _pressed_after(seconds: float) -> Iterator[Event]:
+    """Press Ctrl-C once, by Python's own handler, and set an event before; one that comes when all is over is lost."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    timer = Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT))
+    pressed = Event()
+
+    def press() -> None:
+        pressed.set()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = Timer(seconds, press)
     timer.start()
     try:
         try:
-            yield
+            yield pressed
         finally:
             timer.cancel()
             timer.join()

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
+from model_table import tagger
 from ssvm_dsl import (
     Dim,
     Factor,
@@ -29,7 +30,6 @@ from ssvm_dsl import (
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_papers.experiments.sequences import true_hmm, with_squares
 from ssvm_papers.generators import make_blocks, make_gaussian_hmm
-from standard import tagger
 
 X = [np.array([[0.0], [1.0], [0.5]]), np.array([[2.0], [0.0]]), np.array([[1.0]])]
 Y = [[0, 1, 1], [1, 0], [0]]

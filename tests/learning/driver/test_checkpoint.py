@@ -18,6 +18,7 @@ import pytest
 import archives
 import fresh
 import small
+from model_table import independent
 from small import Case
 from ssvm_dsl import StructuredSVM, __version__
 from ssvm_dsl.errors import DataError, FileFormatError, OptionError, TrainingError
@@ -25,7 +26,6 @@ from ssvm_dsl.learning.driver.claims import Claims
 from ssvm_dsl.learning.driver.fit import FitLoop
 from ssvm_dsl.plugin_api import RiskSpec, TrainerSpec
 from ssvm_dsl.registry import registry
-from standard import independent
 
 DATA = Case(small.Word, n=12, C=2.0).make(0)
 LOOPY = Case(small.Loopy).make(0)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+from model_table import hidden_chain
 from small import Case, Word
 from ssvm_dsl import (
     CountingPredictor,
@@ -20,7 +21,6 @@ from ssvm_dsl.datasets import make_identity
 from ssvm_dsl.learning.risks.kinds import check_pairing, find_risk
 from ssvm_dsl.plugin_api import Iterate, TrainerSpec, hookimpl
 from ssvm_dsl.registry import registry
-from standard import hidden_chain
 from toy_backends import Toys, registered
 
 DATA = Case(Word, n=6, C=2.0).make(0)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from combinations import ALL
+from model_table import few_tagger, hidden_chain, tagger
 from ssvm_dsl import (
     StructuredRegressor,
     StructuredSVM,
@@ -25,7 +26,6 @@ from ssvm_dsl.learning.risks.kinds import risks
 from ssvm_dsl.plugin_api import StopRule, TrainerSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.trainers.cases import cases_of
-from standard import few_tagger, hidden_chain, tagger
 
 #: Looks at the clock after which time is up; every other one of these, by turns, in a case.
 LOOKS = (0, 1, 2, 3, 4, 5, 6, 8, 12, 19, 30, 48, 76, 120)

@@ -9,8 +9,8 @@ import warnings
 import numpy as np
 import pytest
 
+from model_table import token_tagger
 from ssvm_dsl import StructuredSVM
-from standard import token_tagger
 
 N_STATES, N_NAMES = 60, 8_400
 

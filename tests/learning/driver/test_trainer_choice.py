@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from model_table import tagger
 from ssvm_dsl import Factor, Hamming, Input, Label, Model, StructuredRegressor, StructuredSVM
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.inference.planning.plans import AUTO
@@ -15,7 +16,6 @@ from ssvm_dsl.learning.risks.kinds import find_risk, risks
 from ssvm_dsl.models import Classifier
 from ssvm_dsl.plugin_api import AutoRule, TrainerSpec, hookimpl
 from ssvm_dsl.registry import PluginInfo, registry
-from standard import tagger
 
 Word = tagger(2, 2)
 

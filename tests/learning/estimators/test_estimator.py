@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-import catalogue
+import model_table
 import naive
 import small
 from small import Case, Word
@@ -336,10 +336,10 @@ def test_answers_are_those_of_all_labellings(case):
         assert best[i] == pytest.approx(scores[0], rel=1e-9, abs=1e-9)
         truth = naive.naive_score(declaration, svm.weights_, data.inputs[i], data.labels[i], data.grounded.fitted)
         assert of_truth[i] == pytest.approx(truth, rel=1e-9, abs=1e-9)
-        assert same(predicted[i], catalogue.user_labels(case.model, every[0][1]))
+        assert same(predicted[i], model_table.user_labels(case.model, every[0][1]))
         assert [score for _, score in ranked[i]] == pytest.approx(list(scores[:5]), rel=1e-9, abs=1e-9)
         for (given, _), (_, labels) in zip(ranked[i], every):
-            assert same(given, catalogue.user_labels(case.model, labels))
+            assert same(given, model_table.user_labels(case.model, labels))
         chance = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
         for label in declaration.labels:
             table = marginals[i][label.name] if len(declaration.labels) > 1 else marginals[i]

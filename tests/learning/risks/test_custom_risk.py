@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from model_table import tagger
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.cli.main import main
 from ssvm_dsl.errors import OptionError, PluginError, TrainingError
@@ -19,7 +20,6 @@ from ssvm_dsl.plugin_api import (
     hookimpl,
 )
 from ssvm_dsl.registry import PluginInfo, register, registry
-from standard import tagger
 
 HERE = __name__
 

@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
+from model_table import matching
 from ssvm_dsl import (
     BIO,
     Allow,
@@ -28,7 +29,6 @@ from ssvm_dsl import (
     chain,
 )
 from ssvm_dsl.errors import DataError, OptionError
-from standard import matching
 
 RNG = np.random.default_rng(3)
 

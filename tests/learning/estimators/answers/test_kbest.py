@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+from model_table import hidden_chain, tagger
 from ssvm_dsl import (
     Dim,
     Factor,
@@ -24,7 +25,6 @@ from ssvm_dsl import (
 )
 from ssvm_dsl.errors import OptionError, TimeLimitWarning, TooLargeError
 from ssvm_dsl.learning.estimators import distinct
-from standard import hidden_chain, tagger
 
 Word = tagger(3, 3)
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import ssvm_dsl
+from model_table import tagger
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import OptionError, PluginError
 from ssvm_dsl.learning.estimators.check_parameters import check_parameters
 from ssvm_dsl.learning.risks.kinds import check_pairing, find_risk, risks
 from ssvm_dsl.plugin_api import Alias, BackendSpec, RiskSpec, TrainerSpec, hookimpl
 from ssvm_dsl.registry import PluginInfo, registry
-from standard import tagger
 
 TRAINERS = [spec.name for spec in registry().specs(TrainerSpec)]
 KINDS = {"risk": RiskSpec, "trainer": TrainerSpec, "backend": BackendSpec}

@@ -9,6 +9,7 @@ import pytest
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_info
 
+from model_table import hidden_chain
 from ssvm_dsl import (
     Allow,
     AtMost,
@@ -31,7 +32,6 @@ from ssvm_dsl import (
     ground,
 )
 from ssvm_dsl.errors import DataError, ModelError, OptionError, TrainingError
-from standard import hidden_chain
 
 Parts = hidden_chain(4, 3, 2)
 

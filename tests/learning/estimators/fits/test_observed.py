@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 import naive
 import small
-from catalogue import Observed, densely, make_data
+from model_table import Observed, densely, make_data
 from small import Case
 from ssvm_dsl import (
     Attributes,
