@@ -32,8 +32,7 @@ from ssvm_dsl.ir import F64, I32, I64, U8
 from ssvm_dsl.kernels import SIGNATURE, borrow, cfunc, njit, pack, packed_longs, packed_record
 from ssvm_dsl.plugin_api import Clock
 
-# --------------------------------------------------------------------------------------------------------------------
-# The plans of all examples of a program as the two arrays of a compiled oracle, and how its kernel reads them.
+# -- The plans of all examples as the two arrays of a compiled oracle, and how it reads them -------------------------
 
 #: Number of the array that says where the arrays of each example's plan begin; those of the graph come after it.
 GRAPH = 0

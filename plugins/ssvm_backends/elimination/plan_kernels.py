@@ -530,7 +530,7 @@ def write_runs(runs: Runs, terms: PlanTerms, kind: int, lo: int, split: int, fir
         c[RUNS] += 1
 
 
-# -- Plans of elimination, written by compiled kernels (:mod:`ssvm_backends.elimination.plan_kernels`) ---------------
+# -- Plans of elimination, written by these kernels ------------------------------------------------------------------
 
 #: Numbers to look at between two checks of the clock; some 10 ms.
 BUDGET = 2_000_000

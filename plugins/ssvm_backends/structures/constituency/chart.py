@@ -280,8 +280,7 @@ def add_splits(grammar: GrammarArrays, scores: ParseScores, sums: F64, i: int, j
                 below[parent], sums[parent] = score, sums[parent] * np.exp(high - score) + 1.0
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# The pairs of children that the rules of a grammar have: what divisions of spans look at, in place of all rules.
+# -- Pairs of children that rules have: what divisions of spans look at, in place of all rules -----------------------
 
 #: What the first and the second child of a pair can have below them: a symbol that is only ever a tag has one word.
 SEVERAL_SEVERAL, WORD_SEVERAL, SEVERAL_WORD, WORD_WORD = range(4)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ssvm_backends.graphs.batch_session import BatchCall, BatchSession, SummedAnswers
-from ssvm_backends.structures.ranking import k_best
-from ssvm_backends.structures.session import places_of, variables_without_literals
+from ssvm_backends.structures.session import k_best, places_of, variables_without_literals
 from ssvm_dsl.errors import PluginError
 from ssvm_dsl.ir import F64, I32, I64, Bools, GrammarArrays, Need, Program, Question, Solution, Task, pointers, runs
 from ssvm_dsl.kernels import pack

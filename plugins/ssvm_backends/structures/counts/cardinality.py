@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends.structures.packing import CALL, structure_oracle
-from ssvm_backends.structures.session import StructureSession
-from ssvm_backends.structures.verdicts import verdict
+from ssvm_backends.structures.session import StructureSession, verdict
 from ssvm_dsl.ir import F64, I32, I64, Bools, Need, Program
 from ssvm_dsl.plugin_api import CompiledOracle, Verdict
 

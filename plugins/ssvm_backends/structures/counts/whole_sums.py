@@ -108,8 +108,8 @@ def _alone(program: Program, group: ConstraintGroup) -> Program:
     return replace(program, groups=(), constraints=(group,), allowed=None)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Best labellings under bounds on weighted sums of literals, by :mod:`ssvm_backends.structures.counts.knapsack`.
+# -- Best labellings under bounds on weighted sums of literals -------------------------------------------------------
+
 
 class WeightedSumSession(StructureSession):
     """Best labellings of a program whose constraints are all of the kind ``linear``, over different variables."""

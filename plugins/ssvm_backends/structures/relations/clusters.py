@@ -1,7 +1,7 @@
 """Best clusterings by branch and bound: two items are together, or apart.
 
 Each part of the tree joins items that are together to one, and has a bound by semidefinite matrices and rows
-(:mod:`~ssvm_backends.structures.relations.clusters`): triangles, and sets of items against one where triangles are
+(both below): triangles, and sets of items against one where triangles are
 few.  Pairs that would lose more than the gap if they were together are apart in this part; what is left is often so
 simple that rows alone prove it.  The part of the highest bound is divided next, at a pair about which the relaxation is
 undecided, so that there is a bound at any time.

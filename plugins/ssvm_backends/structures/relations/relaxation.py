@@ -2,7 +2,7 @@ r"""Upper bounds of relations: dual ascent on rows that are found where the curr
 
 The linear relaxation of a clustering of 200 items has 1.3 million triangles, and simplex and first-order methods are
 slow on it.  Here its dual is smoothed by a width that shrinks from round to round, and improved row by row
-(:mod:`~ssvm_backends.structures.relations.relaxation`; rows of three entries make this the method of Hildreth, as in
+(:func:`sweep`; rows of three entries make this the method of Hildreth, as in
 Veldt, Gleich, Wirth and Saunderson, SIAM Journal on Mathematics of Data Science 1, 2019).  Each round separates the
 smoothed primal point, adds what it violates, sweeps over all rows a few times and drops rows whose dual is zero.  Any
 nonnegative duals prove a bound, whatever the smoothing, so that the best bound so far is valid at any time.

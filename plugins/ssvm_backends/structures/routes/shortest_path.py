@@ -14,8 +14,7 @@ import numpy as np
 
 from ssvm_backends.structures.packing import CALL, structure_oracle
 from ssvm_backends.structures.routes.route_kernels import FORCED_ON_CYCLES, POSITIVE_CYCLE, SOLVED, Paths
-from ssvm_backends.structures.session import StructureSession
-from ssvm_backends.structures.verdicts import verdict
+from ssvm_backends.structures.session import StructureSession, verdict
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import F64, I32, I64, Bools, Need, Program, pointers
 from ssvm_dsl.plugin_api import CompiledOracle, Verdict

@@ -262,8 +262,8 @@ def segment_oracle(ints, longs, example, pool, node, labels, work):  # type: ign
     return worth[0] if feasible[0] else -np.inf
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# The k best segmentations: each item of :mod:`ssvm_backends.structures.segmentations.best_segments` has a list.
+# -- The k best segmentations: each item has a list ------------------------------------------------------------------
+
 
 @njit(cache=True, nogil=True)
 def kbest_segmentations(
