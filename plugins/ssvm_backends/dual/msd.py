@@ -2,7 +2,7 @@
 
 With ``temperature`` T above 0 maxima are soft: ``T log sum exp(. / T)``, that is K = 1/T in equation 13 of
 Meshi et al. (2010).  Bounds of labellings are the plain ones all the same; those of ``dual_bound`` and of compiled
-messages, on which ``dlpw`` trains, are soft (:mod:`ssvm_backends.dual.answers.soft_choices`).
+messages, on which ``dlpw`` trains, are soft (:mod:`ssvm_backends.dual.descent.compiled`).
 
 No maintained library for Python offers it: OpenGM and libDAI are not on PyPI.  ``make bench ARGS=loopy`` compares it
 with HiGHS and the other message passing.

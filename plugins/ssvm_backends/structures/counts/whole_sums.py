@@ -18,7 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ssvm_backends.programs.side_rows import SideRows
-from ssvm_dsl.ir import F64, I64, ConstraintGroup, Program, pointers
+from ssvm_backends.structures.session import StructureSession
+from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Program, pointers
 
 #: The most numbers that the table of a constraint may hold.
 MOST_SUMS = 2**18
@@ -105,3 +106,20 @@ class WholeSums(NamedTuple):
 def _alone(program: Program, group: ConstraintGroup) -> Program:
     """Return a program with the constraints of one group, and no factors."""
     return replace(program, groups=(), constraints=(group,), allowed=None)
+
+
+# -- Best labellings under bounds on weighted sums of literals -------------------------------------------------------
+
+
+class WeightedSumSession(StructureSession):
+    """Best labellings of a program whose constraints are all of the kind ``linear``, over different variables."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.sums = [WholeSums.of(program, group) for group in self.groups]
+
+    def choose(self, group: int, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools, excess: F64) -> None:
+        """Write the best labels; see :class:`~ssvm_backends.structures.session.StructureSession`."""
+        from ssvm_backends.structures.counts.knapsack import choose_sums
+
+        choose_sums(self.sums[group], self.program.var_ptr, node, ids, ptr, labels, feasible)

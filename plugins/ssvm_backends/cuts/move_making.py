@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ssvm_backends.cuts.score_errors import lacking
-from ssvm_backends.graphs.graph import Graph, Instance
+from ssvm_backends.cuts.graph_cut import lacking
+from ssvm_backends.graphs.graph import Graph, Instance, graph_bytes
 from ssvm_backends.graphs.reduce import Reduced
 from ssvm_backends.graphs.session import ExampleGraphSession, GraphCall, labels_by_example
 from ssvm_dsl.ir import (
@@ -18,6 +18,7 @@ from ssvm_dsl.ir import (
     F64,
     I32,
     Bools,
+    Need,
     Primal,
     Program,
     Question,
@@ -28,11 +29,67 @@ from ssvm_dsl.ir import (
     label_ptr,
     members,
 )
-from ssvm_dsl.plugin_api import Clock, ExampleAnswer
+from ssvm_dsl.plugin_api import Clock, ExampleAnswer, Verdict
 
 if TYPE_CHECKING:
     from ssvm_backends.cuts.graph import CutGraph
     from ssvm_backends.dual.trws import TRWSSession
+
+
+# -- ``alpha-expansion``: a heuristic for pairwise models of many labels whose tables are metrics --------------------
+#
+# Each move lets any set of variables take label alpha, and finds the best such set by a minimum cut, until no label
+# helps (Boykov, Veksler and Zabih, PAMI 2001; moves in :mod:`ssvm_backends.cuts.move_kernels`).  The result is
+# within a known factor of the least energy, 2 for Potts tables (:mod:`ssvm_dsl.ir.analysis.energies`); with
+# ``bound="factor"`` that is a certified bound, with ``"dual"`` one by message passing, by default there is none.
+#
+# P^n Potts factors, which auxiliary variables stand for, take part with the same moves, each the best of all under
+# these factors (Kohli, Kumar and Torr, CVPR 2007); there is no claim about the distance of the result from the
+# optimum.
+
+_METRIC = "t(a, b) + t(c, c) >= t(a, c) + t(c, b) for all states a, b, c of finite pairwise tables (a metric)"
+
+
+class AlphaExpansion:
+    """Local search by expansions (Boykov, Veksler and Zabih 2001): a few rounds of one minimum cut for each label."""
+
+    def check(self, need: Need) -> Verdict:
+        """Accept pairwise problems; whether tables are metrics is checked at solve time."""
+        cost = 200.0 * need.max_card * (need.n_variables + need.n_factors)
+        return Verdict(True, cost, n_bytes=graph_bytes(need))
+
+    def open(self, program: Program, options: Mapping[str, Any]) -> MoveSession:
+        """Open the backend on a program; the session answers ``map`` by expansion moves, each a minimum cut."""
+        labels = np.arange(program.card.max(initial=1), dtype=np.int32)
+        moves = np.stack([labels, np.full_like(labels, -1)], axis=1)
+        return MoveSession("alpha-expansion", _METRIC, program, options, moves)
+
+
+# -- ``alpha-beta-swap``: a heuristic for pairwise models of many labels whose tables are semimetrics ----------------
+#
+# Each move lets all variables that have label alpha or beta choose again between the two, by a minimum cut, until no
+# pair of labels helps (Boykov, Veksler and Zabih, PAMI 2001; moves in
+# :mod:`ssvm_backends.cuts.move_kernels`).  It asks less of the tables than expansion (no triangle inequality) and
+# finds weaker optima, most of all with P^n Potts factors: a move gains from these only where all of their
+# variables had one of the two labels.  No a-priori factor bounds the distance of the result from the optimum
+# (:mod:`ssvm_dsl.ir.analysis.energies`); ``bound="dual"`` computes a bound.
+
+_SEMIMETRIC = "t(a, a) + t(b, b) >= t(a, b) + t(b, a) for all states a, b of finite pairwise tables (a semimetric)"
+
+
+class AlphaBetaSwap:
+    """Local search by swaps (Boykov, Veksler and Zabih 2001): a few rounds of one cut for each pair of labels."""
+
+    def check(self, need: Need) -> Verdict:
+        """Accept pairwise problems; whether tables are semimetrics is checked at solve time."""
+        cost = 100.0 * need.max_card**2 * (need.n_variables + need.n_factors)
+        return Verdict(True, cost, n_bytes=graph_bytes(need))
+
+    def open(self, program: Program, options: Mapping[str, Any]) -> MoveSession:
+        """Open the backend on a program; the session answers ``map`` by swap moves, each a minimum cut."""
+        pairs = np.triu_indices(int(program.card.max(initial=1)), 1)
+        return MoveSession("alpha-beta-swap", _SEMIMETRIC, program, options, np.stack(pairs, axis=1).astype(np.int32))
+
 
 #: Arcs visited between two checks of the clock: a few milliseconds.
 BUDGET = 1_000_000
@@ -128,7 +185,7 @@ class MoveSession(ExampleGraphSession):
         """Return the answer for one example."""
         from ssvm_backends.cuts.graph import whole_scale
         from ssvm_backends.cuts.maxflow import workspace
-        from ssvm_backends.cuts.moves.move_kernels import (
+        from ssvm_backends.cuts.move_kernels import (
             MOVE_STATE,
             Move,
             MoveProblem,

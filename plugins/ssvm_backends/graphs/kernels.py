@@ -173,3 +173,52 @@ def fill_tables(
                 k -= 1
             if k < 0:
                 break
+
+
+# -- Scores of states while all other variables keep their labels ----------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def given_others(graph: Graph, node: F64, pool: F64, ids: I64, labels: I32, out: F64) -> None:
+    """Write the score of each state while all other variables keep their labels: unary, plus its factors'.
+
+    Parameters
+    ----------
+    graph : Graph
+        Read only.
+    node, pool : ndarray of float64
+        Scores.
+    ids : ndarray of int64, shape (n,)
+        The examples.
+    labels : ndarray of int32, shape (V,)
+        Of the whole batch.
+    out : ndarray of float64, shape (S,)
+        Written for the states of these examples.
+    """
+    g, node, pool, labels, out = borrow(graph), borrow(node), borrow(pool), borrow(labels), borrow(out)
+    for i in ids:
+        for s in range(g.state_ptr[g.var_ptr[i]], g.state_ptr[g.var_ptr[i + 1]]):
+            out[s] = node[s]
+        for f in range(g.factor_ptr[i], g.factor_ptr[i + 1]):
+            at = g.table_ptr[f]
+            for k in range(g.slot_ptr[f], g.slot_ptr[f + 1]):
+                at += g.stride[k] * labels[g.scope[k]]
+            for k in range(g.slot_ptr[f], g.slot_ptr[f + 1]):
+                v = g.scope[k]
+                start = at - g.stride[k] * labels[v]
+                for s in range(g.card[v]):
+                    out[g.state_ptr[v] + s] += pool[start + g.stride[k] * s]
+
+
+# -- Random numbers inside kernels: SplitMix64 (Steele, Lea and Flood 2014), whose only state is a counter -----------
+
+#: What successive states of the generator differ by.
+STEP = np.uint64(0x9E3779B97F4A7C15)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def mixed(state: np.uint64) -> np.uint64:
+    """Return the random number of a state."""
+    x = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
