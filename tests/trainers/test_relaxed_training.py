@@ -374,7 +374,11 @@ def test_refusals(case):
         fit((AllOrNothing, *case[1:2], *noise(2)[1:]))
 
 
-def test_going_on_from_a_state_is_bit_for_bit(case):
+@pytest.mark.parametrize("vectors", [True, False])
+def test_going_on_from_a_state_is_bit_for_bit(case, vectors, monkeypatch):
+    if not vectors:
+        monkeypatch.setattr("ssvm_trainers.planes.state.MOST_NUMBERS", 10_000)
+
     def problem():
         return problem_of(*case[:3], "relaxed", "lp")
 

@@ -1,169 +1,106 @@
-"""Block-coordinate ascent for the relaxed risk: the run of ``bcfw`` when planes are fractional labellings.
+"""Planes that are vectors of marginals (fractional labellings): where their numbers belong, and their order.
 
-Except for the planes it equals :mod:`ssvm_trainers.planes.bcfw`.  Memory is O(capacity x scores), at most about
-:data:`MEMORY` bytes unless two planes of every example need more.
+They are the planes of ``bcfw`` for the risk ``relaxed``.  A plane has a number for each score of its example.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ssvm_dsl.ir import F64, I64, pointers, runs
 from ssvm_dsl.plugin_api import Planes, TrainProblem
-from ssvm_trainers.planes.cache import MOST_NUMBERS, MOST_WEIGHTS
-from ssvm_trainers.planes.fractional_kernels import aggregate, cached_pass, fractional_rows, pack, plane_pass
-from ssvm_trainers.planes.fractional_records import (
-    Entries,
-    FractionalWorkspace,
-    LastVisits,
-    Metric,
-    NewPlanes,
-    PlaneWeights,
-    Store,
-)
-from ssvm_trainers.shared.resumable import Stateful
-from ssvm_trainers.shared.spaces import bounded_maps, follow_plane, map_scales, threshold
-from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, ROUNDING, SHARES, require
+from ssvm_trainers.shared.spaces import basis_space
 
 if TYPE_CHECKING:
     from ssvm_dsl.ir import Program
-    from ssvm_dsl.kernels import FlatMaps
 
 
-#: Bytes that cached planes may take.
-MEMORY = 1 << 28
-
-#: Most planes kept for an example.
-MOST = 12
-
-
-class SavedFractional(NamedTuple):
-    """The stored planes (:class:`~ssvm_trainers.planes.fractional_records.Store`), and quantities derived from them."""
-
-    n_planes: Annotated[I64, COUNTS]
-    alpha: Annotated[F64, SHARES]
-    loss: Annotated[F64, NUMBERS]
-    gram: Annotated[F64, NUMBERS]
-    values: Annotated[F64, NUMBERS]
-    w: Annotated[F64, NUMBERS]
-    free: Annotated[F64, NUMBERS]
-    gap: Annotated[F64, NUMBERS]
-    gain: Annotated[F64, NUMBERS]
-    operations: Annotated[I64, COUNTS]
-
-
-class FractionalState(Stateful):
-    """Weights and fractional planes.
+class Entries(NamedTuple):
+    """Where the numbers of each example's planes belong.
 
     Parameters
     ----------
-    problem : TrainProblem
-        Its planes hold marginals.
+    ptr : ndarray of int64, shape (n + 1,)
+        Entries of each example.
+    where : ndarray of int64
+        The score of each entry, in ``[theta.node, theta.pool]``.
+    truth_ptr : ndarray of int64, shape (n + 1,)
+    truth : ndarray of int64
+        The entries of the truth, counted within the example.
+    first : ndarray of int64, shape (M, n)
+        Where the entries of each map's factors start within the example; -1 for maps of single variables.
+    var_ptr, state_ptr : ndarray of int64
     """
 
-    def __init__(self, problem: TrainProblem) -> None:
-        self.problem, n, dim = problem, problem.n, problem.dim
-        parameters, objective = problem.parameters, problem.objective
-        self.maps: FlatMaps = parameters.flat
-        self.group_sizes = [np.diff(g.ptr) * g.n_configs for g in parameters.program.groups]
-        self.entries = lay_out(problem)
-        bounded = bounded_maps(problem)
-        lower = np.array([m.block.lower_bound for m in parameters.maps])
-        metric, share = 1.0 / map_scales(problem), objective.weight / n
-        self.fixed = Metric(metric, bounded, lower, threshold(problem), share, float(objective.lam))
-        total = max(int(self.entries.ptr[-1]), 1)
-        k = 1 + int(np.clip(MEMORY // (8 * total), 2, MOST))
-        self.store = Store(
-            np.zeros(n, np.int64), np.zeros((n, k)), np.zeros((n, k)), np.zeros((n, k, k)), np.zeros(k * total)
-        )
-        self.work = self._work_space(k)
-        self.w = np.zeros(dim)
-        self.free = np.zeros(dim) if bounded.any() else self.w
-        self.gap, self.gain = np.zeros(n), np.zeros(n)
+    ptr: I64
+    where: I64
+    truth_ptr: I64
+    truth: I64
+    first: I64
+    var_ptr: I64
+    state_ptr: I64
 
-    def _work_space(self, k: int) -> FractionalWorkspace:
-        parameters = self.problem.parameters
-        program, n_maps = parameters.program, len(parameters.maps)
-        n_pool = sum(g.n_tables * g.n_configs for g in program.groups)
-        flat = np.zeros(program.n_states + n_pool)
-        return FractionalWorkspace(
-            flat, flat[: program.n_states], flat[program.n_states :],
-            direction=np.zeros(self.problem.dim),
-            delta=np.zeros(int(np.diff(self.entries.ptr).max(initial=1))),
-            slope=np.zeros(k + 1),
-            before=np.zeros(k + 1),
-            scores=np.zeros(max((m.n_basis for m in parameters.maps), default=1)),
-            nothing=np.zeros(program.n_states),
-            ones=np.ones(n_maps),
-            unbounded=np.zeros(n_maps, np.int8),
-            counter=np.zeros(1, np.int64),
+
+class Fractional(NamedTuple):
+    """Where the numbers of planes belong, and work space for those of one example.
+
+    Parameters
+    ----------
+    entries : Entries
+    begin : ndarray of int64, shape (G + 2, n)
+        Where within each example the states of variables start, then the joint states of each group, then the end.
+    given : ndarray of float64
+        The candidate plane.
+    flat, node, pool : ndarray of float64
+        Scores, all in one array, and two views of it: those of states, shape (S,), and those of tables.
+    nothing : ndarray of float64, shape (S,)
+        Zeros.
+    scores : ndarray of float64
+        Work space of the scoring kernel.
+    delta : ndarray of float64
+        By how much marginals change, entry by entry.
+    """
+
+    entries: Entries
+    begin: I64
+    given: F64
+    flat: F64
+    node: F64
+    pool: F64
+    nothing: F64
+    scores: F64
+    delta: F64
+
+    @classmethod
+    def of(cls, problem: TrainProblem) -> Fractional:
+        """Return the layout of a problem's planes."""
+        program = problem.parameters.program
+        begin = kinds_of_entries(program)
+        entries = lay_out(problem, begin)
+        longest, n = int(np.diff(entries.ptr).max(initial=1)), program.n_states
+        flat = np.zeros(n + sum(g.n_tables * g.n_configs for g in program.groups))
+        return cls(
+            entries, begin, np.zeros(longest), flat, flat[:n], flat[n:], np.zeros(n), basis_space(problem),
+            np.zeros(longest),
         )  # fmt: skip
 
-    def take(self, planes: Planes) -> float:
-        """Visit the examples of new planes; return the gain of the dual."""
+    def packed(self, planes: Planes) -> F64:
+        """Return the marginals of planes, which are packed by kind (states, groups), packed by example."""
         assert planes.marginals is not None
-        ids = planes.examples
-        ptr = pointers(np.diff(self.entries.ptr)[ids])
-        values = pack(self.entries, ids, ptr, self.group_sizes, planes.marginals.node, list(planes.marginals.tables))
-        new, visits = NewPlanes(ids, ptr, values, planes.loss), LastVisits(self.gap, self.gain)
-        weights = PlaneWeights(self.w, self.free)
-        gain = plane_pass(self.maps, self.entries, self.fixed, self.store, self.work, new, weights, visits)
-        return float(gain)
-
-    def cached(self, order: I64, threshold: float) -> float:
-        """Visit the listed examples whose last visit gained enough, without the oracle; return the gain of the dual."""
-        often, weights = order[self.gain[order] >= threshold], PlaneWeights(self.w, self.free)
-        gain = cached_pass(self.maps, self.entries, self.fixed, self.store, self.work, often, weights, self.gain)
-        return float(gain)
-
-    @property
-    def kept_planes(self) -> Store:
-        """The planes."""
-        return self.store
-
-    def rows(self) -> F64 | None:
-        """Return the kept planes, example by example, as rows; ``None`` where they are too long, or too many."""
-        n_kept, dim = int(self.store.n_planes.sum()), self.problem.dim
-        if dim > MOST_WEIGHTS or n_kept * dim > MOST_NUMBERS:
-            return None
-        out = np.zeros((n_kept, dim))
-        fractional_rows(self.maps, self.entries, self.fixed, self.store, self.work, out)
+        starts = self.begin[:, planes.examples]
+        ptr = pointers(starts[-1])
+        out = np.empty(int(ptr[-1]))
+        for k, values in enumerate([planes.marginals.node, *planes.marginals.tables]):
+            out[runs(ptr[:-1] + starts[k], starts[k + 1] - starts[k])] = values.ravel()
         return out
 
-    def refresh(self) -> tuple[float, tuple[F64, float]]:
-        """Recompute w from the dual weights (rounding errors do not add up); return (dual value, plane)."""
-        v = np.zeros(self.problem.dim)
-        aggregate(self.maps, self.entries, self.fixed, self.store, self.work, v)
-        b = float((self.fixed.share[:, None] * self.store.alpha * self.store.loss).sum())
-        follow_plane(self.problem, v, self.w, self.free)
-        return self.problem.objective.dual(v, b), (v, b)
 
-    def packed(self) -> SavedFractional:
-        """Return the arrays, not copies."""
-        return SavedFractional(*self.store, self.w, self.free, self.gap, self.gain, self.work.counter)
-
-    def unpack(self, record: SavedFractional) -> None:
-        """Write to the arrays: two of them may be one."""
-        for mine, saved in zip(self.packed(), record, strict=True):
-            mine[...] = saved
-
-    def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
-        """Refuse dual weights of missing planes, and dual weights of an example that exceed 1."""
-        n_planes, alpha = state["n_planes"], state["alpha"]
-        k = alpha.shape[1]
-        require((n_planes < k).all(), "'n_planes'", f"at most {k - 1} planes of an example")
-        require(not alpha[np.arange(k) >= n_planes[:, None]].any(), "'alpha'", "dual weights of planes that are there")
-        require((alpha.sum(axis=1) <= 1 + ROUNDING).all(), "'alpha'", "dual weights that add up to at most 1")
-
-
-def lay_out(problem: TrainProblem) -> Entries:
+def lay_out(problem: TrainProblem, begin: I64) -> Entries:
     """Return where the entries of planes belong: by example its states, then its factors' joint states."""
     program, n = problem.parameters.program, problem.n
-    starts, begin = program.state_ptr[program.var_ptr], kinds_of_entries(program)
-    sizes, ptr = np.diff(begin, axis=0), pointers(begin[-1])
+    starts, sizes, ptr = program.state_ptr[program.var_ptr], np.diff(begin, axis=0), pointers(begin[-1])
     where = np.empty(int(ptr[-1]), dtype=np.int64)
     problem.pause()
     where[runs(ptr[:-1], sizes[0])] = np.arange(program.n_states)

@@ -33,9 +33,8 @@ from ssvm_trainers.planes.factors.lists import (
     own_tables,
     together,
 )
-from ssvm_trainers.planes.factors.records import Dual, FactorProblem, FactorRule, Factors, SweepWorkspace
-from ssvm_trainers.planes.fractional import first_entries, kinds_of_entries
-from ssvm_trainers.planes.fractional_records import Entries, Metric
+from ssvm_trainers.planes.factors.records import Dual, FactorProblem, FactorRule, Factors, Metric, SweepWorkspace
+from ssvm_trainers.planes.fractional import Entries, first_entries, kinds_of_entries
 from ssvm_trainers.shared.chunks import chunks, visit_cost
 from ssvm_trainers.shared.resumable import Run
 from ssvm_trainers.shared.spaces import bounded_maps, follow_plane, map_scales, threshold

@@ -40,7 +40,6 @@ from ssvm_trainers.planes.factors.records import (
     SweepWorkspace,
 )
 from ssvm_trainers.planes.fractional_kernels import move
-from ssvm_trainers.planes.fractional_records import MoveRule, PlaneWeights
 
 #: Typed, since numba compiles a function again for each literal argument.
 ZERO: Any = np.int64(0)
@@ -306,8 +305,7 @@ def visit(problem: FactorProblem, rule: FactorRule, space: SweepWorkspace, i: in
             space.totals[1] += factors.degree[v] * change * change  # once for each slot, as residuals of margins
     whole = FactorSite(i, lo, zero, step, first, end, n_states, ZERO)
     update_messages(factors, state_ptr, dual, penalty, space, whole)
-    how, weights = MoveRule(fixed.metric, fixed.bounded), PlaneWeights(dual.w, dual.free)
-    move(maps, entries, fixed, how, i, delta, weights, np.bool_(False))
+    move(maps, entries, fixed, fixed.metric, fixed.bounded, i, delta, dual.w, dual.free, np.bool_(False))
 
 
 @njit(cache=True, nogil=True)
