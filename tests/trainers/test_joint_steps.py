@@ -15,8 +15,8 @@ from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.cutting.kept_planes import each
 from ssvm_trainers.planes import state
 from ssvm_trainers.planes.bcfw import BCFW
+from ssvm_trainers.planes.cache import MOST_WEIGHTS, places
 from ssvm_trainers.planes.joint_steps import LEAST_CUTS, JointBudget, KeptRows, climb, cut_work
-from ssvm_trainers.planes.state import MOST_WEIGHTS, places
 
 
 def best_over_rows(objective, share, rows):

@@ -16,7 +16,7 @@ cached passes that visit examples again without the oracle.
 
 For the risk ``relaxed`` blocks may be smaller than examples: single factors, which messages make agree, so that no
 relaxation is ever solved (:mod:`ssvm_trainers.planes.factors.blocks`).  With examples as blocks the method is as
-above, with fractional labellings as planes (:mod:`ssvm_trainers.planes.fractional`); ``keep`` is not used then.
+above, with fractional labellings as planes (:mod:`ssvm_trainers.planes.fractional_kernels`); ``keep`` is not used then.
 
 The certificate is computed at one fixed w: the exact objective against the dual value of the planes.  Steps on one
 example after the other leave w noisy, so it is computed at a moving average of the weights after each pass, which
@@ -39,9 +39,10 @@ from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import F64, I64, SparseRows, slices
 from ssvm_dsl.kernels import N_CONFIGS, POOL, WIDTH
 from ssvm_dsl.plugin_api import CompiledOracle, Iterate, Planes, StopRule, TrainProblem, fixed_tables
+from ssvm_trainers.planes.cache import places
 from ssvm_trainers.planes.joint_steps import KERNEL_WORK, JointBudget, KeptRows, climb
 from ssvm_trainers.planes.side_by_side import SideBySide
-from ssvm_trainers.planes.state import DualState, places, start_state
+from ssvm_trainers.planes.state import DualState, start_state
 from ssvm_trainers.shared.arrays import CACHE_LINE, NO_FLOATS, Work
 from ssvm_trainers.shared.certify import CertificationSchedule, count_calls
 from ssvm_trainers.shared.chunks import chunks
@@ -266,26 +267,22 @@ class BCFWRun(Run):
 
         return self._visit(GIVEN, planes.examples, planes)[0]
 
-    def _visit(
-        self, source: int, ids: I64, new: Planes | None = None, threshold: float = 0.0
-    ) -> tuple[float, float]:
+    def _visit(self, source: int, ids: I64, new: Planes | None = None, threshold: float = 0.0) -> tuple[float, float]:
         """Visit examples with new planes, an oracle's or those given, or with those that are kept.
 
         Returns (gain of the dual, largest relative error of the scores that the oracle reported).
         """
-        from ssvm_trainers.planes.bcfw_kernels import NEVER, DualPoint, VisitRule, Visits, visit_examples
+        from ssvm_trainers.planes.bcfw_kernels import NEVER, DualPoint, Visits, visit_examples
 
         oracle = no_oracle if self.oracle is None else self.oracle.function
         s = self.planes
         groups = self.groups if self.groups is not None and new is None and self.groups.suits(ids) else None
-        rule = VisitRule(source, self.now, self.options.keep if groups is None else NEVER, threshold)
-        given, losses = s.new_planes(new), NO_FLOATS if new is None else new.loss
+        keep, planes = self.options.keep if groups is None else NEVER, s.new_planes(new)
+        visits = Visits(source, ids, planes, NO_FLOATS if new is None else new.loss, self.now, keep, threshold)
 
         def visit(some: I64, inputs: OracleInputs, work: Work, w: F64, free: F64) -> tuple[float, float]:
-            point, visits = DualPoint(w, free, s.gap, s.gain), Visits(some, given, losses)
-            gain, full, off = visit_examples(
-                rule, oracle, inputs, s.fixed, s.cache, s.fractional, work, visits, point
-            )
+            mine, point = visits._replace(examples=some), DualPoint(w, free, s.gap, s.gain)
+            gain, full, off = visit_examples(mine, oracle, inputs, s.fixed, s.cache, s.fractional, work, point)
             if full:
                 s.grow()
             return float(gain), float(off)

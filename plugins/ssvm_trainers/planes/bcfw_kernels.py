@@ -10,7 +10,7 @@ weights go factor by factor over all planes at once, so that planes that agree o
 lower bounds on weights, or an L1 penalty, the quadratic is a lower bound of the dual, so steps still ascend: weights
 move by no more than the free ones, ``v / (lam scale)``, of which they are soft thresholds.
 
-Where there are few weights, planes are kept as vectors (:class:`~ssvm_trainers.planes.state.DensePlanes`): a visit then
+Where there are few weights, planes are kept as vectors (:class:`~ssvm_trainers.planes.cache.DensePlanes`): a visit then
 costs some products of short vectors, however many factors an example has.
 
 Planes are labellings, or vectors of marginals for the risk ``relaxed``.  For these kernels have a record
@@ -25,15 +25,15 @@ import numpy as np
 
 from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import ROW_BASE, ScoreSpace, borrow, njit, prefetch
-from ssvm_trainers.planes.fractional import Fractional
+from ssvm_trainers.planes.cache import Cache, DensePlanes, Fractional
 from ssvm_trainers.planes.fractional_kernels import (
+    MoveRule,
     add_fractional,
     clear_delta,
     fractional_dots,
     move,
     place_fractional,
 )
-from ssvm_trainers.planes.state import Cache, DensePlanes
 from ssvm_trainers.shared.arrays import Collected, Fixed, Work
 from ssvm_trainers.shared.oracle_call import OracleInputs, ask, labelling_loss
 from ssvm_trainers.shared.products import (
@@ -66,8 +66,8 @@ NEVER = 2**30
 NONE: Any = np.int64(-1)
 
 
-class VisitRule(NamedTuple):
-    """The rule of visits.
+class Visits(NamedTuple):
+    """The examples to visit, and the rule of visits.
 
     Parameters
     ----------
@@ -75,32 +75,24 @@ class VisitRule(NamedTuple):
         ``ASKED``: the oracle is called for new planes; ``GIVEN``: they are given; ``KEPT``: none, and examples whose
         last visit gained too little are skipped; ``SUMMED``: nothing is changed but the weights, to which
         ``sum_i share_i sum_k alpha_ik psi_ik`` is added.
+    examples : ndarray of int64, shape (n_listed,)
+    planes : ndarray of int32 or float64
+        With ``GIVEN``, a labelling of each, or marginals, one after the other.
+    losses : ndarray of float64, shape (n_listed,)
+        Of these planes.
     now, keep : int
-        Number of the iteration; planes without dual weight for more than ``keep`` iterations are dropped.
+        Number of the iteration; labellings without dual weight for more than ``keep`` iterations are dropped.
     threshold : float
         With ``KEPT``, examples whose last visit gained less are skipped.
     """
 
     source: int
-    now: int = 0
-    keep: int = 0
-    threshold: float = 0.0
-
-
-class Visits(NamedTuple):
-    """The examples to visit, and their new planes, one after the other; these are read with ``GIVEN`` only.
-
-    Parameters
-    ----------
-    examples : ndarray of int64, shape (n_listed,)
-    planes : ndarray of int32 or float64
-        Labellings, or marginals.
-    losses : ndarray of float64, shape (n_listed,)
-    """
-
     examples: I64
     planes: I32 | F64
     losses: F64
+    now: int = 0
+    keep: int = 0
+    threshold: float = 0.0
 
 
 class DualPoint(NamedTuple):
@@ -228,14 +220,14 @@ def make_room(fixed: Fixed, cache: Cache, oldest: int) -> None:
 
 @njit(cache=True, nogil=True, borrowed=True)
 def take_steps(
-    rule: VisitRule, scores: ScoreSpace, fixed: Fixed, cache: Cache, fractional: Fractional | None, work: Work, i: int,
+    visits: Visits, scores: ScoreSpace, fixed: Fixed, cache: Cache, fractional: Fractional | None, work: Work, i: int,
     w: F64,
 ) -> tuple[float, float, bool, bool, Collected]:  # fmt: skip
     """Take pairwise steps on the dual weights of example i; ``work.delta`` has the changes.
 
     Parameters
     ----------
-    rule, scores, fixed, cache, fractional, work, i
+    visits, scores, fixed, cache, fractional, work, i
         As for :func:`visit`.
     w : ndarray of float64, shape (dim,)
         Read only.
@@ -253,15 +245,15 @@ def take_steps(
     collected : Collected
         Number of planes in ``work.delta``, and their collected parts.
     """
-    candidate, dense = rule.source != KEPT, cache.dense.psi.shape[2] > 0
+    candidate, dense = visits.source != KEPT, cache.dense.psi.shape[2] > 0
     lo, size = fixed.var_ptr[i], fixed.var_ptr[i + 1] - fixed.var_ptr[i]
     capacity = cache.alpha.shape[1]
     at = (capacity + 1) * lo
     if candidate:
         if fractional is None:
-            drop_stale(cache, i, at, size, rule.now - rule.keep)
+            drop_stale(cache, i, at, size, visits.now - visits.keep)
             if cache.n_planes[i] == capacity:  # all without dual weight go, however young
-                drop_stale(cache, i, at, size, rule.now + 1)
+                drop_stale(cache, i, at, size, visits.now + 1)
             start = at + cache.n_planes[i] * size
             for t in range(size):
                 cache.labels[start + t] = work.labels[t]
@@ -276,7 +268,7 @@ def take_steps(
         work.counter[0] += vector_dots(cache.dense.psi[i], n, w, slope)
     if fractional is None:
         work.counter[0] += VISIT_WORK
-        if not dense and rule.source == ASKED:
+        if not dense and visits.source == ASKED:
             work.counter[0] += scored_dots(fixed, scores, i, cache.labels, at, n, slope)
         elif not dense:
             collected = collect_parts(fixed, i, cache.labels, at, n, work.parts)
@@ -296,7 +288,7 @@ def take_steps(
         if new > best + 1e-10 * (1.0 + best):
             fits = count < capacity
             if fits:
-                collected = insert_plane(fixed, cache, fractional, work, i, collected, rule.now)
+                collected = insert_plane(fixed, cache, fractional, work, i, collected, visits.now)
                 count, inserted = count + 1, True
     gap = max(best, new) - mean
     step = fixed.share[i] / fixed.lam
@@ -306,7 +298,7 @@ def take_steps(
         delta[k] = step * (delta[k] + cache.alpha[i, k])
         changed |= delta[k] != 0.0
         if cache.alpha[i, k] > 0.0:
-            cache.age[i, k] = rule.now
+            cache.age[i, k] = visits.now
     if collected.n_factors < 0 and not inserted:  # the candidate has no part in the move
         collected = Collected(NONE, NONE, count)
     return fixed.share[i] * gain, gap, fits, changed, collected
@@ -314,8 +306,8 @@ def take_steps(
 
 @njit(cache=True, nogil=True, borrowed=True)
 def visit(
-    rule: VisitRule, scores: ScoreSpace, fixed: Fixed, cache: Cache, fractional: Fractional | None, work: Work, i: int,
-    w: F64, free: F64,
+    visits: Visits, scores: ScoreSpace, fixed: Fixed, cache: Cache, fractional: Fractional | None, work: Work, i: int,
+    point: DualPoint,
 ) -> tuple[float, float, bool]:  # fmt: skip
     """Visit example i: slopes at w, pairwise steps, move w; or add up its planes.
 
@@ -325,7 +317,8 @@ def visit(
 
     Parameters
     ----------
-    rule : VisitRule
+    visits : Visits
+        Its rule is read.
     scores : ScoreSpace
         With ``ASKED``, the loss-augmented scores of the example at w; else not read.
     fixed : Fixed
@@ -338,8 +331,8 @@ def visit(
         Work space; ``work.counter`` counts operations.
     i : int
         The example.
-    w, free : ndarray of float64, shape (dim,)
-        Changed: the weights, and, for maps with a lower bound, the weights without it.
+    point : DualPoint
+        Its weights are changed.
 
     Returns
     -------
@@ -348,14 +341,14 @@ def visit(
     """
     n: Any = np.int64(cache.n_planes[i])
     gain, gap, fits, changed, collected = 0.0, 0.0, True, n > 0, Collected(NONE, NONE, n)
-    metric, bounded = fixed.metric, fixed.bounded
-    if rule.source == SUMMED:
+    metric, bounded, w, free = fixed.metric, fixed.bounded, point.w, point.free
+    if visits.source == SUMMED:
         metric, bounded = work.ones, work.unbounded
         for k in range(n):
             work.delta[k] = fixed.share[i] * cache.alpha[i, k]
     else:
-        gain, gap, fits, changed, collected = take_steps(rule, scores, fixed, cache, fractional, work, i, w)
-    if changed and rule.source != SUMMED and cache.dense.psi.shape[2] > 0:
+        gain, gap, fits, changed, collected = take_steps(visits, scores, fixed, cache, fractional, work, i, w)
+    if changed and visits.source != SUMMED and cache.dense.psi.shape[2] > 0:
         move_vectors(cache.dense, i, collected.n, work.delta, fixed.threshold, w, free)
     elif changed:
         if fractional is None:
@@ -370,7 +363,8 @@ def visit(
             for k in range(collected.n):
                 if work.delta[k] != 0.0:
                     add_fractional(fractional, cache.values, at + k * size, i, work.delta[k])
-            move(fixed.maps, entries, fixed, metric, bounded, i, fractional.delta, w, free, np.bool_(False))
+            how = MoveRule(metric, bounded, fixed.lower, fixed.threshold)
+            move(fixed.maps, entries, how, i, fractional.delta, w, free, np.bool_(False))
     return gain, gap, fits
 
 
@@ -414,13 +408,13 @@ def insert_plane(
         work.counter[0] += part_dots(fixed.maps, work.parts, collected, direction, row)
         clear_parts(fixed.maps, work.parts, collected, k, direction)
     else:
-        entries, maps, free = fractional.entries, fixed.maps, work.unbounded
-        size, delta = entries.ptr[i + 1] - entries.ptr[i], fractional.delta
+        entries, maps, delta = fractional.entries, fixed.maps, fractional.delta
+        size, how = entries.ptr[i + 1] - entries.ptr[i], MoveRule(fixed.metric, work.unbounded, fixed.lower, 0.0)
         clear_delta(fractional, i)
         add_fractional(fractional, cache.values, (capacity + 1) * entries.ptr[i] + k * size, i, 1.0)
-        move(maps, entries, fixed, fixed.metric, free, i, delta, direction, direction, np.bool_(False))
+        move(maps, entries, how, i, delta, direction, direction, np.bool_(False))
         work.counter[0] += fractional_dots(fixed, cache, fractional, work, i, k + 1, direction, row)
-        move(maps, entries, fixed, fixed.metric, free, i, delta, direction, direction, np.bool_(True))
+        move(maps, entries, how, i, delta, direction, direction, np.bool_(True))
     for j in range(k):
         cache.gram[i, j, k] = row[j]
     return collected
@@ -507,8 +501,8 @@ def fetch_example(fixed: Fixed, cache: Cache, i: int) -> None:
 
 @njit(cache=True, nogil=True, borrowed=True)
 def visit_examples(
-    rule: VisitRule, oracle: Any, inputs: OracleInputs, fixed: Fixed, cache: Cache, fractional: Fractional | None,
-    work: Work, visits: Visits, point: DualPoint,
+    visits: Visits, oracle: Any, inputs: OracleInputs, fixed: Fixed, cache: Cache, fractional: Fractional | None,
+    work: Work, point: DualPoint,
 ) -> tuple[float, bool, float]:  # fmt: skip
     """Visit each listed example, one after the other, at the newest w: with a new plane, or with those that are kept.
 
@@ -518,14 +512,13 @@ def visit_examples(
 
     Parameters
     ----------
-    rule : VisitRule
+    visits : Visits
     oracle : compiled function
         Of the signature :data:`ssvm_dsl.kernels.SIGNATURE`; called with ``ASKED`` only.
     inputs : OracleInputs
         The input of the oracle, and space for scores.
     fixed, cache, fractional, work
         As for :func:`visit`; ``cache`` is changed.
-    visits : Visits
     point : DualPoint
         Changed; with ``SUMMED`` only its weights.
 
@@ -540,17 +533,18 @@ def visit_examples(
         where it has no answer, which ends the visits.
     """
     fixed, cache, work = borrow(fixed), borrow(cache), borrow(work)
-    inputs, point, examples = borrow(inputs), borrow(point), borrow(visits.examples)
-    total, full, off, at, asked, kept = 0.0, False, 0.0, 0, rule.source == ASKED, rule.source == KEPT
+    inputs, point, visits = borrow(inputs), borrow(point), borrow(visits)
+    examples = visits.examples
+    total, full, off, at, asked, kept = 0.0, False, 0.0, 0, visits.source == ASKED, visits.source == KEPT
     for j in range(len(examples)):
         i = examples[j]
         ahead = examples[min(j + AHEAD, len(examples) - 1)]
-        if fractional is None and ahead != i and (asked or (kept and point.gain[ahead] >= rule.threshold)):
+        if fractional is None and ahead != i and (asked or (kept and point.gain[ahead] >= visits.threshold)):
             fetch_example(fixed, cache, ahead)
         if kept:
-            if not (point.gain[i] >= rule.threshold and cache.n_planes[i] > 0):
+            if not (point.gain[i] >= visits.threshold and cache.n_planes[i] > 0):
                 continue
-        elif rule.source == GIVEN:
+        elif visits.source == GIVEN:
             work.loss[0] = visits.losses[j]
             if fractional is None:
                 size = fixed.var_ptr[i + 1] - fixed.var_ptr[i]
@@ -566,8 +560,8 @@ def visit_examples(
             if np.isnan(off):
                 break
             work.loss[0] = labelling_loss(fixed, i, work.labels)
-        gain, before, fits = visit(rule, inputs.scores, fixed, cache, fractional, work, i, point.w, point.free)
-        if rule.source != SUMMED:
+        gain, before, fits = visit(visits, inputs.scores, fixed, cache, fractional, work, i, point)
+        if visits.source != SUMMED:
             point.gain[i] = gain
             if not kept:
                 point.gap[i] = before

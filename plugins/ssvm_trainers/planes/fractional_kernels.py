@@ -1,10 +1,12 @@
 """Compiled products with planes that are vectors of marginals: values at weights, and moves of weights along them.
 
 Such a plane has a number for each score of its example: first the states of its variables, then the joint states of its
-factors, group by group (:class:`~ssvm_trainers.planes.fractional.Fractional`).
+factors, group by group (:class:`~ssvm_trainers.planes.cache.Fractional`).
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,29 +23,40 @@ from ssvm_dsl.kernels import (
     njit,
     score_example,
 )
-from ssvm_trainers.planes.fractional import Entries, Fractional
-from ssvm_trainers.planes.state import Cache
+from ssvm_trainers.planes.cache import Cache, Entries, Fractional
 from ssvm_trainers.shared.arrays import Fixed, Work
 from ssvm_trainers.shared.products import Shrinkage, clear_entries, shrink_entries
 
 
+class MoveRule(NamedTuple):
+    """How weights move along features.
+
+    Parameters
+    ----------
+    metric : ndarray of float64, shape (M,)
+        The factor of each map's entries.
+    bounded : ndarray of int8, shape (M,)
+        Maps that move free weights, and have ``w = shrunk(free)``; zeros where w is no weights.
+    lower : ndarray of float64, shape (M,)
+        Lower bound of each map's weights.
+    threshold : float
+        ``l1 / lam``.
+    """
+
+    metric: F64
+    bounded: I8
+    lower: F64
+    threshold: float
+
+
 @njit(cache=True, nogil=True)
-def move(
-    maps: FlatMaps, entries: Entries, fixed: Fixed, metric: F64, bounded: I8, i: int, delta: F64, w: F64, free: F64,
-    clear: bool,
-) -> None:  # fmt: skip
+def move(maps: FlatMaps, entries: Entries, rule: MoveRule, i: int, delta: F64, w: F64, free: F64, clear: bool) -> None:
     """Add ``metric_m Phi' delta`` to w, map by map, or set all weights it touches to zero.
 
     Parameters
     ----------
-    maps, entries : FlatMaps, Entries
+    maps, entries, rule : FlatMaps, Entries, MoveRule
         Read only.
-    fixed : Fixed
-        Anything with the lower bounds of the maps and the threshold of the L1 penalty; read only.
-    metric : ndarray of float64, shape (M,)
-        The factor of each map's entries.
-    bounded : ndarray of int8, shape (M,)
-        Maps that move ``free``, and have ``w = shrunk(free)``; zeros where w is no weights.
     i : int
         The example.
     delta : ndarray of float64
@@ -56,6 +69,7 @@ def move(
     maps = borrow(maps)
     desc, ints = maps.desc, maps.ints
     state_ptr, delta, w, free = borrow(entries.state_ptr), borrow(delta), borrow(w), borrow(free)
+    metric, bounded, lower, threshold = rule
     zero = state_ptr[entries.var_ptr[i]]
     for m in range(len(desc)):
         n, start = desc[m, N_CONFIGS], entries.first[m, i]
@@ -71,7 +85,7 @@ def move(
                 else:
                     factor_add(maps, m, i, f, c, delta[at + c] * metric[m], target)
                     if bounded[m]:
-                        shrink_entries(maps, m, i, f, c, free, w, Shrinkage(fixed.lower[m], fixed.threshold))
+                        shrink_entries(maps, m, i, f, c, free, w, Shrinkage(lower[m], threshold))
 
 
 @njit(cache=True, nogil=True, borrowed=True)
@@ -147,8 +161,8 @@ def place_fractional(fixed: Fixed, cache: Cache, fractional: Fractional, work: W
         psi = cache.dense.psi[i, k]
         for j in range(len(psi)):
             psi[j] = 0.0
-        ones, unbounded = work.ones, work.unbounded
-        move(fixed.maps, fractional.entries, fixed, ones, unbounded, i, fractional.delta, psi, psi, np.bool_(False))
+        rule = MoveRule(work.ones, work.unbounded, fixed.lower, fixed.threshold)
+        move(fixed.maps, fractional.entries, rule, i, fractional.delta, psi, psi, np.bool_(False))
         return
     size = fractional.entries.ptr[i + 1] - fractional.entries.ptr[i]
     at = (cache.alpha.shape[1] + 1) * fractional.entries.ptr[i] + k * size

@@ -2,9 +2,9 @@
 
 Each plane has its loss, its dual weight, and its row of the Gram matrix of joint-feature differences
 ``psi = Phi(x, y) - Phi(x, plane)``.  The plane of the truth is zero and implicit.  Planes are labellings, or for the
-risk ``relaxed`` vectors of marginals (:mod:`ssvm_trainers.planes.fractional`): memory is O(cached labels) or O(cached
-marginals), whatever the number of weights.  Where there are few weights, planes are kept as vectors psi (besides
-labellings, instead of marginals), of at most 256 MiB in all.
+risk ``relaxed`` vectors of marginals: memory is O(cached labels) or O(cached marginals), whatever the number of
+weights.  Where there are few weights, planes are kept as vectors psi (besides labellings, instead of marginals), of at
+most 256 MiB in all.
 
 Labellings without dual weight are dropped, and an example that needs more gets more room.  Of marginals each example
 has room for :data:`MOST` or for fewer, as memory allows; the two of least dual weight are mixed when it is full.
@@ -18,19 +18,15 @@ from itertools import pairwise
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ssvm_dsl.ir import F64, I32, runs
 from ssvm_dsl.plugin_api import Planes, TrainProblem
-from ssvm_trainers.planes.fractional import Fractional
+from ssvm_trainers.planes.cache import MOST_NUMBERS, MOST_WEIGHTS, Cache, DensePlanes, Fractional, places
 from ssvm_trainers.shared.arrays import NO_FLOATS, NO_INTS, Fixed, Work
 from ssvm_trainers.shared.oracle_call import NO_INPUTS, no_oracle
 from ssvm_trainers.shared.resumable import Stateful
 from ssvm_trainers.shared.spaces import fixed_arrays, follow_plane, work_space
 from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, ROUNDING, StateRule, require
-
-#: Planes are kept as vectors up to this number of weights, and up to this number of entries in all (256 MiB).
-MOST_WEIGHTS, MOST_NUMBERS = 256, 1 << 25
 
 #: Longer vectors are kept, too, up to this number of weights for each factor of an example.
 WORTH_FACTORS = 32
@@ -42,59 +38,8 @@ FIRST_CAPACITY = 8
 MOST = 12
 
 
-class DensePlanes(NamedTuple):
-    """Planes as vectors of all weights, where there are few; arrays of no weights elsewhere.
-
-    Parameters
-    ----------
-    psi : ndarray of float64, shape (n, K + 1, dim)
-        One place of each example is spare.
-    metric, lower : ndarray of float64, shape (dim,)
-        ``1 / scale`` and lower bound of each weight.
-    """
-
-    psi: F64
-    metric: F64
-    lower: F64
-
-
-class Cache(NamedTuple):
-    """Planes of every example; K is the capacity.
-
-    Parameters
-    ----------
-    n_planes : ndarray of int32, shape (n,)
-    alpha, loss : ndarray of float64, shape (n, K)
-        Dual weight (the truth's is ``1 - sum``) and loss of each plane.
-    gram : ndarray of float64, shape (n, K, K)
-        ``psi_k . psi_l`` in the metric of the regulariser.
-    age : ndarray of int32, shape (n, K)
-        Iteration in which the plane last had weight.
-    labels : ndarray of int32, shape ((K + 1) * V,)
-        Example i's labellings one after the other from ``(K + 1) * var_ptr[i]``; one place is spare.
-    values : ndarray of float64, shape ((K + 1) * E,)
-        The same for vectors of marginals, unless they are kept as ``dense``; E is the number of them of all examples.
-    dense : DensePlanes
-        The same planes as vectors of weights.
-    """
-
-    n_planes: I32
-    alpha: F64
-    loss: F64
-    gram: F64
-    age: I32
-    labels: I32
-    values: F64
-    dense: DensePlanes
-
-
-def places(planes: Cache) -> NDArray[np.bool_]:
-    """Return where planes are kept; ``shape (n, K)``."""
-    return np.arange(planes.alpha.shape[1]) < planes.n_planes[:, None]
-
-
 class SavedPlanes(NamedTuple):
-    """The cached planes (:class:`Cache`; ``values`` are ``dense`` where that is all), and quantities of the state."""
+    """The arrays of a :class:`Cache` (``values`` are the vectors where these stand for marginals), and of the state."""
 
     n_planes: Annotated[I32, StateRule(least=0, shape=("n",), dtype="int32")]
     alpha: Annotated[F64, StateRule(-ROUNDING, 1 + ROUNDING, shape=("n", "planes"))]
@@ -226,13 +171,12 @@ class DualState(Stateful):
         b = float((weight * self.cache.loss).sum())
         if self.vectors.size:
             return np.einsum("ik,ikd->d", weight, self.vectors[:, :-1]), b
-        from ssvm_trainers.planes.bcfw_kernels import SUMMED, DualPoint, VisitRule, Visits, visit_examples
+        from ssvm_trainers.planes.bcfw_kernels import SUMMED, DualPoint, Visits, visit_examples
 
-        v, everything = np.zeros(self.problem.dim), np.arange(self.problem.n)
-        point, visits = DualPoint(v, v, self.gap, self.gain), Visits(everything, self.new_planes(None), NO_FLOATS)
-        visit_examples(
-            VisitRule(SUMMED), no_oracle, NO_INPUTS, self.fixed, self.cache, self.fractional, self.work, visits, point
-        )
+        v = np.zeros(self.problem.dim)
+        visits = Visits(SUMMED, np.arange(self.problem.n), self.new_planes(None), NO_FLOATS)
+        point = DualPoint(v, v, self.gap, self.gain)
+        visit_examples(visits, no_oracle, NO_INPUTS, self.fixed, self.cache, self.fractional, self.work, point)
         return v, b
 
     def rows(self) -> F64 | None:

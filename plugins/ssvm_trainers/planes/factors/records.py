@@ -8,7 +8,7 @@ import numpy as np
 
 from ssvm_dsl.ir import F64, I8, I32, I64
 from ssvm_dsl.kernels import FlatMaps
-from ssvm_trainers.planes.fractional import Entries
+from ssvm_trainers.planes.cache import Entries
 
 
 class Factors(NamedTuple):

@@ -1,6 +1,8 @@
-"""Planes that are vectors of marginals (fractional labellings): where their numbers belong, and their order.
+"""The planes that block-coordinate methods keep, as kernels read them: labellings, or vectors of marginals.
 
-They are the planes of ``bcfw`` for the risk ``relaxed``.  A plane has a number for each score of its example.
+Vectors of marginals (fractional labellings) are the planes of ``bcfw`` for the risk ``relaxed``.  Such a plane has a
+number for each score of its example: first the states of its variables, then the joint states of its factors, group by
+group.
 """
 
 from __future__ import annotations
@@ -8,13 +10,68 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ssvm_dsl.ir import F64, I64, pointers, runs
+from ssvm_dsl.ir import F64, I32, I64, pointers, runs
 from ssvm_dsl.plugin_api import Planes, TrainProblem
 from ssvm_trainers.shared.spaces import basis_space
 
 if TYPE_CHECKING:
     from ssvm_dsl.ir import Program
+
+#: Planes are kept as vectors up to this number of weights, and up to this number of entries in all (256 MiB).
+MOST_WEIGHTS, MOST_NUMBERS = 256, 1 << 25
+
+
+class DensePlanes(NamedTuple):
+    """Planes as vectors of all weights, where there are few; arrays of no weights elsewhere.
+
+    Parameters
+    ----------
+    psi : ndarray of float64, shape (n, K + 1, dim)
+        One place of each example is spare.
+    metric, lower : ndarray of float64, shape (dim,)
+        ``1 / scale`` and lower bound of each weight.
+    """
+
+    psi: F64
+    metric: F64
+    lower: F64
+
+
+class Cache(NamedTuple):
+    """Planes of every example; K is the capacity.
+
+    Parameters
+    ----------
+    n_planes : ndarray of int32, shape (n,)
+    alpha, loss : ndarray of float64, shape (n, K)
+        Dual weight (the truth's is ``1 - sum``) and loss of each plane.
+    gram : ndarray of float64, shape (n, K, K)
+        ``psi_k . psi_l`` in the metric of the regulariser.
+    age : ndarray of int32, shape (n, K)
+        Iteration in which the plane last had weight.
+    labels : ndarray of int32, shape ((K + 1) * V,)
+        Example i's labellings one after the other from ``(K + 1) * var_ptr[i]``; one place is spare.
+    values : ndarray of float64, shape ((K + 1) * E,)
+        The same for vectors of marginals, unless they are kept as ``dense``; E is the number of them of all examples.
+    dense : DensePlanes
+        The same planes as vectors of weights.
+    """
+
+    n_planes: I32
+    alpha: F64
+    loss: F64
+    gram: F64
+    age: I32
+    labels: I32
+    values: F64
+    dense: DensePlanes
+
+
+def places(planes: Cache) -> NDArray[np.bool_]:
+    """Return where planes are kept; ``shape (n, K)``."""
+    return np.arange(planes.alpha.shape[1]) < planes.n_planes[:, None]
 
 
 class Entries(NamedTuple):
