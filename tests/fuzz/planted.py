@@ -1,4 +1,4 @@
-"""Single-line mutants of the product, drawn over all its rooms, and the tests that catch them; to compare two revisions.
+"""Single-line mutants of the product, drawn over all rooms, and the tests that catch them; to compare two revisions.
 
     python tests/fuzz/planted.py before.json                     draw sixty in this revision, say what catches each
     python tests/fuzz/planted.py after.json --before before.json the same mutants in this revision
