@@ -88,7 +88,7 @@ class DualState(Stateful):
         cached: list[Any]
         *cached, values, dense = self.cache
         values = dense.psi if self.fractional is not None and dense.psi.size else values
-        return SavedPlanes(*cached, values, self.w, self.free, self.gap, self.gain, int(self.work.counter[0]))
+        return SavedPlanes._make([*cached, values, self.w, self.free, self.gap, self.gain, int(self.work.counter[0])])
 
     def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
         """Refuse labels that are no states, and dual weights of an example that exceed 1."""
