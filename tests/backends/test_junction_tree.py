@@ -15,8 +15,8 @@ from clocks import looks_of
 from combinations import ALL
 from ctrl_c import python_hears_ctrl_c
 from kit import keeps_its_promises
-from ssvm_backends.elimination import junction_tree, plan_kernels
 from ssvm_backends.elimination import max as maximisation
+from ssvm_backends.elimination import plan_cache, plan_kernels
 from ssvm_backends.elimination.junction_tree import JunctionTree
 from ssvm_backends.elimination.plan_kernels import GAPS, SPACE, Gaps, give, take
 from ssvm_backends.graphs.graph import build_graph
@@ -274,9 +274,9 @@ def test_a_batch_of_identical_graphs_is_planned_once():
     program = Program(np.arange(copies + 1) * n, np.tile(problem.program.card, copies), groups).validate()
     node = np.random.default_rng(0).normal(size=program.n_states)
     many = Problem("copies", program, Theta.of(program, node, problem.theta.tables))
-    junction_tree.PLANS.clear()
+    plan_cache.PLANS.clear()
     found = session(many).solve(Question(many.theta))
-    assert len(junction_tree.PLANS) == 1
+    assert len(plan_cache.PLANS) == 1
     np.testing.assert_allclose(found.score, brute(many).solve(Question(many.theta)).score, rtol=1e-12)
 
 
@@ -322,11 +322,11 @@ def test_plans_do_not_depend_on_where_the_clock_was_looked_at_nor_on_room(keep, 
     """A wide graph needs more room than is guessed; one number at a time ends every call after a step."""
     problem = mixed([2, 3, 4, 2, 5, 2, 3, 2, 2, 3, 2, 4, 3, 2, 2, 300], 30, 4)
     key = key_of(problem.program)
-    whole = junction_tree.plan_of(key, keep)
+    whole = plan_cache.plan_of(key, keep)
     monkeypatch.setattr(plan_kernels, "BUDGET", 1)
     monkeypatch.setattr(plan_kernels, "guess_room", lambda n, n_slots: 1)
-    junction_tree.PLANS.clear()
-    steps = junction_tree.plan_of(key, keep)
+    plan_cache.PLANS.clear()
+    steps = plan_cache.plan_of(key, keep)
     assert steps is not whole
     for name, a, b in zip(whole.plan._fields, whole.plan, steps.plan, strict=True):
         np.testing.assert_array_equal(a, b, err_msg=name)
@@ -338,15 +338,15 @@ def test_writing_a_plan_looks_at_the_clock():
         left = 0.0
 
     key = key_of(mixed([2, 3, 2, 4], 6, 5).program)
-    junction_tree.plan_of(key, False)  # orders are remembered
-    junction_tree.PLANS.clear()
+    plan_cache.plan_of(key, False)  # orders are remembered
+    plan_cache.PLANS.clear()
     with within(Over()), pytest.raises(OutOfTime):
-        junction_tree.plan_of(key, False)
+        plan_cache.plan_of(key, False)
 
 
 def test_graphs_that_are_not_planned_in_time_cost_no_others_their_answer(monkeypatch):
     program = seeded(Recipe(max_variables=6, density=1.0, repeats=False, n_examples=4), 1).program
-    planned, write = [], junction_tree.plan_of
+    planned, write = [], plan_cache.plan_of
 
     def plan_two(key, keep):
         planned.append(key)
@@ -354,7 +354,7 @@ def test_graphs_that_are_not_planned_in_time_cost_no_others_their_answer(monkeyp
             raise OutOfTime("the time limit of the call is over")
         return write(key, keep)
 
-    monkeypatch.setattr(junction_tree, "plan_of", plan_two)
+    monkeypatch.setattr(plan_cache, "plan_of", plan_two)
     one = JunctionTree().open(program, {"max_entries": 2**26, "marginals": "all"})
     for task in (Task.MAP, Task.KBEST, Task.MARGINALS):
         planned.clear()
