@@ -150,7 +150,7 @@ _DUAL = (
     ),
     BackendSpec(
         "msd",
-        "ssvm_backends.dual.msd:MSD",
+        "ssvm_backends.dual.descent.backends:MSD",
         "max-sum diffusion by edges or stars, plain or soft: certified bounds on any graph",
         options=(
             *_DUAL_OPTIONS,
@@ -163,7 +163,7 @@ _DUAL = (
     ),
     BackendSpec(
         "mplp",
-        "ssvm_backends.dual.mplp:MPLP",
+        "ssvm_backends.dual.descent.backends:MPLP",
         "message passing factor by factor (MPLP++, GMPLP): certified bounds, best on dense graphs",
         options=(
             *_DUAL_OPTIONS,
@@ -173,7 +173,7 @@ _DUAL = (
     ),
     BackendSpec(
         "tbcd",
-        "ssvm_backends.dual.tbcd:TBCD",
+        "ssvm_backends.dual.descent.backends:TBCD",
         "tree block coordinate descent, messages of a spanning tree at a time: certified bounds, best on near-trees",
         options=(
             *_DUAL_OPTIONS,

@@ -15,7 +15,6 @@ from scipy.sparse.csgraph import maximum_flow
 
 from clocks import looks_of
 from combinations import some
-from kit import keeps_its_promises
 from naive import proved
 from ssvm_backends.cuts import graph as _cut_kernels
 from ssvm_backends.cuts import move_kernels as _move_kernels
@@ -54,7 +53,6 @@ from ssvm_dsl.plugin_api import score_labels
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Problem, Recipe, Scores, seeded
 
-NAMES = ["graph-cut", "alpha-expansion", "alpha-beta-swap", "qpbo"]
 MOVES = [AlphaExpansion, AlphaBetaSwap]
 INF = np.inf
 
@@ -96,11 +94,6 @@ def potts_grid(h, w, card, seed=0, strength=1.0):
 
 
 # -- conformance ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_conformance(name):
-    keeps_its_promises(name)
 
 
 # -- maximum flow --------------------------------------------------------------------------------------------
@@ -220,17 +213,6 @@ def test_the_refused_factor_is_named_as_the_user_numbers_it():
     for examples in (None, np.array([1])):
         with pytest.raises(ScoreError, match=r"group 'g' of example 1 .* variables \[0, 2\]"):
             solve(GraphCut, problem, examples=examples)
-
-
-def test_a_stopped_cut_has_no_answer_but_those_of_finished_examples():
-    problem = potts_grid(400, 400, 2)
-    session = GraphCut().open(problem.program, {})
-    session.solve(Question(problem.theta))
-    solution, looks = looks_of(lambda: session.solve(Question(problem.theta, limits=Limits(time=0.002))))
-    assert looks <= 3
-    assert solution.stop.tolist() == [Stop.TIME]
-    assert solution.primal.tolist() == [Primal.NONE]
-    assert np.isnan(solution.bound).all()
 
 
 def ctrl_c(monkeypatch, kernel, after, budget):

@@ -14,12 +14,11 @@ from ssvm_backends.trees.chain import ViterbiSession, natural_links
 from ssvm_backends.trees.tree import ForestSession
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, chain, complete, grid, ground
 from ssvm_dsl.errors import OutOfTime, TooLargeError
-from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
-from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Guarantee, Limits, Primal, Question, Stop, Task, Theta
-from ssvm_dsl.plugin_api import Clock, ConstraintSpec, SizedKind, program_need
+from ssvm_dsl.ir import Limits, Primal, Question, Stop, Task, Theta
+from ssvm_dsl.plugin_api import Clock, ConstraintSpec, SizedKind
 from ssvm_dsl.registry import registry
+from ssvm_dsl.testing import open_session
 
 
 class Grid(Model):
@@ -41,8 +40,7 @@ class Dense(Model):
 
 
 def opened(program, backend, **options):
-    need = program_need(program, guarantee=Guarantee.HEURISTIC)
-    return open_plan(plan(need, backend, options), program)
+    return open_session(program, backend, options=options)
 
 
 def question(model, examples, rng):

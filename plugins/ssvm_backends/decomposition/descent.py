@@ -6,14 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ssvm_backends.decomposition.bundle import (
-    PriceBundle,
-    add_planes,
-    choose_prices,
-    clear,
-    move_center,
-    write_scores,
-)
+from ssvm_backends.decomposition.bundle import PriceBundle, add_planes, choose_prices, clear, move_center, write_scores
 from ssvm_backends.decomposition.incumbents import Incumbents, oracle_limits
 from ssvm_backends.decomposition.parts import DualSubproblem
 from ssvm_backends.graphs.graph import top_states

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ssvm_backends.elimination.blocks import BUDGET, make_walk
-from ssvm_backends.elimination.junction_tree import PlanCache
 from ssvm_backends.elimination.plan import Compiled, EliminationPlan
+from ssvm_backends.elimination.plan_cache import PlanCache
 from ssvm_backends.elimination.sum import MarginalTarget, SumSpace, make_scales, marginal_steps, sum_steps
 from ssvm_backends.graphs.batch_session import summed_solution
 from ssvm_backends.graphs.graph import Graph, Instance, factor_origin

@@ -15,17 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_backends.elimination.blocks import (
-    BUDGET,
-    NO,
-    ZERO,
-    Walk,
-    fill,
-    go_on,
-    go_to,
-    load_table,
-    prepare,
-)
+from ssvm_backends.elimination.blocks import BUDGET, NO, ZERO, Walk, fill, go_on, go_to, load_table, prepare
 from ssvm_backends.elimination.plan import FACTOR, NODE, Compiled, EliminationPlan
 from ssvm_backends.graphs.graph import Graph, Instance
 from ssvm_dsl.ir import F64, I32, I64, U8

@@ -181,7 +181,7 @@ def highs_milp(priced: Priced, clock: Clock, warm: Any) -> ProgramAnswer:
     if clock.end < np.inf:
         late = LATE_SECONDS * polytope.nnz
         clock.afford(late)
-        options["time_limit"] = clock.left - late
+        options["time_limit"] = max(0.0, clock.left - late)
     if clock.limits.iterations is not None:
         options["node_limit"] = clock.limits.iterations
     side, n = polytope.side, polytope.n_columns

@@ -33,15 +33,7 @@ from ssvm_backends.search.core import C0, NODES, Core, State, make_core, make_st
 from ssvm_backends.search.eliminate import eliminate, untouched
 from ssvm_backends.search.propagate import load, propagate_root, rest_of_tables
 from ssvm_backends.search.search import FOUND, Root, SearchTree, grow_tree, make_tree, root_of, search
-from ssvm_backends.search.subproblem import (
-    FIRST,
-    ROOT_PART,
-    Listener,
-    Setup,
-    Subproblem,
-    best_states,
-    trivial_bound,
-)
+from ssvm_backends.search.subproblem import FIRST, ROOT_PART, Listener, Setup, Subproblem, best_states, trivial_bound
 from ssvm_dsl.ir import F64, I32, I64, Limits, pointers, runs
 from ssvm_dsl.plugin_api import Clock
 

@@ -96,6 +96,7 @@ class TreesSession(StructureSession):
 # calls
 # of ``ufal.chu_liu_edmonds``, the C++ of TurboParser (``make bench ARGS=trees``).
 
+
 class ArborescenceBackend:
     """Directed trees over the tokens of sentences: O(n^2) for the best one, O(n^3) for marginals and log Z."""
 
