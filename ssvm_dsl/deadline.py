@@ -60,7 +60,7 @@ class Deadline:
         """
         if time_limit is None:
             return cls()
-        if isinstance(time_limit, bool) or not isinstance(time_limit, Real) or not float(time_limit) > 0.0:
+        if not isinstance(time_limit, Real) or isinstance(time_limit, bool) or not float(time_limit) > 0.0:
             raise OptionError(f"time_limit must be None or a positive number of seconds, got {time_limit!r}")
         return cls(float(time_limit))
 
