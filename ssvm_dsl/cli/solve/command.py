@@ -167,8 +167,8 @@ def _run_all(args: Namespace, request: SolveRequest, read: float) -> int:
 
 def _ask(plan: Plan, request: SolveRequest, deadline: Deadline | None = None) -> SolveAnswer:
     """Ask one backend, with a live line where standard error is a terminal."""
-    from ssvm_dsl.report.compiling import announce_compiling
-    from ssvm_dsl.report.solve_progress import SolveProgress
+    from ssvm_dsl.report.notices import announce_compiling
+    from ssvm_dsl.report.progress import SolveProgress
     from ssvm_dsl.scoring.problems import ask
 
     screen = aside()

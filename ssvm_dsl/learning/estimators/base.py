@@ -91,7 +91,7 @@ from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.plugin_api.training import StopRule
 from ssvm_dsl.registry import registry
-from ssvm_dsl.report.compiling import announce_compiling
+from ssvm_dsl.report.notices import announce_compiling
 from ssvm_dsl.scores.parameter_map import ParameterMap
 from ssvm_dsl.units import number_text
 

@@ -52,13 +52,12 @@ from ssvm_dsl.learning.indexed import indexed
 from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.hosting.loading import loading
 from ssvm_dsl.registry import loss_function
-from ssvm_dsl.report.compiling import announce_compiling
+from ssvm_dsl.report.notices import announce_compiling
 
 if TYPE_CHECKING:
     from ssvm_dsl.inference.planning.plans import Plan
-    from ssvm_dsl.insight.explanation import Explanation
-    from ssvm_dsl.insight.why_not import WhyNot
     from ssvm_dsl.learning.errors_report import ErrorReport
+    from ssvm_dsl.report.explanation import Explanation, WhyNot
 
 T = TypeVar("T")
 
@@ -262,7 +261,7 @@ class Predictor(Estimator):
         InfeasibleError
             No labelling has these labels.
         """
-        from ssvm_dsl.insight.explanation import explanation
+        from ssvm_dsl.report.explanation import explanation
 
         def read(grounded: Grounded, solution: Solution) -> Explanation:
             score, bound = float(solution.score[0]), float(solution.bound[0])
@@ -287,7 +286,7 @@ class Predictor(Estimator):
         OptionError
             y is ``None``: no labels are asked about.
         """
-        from ssvm_dsl.insight.why_not import WhyNot
+        from ssvm_dsl.report.explanation import WhyNot
 
         if y is None:
             raise OptionError("why_not: y is None, which asks about no labels; give all of them, or a list with some")
