@@ -13,13 +13,13 @@ from ssvm_dsl.version import __version__ as __version__
 __all__, __getattr__, __dir__ = lazy_names(__name__, "__version__")
 
 if TYPE_CHECKING:
-    from ssvm_dsl.cli.data.parts import partitioned_files as partitioned_files
-    from ssvm_dsl.cli.data.readers import read_conll as read_conll
-    from ssvm_dsl.cli.data.readers import read_conllu as read_conllu
-    from ssvm_dsl.cli.data.readers import read_examples as read_examples
-    from ssvm_dsl.cli.data.readers import read_images as read_images
     from ssvm_dsl.compiler.estimate import estimate as estimate
     from ssvm_dsl.compiler.ground import ground as ground
+    from ssvm_dsl.datasets.formats.readers import partitioned_files as partitioned_files
+    from ssvm_dsl.datasets.formats.readers import read_conll as read_conll
+    from ssvm_dsl.datasets.formats.readers import read_conllu as read_conllu
+    from ssvm_dsl.datasets.formats.readers import read_examples as read_examples
+    from ssvm_dsl.datasets.formats.readers import read_images as read_images
     from ssvm_dsl.io.formats.lp_file import write_lp as write_lp
     from ssvm_dsl.io.formats.mps_file import write_mps as write_mps
     from ssvm_dsl.io.formats.uai_writer import write_uai as write_uai
