@@ -26,7 +26,7 @@ from ssvm_backends.search.search import grow_tree, labels_cost, make_tree, root_
 from ssvm_backends.search.solve import solve_task
 from ssvm_backends.search.split import components, single, split
 from ssvm_backends.search.subproblem import Setup, Subproblem, TimeUp
-from ssvm_dsl.io.read_problem import read_problem
+from ssvm_dsl.io.problem_file import read_problem
 from ssvm_dsl.ir import Group, Limits, Primal, Program, Question, Stop, Task, Theta
 from ssvm_dsl.plugin_api import Clock
 from ssvm_dsl.testing.brute_force import BruteForce

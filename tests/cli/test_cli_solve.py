@@ -18,7 +18,7 @@ from rich.console import Console
 
 from foreign import distribution, inside, ssvm_here
 from ssvm_dsl.inference.planning.planner import plan
-from ssvm_dsl.io.read_problem import read_problem
+from ssvm_dsl.io.problem_file import read_problem
 from ssvm_dsl.ir import Guarantee
 from ssvm_dsl.plugin_api import program_need
 from ssvm_dsl.registry import registry

@@ -11,7 +11,7 @@ from naive_formats import assert_same_scores, read_wcsp, scores_of, wcsp_text
 from ssvm_dsl import read_problem
 from ssvm_dsl.errors import FileFormatError
 from ssvm_dsl.inference.planning.planner import plan
-from ssvm_dsl.io.source_text import FileLimits
+from ssvm_dsl.io.problem_file import FileLimits
 from ssvm_dsl.plugin_api import program_need
 from ssvm_dsl.scoring.problems import SolveRequest, ask
 
