@@ -37,8 +37,7 @@ def fitted(data, **options):
     return fit(data, **{"tol": 1e-8, "max_passes": 500} | options)
 
 
-@pytest.mark.parametrize("options", WHOLE)
-@pytest.mark.parametrize("settings", [{"risk": "slack"}, {"power": 2}, {"risk": "log"}, {"l1": 0.3}])
+@crossed(options=WHOLE, settings=[{"risk": "slack"}, {"power": 2}, {"risk": "log"}, {"l1": 0.3}])
 def test_planes_of_the_whole_objective_of_other_risks(options, settings):
     data = Case(Word).make(2)
     best, tol = fitted(data, trainer="bundle", **settings).report_, GAPS[options["method"]]

@@ -21,7 +21,7 @@ from ssvm_dsl.testing.problems import Recipe, seeded
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-N, LABELS, STATES, WIDTH, LAM = 5, 4, 3, 2, 0.25
+N, LABELS, STATES, WIDTH, LAM = 4, 3, 3, 2, 0.25
 EDGES = list(combinations(range(LABELS), 2))
 
 
@@ -42,7 +42,7 @@ def data():
 def dual_loss(unary, pair, messages, x, y, temperature):
     """g of one example and its gradients, straight from equations 8 and 13.
 
-    unary (4, 3, 2), pair (6, 3, 3): weights; messages (6, 2, 3): to the first and the second label of each pair.
+    unary (3, 3, 2), pair (3, 3, 3): weights; messages (3, 2, 3): to the first and the second label of each pair.
     """
     belief = unary @ x + (np.arange(STATES) != y[:, None])
     of_truth = sum(unary[i, y[i]] @ x for i in range(LABELS))
