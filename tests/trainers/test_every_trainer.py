@@ -89,6 +89,18 @@ WAYS = [
 ]
 
 
+#: Options that keep other things for a fit that goes on than the defaults do.
+KEEPING = [
+    ("subgradient", {"metric": "newton"}, ["margin"]),
+    ("subgradient", {"radius": "pegasos"}, ["margin"]),
+    ("one-slack", {"cache": 2}, ["margin"]),
+    ("n-slack", {"keep": 1}, ["margin"]),
+    ("bundle", {"stabilise": False}, ["margin"]),
+    ("perceptron", {"update": "arow"}, ["margin"]),
+    ("dlpw", {"batch_size": 5, "averaging": "weighted"}, ["relaxed"]),
+]
+
+
 def bundled() -> list[str]:
     """The trainers of the product."""
     known = registry()
@@ -104,6 +116,12 @@ def test_the_kit_finds_nothing_wrong(trainer):
 @pytest.mark.parametrize(("trainer", "options", "risks"), WAYS, ids=str)
 def test_nor_with_other_options(trainer, options, risks):
     report = check_trainer(trainer, options=options, risks=risks, only=STEPS)
+    assert report.ok, str(report)
+
+
+@pytest.mark.parametrize(("trainer", "options", "risks"), KEEPING, ids=str)
+def test_fits_go_on_with_other_options(trainer, options, risks):
+    report = check_trainer(trainer, options=options, risks=risks, only=["resume"])
     assert report.ok, str(report)
 
 

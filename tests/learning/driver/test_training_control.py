@@ -466,10 +466,11 @@ def test_a_warm_start_needs_fewer_calls():
     assert np.mean(ratios) < 0.9
 
 
-@pytest.mark.parametrize("order", ["stochastic", "incremental", "batch"])
-@pytest.mark.parametrize("trainer", ["bcfw", "subgradient"])
-def test_a_warm_start_never_ends_worse_than_it_began(trainer, order):
-    options = {"order": order} if trainer == "subgradient" else {}
+@pytest.mark.parametrize(
+    ("trainer", "options"),
+    [("bcfw", {}), *(("subgradient", {"order": order}) for order in ("stochastic", "incremental", "batch"))],
+)
+def test_a_warm_start_never_ends_worse_than_it_began(trainer, options):
     svm = fit(warm_start=True, max_passes=500)
     before = objective(svm)
     with warnings.catch_warnings():
