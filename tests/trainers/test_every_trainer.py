@@ -15,6 +15,7 @@ import small
 from combinations import crossed
 from small import CASES, Case, Data, Word
 from ssvm_dsl import StructuredSVM
+from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 from ssvm_dsl.learning.risks.kinds import find_risk
 from ssvm_dsl.plugin_api import StopRule, TrainerSpec
@@ -251,6 +252,19 @@ def test_inexact_oracles_give_true_bounds_or_none(trainer):
     assert not heuristic.certified
     assert np.isnan(heuristic.gap)
     assert heuristic.dual <= best + TINY  # its planes are true ones
+
+
+@pytest.mark.parametrize("trainer", bundled())
+def test_what_a_trainer_cannot_do_is_refused_with_others_that_can(trainer):
+    """Risks and powers are in the table of ``test_pairings``."""
+    needs = registry().find(TrainerSpec, trainer).needs
+    risk = next(name for name in ("margin", "log", "relaxed") if needs.covers(find_risk(name).spec, 1.0))
+    if needs.strongly_convex:
+        with pytest.raises(TrainingError, match=rf"{trainer}.*every factor regularised.*; set .*: .*subgradient"):
+            fitted(Case(Word).make(0), trainer=trainer, risk=risk, regularization={"emit": 0.0})
+    if risk == "margin" and (needs.asks_marginals or needs.factored):
+        with pytest.raises(TrainingError, match=rf"'{trainer}' .*adds up over variables, not ZeroOne"):
+            fitted(Case(small.AllOrNothing).make(0), trainer=trainer, risk=risk)
 
 
 def test_the_cases_use_every_exact_backend():

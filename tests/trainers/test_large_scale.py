@@ -9,13 +9,11 @@ import pytest
 import scipy.sparse as sp
 
 import small
-from ssvm_dsl import Attributes, Cost, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain, ground
+from ssvm_dsl import Attributes, Cost, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
 from ssvm_dsl.errors import FileFormatError
-from ssvm_dsl.inference.planning.planner import plan
-from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.learning.objective import RegularizedRisk, regularized_risk
-from ssvm_dsl.learning.risks.kinds import find_risk
-from ssvm_dsl.plugin_api import StopRule, program_need
+from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.plugin_api import StopRule
+from ssvm_dsl.testing import training_problem
 from ssvm_trainers.gradient.lbfgs import LBFGS, inverse_curvature
 from ssvm_trainers.planes.bcfw import BCFW, NEWEST
 from ssvm_trainers.planes.state import start_state
@@ -37,11 +35,7 @@ class Tagger(Model):
 
 def problem_of(model, X, Y, risk: str = "margin"):
     """The problem trainers see, C = 1."""
-    grounded, made = ground(model, X, Y), find_risk(risk)
-    tasks, abilities = made.asks(grounded.loss)
-    session = open_plan(plan(program_need(grounded.program, tasks=tasks, abilities=abilities)), grounded.program)
-    objective = regularized_risk(grounded.parameters, 1.0 / len(X), np.ones(len(X)))
-    return made.problem(grounded.parameters, grounded.loss, objective, session, small.OneThread())
+    return training_problem(model, X, Y, risk=risk, lam=1.0 / len(X))
 
 
 def tagged():

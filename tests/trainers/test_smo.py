@@ -13,8 +13,6 @@ import small
 from small import Case, Word
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import load_letters
-from ssvm_dsl.errors import TrainingError
-from ssvm_dsl.inference.checked import CheckedSession
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.dual.smo import smo_kernels as kernels
 from ssvm_trainers.dual.smo.smo import SMO
@@ -187,22 +185,6 @@ def test_a_step_gains_what_it_says_and_no_other_length_gains_more(case, seed):
 
 
 # -- control -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("model", "options", "words"),
-    [
-        (small.AllOrNothing, {}, r"needs a loss that adds up over variables, not ZeroOne; others .*n-slack"),
-        (Word, {"risk": "hm"}, r"'smo' does not minimise risk 'hm'; these do: bcfw"),
-        (Word, {"power": 2.0}, r"does not minimise risk 'margin' to the power 2; these do: .*n-slack"),
-        (Word, {"regularization": {"emit": 0.0}}, "every factor regularised"),
-    ],
-)
-def test_what_it_does_not_take_is_refused_before_the_first_oracle_call(model, options, words, monkeypatch):
-    monkeypatch.setattr(CheckedSession, "solve", lambda *args, **kwargs: pytest.fail("the oracle was called"))
-    data = Case(model).make(0)
-    with pytest.raises(TrainingError, match=words):
-        smo(data, **options)
 
 
 def test_examples_without_variables_or_weight_change_nothing():

@@ -19,7 +19,6 @@ from small import Case, Word
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import make_chains
 from ssvm_dsl.errors import BackendFault, NoBackendError, OptionError, PluginError, TrainingError
-from ssvm_dsl.inference.checked import CheckedSession
 from ssvm_dsl.learning.driver import interrupts
 from ssvm_dsl.learning.driver.certificate import REASONS, FitReport
 from ssvm_dsl.plugin_api import TrainerNeeds, TrainerSpec, TrainingEvent, hookimpl
@@ -317,11 +316,6 @@ def test_no_backend_at_all_lists_all_of_them():
     assert "hint:" in text
 
 
-def test_bcfw_needs_every_factor_regularised():
-    with pytest.raises(TrainingError, match=r"bcfw.*every factor regularised.*; set .*: lp-dual-qp, .*subgradient"):
-        fit(trainer="bcfw", regularization={"trans": 0.0})
-
-
 class Arrays:
     """A trainer that yields weights, not iterates."""
 
@@ -351,21 +345,6 @@ def test_a_trainer_for_another_risk_is_refused():
         fit(risk="log", trainer="bcfw")
     with pytest.raises(TrainingError, match=r"hint: leave trainer= out, .*; 'lbfgs' minimises log, .*powers: any"):
         fit(trainer="lbfgs")
-
-
-@pytest.mark.parametrize(
-    ("options", "alternative"),
-    [
-        ({"risk": "log", "trainer": "bcfw"}, "lbfgs"),
-        ({"risk": "margin", "power": 2.0, "trainer": "bcfw"}, "subgradient"),
-        ({"risk": "margin", "trainer": "lbfgs"}, "bcfw"),
-    ],
-    ids=str,
-)
-def test_a_pairing_of_trainer_and_risk_is_refused_before_the_first_oracle_call(options, alternative, monkeypatch):
-    monkeypatch.setattr(CheckedSession, "solve", lambda *args, **kwargs: pytest.fail("the oracle was called"))
-    with pytest.raises(TrainingError, match=f"these do: .*{alternative}"):
-        fit(**options)
 
 
 def test_an_unknown_risk_is_refused_with_the_known_ones():

@@ -223,5 +223,3 @@ def test_an_answer_of_the_wrong_counts_is_caught():
     with pytest.raises(SsvmError, match=r"it reports score 2.0 for a labelling whose score is 0.0"):
         problem.oracle(np.zeros(problem.dim))
     assert problem.session.guarantee is Guarantee.EXACT
-
-
