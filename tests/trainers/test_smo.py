@@ -10,6 +10,7 @@ import pytest
 from test_every_trainer import check_optimal, fitted
 
 import small
+from model_table import tagger
 from small import Case, Word
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import load_letters
@@ -38,13 +39,7 @@ def test_it_meets_bcfw_on_letters():
     assert max(first.dual, second.dual) <= min(first.primal, second.primal)
 
 
-class Letters(small.Model):
-    T = small.Dim()
-    x = small.Input(T, 128)
-    y = small.Label(T, "abcdefghijklmnopqrstuvwxyz")
-    emit = small.Factor(y, features=x)
-    trans = small.Factor(small.chain(y))
-    loss = small.Hamming(y)
+Letters = tagger(128, "abcdefghijklmnopqrstuvwxyz")
 
 
 def letters(trainer: str) -> StructuredSVM:

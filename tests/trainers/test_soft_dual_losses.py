@@ -11,7 +11,8 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
 from combinations import crossed, some
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, complete
+from model_table import complete_labels
+from ssvm_dsl import StructuredSVM
 from ssvm_dsl.ir import Messages, Question
 from ssvm_dsl.ir.need import Limits
 from ssvm_dsl.plugin_api import BackendSpec
@@ -25,13 +26,7 @@ N, LABELS, STATES, WIDTH, LAM = 4, 3, 3, 2, 0.25
 EDGES = list(combinations(range(LABELS), 2))
 
 
-class Full(Model):
-    K = Dim(LABELS)
-    x = Input(WIDTH)
-    y = Label(K, STATES)
-    unary = Factor(y, features=x, per=K)
-    pair = Factor(complete(y), per="edge")
-    loss = Hamming(y)
+Full = complete_labels(LABELS, WIDTH, STATES)
 
 
 def data():

@@ -14,6 +14,7 @@ import small
 import toy_backends
 from clocks import ticking
 from ctrl_c import python_hears_ctrl_c
+from model_table import tagger
 from own_compiler import own_compiler
 from small import Case, Word
 from ssvm_dsl import StructuredSVM
@@ -355,13 +356,7 @@ def test_an_unknown_risk_is_refused_with_the_known_ones():
 # -- streams ---------------------------------------------------------------------------------------------------
 
 
-class Sequence(small.Model):
-    T = small.Dim()
-    x = small.Input(T, 5)
-    y = small.Label(T, 3)
-    emit = small.Factor(y, features=x)
-    trans = small.Factor(small.chain(y))
-    loss = small.Hamming(y)
+Sequence = tagger(5, 3)
 
 
 @pytest.mark.sensitive
