@@ -13,12 +13,11 @@ from scipy import sparse
 from combinations import crossed, some
 from ssvm_dsl import Attributes, Dim, Factor, Hamming, Input, Label, Model, chain, complete
 from ssvm_dsl.inference.planning.planner import plan
-from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Ability, Question
 from ssvm_dsl.ir.need import Guarantee, Limits
 from ssvm_dsl.plugin_api import BackendSpec, StopRule, program_need
 from ssvm_dsl.registry import registry
-from ssvm_dsl.testing import training_problem
+from ssvm_dsl.testing import open_session, training_problem
 from ssvm_dsl.testing.problems import Recipe, seeded
 from ssvm_trainers.dual.dlpw import DLPW
 
@@ -108,7 +107,7 @@ def test_training_on_messages_gets_diffusion():
 
 def test_states_that_are_ruled_out_have_no_compiled_messages():
     program = seeded(Recipe(masks=True), 1).program
-    assert open_plan(plan(program_need(program, guarantee=Guarantee.BOUND), "msd"), program).compiled_messages() is None
+    assert open_session(program, "msd").compiled_messages() is None
 
 
 class Words(Model):
