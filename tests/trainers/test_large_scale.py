@@ -16,7 +16,6 @@ from ssvm_dsl.plugin_api import StopRule
 from ssvm_dsl.testing import training_problem
 from ssvm_trainers.gradient.lbfgs import LBFGS, inverse_curvature
 from ssvm_trainers.planes.bcfw import BCFW, NEWEST
-from ssvm_trainers.planes.state import start_state
 from ssvm_trainers.shared.lower_bound import best_share
 
 
@@ -94,13 +93,6 @@ def test_the_certificate_is_that_of_the_moving_average_or_of_better_weights(monk
         assert problem.value(first.w)[0] < problem.value(average)[0]
         np.testing.assert_array_equal(first.w, trainer._run.average)
     assert first.primal == pytest.approx(problem.value(first.w)[0], rel=1e-12)
-
-
-def test_weights_without_bounds_are_kept_once():
-    problem = tagged()
-    state = start_state(problem)
-    assert state.free is state.w
-    assert problem.objective.scale.strides == problem.objective.lower.strides == (0,)
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.3])
