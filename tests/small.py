@@ -330,10 +330,11 @@ class Data:
 
     def problem(self, risk: str = "margin", power: float = 1.0, backend: str = "auto", **options: Any) -> Any:
         """The problem trainers see."""
-        case = self.case
+        case, factors = self.case, {factor.name for factor in self.case.model.declaration.factors}
+        strengths = {name: strength for name, strength in case.regularization.items() if name in factors}
         return training_problem(
             case.model, self.X, self.Y, risk=risk, power=power, backend=backend, lam=1.0 / (case.C * len(self.X)),
-            regularization=case.regularization, sample_weight=self.weight, **options,
+            regularization=strengths, sample_weight=self.weight, **options,
         )  # fmt: skip
 
 
