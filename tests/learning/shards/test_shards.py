@@ -251,7 +251,7 @@ def test_a_limit_reaches_the_reading_of_parts(name, model):
     assert report.dual == 0.0
     X, Y = (one * n_read for one in tagged(4))
     local = StructuredSVM(model, **{**asked, "executor": "threads", "max_seconds": None})
-    most = local._shard_problem(*local._shard_data(X, Y, None, svm._fitted))
+    most = local._shard_problem(*local._shard_data(X, Y, None, svm.fitted_.learnt))
     known = most.objective.primal(np.zeros(most.dim), most.risks_at_zero())
     assert report.primal == pytest.approx(known, rel=1e-9)
     assert np.isnan(svm.certified_gap(2.0))

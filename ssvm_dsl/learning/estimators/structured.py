@@ -1,85 +1,107 @@
-"""``Predictor``: weights of a declared model at work - predictions, scores, and files."""
+"""``StructuredEstimator``: an estimator of a declared model - parameters, weights, what they answer, and files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl import processors
 from ssvm_dsl.array_types import F64
-from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded, ground
-from ssvm_dsl.compiler.durations import why_indivisible
 from ssvm_dsl.compiler.features.attributes import require_names
-from ssvm_dsl.compiler.features.encode import Fitted
 from ssvm_dsl.compiler.inputs.validate import check_sequence
 from ssvm_dsl.compiler.structure import StructureCache
-from ssvm_dsl.errors import DataError, InfeasibleError, NoLabellingError, OptionError, TimeLimitWarning, memory_for
+from ssvm_dsl.errors import InfeasibleError, OptionError, memory_for
 from ssvm_dsl.files.regular_file import as_path
-from ssvm_dsl.inference.blas_threads import CallThreads
-from ssvm_dsl.inference.deadline import Deadline, check_time_limit
-from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers, without_answer
-from ssvm_dsl.inference.diagnosis.rules_in_conflict import rules_in_conflict
+from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.io.model_file import read_model, write_model
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.solution import Solution
-from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.lang.arrays import is_number
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.answers import (
     CHUNK,
-    BoundSummary,
     PredictionRequest,
-    joined,
-    label_lists,
+    answer,
     labellings,
     latent_states,
+    opened_session,
     probabilities,
     ranked_labellings,
-    readable,
 )
+from ssvm_dsl.learning.driver.certificate import FitReport
+from ssvm_dsl.learning.driver.fit import Callback
+from ssvm_dsl.learning.driver.trainer_choice import FitFacts, TrainerChoice, choose
 from ssvm_dsl.learning.estimator import Estimator, not_fitted
-from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_path
-from ssvm_dsl.learning.estimators.distinct import distinct_labellings, distinct_ranked, outputs_ranked
-from ssvm_dsl.learning.estimators.weights import Weights
+from ssvm_dsl.learning.estimators.check_parameters import check_path
+from ssvm_dsl.learning.estimators.distinct import distinct_labellings
+from ssvm_dsl.learning.estimators.fitted import Fitted
+from ssvm_dsl.learning.estimators.parameters import Parameter, check_parameters
+from ssvm_dsl.learning.estimators.scoring import Scoring
+from ssvm_dsl.learning.estimators.weights import Weights, lay_weights
 from ssvm_dsl.learning.indexed import indexed
-from ssvm_dsl.pausing import within
+from ssvm_dsl.learning.objective import is_hard
+from ssvm_dsl.learning.risks.kinds import Risk
+from ssvm_dsl.learning.seeds import Seed, seed_of
 from ssvm_dsl.plugin_api.hosting.loading import loading
 from ssvm_dsl.registry import loss_function
-from ssvm_dsl.report.compiling import announce_compiling
 
 if TYPE_CHECKING:
     from ssvm_dsl.inference.planning.plans import Plan
     from ssvm_dsl.insight.explanation import Explanation
     from ssvm_dsl.insight.why_not import WhyNot
     from ssvm_dsl.learning.errors_report import ErrorReport
-
-T = TypeVar("T")
-
-#: What becomes of examples without an answer.
-ON_MISSING = ("raise", "none")
+    from ssvm_dsl.learning.estimators.fitting.training import FitRequest
+    from ssvm_dsl.plugin_api.protocols import Executor
 
 
-class Predictor(Estimator):
-    """Base of fitted estimators; :class:`~ssvm_dsl.learning.estimators.base.Learner` adds fitting."""
+class StructuredEstimator(Estimator):
+    """Base of :class:`~ssvm_dsl.StructuredSVM` and :class:`~ssvm_dsl.StructuredRegressor`, which define the risk.
+
+    They list the parameters, which ``StructuredSVM`` documents, each with its default, in the signature of
+    ``__init__``, as scikit-learn wants it; :mod:`ssvm_dsl.learning.estimators.parameters` is the table of them.
+
+    Attributes
+    ----------
+    fitted_ : Fitted
+        Weights, and what is known of them.
+    """
 
     model: type[Model]
+    C: float
+    lam: float | None
+    l1: float
+    power: float
+    trainer: str
     backend: str
-    backend_options: dict[str, Any] | None
     guarantee: str
+    tol: float
+    max_passes: float
+    max_seconds: float | None
+    random_state: Seed
     n_threads: int | None
-    coef_: F64
-    _fitted: Fitted
-    _blocks: tuple[Block, ...]
+    trainer_options: dict[str, Any] | None
+    backend_options: dict[str, Any] | None
+    regularization: Mapping[Any, float] | None
+    warm_start: bool
+    verbose: bool
+    callbacks: Sequence[Callback] | None
+    patience: int
+    scoring: Scoring
+    checkpoint: str | None
+    checkpoint_seconds: float
+    latent_options: Mapping[str, Any] | None
+    fitted_: Fitted
+    _parameters: ClassVar[Mapping[str, Parameter]]
     _structures: StructureCache
-    _guarantees: tuple[str, ...] = tuple(one.value for one in Guarantee)
     _deadline: Deadline | None = None  # of the fit that this one is a part of
+    _chosen: Mapping[str, str] = {}  # what the fit at hand chose by the data, and why
 
     def __new__(cls, *args: Any, **named: Any) -> Any:
         """Make an instance that has met no examples."""
@@ -87,29 +109,149 @@ class Predictor(Estimator):
         made._structures = StructureCache()
         return made
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the attributes of a pickle; those written before 0.1.0 have no :class:`Fitted`."""
+        state = dict(state)
+        if "coef_" in state:
+            state["fitted_"] = Fitted.of_attributes(state)
+        vars(self).update(state)
+
+    def _keep(self, given: Mapping[str, Any]) -> None:
+        """Keep the parameters that ``__init__`` was given: all its local variables are parameters."""
+        for name, value in given.items():
+            if name != "self":
+                setattr(self, name, value)
+
+    @classmethod
+    def from_weights(
+        cls, model: type[Model], weights: Mapping[Any, Any], *, fitted_on: Any = None, **parameters: Any
+    ) -> Self:
+        """Return an estimator that predicts with given weights; a fit with ``warm_start=True`` starts from them.
+
+        Parameters
+        ----------
+        model : Model class
+        weights : mapping of Factor (or its name) to array
+            In the shapes that ``print(model)`` shows; where there is one weight, a number or an array of one.
+        fitted_on : list of examples, optional
+            The examples on which features of the model are fitted (``PLiF`` with ``Quantiles``, ``Whitened`` ...).
+        **parameters
+            Of the estimator.
+
+        Raises
+        ------
+        OptionError
+            Weights are missing, or of another shape.
+
+        Examples
+        --------
+        >>> StructuredSVM.from_weights(OCR, {OCR.emit: emit, OCR.trans: trans}).predict(X)
+        """
+        made = cls._of_model(model, parameters)
+        made._check()
+        learnt = None if fitted_on is None else made._ground(fitted_on).fitted
+        coef, blocks = lay_weights(model.declaration, weights, learnt)
+        made.fitted_ = Fitted(coef, blocks, learnt or {})
+        return made
+
+    # -- what a fit leaves ----------------------------------------------------------------------------
+
+    @property
+    def coef_(self) -> F64:
+        """All weights, ``shape (dim,)``."""
+        return self._of_fit("coef_").coef
+
+    @coef_.setter
+    def coef_(self, w: F64) -> None:
+        self.fitted_ = replace(self._of_fit("coef_"), coef=w)
+
     @property
     def weights_(self) -> Weights:
         """The weights by factor."""
-        self._check_fitted()
-        return Weights(self.coef_, self._blocks, self.model.declaration, self._fitted)
+        fitted = self._of_fit("weights_")
+        return Weights(fitted.coef, fitted.blocks, self.model.declaration, fitted.learnt)
 
-    def _labellings(
-        self,
-        X: Sequence[Any],
-        time_limit: float | None,
-        return_bounds: bool = False,
-        given: Any = None,
-        on_missing: str = "raise",
-    ) -> Any:
+    @property
+    def report_(self) -> FitReport:
+        """Certificate, plan and cost of the last fit; print it."""
+        report = self._of_fit("report_").report
+        if report is None:
+            raise AttributeError("report_: the weights were given (from_weights), so there is no report of a fit")
+        report.link(self)
+        return report
+
+    @report_.setter
+    def report_(self, report: FitReport) -> None:
+        self.fitted_ = replace(self._of_fit("report_"), report=report)
+
+    @property
+    def plan_(self) -> Plan:
+        """The backend used in training."""
+        report = self._of_fit("plan_").report
+        if report is None:
+            text = "the weights were given (from_weights), so there is no plan of a fit"
+            raise AttributeError(f"plan_: {text}; prediction_plan(X) returns how X is answered")
+        return report.plan
+
+    @property
+    def _is_fitted(self) -> bool:
+        """Whether there are weights."""
+        return "fitted_" in vars(self)
+
+    @property
+    def _last_report(self) -> FitReport | None:
+        """The report of the last fit, if there is one."""
+        return self.fitted_.report if self._is_fitted else None
+
+    def _check_fitted(self) -> None:
+        """Refuse what wants weights where there are none."""
+        self._of_fit("fitted_")
+
+    def _of_fit(self, name: str) -> Fitted:
+        """Return what an attribute is read from."""
+        if "fitted_" not in vars(self):
+            what = "" if name == "fitted_" else f"{name}: "
+            raise not_fitted(f"{what}this {type(self).__name__} is not fitted yet; call fit first")
+        return self.fitted_
+
+    if not TYPE_CHECKING:  # attributes that there may be are declared above
+
+        def __getattr__(self, name: str) -> Any:
+            """Say why something that ``fit`` learns is not there."""
+            attribute = getattr(type(self), name, None)
+            if isinstance(attribute, property):  # which has raised this very moment
+                return attribute.fget(self)
+            if not name.startswith("_") and name.endswith("_"):
+                self._of_fit(name)
+            if name == "feature_names_in_":
+                return self._feature_names()
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def certified_gap(self, C: float) -> float:
+        """Return the relative gap that the last fit certifies for its weights at another C; ``nan`` if it cannot.
+
+        Weights and the bound of the optimum stay valid when C changes; how far they are apart follows without
+        looking at the data again (Giesen, Jaggi and Laue 2012).
+
+        Raises
+        ------
+        OptionError
+            C is not a positive number.
+        """
+        certificate = self.fitted_.certificate
+        if not (is_number(C) and 0 < C < np.inf):
+            raise OptionError(f"C must be a positive number, got {C!r}")
+        if certificate is None:
+            raise OptionError("the weights were given (from_weights): nothing is known of the optimum; call fit")
+        return certificate.relative_gap(C)
+
+    # -- answers --------------------------------------------------------------------------------------
+
+    def _labellings(self, X: Any, request: PredictionRequest, return_bounds: bool = False) -> Any:
         """Return the best labelling of each example, in the user's own class names; with bounds as ``predict`` says."""
-        asked = {"time_limit": time_limit, "given": given, "on_missing": on_missing}
-        labellings_of_parts, worth = self._answers_with_worth(X, labellings, **asked)
-        labels = indexed(self.model.declaration, X, list(chain.from_iterable(labellings_of_parts)))
-        return (labels, worth.score, worth.bound) if return_bounds else labels
-
-    def _label_lists(self, X: Sequence[Any]) -> list[list[Any]]:
-        """Return the best labels of sequences as lists of class names."""
-        return list(chain.from_iterable(self._answers(X, label_lists)))
+        answers = answer(self, X, labellings, request)
+        labels = indexed(self.model.declaration, X, answers.listed)
+        return (labels, answers.bounds.score, answers.bounds.bound) if return_bounds else labels
 
     def predict_kbest(
         self,
@@ -119,7 +261,7 @@ class Predictor(Estimator):
         time_limit: float | None = None,
         given: Sequence[Any] | None = None,
         on_missing: str = "raise",
-    ) -> list[list[tuple[Any, float]]]:
+    ) -> list[Any]:
         """Return for each example its k best labellings with their scores, best first (fewer if there are fewer).
 
         With ``time_limit``, seconds for the whole call, those found by then, as for ``predict``; with ``given``, those
@@ -133,51 +275,10 @@ class Predictor(Estimator):
         """
         if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
             raise OptionError(f"k must be a positive int, got {k!r}")
+        request = PredictionRequest(Task.KBEST, int(k), time_limit, given, on_missing)
         if self.model.declaration.latents:
-            return self._distinct(X, int(k), time_limit, given, on_missing)
-        asked: dict[str, Any] = {"time_limit": time_limit, "given": given, "on_missing": on_missing}
-        parts = self._answers(X, ranked_labellings, Task.KBEST, int(k), **asked)
-        return list(chain.from_iterable(parts))
-
-    def _distinct(
-        self, X: Any, k: int, time_limit: float | None, given: Any, on_missing: str
-    ) -> list[list[tuple[Any, float]]]:
-        """Return the k best labellings of each example, maximised over latent variables."""
-        examples, deadline = self._examples(X), Deadline(check_time_limit(time_limit))
-        known = _as_many(given, "given", len(examples))
-
-        def ask(which: list[int], joint: int) -> list[Any]:
-            part = examples if len(which) == len(examples) else [examples[i] for i in which]
-            fixed = None if known is None else [known[i] for i in which]
-            left = None if time_limit is None else max(deadline.left, 1e-3)
-            asked: dict[str, Any] = {"time_limit": left, "given": fixed, "on_missing": on_missing}
-            return list(chain.from_iterable(self._answers(part, distinct_ranked, Task.KBEST, joint, **asked)))
-
-        try:
-            listed_of, more = distinct_labellings(ask, len(examples), k, lambda: deadline.over)
-        except NoLabellingError as err:
-            err.found = [one if one is None else one[0] for one in err.found]
-            raise
-        n_late = 0
-        for place, i in enumerate(more):
-            fixed = None if known is None else known[i]
-            listed, late = self._outputs(examples[i], fixed, k, deadline.share(1.0 / (len(more) - place)), i)
-            listed_of[i], n_late = max(listed_of[i] or [], listed, key=len), n_late + late
-        if n_late:
-            which = f"the {k} best labellings of {n_late} of {len(listed_of)} examples"
-            text = f"time ended the search before {which} were found"
-            warn_caller(f"{text}; raise time_limit, or ask for fewer", TimeLimitWarning)
-        return listed_of  # type: ignore[return-value]
-
-    @memory_for("prediction", "ask for fewer labellings, or set another backend")
-    def _outputs(self, example: Any, given: Any, k: int, deadline: Deadline, number: int) -> tuple[Any, bool]:
-        """Return the k best labellings of an example by a question for each, and whether time ended the search."""
-        fixed = None if given is None else [given]
-        grounded = self._ground([example], None, self._fitted, first=number, whole=True, given=fixed)
-        guarantee, own = self._guarantee(), self.backend_options
-        request = PredictionRequest(self.coef_, self.backend, own, Task.MAP, guarantee=guarantee, deadline=deadline)
-        session = request.session(grounded, number, number + 1)
-        return outputs_ranked(grounded, session, grounded.parameters.scores(self.coef_), k, deadline)
+            return distinct_labellings(self, X, request)
+        return answer(self, X, ranked_labellings, request).listed
 
     def predict_marginals(
         self,
@@ -198,9 +299,8 @@ class Predictor(Estimator):
         NoLabellingError
             An example has none when ``time_limit``, seconds for the whole call, is over.
         """
-        asked: dict[str, Any] = {"time_limit": time_limit, "given": given, "on_missing": on_missing}
-        parts = self._answers(X, probabilities, Task.MARGINALS, **asked)
-        return list(chain.from_iterable(parts))
+        request = PredictionRequest(Task.MARGINALS, 1, time_limit, given, on_missing)
+        return answer(self, X, probabilities, request).listed
 
     def predict_relaxed(
         self,
@@ -224,8 +324,8 @@ class Predictor(Estimator):
         NoLabellingError
             An example has none when ``time_limit``, seconds for the whole call, is over.
         """
-        asked: dict[str, Any] = {"time_limit": time_limit, "given": given, "on_missing": on_missing}
-        return list(chain.from_iterable(self._answers(X, probabilities, Task.RELAXED, **asked)))
+        request = PredictionRequest(Task.RELAXED, 1, time_limit, given, on_missing)
+        return answer(self, X, probabilities, request).listed
 
     def latents(
         self, X: Sequence[Any], Y: Sequence[Any] | None = None, *, time_limit: float | None = None
@@ -241,8 +341,7 @@ class Predictor(Estimator):
         """
         if not self.model.declaration.latents:
             raise OptionError(f"model {self.model.declaration.name} has no Latent")
-        parts = self._answers(X, latent_states, given=Y, time_limit=time_limit)
-        return list(chain.from_iterable(parts))
+        return answer(self, X, latent_states, PredictionRequest(time_limit=time_limit, given=Y)).listed
 
     def explain(self, x: Any, y: Any = None, *, time_limit: float | None = None) -> Explanation:
         """Return the terms that the score of the predicted labelling of one example consists of.
@@ -268,7 +367,8 @@ class Predictor(Estimator):
             score, bound = float(solution.score[0]), float(solution.bound[0])
             return explanation(grounded, solution.labels, self.coef_, score, bound)
 
-        return self._answers([x], read, given=None if y is None else [y], time_limit=time_limit)[0]
+        request = PredictionRequest(time_limit=time_limit, given=None if y is None else [y])
+        return answer(self, [x], read, request).parts[0]
 
     def why_not(self, x: Any, y: Any, *, time_limit: float | None = None) -> WhyNot:
         """Return why one example is not predicted to have these labels: the margin, and the factors that decide.
@@ -308,12 +408,8 @@ class Predictor(Estimator):
         NoBackendError
             No backend can answer.
         """
-        self._check_fitted()
-        grounded = self._ground(self._examples(X)[:CHUNK], None, self._fitted, whole=True)
-        self._check_blocks(grounded.parameters.blocks)
-        guarantee = self._guarantee()
-        request = PredictionRequest(self.coef_, self.backend, self.backend_options, guarantee=guarantee)
-        return request.session(grounded, 0, grounded.n_examples).plan
+        grounded = self._laid_over(self._examples(X)[:CHUNK])
+        return opened_session(self, grounded, Task.MAP, Deadline(), 0, grounded.n_examples).plan
 
     @memory_for("best_score", "ask for fewer examples at once, or set another backend")
     def best_score(self, X: Sequence[Any], Y: Sequence[Any] | None = None, *, time_limit: float | None = None) -> F64:
@@ -325,8 +421,7 @@ class Predictor(Estimator):
         """
         if Y is None or self.model.declaration.latents:  # of the best states of these
             return self._best(X, Y, time_limit)
-        self._check_fitted()
-        grounded = self._ground(self._examples(X), self._labels(Y), self._fitted)
+        grounded = self._ground(self._examples(X), self._labels(Y), self.fitted_.learnt)
         assert grounded.truth is not None
         total = grounded.parameters.dot(self.coef_, grounded.truth)
         constants = grounded.parameters.constants
@@ -334,97 +429,38 @@ class Predictor(Estimator):
 
     def _best(self, X: Any, given: Any, time_limit: float | None) -> F64:
         """Return the score of the best labelling of each example that agrees with the given labels."""
-        parts = self._answers(X, lambda _, solution: solution.score, given=given, time_limit=time_limit)
-        return np.concatenate(parts)
+        request = PredictionRequest(time_limit=time_limit, given=given)
+        return np.concatenate(answer(self, X, lambda _, solution: solution.score, request).parts)
 
-    def _answers(self, X: Any, read: Callable[[Grounded, Solution], T], *asked: Any, **more: Any) -> list[T]:
-        """Return what ``read`` takes from (grounded chunk, its solution), for all examples."""
-        return self._answers_with_worth(X, read, *asked, **more)[0]
+    # -- what subclasses may change -------------------------------------------------------------------
 
-    @memory_for("prediction", "ask for fewer examples at once, or set another backend")
-    def _answers_with_worth(
-        self,
-        X: Any,
-        read: Callable[[Grounded, Solution], T],
-        task: Task = Task.MAP,
-        k: int = 1,
-        Y: Any = None,
-        time_limit: float | None = None,
-        given: Any = None,
-        on_missing: str = "raise",
-        unseen: bool = False,
-    ) -> tuple[list[T], BoundSummary]:
-        """Return the results of ``read(grounded chunk, its solution)`` for all examples, and a summary of their bounds.
+    def _check(self) -> None:
+        """Refuse parameters that make no sense."""
+        check_parameters(self, self._parameters)
 
-        Examples without an answer are an error, which carries the others' answers, or ``None`` in lists.  Warns of
-        answers that the time limit ended before they were proved best.  ``unseen`` says whether Y may have classes that
-        training never saw.
-        """
-        deadline = Deadline(check_time_limit(time_limit)) if self._deadline is None else self._deadline
-        check_choice(on_missing, ON_MISSING, "on_missing")
-        self._check_fitted()
-        announce_compiling()
-        examples = self._examples(X)
-        labels = None if Y is None else _as_many(self._labels(Y), "Y", len(examples))
-        clamp = None if given is None else _as_many(self._labels(given), "given", len(examples))
+    @property
+    def _strength(self) -> float:
+        """``C``, which tells whether it was given."""
+        return self.C
 
-        def grounder(lo: int, hi: int) -> Grounded:
-            part = None if labels is None else labels[lo:hi]
-            fixed = None if clamp is None else clamp[lo:hi]
-            asked: dict[str, Any] = {"first": lo, "whole": True, "given": fixed, "in_time": True, "unseen": unseen}
-            if deadline.limit == np.inf:
-                grounded = self._ground(examples[lo:hi], part, self._fitted, **asked)
-            else:
-                with within(deadline):
-                    grounded = self._ground(examples[lo:hi], part, self._fitted, **asked)
-                if grounded.n_uncomputed:
-                    deadline.end()
-            self._check_blocks(grounded.parameters.blocks)
-            return grounded
+    def _risk(self) -> Risk:
+        """Return the risk that is minimised, without its data."""
+        raise NotImplementedError
 
-        worths: list[BoundSummary] = []
-        missing = MissingAnswers(task)
+    def _choose(self, grounded: Grounded, request: FitRequest, executor: Executor, start: F64 | None) -> F64 | None:
+        """Choose what parameters leave open, now that the data are known; return the weights to start from."""
+        return start
 
-        def noted(grounded: Grounded, solution: Solution) -> T:
-            worths.append(BoundSummary.of(solution))
-            if solution.complete:
-                return read(grounded, solution)
-            return readable(read, grounded, solution, without_answer(solution, task))
+    def _choose_alone(self, grounded: Grounded) -> None:
+        """Choose what parameters leave open by some of the data alone: those of a stream, or of a shard."""
 
-        guarantee, own = self._guarantee(), self.backend_options
-        request = PredictionRequest(self.coef_, self.backend, own, task, k, guarantee, deadline, missing)
-        with self._executor() as executor:
-            parts = request.each(grounder, len(examples), executor, noted)
-        worth = worths[0] if len(worths) == 1 else BoundSummary.joined(worths)
-        if self._deadline is not None and (worth.open.any() or missing.without):
-            self._deadline.check()  # a fit does not learn from what its end has cut short
-        if on_missing == "raise" and missing.any:
-            if missing.infeasible:
-                first = missing.infeasible[0]
-                missing.because(self._why_none(examples[first], None if clamp is None else clamp[first], deadline))
-            missing.check(joined(parts))
-        if late := worth.unproved():
-            text = f"{late}; raise time_limit, or look at predict(..., return_bounds=True)"
-            warn_caller(text, TimeLimitWarning)
-        return parts, worth
-
-    def _why_none(self, example: Any, given: Any, until: Deadline) -> str:
-        """Return why an example has no labelling; empty where that is not known."""
-        if given is None:
-            one = self._ground([example], None, self._fitted, whole=True)
-            if reason := why_indivisible(one.declaration, one.layout, 0):
-                return reason
-
-        def ground_alone(declaration: Declaration, some: Any, known: Any) -> Grounded:
-            return ground(
-                declaration, [some], fitted=self._fitted, whole=True, given=None if known is None else [known]
-            )
-
-        return rules_in_conflict(self.model.declaration, example, given, ground_alone, until)
+    def _as_asked(self, X: Any, request: PredictionRequest) -> tuple[Any, PredictionRequest]:
+        """Return examples, and what is asked of them, where users may write both in more ways."""
+        return X, request
 
     def _check_blocks(self, blocks: tuple[Block, ...]) -> None:
         """Refuse data whose weights are not the fitted ones; a structure's are compared once."""
-        if not self._structures.same_blocks(blocks, self._blocks):
+        if not self._structures.same_blocks(blocks, self.fitted_.blocks):
             raise OptionError("the weights are those of another model, or of other learnt features; fit again")
 
     def _examples(self, X: Any) -> Sequence[Any]:
@@ -439,34 +475,9 @@ class Predictor(Estimator):
         """Return the weakest guarantee that ``auto`` accepts for predictions."""
         return Guarantee(self.guarantee)
 
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "coef_"):
-            raise not_fitted(f"this {type(self).__name__} is not fitted yet; call fit first")
-
-    if not TYPE_CHECKING:  # attributes that there may be are declared above
-
-        def __getattr__(self, name: str) -> Any:
-            """Say why something that ``fit`` learns is not there."""
-            attribute = getattr(type(self), name, None)
-            if isinstance(attribute, property):  # which has raised this very moment
-                return attribute.fget(self)
-            text = f"'{type(self).__name__}' object has no attribute '{name}'"
-            if name.startswith("_") or not name.endswith("_"):
-                raise AttributeError(text)
-            if "coef_" not in self.__dict__:
-                raise not_fitted(f"{name}: this {type(self).__name__} is not fitted yet; call fit first")
-            if name == "feature_names_in_":
-                return self._feature_names()
-            if name == "report_":
-                raise AttributeError("report_: the weights were given (from_weights), so there is no report of a fit")
-            if name == "plan_":
-                text = "the weights were given (from_weights), so there is no plan of a fit"
-                raise AttributeError(f"plan_: {text}; prediction_plan(X) returns how X is answered")
-            raise AttributeError(text)
-
     def _feature_names(self) -> NDArray[Any]:
         """Return the names of the columns of the data frames that it was fitted to, as scikit-learn wants them."""
-        named = [one["columns"] for one in self._fitted.values() if "columns" in one]
+        named = [one["columns"] for one in self.fitted_.learnt.values() if "columns" in one]
         if len(named) != 1:
             of = "it was fitted to arrays" if not named else "several inputs were data frames; see weights_.names"
             raise AttributeError(f"feature_names_in_: {of}")
@@ -487,9 +498,34 @@ class Predictor(Estimator):
         if names:
             raise ValueError(f"{type(self).__name__} keeps none")
 
-    def _executor(self) -> CallThreads:
-        """Return the executor of a call."""
-        return CallThreads(int(self.n_threads if self.n_threads is not None else processors.available()))
+    def _laid_over(self, examples: Any, labels: Any = None) -> Grounded:
+        """Return the model laid over examples for its weights."""
+        grounded = self._ground(examples, labels, self.fitted_.learnt, whole=True)
+        self._check_blocks(grounded.parameters.blocks)
+        return grounded
+
+    @property
+    def _seed(self) -> int | None:
+        """``random_state`` as a number of Python, which files can hold."""
+        return seed_of(self.random_state)
+
+    def _trainer(
+        self, grounded: Grounded | None = None, *, shards: bool = False, keeps_shards: bool = True,
+        stream: bool = False,
+    ) -> TrainerChoice:  # fmt: skip
+        """Return the trainer, by its name or, for ``"auto"``, by what the fit is (:class:`FitFacts`)."""
+        n, dim, single = None, None, False
+        if grounded is not None:
+            n, dim = grounded.n_examples, grounded.parameters.dim
+            single = grounded.program.n_variables == n
+        free = [value for value in (self.regularization or {}).values() if is_number(value) and value == 0]
+        facts = FitFacts(
+            self._risk(), float(self.power), self.l1 > 0.0, self.lam != 0 and not free, n, dim, single, shards,
+            keeps_shards, stream, is_hard(self.C, self.lam),
+        )  # fmt: skip
+        return choose(self.trainer, self.trainer_options, facts)
+
+    # -- files and pages ------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
         """Write the model, fitted or with given weights, to a file (JSON and arrays; no pickle, no code).
@@ -503,7 +539,6 @@ class Predictor(Estimator):
         """
         from ssvm_dsl.learning.estimators.saved import to_saved
 
-        self._check_fitted()
         write_model(check_path(path, "save"), to_saved(self))
 
     def to_html(self, path: str | Path, X: Any = None, Y: Any = None) -> None:
@@ -523,12 +558,11 @@ class Predictor(Estimator):
         """
         from ssvm_dsl.learning.pages.page import examined, model_page, write_page
 
-        self._check_fitted()
-        place = check_path(path, "to_html")
+        place, weights = check_path(path, "to_html"), self.weights_
         if (X is None) != (Y is None):
             raise OptionError(f"to_html: {'X' if X is None else 'Y'} is missing; give examples and labels, or neither")
         data = None if X is None else examined(self, X, Y, self._example_losses(X, Y))
-        write_page(place, model_page(self.model, self.weights_, vars(self).get("report_"), data))
+        write_page(place, model_page(self.model, weights, self._last_report, data))
 
     def errors(self, X: Sequence[Any], Y: Sequence[Any], *, most: int = 10) -> ErrorReport:
         """Return what goes wrong on some examples; print it, or write it as a page with its ``to_html(path)``.
@@ -604,13 +638,3 @@ def _load_sparse() -> None:
     """Load scipy.sparse, which holds sparse features; time limits do not include that."""
     with loading():
         import scipy.sparse  # noqa: F401
-
-
-def _as_many(labels: Any, what: str, n: int) -> Sequence[Any] | None:
-    """Return a list of labels; refuse one of another length."""
-    if labels is None:
-        return None
-    examples = check_sequence(labels, what)
-    if len(examples) != n:
-        raise DataError(what, expected=f"{n} examples, as in X", found=f"{len(examples)}")
-    return examples
