@@ -17,32 +17,14 @@ from numpy.typing import NDArray
 
 from ssvm_dsl import processors
 from ssvm_dsl.array_types import Bools
-from ssvm_dsl.callers import warn_caller
-from ssvm_dsl.compiler import Grounded, ground
-from ssvm_dsl.compiler.durations import why_indivisible
-from ssvm_dsl.compiler.inputs.validate import check_sequence
-from ssvm_dsl.errors import DataError, OutOfTime, TimeLimitWarning, memory_for
-from ssvm_dsl.inference.batch import solve_batch
+from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.inference.blas_threads import CallThreads
-from ssvm_dsl.inference.deadline import Deadline, check_time_limit
-from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers, without_answer
-from ssvm_dsl.inference.diagnosis.rules_in_conflict import rules_in_conflict
-from ssvm_dsl.inference.layers.base import PlannedSession
-from ssvm_dsl.inference.layers.starting import StartingSession
-from ssvm_dsl.inference.planning.kept_plans import OpenedPlan
-from ssvm_dsl.inference.planning.planner import accepted_guarantee
-from ssvm_dsl.inference.planning.plans import Plan
-from ssvm_dsl.ir.need import Need, Task
+from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.solution import TIME, Solution
-from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.learning.driver.cost_estimate import prediction_warning
-from ssvm_dsl.learning.estimators.check_parameters import check_choice
-from ssvm_dsl.pausing import pause, within
-from ssvm_dsl.report.compiling import announce_compiling
 
 if TYPE_CHECKING:
-    from ssvm_dsl.learning.estimators.structured import StructuredEstimator
+    pass
 
 T = TypeVar("T")
 
@@ -93,7 +75,7 @@ BEST = PredictionRequest()
 UNLIMITED = nullcontext()
 
 
-class Answers(NamedTuple, Generic[T]):
+class AnswerParts(NamedTuple, Generic[T]):
     """What was read of the answers, a part for each chunk of the examples, and what is known of their scores."""
 
     parts: list[T]
@@ -106,104 +88,9 @@ class Answers(NamedTuple, Generic[T]):
         return list(chain.from_iterable(parts))
 
 
-@memory_for("prediction", "ask for fewer examples at once, or set another backend")
-def answer(
-    svm: StructuredEstimator, X: Any, read: Callable[[Grounded, Solution], T], request: PredictionRequest = BEST
-) -> Answers[T]:
-    """Return ``read(grounded chunk, its solution)`` for all examples, chunk by chunk, and a summary of their bounds.
-
-    Warns of answers that the time limit ended before they were proved best.
-
-    Raises
-    ------
-    MissingAnswerError
-        Examples have no answer, and ``on_missing`` is ``"raise"``; the error carries the others' answers.
-    """
-    deadline = Deadline(check_time_limit(request.time_limit)) if svm._deadline is None else svm._deadline
-    check_choice(request.on_missing, ON_MISSING, "on_missing")
-    fitted = svm.fitted_
-    announce_compiling()
-    X, request = svm._as_asked(X, request)
-    examples = svm._examples(X)
-    n, task, size = len(examples), request.task, max(1, CHUNK // request.k)
-    truth, given = as_many(svm, request.truth, "Y", n), as_many(svm, request.given, "given", n)
-    bounds, missing, limited = list[BoundSummary](), MissingAnswers(task), deadline.limit < np.inf
-
-    def chunk(lo: int, executor: CallThreads) -> T:  # nothing of it is held when the next one is laid out
-        hi = min(lo + size, n)
-        labels, fixed = None if truth is None else truth[lo:hi], None if given is None else given[lo:hi]
-        with within(deadline) if limited else UNLIMITED:
-            grounded = svm._ground(
-                examples[lo:hi], labels, fitted.learnt, first=lo, whole=True, given=fixed, in_time=True,
-                unseen=request.unseen,
-            )  # fmt: skip
-            if grounded.n_uncomputed:
-                deadline.end()
-            svm._check_blocks(grounded.parameters.blocks)
-            session = opened_session(svm, grounded, task, deadline, lo, n)
-        mine = deadline
-        if limited:
-            mine = deadline.share((hi - lo) / (n - lo)) if hi - lo < n else deadline
-            if grounded.program.constraints:  # a labelling of every example, should all time go
-                mine = mine.share(1.0)
-                mine.reserve = min(mine.left / 4.0, START_SECONDS * (hi - lo))
-        k = 1 if request.k == 1 else min(request.k, most_labellings(grounded.program))
-        asked = (grounded.parameters, session, executor, fitted.coef, task, k, lo, mine, missing)
-        solution = solve_batch(*asked)
-        if grounded.n_uncomputed and task is not Task.MARGINALS:
-            solution = _of_unknown_worth(solution, hi - lo - grounded.n_uncomputed)
-        bounds.append(BoundSummary.of(solution))
-        if solution.complete:
-            return read(grounded, solution)
-        return readable(read, grounded, solution, without_answer(solution, task))
-
-    parts = list[T]()
-    with call_threads(svm.n_threads) as executor:
-        for lo in range(0, n, size):
-            parts.append(chunk(lo, executor))
-    known = bounds[0] if len(bounds) == 1 else BoundSummary.joined(bounds)
-    if svm._deadline is not None and (known.open.any() or missing.without):
-        svm._deadline.check()  # a fit does not learn from what its end has cut short
-    if missing.any and request.on_missing == "raise":
-        if missing.infeasible:
-            first = missing.infeasible[0]
-            missing.because(_why_none(svm, examples[first], None if given is None else given[first], deadline))
-        missing.check(joined(parts))
-    if late := known.unproved():
-        text = f"{late}; raise time_limit, or look at predict(..., return_bounds=True)"
-        warn_caller(text, TimeLimitWarning)
-    return Answers(parts, known)
-
-
-def opened_session(
-    svm: StructuredEstimator, grounded: Grounded, task: Task, deadline: Deadline, first: int, n: int
-) -> PlannedSession:
-    """Return the opened plan of a chunk; where time is up before that, what answers with starting labellings.
-
-    Parameters
-    ----------
-    svm : StructuredEstimator
-    grounded : Grounded
-        The chunk.
-    task : Task
-    deadline : Deadline
-        That of the call, within which this runs.
-    first, n : int
-        The number of the chunk's first example, and of all examples: who asks for the first is told of long calls.
-    """
-
-    def announce(need: Need, chosen: Plan) -> None:
-        if slow := prediction_warning(need, chosen, n, deadline.limit):
-            warn_caller(slow)
-
-    guarantee = accepted_guarantee(svm.backend, svm._guarantee())
-    asked = frozenset({task}), guarantee, svm.backend, svm.backend_options, first
-    try:
-        if deadline.limit < np.inf:
-            pause()
-        return OpenedPlan.of(grounded.parameters, grounded.kept, *asked, announce=None if first else announce).session
-    except OutOfTime:
-        return StartingSession(svm.backend, grounded.program)
+def chunk_size(k: int) -> int:
+    """Return how many examples are answered together, k labellings each."""
+    return max(1, CHUNK // k)
 
 
 def call_threads(n_threads: int | None) -> CallThreads:
@@ -211,31 +98,7 @@ def call_threads(n_threads: int | None) -> CallThreads:
     return CallThreads(int(n_threads if n_threads is not None else processors.available()))
 
 
-def as_many(svm: StructuredEstimator, labels: Any, what: str, n: int) -> Sequence[Any] | None:
-    """Return a list of labels as the model takes them; refuse one of another length."""
-    if labels is None:
-        return None
-    checked = check_sequence(svm._labels(labels), what)
-    if len(checked) != n:
-        raise DataError(what, expected=f"{n} examples, as in X", found=f"{len(checked)}")
-    return checked
-
-
-def _why_none(svm: StructuredEstimator, example: Any, given: Any, until: Deadline) -> str:
-    """Return why an example has no labelling; empty where that is not known."""
-    learnt = svm.fitted_.learnt
-    if given is None:
-        one = svm._ground([example], None, learnt, whole=True)
-        if reason := why_indivisible(one.declaration, one.layout, 0):
-            return reason
-
-    def ground_alone(declaration: Declaration, some: Any, known: Any) -> Grounded:
-        return ground(declaration, [some], fitted=learnt, whole=True, given=None if known is None else [known])
-
-    return rules_in_conflict(svm.model.declaration, example, given, ground_alone, until)
-
-
-def _of_unknown_worth(solution: Solution, lo: int) -> Solution:
+def of_unknown_worth(solution: Solution, lo: int) -> Solution:
     """Return answers that, from an example on, only keep masks and constraints and have no bounds."""
     score, bound, stop = solution.score.copy(), solution.bound.copy(), solution.stop.copy()
     score[..., lo:][score[..., lo:] > -np.inf] = np.nan

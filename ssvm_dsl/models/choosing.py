@@ -34,6 +34,7 @@ from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.learning.driver.cost_estimate import feature_seconds
 from ssvm_dsl.learning.driver.fit import train
+from ssvm_dsl.learning.estimators.fitting.request import FitRequest
 from ssvm_dsl.learning.estimators.fitting.strength import (
     FOLD_PASSES,
     FOLD_TOL,
@@ -42,7 +43,7 @@ from ssvm_dsl.learning.estimators.fitting.strength import (
     chosen_strength,
     folds_of,
 )
-from ssvm_dsl.learning.estimators.fitting.training import FitRequest, training_problem
+from ssvm_dsl.learning.estimators.fitting.training import training_problem
 from ssvm_dsl.learning.estimators.parameters import PARAMETERS, one_of
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight, l1_of, lam_of, regularized_risk

@@ -25,7 +25,7 @@ from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.outputs.targets import cliques, complete
 from ssvm_dsl.lang.symbols import show
-from ssvm_dsl.learning.answers import PredictionRequest, answer, labellings, probabilities
+from ssvm_dsl.learning.answers import PredictionRequest, labellings, probabilities
 from ssvm_dsl.learning.shards.fit import THREADS
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
@@ -179,7 +179,7 @@ class MultiLabel(ReadyModel):
         step = -(-n_rows(X) // ROWS)
         some = X.iloc[::step] if is_frame(X) else X[::step]
         sets = np.array(super()._labellings(some, PredictionRequest()))
-        shares = np.array(answer(self, some, probabilities, PredictionRequest(Task.MARGINALS)).listed)[:, :, 1]
+        shares = np.array(self._answers(some, probabilities, PredictionRequest(Task.MARGINALS)).listed)[:, :, 1]
         together, alone = expected_f1(shares, sets), expected_f1(shares, shares > 0.5)
         if alone > together + GAIN:
             text = f"{ALONE}: the model expects an F1 of {alone:.3g} of them, and {together:.3g} of the likeliest sets"
@@ -209,7 +209,7 @@ class MultiLabel(ReadyModel):
             likelier = solution.needed_marginals().node.reshape(-1, 2)[:, 1] > 0.5
             return read(grounded, replace(solution, labels=likelier.astype(np.int32)))
 
-        return answer(self, X, of_each, replace(request, task=Task.MARGINALS)).parts
+        return self._answers(X, of_each, replace(request, task=Task.MARGINALS)).parts
 
     def predict(self, X: Any, **options: Any) -> Any:
         """Return a matrix of 0 and 1, ``shape (n, n_labels)``, or a list of sets of names.

@@ -26,7 +26,7 @@ from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.outputs.targets import chain, spans, starts
 from ssvm_dsl.lang.patterns.pattern import Pattern
-from ssvm_dsl.learning.answers import PredictionRequest, answer
+from ssvm_dsl.learning.answers import PredictionRequest
 from ssvm_dsl.learning.online import OnlineLabels
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
@@ -303,7 +303,7 @@ class ChainTagger(SequenceModel):
         """Return the score of the best tagging that agrees with each list of known tags, ``-inf`` without any."""
         request = PredictionRequest(time_limit=time_limit, given=given, on_missing="none")
         try:
-            parts = answer(self, X, lambda _, solution: solution.score, request).parts
+            parts = self._answers(X, lambda _, solution: solution.score, request).parts
         except InfeasibleError:  # a rule about one position rules a tag out before any search
             if len(X) == 1:
                 return np.array([-np.inf])

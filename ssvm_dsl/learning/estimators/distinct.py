@@ -11,28 +11,23 @@ a question of its own: the best joint state among those whose outputs differ fro
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.errors import NoLabellingError, OutOfTime, TimeLimitWarning, memory_for
+from ssvm_dsl.errors import NoLabellingError, OutOfTime, TimeLimitWarning
 from ssvm_dsl.inference.deadline import Deadline, answer_within, check_time_limit, refuse_interrupted
 from ssvm_dsl.inference.layers.base import PlannedSession
-from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import TIME, Solution, Stop
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.learning.answers import PredictionRequest, answer, as_many, opened_session
-from ssvm_dsl.pausing import within
+from ssvm_dsl.learning.answers import PredictionRequest
 from ssvm_dsl.plugin_api.lawler import Subspace, SubspaceSolver, k_best_of
-
-if TYPE_CHECKING:
-    from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 
 #: Labellings and their scores, best first.
 Listed = list[tuple[Any, float]]
@@ -65,18 +60,27 @@ def distinct_ranked(grounded: Grounded, solution: Solution) -> list[tuple[Listed
     return listed
 
 
-def distinct_labellings(svm: StructuredEstimator, X: Any, request: PredictionRequest) -> list[Listed | None]:
-    """Return the k best labellings of each example, maximised over latent variables; ``None`` for one without any.
+def distinct_labellings(
+    examples: Sequence[Any], known: Sequence[Any] | None, request: PredictionRequest,
+    ask: Callable[[Sequence[Any], PredictionRequest], list[Any]],
+    by_outputs: Callable[[int, Deadline], tuple[Listed, bool]],
+) -> list[Listed | None]:  # fmt: skip
+    """Return the k best labellings of each example, all different; ``None`` for an example without any.
 
     Parameters
     ----------
-    svm : StructuredEstimator
-    X : list of examples
+    examples : sequence
+    known : sequence or None
+        Labels that are given, for each example.
     request : PredictionRequest
         For ``k`` labellings.
+    ask : callable
+        Returns what :func:`distinct_ranked` does for some examples.
+    by_outputs : callable
+        Returns what :func:`outputs_ranked` does for an example by its number.
     """
-    examples, k, limit = svm._examples(X), request.k, request.time_limit
-    deadline, known = Deadline(check_time_limit(limit)), as_many(svm, request.given, "given", len(examples))
+    k, limit = request.k, request.time_limit
+    deadline = Deadline(check_time_limit(limit))
     listed_of: list[Listed | None] = [None] * len(examples)
     more, joint, over = list(range(len(examples))), k, False
     while more and not over:  # the best joint states of the examples that have more labellings than were found
@@ -85,7 +89,7 @@ def distinct_labellings(svm: StructuredEstimator, X: Any, request: PredictionReq
         left = None if limit is None else max(deadline.left, 1e-3)
         try:
             asked = replace(request, k=joint, given=fixed, time_limit=left)
-            answers = answer(svm, part, distinct_ranked, asked).listed
+            answers = ask(part, asked)
         except NoLabellingError as err:
             err.found = [one if one is None else one[0] for one in err.found]
             raise
@@ -101,26 +105,13 @@ def distinct_labellings(svm: StructuredEstimator, X: Any, request: PredictionReq
         over = deadline.over or joint > max(MOST * k, n_outputs)
     n_late = 0
     for place, i in enumerate(more):
-        fixed_one = None if known is None else [known[i]]
-        share = deadline.share(1.0 / (len(more) - place))
-        listed, late = _by_outputs(svm, examples[i], fixed_one, k, share, i)
+        listed, late = by_outputs(i, deadline.share(1.0 / (len(more) - place)))
         listed_of[i], n_late = max(listed_of[i] or [], listed, key=len), n_late + late
     if n_late:
         which = f"the {k} best labellings of {n_late} of {len(listed_of)} examples"
         text = f"time ended the search before {which} were found"
         warn_caller(f"{text}; raise time_limit, or ask for fewer", TimeLimitWarning)
     return listed_of
-
-
-@memory_for("prediction", "ask for fewer labellings, or set another backend")
-def _by_outputs(
-    svm: StructuredEstimator, example: Any, given: Any, k: int, deadline: Deadline, number: int
-) -> tuple[Listed, bool]:
-    """Return the k best labellings of an example by a question for each, and whether time ended the search."""
-    grounded = svm._ground([example], None, svm.fitted_.learnt, first=number, whole=True, given=given)
-    with within(deadline):
-        session = opened_session(svm, grounded, Task.MAP, deadline, number, number + 1)
-    return outputs_ranked(grounded, session, grounded.parameters.scores(svm.coef_), k, deadline)
 
 
 def outputs_ranked(

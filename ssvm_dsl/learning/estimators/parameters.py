@@ -40,7 +40,7 @@ BRANCHES, EXACT = "branch_and_bound", "backend='combi' is exact"
 
 
 @dataclass(frozen=True)
-class Parameter:
+class EstimatorParameter:
     """A parameter of an estimator.
 
     Parameters
@@ -146,50 +146,50 @@ _positive = _number("a positive number", lambda value: value > 0)
 _not_negative = _number("a non-negative number", lambda value: value >= 0)
 
 #: All of them; ``C``, ``lam`` and ``l1`` are checked together (:func:`check_strength`).
-PARAMETERS: dict[str, Parameter] = {one.name: one for one in (
-    Parameter("model", None, "the declaration", _model),
-    Parameter("epsilon", 0.0, "how far a value may be off for free", lambda value, name: check_epsilon(value)),
-    Parameter("C", DEFAULT_C, "weight of the training errors"),
-    Parameter("lam", None, "regularisation instead of C: 1 / (C n)"),
-    Parameter("risk", "margin", "the risk to minimise: margin, log for a conditional random field, ..."),
-    Parameter("power", 1.0, "power of each risk, 2 squares them",
+PARAMETERS: dict[str, EstimatorParameter] = {one.name: one for one in (
+    EstimatorParameter("model", None, "the declaration", _model),
+    EstimatorParameter("epsilon", 0.0, "how far a value may be off for free", lambda value, name: check_epsilon(value)),
+    EstimatorParameter("C", DEFAULT_C, "weight of the training errors"),
+    EstimatorParameter("lam", None, "regularisation instead of C: 1 / (C n)"),
+    EstimatorParameter("risk", "margin", "the risk to minimise: margin, log for a conditional random field, ..."),
+    EstimatorParameter("power", 1.0, "power of each risk, 2 squares them",
               _number("a number of at least 1", lambda value: 1 <= value < np.inf)),
-    Parameter("l1", 0.0, "strength of an L1 penalty"),
-    Parameter("trainer", AUTO, "a trainer of ssvm plugins list", _plug_in),
-    Parameter("backend", AUTO, "a backend of ssvm plugins list", _plug_in),
-    Parameter("guarantee", Guarantee.EXACT.value, "the weakest guarantee of answers",
+    EstimatorParameter("l1", 0.0, "strength of an L1 penalty"),
+    EstimatorParameter("trainer", AUTO, "a trainer of ssvm plugins list", _plug_in),
+    EstimatorParameter("backend", AUTO, "a backend of ssvm plugins list", _plug_in),
+    EstimatorParameter("guarantee", Guarantee.EXACT.value, "the weakest guarantee of answers",
               one_of(*(one.value for one in Guarantee))),
-    Parameter("tol", 1e-3, "relative gap at which training stops", _not_negative),
-    Parameter("max_passes", 500, "most passes over the data", _positive),
-    Parameter("max_seconds", None, "time limit in seconds; the fit keeps its best weights",
+    EstimatorParameter("tol", 1e-3, "relative gap at which training stops", _not_negative),
+    EstimatorParameter("max_passes", 500, "most passes over the data", _positive),
+    EstimatorParameter("max_seconds", None, "time limit in seconds; the fit keeps its best weights",
               _number("a positive number or None", lambda value: value > 0, optional=True)),
-    Parameter("random_state", None, "seed, or a generator", _seed),
-    Parameter("n_threads", None, "number of threads, by default that of the processors", _count(1)),
-    Parameter("trainer_options", None, "options of the trainer", _options),
-    Parameter("backend_options", None, "options of the backend", _backend_options),
-    Parameter("regularization", None, "relative regularisation of factors",
+    EstimatorParameter("random_state", None, "seed, or a generator", _seed),
+    EstimatorParameter("n_threads", None, "number of threads, by default that of the processors", _count(1)),
+    EstimatorParameter("trainer_options", None, "options of the trainer", _options),
+    EstimatorParameter("backend_options", None, "options of the backend", _backend_options),
+    EstimatorParameter("regularization", None, "relative regularisation of factors",
               _mapping("a dict of numbers by factor, e.g. {'trans': 0.1}")),
-    Parameter("warm_start", False, "start from the weights of the last fit", _flag),
-    Parameter("verbose", False, "show progress", _flag),
-    Parameter("callbacks", None, "functions called after each iteration", _callbacks),
-    Parameter("patience", 5, "looks at validation examples without a better score that end a fit", _count(1)),
-    Parameter("scoring", None, "the score of predictions, a function or a name"),
-    Parameter("checkpoint", None, "a file that keeps the state of training; the same fit resumes", _new_file),
-    Parameter("checkpoint_seconds", 60.0, "least seconds between two writes of it", _not_negative),
-    Parameter("latent_options", None, "how latent variables are learnt"),
-    Parameter("infeasible", RAISE, "what is done about labels that the model rules out",
+    EstimatorParameter("warm_start", False, "start from the weights of the last fit", _flag),
+    EstimatorParameter("verbose", False, "show progress", _flag),
+    EstimatorParameter("callbacks", None, "functions called after each iteration", _callbacks),
+    EstimatorParameter("patience", 5, "looks at validation examples without a better score that end a fit", _count(1)),
+    EstimatorParameter("scoring", None, "the score of predictions, a function or a name"),
+    EstimatorParameter("checkpoint", None, "a file that keeps the state of training; the same fit resumes", _new_file),
+    EstimatorParameter("checkpoint_seconds", 60.0, "least seconds between two writes of it", _not_negative),
+    EstimatorParameter("latent_options", None, "how latent variables are learnt"),
+    EstimatorParameter("infeasible", RAISE, "what is done about labels that the model rules out",
               one_of(RAISE, DROP, NEAREST)),
-    Parameter("executor", THREADS, "where training runs: threads, processes, stream, ...", _plug_in),
-    Parameter("executor_options", None, "options of the executor", _options),
+    EstimatorParameter("executor", THREADS, "where training runs: threads, processes, stream, ...", _plug_in),
+    EstimatorParameter("executor_options", None, "options of the executor", _options),
 )}  # fmt: skip
 
 
-def without(*names: str) -> dict[str, Parameter]:
+def without(*names: str) -> dict[str, EstimatorParameter]:
     """Return the table without some parameters."""
     return {name: one for name, one in PARAMETERS.items() if name not in names}
 
 
-def check_parameters(svm: Any, parameters: Mapping[str, Parameter]) -> None:
+def check_parameters(svm: Any, parameters: Mapping[str, EstimatorParameter]) -> None:
     """Check the parameters of an estimator before anything is computed.
 
     Raises

@@ -2,63 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64
+from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded, ground
+from ssvm_dsl.compiler.durations import why_indivisible
 from ssvm_dsl.compiler.features.attributes import require_names
 from ssvm_dsl.compiler.inputs.validate import check_sequence
 from ssvm_dsl.compiler.structure import StructureCache
-from ssvm_dsl.errors import InfeasibleError, OptionError, memory_for
+from ssvm_dsl.errors import DataError, InfeasibleError, OptionError, OutOfTime, TimeLimitWarning, memory_for
 from ssvm_dsl.files.regular_file import as_path
-from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.inference.batch import solve_batch
+from ssvm_dsl.inference.blas_threads import CallThreads
+from ssvm_dsl.inference.deadline import Deadline, check_time_limit
+from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers, without_answer
+from ssvm_dsl.inference.diagnosis.rules_in_conflict import rules_in_conflict
+from ssvm_dsl.inference.layers.base import PlannedSession
+from ssvm_dsl.inference.layers.starting import StartingSession
+from ssvm_dsl.inference.planning.kept_plans import OpenedPlan
+from ssvm_dsl.inference.planning.planner import accepted_guarantee
+from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.io.model_file import read_model, write_model
 from ssvm_dsl.ir.features import Block
-from ssvm_dsl.ir.need import Guarantee, Task
+from ssvm_dsl.ir.need import Guarantee, Need, Task
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.lang.arrays import is_number
+from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.answers import (
-    CHUNK,
+    BEST,
+    ON_MISSING,
+    START_SECONDS,
+    UNLIMITED,
+    AnswerParts,
+    BoundSummary,
     PredictionRequest,
-    answer,
+    call_threads,
+    chunk_size,
+    joined,
     labellings,
     latent_states,
-    opened_session,
+    most_labellings,
+    of_unknown_worth,
     probabilities,
     ranked_labellings,
+    readable,
 )
 from ssvm_dsl.learning.driver.certificate import FitReport
+from ssvm_dsl.learning.driver.cost_estimate import prediction_warning
 from ssvm_dsl.learning.driver.fit import Callback
 from ssvm_dsl.learning.driver.trainer_choice import FitFacts, TrainerChoice, choose
 from ssvm_dsl.learning.estimator import Estimator, not_fitted
-from ssvm_dsl.learning.estimators.check_parameters import check_path
-from ssvm_dsl.learning.estimators.distinct import distinct_labellings
+from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_path
+from ssvm_dsl.learning.estimators.distinct import Listed, distinct_labellings, distinct_ranked, outputs_ranked
 from ssvm_dsl.learning.estimators.fitted import Fitted
-from ssvm_dsl.learning.estimators.parameters import Parameter, check_parameters
+from ssvm_dsl.learning.estimators.fitting.request import FitRequest
+from ssvm_dsl.learning.estimators.parameters import EstimatorParameter, check_parameters
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.estimators.weights import Weights, lay_weights
 from ssvm_dsl.learning.indexed import indexed
 from ssvm_dsl.learning.objective import is_hard
 from ssvm_dsl.learning.risks.kinds import Risk
 from ssvm_dsl.learning.seeds import Seed, seed_of
+from ssvm_dsl.pausing import pause, within
 from ssvm_dsl.plugin_api.hosting.loading import loading
+from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.registry import loss_function
+from ssvm_dsl.report.compiling import announce_compiling
 
 if TYPE_CHECKING:
-    from ssvm_dsl.inference.planning.plans import Plan
     from ssvm_dsl.insight.explanation import Explanation
     from ssvm_dsl.insight.why_not import WhyNot
     from ssvm_dsl.learning.errors_report import ErrorReport
-    from ssvm_dsl.learning.estimators.fitting.training import FitRequest
-    from ssvm_dsl.plugin_api.protocols import Executor
+
+T = TypeVar("T")
 
 
 class StructuredEstimator(Estimator):
@@ -97,8 +122,10 @@ class StructuredEstimator(Estimator):
     checkpoint: str | None
     checkpoint_seconds: float
     latent_options: Mapping[str, Any] | None
+    executor: str
+    executor_options: dict[str, Any] | None
     fitted_: Fitted
-    _parameters: ClassVar[Mapping[str, Parameter]]
+    _parameters: ClassVar[Mapping[str, EstimatorParameter]]
     _structures: StructureCache
     _deadline: Deadline | None = None  # of the fit that this one is a part of
     _chosen: Mapping[str, str] = {}  # what the fit at hand chose by the data, and why
@@ -163,6 +190,7 @@ class StructuredEstimator(Estimator):
 
     @coef_.setter
     def coef_(self, w: F64) -> None:
+        """Put other weights in their place."""
         self.fitted_ = replace(self._of_fit("coef_"), coef=w)
 
     @property
@@ -182,6 +210,7 @@ class StructuredEstimator(Estimator):
 
     @report_.setter
     def report_(self, report: FitReport) -> None:
+        """Put another report in its place."""
         self.fitted_ = replace(self._of_fit("report_"), report=report)
 
     @property
@@ -247,9 +276,127 @@ class StructuredEstimator(Estimator):
 
     # -- answers --------------------------------------------------------------------------------------
 
+    @memory_for("prediction", "ask for fewer examples at once, or set another backend")
+    def _answers(
+        self, X: Any, read: Callable[[Grounded, Solution], T], request: PredictionRequest = BEST
+    ) -> AnswerParts[T]:
+        """Return ``read(grounded chunk, its solution)`` for all examples, chunk by chunk, and what is known of scores.
+
+        Warns of answers that the time limit ended before they were proved best.
+
+        Raises
+        ------
+        MissingAnswerError
+            Examples have no answer, and ``on_missing`` is ``"raise"``; the error carries the others' answers.
+        """
+        deadline = Deadline(check_time_limit(request.time_limit)) if self._deadline is None else self._deadline
+        check_choice(request.on_missing, ON_MISSING, "on_missing")
+        fitted = self.fitted_
+        announce_compiling()
+        X, request = self._as_asked(X, request)
+        examples = self._examples(X)
+        n, task, size = len(examples), request.task, chunk_size(request.k)
+        truth, given = self._as_many(request.truth, "Y", n), self._as_many(request.given, "given", n)
+        bounds, missing, limited = list[BoundSummary](), MissingAnswers(task), deadline.limit < np.inf
+
+        def chunk(lo: int, executor: CallThreads) -> T:  # nothing of it is held when the next one is laid out
+            hi = min(lo + size, n)
+            labels, fixed = None if truth is None else truth[lo:hi], None if given is None else given[lo:hi]
+            with within(deadline) if limited else UNLIMITED:
+                grounded = self._ground(
+                    examples[lo:hi], labels, fitted.learnt, first=lo, whole=True, given=fixed, in_time=True,
+                    unseen=request.unseen,
+                )  # fmt: skip
+                if grounded.n_uncomputed:
+                    deadline.end()
+                self._check_blocks(grounded.parameters.blocks)
+                session = self._session(grounded, task, deadline, lo, n)
+            mine = deadline
+            if limited:
+                mine = deadline.share((hi - lo) / (n - lo)) if hi - lo < n else deadline
+                if grounded.program.constraints:  # a labelling of every example, should all time go
+                    mine = mine.share(1.0)
+                    mine.reserve = min(mine.left / 4.0, START_SECONDS * (hi - lo))
+            k = 1 if request.k == 1 else min(request.k, most_labellings(grounded.program))
+            asked = (grounded.parameters, session, executor, fitted.coef, task, k, lo, mine, missing)
+            solution = solve_batch(*asked)
+            if grounded.n_uncomputed and task is not Task.MARGINALS:
+                solution = of_unknown_worth(solution, hi - lo - grounded.n_uncomputed)
+            bounds.append(BoundSummary.of(solution))
+            if solution.complete:
+                return read(grounded, solution)
+            return readable(read, grounded, solution, without_answer(solution, task))
+
+        parts = list[T]()
+        with call_threads(self.n_threads) as executor:
+            for lo in range(0, n, size):
+                parts.append(chunk(lo, executor))
+        known = bounds[0] if len(bounds) == 1 else BoundSummary.joined(bounds)
+        if self._deadline is not None and (known.open.any() or missing.without):
+            self._deadline.check()  # a fit does not learn from what its end has cut short
+        if missing.any and request.on_missing == "raise":
+            if missing.infeasible:
+                first = missing.infeasible[0]
+                missing.because(self._why_none(examples[first], None if given is None else given[first], deadline))
+            missing.check(joined(parts))
+        if late := known.unproved():
+            text = f"{late}; raise time_limit, or look at predict(..., return_bounds=True)"
+            warn_caller(text, TimeLimitWarning)
+        return AnswerParts(parts, known)
+
+    def _session(self, grounded: Grounded, task: Task, deadline: Deadline, first: int, n: int) -> PlannedSession:
+        """Return the opened plan of a chunk; where time is up before that, what answers with starting labellings.
+
+        Parameters
+        ----------
+        grounded : Grounded
+            The chunk.
+        task : Task
+        deadline : Deadline
+            That of the call, within which this runs.
+        first, n : int
+            The number of the chunk's first example, and of all examples: who asks for the first is told of long calls.
+        """
+
+        def announce(need: Need, chosen: Plan) -> None:
+            if slow := prediction_warning(need, chosen, n, deadline.limit):
+                warn_caller(slow)
+
+        guarantee = accepted_guarantee(self.backend, self._guarantee())
+        asked = frozenset({task}), guarantee, self.backend, self.backend_options, first
+        try:
+            if deadline.limit < np.inf:
+                pause()
+            listener = None if first else announce
+            return OpenedPlan.of(grounded.parameters, grounded.kept, *asked, announce=listener).session
+        except OutOfTime:
+            return StartingSession(self.backend, grounded.program)
+
+    def _as_many(self, labels: Any, what: str, n: int) -> Sequence[Any] | None:
+        """Return a list of labels as the model takes them; refuse one of another length."""
+        if labels is None:
+            return None
+        checked = check_sequence(self._labels(labels), what)
+        if len(checked) != n:
+            raise DataError(what, expected=f"{n} examples, as in X", found=f"{len(checked)}")
+        return checked
+
+    def _why_none(self, example: Any, given: Any, until: Deadline) -> str:
+        """Return why an example has no labelling; empty where that is not known."""
+        learnt = self.fitted_.learnt
+        if given is None:
+            one = self._ground([example], None, learnt, whole=True)
+            if reason := why_indivisible(one.declaration, one.layout, 0):
+                return reason
+
+        def ground_alone(declaration: Declaration, some: Any, known: Any) -> Grounded:
+            return ground(declaration, [some], fitted=learnt, whole=True, given=None if known is None else [known])
+
+        return rules_in_conflict(self.model.declaration, example, given, ground_alone, until)
+
     def _labellings(self, X: Any, request: PredictionRequest, return_bounds: bool = False) -> Any:
         """Return the best labelling of each example, in the user's own class names; with bounds as ``predict`` says."""
-        answers = answer(self, X, labellings, request)
+        answers = self._answers(X, labellings, request)
         labels = indexed(self.model.declaration, X, answers.listed)
         return (labels, answers.bounds.score, answers.bounds.bound) if return_bounds else labels
 
@@ -277,8 +424,26 @@ class StructuredEstimator(Estimator):
             raise OptionError(f"k must be a positive int, got {k!r}")
         request = PredictionRequest(Task.KBEST, int(k), time_limit, given, on_missing)
         if self.model.declaration.latents:
-            return distinct_labellings(self, X, request)
-        return answer(self, X, ranked_labellings, request).listed
+            return self._distinct(X, request)
+        return self._answers(X, ranked_labellings, request).listed
+
+    def _distinct(self, X: Any, request: PredictionRequest) -> list[Any]:
+        """Return the k best labellings of each example, maximised over latent variables."""
+        examples = self._examples(X)
+        given = self._as_many(request.given, "given", len(examples))
+
+        def ask(some: Sequence[Any], asked: PredictionRequest) -> list[Any]:
+            return self._answers(some, distinct_ranked, asked).listed
+
+        @memory_for("prediction", "ask for fewer labellings, or set another backend")
+        def by_outputs(i: int, deadline: Deadline) -> tuple[Listed, bool]:
+            known = None if given is None else [given[i]]
+            grounded = self._ground([examples[i]], None, self.fitted_.learnt, first=i, whole=True, given=known)
+            with within(deadline):
+                session = self._session(grounded, Task.MAP, deadline, i, i + 1)
+            return outputs_ranked(grounded, session, grounded.parameters.scores(self.coef_), request.k, deadline)
+
+        return distinct_labellings(examples, given, request, ask, by_outputs)
 
     def predict_marginals(
         self,
@@ -300,7 +465,7 @@ class StructuredEstimator(Estimator):
             An example has none when ``time_limit``, seconds for the whole call, is over.
         """
         request = PredictionRequest(Task.MARGINALS, 1, time_limit, given, on_missing)
-        return answer(self, X, probabilities, request).listed
+        return self._answers(X, probabilities, request).listed
 
     def predict_relaxed(
         self,
@@ -325,7 +490,7 @@ class StructuredEstimator(Estimator):
             An example has none when ``time_limit``, seconds for the whole call, is over.
         """
         request = PredictionRequest(Task.RELAXED, 1, time_limit, given, on_missing)
-        return answer(self, X, probabilities, request).listed
+        return self._answers(X, probabilities, request).listed
 
     def latents(
         self, X: Sequence[Any], Y: Sequence[Any] | None = None, *, time_limit: float | None = None
@@ -341,7 +506,7 @@ class StructuredEstimator(Estimator):
         """
         if not self.model.declaration.latents:
             raise OptionError(f"model {self.model.declaration.name} has no Latent")
-        return answer(self, X, latent_states, PredictionRequest(time_limit=time_limit, given=Y)).listed
+        return self._answers(X, latent_states, PredictionRequest(time_limit=time_limit, given=Y)).listed
 
     def explain(self, x: Any, y: Any = None, *, time_limit: float | None = None) -> Explanation:
         """Return the terms that the score of the predicted labelling of one example consists of.
@@ -368,7 +533,7 @@ class StructuredEstimator(Estimator):
             return explanation(grounded, solution.labels, self.coef_, score, bound)
 
         request = PredictionRequest(time_limit=time_limit, given=None if y is None else [y])
-        return answer(self, [x], read, request).parts[0]
+        return self._answers([x], read, request).parts[0]
 
     def why_not(self, x: Any, y: Any, *, time_limit: float | None = None) -> WhyNot:
         """Return why one example is not predicted to have these labels: the margin, and the factors that decide.
@@ -408,8 +573,8 @@ class StructuredEstimator(Estimator):
         NoBackendError
             No backend can answer.
         """
-        grounded = self._laid_over(self._examples(X)[:CHUNK])
-        return opened_session(self, grounded, Task.MAP, Deadline(), 0, grounded.n_examples).plan
+        grounded = self._laid_over(self._examples(X)[: chunk_size(1)])
+        return self._session(grounded, Task.MAP, Deadline(), 0, grounded.n_examples).plan
 
     @memory_for("best_score", "ask for fewer examples at once, or set another backend")
     def best_score(self, X: Sequence[Any], Y: Sequence[Any] | None = None, *, time_limit: float | None = None) -> F64:
@@ -430,7 +595,7 @@ class StructuredEstimator(Estimator):
     def _best(self, X: Any, given: Any, time_limit: float | None) -> F64:
         """Return the score of the best labelling of each example that agrees with the given labels."""
         request = PredictionRequest(time_limit=time_limit, given=given)
-        return np.concatenate(answer(self, X, lambda _, solution: solution.score, request).parts)
+        return np.concatenate(self._answers(X, lambda _, solution: solution.score, request).parts)
 
     # -- what subclasses may change -------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,23 +24,21 @@ from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
-from ssvm_dsl.learning.answers import ON_MISSING, PredictionRequest, answer, call_threads, losses
+from ssvm_dsl.learning.answers import ON_MISSING, PredictionRequest, call_threads, losses
 from ssvm_dsl.learning.driver.fit import Callback
-from ssvm_dsl.learning.driver.trainer_choice import TrainerChoice
-from ssvm_dsl.learning.estimator import clone
 from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_flag, check_labels, check_loss
 from ssvm_dsl.learning.estimators.fitting.fit import fit, fit_more
 from ssvm_dsl.learning.estimators.fitting.infeasible import Trainable, trainable
 from ssvm_dsl.learning.estimators.fitting.latent import LatentOptions, begun
 from ssvm_dsl.learning.estimators.fitting.limited import limited
 from ssvm_dsl.learning.estimators.fitting.over_shards import (
-    WORKER,
     ask_all,
     fit_over_shards,
     labellings_of_parts,
     losses_of_parts,
 )
-from ssvm_dsl.learning.estimators.fitting.training import FitRequest, TrainingTarget, labelled_problem, training_problem
+from ssvm_dsl.learning.estimators.fitting.request import FitRequest, TrainingTarget
+from ssvm_dsl.learning.estimators.fitting.training import labelled_problem, training_problem
 from ssvm_dsl.learning.estimators.parameters import RAISE, without
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
@@ -162,8 +160,6 @@ class StructuredSVM(StructuredEstimator):
 
     risk: str
     infeasible: str
-    executor: str
-    executor_options: dict[str, Any] | None
     _parameters = without("epsilon")
 
     def __init__(
@@ -287,11 +283,6 @@ class StructuredSVM(StructuredEstimator):
         return find_risk(self.risk)
 
     # -- what workers ask, which have a part of the data -------------------------------------------------
-
-    def _worker(self, trainer: TrainerChoice | None = None) -> Self:
-        """Return the estimator as workers have it; in a fit, with the trainer that was chosen for all of them."""
-        made: Self = clone(self)
-        return made.set_params(**WORKER, **({} if trainer is None else {"trainer": trainer.spec.name}))
 
     def _shard_data(
         self, X: Any, Y: Any, sample_weight: Any, fitted: Any, in_time: bool = False
@@ -491,7 +482,7 @@ class StructuredSVM(StructuredEstimator):
         grounded = self._laid_over(self._examples([x]), self._labels([y]))
         states = grounded.truth
         if states is None or unknown_variables(grounded).any():
-            states = answer(self, [x], lambda _, solution: solution.labels, PredictionRequest(given=[y])).parts[0]
+            states = self._answers([x], lambda _, solution: solution.labels, PredictionRequest(given=[y])).parts[0]
         return grounded.parameters.accumulate(states, np.ones(1), np.zeros(grounded.parameters.dim))
 
     def loss(self, x: Any, y: Any, other: Any) -> float:
@@ -590,7 +581,7 @@ class StructuredSVM(StructuredEstimator):
         label = self._single_label()
         if label is None:
             raise OptionError(self._no_classes("decision_function"))
-        parts = answer(self, X, self._node_scores, PredictionRequest(time_limit=time_limit)).parts
+        parts = self._answers(X, self._node_scores, PredictionRequest(time_limit=time_limit)).parts
         if all(part is not None for part in parts):
             scores = np.concatenate([np.zeros((0, label.n_states)), *parts])
         else:
@@ -649,7 +640,7 @@ class StructuredSVM(StructuredEstimator):
         self, X: Any, read: Callable[[Grounded, Solution], T], request: PredictionRequest
     ) -> list[T]:
         """Return what ``read`` takes from (grounded chunk, what is predicted for it)."""
-        return answer(self, X, read, request).parts
+        return self._answers(X, read, request).parts
 
     def _losses(
         self, X: Any, Y: Any, sample_weight: Any, time_limit: float | None = None, part: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
@@ -19,15 +19,16 @@ from ssvm_dsl.learning.estimators.fitted import Fitted, report_of
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import convergence_warning, uncomputed_warning, warn_of
 from ssvm_dsl.learning.estimators.fitting.latent import begun, checked_stream, train_with_latents
 from ssvm_dsl.learning.estimators.fitting.remarks import scale_warning, warn_of_missed, warn_of_unknown
+from ssvm_dsl.learning.estimators.fitting.request import FitRequest
 from ssvm_dsl.learning.estimators.fitting.stream import Stream, check_weights
 from ssvm_dsl.learning.estimators.fitting.training import (
-    FitRequest,
-    Trained,
+    TrainingRun,
     labelled_problem,
     run_trainer,
     training_problem,
     unit_of,
 )
+from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.learning.objective import convention
 from ssvm_dsl.learning.shards.fit import ShardedData
 from ssvm_dsl.pausing import within
@@ -36,9 +37,6 @@ from ssvm_dsl.plugin_api.options import named_options
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.report.compiling import announce_compiling
-
-if TYPE_CHECKING:
-    from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 
 
 @memory_for("fit", "give it fewer examples, or a model with fewer states, factors or features")
@@ -80,7 +78,7 @@ def fit(svm: StructuredEstimator, X: Any, Y: Any, request: FitRequest, labels: b
             problem, estimate, target = labelled_problem(svm, grounded, request, trainer.spec, executor)
             grounded = replace(grounded, loss=None)  # it is as large as the scores
             progress = run_trainer(svm, grounded, problem, estimate, target, trainer, request, start)
-            trained, more = Trained(progress, problem, target, trainer), {}
+            trained, more = TrainingRun(progress, problem, target, trainer), {}
     text = take(svm, grounded, trained, request, followed, more)
     if missing:
         text = f"{uncomputed_warning(missing, grounded.n_examples, last is not None)}; {text}"
@@ -132,12 +130,12 @@ def fit_more(svm: StructuredEstimator, X: Any, Y: Any, request: FitRequest) -> N
         progress.tightness = problem.tightness(w)
         progress.oracle_seconds = problem.oracle_seconds
         request.times.add(problem.oracle_seconds, progress)
-        take(svm, grounded, Trained(progress, problem, target, trainer), request)
+        take(svm, grounded, TrainingRun(progress, problem, target, trainer), request)
         svm.fitted_ = replace(svm.fitted_, stream=Stream.of(name, settings, seen, state))
 
 
 def take(
-    svm: StructuredEstimator, data: Grounded | ShardedData, trained: Trained, request: FitRequest,
+    svm: StructuredEstimator, data: Grounded | ShardedData, trained: TrainingRun, request: FitRequest,
     followed: bool | None = None, more: Mapping[str, Any] | None = None,
 ) -> str:  # fmt: skip
     """Give an estimator its weights, certificate and report; return the text of a warning.
@@ -146,7 +144,7 @@ def take(
     ----------
     svm : StructuredEstimator
     data : Grounded or ShardedData
-    trained : Trained
+    trained : TrainingRun
     request : FitRequest
     followed : bool or None
         Whether the fit began right after one that Ctrl-C had ended: then Ctrl-C is to end the loop that calls it.

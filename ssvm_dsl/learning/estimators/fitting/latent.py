@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +36,9 @@ from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.lang.outputs.labels import Latent
 from ssvm_dsl.learning.driver.progress import Progress
 from ssvm_dsl.learning.driver.trainer_choice import TrainerChoice
-from ssvm_dsl.learning.estimators.fitting.training import FitRequest, Trained, labelled_problem, run_trainer, unit_of
+from ssvm_dsl.learning.estimators.fitting.request import FitRequest
+from ssvm_dsl.learning.estimators.fitting.training import TrainingRun, labelled_problem, run_trainer, unit_of
+from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.learning.risks.kinds import Problem, Risk
 from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.hosting.loading import loading
@@ -44,9 +46,6 @@ from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.scores.parameter_map import ParameterMap
 from ssvm_dsl.units import number_text
-
-if TYPE_CHECKING:
-    from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 
 #: How latent states begin, by name.
 K_MEANS, RANDOM = "k-means", "random"
@@ -137,7 +136,7 @@ class LatentRun:
 def train_with_latents(
     svm: StructuredEstimator, grounded: Grounded, request: FitRequest, trainer: TrainerChoice, executor: Executor,
     start: F64 | None,
-) -> tuple[Trained, dict[str, Any]]:  # fmt: skip
+) -> tuple[TrainingRun, dict[str, Any]]:  # fmt: skip
     """Return the best run of completing latent variables and fitting in turn, and what its report says besides.
 
     Trainers that complete an example at each visit run once.
@@ -149,7 +148,7 @@ def train_with_latents(
         data = begun(svm, grounded, options, executor, request.deadline, start)
         problem, estimate, target = labelled_problem(svm, data, request, trainer.spec, executor)
         progress = run_trainer(svm, data, problem, estimate, target, trainer, request, start)
-        return Trained(progress, problem, target, trainer), {}
+        return TrainingRun(progress, problem, target, trainer), {}
     best: LatentRun | None = None
     repeats = options.restarts is None and start is None and begins_at_random(grounded, options)
     ends: list[float] = []
@@ -168,7 +167,7 @@ def train_with_latents(
         lowest, highest = (number_text(unit * value, ".4g") for value in (min(ends), max(ends)))
         text = f"{len(ends)} starts from random weights end at objectives from {lowest} to {highest}"
         more["chosen"] = {"restarts": text}
-    return Trained(best.progress, best.problem, target, trainer), more
+    return TrainingRun(best.progress, best.problem, target, trainer), more
 
 
 def _rounds(

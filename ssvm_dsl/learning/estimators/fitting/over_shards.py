@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,11 +16,15 @@ from ssvm_dsl.inference.deadline import Deadline, check_time_limit
 from ssvm_dsl.learning.answers import ON_MISSING
 from ssvm_dsl.learning.driver.cost_estimate import CostEstimate
 from ssvm_dsl.learning.driver.interrupts import follows_an_interrupt
+from ssvm_dsl.learning.driver.trainer_choice import TrainerChoice
+from ssvm_dsl.learning.estimator import clone
 from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_labels, check_validation
 from ssvm_dsl.learning.estimators.fitted import Fitted
 from ssvm_dsl.learning.estimators.fitting.fit import take
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import refuse_excess, warn_of
-from ssvm_dsl.learning.estimators.fitting.training import FitRequest, Trained, TrainingTarget, run_trainer
+from ssvm_dsl.learning.estimators.fitting.request import FitRequest, TrainingTarget
+from ssvm_dsl.learning.estimators.fitting.training import TrainingRun, run_trainer
+from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.learning.objective import check_sample_weight, is_hard, require_weight
 from ssvm_dsl.learning.risks.kinds import check_convex, check_pairing
 from ssvm_dsl.learning.shards.answers import PartAnswer, answers_of, ask_parts, labellings_of, losses_of
@@ -39,8 +43,7 @@ from ssvm_dsl.plugin_api.kinds.executors import ShardFunction
 from ssvm_dsl.report.compiling import announce_compiling
 from ssvm_dsl.report.worker_lines import tell_workers
 
-if TYPE_CHECKING:
-    from ssvm_dsl.learning.estimators.svm import StructuredSVM
+Kind = TypeVar("Kind", bound=StructuredEstimator)
 
 #: What workers do without: they call nobody, show nothing and write no file.
 WORKER = {
@@ -49,7 +52,13 @@ WORKER = {
 }  # fmt: skip
 
 
-def fit_over_shards(svm: StructuredSVM, X: Any, Y: Any, request: FitRequest) -> None:
+def worker_of(svm: Kind, trainer: TrainerChoice | None = None) -> Kind:
+    """Return an estimator as workers have it; in a fit, with the trainer that was chosen for all of them."""
+    made: Kind = clone(svm)
+    return made.set_params(**WORKER, **({} if trainer is None else {"trainer": trainer.spec.name}))
+
+
+def fit_over_shards(svm: StructuredEstimator, X: Any, Y: Any, request: FitRequest) -> None:
     """Learn the weights of an estimator, whose parameters are checked, from examples that an executor has in shards."""
     sample_weight, named = request.sample_weight, dict[str, list[str]]()
     if not isinstance(X, PartitionedDataset):
@@ -81,7 +90,7 @@ def fit_over_shards(svm: StructuredSVM, X: Any, Y: Any, request: FitRequest) -> 
         with one_blas_thread():
             with contained(f"executor '{svm.executor}'"):
                 problem, data = shard_problem(
-                    executor, parts, svm._worker(trainer), declaration, strength, request.deadline, kept
+                    executor, parts, worker_of(svm, trainer), declaration, strength, request.deadline, kept
                 )
             if svm.verbose:
                 tell_workers(problem.where.lines(problem.sizes.tolist()))
@@ -94,7 +103,7 @@ def fit_over_shards(svm: StructuredSVM, X: Any, Y: Any, request: FitRequest) -> 
             progress = run_trainer(svm, data, problem, estimate, target, trainer, request, start)
     finally:
         executor.close()
-    text = take(svm, data, Trained(progress, problem, target, trainer), request, followed)
+    text = take(svm, data, TrainingRun(progress, problem, target, trainer), request, followed)
     if not problem.complete:
         text = _take_unread(svm, data, last)
     warn_of(text)
@@ -103,7 +112,7 @@ def fit_over_shards(svm: StructuredSVM, X: Any, Y: Any, request: FitRequest) -> 
         svm.fitted_ = replace(svm.fitted_, learnt={**svm.fitted_.learnt, **columns})
 
 
-def _take_unread(svm: StructuredSVM, data: ShardedData, last: Fitted | None) -> str:
+def _take_unread(svm: StructuredEstimator, data: ShardedData, last: Fitted | None) -> str:
     """Complete the report of a fit that ran out of time before its data were read; return the text of a warning."""
     fitted = svm.fitted_
     assert fitted.report is not None
@@ -122,7 +131,7 @@ def _take_unread(svm: StructuredSVM, data: ShardedData, last: Fitted | None) -> 
 
 
 def labellings_of_parts(
-    svm: StructuredSVM, data: PartitionedDataset, on_missing: str, time_limit: float | None
+    svm: StructuredEstimator, data: PartitionedDataset, on_missing: str, time_limit: float | None
 ) -> list[Any]:
     """Return the labellings of all parts, one after the other."""
     check_choice(on_missing, ON_MISSING, "on_missing")
@@ -131,7 +140,9 @@ def labellings_of_parts(
     return list(chain.from_iterable(answers_of("predict", answers, "raise" if unread else on_missing)))
 
 
-def losses_of_parts(svm: StructuredSVM, data: PartitionedDataset, time_limit: float | None) -> tuple[float, float]:
+def losses_of_parts(
+    svm: StructuredEstimator, data: PartitionedDataset, time_limit: float | None
+) -> tuple[float, float]:
     """Return the sums of the losses and of the largest losses of the parts that are read in time."""
     answers = ask_all(svm, "score", data, losses_of, time_limit=time_limit)
     none = all(one is None for one in answers)
@@ -142,7 +153,7 @@ def losses_of_parts(svm: StructuredSVM, data: PartitionedDataset, time_limit: fl
 
 
 def ask_all(
-    svm: StructuredSVM, method: str, data: Any, function: ShardFunction, *given: Any, time_limit: float | None
+    svm: StructuredEstimator, method: str, data: Any, function: ShardFunction, *given: Any, time_limit: float | None
 ) -> list[PartAnswer | None]:
     """Return the results of a function on each part of the data, in order."""
     deadline, fitted = Deadline(check_time_limit(time_limit)), svm.fitted_
@@ -151,7 +162,7 @@ def ask_all(
     if svm.executor == THREADS:
         text = f"{method} reads a PartitionedDataset part by part, in shards"
         raise OptionError(f"{text}: set_params(executor='stream') or 'processes'")
-    executor, worker = open_executor(svm.executor, svm.executor_options), svm._worker()
+    executor, worker = open_executor(svm.executor, svm.executor_options), worker_of(svm)
     worker.fitted_ = Fitted(fitted.coef, fitted.blocks, fitted.learnt)
     try:
         with contained(f"executor '{svm.executor}'"):

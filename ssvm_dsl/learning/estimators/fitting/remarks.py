@@ -11,7 +11,7 @@ strong a regularisation, or with features of very different sizes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,11 +31,9 @@ from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.lang.features.kernel_features import Kernel
 from ssvm_dsl.lang.inputs import Source
 from ssvm_dsl.lang.outputs.labels import Label
-from ssvm_dsl.learning.answers import PredictionRequest, answer
+from ssvm_dsl.learning.answers import PredictionRequest
+from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.plugin_api.specs import RiskForm, TrainerSpec
-
-if TYPE_CHECKING:
-    from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 
 #: So many examples or classes are listed.
 LISTED = 5
@@ -213,7 +211,7 @@ def warn_of_missed(svm: StructuredEstimator, X: Any, Y: Any, grounded: Grounded)
         wanted = known_classes(grounded)
         for some in looks(examples):  # most models predict all classes on the first few examples
             request = PredictionRequest(truth=[Y[i] for i in some])
-            counts = answer(svm, [X[i] for i in some], class_counts, request).parts
+            counts = svm._answers([X[i] for i in some], class_counts, request).parts
             if are_predicted(wanted, counts):
                 return
     except SsvmError:  # who asks for these predictions hears of it

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,20 +23,20 @@ from ssvm_dsl.inference.planning.kept_plans import OpenedPlan
 from ssvm_dsl.inference.planning.planner import accepted_guarantee
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
-from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Guarantee, Need, Task
 from ssvm_dsl.learning.driver.checkpoint import Checkpoint, fingerprint
 from ssvm_dsl.learning.driver.compile_ahead import compiling_ahead
 from ssvm_dsl.learning.driver.cost_estimate import CostEstimate, feature_seconds, fit_cost_estimate, require_fit_memory
 from ssvm_dsl.learning.driver.fit import Callback, train
 from ssvm_dsl.learning.driver.progress import Progress
-from ssvm_dsl.learning.driver.times import Times
 from ssvm_dsl.learning.driver.trainer_choice import TrainerChoice
 from ssvm_dsl.learning.driver.validation import Validation
 from ssvm_dsl.learning.estimator import clone
 from ssvm_dsl.learning.estimators.fitted import Fitted
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import refuse_excess
+from ssvm_dsl.learning.estimators.fitting.request import FitRequest, TrainingTarget
 from ssvm_dsl.learning.estimators.scoring import scorer_of
+from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.learning.objective import (
     check_sample_weight,
     is_hard,
@@ -48,7 +48,7 @@ from ssvm_dsl.learning.objective import (
 from ssvm_dsl.learning.risks.factored import check_factored
 from ssvm_dsl.learning.risks.hinges.completing import CompletingProblem
 from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
-from ssvm_dsl.learning.risks.kinds import Problem, Risk, check_convex, check_pairing, weakest_oracle
+from ssvm_dsl.learning.risks.kinds import Problem, check_convex, check_pairing, weakest_oracle
 from ssvm_dsl.learning.shards.fit import ShardedData
 from ssvm_dsl.learning.shards.problem import ShardedProblem
 from ssvm_dsl.pausing import within
@@ -58,9 +58,6 @@ from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.plugin_api.training import StopRule
 from ssvm_dsl.registry import registry
 from ssvm_dsl.scores.parameter_map import ParameterMap
-
-if TYPE_CHECKING:
-    from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 
 Kind = TypeVar("Kind", bound="StructuredEstimator")
 
@@ -72,51 +69,7 @@ SHOWN, WIDTH = 6, 60
 
 
 @dataclass(frozen=True, eq=False)
-class TrainingTarget:
-    """The objective on a grounded data set.
-
-    Parameters
-    ----------
-    risk : Risk
-    loss : LossTerm
-        The loss, with the truth.
-    facts : mapping
-        What else the risk depends on, as plain data and arrays: a checkpoint is continued with the same only.
-    """
-
-    risk: Risk
-    loss: LossTerm
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-
-#: Returns what is to be minimised on a grounded data set.
-TargetOf = Callable[[Grounded], TrainingTarget]
-
-
-@dataclass(frozen=True, eq=False)
-class FitRequest:
-    """What one call of ``fit`` was given.
-
-    Parameters
-    ----------
-    target_of : callable
-    sample_weight : array_like or None
-    held_out : pair or None
-        Examples for ``validation``.
-    deadline : Deadline
-        Its time began with the call.
-    times : Times
-    """
-
-    target_of: TargetOf
-    sample_weight: Any
-    held_out: Any
-    deadline: Deadline
-    times: Times = field(default_factory=Times)
-
-
-@dataclass(frozen=True, eq=False)
-class Trained:
+class TrainingRun:
     """A training run: how it went, its problem and objective, and the trainer."""
 
     progress: Progress
