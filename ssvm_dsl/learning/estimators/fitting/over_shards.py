@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -43,8 +43,6 @@ from ssvm_dsl.plugin_api.kinds.executors import ShardFunction
 from ssvm_dsl.report.compiling import announce_compiling
 from ssvm_dsl.report.worker_lines import tell_workers
 
-Kind = TypeVar("Kind", bound=StructuredEstimator)
-
 #: What workers do without: they call nobody, show nothing and write no file.
 WORKER = {
     "executor": THREADS, "executor_options": None, "n_threads": 1, "callbacks": None, "verbose": False,
@@ -52,10 +50,9 @@ WORKER = {
 }  # fmt: skip
 
 
-def worker_of(svm: Kind, trainer: TrainerChoice | None = None) -> Kind:
+def worker_of(svm: StructuredEstimator, trainer: TrainerChoice | None = None) -> Any:
     """Return an estimator as workers have it; in a fit, with the trainer that was chosen for all of them."""
-    made: Kind = clone(svm)
-    return made.set_params(**WORKER, **({} if trainer is None else {"trainer": trainer.spec.name}))
+    return clone(svm).set_params(**WORKER, **({} if trainer is None else {"trainer": trainer.spec.name}))
 
 
 def fit_over_shards(svm: StructuredEstimator, X: Any, Y: Any, request: FitRequest) -> None:
