@@ -33,10 +33,10 @@ from ssvm_dsl import (
     spans,
 )
 from ssvm_dsl.errors import BackendFault, NoBackendError
-from ssvm_dsl.inference.layers.checked import CheckedSession
+from ssvm_dsl.inference.checked import CheckedSession
+from ssvm_dsl.inference.foreign import answer_of_oracle
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.inference.verification.spot_checks import answer_of_oracle
 from ssvm_dsl.ir import Question, Task, Theta
 from ssvm_dsl.kernels import SIGNATURE, cfunc
 from ssvm_dsl.plugin_api import BackendSpec, ConstraintSpec, program_need, score_labels

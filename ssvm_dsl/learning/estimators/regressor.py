@@ -10,8 +10,8 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.errors import DataError
-from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planning.planner import AUTO
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.lang.model import Model

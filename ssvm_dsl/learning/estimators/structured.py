@@ -18,18 +18,16 @@ from ssvm_dsl.compiler.durations import why_indivisible
 from ssvm_dsl.compiler.features.attributes import require_names
 from ssvm_dsl.compiler.inputs.validate import check_sequence
 from ssvm_dsl.compiler.structure import StructureCache
-from ssvm_dsl.errors import DataError, InfeasibleError, OptionError, OutOfTime, TimeLimitWarning, memory_for
+from ssvm_dsl.deadline import Deadline, within
+from ssvm_dsl.errors import DataError, InfeasibleError, OptionError, TimeLimitWarning, memory_for
 from ssvm_dsl.files.regular_file import as_path
 from ssvm_dsl.inference.batch import solve_batch
 from ssvm_dsl.inference.blas_threads import CallThreads
-from ssvm_dsl.inference.deadline import Deadline, check_time_limit
 from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers, without_answer
 from ssvm_dsl.inference.diagnosis.rules_in_conflict import rules_in_conflict
-from ssvm_dsl.inference.layers.base import PlannedSession
-from ssvm_dsl.inference.layers.starting import StartingSession
-from ssvm_dsl.inference.planning.kept_plans import OpenedPlan
-from ssvm_dsl.inference.planning.planner import accepted_guarantee
+from ssvm_dsl.inference.planned import PlannedSession
 from ssvm_dsl.inference.planning.plans import Plan
+from ssvm_dsl.inference.session import Ask, open_session
 from ssvm_dsl.io.model_file import read_model, write_model
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.need import Guarantee, Need, Task
@@ -72,8 +70,7 @@ from ssvm_dsl.learning.indexed import indexed
 from ssvm_dsl.learning.objective import is_hard
 from ssvm_dsl.learning.risks.kinds import Risk
 from ssvm_dsl.learning.seeds import Seed, seed_of
-from ssvm_dsl.pausing import pause, within
-from ssvm_dsl.plugin_api.hosting.loading import loading
+from ssvm_dsl.loading import loading
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.registry import loss_function
 from ssvm_dsl.report.compiling import announce_compiling
@@ -289,7 +286,7 @@ class StructuredEstimator(Estimator):
         MissingAnswerError
             Examples have no answer, and ``on_missing`` is ``"raise"``; the error carries the others' answers.
         """
-        deadline = Deadline(check_time_limit(request.time_limit)) if self._deadline is None else self._deadline
+        deadline = Deadline.of(request.time_limit) if self._deadline is None else self._deadline
         check_choice(request.on_missing, ON_MISSING, "on_missing")
         fitted = self.fitted_
         announce_compiling()
@@ -362,15 +359,9 @@ class StructuredEstimator(Estimator):
             if slow := prediction_warning(need, chosen, n, deadline.limit):
                 warn_caller(slow)
 
-        guarantee = accepted_guarantee(self.backend, self._guarantee())
-        asked = frozenset({task}), guarantee, self.backend, self.backend_options, first
-        try:
-            if deadline.limit < np.inf:
-                pause()
-            listener = None if first else announce
-            return OpenedPlan.of(grounded.parameters, grounded.kept, *asked, announce=listener).session
-        except OutOfTime:
-            return StartingSession(self.backend, grounded.program)
+        ask = Ask(frozenset({task}), self.backend, self.backend_options, self._guarantee(), first=first)
+        listener = None if first else announce
+        return open_session(grounded.program, ask, grounded.parameters, grounded.kept, listener).session
 
     def _as_many(self, labels: Any, what: str, n: int) -> Sequence[Any] | None:
         """Return a list of labels as the model takes them; refuse one of another length."""

@@ -16,8 +16,8 @@ from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.compiler.inputs.validate import arrays_of_frames
 from ssvm_dsl.compiler.labels.class_states import class_array
 from ssvm_dsl.compiler.labels.unseen_classes import warn_of_unseen
+from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import DataError, InfeasibleError, KeywordError, OptionError
-from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.diagnosis.feasible_truth import unknown_variables
 from ssvm_dsl.inference.planning.planner import AUTO
 from ssvm_dsl.inference.threads import Threads
@@ -51,7 +51,6 @@ from ssvm_dsl.learning.seeds import Seed
 from ssvm_dsl.learning.shards.answers import Write, answers_of, labellings_of
 from ssvm_dsl.learning.shards.fit import THREADS
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
-from ssvm_dsl.pausing import within
 
 T = TypeVar("T")
 

@@ -16,13 +16,12 @@ from uuid import uuid4
 
 import numpy as np
 
+from ssvm_dsl.deadline import Deadline, within, work_seconds
 from ssvm_dsl.errors import DataError, OutOfTime
-from ssvm_dsl.inference.deadline import Deadline, work_seconds
 from ssvm_dsl.learning.estimators.fitting.over_shards import worker_of
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
 from ssvm_dsl.learning.shards.fit import Strength, shard_problem
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
-from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api import ExecutorSpec, ShardExecutor
 from ssvm_dsl.testing.executors.shards import (
     NumberShard,

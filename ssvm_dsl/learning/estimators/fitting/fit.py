@@ -9,6 +9,7 @@ from typing import Any
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.compiler.features.kernel_features import kernel_ranks
+from ssvm_dsl.deadline import within
 from ssvm_dsl.errors import OptionError, TrainingError, memory_for
 from ssvm_dsl.learning.answers import call_threads
 from ssvm_dsl.learning.driver.certificate import Certificate
@@ -31,7 +32,6 @@ from ssvm_dsl.learning.estimators.fitting.training import (
 from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.learning.objective import convention
 from ssvm_dsl.learning.shards.fit import ShardedData
-from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.options import named_options
 from ssvm_dsl.plugin_api.specs import TrainerSpec

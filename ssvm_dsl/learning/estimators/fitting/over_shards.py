@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.compiler.inputs.validate import arrays_of_frames
+from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.inference.blas_threads import one_blas_thread
-from ssvm_dsl.inference.deadline import Deadline, check_time_limit
 from ssvm_dsl.learning.answers import ON_MISSING
 from ssvm_dsl.learning.driver.cost_estimate import CostEstimate
 from ssvm_dsl.learning.driver.interrupts import follows_an_interrupt
@@ -153,7 +153,7 @@ def ask_all(
     svm: StructuredEstimator, method: str, data: Any, function: ShardFunction, *given: Any, time_limit: float | None
 ) -> list[PartAnswer | None]:
     """Return the results of a function on each part of the data, in order."""
-    deadline, fitted = Deadline(check_time_limit(time_limit)), svm.fitted_
+    deadline, fitted = Deadline.of(time_limit), svm.fitted_
     if not isinstance(data, PartitionedDataset):
         raise OptionError(f"{method}: a PartitionedDataset, got {type(data).__name__}; use predict for a list")
     if svm.executor == THREADS:

@@ -14,15 +14,14 @@ import numpy as np
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import DataError, InseparableError, OutOfTime, TrainingError
-from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.diagnosis.feasible_truth import require_feasible_truth, unknown_variables
-from ssvm_dsl.inference.layers.base import PlannedSession
-from ssvm_dsl.inference.layers.unplanned import UnplannedSession
-from ssvm_dsl.inference.planning.kept_plans import OpenedPlan
-from ssvm_dsl.inference.planning.planner import accepted_guarantee
+from ssvm_dsl.inference.planned import PlannedSession
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.session import Ask, open_session
+from ssvm_dsl.inference.unopened import UnplannedSession
 from ssvm_dsl.ir.need import Guarantee, Need, Task
 from ssvm_dsl.learning.driver.checkpoint import Checkpoint, fingerprint
 from ssvm_dsl.learning.driver.compile_ahead import compiling_ahead
@@ -51,7 +50,6 @@ from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 from ssvm_dsl.learning.risks.kinds import Problem, check_convex, check_pairing, weakest_oracle
 from ssvm_dsl.learning.shards.fit import ShardedData
 from ssvm_dsl.learning.shards.problem import ShardedProblem
-from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.options import named_options
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import TrainerSpec
@@ -141,11 +139,8 @@ def _oracle_session(
 ) -> tuple[PlannedSession, CostEstimate]:  # fmt: skip
     """Return the opened session of the planned backend, and the expected cost of the fit."""
     risk, loss, estimates = target.risk, target.loss, list[CostEstimate]()
-    found: tuple[Need | None, Plan | None] = None, None
 
     def note_plan(need: Need, chosen: Plan) -> None:
-        nonlocal found
-        found = need, chosen
         require_fit_memory(parameters, chosen, risk, spec, svm.model.declaration.name)
         asked = risk, loss, spec, svm.power, svm.max_passes, feature_seconds(parameters)
         estimates.append(fit_cost_estimate(need, chosen, *asked))
@@ -156,16 +151,17 @@ def _oracle_session(
             tasks, abilities = risk.asks(loss, spec.needs.messages, spec.needs.asks_marginals)
             tasks |= {Task.MAP_CLAMPED} if completes else frozenset()
             asked = risk.weakest(Guarantee(svm.guarantee))
-            guarantee = accepted_guarantee(svm.backend, asked, weakest_oracle(spec, risk, tasks)[0])
-            kept = grounded.kept if parameters.program is grounded.program else None
-            opened = OpenedPlan.of(
-                parameters, kept, tasks, guarantee, svm.backend, svm.backend_options, announce=note_plan,
-                abilities=abilities, priced=risk.loss(loss).factors,
+            ask = Ask(
+                tasks, svm.backend, svm.backend_options, asked, weakest_oracle(spec, risk, tasks)[0], abilities,
+                risk.loss(loss).factors,
             )  # fmt: skip
-            return opened.session, estimates[0]
+            kept = grounded.kept if parameters.program is grounded.program else None
+            session = open_session(parameters.program, ask, parameters, kept, note_plan, starts=False).session
     except OutOfTime:
-        session = UnplannedSession(parameters.program, *found)
+        session = UnplannedSession(parameters.program, None, None)
+    if isinstance(session, UnplannedSession):
         return session, CostEstimate("this fit", session.plan.backend, grounded.n_examples, np.nan)
+    return session, estimates[0]
 
 
 def run_trainer(
