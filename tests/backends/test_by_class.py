@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 from ssvm_backends.programs.rounding import rounded
-from ssvm_dsl.inference.planning.planner import plan
-from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Group, Guarantee, Program, Question, Task, Theta
-from ssvm_dsl.needs.program_needs import program_need
+from ssvm_dsl.ir import Group, Program, Question, Task, Theta
+from ssvm_dsl.testing import solve
 from ssvm_dsl.testing.brute_force import BruteForceSession
 
 
@@ -34,17 +32,13 @@ def associative(seed, c, n=8, n_states=4):
     return program, theta
 
 
-def relaxed(program, theta, rounding="none"):
-    need = program_need(program, frozenset({Task.RELAXED}), Guarantee.BOUND)
-    session = open_plan(plan(need, "lp"), program)
-    found = session.solve(Question(theta, task=Task.RELAXED))
+def relaxed(program, theta):
+    found = solve(program, theta, "lp", Task.RELAXED)
     return float(found.bound[0]), found.marginals
 
 
 def rounded_score(program, theta, rule):
-    need = program_need(program, guarantee=Guarantee.BOUND)
-    session = open_plan(plan(need, "lp", {"rounding": rule}), program)
-    return float(session.solve(Question(theta)).score[0])
+    return float(solve(program, theta, "lp", options={"rounding": rule}).score[0])
 
 
 def proved(program, theta, marginals, c):

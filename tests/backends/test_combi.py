@@ -9,28 +9,23 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from lp_problems import complete, grid, interruptible
+from lp_problems import complete, grid
 
-from clocks import looks_of
 from combinations import crossed
-from kit import keeps_its_promises
 from naive import proved
 from ssvm_backends.elimination.junction_tree import JunctionTree
 from ssvm_backends.graphs.graph import Instance, build_graph, instance_of
-from ssvm_backends.search import combi
 from ssvm_backends.search.combi import Combi
 from ssvm_backends.search.core import C0, EPS, N_AC, N_DAC, N_EAC, TAU, UB, WORK, make_core, make_state
 from ssvm_backends.search.eliminate import eliminate
 from ssvm_backends.search.propagate import load, propagate_root, rest_of_tables
 from ssvm_backends.search.search import grow_tree, labels_cost, make_tree, root_of, search
-from ssvm_backends.search.solve import solve_task
-from ssvm_backends.search.split import components, single, split
-from ssvm_backends.search.subproblem import Setup, Subproblem, TimeUp
+from ssvm_backends.search.solve import components, single, solve_task, split
+from ssvm_backends.search.subproblem import Setup, Subproblem
 from ssvm_dsl.io.read_problem import read_problem
 from ssvm_dsl.ir import Group, Limits, Primal, Program, Question, Stop, Task, Theta
 from ssvm_dsl.plugin_api import Clock
-from ssvm_dsl.testing.brute_force import BruteForce
-from ssvm_dsl.testing.problems import Recipe, Scores, seeded
+from ssvm_dsl.testing.problems import Recipe, seeded
 
 OPTIONS = {"max_entries": 64, "max_arity": 6}
 
@@ -85,10 +80,6 @@ def score(instance, labels):
         slots = slice(g.slot_ptr[f], g.slot_ptr[f + 1])
         total += instance.pool[g.table_ptr[f] + (labels[g.scope[slots]] * g.stride[slots]).sum()]
     return float(total)
-
-
-def test_keeps_every_promise_of_a_backend():
-    keeps_its_promises("combi")
 
 
 @crossed(seed=range(12), limits=[(1, 1), (9, 2), (64, 6)])
@@ -201,18 +192,6 @@ def test_grids_beyond_brute_force(height, width, card, scale, options):
     assert solution.stop[0] == Stop.FINISHED
 
 
-@pytest.mark.parametrize("scores", [Scores.NORMAL, Scores.INTEGER], ids=str)
-def test_complete_graphs_without_elimination(scores):
-    recipe = Recipe(
-        n_examples=4, max_variables=9, max_card=3, same_card=True, density=1.0, scores=scores, max_arity=3, masks=True
-    )
-    for seed in range(6):
-        problem = seeded(recipe, seed)
-        mine = solve(problem.program, problem.theta, {"max_entries": 1, "max_arity": 1})
-        truth = BruteForce().open(problem.program, {}).solve(Question(problem.theta))
-        assert mine.score == pytest.approx(truth.score)
-
-
 @pytest.mark.parametrize("work", [1, 100, 10**6])
 def test_searches_that_are_cut_short_at_every_turn(work):
     program, theta = rough_grid(5, 6, 3, 2.0)
@@ -232,68 +211,6 @@ def test_searches_that_are_cut_short_at_every_turn(work):
     assert score(instance, state.best) == pytest.approx(best)
     assert all(bound >= best - 1e-8 for bound in bounds)
     assert len(bounds) > 10 or work > 100
-
-
-def hard():
-    """A problem that takes far longer than a test may."""
-    problem = complete(45, 3)
-    return problem.program, problem.theta
-
-
-def test_time_limit_incumbent_and_bound():
-    program, theta = hard()
-    heard = []
-    session = Combi().open(program, OPTIONS)
-    question = Question(theta, limits=Limits(time=0.2, progress=lambda s, b: heard.append((s, b))))
-    solution, looks = looks_of(lambda: session.solve(question))
-    assert looks <= 210
-    assert solution.stop[0] == Stop.TIME
-    assert solution.primal[0] == Primal.FEASIBLE
-    assert solution.bound[0] > solution.score[0] + 1e-3
-    assert len(heard) > 3
-    assert heard[-1] == pytest.approx((solution.score[0], solution.bound[0]))
-    for (score_a, bound_a), (score_b, bound_b) in itertools.pairwise(heard):
-        assert score_b >= score_a
-        assert bound_b <= bound_a
-        assert (score_b, bound_b) != (score_a, bound_a)
-
-
-def test_every_bound_on_the_way_is_valid():
-    program, theta = rough_grid(8, 11, 2, 3.0)
-    heard = []
-    solution = solve(
-        program, theta, {"max_entries": 1, "max_arity": 1}, limits=Limits(progress=lambda *p: heard.append(p))
-    )
-    best = best_by_columns(program, theta, 8, 11, 2)
-    assert all(score <= best + 1e-8 and bound >= best - 1e-8 for score, bound in heard)
-    assert solution.score[0] == pytest.approx(best)
-
-
-def test_interruption_returns_the_incumbent():
-    program, theta = hard()
-    session = Combi().open(program, OPTIONS)
-    with interruptible() as press:  # at the first incumbent
-        solution = session.solve(Question(theta, limits=Limits(progress=press)))
-    assert solution.stop[0] == Stop.INTERRUPTED
-    assert solution.primal[0] == Primal.FEASIBLE
-    assert solution.bound[0] > solution.score[0]
-
-
-def test_the_same_answer_every_time():
-    problem = complete(14, 3)
-    first, second = (solve(problem.program, problem.theta) for _ in range(2))
-    assert (first.labels == second.labels).all()
-    assert first.stats == second.stats
-
-
-def test_no_labelling_at_all():
-    problem = complete(4, 3)
-    program, theta = problem.program, problem.theta
-    for k in range(len(theta.tables[0])):
-        theta.tables[0][k] = np.where(np.eye(3).ravel() == 1, -np.inf, 0.0)  # four neighbours, three colours
-    solution = solve(program, theta)
-    assert solution.primal[0] == Primal.INFEASIBLE
-    assert solution.bound[0] == -np.inf
 
 
 SLOW = {"celar6sub0", "cap131", "10_1"}  # a second or more: they are in the benchmark
@@ -334,59 +251,6 @@ def test_optima_of_uai_2014_files(data_dir, name):
     solution = solve(problem.program, problem.theta, clamp=clamp, limits=Limits(time=PATIENT))
     assert proved(problem, solution)[0]
     assert solution.score[0] == pytest.approx(rows[f"{name}.uai"]["best_log_score"], abs=1e-6)
-
-
-def test_there_is_a_labelling_even_when_time_runs_out_at_once(monkeypatch):
-    def out_of_time(*_):
-        raise TimeUp
-
-    program, theta = rough_grid(6, 6, 4)
-    best = solve(program, theta).score[0]
-    monkeypatch.setattr("ssvm_backends.search.solve.solve_whole", out_of_time)
-    solution = solve(program, theta)
-    assert solution.stop[0] == Stop.TIME
-    assert -np.inf < solution.score[0] <= best <= solution.bound[0] < np.inf
-
-
-def test_elimination_is_left_out_when_it_would_take_the_time_there_is(monkeypatch):
-    program, theta = rough_grid(12, 12, 4)
-    best = solve(program, theta).score[0]
-
-    def never(*_):
-        raise AssertionError("elimination was tried")
-
-    monkeypatch.setattr("ssvm_backends.search.solve.ELIMINATION", 1e3)
-    monkeypatch.setattr("ssvm_backends.search.solve.eliminate", never)
-    solution = solve(program, theta, limits=Limits(time=PATIENT))
-    assert solution.score[0] == pytest.approx(best, rel=1e-9)
-
-
-@pytest.mark.parametrize("max_arity", [1, 3])
-@pytest.mark.parametrize("tied", [False, True])
-def test_without_time_the_answer_is_a_labelling_with_a_bound(max_arity, tied, monkeypatch):
-    """Tables that many factors share are not laid out one by one for nothing."""
-    monkeypatch.setattr(combi, "LAYING_OUT", 1e9)
-    problem = seeded(Recipe(max_arity=max_arity, n_examples=3, max_variables=5, max_card=4, tied=tied), 4)
-    best = BruteForce().open(problem.program, {}).solve(Question(problem.theta)).score
-    solution = solve(problem.program, problem.theta, limits=Limits(time=PATIENT))
-    assert (solution.bound >= best).all()
-    assert (solution.score <= best + 1e-9).all()
-    assert (solution.score > -np.inf).all()
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_k_best_are_those_among_all_labellings(seed):
-    recipes = (
-        Recipe(max_variables=5, n_examples=3, masks=True, empty=True),
-        Recipe(max_variables=4, max_arity=3, forbidden=True, scores=Scores.INTEGER),
-    )
-    made = seeded(recipes[seed % 2], seed)
-    for k in (1, 2, 7):
-        question = Question(made.theta, task=Task.KBEST, k=k)
-        right = BruteForce().open(made.program, {}).solve(question)
-        found = Combi().open(made.program, OPTIONS).solve(question)
-        np.testing.assert_allclose(found.score, right.score, atol=1e-9)
-        assert found.primal.tolist() == right.primal.tolist()
 
 
 @pytest.mark.parametrize(("height", "width", "card", "scale"), [(12, 9, 2, 1.0), (9, 6, 3, 2.0)])

@@ -22,10 +22,10 @@ from ssvm_backends.graphs.graph import build_graph
 from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
-from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Group, Guarantee, Limits, Need, Primal, Program, Question, Task, Terms, Theta
-from ssvm_dsl.plugin_api import ConstraintSpec, program_need
+from ssvm_dsl.plugin_api import ConstraintSpec
 from ssvm_dsl.registry import registry
+from ssvm_dsl.testing import open_session
 from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
 from structures.test_decompose import dense
@@ -40,8 +40,7 @@ RECIPES = (
 
 
 def asked(program, question, backend="ad3", **options):
-    need = program_need(program, frozenset({question.task}), Guarantee.HEURISTIC)
-    return open_plan(plan(need, backend, options), program).solve(question)
+    return open_session(program, backend, {question.task}, options=options).solve(question)
 
 
 def one_row(coefficient, lower, upper, least, most):
@@ -311,7 +310,3 @@ def test_parts_of_large_batches_are_independent():
     some = np.array([7, 3, 39])
     alone = asked(program, Question(theta, some, task=Task.RELAXED))
     np.testing.assert_allclose(alone.bound, together.bound[some], rtol=1e-9)
-
-
-def test_conformance(backend_conformance):
-    backend_conformance("ad3", n_problems=1, seed=0, only=("constraints", "limits"))

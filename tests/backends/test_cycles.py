@@ -10,11 +10,10 @@ import pytest
 from lp_problems import complete, grid_edges, pairwise
 
 from clocks import looks_of
-from kit import keeps_its_promises
 from ssvm_backends import ssvm_backends
-from ssvm_backends.dual.clusters.dual import ClusterDual
 from ssvm_backends.dual.clusters.kernels import update_cluster
 from ssvm_backends.dual.clusters.search import frustrated_cycles
+from ssvm_backends.dual.cycles import ClusterDual
 from ssvm_dsl.ir import Limits, Question, Stop
 from ssvm_dsl.plugin_api import ExampleAnswer, PlainExample, pack_answers
 from ssvm_dsl.testing.brute_force import BruteForce
@@ -40,10 +39,6 @@ def frustrated_square():
     agree = np.eye(2)
     tables = np.array([agree, agree, agree, 1.0 - agree]).reshape(4, 4)
     return pairwise(4, 2, [(0, 1), (1, 2), (2, 3), (0, 3)], None, np.full(8, 0.25), tables)
-
-
-def test_keeps_every_promise():
-    keeps_its_promises("cycles")
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=["plain", "forbidden"])

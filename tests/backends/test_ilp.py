@@ -9,22 +9,16 @@ from hypothesis import strategies as st
 from lp_problems import complete, eight_wide, grid, interruptible, pairwise
 
 import ssvm_dsl as dsl
-from kit import CHECKS, keeps_its_promises
 from naive import proved
 from ssvm_backends.programs.cp_sat import integer_losses
 from ssvm_backends.programs.ilp import ILP
 from ssvm_backends.programs.local_polytope import build_polytope, first_incumbent
-from ssvm_dsl.ir import Limits, Need, Primal, Question, Stop, Task
+from ssvm_dsl.ir import Limits, Need, Primal, Question, Stop
 from ssvm_dsl.plugin_api import call_in_process, score_labels
 from ssvm_dsl.testing.brute_force import BruteForce
-from ssvm_dsl.testing.problems import Recipe, Scores, seeded
+from ssvm_dsl.testing.problems import Recipe, seeded
 
 SOLVERS = ["cp-sat", "highs"]
-PROBLEMS = [
-    seeded(Recipe(max_arity=4, density=1.0, max_variables=7, scores=scores, masks=k % 2 == 0, forbidden=k > 0), k)
-    for k in range(2)
-    for scores in Scores
-]
 
 
 def session(problem, solver="cp-sat", num_workers=1):
@@ -33,18 +27,6 @@ def session(problem, solver="cp-sat", num_workers=1):
 
 def best(problem, **question):
     return BruteForce().open(problem.program, {}).solve(Question(problem.theta, **question)).score
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("problem", PROBLEMS, ids=range(len(PROBLEMS)))
-def test_exact_on_random_problems(problem, solver):
-    solution, optimum = session(problem, solver).solve(Question(problem.theta)), best(problem)
-    there = optimum > -np.inf
-    np.testing.assert_array_equal(solution.primal == Primal.FEASIBLE, there)
-    np.testing.assert_array_equal(solution.primal == Primal.INFEASIBLE, ~there)
-    assert (solution.bound >= optimum)[there].all()
-    assert (proved(problem, solution) == there).all()
-    assert (solution.stop == Stop.FINISHED).all()
 
 
 def test_three_exact_solvers_on_a_complete_graph():
@@ -57,15 +39,6 @@ def test_three_exact_solvers_on_a_complete_graph():
 def test_arity_eight(solver):
     problem = eight_wide()
     np.testing.assert_allclose(session(problem, solver).solve(Question(problem.theta)).score, best(problem))
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_clamps(solver):
-    problem = complete(8, 2, seed=2)
-    clamp = np.array([1, -1, 0, 1, -1, 0, -1, -1], np.int32)
-    solution = session(problem, solver).solve(Question(problem.theta, task=Task.MAP_CLAMPED, clamp=clamp))
-    np.testing.assert_allclose(solution.score, best(problem, task=Task.MAP_CLAMPED, clamp=clamp))
-    assert (solution.labels[clamp >= 0] == clamp[clamp >= 0]).all()
 
 
 @given(seed=st.integers(0, 10**6), exponents=st.lists(st.integers(-12, 12), min_size=2, max_size=2))
@@ -143,19 +116,6 @@ def test_the_relaxation_inside_proves_a_grid_quickly():
     assert solutions[0].score[0] == pytest.approx(solutions[1].score[0])
 
 
-def test_incumbents_rise_and_bounds_fall():
-    problem, told = complete(12, 3, seed=1), []
-    backend = session(problem)
-    limits = Limits(time=60.0, progress=lambda *pair: told.append(pair))
-    solution = backend.solve(Question(problem.theta, limits=limits))
-    scores, bounds = np.array(told).T
-    assert len(told) > 3
-    assert (np.diff(scores) >= 0).all()
-    assert (np.diff(bounds) <= 0).all()
-    assert bounds.min() >= solution.score[0] - 1e-9
-    assert scores[-1] == solution.score[0]
-
-
 def test_trouble_of_the_listener_reaches_the_caller():
     def listener(score, bound):
         raise LookupError("nobody home")
@@ -208,15 +168,6 @@ def test_several_workers_find_the_same_optimum():
 
 def test_refuses_tables_that_do_not_fit():
     assert not ILP().check(Need(max_table=1 << 30)).ok
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_conformance(solver):
-    # a search takes milliseconds, and a check asks thousands: asking again, alone, is left to `threads`
-    only = CHECKS - {"session reuse", "deterministic", "selected examples", "warm start", "inputs unchanged"}
-    if solver != "cp-sat":
-        only = ("map", "map_clamped", "bounds", "forbidden scores")
-    keeps_its_promises("ilp", n_problems=0, seed=3, options={"solver": solver}, only=only)
 
 
 def test_second_best_labellings_of_a_grid_are_those_of_elimination():

@@ -17,15 +17,12 @@ from lp_problems import (
     pairwise,
 )
 
-from kit import CHECKS, keeps_its_promises
 from naive import proved
 from ssvm_backends.programs.local_polytope import build_polytope
 from ssvm_backends.programs.lp import LP
 from ssvm_backends.programs.rounding import rounded
-from ssvm_dsl.inference.verification.verify import Verifier
 from ssvm_dsl.ir import Limits, Need, Primal, Question, Stop, Task, Topology
-from ssvm_dsl.plugin_api import BackendSpec, score_labels
-from ssvm_dsl.registry import registry
+from ssvm_dsl.plugin_api import score_labels
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.corner_cases import catalogue
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
@@ -226,19 +223,6 @@ def test_ctrl_c_inside_a_solve_comes_back_with_a_bound():
     assert np.isfinite(solution.bound[0])
 
 
-def test_ctrl_c_before_the_solver_is_called_comes_back_with_a_bound(monkeypatch):
-    def struck(*_):
-        raise KeyboardInterrupt
-
-    problem = grid(3, 3, 2)
-    backend = session(problem)
-    best = backend.solve(Question(problem.theta)).bound[0]
-    monkeypatch.setattr(backend, "answer", struck)
-    solution = backend.solve(Question(problem.theta))
-    assert solution.stop.tolist() == [Stop.INTERRUPTED]
-    assert best <= solution.bound[0] < np.inf
-
-
 def test_threshold_rounding_is_optimal_for_a_submodular_problem():
     """Both all-zero and all-one are optimal, and so is every mixture: rounding must not mix them."""
     equal = np.tile([1.0, 0.0, 0.0, 1.0], (12, 1))
@@ -278,18 +262,3 @@ def test_refuses_tables_that_do_not_fit():
     verdict = LP().check(Need(max_table=1 << 30))
     assert not verdict.ok
     assert str(1 << 30) in verdict.reasons[0]
-
-
-def test_answers_pass_the_verifier():
-    spec = registry().find(BackendSpec, "lp")
-    for problem in (*LOOPY, *HARD):
-        verify = Verifier(problem.program, "lp", spec.caps)
-        for task in (Task.MAP, Task.RELAXED):
-            question = Question(problem.theta, task=task)
-            verify(question, session(problem, rounding="threshold").solve(question))
-
-
-@pytest.mark.parametrize("rounding", ["none", "conditional"])
-def test_conformance(rounding):
-    only = CHECKS if rounding == "none" else ("map", "relaxed", "bounds", "forbidden scores", "verifier")
-    keeps_its_promises("lp", n_problems=1, seed=3, options={"rounding": rounding}, only=only)

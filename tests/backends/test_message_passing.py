@@ -7,13 +7,11 @@ from functools import cache, partial
 
 import numpy as np
 import pytest
-from lp_problems import complete, grid, interruptible, naive_relaxation, noisy, pairwise
+from lp_problems import complete, grid, naive_relaxation, noisy, pairwise
 
 from clocks import looks_of
 from combinations import some
-from kit import keeps_its_promises
 from ssvm_backends import ssvm_backends
-from ssvm_backends.dual.driver import paced
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import Limits, Question, Stop, Task, Theta, Topology
 from ssvm_dsl.plugin_api import score_labels, score_marginals
@@ -44,11 +42,6 @@ def near(found, expected, rel, scale=1.0):
     return bool((gap <= rel * np.maximum(scale, np.abs(expected))).all())
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_keeps_every_promise(name):
-    keeps_its_promises(name, n_problems=1 if name == "ad3" else 4)  # ad3 takes all kinds of constraints
-
-
 @pytest.mark.parametrize(("name", "options"), VARIANTS, ids=str)
 @pytest.mark.parametrize("recipe", range(len(RECIPES)))
 def test_bounds_hold_at_every_iteration_and_never_rise(name, options, recipe):
@@ -64,18 +57,6 @@ def test_bounds_hold_at_every_iteration_and_never_rise(name, options, recipe):
             if name != "ad3" and "temperature" not in options and (name != "trws" or "smooth" in options):
                 assert (solution.bound <= last + 1e-3 * room).all(), "plain updates cannot raise the bound"
             last = solution.bound
-
-
-@pytest.mark.parametrize(("name", "options"), VARIANTS, ids=str)
-def test_progress_tells_bounds_that_fall_and_scores_that_rise(name, options):
-    problem, told = grid(12, 12, 3), []
-    limits = Limits(progress=lambda score, bound: told.append((score, bound)))
-    solution = opened(name, problem.program, max_iterations=60, **options).solve(Question(problem.theta, limits=limits))
-    scores, bounds = np.array(told).T
-    assert (np.diff(bounds) <= 0).all()
-    assert (np.diff(scores) >= 0).all()
-    assert near(bounds[-1], solution.bound[0], 1e-12)
-    assert near(scores[-1], solution.score[0], 1e-12)
 
 
 @pytest.mark.parametrize(("name", "options"), [v for v in VARIANTS if "temperature" not in v[1]], ids=str)
@@ -203,19 +184,6 @@ def test_scores_are_those_of_the_labels_on_a_grid(name):
     assert solution.bound[0] >= solution.score[0] > 0.9 * solution.bound[0]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_time_limits_are_kept(name):
-    problem = grid(32, 32, 4)
-    session = opened(name, problem.program, max_iterations=10**9, tol=0.0)
-    session.solve(Question(problem.theta, limits=Limits(iterations=1, time=1e9)))  # compiling looks at the clock, too
-    for ticks in (5, 20):
-        question = Question(problem.theta, limits=Limits(time=1e-3 * ticks))
-        solution, looks = looks_of(partial(session.solve, question))
-        assert looks <= ticks + 1
-        assert solution.stop[0] == Stop.TIME
-        assert solution.bound[0] >= solution.score[0] > -np.inf
-
-
 @pytest.mark.parametrize(("name", "options"), [*VARIANTS, ("max-product", {}), ("icm", {})], ids=str)
 def test_time_limits_do_not_wait_for_a_sweep_to_end(name, options):
     problem = large_grid()
@@ -280,40 +248,6 @@ def test_large_examples_take_the_same_iterations(name, options, monkeypatch):
         assert near(slices.bound, whole.bound, 1e-12)
         assert slices.stats == whole.stats
         assert slices.score[0] >= 0.97 * whole.score[0]
-
-
-@pytest.mark.parametrize(("name", "options"), VARIANTS, ids=str)
-def test_bounds_hold_wherever_time_runs_out(name, options, monkeypatch):
-    problem = seeded(RECIPES[1], 3)
-    best = BruteForce().open(problem.program, {}).solve(Question(problem.theta)).score
-    monkeypatch.setattr("ssvm_backends.dual.session.LARGE", 0.0)
-    monkeypatch.setattr("ssvm_backends.dual.session.SLICE", 1.0)
-    monkeypatch.setattr("ssvm_backends.dual.driver.SLICE", 1.0)
-    for stop in range(0, 60, 3):
-        pauses = iter(range(10**9))
-
-        def cut(*arguments, stop=stop, pauses=pauses):
-            return (np.inf if next(pauses) >= stop else 0.0 for _ in paced(*arguments))
-
-        with monkeypatch.context() as patch:
-            patch.setattr("ssvm_backends.dual.session.paced", cut)
-            question = Question(problem.theta, limits=Limits(time=60.0))
-            solution = opened(name, problem.program, tol=0.0, **options).solve(question)
-        known = solution.bound < np.inf
-        assert known.any()
-        assert (solution.bound[known] >= best[known]).all()
-        assert (solution.score <= best + 1e-9 * np.abs(best)).all()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_ctrl_c_returns_what_there_is(name):
-    problem = grid(60, 60, 8)
-    session = opened(name, problem.program, max_iterations=10**9, tol=0.0)
-    session.solve(Question(problem.theta, limits=Limits(iterations=12)))  # compiles all
-    with interruptible() as press:
-        solution = session.solve(Question(problem.theta, limits=Limits(progress=press)))  # without end
-    assert solution.stop[0] == Stop.INTERRUPTED
-    assert solution.bound[0] >= solution.score[0] > -np.inf
 
 
 def test_answers_do_not_depend_on_the_portions(monkeypatch):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -13,9 +12,9 @@ from lp_problems import naive_relaxation
 
 from clocks import looks_of
 from ssvm_backends.cuts import qpbo as _qpbo
+from ssvm_backends.cuts import roof_duality
 from ssvm_backends.cuts.graph_cut import GraphCut
 from ssvm_backends.cuts.qpbo import QPBO
-from ssvm_backends.cuts.roof import roof_batch as _roof_batch
 from ssvm_backends.programs.lp import LP
 from ssvm_dsl.ir import Group, Limits, Primal, Program, Question, Stop, Task, Theta
 from ssvm_dsl.ir.ragged import pointers
@@ -108,23 +107,6 @@ def test_an_example_has_one_answer_in_every_batch_in_every_order_and_step(seed, 
     assert parts(solve(problem), problem, np.arange(len(n))) == together
 
 
-@pytest.mark.parametrize("task", [Task.RELAXED, Task.MAP])
-def test_threads_share_a_session(task):
-    problem = multilabel([9] * 64, 4, strength=0.5)
-    session, ids = QPBO().open(problem.program, {"rest": "icm"}), np.split(np.arange(64), 16)
-
-    def answer(part):
-        return session.solve(Question(problem.theta, examples=part, task=task))
-
-    with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(answer, ids * 4))
-    for part, other in zip(ids * 4, found, strict=True):
-        one = answer(part)
-        np.testing.assert_array_equal(one.bound, other.bound)
-        np.testing.assert_array_equal(one.score, other.score)
-        np.testing.assert_array_equal(one.labels, other.labels)
-
-
 @pytest.mark.parametrize("power", [-900, -300, 300, 900])
 def test_huge_and_tiny_scores_change_nothing_but_the_size(power):
     problem = multilabel([6, 11], 5, strength=0.5)
@@ -203,14 +185,14 @@ def test_a_batch_ends_when_time_is_up_and_keeps_what_is_finished(task):
 @pytest.mark.parametrize("task", [Task.RELAXED, Task.MAP])
 def test_ctrl_c_keeps_finished_examples_and_a_bound_of_the_one_at_hand(task, monkeypatch):
     problem = multilabel([12] * 6, 9, strength=0.5)
-    real, calls, last = _roof_batch.roof_batch, itertools.count(), INF
+    real, calls, last = roof_duality.roof_batch, itertools.count(), INF
 
     def steps(*args):
         if next(calls) >= last:
             raise KeyboardInterrupt
         return real(*args[:-1], 20)
 
-    monkeypatch.setattr(_roof_batch, "roof_batch", steps)
+    monkeypatch.setattr(roof_duality, "roof_batch", steps)
     full = solve(problem, task=task, rest="icm")
     n_steps = next(calls)
     assert n_steps > 12
@@ -223,9 +205,3 @@ def test_ctrl_c_keeps_finished_examples_and_a_bound_of_the_one_at_hand(task, mon
     at_hand = int(done.sum())
     assert np.isnan(found.bound[at_hand]) or found.bound[at_hand] >= full.bound[at_hand] - 1e-12
     assert np.isnan(found.bound[at_hand + 1 :]).all()
-
-
-def test_time_up_before_the_start():
-    found = solve(multilabel([4, 5], 0), limits=Limits(time=0.0))
-    assert found.stop.tolist() == [Stop.TIME] * 2
-    assert found.primal.tolist() == [Primal.NONE] * 2

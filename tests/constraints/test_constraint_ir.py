@@ -11,11 +11,11 @@ from constraints.constraint_cases import group_of, labellings, unlinked
 from ssvm_dsl.errors import BackendFault, OptionError, PluginError
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.rules.constraint_rules import row_mistakes, with_rules
-from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.verification.verify import Verifier
 from ssvm_dsl.ir import Caps, Guarantee, LinearRows, Primal, Question, Solution, Task, Theta, Topology
 from ssvm_dsl.plugin_api import ConstraintSpec, program_need
 from ssvm_dsl.registry import registry
+from ssvm_dsl.testing import solve
 
 #: At most one of three, at least one of the first two, and (in the third example) not both of two.
 EXAMPLES = [[[(0, 1), (1, 1), (2, 1)], [(0, 1), (1, 1)]], [], [[(1, 2), (0, 0, True)]]]
@@ -111,8 +111,7 @@ def test_unknown_kinds_and_parameters_are_refused():
 
 
 def solved(program, theta, task=Task.MAP, k=1, backend="brute-force"):
-    plan = plan_program(program, program_need(program, frozenset({task})), backend)
-    return open_plan(plan, program).solve(Question(theta, None, task, k=k))
+    return solve(program, theta, backend, task, k=k)
 
 
 def test_brute_force_keeps_constraints_in_every_task():

@@ -10,12 +10,10 @@ import pytest
 from combinations import some
 from constraints.constraint_cases import group_of, random_constraints, unlinked
 from ssvm_backends.programs.side_rows import SideRows
-from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
-from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Guarantee, LinearRows, Primal, Question, Task, Theta
-from ssvm_dsl.plugin_api import program_need
+from ssvm_dsl.ir import LinearRows, Primal, Question, Task, Theta
 from ssvm_dsl.registry import registry
+from ssvm_dsl.testing import open_session
 from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
 
@@ -35,8 +33,7 @@ def problem(seed):
 
 
 def asked(program, question, backend, **options):
-    need = program_need(program, frozenset({question.task}), Guarantee.HEURISTIC)
-    return open_plan(plan(need, backend, options), program).solve(question)
+    return open_session(program, backend, {question.task}, options=options).solve(question)
 
 
 def questions(program, theta, rng):

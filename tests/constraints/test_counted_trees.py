@@ -12,12 +12,13 @@ import pytest
 from constraints.constraint_cases import group_of, random_constraints, unlinked
 from ssvm_backends.trees import count_sum
 from ssvm_dsl.errors import NoBackendError
-from ssvm_dsl.inference.planning.planner import plan, plan_program
+from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Group, Guarantee, Limits, Primal, Question, Stop, Task, Theta, Topology
 from ssvm_dsl.plugin_api import program_need
 from ssvm_dsl.registry import registry
+from ssvm_dsl.testing import open_session, solve
 from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
 
@@ -45,8 +46,7 @@ def test_best_labellings_and_marginals_are_of_those_that_keep_it(backend, seed):
     group = first_of_each(random_constraints(rng, made.program, "count"))
     program = with_rules(replace(made.program, constraints=(group,)).validate(), registry())
     clamp = np.where(rng.random(program.n_variables) < 0.3, rng.integers(0, program.card), -1).astype(np.int32)
-    need = program_need(program, frozenset({Task.MAP, Task.MAP_CLAMPED, Task.MARGINALS}))
-    session = open_plan(plan(need, backend), program)
+    session = open_session(program, backend, {Task.MAP, Task.MAP_CLAMPED, Task.MARGINALS})
     for question in (
         Question(made.theta),
         Question(made.theta, None, Task.MAP_CLAMPED, clamp),
@@ -72,7 +72,7 @@ def budget(n, m, lower=0, upper=3):
 def test_long_chains_with_budgets(lower, upper):
     program = budget(200, 2, lower, upper)
     theta = Theta.of(program, np.random.default_rng(0).normal(size=800))
-    solution = open_plan(plan(program_need(program), "chain"), program).solve(Question(theta))
+    solution = solve(program, theta, "chain")
     if lower > min(upper, 200):
         assert solution.primal.tolist() == [Primal.INFEASIBLE] * 2
         return
@@ -87,8 +87,7 @@ def test_sums_within_a_budget_do_not_lose_what_is_far_below_the_rest(lower, uppe
     """Log Z of variables without tables by elementary symmetric polynomials, at scores of a thousand."""
     program = budget(200, 2, lower, upper)
     theta = Theta.of(program, 1e3 * np.random.default_rng(0).normal(size=800))
-    made = plan(program_need(program, frozenset({Task.MARGINALS})), "tree")
-    solution = open_plan(made, program).solve(Question(theta, task=Task.MARGINALS))
+    solution = solve(program, theta, "tree", Task.MARGINALS)
     for i, (zero, one) in enumerate(np.moveaxis(theta.node.reshape(2, 200, 2), 2, 1)):
         sums = np.append(0.0, np.full(200, -np.inf))
         for gain in one - zero:
@@ -125,7 +124,7 @@ def test_what_they_do_not_take_is_refused_with_its_reason():
 
 def test_time_limits_leave_labellings_and_no_false_bounds():
     program = budget(10, 5)
-    session = open_plan(plan(program_need(program), "chain"), program)
+    session = open_session(program, "chain")
     solution = session.solve(Question(Theta.zeros(program), limits=Limits(time=0.0)))
     late = solution.stop == Stop.TIME
     assert late.any()
@@ -149,7 +148,7 @@ def test_sums_of_a_long_example_in_slices_are_those_in_one(monkeypatch):
     made, rng = seeded(RECIPES["tree"][0], 2), np.random.default_rng(2)
     group = first_of_each(random_constraints(rng, made.program, "count"))
     program = with_rules(replace(made.program, constraints=(group,)).validate(), registry())
-    session = open_plan(plan(program_need(program, frozenset({Task.MARGINALS})), "tree"), program)
+    session = open_session(program, "tree", {Task.MARGINALS})
     limits, n_late = Limits(time=1e3), 0
     for i in range(program.n_examples):
         question = Question(made.theta, np.array([i]), Task.MARGINALS)
@@ -198,5 +197,5 @@ def test_tables_of_counts_are_no_larger_than_expected(lower, upper):
     assert peak < 2.0 * made.n_bytes + 1e6
     found = int((solution.labels == 1).sum())
     assert lower <= found <= upper
-    through = open_plan(plan_program(program, program_need(program), "junction-tree"), program).solve(Question(theta))
+    through = solve(program, theta, "junction-tree")
     assert solution.score == pytest.approx(through.score)

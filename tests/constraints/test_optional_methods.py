@@ -13,12 +13,10 @@ from constraints import few_runs
 from constraints.test_strangers_kind import registered
 from ssvm_backends.decomposition import parts
 from ssvm_dsl.errors import PluginError
-from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
-from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import ConstraintGroup, Group, Guarantee, Program, Question, Task, Theta
-from ssvm_dsl.plugin_api import BestKind, MixtureKind, PropagatingKind, program_need
-from ssvm_dsl.testing import check_constraint
+from ssvm_dsl.ir import ConstraintGroup, Group, Program, Question, Task, Theta
+from ssvm_dsl.plugin_api import BestKind, MixtureKind, PropagatingKind
+from ssvm_dsl.testing import check_constraint, solve
 from ssvm_dsl.testing.brute_force import BruteForceSession
 
 ASKED = []
@@ -161,8 +159,7 @@ def ring(seed, n=7):
 
 
 def answered(known, backend, program, theta):
-    need = program_need(program, guarantee=Guarantee.HEURISTIC)
-    return open_plan(plan(need, backend, plugins=known), program, known).solve(Question(theta))
+    return solve(program, theta, backend, plugins=known)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -267,12 +264,10 @@ def test_bounds_by_mixtures_are_true_and_no_worse_than_those_by_rows(kind, seed)
     negated = rng.random(7) < 0.3
     program = replace(program, constraints=(replace(program.constraints[0], negated=negated),))
     clamp = np.where(rng.random(7) < 0.3, rng.integers(2, size=7), -1).astype(np.int32)
-    question = Question(theta, task=Task.MAP_CLAMPED, clamp=clamp)
-    bounds = []
+    question, bounds = Question(theta, task=Task.MAP_CLAMPED, clamp=clamp), []
     for one in (kind, few_runs.FewRuns):
         known = registered(one)
-        need = program_need(program, frozenset({question.task}), Guarantee.HEURISTIC)
-        bounds.append(open_plan(plan(need, "ad3", plugins=known), program, known).solve(question).bound[0])
+        bounds.append(solve(program, theta, "ad3", Task.MAP_CLAMPED, clamp=clamp, plugins=known).bound[0])
     best = BruteForceSession(with_rules(program, registered(kind))).solve(question).score[0]
     assert best <= bounds[0] + 1e-6 or best == bounds[0]
     assert bounds[0] <= bounds[1] + 0.05

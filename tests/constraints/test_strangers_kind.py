@@ -15,13 +15,11 @@ import pytest
 from constraints import few_runs
 from ssvm_dsl import Constraint, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM
 from ssvm_dsl.errors import OptionError, PluginError
-from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
-from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import LinearRows, Question
-from ssvm_dsl.plugin_api import ConstraintSpec, hookimpl, program_need
+from ssvm_dsl.plugin_api import ConstraintSpec, hookimpl
 from ssvm_dsl.registry import PluginInfo, registry
-from ssvm_dsl.testing import check_backend, check_bridge, check_constraint, kind_problem
+from ssvm_dsl.testing import check_backend, check_bridge, check_constraint, kind_problem, open_session, solve
 
 HERE = Path(__file__).parent
 
@@ -89,9 +87,8 @@ def test_models_learn_and_predict_under_it(kind, backend):
 def test_ilp_answers_by_rows(kind):
     for seed in range(15):
         problem = kind_problem("few-runs", seed)
-        need = program_need(problem.program)
         scores = [
-            open_plan(plan(need, backend), problem.program).solve(Question(problem.theta)).score
+            solve(problem.program, problem.theta, backend).score
             for backend in ("ilp", "brute-force")
         ]
         assert problem.agree(*scores)
@@ -188,7 +185,7 @@ def test_what_breaks_the_contract_is_named(kind, monkeypatch):
     monkeypatch.setattr(few_runs.FewRuns, "violated", NoBools.violated)
     monkeypatch.setitem(NoBools.violated.__globals__, "super", lambda: SimpleNamespace(violated=lambda *a: np.zeros(1)))
     problem = kind_problem("few-runs", 1)
-    session = open_plan(plan(program_need(problem.program), "brute-force"), problem.program)
+    session = open_session(problem.program, "brute-force")
     with pytest.raises(PluginError, match=r"constraint 'few-runs' \(plug-in 'stranger'.* broke its contract"):
         session.solve(Question(problem.theta))
 

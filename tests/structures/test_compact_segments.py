@@ -7,8 +7,7 @@ from contextlib import contextmanager, nullcontext
 import numpy as np
 import pytest
 
-from ssvm_constraints.segment_begins import SegmentBeginsKind
-from ssvm_constraints.segment_problem import compact_problem
+from ssvm_constraints.segment_problem import SegmentBeginsKind, compact_problem
 from ssvm_dsl import (
     Cost,
     CountLoss,
@@ -34,10 +33,10 @@ from ssvm_dsl import (
 )
 from ssvm_dsl.errors import DataError, ModelError, OptionError
 from ssvm_dsl.inference.planning.planner import plan_program
-from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import SPANS, ConstraintGroup, Question, Task, Theta
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.plugin_api import add_marginals, program_need, score_labels
+from ssvm_dsl.testing import open_session
 
 CLASSES = ["O", "PER", "LOC"]
 
@@ -131,8 +130,7 @@ def weights(grounded, seed=1):
 
 
 def solved(program, backend, *questions):
-    tasks = frozenset(question.task for question in questions)
-    session = open_plan(plan_program(program, program_need(program, tasks), backend), program)
+    session = open_session(program, backend, {question.task for question in questions})
     return [session.solve(question) for question in questions]
 
 

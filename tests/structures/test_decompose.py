@@ -10,19 +10,26 @@ import pytest
 from clocks import ticking
 from constraints import few_runs
 from constraints.constraint_cases import group_of, random_constraints, unlinked, with_pairs
-from ssvm_backends.decomposition import forests
+from ssvm_backends.decomposition import parts
 from ssvm_backends.decomposition.decompose import WITH_ORACLES, DecomposeSession
-from ssvm_backends.decomposition.forests import first_layers
-from ssvm_backends.decomposition.parts import BY_KIND, BY_ROWS, BY_STATES, ORACLES, split_constraints, split_tables
+from ssvm_backends.decomposition.parts import (
+    BY_KIND,
+    BY_ROWS,
+    BY_STATES,
+    ORACLES,
+    first_layers,
+    split_constraints,
+    split_tables,
+)
 from ssvm_backends.structures.counts.weighted_sums import WeightedSumSession
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Matching, Model, ground, pairs
 from ssvm_dsl.errors import OutOfTime
-from ssvm_dsl.inference.planning.planner import plan, plan_program
+from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
-from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Group, Guarantee, Limits, Primal, Question, Stop, Task, Terms, Theta
 from ssvm_dsl.plugin_api import BackendSpec, Clock, ConstraintSpec, program_need
 from ssvm_dsl.registry import registry
+from ssvm_dsl.testing import open_session
 from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.corner_cases import catalogue
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
@@ -36,9 +43,6 @@ RECIPES = (
     Recipe(max_arity=1, max_variables=7, max_card=2),
 )
 
-#: Checks of the kit that take little time; ``ssvm plugins check decompose`` runs all of them.
-BRIEFLY = ("answer form", "map", "bounds", "constraints", "empty examples", "inputs unchanged")
-
 
 def split(program, max_entries):
     """Return all parts of a program."""
@@ -48,8 +52,7 @@ def split(program, max_entries):
 
 
 def asked(program, question, backend="decompose", **options):
-    need = program_need(program, frozenset({question.task}), Guarantee.HEURISTIC)
-    return open_plan(plan(need, backend, options), program).solve(question)
+    return open_session(program, backend, {question.task}, options=options).solve(question)
 
 
 def holds(program, question, **options):
@@ -232,13 +235,6 @@ def test_sorting_many_counts():
     assert plan_program(program, program_need(program)).backend == "cardinality"
 
 
-@pytest.mark.parametrize(
-    ("name", "n_problems", "checks"), [("decompose", 1, BRIEFLY), ("cardinality", 32, (*BRIEFLY, "kbest"))]
-)
-def test_conformance(name, n_problems, checks, backend_conformance):
-    backend_conformance(name, n_problems=n_problems, seed=0, only=checks)
-
-
 def test_kinds_with_oracles_are_known_where_costs_are_estimated():
     assert set(ORACLES) - {BY_STATES, BY_ROWS, BY_KIND} == WITH_ORACLES
 
@@ -322,9 +318,9 @@ def test_factors_go_to_the_first_forest_that_takes_them_however_often_the_clock_
     scope, same = np.concatenate(scopes).astype(np.int64), np.array([scopes.index(one) for one in scopes])
     order = rng.permutation(len(scopes))
     wanted = layers_by_hand(scopes, order.tolist(), n)
-    assert max(wanted) > forests.FIRST_LAYERS
+    assert max(wanted) > parts.FIRST_LAYERS
     for every in (10**6, 7, 1):
-        monkeypatch.setattr(forests, "LOOK_EVERY", every)
+        monkeypatch.setattr(parts, "LAID_AT_ONCE", every)
         assert first_layers(ptr, scope, same, order, n, Clock.start(Limits())).tolist() == wanted
     with pytest.raises(OutOfTime):
         first_layers(ptr, scope, same, order, n, Clock.start(Limits(time=0.0)))

@@ -9,14 +9,12 @@ from clocks import ticking
 from model_table import tagger
 from ssvm_backends.graphs.deadline import chunks_until
 from ssvm_backends.structures.segmentations import semi_markov
-from ssvm_backends.structures.spanning_trees import trees_session
-from ssvm_backends.structures.spanning_trees.trees_session import TreesSession
+from ssvm_backends.structures.spanning_trees import spanning_trees
+from ssvm_backends.structures.spanning_trees.spanning_trees import TreesSession
 from ssvm_dsl import Arborescence, Dim, Factor, Hamming, Input, Label, Model, ProjectiveTree
 from ssvm_dsl.compiler import ground
-from ssvm_dsl.inference.planning.planner import plan
-from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Limits, Question, Stop, Task, Theta
-from ssvm_dsl.plugin_api import program_need
+from ssvm_dsl.testing import open_session
 
 #: More than any machine needs for what is begun here.
 LONG = 60.0
@@ -40,7 +38,7 @@ class Free(Nested):
 @pytest.mark.parametrize("task", [Task.MAP, Task.MARGINALS])
 def test_sentences_too_long_for_the_time_left_are_not_begun(monkeypatch, model, task):
     for name in ("BEST_PROJECTIVE", "BEST_ARBORESCENCE", "SUM_PROJECTIVE", "SUM_ARBORESCENCES"):
-        monkeypatch.setattr(trees_session, name, LONG / 100.0)
+        monkeypatch.setattr(spanning_trees, name, LONG / 100.0)
     sizes, rng = (3, 4, 12, 3), np.random.default_rng(0)
     program = ground(model, [rng.normal(size=(n, n)) for n in sizes]).program
     session = TreesSession(program, projective=model is Nested)
@@ -76,7 +74,7 @@ def test_sums_that_time_cut_short_say_nothing_and_are_no_fault(backend, model, w
     program = ground(model, X).program
     tables = tuple(rng.normal(size=(group.n_tables, group.n_configs)) for group in program.groups)
     theta = Theta.of(program, rng.normal(size=program.n_states), tables)
-    session = open_plan(plan(program_need(program, frozenset({Task.MARGINALS})), backend), program)
+    session = open_session(program, backend, {Task.MARGINALS})
     known = np.full(2, -1.0)
     done = session.solve(Question(theta, task=Task.MARGINALS), known)
     assert np.isfinite(done.log_partition).all()

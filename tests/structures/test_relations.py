@@ -10,12 +10,11 @@ import pytest
 from ortools.sat.python import cp_model
 from scipy.optimize import linprog
 
-from ssvm_backends.structures.relations.partitions import partition_rows
-from ssvm_backends.structures.relations.semidefinite import pair_bound
+from ssvm_backends.structures.relations.clusters import pair_bound, partition_rows
+from ssvm_dsl import testing
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
-from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import ConstraintGroup, Group, Guarantee, Limits, Program, Question, Stop, Task, Theta
+from ssvm_dsl.ir import ConstraintGroup, Group, Limits, Program, Stop, Task, Theta
 from ssvm_dsl.plugin_api import Clock, program_need
 from ssvm_dsl.registry import registry
 
@@ -43,9 +42,7 @@ def scores(program, gain, tables=None):
 
 
 def solve(program, theta, backend, task=Task.MAP, options=None, **limits):
-    guarantee = Guarantee.BOUND if backend == "lp" else Guarantee.EXACT
-    plan = plan_program(program, program_need(program, frozenset({task}), guarantee), backend, options=options or {})
-    return open_plan(plan, program).solve(Question(theta, task=task, limits=Limits(**limits), k=4))
+    return testing.solve(program, theta, backend, task, options=options, limits=Limits(**limits), k=4)
 
 
 def triangles(kind, n):

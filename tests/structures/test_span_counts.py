@@ -25,12 +25,12 @@ from ssvm_dsl import (
 )
 from ssvm_dsl.errors import ModelError, NoBackendError
 from ssvm_dsl.inference.planning.planner import plan_program
-from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Ability, CountTables, Guarantee, Question, Task
 from ssvm_dsl.lang.text.serial import from_json, to_json
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.risks.kinds import find_risk
 from ssvm_dsl.plugin_api import program_need
+from ssvm_dsl.testing import open_session
 
 CLASSES = ("O", "PER", "LOC")
 
@@ -107,7 +107,7 @@ def test_best_by_count_is_that_of_brute_force():
         some = rng.permutation(program.n_examples)[:3]
         tables = CountTables(counts, shape, np.cumsum(cells) - cells, offset, scale).select(some)
         mine, right = (
-            open_plan(plan_program(program, need, name), program).best_by_count(Question(theta, some), tables)
+            open_session(program, name, abilities={Ability.COUNTS}).best_by_count(Question(theta, some), tables)
             for name in ("semi-markov", "brute-force")
         )
         np.testing.assert_allclose(mine.score, right.score, atol=1e-9)
@@ -143,8 +143,7 @@ def problem_of(model, X, Y, backend="auto", risk="margin"):
     made, grounded = find_risk(risk), ground(model, X, Y)
     parameters = made.asked_about(grounded.parameters, grounded.loss)
     tasks, abilities = made.asks(grounded.loss)
-    need = program_need(parameters.program, tasks, Guarantee.EXACT, abilities)
-    session = open_plan(plan_program(parameters.program, need, backend), parameters.program)
+    session = open_session(parameters.program, backend, tasks, abilities=abilities)
     objective = RegularizedRisk(1.0, len(X), np.ones(len(X)), np.ones(parameters.dim), parameters.lower_bound, 1.0)
     return made.problem(parameters, grounded.loss, objective, session, OneThread())
 

@@ -74,7 +74,7 @@ def seconds_left(clock: Clock, polytope: LocalPolytope) -> float:
     """Return the seconds for a solver; raise ``OutOfTime`` where none are left."""
     afterwards = AFTERWARDS * polytope.nnz
     clock.afford(START_SECONDS * polytope.nnz + afterwards)
-    return clock.left - afterwards
+    return max(0.0, clock.left - afterwards)  # time goes on between two looks at the clock
 
 
 class Highs:

@@ -1,0 +1,161 @@
+"""What every bundled backend promises: the conformance kit, and true answers wherever time or Ctrl-C ends a search.
+
+The files of the backends have what is particular to each: steps by definition, published numbers, edges.  Moments are
+looks at a clock of ticks (:mod:`clocks`), so that a search ends at the same places on any machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache, partial
+
+import numpy as np
+import pytest
+
+from clocks import looks_of
+from combinations import some
+from kit import keeps_its_promises
+from ssvm_dsl.errors import OutOfTime
+from ssvm_dsl.ir import Guarantee, Limits, Primal, Question, Stop, Task, Topology
+from ssvm_dsl.plugin_api import BackendSpec
+from ssvm_dsl.registry import registry
+from ssvm_dsl.testing.backends.judge import Judge
+from ssvm_dsl.testing.backends.planted import PlantedJudge, planted, planted_chain
+from ssvm_dsl.testing.problems import Recipe, random_problem
+
+SPECS = {spec.name: spec for spec in registry().specs(BackendSpec) if registry().owner(spec).bundled}
+
+#: Backends that take problems without constraints of their own, and those that take large ones.
+FREE = [name for name in SPECS if name not in ("semi-markov", "cky")]
+LARGE = [name for name in FREE if name != "brute-force"]
+
+#: Those that have a labelling soon.
+ANYTIME = {"trws", "msd", "mplp", "tbcd", "alpha-expansion", "alpha-beta-swap", "max-product", "icm", "decompose"}
+
+#: Random problems of the kit, where four cost seconds.
+N_PROBLEMS = {"ilp": 0, "lp": 1, "ad3": 1}
+
+#: A search of ``ilp`` takes milliseconds, and these checks ask again and again, alone.
+REPEATED = {"session reuse", "deterministic", "selected examples", "warm start", "inputs unchanged"}
+
+#: Options other than the defaults with which the answers are judged, too.
+OTHERWISE = [
+    ("combi", {"max_entries": 1, "max_arity": 1}),
+    ("ilp", {"solver": "highs"}),
+    ("lp", {"rounding": "conditional"}),
+]
+
+BY = pytest.mark.parametrize("by", [Stop.TIME, Stop.INTERRUPTED], ids=["time", "Ctrl-C"])
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_it_keeps_every_promise(name):
+    keeps_its_promises(name, N_PROBLEMS.get(name, 4), but=REPEATED if name == "ilp" else ())
+
+
+@pytest.mark.parametrize(("name", "options"), OTHERWISE, ids=str)
+def test_it_keeps_them_with_other_options(name, options):
+    only = ("map", "map_clamped", "kbest", "relaxed", "bounds", "forbidden scores", "verifier")
+    keeps_its_promises(name, 1, options=options, only=only)
+
+
+def opened(name, program):
+    """A session of the backend itself."""
+    return SPECS[name].load()().open(program, SPECS[name].resolve(None))
+
+
+@cache
+def many(name):
+    """Small examples that a backend takes, judged by enumeration."""
+    caps = SPECS[name].caps
+    regular = bool(caps.requires & {"submodular", "metric", "semimetric"})
+    recipe = Recipe(
+        topology=caps.topology, max_arity=min(caps.max_arity, 2), n_examples=30, max_variables=7,
+        max_card=2 if "binary" in caps.requires else 3, regular=regular,
+    )  # fmt: skip
+    return Judge(random_problem(np.random.default_rng(0), recipe), caps)
+
+
+def as_if_late(solution):
+    """An answer that Ctrl-C cut short as if time were up: the kit does not judge the former."""
+    return replace(solution, stop=np.where(solution.stop == Stop.INTERRUPTED, Stop.TIME, solution.stop).astype(np.int8))
+
+
+@pytest.mark.parametrize(("name", "task"), [(n, t) for n in FREE for t in sorted(SPECS[n].caps.tasks)], ids=str)
+@BY
+def test_answers_are_true_wherever_a_search_ends(name, task, by):
+    """Examples that are finished have the answer they have without an end; what is said of others holds."""
+    judge, caps = many(name), SPECS[name].caps
+    session, n = opened(name, judge.program), judge.program.n_examples
+    clamp = np.full(judge.program.n_variables, -1, np.int32) if task is Task.MAP_CLAMPED else None
+    endless = Question(judge.problem.theta, None, task, clamp, None, Limits(time=1e9), 2 if task is Task.KBEST else 1)
+    whole, (_, in_all) = session.solve(endless), looks_of(partial(session.solve, endless))
+    ended = raised = 0
+    for at in some(range(1, in_all), 6):
+        question = endless.replace(limits=Limits(time=1e-3 * at)) if by is Stop.TIME else endless
+        try:
+            found, looks = looks_of(partial(session.solve, question), at if by is Stop.INTERRUPTED else None)
+        except (KeyboardInterrupt, OutOfTime):  # nothing was found yet
+            raised += 1
+            continue
+        assert by is Stop.INTERRUPTED or looks <= at + 10 * n
+        done = found.stop == Stop.FINISHED
+        ended += not done.all()
+        assert set(found.stop[~done]) <= {by}
+        judge.everything(endless, as_if_late(found))
+        if task is Task.MARGINALS:
+            np.testing.assert_allclose(found.log_partition[done], whole.log_partition[done], rtol=1e-12)
+        elif caps.guarantee is Guarantee.EXACT:  # others may go on for better bounds
+            np.testing.assert_allclose(found.score[..., done], whole.score[..., done], rtol=1e-12)
+            np.testing.assert_allclose(found.bound[done], whole.bound[done], rtol=1e-12)
+    assert ended or raised
+
+
+@cache
+def large(name):
+    """One example with a labelling that is known to be best: of cycles, where the backend takes any width."""
+    caps = SPECS[name].caps
+    return PlantedJudge(planted_chain(caps, 4000) if name == "junction-tree" else planted(caps, 400), caps)
+
+
+@pytest.mark.parametrize("name", [name for name in LARGE if Task.MAP in SPECS[name].caps.tasks])
+@BY
+def test_a_search_on_one_large_example_ends_at_once(name, by):
+    """Preparation included; what is known by then is true, and nothing that was told is lost."""
+    judge, scores, told = large(name), [-np.inf], []
+    limits = Limits(time=1e9, progress=lambda *one: told.append(one))
+    for at in (1, 5, 20, 60):
+        told.clear()
+        question = Question(judge.problem.theta, limits=replace(limits, time=1e-3 * at if by is Stop.TIME else 1e9))
+        ask = partial(opened(name, judge.program).solve, question)
+        try:
+            found, looks = looks_of(ask, at if by is Stop.INTERRUPTED else None)
+        except (KeyboardInterrupt, OutOfTime):
+            continue
+        assert found.stop[0] in (by, Stop.FINISHED)
+        assert looks <= at + 6
+        judge.everything(question, as_if_late(found))
+        if told:
+            score, bound = (max(one[0] for one in told), min(one[1] for one in told))
+            assert found.score[0] >= score - judge.slack(0)
+            assert not found.bound[0] > bound + judge.slack(0)
+        scores.append(found.score[0] if found.primal[0] == Primal.FEASIBLE else -np.inf)
+        assert scores[-1] > -np.inf or at < 20 or name not in ANYTIME
+    assert scores == sorted(scores)
+
+
+@pytest.mark.parametrize("name", [name for name in LARGE if SPECS[name].caps.topology is Topology.LOOPY])
+def test_on_the_way_scores_rise_and_bounds_fall(name):
+    caps, told = SPECS[name].caps, []
+    judge = PlantedJudge(planted(caps, 64), caps)
+    best, slack = judge.planted.best, judge.slack(0)
+    limits = Limits(progress=lambda score, bound: told.append((score, bound)))
+    found = opened(name, judge.program).solve(Question(judge.problem.theta, limits=limits))
+    scores, bounds = np.array(told, float).reshape(-1, 2).T
+    bounds = bounds[~np.isnan(bounds)]
+    assert (np.diff(scores) >= -slack).all()
+    assert (np.diff(bounds) <= slack).all()
+    assert (scores <= best + slack).all()
+    assert (bounds >= best - slack).all()
+    if told and found.primal[0] == Primal.FEASIBLE:
+        assert scores[-1] == pytest.approx(found.score[0])
