@@ -85,16 +85,16 @@ def tree_faults(group: ConstraintGroup, k: int, true: Bools) -> str:
     part, n = group.literals(k), int(group.meta["n"][k])
     head, dependent = (group.literal_meta[name][part][true].astype(np.int64) for name in ("head", "dependent"))
     count = np.bincount(dependent, minlength=n + 1)[1:]
-    found = [f"position {at} has {count[at] or 'no'} head{'s' * bool(count[at])}" for at in np.flatnonzero(count != 1)]
+    faults = [f"position {at} has {count[at] or 'no'} head{'s' * bool(count[at])}" for at in np.flatnonzero(count != 1)]
     below = head[dependent == 0]
-    found += [f"an arc leads to the root from {f'position {one - 1}' if one else 'itself'}" for one in below.tolist()]
-    if not found:
-        found += _cycles(head, dependent, n)
+    faults += [f"an arc leads to the root from {f'position {one - 1}' if one else 'itself'}" for one in below.tolist()]
+    if not faults:
+        faults += _cycles(head, dependent, n)
     roots = dependent[head == 0] - 1
     if group.meta["single_root"][k] and n and len(roots) != 1:
         which = f" ({numbers(roots)})" if len(roots) else ""
-        found.append(f"{len(roots)} positions are roots{which}, exactly 1 may be")
-    return listed(found)
+        faults.append(f"{len(roots)} positions are roots{which}, exactly 1 may be")
+    return listed(faults)
 
 
 def _cycles(head: I64, dependent: I64, n: int) -> list[str]:

@@ -155,7 +155,7 @@ class PolytopeSession(ABC):
         priced = None
         try:
             clock.afford(PRICE_SECONDS * n_entries(self.program, example))
-            polytope = self._polytope(PolytopeStructure.of(self.program, example), clock)
+            polytope = self._polytope(PolytopeStructure.from_program(self.program, example), clock)
             if polytope.side.contradictory:
                 return ProgramAnswer(bound=-np.inf)
             priced = polytope.price(theta, node, self.program, example)

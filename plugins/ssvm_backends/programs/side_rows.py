@@ -75,7 +75,7 @@ class SideRows:
     state_ptr: I64 | None = None
 
     @classmethod
-    def of(
+    def from_group(
         cls,
         program: Program,
         example: int,

@@ -65,7 +65,7 @@ class ParsedProgram:
     divisions: F64
 
     @classmethod
-    def of(cls, program: Program) -> ParsedProgram:
+    def from_program(cls, program: Program) -> ParsedProgram:
         """Return where things are.
 
         Raises
@@ -197,7 +197,7 @@ class CkySession(BatchSession):
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
-        self.parsed, self.places = ParsedProgram.of(program), places_of(program)
+        self.parsed, self.places = ParsedProgram.from_program(program), places_of(program)
         self._best_seconds, self._sum_seconds = (
             1e-9 * (rule * self.parsed.work + division * self.parsed.divisions) for rule, division in (BEST, SUMS)
         )

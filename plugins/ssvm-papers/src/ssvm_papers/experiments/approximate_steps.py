@@ -96,19 +96,19 @@ def compare(horizons: Sequence[int], gammas: Sequence[float], n_draws: int, prog
     steps, answers = Steps(progress, len(DATA) * n_draws * len(horizons)), Answers(STATEMENTS)
     arrays, tables = {"horizons": np.array(horizons), "gammas": np.array(gammas)}, []
     for name, (model, make) in DATA.items():
-        found = np.zeros((n_draws, len(horizons), len(gammas), 6))
+        per_draw = np.zeros((n_draws, len(horizons), len(gammas), 6))
         for draw in range(n_draws):
             X, Y = make(horizons[-1], draw)
             for k, T in enumerate(horizons):
                 steps(f"{name}, draw {draw + 1}, {T} examples")
-                found[draw, k] = compared(model, X[:T], Y[:T], gammas, draw)
-        loss, right, limit, regret, bound, missed = np.moveaxis(found, 3, 0)
+                per_draw[draw, k] = compared(model, X[:T], Y[:T], gammas, draw)
+        loss, right, limit, regret, bound, missed = np.moveaxis(per_draw, 3, 0)
         answers.numbers(f"{name}-regret", float((regret / bound).max()))
         answers.numbers(f"{name}-average", float((loss / right).max()))
         answers.numbers(f"{name}-limit", float((loss / limit)[:, -1].max()))
         answers.draws(f"{name}-gamma", float(missed[:, :, -1].mean()))
-        arrays[name] = found.mean(axis=0)
-        tables.append(table(name, horizons, gammas, found.mean(axis=0)))
+        arrays[name] = per_draw.mean(axis=0)
+        tables.append(table(name, horizons, gammas, per_draw.mean(axis=0)))
     return Findings(answers.rows, NOTES, tables, arrays)
 
 

@@ -182,11 +182,11 @@ NOTES = (
 
 def objectives(X: list[Any], Y: list[Any], kind: str, length: float, iterations: int, line: float) -> F64:
     """Return (iteration, objective) of steps over all scans until they cross the line; shape (n, 2)."""
-    found: list[tuple[float, float]] = []
+    points: list[tuple[float, float]] = []
 
     def note(event: TrainingEvent) -> bool:
         if np.isfinite(event.estimate):
-            found.append((event.iteration, event.estimate))
+            points.append((event.iteration, event.estimate))
         return event.estimate <= line
 
     options = {"order": "batch", "schedule": "1/sqrt(t)", "step_size": length, "averaging": "none", "evaluate_every": 5}
@@ -195,7 +195,7 @@ def objectives(X: list[Any], Y: list[Any], kind: str, length: float, iterations:
         Scan, lam=LAM, trainer="subgradient", trainer_options=options, backend="alpha-expansion", guarantee="heuristic",
         tol=0.0, max_passes=1.2 * iterations, random_state=0, n_threads=1, callbacks=[note],
     ).fit(X, Y)  # fmt: skip
-    return np.array(found)
+    return np.array(points)
 
 
 def draw(arrays: Mapping[str, Any], figure: Any) -> None:

@@ -112,7 +112,7 @@ def learning_curve(split: Split, risk: str, passes: int) -> F64:
 
 def letter_and_word_error(svm: StructuredSVM, X: Sequence[Any], Y: Sequence[Any]) -> tuple[float, float]:
     """Return the shares of wrong letters and of words with a wrong letter."""
-    wrong = [found != truth for found, truth in zip(svm.predict(X), Y, strict=True)]
+    wrong = [predicted != truth for predicted, truth in zip(svm.predict(X), Y, strict=True)]
     return float(np.concatenate(wrong).mean()), float(np.mean([word.any() for word in wrong]))
 
 

@@ -184,8 +184,8 @@ def margin_examples(model: type[Model], X: Sequence[Any], Y: Sequence[Any]) -> O
     truth = [np.asarray(y) for y in Y]
 
     def meet(w: F64, t: int) -> Met:
-        found, predicted = problem.gradient(w, np.array([t])), plain.oracle(w, np.array([t])).labels
-        return Met(float(found.value[0]), found.vector, float(np.mean(predicted != truth[t])))
+        gradient, predicted = problem.gradient(w, np.array([t])), plain.oracle(w, np.array([t])).labels
+        return Met(float(gradient.value[0]), gradient.vector, float(np.mean(predicted != truth[t])))
 
     return OnlineExamples(problem.dim, len(X), meet, lambda w: problem.gradient(w).vector)
 
@@ -304,8 +304,8 @@ def tell(answers: Answers, name: str, horizons: Sequence[int], several: Sequence
         "horizon": [one.lost_horizon / one.horizon for one in several],
         "new": [one.new / one.generalisation for one in several],
     }
-    for key, found in ratios.items():
-        answers.numbers(f"{name}-{key}", float(np.max(found)))
+    for key, shares in ratios.items():
+        answers.numbers(f"{name}-{key}", float(np.max(shares)))
     tenth = int(np.argmin(np.abs(np.array(horizons) - horizons[-1] / 10)))
     answers.draws(f"{name}-growth", [one.regret[-1] / one.regret[tenth] for one in several])
     largest = max(one.largest for one in several)

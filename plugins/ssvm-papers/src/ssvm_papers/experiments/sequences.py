@@ -141,8 +141,8 @@ def cv_accuracy(
     def tell(parameters: Mapping[str, Any], fold: int) -> None:
         steps(f"{name}, regularisation {1.0 / parameters['C']:g}, fold {fold}")
 
-    found = grid_scores(svm, grid, inside(X), inside(Y), listener=tell)
-    return Accuracies(with_ends(found.scores.mean(axis=1), Y), found.best)
+    scores = grid_scores(svm, grid, inside(X), inside(Y), listener=tell)
+    return Accuracies(with_ends(scores.scores.mean(axis=1), Y), scores.best)
 
 
 def chosen_svm(

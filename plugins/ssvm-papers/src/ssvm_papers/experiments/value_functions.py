@@ -166,9 +166,9 @@ def on_maps(n: int, answers: Answers) -> list[str]:
     return []
 
 
-def rms(found: F64, values: F64) -> float:
+def rms(predicted: F64, values: F64) -> float:
     """Return the root of the mean squared error."""
-    return float(np.sqrt(np.mean((found - values) ** 2)))
+    return float(np.sqrt(np.mean((predicted - values) ** 2)))
 
 
 def regression(model: type[Model], train: Plans, test: Plans) -> float:
@@ -179,11 +179,11 @@ def regression(model: type[Model], train: Plans, test: Plans) -> float:
 
 def regressed_planning(train: Plans, test: Plans) -> float:
     """Return the error of max-margin planning with a line through its costs, with the best strength."""
-    found = []
+    predictions = []
     for strength in STRENGTHS:
         svm = StructuredSVM(Planning, C=strength, tol=0.01, random_state=0, **ROUNDS).fit(train.X, train.Y)
-        found.append(on_a_line(svm, train, test))
-    return min(found)
+        predictions.append(on_a_line(svm, train, test))
+    return min(predictions)
 
 
 def on_a_line(svm: StructuredSVM, train: Plans, test: Plans) -> float:

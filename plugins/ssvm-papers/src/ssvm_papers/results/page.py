@@ -155,11 +155,11 @@ def _table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
 
 def _versions(results: Sequence[Result]) -> list[str]:
     """Return the machines and versions that results were found with, each once."""
-    found = dict.fromkeys(
+    versions = dict.fromkeys(
         f"{one.circumstances.machine}: {', '.join(f'{k} {v}' for k, v in one.circumstances.versions.items())}"
         for one in results
     )
-    return ["## Machines and versions", "", *(f"* {text}" for text in found)] if found else []
+    return ["## Machines and versions", "", *(f"* {text}" for text in versions)] if versions else []
 
 
 # -- Numbers of results on other pages: quoted by a link, to be checked and rewritten --------------------------------

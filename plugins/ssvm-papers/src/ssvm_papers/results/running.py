@@ -191,10 +191,10 @@ def saved_result(folder: Path, name: str, size: Size) -> Result | None:
     if content.get("form") != FORM:
         return None
     try:
-        found = _result(content, arrays)
+        result = _result(content, arrays)
     except (KeyError, TypeError, ValueError) as err:
         raise FileFormatError(f"{path}: not a result of ssvm reproduce ({err}); delete it") from err
-    return found if found.circumstances.versions.get("ssvm-dsl") == __version__ else None
+    return result if result.circumstances.versions.get("ssvm-dsl") == __version__ else None
 
 
 def _result(content: Mapping[str, Any], arrays: Mapping[str, Any]) -> Result:
