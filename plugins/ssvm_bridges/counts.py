@@ -202,7 +202,7 @@ class _Additions:
 
     def along(self, parents: list[tuple[int, int]]) -> None:
         """Add up along a forest, given as (variable, parent or -1) in the order of elimination; then the roots."""
-        own = {one.variable: one for one in self.total.addends.terms()}
+        own = {term.variable: term for term in self.total.addends.terms()}
         below: dict[int, Term] = {}
         for v, parent in parents:
             pause()

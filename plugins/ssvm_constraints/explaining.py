@@ -43,12 +43,12 @@ def sides_of(group: ConstraintGroup, k: int, true: Bools) -> str:
     places = {side: group.literal_meta[side][part][true] for side in ("row", "col")}
     for side, other, name, others in (("row", "col", "row", "columns"), ("col", "row", "column", "rows")):
         ptr, *limits = matching_limits(group, side)
-        least, most = (one[ptr[k] : ptr[k + 1]] for one in limits)
+        least, most = (limit[ptr[k] : ptr[k + 1]] for limit in limits)
         count = np.bincount(places[side], minlength=len(least))
-        for one in np.flatnonzero((count < least) | (count > most)).tolist():
-            where = f" ({others} {numbers(places[other][places[side] == one])})" if count[one] else ""
-            bounds = bounds_words(least[one] if least[one] > 0 else -np.inf, most[one])
-            complaints.append(f"{name} {one} has {count[one]}{where}, {bounds}")
+        for number in np.flatnonzero((count < least) | (count > most)).tolist():
+            where = f" ({others} {numbers(places[other][places[side] == number])})" if count[number] else ""
+            bounds = bounds_words(least[number] if least[number] > 0 else -np.inf, most[number])
+            complaints.append(f"{name} {number} has {count[number]}{where}, {bounds}")
     return listed(complaints)
 
 
@@ -140,8 +140,8 @@ def route_faults(tail: I64, head: I64, n_nodes: int, ends: tuple[int, int] | Non
         return "no edge is chosen" if ends is None or ends[0] != ends[1] else ""
     out, into = np.bincount(tail, minlength=n_nodes), np.bincount(head, minlength=n_nodes)
     wanted = np.zeros(n_nodes, dtype=np.int64)
-    complaints = [f"{int(one)} edges {verb} node {node}" for count, verb in ((out, "leave"), (into, "enter"))
-             for node, one in enumerate(count) if one > 1]  # fmt: skip
+    complaints = [f"{int(times)} edges {verb} node {node}" for count, verb in ((out, "leave"), (into, "enter"))
+             for node, times in enumerate(count) if times > 1]  # fmt: skip
     if ends is not None and ends[0] != ends[1]:
         source, target = ends
         wanted[source], wanted[target] = 1, -1

@@ -31,10 +31,10 @@ class MatchingKind:
     def rows(self, group: ConstraintGroup, k: int) -> LinearRows:
         """Return a sum for each row and column; the matrix is totally unimodular."""
         part = group.literals(k)
-        builder, one = RowBuilder(part.stop - part.start), group.only(np.array([k]))
+        builder, constraint = RowBuilder(part.stop - part.start), group.only(np.array([k]))
         for side in ("row", "col"):
-            _, least, most = matching_limits(one, side)
-            builder.add_sums(least.astype(float), most.astype(float), one.literal_meta[side])
+            _, least, most = matching_limits(constraint, side)
+            builder.add_sums(least.astype(float), most.astype(float), constraint.literal_meta[side])
         return builder.finish()
 
     def hull(self, group: ConstraintGroup, k: int) -> LinearRows:

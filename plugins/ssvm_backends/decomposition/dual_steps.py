@@ -208,12 +208,12 @@ class DualSteps:
         mine = variables[self.members[k, variables]]
         shares = theta.node[program.state_ptr[mine] + labels[:, mine - first]] / self.members[:, mine].sum(axis=0)
         total: F64 = shares.sum(axis=1)
-        one = np.array([i], dtype=np.int64)
+        example = np.array([i], dtype=np.int64)
         for group, owner, table in zip(program.groups, self.owners, theta.tables, strict=True):
             here = owner[group.ptr[i] : group.ptr[i + 1]] == k
             if here.any():
-                config = labels[:, group.shapes.variables(one)[here] - first] @ group.strides
-                total += table[group.table_rows(one)[here], config].sum(axis=1)
+                config = labels[:, group.shapes.variables(example)[here] - first] @ group.strides
+                total += table[group.table_rows(example)[here], config].sum(axis=1)
         return total
 
     def _written(self, ids: I64, bundle: PriceBundle, step: F64) -> Messages:

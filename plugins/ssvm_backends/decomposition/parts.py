@@ -361,14 +361,14 @@ def _table_parts(program: Program, max_entries: int, clock: Clock) -> Iterator[D
         yield DualSubproblem(_opened(bare), _scoped(bare), False, factors=every)
         return
     layer_of = _layers(program, max_entries, clock)
-    for layer in range(1 + max(int(one.max(initial=-1)) for one in layer_of)):
+    for layer in range(1 + max(int(layers.max(initial=-1)) for layers in layer_of)):
         clock.afford(0.0)
         groups = tuple(
-            _some_factors(group, one == layer, program.var_ptr)
-            for group, one in zip(program.groups, layer_of, strict=True)
+            _some_factors(group, layers == layer, program.var_ptr)
+            for group, layers in zip(program.groups, layer_of, strict=True)
         )
         part = replace(bare, groups=groups)
-        yield DualSubproblem(_opened(part), _scoped(part), False, factors=[one == layer for one in layer_of])
+        yield DualSubproblem(_opened(part), _scoped(part), False, factors=[layers == layer for layers in layer_of])
 
 
 def _opened(program: Program) -> Session:

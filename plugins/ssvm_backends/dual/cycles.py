@@ -288,7 +288,7 @@ class ClusterDual:
 
     def states(self, labels: I32) -> I32:
         """Return labels among open states as states of the variables."""
-        return np.array([one[k] for one, k in zip(self.open, labels.tolist(), strict=True)], dtype=np.int32)
+        return np.array([states[k] for states, k in zip(self.open, labels.tolist(), strict=True)], dtype=np.int32)
 
     def labels(self) -> I32:
         """Return the best states by reparametrised score, improved one variable at a time."""

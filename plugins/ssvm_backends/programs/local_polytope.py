@@ -307,9 +307,9 @@ class PolytopeStructure:
             parts.append(scope.ravel())
             counts.append(len(scope))
         key = np.concatenate([counts, *parts]).tobytes()
-        one = np.array([example], dtype=np.int64)
+        ids = np.array([example], dtype=np.int64)
         for constraints in program.constraints:
-            mine = constraints.take(one)
+            mine = constraints.take(ids)
             key += mine.signature().encode() + b"".join(array.tobytes() for array in mine.arrays())
         return cls(key, example)
 

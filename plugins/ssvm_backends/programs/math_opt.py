@@ -172,14 +172,14 @@ def _details(model: Any, start: SolverStart | None) -> Any:
 def _values(values_of: dict[Any, float] | None, n: int) -> F64:
     """Return the values of variables or rows by their numbers."""
     out = np.zeros(n)
-    for one, value in (values_of or {}).items():
-        out[one.id] = value
+    for item, value in (values_of or {}).items():
+        out[item.id] = value
     return out
 
 
 def _in_order(status_of: dict[Any, Any]) -> list[Any]:
     """Return the statuses of all variables or rows in the order of their numbers."""
-    return [status for _, status in sorted((one.id, status) for one, status in status_of.items())]
+    return [status for _, status in sorted((item.id, status) for item, status in status_of.items())]
 
 
 def model_frame(polytope: LocalPolytope, clock: Clock) -> Any:

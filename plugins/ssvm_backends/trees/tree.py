@@ -186,9 +186,9 @@ class ForestSession:
 
             within = allowed.shape[lo:hi, 0].copy(), allowed.start[lo:hi], allowed.offset
             scores = CountedScores(theta.pool, factor, shift, node, allowed.counts, *within)
-            one = int(ids[lo]) if hi == lo + 1 and within[0][0] else -1
-            if one >= 0 and end < np.inf and program.var_ptr[one + 1] - program.var_ptr[one] >= LONG:
-                if not sum_in_slices(self.forest, scores, one, out, end):
+            alone = int(ids[lo]) if hi == lo + 1 and within[0][0] else -1
+            if alone >= 0 and end < np.inf and program.var_ptr[alone + 1] - program.var_ptr[alone] >= LONG:
+                if not sum_in_slices(self.forest, scores, alone, out, end):
                     break
             else:
                 sum_by_count(self.forest, scores, ids[lo:hi], out)

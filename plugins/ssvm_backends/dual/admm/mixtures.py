@@ -130,14 +130,14 @@ class Mixture:
 
     def write_nearest(self, point: F64, copy: F64) -> None:
         """Write the nearest mixture to the constraint's entries of a point."""
-        one, given = self.constraint, point[self._entry]
+        constraint, given = self.constraint, point[self._entry]
         true = np.where(self._away, 1.0 - given, given)
-        if isinstance(one.kind, ProjectingKind):
+        if isinstance(constraint.kind, ProjectingKind):
             at = self._decided.copy()
             at[self._free] = true
-            nearest = one.kind.project(one.group, one.k, at)
+            nearest = constraint.kind.project(constraint.group, constraint.k, at)
             if nearest is None:
-                raise ValueError(f"project() of '{one.group.name}' is None, and best_truth() found truth values")
+                raise ValueError(f"project() of '{constraint.group.name}' is None, and best_truth() found truth values")
             near = nearest[self._free]
         else:
             near = self._set.nearest(true)
