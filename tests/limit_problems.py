@@ -9,8 +9,8 @@ import numpy as np
 
 from model_table import graph
 from ssvm_dsl import StructuredSVM
+from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import NoBackendError, NoLabellingError, SsvmError
-from ssvm_dsl.inference.deadline import Deadline, answer_within
 from ssvm_dsl.inference.planning.planner import accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Question
@@ -94,14 +94,15 @@ def overrun(problem, backend, call, seconds, rng):
 
 def _solve(problem, backend, seconds, rng):
     svm = _weighted(problem, backend, rng)
-    grounded = svm._ground(problem.X[:1], fitted=svm._fitted)
+    grounded = svm._ground(problem.X[:1], fitted=svm.fitted_.learnt)
     need = need_of(grounded.parameters, frozenset({Task.MAP}), accepted_guarantee(backend, Guarantee.HEURISTIC))
     theta = Theta.zeros(grounded.program)
     grounded.parameters.fill_shared(svm.coef_, theta)
     grounded.parameters.fill_examples(svm.coef_, theta, np.arange(1))
     deadline = Deadline(seconds)
     session = open_plan(plan_program(grounded.program, replace(need), backend), grounded.program)
-    answer = answer_within(session, deadline, Question(theta))
+    with within(deadline):
+        answer = session.solve(Question(theta))
     return deadline, f"{answer.score[0]:.6g} <= {answer.bound[0]:.6g}"
 
 

@@ -191,7 +191,7 @@ def bare(case: Case) -> Callable[[], object]:
     from ssvm_dsl.registry import registry
 
     svm = case.svm
-    parameters = ground(svm.model, [case.example], fitted=svm._fitted, whole=True).parameters
+    parameters = ground(svm.model, [case.example], fitted=svm.fitted_.learnt, whole=True).parameters
     plan = plan_program(parameters.program, need_of(parameters, frozenset({Task.MAP}), Guarantee.EXACT))
     known, theta = registry(), Theta.zeros(parameters.program)
     if plan.bridges:
@@ -239,14 +239,12 @@ def functions(call: Callable[[], object]) -> int:
 
 def layers(call: Callable[[], object]) -> int:
     """Return how many session objects of the host a call passes on its way to the backend."""
-    from ssvm_dsl.inference.layers.base import SessionLayer
-
     passed: set[int] = set()
 
     def note(frame: Any, event: str, arg: object) -> None:
         if event == "call" and frame.f_code.co_name == "solve":
             owner = frame.f_locals.get("self")
-            if isinstance(owner, SessionLayer):
+            if type(owner).__module__.startswith("ssvm_dsl.inference"):
                 passed.add(id(owner))
 
     call()

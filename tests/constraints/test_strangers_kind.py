@@ -43,7 +43,7 @@ def kind(monkeypatch):
     known = registered(few_runs.FewRuns)
     for module in (
         "inference.session", "inference.planning.planner", "inference.diagnosis.feasible_truth",
-        "learning.estimators.base",
+        "learning.estimators.fitting.training",
         "testing.constraints.conformance", "testing.constraints.problems", "testing.backends.conformance",
         "testing.kit",
     ):  # fmt: skip

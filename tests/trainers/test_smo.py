@@ -17,7 +17,7 @@ from small import CASES, Case, Word
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import load_letters
 from ssvm_dsl.errors import TrainingError
-from ssvm_dsl.inference.layers.checked import CheckedSession
+from ssvm_dsl.inference.checked import CheckedSession
 from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.dual.smo import smo_kernels as kernels

@@ -16,12 +16,12 @@ from uuid import uuid4
 
 import numpy as np
 
+from ssvm_dsl.deadline import Deadline, within, work_seconds
 from ssvm_dsl.errors import DataError, OutOfTime
-from ssvm_dsl.inference.deadline import Deadline, work_seconds
+from ssvm_dsl.learning.estimators.fitting.over_shards import worker_of
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
 from ssvm_dsl.learning.shards.fit import Strength, shard_problem
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
-from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api import ExecutorSpec, ShardExecutor
 from ssvm_dsl.testing.executors.shards import (
     NumberShard,
@@ -184,7 +184,7 @@ def sums(trial: ExecutorTrial) -> None:
     data = PartitionedDataset(list(range(trial.n_shards)), sentences)
     svm = StructuredSVM(Tagger, lam=0.1)
     parts = [data.part(number) for number in range(trial.n_shards)]
-    given: Any = (parts, svm._worker(), Tagger.declaration, Strength(1.0, 0.1, None))
+    given: Any = (parts, worker_of(svm), Tagger.declaration, Strength(1.0, 0.1, None))
     problem, _ = shard_problem(trial.executor, *given)
     here, _ = shard_problem(_Here(), *given)
     w = np.random.default_rng(trial.seed).normal(size=problem.dim)

@@ -19,8 +19,8 @@ from typing import Any, cast
 import numpy as np
 
 from ssvm_dsl.array_types import F64
+from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.errors import OutOfTime
-from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.ir import Solution
 from ssvm_dsl.learning.driver.claims import Claims
 from ssvm_dsl.learning.driver.fit import train

@@ -1,4 +1,4 @@
-"""A layer for large batches of few shapes: chunks are answered one after the other, by sessions they share."""
+"""Large batches of few shapes: chunks are answered one after the other, by sessions that they share."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.array_types import I64
 from ssvm_dsl.errors import OutOfTime
-from ssvm_dsl.inference.layers.base import SessionLayer
+from ssvm_dsl.inference.planned import ABILITY_OF
 from ssvm_dsl.inference.starting.fill_in import unanswered
-from ssvm_dsl.ir.analysis.chunks import Chunk, chunk_share, chunks
+from ssvm_dsl.ir.analysis.chunks import Chunk, chunks
 from ssvm_dsl.ir.messages import Messages, Prices
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.program import Program
@@ -28,14 +28,7 @@ from ssvm_dsl.plugin_api.protocols import Backend
 KEPT = 2
 
 
-def open_session(backend: Backend, program: Program, options: Mapping[str, Any]) -> Any:
-    """Return a backend's session; one that answers in chunks where a batch is large and of few shapes."""
-    if chunk_share(program) == 1.0:
-        return backend.open(program, options)
-    return ChunkedSession(backend, program, options)
-
-
-class ChunkedSession(SessionLayer):
+class ChunkedSession:
     """Answers for some examples at a time, so that memory does not grow with the factors of all.
 
     Everything but ``solve`` is asked of one session on all examples: by its nature it has an entry for every factor.
@@ -49,11 +42,12 @@ class ChunkedSession(SessionLayer):
 
     def __init__(self, backend: Backend, program: Program, options: Mapping[str, Any]) -> None:
         self._backend, self.program, self._options = backend, program, options
+        self._whole: Any = None
         self._sessions: OrderedDict[tuple[bytes, ...], Any] = OrderedDict()
         self._lock = Lock()
         self._session(Chunk.of(program, next(_first(program))))  # a backend that refuses does so now
 
-    def solve(self, question: Question, known: F64 | None = None) -> Solution:
+    def solve(self, question: Question) -> Solution:
         """Answer a question chunk by chunk; the time that is left is shared among those to come."""
         ids, limits = question.ids(self.program), question.limits
         end = None if limits.time is None else perf_counter() + limits.time
@@ -95,12 +89,14 @@ class ChunkedSession(SessionLayer):
             self._sessions.move_to_end(key)
             return self._sessions[key]
 
-    def pass_on(self, ability: str, *given: Any) -> Any:
-        """Ask a session on all examples, which is opened when it is first needed."""
+    def __getattr__(self, ability: str) -> Any:
+        """Return a method of a session on all examples, which is opened when it is first needed."""
+        if ability not in ABILITY_OF:
+            raise AttributeError(ability)
         with self._lock:
-            if self.inner is None:
-                self.inner = self._backend.open(self.program, self._options)
-        return super().pass_on(ability, *given)
+            if self._whole is None:
+                self._whole = self._backend.open(self.program, self._options)
+        return getattr(self._whole, ability)
 
 
 def _first(program: Program) -> Any:

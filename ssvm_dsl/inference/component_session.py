@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import BackendFault
-from ssvm_dsl.inference.layers.base import PlannedSession
-from ssvm_dsl.inference.layers.checked import CheckedSession
-from ssvm_dsl.inference.layers.starting import StartingSession
+from ssvm_dsl.inference.checked import CheckedSession
+from ssvm_dsl.inference.planned import PlannedSession
 from ssvm_dsl.inference.planning.components import SEPARABLE, ComponentGroup, component_groups
 from ssvm_dsl.inference.planning.plans import Plan, joined_plan
+from ssvm_dsl.inference.unopened import StartingSession
 from ssvm_dsl.inference.verification.outwards import round_outwards
 from ssvm_dsl.inference.verification.verify import slack
 from ssvm_dsl.inference.verification.witness import check_witness
@@ -22,7 +23,6 @@ from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members, runs
 from ssvm_dsl.ir.solution import NO_STATE, Marginals, Primal, Solution, Stop
-from ssvm_dsl.plugin_api.example_session import Clock
 from ssvm_dsl.registry import Registry
 
 
@@ -74,7 +74,10 @@ class ComponentSession(PlannedSession):
     def solve(self, question: Question, known: F64 | None = None) -> Solution:
         """Answer a separable question; see :class:`~ssvm_dsl.plugin_api.Session`."""
         theta, limits, clamp = question.theta, question.limits, question.clamp
-        clock, joined = Clock.start(limits), _Joined(self.program, question)
+        if limits.time is not None:
+            with within(Deadline(limits.time)):
+                return self.solve(question.replace(limits=replace(limits, time=None)), known)
+        joined = _Joined(self.program, question)
         warm_of = question.warm if isinstance(question.warm, dict) else {}
         kept = {}
         session: PlannedSession
@@ -82,13 +85,12 @@ class ComponentSession(PlannedSession):
             components = self._components(part, joined.ids)
             if not len(components):
                 continue
-            left = limits if limits.time is None else replace(limits, time=clock.left)
             asked = question.replace(
                 theta=part.theta(theta, self._states[number]),
                 examples=components,
                 clamp=None if clamp is None else clamp[part.variables],
                 warm=warm_of.get(number),
-                limits=replace(left, progress=joined.progress(limits, last=part is self.groups[-1])),
+                limits=replace(limits, progress=joined.progress(limits, last=part is self.groups[-1])),
             )
             if joined.interrupted:  # by Ctrl-C: nobody waits for the parts to come, but their labellings
                 session = StartingSession(session.plan.backend, part.program, self._plugins)

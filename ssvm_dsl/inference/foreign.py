@@ -1,4 +1,8 @@
-"""The gate to foreign backends: they see read-only arrays, and what they return is copied.
+"""The gate to foreign backends: they see read-only arrays, and what they return is checked and copied.
+
+What :mod:`ssvm_dsl.inference.verification` asks of every answer comes on top.  Sums of marginals, messages and what
+trainers call inside their own kernels pass no verifier: sums must agree with each other, and compiled calls are made
+for a few examples at random scores, when they are handed out, and held against verified answers to the same question.
 
 Bundled backends are not wrapped: they are tested with this package, and a read-only array is another type to numba, so
 that every kernel would be compiled twice.
@@ -12,20 +16,27 @@ from typing import Any, cast
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64
-from ssvm_dsl.inference.layers.base import SessionLayer
+from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.inference.verification.form import Fault
-from ssvm_dsl.inference.verification.read_only import read_only
-from ssvm_dsl.inference.verification.sums import wrong_sums
+from ssvm_dsl.inference.verification.verify import Verifier
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.messages import DualBound, Messages
 from ssvm_dsl.ir.need import Caps
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
-from ssvm_dsl.ir.ragged import members
+from ssvm_dsl.ir.ragged import members, runs
 from ssvm_dsl.ir.solution import Marginals, Solution, Stop
-from ssvm_dsl.plugin_api.hosting.surroundings import kept_surroundings
+from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.plugin_api.hosting.surroundings import kept_surroundings, read_only
 from ssvm_dsl.plugin_api.protocols import Backend, CompiledMessages, CompiledOracle, Session, missing_methods
+
+#: Accuracy of what ``expect`` adds, relative to the coefficients.
+EXPECT_ATOL = 1e-6
+
+#: Examples whose compiled calls are looked at; passes of message passing.
+SPOTS, PASSES = 3, 2
+
+Solve = Callable[[Question], Solution]
 
 
 def _shown(question: Question) -> Question:
@@ -46,7 +57,7 @@ def open_foreign(
     return ForeignSession(opened, program, fault, owner_name, reported)
 
 
-class ForeignSession(SessionLayer):
+class ForeignSession:
     """A session of a foreign backend, for its host, which calls only what the backend announces.
 
     Parameters
@@ -66,8 +77,8 @@ class ForeignSession(SessionLayer):
         self.inner, self._program, self._fault = inner, program, fault
         self._owner_name, self._reported = owner_name, reported
 
-    def pass_on(self, ability: str, *given: Any) -> Any:
-        """Call it with a read-only question, and restore the process state that the call changes."""
+    def _call(self, ability: str, *given: Any) -> Any:
+        """Call a method with a read-only question, and restore the process state that the call changes."""
         shown = [_shown(one) if isinstance(one, Question) else one for one in given]
         method = getattr(self.inner, ability, None)
         if method is None:  # an optional one
@@ -75,9 +86,9 @@ class ForeignSession(SessionLayer):
         with kept_surroundings(self._owner_name, self._reported):
             return method(*shown)
 
-    def solve(self, question: Question, known: F64 | None = None) -> Solution:
+    def solve(self, question: Question) -> Solution:
         """Answer a question by the plug-in's session; errors are contained, and its answers are checked."""
-        solution = super().solve(question)
+        solution = self._call("solve", question)
         self._refuse_a_limit_that_is_none(question, solution)
         return _copied(solution)
 
@@ -89,21 +100,20 @@ class ForeignSession(SessionLayer):
             text = f"it says that a time limit ended answer {i}, and was given none"
             raise self._fault(f"{text} (so does a score that is nan in Solution.exact)")
 
-    def best_by_count(self, question: Question, tables: CountTables, known: F64 | None = None) -> Solution:
+    def best_by_count(self, question: Question, tables: CountTables) -> Solution:
         """Return the best labelling for each count, by the plug-in's session."""
-        return _copied(super().best_by_count(question, read_only(tables)))
+        return _copied(self._call("best_by_count", question, read_only(tables)))
 
     def compiled(self) -> CompiledOracle | None:
         """Return its compiled oracle, of the right types."""
-        oracle: CompiledOracle | None = self._offered(super().compiled(), "compiled", CompiledOracle)
+        oracle: CompiledOracle | None = self._offered("compiled", CompiledOracle)
         if oracle is None:
             return None
         return replace(oracle, ints=self._array(oracle.ints, np.int32), longs=self._array(oracle.longs, np.int64))
 
     def compiled_messages(self) -> CompiledMessages | None:
         """Return its compiled message passing, of the right types."""
-        offer = super().compiled_messages()
-        found: CompiledMessages | None = self._offered(offer, "compiled_messages", CompiledMessages)
+        found: CompiledMessages | None = self._offered("compiled_messages", CompiledMessages)
         if found is None:
             return None
         pointers = self._array(found.message_ptr, np.int64)
@@ -114,7 +124,7 @@ class ForeignSession(SessionLayer):
 
     def slope(self, question: Question) -> Marginals | None:
         """Return where the dual bound is attained: a state of each variable and a joint state of each factor."""
-        slope = super().slope(question)
+        slope = self._call("slope", question)
         if slope is None:
             return None
         node, tables, rows = self._distributions(question, slope, "slope")
@@ -138,7 +148,7 @@ class ForeignSession(SessionLayer):
 
     def dual_bound(self, question: Question) -> DualBound | None:
         """Return its bounds, whose slopes are distributions of variables and of factors."""
-        found = super().dual_bound(question)
+        found = self._call("dual_bound", question)
         if found is None:
             return None
         if not isinstance(found, DualBound) or not isinstance(found.messages, Messages):
@@ -153,13 +163,11 @@ class ForeignSession(SessionLayer):
         bound = np.array(found.bound, dtype=np.float64)
         return DualBound(float(found.temperature), bound, Marginals(node, tables), found.messages)
 
-    def expect(
-        self, question: Question, coef: F64, node: F64, tables: Sequence[F64], known: F64 | None = None
-    ) -> F64 | None:
+    def expect(self, question: Question, coef: F64, node: F64, tables: Sequence[F64]) -> F64 | None:
         """Let it add marginals to separate arrays, check their sums, and add those."""
         mine, others = np.zeros_like(node), [np.zeros_like(table) for table in tables]
         whole = replace(question, variables=None)  # what is left out would look like a fault
-        log_z = super().expect(whole, read_only(coef), mine, others)
+        log_z = self._call("expect", whole, read_only(coef), mine, others)
         if log_z is None:
             return None
         ids = question.ids(self._program)
@@ -170,8 +178,9 @@ class ForeignSession(SessionLayer):
             given += table
         return np.array(log_z, dtype=np.float64)
 
-    def _offered(self, offered: Any, name: str, kind: type) -> Any:
-        """Return what a method of the session returned, if it is of the right kind or ``None``."""
+    def _offered(self, name: str, kind: type) -> Any:
+        """Return what a method of the session returns, if it is of the right kind or ``None``."""
+        offered = self._call(name)
         right = offered is None or isinstance(offered, kind)
         if not right:
             raise self._fault(f"{name}() returned a {type(offered).__name__}, expected a {kind.__name__} or None")
@@ -199,3 +208,125 @@ def _copied(solution: Any) -> Solution:
 
 def _copy(value: Any) -> Any:
     return value.copy() if type(value) is np.ndarray else value
+
+
+def wrong_sums(program: Program, ids: I64, coef: F64, node: F64, tables: Sequence[F64]) -> str:
+    """Return the mistakes in sums of weighted marginals, as text; empty if there are none.
+
+    Those of a variable sum to the coefficient of its example.  Those of all factors that share a row of a table add up,
+    state by state, to those of the variables they have there.
+    """
+    card, first = program.card, program.state_ptr[:-1]
+    sums = np.add.reduceat(node, first) if len(card) else np.zeros(0)
+    expected = np.zeros(len(card))
+    expected[members(program.var_ptr, ids)] = np.repeat(coef, program.var_ptr[ids + 1] - program.var_ptr[ids])
+    if not (np.abs(sums - expected) <= EXPECT_ATOL * np.maximum(1.0, np.abs(expected))).all():
+        return "sum to one"
+    for group, table in zip(program.groups, tables, strict=True):
+        factors = members(group.ptr, ids)
+        joint = table.reshape(-1, *group.cards)
+        size = np.bincount(group.table[factors], np.repeat(np.abs(coef), np.diff(group.ptr)[ids]), group.n_tables)
+        for r, n_states in enumerate(group.cards):
+            of_tables = joint.sum(axis=tuple(axis + 1 for axis in range(group.arity) if axis != r))
+            of_variables = np.zeros_like(of_tables)
+            given = node[first[group.scope[factors, r]][:, None] + np.arange(n_states)]
+            np.add.at(of_variables, group.table[factors], given)
+            if not (np.abs(of_tables - of_variables) <= EXPECT_ATOL * np.maximum(1.0, size)[:, None]).all():
+                return f"agree: those of the factors of '{group.name}' do not add up to those of their variables"
+    return ""
+
+
+def check_oracle(oracle: CompiledOracle, program: Program, solve: Solve, verify: Verifier) -> None:
+    """Refuse a compiled oracle whose labellings or scores are not those of best labellings.
+
+    Parameters
+    ----------
+    oracle : CompiledOracle
+    program : Program
+    solve : callable
+        The backend's verified answers.
+    verify : Verifier
+
+    Raises
+    ------
+    BackendFault
+    """
+    question = made_up(program)
+    known = solve(question)
+    answers = [answer_of_oracle(oracle, program, question.theta, int(example)) for example in question.ids(program)]
+    labels = np.concatenate([labels for labels, _ in answers] or [np.zeros(0, np.int32)])
+    score = np.array([score for _, score in answers], dtype=np.float64)
+    verify.compiled(question, Solution.exact(labels, score), known.best)
+
+
+def check_messages(offer: CompiledMessages, program: Program, solve: Solve, fault: Fault) -> None:
+    """Refuse compiled message passing whose choices are no states or whose bounds are below known labellings.
+
+    Raises
+    ------
+    BackendFault
+    """
+    question = made_up(program)
+    known = solve(question).best
+    for best, example in zip(known.tolist(), question.ids(program).tolist(), strict=True):
+        messages = np.zeros(int(np.diff(offer.message_ptr)[example]))
+        choices, bound = pass_messages(offer, program, question.theta, example, messages)
+        sizes = program.card[slice(*program.var_ptr[example : example + 2])]
+        joint = [np.full(int(np.diff(group.ptr)[example]), group.n_configs) for group in program.groups]
+        if offer.soft:
+            every = np.concatenate([sizes, *joint])
+            sums = np.add.reduceat(choices, np.cumsum(every) - every) if len(every) else np.ones(1)
+            if not (choices >= 0.0).all() or not np.allclose(sums, 1.0, atol=1e-6):
+                raise fault("its compiled messages write numbers that are no distributions")
+        elif ((choices < 0) | (choices >= np.concatenate([sizes, *joint]))).any():
+            raise fault("its compiled messages choose a number that is not a state")
+        if not np.isfinite(messages).all() or not bound >= best - 1e-6 * (1.0 + abs(best)):
+            raise fault(f"its compiled messages give the bound {bound}, a labelling has score {best}")
+
+
+def answer_of_oracle(oracle: CompiledOracle, program: Program, theta: Theta, example: int) -> tuple[I32, float]:
+    """Return the labels that a compiled oracle writes for an example, and the score it returns (constant added)."""
+    from ssvm_dsl.kernels.compiled_oracles import call_oracle
+
+    node = theta.node if program.allowed is None else np.where(program.allowed, theta.node, -np.inf)
+    labels = np.full(int(np.diff(program.var_ptr)[example]), -1, dtype=np.int32)
+    work = np.full(oracle.work_size, np.nan)
+    score = call_oracle(oracle.function, oracle.ints, oracle.longs, example, theta.pool, node, labels, work)
+    return labels, float(score) + float(theta.const[example])
+
+
+def pass_messages(
+    offer: CompiledMessages, program: Program, theta: Theta, example: int, messages: F64
+) -> tuple[Any, float]:
+    """Improve the messages of an example in place; return where the bound is attained, and it (constant added).
+
+    The choices are the state of each variable, then the joint state of each factor, one group after the other; of soft
+    maxima they are probabilities.
+    """
+    from ssvm_dsl.kernels.compiled_oracles import MessageData, call_messages
+    from ssvm_dsl.kernels.flat import ScoreSpace
+
+    lo, hi = program.var_ptr[example : example + 2]
+    n_variables = program.state_ptr[hi] - program.state_ptr[lo] if offer.soft else hi - lo
+    each = [group.n_configs if offer.soft else 1 for group in program.groups]
+    factors = (n * np.diff(group.ptr)[example] for n, group in zip(each, program.groups, strict=True))
+    choices = np.full(int(n_variables + sum(factors)), -1, dtype=np.float64 if offer.soft else np.int32)
+    work = np.full(offer.work_size, np.nan)
+    inputs, scores = MessageData(offer.ints, offer.longs, offer.reals), ScoreSpace(theta.node, theta.pool, work)
+    bound = call_messages(offer.function, inputs, example, scores, PASSES, messages, choices)
+    return choices, float(bound) + float(theta.const[example])
+
+
+def made_up(program: Program) -> Question:
+    """Return a question about a few examples, the first and the last among them, at random scores."""
+    n, rng = program.n_examples, np.random.default_rng(0)
+    ids = np.unique(np.linspace(0, n - 1, min(n, SPOTS)).round().astype(np.int64))
+    theta = Theta.zeros(program)
+    variables = members(program.var_ptr, ids)
+    states = runs(program.state_ptr[variables], program.card[variables])
+    theta.node[states] = rng.normal(size=len(states))
+    theta.const[ids] = rng.normal(size=len(ids))
+    for group, table in zip(program.groups, theta.tables, strict=True):
+        rows = np.unique(group.table_rows(ids))
+        table[rows] = rng.normal(size=(len(rows), group.n_configs))
+    return Question(theta, ids)
