@@ -11,8 +11,9 @@ from ssvm_dsl.errors import FileFormatError
 from ssvm_dsl.io import write_lines
 from ssvm_dsl.plugin_api import seconds_text
 from ssvm_papers.experiments.catalogue import chosen
-from ssvm_papers.results.experiment import Experiment, Judgement, Row
+from ssvm_papers.results.experiment import Experiment
 from ssvm_papers.results.running import Result, Size
+from ssvm_papers.results.statements import Judgement, Row
 
 #: Columns of a table of rows.
 HEAD = ("what", "published", "ours", "agrees if", "verdict")
