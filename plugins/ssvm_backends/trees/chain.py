@@ -61,13 +61,13 @@ class ViterbiSession(ChainSession):
 
     def map_kernel(self) -> tuple[Callable[..., None], Any]:
         """Return the Viterbi kernel."""
-        from ssvm_backends.trees.viterbi import viterbi
+        from ssvm_backends.trees.max_product import viterbi
 
         return viterbi, self.chains
 
     def compiled(self) -> CompiledOracle:
         """Return the oracle for trainers that call it inside their own kernels."""
-        from ssvm_backends.trees.viterbi import viterbi_oracle
+        from ssvm_backends.trees.max_product import viterbi_oracle
 
         program = self.program
         header = np.array([program.uniform_card, program.n_examples], dtype=np.int64)
