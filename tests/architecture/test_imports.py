@@ -37,11 +37,10 @@ LAYERS: dict[str, set[str]] = {
     "report": {"compiler", "lang", "ir", "kernels", "plugin_api", "errors", "units", "inference", "io", "registry"},
     "root": {"version"},
 }
-LAYERS["insight"] = {"compiler", "lang", "ir", "errors", "report"}
 LAYERS["scoring"] = LAYERS["inference"] | {"inference", "io"}
-LAYERS["learning"] = LAYERS["inference"] | {"files", "inference", "insight", "io", "report", "processors", "version"}
-# generators search for best outputs, readers return trees
-LAYERS["datasets"] = {"errors", "files", "io", "lang", "learning"}
+LAYERS["learning"] = LAYERS["inference"] | {"files", "inference", "io", "report", "processors", "version"}
+# generators search for best outputs, readers return trees and parts of data, plug-ins bring formats
+LAYERS["datasets"] = {"errors", "files", "io", "lang", "learning", "memory", "plugin_api", "registry"}
 LAYERS["testing"] = LAYERS["learning"] | {"learning"}
 LAYERS["models"] = LAYERS["learning"] | {"learning", "datasets"}
 LAYERS["cli"] = LAYERS["learning"] | {"learning", "datasets", "models", "scoring", "testing"}

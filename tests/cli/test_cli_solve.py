@@ -18,7 +18,7 @@ from rich.console import Console
 from foreign import distribution, inside, ssvm_here
 from ssvm_dsl.io.read_problem import read_problem
 from ssvm_dsl.registry import registry
-from ssvm_dsl.report.solve_progress import SolveProgress
+from ssvm_dsl.report.progress import SolveProgress
 from ssvm_dsl.scoring import solve_problem
 
 TINY = "MARKOV\n3\n2 2 3\n4\n0\n1 0\n2 0 1\n2 1 2\n1 0.5\n2 0.5 1\n4  0.1 0.9 0.5 0.5\n6  1 0 2  2 0 1\n"

@@ -128,8 +128,8 @@ def _run_all(args: Namespace, problem: GraphProblem, observed: I32 | None, read:
 
 def _answer(args: Namespace, problem: GraphProblem, observed: I32 | None, backend: str) -> SolveAnswer:
     """Ask one backend, with a live line where standard error is a terminal."""
-    from ssvm_dsl.report.compiling import announce_compiling
-    from ssvm_dsl.report.solve_progress import SolveProgress
+    from ssvm_dsl.report.notices import announce_compiling
+    from ssvm_dsl.report.progress import SolveProgress
     from ssvm_dsl.scoring.problems import solve_problem
 
     screen = aside()

@@ -52,7 +52,7 @@ class StructuredRegressor(StructuredEstimator):
         :class:`~ssvm_dsl.StructuredSVM`.
     backend, guarantee, tol, max_passes, max_seconds, random_state, n_threads, trainer_options, backend_options, \
 regularization, warm_start, verbose, callbacks, patience, scoring, checkpoint, \
-checkpoint_seconds
+checkpoint_seconds, latent_options
         As for :class:`~ssvm_dsl.StructuredSVM`.
 
     Attributes

@@ -73,12 +73,11 @@ from ssvm_dsl.learning.seeds import Seed, seed_of
 from ssvm_dsl.loading import loading
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.registry import loss_function
-from ssvm_dsl.report.compiling import announce_compiling
+from ssvm_dsl.report.notices import announce_compiling
 
 if TYPE_CHECKING:
-    from ssvm_dsl.insight.explanation import Explanation
-    from ssvm_dsl.insight.why_not import WhyNot
     from ssvm_dsl.learning.errors_report import ErrorReport
+    from ssvm_dsl.report.explanation import Explanation, WhyNot
 
 T = TypeVar("T")
 
@@ -517,7 +516,7 @@ class StructuredEstimator(Estimator):
         InfeasibleError
             No labelling has these labels.
         """
-        from ssvm_dsl.insight.explanation import explanation
+        from ssvm_dsl.report.explanation import explanation
 
         def read(grounded: Grounded, solution: Solution) -> Explanation:
             score, bound = float(solution.score[0]), float(solution.bound[0])
@@ -543,7 +542,7 @@ class StructuredEstimator(Estimator):
         OptionError
             y is ``None``: no labels are asked about.
         """
-        from ssvm_dsl.insight.why_not import WhyNot
+        from ssvm_dsl.report.explanation import WhyNot
 
         if y is None:
             raise OptionError("why_not: y is None, which asks about no labels; give all of them, or a list with some")

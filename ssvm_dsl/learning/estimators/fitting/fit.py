@@ -36,7 +36,7 @@ from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.options import named_options
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.registry import registry
-from ssvm_dsl.report.compiling import announce_compiling
+from ssvm_dsl.report.notices import announce_compiling
 
 
 @memory_for("fit", "give it fewer examples, or a model with fewer states, factors or features")

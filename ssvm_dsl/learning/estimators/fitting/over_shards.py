@@ -40,8 +40,7 @@ from ssvm_dsl.learning.shards.fit import (
 from ssvm_dsl.learning.shards.parts import PartitionedDataset, parts_of
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.kinds.executors import ShardFunction
-from ssvm_dsl.report.compiling import announce_compiling
-from ssvm_dsl.report.worker_lines import tell_workers
+from ssvm_dsl.report.notices import announce_compiling, tell_workers
 
 #: What workers do without: they call nobody, show nothing and write no file.
 WORKER = {

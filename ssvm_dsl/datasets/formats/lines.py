@@ -15,9 +15,9 @@ from io import BufferedReader
 from pathlib import Path
 from typing import IO
 
-from ssvm_dsl.cli.screen import output
 from ssvm_dsl.errors import FileFormatError, OptionError
 from ssvm_dsl.files.regular_file import open_regular
+from ssvm_dsl.files.standard_output import output
 from ssvm_dsl.files.text_lines import bad_text, numbered_lines
 from ssvm_dsl.files.unpacking import PACKED_SUFFIXES, unpacked
 from ssvm_dsl.io.atomic import write_atomically, write_lines

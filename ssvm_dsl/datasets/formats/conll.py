@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ssvm_dsl.cli.data.examples import DataSettings, LabelledData, require_examples
-from ssvm_dsl.cli.data.lines import bad_line, lines_of, shortened, source_name, write_text
-from ssvm_dsl.cli.data.templates import AttributeTemplate, standard_template
+from ssvm_dsl.datasets.formats.examples import DataSettings, LabelledData, require_examples
+from ssvm_dsl.datasets.formats.lines import bad_line, lines_of, shortened, source_name, write_text
+from ssvm_dsl.datasets.formats.templates import AttributeTemplate, standard_template
 from ssvm_dsl.errors import FileFormatError, OptionError
 from ssvm_dsl.files.text_lines import blocks_in, columns_of
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 from math import isfinite
 from typing import Any
 
-from ssvm_dsl.cli.data.examples import DataSettings, LabelledData, require_examples
-from ssvm_dsl.cli.data.lines import bad_line, lines_of, shortened, write_text
+from ssvm_dsl.datasets.formats.examples import DataSettings, LabelledData, require_examples
+from ssvm_dsl.datasets.formats.lines import bad_line, lines_of, shortened, write_text
 from ssvm_dsl.errors import OptionError
 
 #: A colon that separates a name from its number, and what stands for another character.

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.cli.data.examples import DataSettings, LabelledData
-from ssvm_dsl.cli.data.lines import STANDARD_STREAM
+from ssvm_dsl.datasets.formats.examples import DataSettings, LabelledData
+from ssvm_dsl.datasets.formats.lines import STANDARD_STREAM
 from ssvm_dsl.errors import FileFormatError, OptionError
 from ssvm_dsl.io.image_file import image_array, pillow
 
@@ -43,7 +43,7 @@ def read(source: str, settings: DataSettings) -> LabelledData:
     FileFormatError
         A mask is missing, or of another size.
     """
-    from ssvm_dsl.datasets.images import pixel_features
+    from ssvm_dsl.datasets.features import pixel_features
 
     folder = Path(source)
     images, masks = folder / IMAGES, folder / MASKS

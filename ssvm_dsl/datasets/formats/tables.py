@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.cli.data.examples import DataSettings, LabelledData, number_blocks, require_examples
-from ssvm_dsl.cli.data.lines import bad_line, lines_of, shortened, source_name, write_text
+from ssvm_dsl.datasets.formats.examples import DataSettings, LabelledData, number_blocks, require_examples
+from ssvm_dsl.datasets.formats.lines import bad_line, lines_of, shortened, source_name, write_text
 from ssvm_dsl.errors import FileFormatError, OptionError
 from ssvm_dsl.files.text_lines import BLANKS
 from ssvm_dsl.lang.arrays import is_sparse

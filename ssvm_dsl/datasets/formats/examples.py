@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.cli.data.lines import bad_line, source_name
+from ssvm_dsl.datasets.formats.lines import bad_line, source_name
 from ssvm_dsl.errors import DataError, FileFormatError, OptionError
 from ssvm_dsl.lang.arrays import is_sparse
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ssvm_dsl.cli.data.examples import DataSettings, LabelledData, require_examples
-from ssvm_dsl.cli.data.lines import lines_of, source_name, write_text
+from ssvm_dsl.datasets.formats.examples import DataSettings, LabelledData, require_examples
+from ssvm_dsl.datasets.formats.lines import lines_of, source_name, write_text
 from ssvm_dsl.errors import DataError, FileFormatError, OptionError
 from ssvm_dsl.files.text_lines import columns_of, is_blank
 from ssvm_dsl.lang.grammars.brackets import read_brackets

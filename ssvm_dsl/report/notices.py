@@ -1,13 +1,13 @@
-"""One line that tells a waiting user that kernels are being compiled, which happens once on a machine.
+"""Lines on standard error for a waiting user: kernels are being compiled, and which worker has which parts of the data.
 
-Nothing is printed if kernels are read from the disk, if compiling ends within seconds, and if nobody watches:
-a file or a pipe gets lines with ``verbose=True`` only.
+Kernels are compiled once on a machine.  Nothing is printed if kernels are read from the disk, if compiling ends within
+seconds, and if nobody watches: a file or a pipe gets lines with ``verbose=True`` only.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from time import perf_counter
 from typing import Any, TextIO
@@ -67,3 +67,9 @@ def announce_compiling() -> None:
             notice.hear(perf_counter())
 
     register(COMPILE, CompilingNotice())
+
+
+def tell_workers(lines: Iterable[str]) -> None:
+    """Write the lines to standard error, above the line of progress."""
+    for line in lines:
+        sys.stderr.write(f"{line}\n")

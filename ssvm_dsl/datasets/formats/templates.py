@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
-from ssvm_dsl.cli.data.lines import bad_line, lines_of, shortened
+from ssvm_dsl.datasets.formats.lines import bad_line, lines_of, shortened
 from ssvm_dsl.errors import FileFormatError
 from ssvm_dsl.files.text_lines import BLANKS
 

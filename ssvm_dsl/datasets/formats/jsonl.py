@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.cli.data.examples import (
+from ssvm_dsl.datasets.formats.examples import (
     DataSettings,
     LabelledData,
     encoded_sets,
     names_of_set,
     require_examples,
 )
-from ssvm_dsl.cli.data.lines import bad_line, lines_of, shortened, write_text
+from ssvm_dsl.datasets.formats.lines import bad_line, lines_of, shortened, write_text
 from ssvm_dsl.files.text_lines import is_blank
 from ssvm_dsl.lang.arrays import is_sparse
 from ssvm_dsl.learning.json_ready import as_json

@@ -16,8 +16,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from ssvm_dsl.cli.data.examples import DataSettings, LabelledData, require_examples
-from ssvm_dsl.cli.data.lines import opened, source_name, write_bytes
+from ssvm_dsl.datasets.formats.examples import DataSettings, LabelledData, require_examples
+from ssvm_dsl.datasets.formats.lines import opened, source_name, write_bytes
 from ssvm_dsl.errors import FileFormatError, OptionError
 from ssvm_dsl.lang.arrays import is_sparse
 from ssvm_dsl.learning.json_ready import as_json

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ssvm_dsl.cli.data.examples import DataSettings, LabelledData
+from ssvm_dsl.datasets.formats.examples import DataSettings, LabelledData
 from ssvm_dsl.errors import OptionError, PluginError
 from ssvm_dsl.files.unpacking import suffix_of
 from ssvm_dsl.plugin_api.specs import FileContent, ReaderSpec
@@ -71,7 +71,7 @@ def answers_of(settings: DataSettings, method: str) -> Callable[..., Any]:
     """
     function = reader_method(format_of("", settings.format), method)
     if function is None:
-        from ssvm_dsl.cli.data import jsonl
+        from ssvm_dsl.datasets.formats import jsonl
 
         function = getattr(jsonl, method)
     return function

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ssvm_dsl.cli.data.examples import DataSettings, LabelledData, require_examples
-from ssvm_dsl.cli.data.lines import bad_line, lines_of, shortened, write_text
+from ssvm_dsl.datasets.formats.examples import DataSettings, LabelledData, require_examples
+from ssvm_dsl.datasets.formats.lines import bad_line, lines_of, shortened, write_text
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.files.text_lines import blocks_in, columns_of
 

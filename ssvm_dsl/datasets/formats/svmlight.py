@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from ssvm_dsl.cli.data.examples import (
+from ssvm_dsl.datasets.formats.examples import (
     DataSettings,
     LabelledData,
     encoded_sets,
@@ -24,7 +24,7 @@ from ssvm_dsl.cli.data.examples import (
     number_blocks,
     require_examples,
 )
-from ssvm_dsl.cli.data.lines import bad_line, lines_of, shortened, write_text
+from ssvm_dsl.datasets.formats.lines import bad_line, lines_of, shortened, write_text
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.files.text_lines import BLANKS, columns_of
 from ssvm_dsl.learning.json_ready import as_json
