@@ -142,7 +142,7 @@ TARGETS = [
         "transposed on the way back": ("pool[link[v] + s * c + t]", "pool[link[v] + t * c + s]"),
         "chains of one example run into each other": ("if v > lo and link[v - 1] >= 0:", "if v > lo:"),
         "labels of the first example": (
-            "labels[label_ptr[k] : label_ptr[k + 1]]", "labels[label_ptr[0] : label_ptr[1]]"
+            "alpha, labels[label_ptr[k] : label_ptr[k + 1]]", "alpha, labels[label_ptr[0] : label_ptr[1]]"
         ),
     }),
     Target("trainer", "ssvm_dsl.cli.plugins.templates.trainer:TRAINER", "mutant", {
