@@ -9,7 +9,7 @@ from __future__ import annotations
 from ssvm_dsl.plugin_api import BackendSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing import check_backend
-from ssvm_dsl.testing.backends.rules import RULES
+from ssvm_dsl.testing.backends.conformance import RULES
 
 UNIT = "cases"
 SHORT = 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -17,7 +16,6 @@ from ssvm_dsl.ir import (
     CountFactors,
     CountTables,
     DualBound,
-    Guarantee,
     Limits,
     Marginals,
     Messages,
@@ -28,7 +26,6 @@ from ssvm_dsl.ir import (
 )
 from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.ir.solution import select
-from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.plugin_api import (
     CompiledSession,
     CountingSession,
@@ -41,17 +38,18 @@ from ssvm_dsl.scores.marginals import add_marginals, score_marginals
 from ssvm_dsl.testing.backends.checks import BackendTrial, hide_others
 from ssvm_dsl.testing.backends.judge import MARGINAL_ATOL
 from ssvm_dsl.testing.brute_force import BruteForceSession
+from ssvm_dsl.testing.contract import verdict_on
 from ssvm_dsl.testing.kit import NotForThisCase
 from ssvm_dsl.testing.report import Complaint
 
 
-def announced(trial: BackendTrial) -> None:
+def check_methods(trial: BackendTrial) -> None:
     """Check that sessions have the methods of every ability that is announced."""
     if lacking := missing_methods(trial.open(), trial.spec.caps):
         raise Complaint(lacking)
 
 
-def summed(trial: BackendTrial) -> None:
+def check_weighted_sums(trial: BackendTrial) -> None:
     """Let the session add weighted marginals to numbers, and compare with the marginals of all labellings."""
     program, session, chosen = trial.problem.program, cast(SumSession, trial.open()), trial.selection()
     coef, rng = trial.rng.normal(size=len(chosen)), trial.rng
@@ -76,7 +74,7 @@ def summed(trial: BackendTrial) -> None:
             raise Complaint(f"expect() adds other numbers than the weighted marginals of {what}")
 
 
-def compiled(trial: BackendTrial) -> None:
+def check_compiled_oracle(trial: BackendTrial) -> None:
     """Call the compiled oracle for every example, if the program has one."""
     oracle = cast(CompiledSession, trial.open()).compiled()
     if oracle is None or (oracle.finite and (trial.problem.has_forbidden_scores or trial.problem.has_masks)):
@@ -94,12 +92,10 @@ def compiled(trial: BackendTrial) -> None:
             raise Complaint(f"compiled oracle, example {example}: {text}")
 
 
-def counted(trial: BackendTrial) -> None:
+def check_best_by_count(trial: BackendTrial) -> None:
     """Ask for the best labellings by random tables of counts, and compare with all labellings."""
     program, judge = trial.problem.program, trial.judge
-    need = program_need(program, frozenset({Task.MAP}), Guarantee.HEURISTIC, frozenset({Ability.COUNTS}))
-    need = replace(need, options=dict(trial.options))
-    if trial.spec.caps.refusals(need) or not trial.backend.check(need).ok:
+    if verdict_on(trial.backend, trial.spec.caps, trial.problem, Task.MAP, trial.options, Ability.COUNTS) is None:
         raise NotForThisCase
     session = cast(CountingSession, trial.open())
     tables, chosen = _random_tables(program, np.random.default_rng(program.n_variables)), trial.selection()
@@ -134,13 +130,13 @@ def _random_tables(program: Program, rng: np.random.Generator) -> CountTables:
     return CountTables(counts, shape, np.cumsum(cells) - cells, offset, scale, tuple(spans))
 
 
-def messages(trial: BackendTrial) -> None:
+def check_messages(trial: BackendTrial) -> None:
     """Restart from messages, and ask where their bound is attained: at these and at other scores."""
     session, chosen, other = cast(MessageSession, trial.open()), trial.selection(), trial.other()
     theta, theirs = trial.problem.theta, other.problem.theta
     question = Question(theta, chosen)
     if hasattr(session, "dual_bound") and session.dual_bound(question) is not None:
-        dual_bounds(trial)
+        check_dual_bounds(trial)
         return
     solution = session.solve(question)
     if not isinstance(solution.warm, Messages) or not np.array_equal(solution.warm.ids, chosen):
@@ -170,7 +166,7 @@ def messages(trial: BackendTrial) -> None:
         raise Complaint(f"example {example}: {text}")
 
 
-def dual_bounds(trial: BackendTrial) -> None:
+def check_dual_bounds(trial: BackendTrial) -> None:
     """Lower bounds, keep the messages, and ask for bounds and slopes there: at these scores and at others."""
     if not len(trial.selection()) or not np.isfinite(trial.problem.theta.node).all():
         raise NotForThisCase

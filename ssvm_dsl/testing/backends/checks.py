@@ -23,17 +23,14 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import I32, I64
 from ssvm_dsl.errors import BackendFault, OutOfTime
 from ssvm_dsl.inference.verification.verify import Verifier
-from ssvm_dsl.ir import Guarantee, Limits, Question, Solution, Stop, Task, Theta
+from ssvm_dsl.ir import Limits, Question, Solution, Stop, Task, Theta
 from ssvm_dsl.ir.ragged import members
-from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.plugin_api import Backend, BackendSpec, Session
-from ssvm_dsl.testing.backends.ctrl_c import check_ctrl_c
-from ssvm_dsl.testing.backends.cut_short import check_cut_short
 from ssvm_dsl.testing.backends.judge import Judge, naming_the_question
-from ssvm_dsl.testing.backends.large_example import check_large_example
-from ssvm_dsl.testing.backends.planted import planted_chain
+from ssvm_dsl.testing.backends.large_example import check_ctrl_c, check_large_example
+from ssvm_dsl.testing.backends.planted import check_cut_short, planted_chain
 from ssvm_dsl.testing.backends.time_limit import check_cost, check_time_limit
-from ssvm_dsl.testing.contract import opened
+from ssvm_dsl.testing.contract import opened, verdict_on
 from ssvm_dsl.testing.kit import NotForThisCase
 from ssvm_dsl.testing.problems import Problem
 from ssvm_dsl.testing.report import Complaint
@@ -280,8 +277,7 @@ def interleaved(trial: BackendTrial) -> None:
         with naming_the_question(question, "among other threads"):
             one.judge.everything(question, answer)
     chain = planted_chain(caps, 2000)
-    need = program_need(chain.program, frozenset({Task.MAP}), Guarantee.HEURISTIC)
-    if Task.MAP not in trial.tasks or caps.refusals(need) or not trial.backend.check(need).ok:
+    if Task.MAP not in trial.tasks or verdict_on(trial.backend, caps, chain, Task.MAP, trial.options) is None:
         return
     session, thetas = opened(trial.backend, chain.program, trial.options), [chain.theta, chain.scaled(0.5).theta]
     long = [Question(theta, limits=Limits(iterations=3)) for theta in thetas]

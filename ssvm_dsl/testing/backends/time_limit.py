@@ -9,18 +9,15 @@ no answer, their search was left out: the time went into reading the batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from math import ceil
 from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.ir import Caps, Guarantee, Limits, Question, Solution, Stop, Task, Theta
-from ssvm_dsl.needs.program_needs import program_need
-from ssvm_dsl.needs.properties import table_properties
+from ssvm_dsl.ir import Caps, Limits, Question, Solution, Stop, Task, Theta
 from ssvm_dsl.plugin_api import Backend, BackendSpec
-from ssvm_dsl.testing.contract import opened
+from ssvm_dsl.testing.contract import opened, verdict_on
 from ssvm_dsl.testing.problems import Problem, Recipe, random_problem
 from ssvm_dsl.testing.report import Complaint
 
@@ -115,10 +112,8 @@ class _Batch:
     def open(cls, backend: Backend, caps: Caps, options: Mapping[str, Any], task: Task, copies: int) -> _Batch | None:
         """Return a batch that the capabilities cover, or ``None`` if the backend refuses it."""
         problem = _repeated(_examples(caps), copies)
-        known = table_properties(problem.program, problem.theta)
-        need = program_need(problem.program, frozenset({task}), Guarantee.HEURISTIC, properties=known)
-        verdict = None if caps.refusals(need) else backend.check(replace(need, options=dict(options)))
-        return cls(backend, problem, options, task, verdict.cost) if verdict is not None and verdict.ok else None
+        verdict = verdict_on(backend, caps, problem, task, options)
+        return None if verdict is None else cls(backend, problem, options, task, verdict.cost)
 
     def ask(self, limits: Limits, clock: Callable[[], float] | None = None) -> tuple[Solution, float]:
         """Return an answer and the seconds it took."""
