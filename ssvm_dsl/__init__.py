@@ -13,14 +13,13 @@ from ssvm_dsl.version import __version__ as __version__
 __all__, __getattr__, __dir__ = lazy_names(__name__, "__version__")
 
 if TYPE_CHECKING:
-    from ssvm_dsl.cli.data.parts import partitioned_files as partitioned_files
-    from ssvm_dsl.cli.data.readers import read_conll as read_conll
-    from ssvm_dsl.cli.data.readers import read_conllu as read_conllu
-    from ssvm_dsl.cli.data.readers import read_examples as read_examples
-    from ssvm_dsl.cli.data.readers import read_images as read_images
     from ssvm_dsl.compiler.estimate import estimate as estimate
     from ssvm_dsl.compiler.ground import ground as ground
-    from ssvm_dsl.insight.instances import instances as instances
+    from ssvm_dsl.datasets.formats.readers import partitioned_files as partitioned_files
+    from ssvm_dsl.datasets.formats.readers import read_conll as read_conll
+    from ssvm_dsl.datasets.formats.readers import read_conllu as read_conllu
+    from ssvm_dsl.datasets.formats.readers import read_examples as read_examples
+    from ssvm_dsl.datasets.formats.readers import read_images as read_images
     from ssvm_dsl.io.formats.lp_file import write_lp as write_lp
     from ssvm_dsl.io.formats.mps_file import write_mps as write_mps
     from ssvm_dsl.io.formats.uai_writer import write_uai as write_uai
@@ -142,6 +141,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.learning.tuning.grid import nested_scores as nested_scores
     from ssvm_dsl.models.loading import load as load
     from ssvm_dsl.registry import register as register
+    from ssvm_dsl.report.instances import instances as instances
     from ssvm_dsl.report.relations import clusters as clusters
     from ssvm_dsl.report.relations import linear_order as linear_order
     from ssvm_dsl.scoring.problems import solve_problem as solve_problem

@@ -40,5 +40,5 @@ def ssvm_readers() -> Iterable[ReaderSpec]:
         factory = f"ssvm_dsl.io.formats.{name}:parse_{name}"
         yield ReaderSpec(name, factory, summary, content=FileContent.PROBLEM, suffixes=(f".{name}",))
     for name, module, summary, suffixes in _EXAMPLES:
-        factory = f"ssvm_dsl.cli.data:{module}"
+        factory = f"ssvm_dsl.datasets.formats:{module}"
         yield ReaderSpec(name, factory, summary, content=FileContent.EXAMPLES, suffixes=suffixes)

@@ -9,8 +9,8 @@ import numpy as np
 
 from model_table import graph
 from ssvm_dsl import StructuredSVM
+from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import NoBackendError, NoLabellingError, SsvmError
-from ssvm_dsl.inference.deadline import Deadline, answer_within
 from ssvm_dsl.inference.planning.planner import accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Question
@@ -101,7 +101,8 @@ def _solve(problem, backend, seconds, rng):
     grounded.parameters.fill_examples(svm.coef_, theta, np.arange(1))
     deadline = Deadline(seconds)
     session = open_plan(plan_program(grounded.program, replace(need), backend), grounded.program)
-    answer = answer_within(session, deadline, Question(theta))
+    with within(deadline):
+        answer = session.solve(Question(theta))
     return deadline, f"{answer.score[0]:.6g} <= {answer.bound[0]:.6g}"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from copy import deepcopy
 from types import SimpleNamespace
 
-from ssvm_dsl.inference.layers.base import ABILITY_OF
+from ssvm_dsl.inference.planned import ABILITY_OF
 from ssvm_dsl.ir import CountTables, Question
 
 

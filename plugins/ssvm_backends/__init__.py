@@ -150,7 +150,7 @@ _DUAL = (
     ),
     BackendSpec(
         "msd",
-        "ssvm_backends.dual.msd:MSD",
+        "ssvm_backends.dual.descent.backends:MSD",
         "max-sum diffusion by edges or stars, plain or soft: certified bounds on any graph",
         options=(
             *_DUAL_OPTIONS,
@@ -163,7 +163,7 @@ _DUAL = (
     ),
     BackendSpec(
         "mplp",
-        "ssvm_backends.dual.mplp:MPLP",
+        "ssvm_backends.dual.descent.backends:MPLP",
         "message passing factor by factor (MPLP++, GMPLP): certified bounds, best on dense graphs",
         options=(
             *_DUAL_OPTIONS,
@@ -173,7 +173,7 @@ _DUAL = (
     ),
     BackendSpec(
         "tbcd",
-        "ssvm_backends.dual.tbcd:TBCD",
+        "ssvm_backends.dual.descent.backends:TBCD",
         "tree block coordinate descent, messages of a spanning tree at a time: certified bounds, best on near-trees",
         options=(
             *_DUAL_OPTIONS,
@@ -264,7 +264,7 @@ _CUTS = (
     ),
     BackendSpec(
         "alpha-expansion",
-        "ssvm_backends.cuts.alpha_expansion:AlphaExpansion",
+        "ssvm_backends.cuts.move_making:AlphaExpansion",
         "local search by minimum cuts, one label against all: pairwise models with metric tables",
         options=(
             Option("bound", "none", "a bound: a priori (factor), or by message passing", ("none", "factor", "dual")),
@@ -273,7 +273,7 @@ _CUTS = (
     ),
     BackendSpec(
         "alpha-beta-swap",
-        "ssvm_backends.cuts.alpha_beta_swap:AlphaBetaSwap",
+        "ssvm_backends.cuts.move_making:AlphaBetaSwap",
         "local search by minimum cuts, two labels at a time: pairwise models with semimetric tables",
         options=(Option("bound", "none", "a bound, by message passing (dual)", ("none", "dual")),),
         caps=replace(_MOVES, requires=frozenset({"semimetric"})),
@@ -343,13 +343,13 @@ _STRUCTURES = (
     ),
     BackendSpec(
         "arborescence",
-        "ssvm_backends.structures.spanning_trees.arborescence:ArborescenceBackend",
+        "ssvm_backends.structures.spanning_trees.spanning_trees:ArborescenceBackend",
         "directed spanning trees: best ones (Chu-Liu-Edmonds), marginals and log Z (matrix-tree theorem)",
         caps=replace(_TREE, constraint_kinds=frozenset({"arborescence"})),
     ),
     BackendSpec(
         "eisner",
-        "ssvm_backends.structures.spanning_trees.eisner:Eisner",
+        "ssvm_backends.structures.spanning_trees.spanning_trees:Eisner",
         "projective trees: best ones, marginals and log Z (dynamic programming over spans)",
         caps=replace(_TREE, constraint_kinds=frozenset({"projective-tree"})),
     ),

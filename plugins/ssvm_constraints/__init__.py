@@ -57,7 +57,7 @@ _KINDS = (
     ),
     ConstraintSpec(
         "segment-begins",
-        "ssvm_constraints.segment_begins:SegmentBeginsKind",
+        "ssvm_constraints.segment_problem:SegmentBeginsKind",
         "the last n literals say where segments begin: at the first position, and none is too long",
         parameters=("n", "n_classes", "longest"),
         any_literals=False,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from ssvm_dsl.cli.screen import output
+from ssvm_dsl.files.standard_output import output
 
 
 class Parser(ArgumentParser):

@@ -15,10 +15,11 @@ from ssvm_dsl.cli.command import Parser, Subcommand, add_commands, add_flags
 from ssvm_dsl.cli.explain import command as explain
 from ssvm_dsl.cli.learn import convert, evaluate, info, predict, train
 from ssvm_dsl.cli.plugins import command as plugins
-from ssvm_dsl.cli.screen import complain, output, own_output
+from ssvm_dsl.cli.screen import complain
 from ssvm_dsl.cli.solve import command as solve
 from ssvm_dsl.cli.tune import command as tune
 from ssvm_dsl.errors import SsvmError
+from ssvm_dsl.files.standard_output import output, own_output
 from ssvm_dsl.memory import free_memory
 from ssvm_dsl.units import bytes_text
 from ssvm_dsl.version import __version__

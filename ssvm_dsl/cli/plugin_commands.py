@@ -12,8 +12,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from ssvm_dsl.cli.command import Subcommand
-from ssvm_dsl.cli.progress import progress_bar
-from ssvm_dsl.cli.screen import aside, console, write_json
+from ssvm_dsl.cli.screen import aside, console, progress_bar, write_json
 
 if TYPE_CHECKING:
     from ssvm_dsl.plugin_api import CommandSpec

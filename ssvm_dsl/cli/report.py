@@ -11,7 +11,7 @@ from ssvm_dsl.cli.learn.predict import add_model_arguments
 from ssvm_dsl.cli.screen import complain, console
 
 if TYPE_CHECKING:
-    from ssvm_dsl.cli.data.examples import LabelledData
+    from ssvm_dsl.datasets.formats.examples import LabelledData
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -26,7 +26,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Write the page."""
-    from ssvm_dsl.cli.data.lines import require_place
+    from ssvm_dsl.datasets.formats.lines import require_place
     from ssvm_dsl.errors import OptionError
     from ssvm_dsl.learning.estimators.saved import read_fit
     from ssvm_dsl.learning.pages.page import model_page, write_page
@@ -83,8 +83,8 @@ def _with_known_labels(svm: Any, data: LabelledData) -> list[int]:
     """
     import numpy as np
 
-    from ssvm_dsl.cli.data.lines import source_name
     from ssvm_dsl.compiler.labels.structures import structure_of
+    from ssvm_dsl.datasets.formats.lines import source_name
     from ssvm_dsl.errors import FileFormatError
     from ssvm_dsl.report.confusion import by_position
 
@@ -106,7 +106,7 @@ def _with_known_labels(svm: Any, data: LabelledData) -> list[int]:
 
 def _place(one: dict[str, Any], i: int, data: LabelledData) -> None:
     """Say where an example stands in its file, and in columns the words of its labels."""
-    from ssvm_dsl.cli.data.lines import source_name
+    from ssvm_dsl.datasets.formats.lines import source_name
 
     one["number"] = i
     if i < len(data.lines):

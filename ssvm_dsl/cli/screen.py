@@ -1,74 +1,30 @@
 """Where commands write: people's text through rich, programs' JSON plain, complaints to standard error.
 
-Standard output belongs to the command.  What others print while it runs (plug-ins, the user's file, C libraries that
-they call) goes to standard error, so that it cannot spoil JSON.
+What others print while a command runs goes to standard error (:mod:`ssvm_dsl.files.standard_output`).
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
-import os
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from time import monotonic
+from typing import TYPE_CHECKING, Any, cast
+
+from ssvm_dsl.files.standard_output import output
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderHook
     from rich.segment import Segment
 
+
 #: What steers a terminal and is no text: control characters but tab and line break, line separators, and characters
 #: that turn the direction of writing, so that a name reads as another one.
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-
-_OUTPUT: ContextVar[TextIO | None] = ContextVar("standard output of the command", default=None)
-
-
-def output() -> TextIO:
-    """Return the standard output of the command."""
-    return _OUTPUT.get() or sys.stdout
-
-
-@contextmanager
-def own_output() -> Iterator[None]:
-    """Keep standard output for the command; everything else that is printed goes to standard error."""
-    before = sys.stdout
-    mine = _moved(before)
-    token = _OUTPUT.set(mine)
-    sys.stdout = sys.stderr
-    try:
-        yield
-    finally:
-        sys.stdout = before
-        _OUTPUT.reset(token)
-        if mine is not before:
-            with suppress(OSError, AttributeError, TypeError):  # what C libraries have printed and still keep
-                ctypes.CDLL(None).fflush(None)
-            with suppress(OSError):
-                mine.flush()
-            os.dup2(mine.fileno(), 1)
-            with suppress(OSError):
-                mine.close()
-
-
-def _moved(stream: TextIO) -> TextIO:
-    """Return the stream moved to another file descriptor, 1 being that of standard error now; itself if it is not 1."""
-    if stream is not sys.__stdout__:
-        return stream
-    try:
-        if stream.fileno() != 1:
-            return stream
-        stream.flush()
-        made = os.fdopen(os.dup(1), "w", encoding=stream.encoding, errors=stream.errors)
-        os.dup2(2, 1)
-    except (OSError, ValueError):  # closed
-        return stream
-    return made
 
 
 def console() -> Console:
@@ -134,3 +90,34 @@ def complain(text: str) -> None:
         aside().print(line, soft_wrap=True)
     except (MemoryError, ImportError, OSError):
         sys.stderr.write(f"ssvm: {escaped(text)}\n")
+
+
+#: Seconds between lines where the screen is not a terminal.
+SELDOM = 30.0
+
+
+@contextmanager
+def progress_bar(name: str) -> Iterator[Callable[[str, float], None]]:
+    """Report the current step in words, and the completed share of all steps."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    side, last = aside(), -SELDOM
+    text = TextColumn("{task.fields[text]}", markup=False)
+    bar = Progress(TextColumn("[bold]{task.description}"), BarColumn(bar_width=24), text, TimeElapsedColumn(),
+                   console=side, transient=True)  # fmt: skip
+    task = bar.add_task(name, total=1.0, text="")
+
+    def live(doing: str, done: float) -> None:
+        bar.update(task, completed=done, text=doing)
+
+    def plain(doing: str, done: float) -> None:
+        nonlocal last
+        if monotonic() >= last + SELDOM:
+            last = monotonic()
+            side.print(f"{name}: {done:.0%}, {doing}", markup=False, soft_wrap=True)
+
+    if not side.is_terminal:
+        yield plain
+        return
+    with bar:
+        yield live

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 from zipfile import BadZipFile, ZipFile
 
-from ssvm_dsl.datasets.files import data_file
+from ssvm_dsl.datasets.published import data_file
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.files.text_lines import blocks_in, columns_of, is_blank, lines_in, without_mark
 from ssvm_dsl.learning.metrics import phrases, span_f1

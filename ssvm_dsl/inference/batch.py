@@ -10,11 +10,12 @@ from functools import partial
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import DataError, OutOfTime
-from ssvm_dsl.inference.deadline import Deadline, answer_within, refuse_interrupted
 from ssvm_dsl.inference.diagnosis.conflicts import conflict
 from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers
-from ssvm_dsl.inference.layers.base import PlannedSession
+from ssvm_dsl.inference.planned import PlannedSession
+from ssvm_dsl.inference.session import refuse_interrupted
 from ssvm_dsl.inference.starting.fill_in import unanswered
 from ssvm_dsl.ir.analysis.tolerance import Terms
 from ssvm_dsl.ir.need import Task
@@ -74,7 +75,6 @@ def solve_batch(
     """
     program = parameters.program
     theta = Theta.zeros(program)
-    until = Deadline() if deadline is None else deadline
     parameters.fill_shared(w, theta)
 
     def part(ids: I64 | None) -> Solution:
@@ -82,12 +82,13 @@ def solve_batch(
             parameters.fill_examples(w, theta, ids)
         except DataError as err:
             raise err.shifted(first) from err.__cause__
-        mine = until
-        if ids is not None and len(ids) and until.limit < np.inf:
-            mine = until.share(len(ids) / (program.n_examples - int(ids[0])))
         question = Question(theta, ids, task, k=k, tables=task is not Task.MARGINALS)
         try:
-            return refuse_interrupted(answer_within(session, mine, question))
+            if deadline is None or deadline.limit == np.inf:
+                return refuse_interrupted(session.solve(question))
+            mine = deadline if ids is None else deadline.share(len(ids) / (program.n_examples - int(ids[0])))
+            with within(mine):
+                return refuse_interrupted(session.solve(question))
         except OutOfTime:
             if task is not Task.MARGINALS:
                 raise
@@ -101,7 +102,7 @@ def solve_batch(
     if solution.complete:
         return solution
     noted = MissingAnswers(task) if missing is None else missing
-    why = partial(conflict, session.program, theta, until=until)
+    why = partial(conflict, session.program, theta, until=deadline)
     noted.add(session.plan, session.guarantee, solution, first, why)
     if missing is None:
         noted.check()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextvars import copy_context
 from functools import partial
 from threading import Lock, get_ident
 from typing import Any, TypeVar
@@ -20,6 +21,8 @@ PATIENCE = 5.0
 
 class Threads:
     """A pool of threads.
+
+    They work within the deadline of the caller (:mod:`ssvm_dsl.deadline`).
 
     Python delivers Ctrl-C to the main thread alone, which waits here; it passes it on to the threads at work, so that
     what they do ends, too.
@@ -62,7 +65,7 @@ class Threads:
         if self._at_work:  # after Ctrl-C: what they work on is not to be touched
             raise KeyboardInterrupt
         n = len(parts) - own
-        futures = [self._pool.submit(self._run, partial(function, part)) for part in parts[:n]]
+        futures = [self._pool.submit(copy_context().run, self._run, partial(function, part)) for part in parts[:n]]
         try:
             mine = [function(part) for part in parts[n:]]
             return [*(future.result() for future in futures), *mine]

@@ -17,20 +17,16 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import Bools
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.errors import OutOfTime
+from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.inference.batch import solve_batch
-from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers
-from ssvm_dsl.inference.layers.base import PlannedSession
-from ssvm_dsl.inference.layers.starting import StartingSession
-from ssvm_dsl.inference.planning.kept_plans import OpenedPlan
-from ssvm_dsl.inference.planning.planner import accepted_guarantee
+from ssvm_dsl.inference.planned import PlannedSession
 from ssvm_dsl.inference.planning.plans import Plan
+from ssvm_dsl.inference.session import Ask, open_session
 from ssvm_dsl.ir.need import Guarantee, Need, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.solution import TIME, Solution
 from ssvm_dsl.learning.driver.cost_estimate import prediction_warning
-from ssvm_dsl.pausing import pause, within
 from ssvm_dsl.plugin_api.protocols import Executor
 
 T = TypeVar("T")
@@ -119,17 +115,10 @@ class PredictionRequest:
 
     def session(self, grounded: Grounded, first: int, n: int) -> PlannedSession:
         """Return the opened plan of a chunk; where time is up before that, what answers with starting labellings."""
-        guarantee = accepted_guarantee(self.backend, self.guarantee)
-        asked = frozenset({self.task}), guarantee, self.backend, self.options, first
-        announce = None if first else partial(self._announce, n)
-        try:
-            if self.deadline.limit == np.inf:
-                return OpenedPlan.of(grounded.parameters, grounded.kept, *asked, announce=announce).session
-            with within(self.deadline):
-                pause()
-                return OpenedPlan.of(grounded.parameters, grounded.kept, *asked, announce=announce).session
-        except OutOfTime:
-            return StartingSession(self.backend, grounded.program)
+        ask = Ask(frozenset({self.task}), self.backend, self.options, self.guarantee, first=first)
+        announce, parameters = None if first else partial(self._announce, n), grounded.parameters
+        with within(self.deadline):
+            return open_session(parameters.program, ask, parameters, grounded.kept, announce).session
 
     def _announce(self, n: int, need: Need, chosen: Plan) -> None:
         """Warn of a prediction for n examples that will take long."""

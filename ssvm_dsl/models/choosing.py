@@ -27,8 +27,8 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.errors import NoBackendError, OptionError
-from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planning.planner import need_of, plan_program
 from ssvm_dsl.inference.planning.plans import AUTO
 from ssvm_dsl.ir.need import Guarantee, Task

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.datasets.images import pixel_features
+from ssvm_dsl.datasets.features import pixel_features
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.io.image_file import image_array
 from ssvm_dsl.lang.arrays import describe

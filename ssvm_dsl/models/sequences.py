@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from ssvm_dsl.array_types import F64
-from ssvm_dsl.datasets.words import word_features
+from ssvm_dsl.datasets.features import word_features
 from ssvm_dsl.errors import DataError, InfeasibleError, OptionError
 from ssvm_dsl.inference.planning.plans import AUTO
 from ssvm_dsl.lang.arrays import describe

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.datasets.pair_features import arc_features
+from ssvm_dsl.datasets.features import arc_features
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.lang.arrays import describe, is_sparse
 from ssvm_dsl.lang.constraints.pointers import AllDifferent, Arborescence, ProjectiveTree

@@ -20,12 +20,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I64, Bools
+from ssvm_dsl.deadline import pause
 from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.constraints import ConstraintGroup, IntegralKind, LinearRows
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import owners, pointers
 from ssvm_dsl.needs.properties import BINARY, SUBMODULAR, guaranteed_properties
-from ssvm_dsl.pausing import pause
 from ssvm_dsl.scores.parameter_map import ParameterMap
 
 

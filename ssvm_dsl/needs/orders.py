@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
+from ssvm_dsl.deadline import pause
 from ssvm_dsl.ir.ragged import owners, pointers
-from ssvm_dsl.pausing import pause
 
 if TYPE_CHECKING:
     from ssvm_dsl.kernels.elimination_orders import Structures

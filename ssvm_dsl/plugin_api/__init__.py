@@ -4,13 +4,21 @@ Plug-ins import this, ``ssvm_dsl.ir`` (the data), ``ssvm_dsl.kernels`` (compiled
 ``ssvm_dsl.errors``, and of them the names in ``__all__``.
 """
 
+from ssvm_dsl.deadline import pause, time_left
 from ssvm_dsl.ir.constraints import IntegralKind, LinearRows
 from ssvm_dsl.ir.question import Question
+from ssvm_dsl.loading import (
+    LoadingElsewhere,
+    loading,
+    loading_file,
+    loading_seconds,
+    tell_loading,
+    told_seconds,
+)
 from ssvm_dsl.needs.hulls import ConstraintHull, associative, constraint_hull, local_obstacle
 from ssvm_dsl.needs.orders import GIVE_UP
 from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.needs.treewidth import eliminations, structure_keys, width_order, width_orders
-from ssvm_dsl.pausing import pause, time_left
 from ssvm_dsl.plugin_api.blocking import CallOutcome, call_in_process, call_in_thread
 from ssvm_dsl.plugin_api.example_session import (
     Clock,
@@ -21,14 +29,6 @@ from ssvm_dsl.plugin_api.example_session import (
     pack_answers,
 )
 from ssvm_dsl.plugin_api.hookspecs import hookimpl
-from ssvm_dsl.plugin_api.hosting.loading import (
-    LoadingElsewhere,
-    loading,
-    loading_file,
-    loading_seconds,
-    tell_loading,
-    told_seconds,
-)
 from ssvm_dsl.plugin_api.kinds.bridges import Bridge, Rewrite
 from ssvm_dsl.plugin_api.kinds.commands import (
     AnswersWriter,

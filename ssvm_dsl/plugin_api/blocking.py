@@ -27,11 +27,11 @@ from threading import Event, Lock, Thread, current_thread, main_thread
 from time import perf_counter
 from typing import Any, ClassVar, Generic, TypeVar
 
+from ssvm_dsl.deadline import time_left
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir.solution import Stop
-from ssvm_dsl.pausing import time_left
+from ssvm_dsl.loading import loading
 from ssvm_dsl.plugin_api.example_session import Clock
-from ssvm_dsl.plugin_api.hosting.loading import loading
 
 T = TypeVar("T")
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from ssvm_dsl.errors import OptionError, PluginError, SsvmError
 from ssvm_dsl.ir.need import Caps, Guarantee, Task
+from ssvm_dsl.loading import loading
 from ssvm_dsl.plugin_api.hosting.contained import contained
-from ssvm_dsl.plugin_api.hosting.loading import loading
 from ssvm_dsl.plugin_api.options import Option
 
 #: Version of this contract.  A plug-in made for another one is not loaded.

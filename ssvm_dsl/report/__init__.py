@@ -10,8 +10,8 @@ __all__, __getattr__, __dir__ = lazy_names(__name__)
 
 if TYPE_CHECKING:
     from ssvm_dsl.report.confusion import confusion_matrix as confusion_matrix
-    from ssvm_dsl.report.contributions import plot_contributions as plot_contributions
     from ssvm_dsl.report.factor_graph import plot_factor_graph as plot_factor_graph
+    from ssvm_dsl.report.labellings import plot_contributions as plot_contributions
     from ssvm_dsl.report.labellings import plot_heads as plot_heads
     from ssvm_dsl.report.labellings import plot_label_maps as plot_label_maps
     from ssvm_dsl.report.labellings import plot_links as plot_links

@@ -1,6 +1,7 @@
-"""Progress of a fit: one line with the objective, the gap on its way to the tolerance, and the oracle's share.
+"""Progress of a fit and of a question to a backend: one line that says how far it is.
 
-On a terminal the line is live; in a file or a pipe there is one line now and then.
+That of a fit has the objective, the gap on its way to the tolerance, and the oracle's share.  On a terminal the line is
+live; in a file or a pipe there is one line now and then.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import math
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ssvm_dsl.plugin_api.training import TrainingEvent
 from ssvm_dsl.report.curves import estimated
@@ -106,3 +107,46 @@ class FitProgress:
             self._first = max(gap, 2 * self.tol)
         done = math.log(self._first / max(gap, self.tol)) / math.log(self._first / self.tol)
         return min(max(done, 0.0), 1.0)
+
+
+# -- one question to a backend -------------------------------------------------------------------------------------
+
+
+class SolveProgress:
+    """A line on standard error that a backend updates (``Limits.progress``); use it as a context manager.
+
+    Parameters
+    ----------
+    backend : str
+        Name shown in front.
+    console : rich.console.Console
+    """
+
+    def __init__(self, backend: str, console: Console) -> None:
+        self._line = Progress(
+            SpinnerColumn(),
+            TextColumn(f"[bold]{backend}[/bold]"),
+            TextColumn("{task.fields[text]}"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+        )
+        self._task = self._line.add_task("solve", total=None, text="no answer yet")
+
+    def __enter__(self) -> SolveProgress:
+        self._line.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._line.stop()
+
+    def __call__(self, score: float, bound: float) -> None:
+        """Show the best score and the bound so far."""
+        parts = [f"score {score:.8g}" if math.isfinite(score) else "no labelling yet"]
+        if math.isfinite(bound):
+            parts.append(f"bound {bound:.8g}")
+            if math.isfinite(score):
+                parts.append(f"gap {bound - score:.2g}")
+        self._line.update(self._task, text="  ".join(parts))

@@ -39,15 +39,15 @@ def clusters(same: ArrayLike, related: Any = 1) -> list[list[int]]:
     [[0, 3], [1, 2, 5], [4]]
     """
     true, false = _pairs(same, related, "clusters")
-    of, n = np.arange(len(true)), len(true)
+    cluster, n = np.arange(len(true)), len(true)
     for i, j in np.argwhere(true).tolist():
-        of[of == max(of[i], of[j])] = min(of[i], of[j])
-    wrong = [(i, j) for i, j in np.argwhere(false).tolist() if of[i] == of[j] and i != j]
+        cluster[cluster == max(cluster[i], cluster[j])] = min(cluster[i], cluster[j])
+    wrong = [(i, j) for i, j in np.argwhere(false).tolist() if cluster[i] == cluster[j] and i != j]
     if wrong:
         i, j = wrong[0]
         expected = "pairs within clusters together, others not"
         raise DataError("clusters", expected=expected, found=f"{i} and {j} apart, and pairs that join them")
-    return [np.flatnonzero(of == c).tolist() for c in range(n) if of[c] == c]
+    return [np.flatnonzero(cluster == c).tolist() for c in range(n) if cluster[c] == c]
 
 
 @checked_call

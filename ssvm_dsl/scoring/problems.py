@@ -11,9 +11,8 @@ The status is derived, never taken over:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf, isfinite, isnan, log, nan
-from numbers import Real
 from operator import index
 from typing import Any
 
@@ -22,68 +21,21 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32
 from ssvm_dsl.calls import checked_call
-from ssvm_dsl.errors import DataError, OptionError, OutOfTime
-from ssvm_dsl.inference.deadline import Deadline, answer_within
-from ssvm_dsl.inference.layers.base import PlannedSession
-from ssvm_dsl.inference.layers.starting import StartingSession
-from ssvm_dsl.inference.planning.planner import AUTO, accepted_guarantee, plan_program
+from ssvm_dsl.deadline import Deadline, within
+from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.inference.planning.planner import AUTO
 from ssvm_dsl.inference.planning.plans import Plan
-from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.inference.session import Ask, open_session
 from ssvm_dsl.ir.analysis.energies import energy_ratio
 from ssvm_dsl.ir.graph_problem import GraphProblem
-from ssvm_dsl.ir.need import Guarantee, Limits, Need, Task
+from ssvm_dsl.ir.need import Guarantee, Limits, Task
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Primal, Solution, Stop
-from ssvm_dsl.needs.program_needs import program_need
-from ssvm_dsl.needs.properties import table_properties
 from ssvm_dsl.notebook_tables import text_rows
-from ssvm_dsl.pausing import pause, within
 from ssvm_dsl.units import number_text, seconds_text
 
 #: Statuses that answer the question.
 ANSWERED = ("optimal", "feasible", "exact", "approximate")
-
-
-@dataclass(frozen=True, eq=False)
-class SolveRequest:
-    """A question about a problem.
-
-    Parameters
-    ----------
-    problem : GraphProblem
-    marginals : bool
-        Marginals and log Z instead of the best labelling.
-    clamp : ndarray of int32, shape (V,), optional
-        Observed states, -1 where free.
-    time_limit : float, optional
-        Seconds, planning and opening the backend included, compiling its kernels not.
-    """
-
-    problem: GraphProblem
-    marginals: bool = False
-    clamp: I32 | None = None
-    time_limit: float | None = None
-
-    def need(self) -> Need:
-        """Return what it asks of a backend."""
-        known = table_properties(self.problem.program, self.problem.theta)
-        return program_need(self.problem.program, frozenset({self.task}), properties=known)
-
-    def plan(self, need: Need, backend: str = AUTO, options: Mapping[str, Any] | None = None) -> Plan:
-        """Return the plan: ``auto`` takes exact backends only, one that is named may be weaker."""
-        accepted = replace(need, guarantee=accepted_guarantee(backend))
-        return plan_program(self.problem.program, accepted, backend, dict(options or {}))
-
-    def deadline(self) -> Deadline:
-        """Return the end of a call that begins now."""
-        return Deadline(inf if self.time_limit is None else self.time_limit)
-
-    @property
-    def task(self) -> Task:
-        """The task to plan for."""
-        if self.marginals:
-            return Task.MARGINALS
-        return Task.MAP if self.clamp is None else Task.MAP_CLAMPED
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +131,7 @@ def solve_problem(
     backend_options: Mapping[str, Any] | None = None,
     evidence: Mapping[int | str, int | str] | Sequence[int] | I32 | None = None,
     time_limit: float | None = None,
+    progress: Callable[[float, float], None] | None = None,
 ) -> SolveAnswer:
     """Return the best labelling of a factor graph, or its marginals and log Z, as ``ssvm solve`` does.
 
@@ -196,6 +149,8 @@ def solve_problem(
         state for each variable, -1 where it is free.
     time_limit : float, optional
         Seconds, planning included, compiling kernels not.
+    progress : callable, optional
+        Called with the score and the bound whenever a slow backend has better ones.
 
     Raises
     ------
@@ -215,16 +170,28 @@ def solve_problem(
         raise OptionError(f"task must be 'best' or 'marginals', got {task!r}")
     if not isinstance(backend_options, Mapping | None):
         raise OptionError(f"backend_options: expected a dict of options by name, got {backend_options!r}")
-    if time_limit is not None and not (isinstance(time_limit, Real) and time_limit > 0):
-        raise OptionError(f"time_limit must be None or a positive number of seconds, got {time_limit!r}")
-    request = SolveRequest(problem, task == "marginals", _observed(problem, evidence), time_limit)
-    deadline = request.deadline()
+    marginals, clamp = task == "marginals", _observed(problem, evidence)
+    asked = Task.MARGINALS if marginals else Task.MAP if clamp is None else Task.MAP_CLAMPED
+    deadline, plans, theta = Deadline.of(time_limit), list[Plan](), problem.theta
+    if marginals and clamp is not None:
+        theta, clamp = problem.given(clamp), None
     try:
         with within(deadline):
-            plan = request.plan(request.need(), backend, backend_options)
-    except OutOfTime:
-        plan = Plan(backend, "", "time was up before there was a plan")
-    return ask(plan, request, deadline=deadline)
+            ask = Ask(frozenset({asked}), backend, backend_options)
+            session = open_session(
+                problem.program, ask, problem.theta, announce=lambda _, plan: plans.append(plan), outwards=True
+            ).session
+            question = Question(theta, task=asked, clamp=clamp, limits=Limits(progress=progress), tables=not marginals)
+            solution = session.solve(question)
+    except KeyboardInterrupt:
+        if not plans:
+            raise
+        return SolveAnswer(plans[0], "interrupted", deadline.spent, log_partition=nan if marginals else None)
+    if marginals:
+        n_states = int(problem.program.card[: problem.n_given].sum())
+        exact = session.guarantee is Guarantee.EXACT
+        return _of_marginals(session.plan, exact, solution, deadline.spent, n_states)
+    return _of_labels(session.plan, problem, question, solution, deadline.spent)
 
 
 def _observed(
@@ -247,65 +214,9 @@ def _observed(
     return problem.clamp(observed) if observed else None
 
 
-def ask(
-    plan: Plan,
-    request: SolveRequest,
-    progress: Callable[[float, float], None] | None = None,
-    deadline: Deadline | None = None,
+def _of_labels(
+    plan: Plan, problem: GraphProblem, question: Question, solution: Solution, seconds: float
 ) -> SolveAnswer:
-    """Return a backend's answer; an interrupt that the backend does not catch leaves no labelling.
-
-    Parameters
-    ----------
-    plan : Plan
-    request : SolveRequest
-    progress : callable, optional
-        Called with scores and bounds.
-    deadline : Deadline, optional
-        Of the whole call, where planning has taken a part of it; the request's limit, from now on, by default.
-
-    Raises
-    ------
-    SsvmError
-        The backend broke its contract.
-    """
-    deadline = request.deadline() if deadline is None else deadline
-    try:
-        session = _opened(plan, request, deadline)
-        solution = _solve(session, request, progress, deadline)
-    except KeyboardInterrupt:
-        return SolveAnswer(plan, "interrupted", deadline.spent, log_partition=nan if request.marginals else None)
-    seconds, plan = deadline.spent, session.plan
-    if request.marginals:
-        n_states = int(request.problem.program.card[: request.problem.n_given].sum())
-        return _of_marginals(plan, session.guarantee is Guarantee.EXACT, solution, seconds, n_states)
-    return _of_labels(plan, request, solution, seconds)
-
-
-def _opened(plan: Plan, request: SolveRequest, deadline: Deadline) -> PlannedSession:
-    """Return the opened plan; if time is up before it is open, a session that answers at once."""
-    program = request.problem.program
-    try:
-        with within(deadline):
-            pause()
-            return open_plan(plan, program)
-    except OutOfTime:
-        return StartingSession(plan.backend, program, outwards=True)
-
-
-def _solve(
-    session: PlannedSession, request: SolveRequest, progress: Callable[[float, float], None] | None, deadline: Deadline
-) -> Solution:
-    theta, clamp = request.problem.theta, request.clamp
-    if request.marginals and clamp is not None:
-        theta, clamp = request.problem.given(clamp), None
-    limits, tables = Limits(progress=progress), not request.marginals
-    question = Question(theta, task=request.task, clamp=clamp, limits=limits, tables=tables)
-    return answer_within(session, deadline, question)
-
-
-def _of_labels(plan: Plan, request: SolveRequest, solution: Solution, seconds: float) -> SolveAnswer:
-    problem = request.problem
     score, bound = float(solution.score[0]), float(solution.bound[0])
     there = solution.primal[0] == Primal.FEASIBLE and score > -inf
     counts, note = there and score > problem.floor, ""
@@ -318,7 +229,6 @@ def _of_labels(plan: Plan, request: SolveRequest, solution: Solution, seconds: f
         named = {problem.name(v): problem.state_name(v, k) for v, k in enumerate(labels)}
     eta = nan
     if counts and isfinite(bound):
-        question = Question(problem.theta, task=request.task, clamp=request.clamp)
         eta = float(energy_ratio(problem.program, question, solution)[0])
     return SolveAnswer(plan, status, seconds, score if counts else nan, bound, labels, eta, note=note, named=named)
 

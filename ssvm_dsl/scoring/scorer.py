@@ -17,13 +17,13 @@ from ssvm_dsl.calls import checked_class
 from ssvm_dsl.compiler.inputs.validate import Examples, read_inputs
 from ssvm_dsl.compiler.labels.declared import declaration_of
 from ssvm_dsl.compiler.scopes import factor_counts
+from ssvm_dsl.deadline import Deadline, time_left, within
 from ssvm_dsl.errors import DataError, ModelError, OptionError
-from ssvm_dsl.inference.deadline import Deadline, answer_within, check_time_limit, refuse_interrupted
 from ssvm_dsl.inference.diagnosis.conflicts import conflict
 from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers
-from ssvm_dsl.inference.planning.kept_plans import OpenedPlan
-from ssvm_dsl.inference.planning.planner import accepted_guarantee
-from ssvm_dsl.ir.need import Guarantee, Task
+from ssvm_dsl.inference.planned import PlannedSession
+from ssvm_dsl.inference.session import Ask, open_session, refuse_interrupted
+from ssvm_dsl.ir.need import Guarantee
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import NO_STATE, Primal, Solution
 from ssvm_dsl.ir.theta import Theta
@@ -165,7 +165,7 @@ class Scorer:
             No backend answers this task for this model, with each one's reason.
         """
         asked = task_of(task, k)
-        deadline = Deadline(check_time_limit(time_limit))
+        deadline = Deadline.of(time_limit)
         if not isinstance(augmented, bool | np.bool_):
             raise OptionError(f"augmented must be True or False, got {augmented!r}")
         layout, arrays = self._batch(scores, lengths, mask, data)
@@ -177,11 +177,12 @@ class Scorer:
                 raise OptionError("augmented=True needs the truth")
             program = grounded.program
             require_additive(self.declaration, known_truth).augment(program, theta, program.every_example)
-        opened = self._opened(grounded, asked)
         coef = np.ones(sizes.n) if weights is None else checked_weights(weights, sizes.n)
-        solution, sums = _solved(opened, Question(theta, task=asked, k=k), deadline, known, task, coef)
+        ask = Ask(frozenset({asked}), self.backend, self.backend_options, self.guarantee)
+        with within(deadline):
+            session = open_session(grounded.program, ask, grounded.parameters, grounded).session
+            solution, sums = _solved(session, Question(theta, task=asked, k=k), known, task, coef)
         noted = MissingAnswers(asked)
-        session = opened.session
         noted.add(session.plan, session.guarantee, solution, 0, partial(conflict, session.program, theta))
         noted.check()
         return ScoredAnswers(grounded, pourings, sizes, session.plan, solution, sums, known_truth, known, coef)
@@ -320,11 +321,6 @@ class Scorer:
                 row[dim.name] = size
         return read_inputs(self._bare, rows, inputs, judged=True)
 
-    def _opened(self, grounded: GroundedBatch, task: Task) -> OpenedPlan:
-        guarantee = accepted_guarantee(self.backend, self.guarantee)
-        asked = frozenset({task}), guarantee, self.backend, self.backend_options
-        return OpenedPlan.of(grounded.parameters, grounded, *asked)
-
 
 def _opened_again(model: Any, backend: str, options: dict[str, Any]) -> Scorer:
     """Return a copy of a pickled scorer, without its cached structures."""
@@ -399,12 +395,11 @@ def _content(values: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _solved(
-    opened: OpenedPlan, question: Question, deadline: Deadline, known: F64 | None, task: str, coef: F64
+    session: PlannedSession, question: Question, known: F64 | None, task: str, coef: F64
 ) -> tuple[Solution, Theta | None]:
     """Return the verified answer, and for sums over labellings the summed marginals where the backend adds them up."""
-    session = opened.session
     summed = task == "log_z" or (task == "marginals" and bool((coef == 1.0).all()))
-    if summed and deadline.limit == np.inf:
+    if summed and time_left() == np.inf:
         sums = Theta.zeros(session.program)
         log_z = session.expect(question, coef, sums.node, sums.tables, known)
         if log_z is not None:
@@ -412,5 +407,5 @@ def _solved(
             labels = np.full(session.program.n_variables, NO_STATE, dtype=np.int32)
             primal = np.where(log_z == -np.inf, Primal.INFEASIBLE, Primal.FEASIBLE).astype(np.int8)
             return Solution(labels, none, none, np.zeros(n, np.int8), primal, log_partition=log_z), sums
-    return refuse_interrupted(answer_within(session, deadline, question, known)), None
+    return refuse_interrupted(session.solve(question, known)), None
 

@@ -17,8 +17,8 @@ from uuid import uuid4
 import numpy as np
 
 from ssvm_dsl.array_types import F64
+from ssvm_dsl.deadline import Deadline, within, work_seconds
 from ssvm_dsl.errors import DataError, OutOfTime
-from ssvm_dsl.inference.deadline import Deadline, work_seconds
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.inputs import Input
@@ -29,7 +29,6 @@ from ssvm_dsl.lang.outputs.targets import chain
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
 from ssvm_dsl.learning.shards.fit import Strength, shard_problem
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
-from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api import ExecutorSpec, ShardExecutor
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.contract import EXECUTOR

@@ -20,8 +20,8 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.compiler import ground
+from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.errors import NoBackendError, OutOfTime, SsvmError
-from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planning.planner import AUTO
 from ssvm_dsl.ir import Solution
 from ssvm_dsl.lang.dims import Dim

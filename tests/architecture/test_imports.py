@@ -17,30 +17,30 @@ LAYERS: dict[str, set[str]] = {
     "memory": {"errors", "units"},
     "processors": set(),
     "version": set(),
-    "pausing": {"errors"},
+    "loading": set(),
+    "deadline": {"errors", "loading"},
     "files": {"errors", "units"},
     "ir": {"errors"},
     "kernels": {"errors", "ir"},
     "scores": {"errors", "ir", "kernels"},
-    "needs": {"ir", "kernels", "pausing", "scores"},
+    "needs": {"deadline", "ir", "kernels", "scores"},
     "lang": {"errors", "files", "ir", "memory"},  # ragged arrays; patterns are found before there is a program
-    "compiler": {"lang", "ir", "kernels", "scores", "errors", "units", "memory", "pausing"},
-    "plugin_api": {"ir", "kernels", "scores", "needs", "errors", "pausing", "units"},
+    "compiler": {"lang", "ir", "kernels", "scores", "errors", "units", "memory", "deadline"},
+    "plugin_api": {"ir", "kernels", "scores", "needs", "errors", "deadline", "loading", "units"},
     "registry": {"plugin_api", "ir", "kernels", "errors", "version"},
     "own_formats": {"plugin_api"},
     "inference": {
         "compiler", "lang", "ir", "kernels", "scores", "needs", "plugin_api", "registry", "errors", "units", "memory",
-        "pausing",
+        "deadline", "loading",
     },
     "io": {"compiler", "files", "lang", "ir", "kernels", "errors", "plugin_api", "registry", "units", "version"},
     "report": {"compiler", "lang", "ir", "kernels", "plugin_api", "errors", "units", "inference", "io", "registry"},
     "root": {"version"},
 }
-LAYERS["insight"] = {"compiler", "lang", "ir", "errors", "report"}
 LAYERS["scoring"] = LAYERS["inference"] | {"inference", "io"}
-LAYERS["learning"] = LAYERS["inference"] | {"files", "inference", "insight", "io", "report", "processors", "version"}
-# generators search for best outputs, readers return trees
-LAYERS["datasets"] = {"errors", "files", "io", "lang", "learning"}
+LAYERS["learning"] = LAYERS["inference"] | {"files", "inference", "io", "report", "processors", "version"}
+# generators search for best outputs, readers return trees and parts of data, plug-ins bring formats
+LAYERS["datasets"] = {"errors", "files", "io", "lang", "learning", "memory", "plugin_api", "registry"}
 LAYERS["testing"] = LAYERS["learning"] | {"learning"}
 LAYERS["models"] = LAYERS["learning"] | {"learning", "datasets"}
 LAYERS["cli"] = LAYERS["learning"] | {"learning", "datasets", "models", "scoring", "testing"}

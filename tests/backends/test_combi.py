@@ -20,8 +20,7 @@ from ssvm_backends.search.core import C0, EPS, N_AC, N_DAC, N_EAC, TAU, UB, WORK
 from ssvm_backends.search.eliminate import eliminate
 from ssvm_backends.search.propagate import load, propagate_root, rest_of_tables
 from ssvm_backends.search.search import grow_tree, labels_cost, make_tree, root_of, search
-from ssvm_backends.search.solve import solve_task
-from ssvm_backends.search.split import components, single, split
+from ssvm_backends.search.solve import components, single, solve_task, split
 from ssvm_backends.search.subproblem import Setup, Subproblem
 from ssvm_dsl.io.read_problem import read_problem
 from ssvm_dsl.ir import Group, Limits, Primal, Program, Question, Stop, Task, Theta

@@ -16,9 +16,9 @@ from scipy.sparse.csgraph import maximum_flow
 from clocks import looks_of
 from combinations import some
 from naive import proved
-from ssvm_backends.cuts import kernels as _cut_kernels
-from ssvm_backends.cuts.alpha_beta_swap import AlphaBetaSwap
-from ssvm_backends.cuts.alpha_expansion import AlphaExpansion
+from ssvm_backends.cuts import graph as _cut_kernels
+from ssvm_backends.cuts import move_kernels as _move_kernels
+from ssvm_backends.cuts import roof_duality as _roof_duality
 from ssvm_backends.cuts.graph_cut import GraphCut
 from ssvm_backends.cuts.maxflow import (
     ARC,
@@ -31,9 +31,8 @@ from ssvm_backends.cuts.maxflow import (
     start,
     workspace,
 )
-from ssvm_backends.cuts.moves import move_kernels as _move_kernels
+from ssvm_backends.cuts.move_making import AlphaBetaSwap, AlphaExpansion
 from ssvm_backends.cuts.qpbo import QPBO
-from ssvm_backends.cuts.roof import roof_batch as _roof_batch
 from ssvm_backends.trees.chain import Chain
 from ssvm_dsl.errors import ScoreError
 from ssvm_dsl.ir import (
@@ -253,7 +252,7 @@ def test_ctrl_c_keeps_the_best_labelling_and_bound_so_far(monkeypatch):
         assert alone < solution.score[0] < full.score[0]
     binary = potts_grid(12, 12, 2)
     with monkeypatch.context() as patch:
-        ctrl_c(patch, (_roof_batch, "roof_batch"), 3, 50)
+        ctrl_c(patch, (_roof_duality, "roof_batch"), 3, 50)
         solution = qpbo(binary)
     optimum = solve(GraphCut, binary).score[0]
     assert solution.stop.tolist() == [Stop.INTERRUPTED]
@@ -523,7 +522,7 @@ def test_limits_of_moves(backend, monkeypatch):
     one = session.solve(Question(problem.theta, limits=Limits(iterations=1)))
     assert one.stop.tolist() == [Stop.ITERATIONS]
     assert one.score[0] < full.score[0]
-    monkeypatch.setattr("ssvm_backends.cuts.moves.move_session.BUDGET", 5000)
+    monkeypatch.setattr("ssvm_backends.cuts.move_making.BUDGET", 5000)
     short, looks = looks_of(lambda: session.solve(Question(problem.theta, limits=Limits(time=0.004))))
     assert looks <= 6
     assert short.stop.tolist() == [Stop.TIME]

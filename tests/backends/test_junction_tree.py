@@ -12,16 +12,16 @@ from lp_problems import complete, grid, pairwise
 
 from clocks import looks_of
 from combinations import ALL
-from ssvm_backends.elimination import plan_cache, write_plan
+from ssvm_backends.elimination import plan_cache, plan_kernels
 from ssvm_backends.elimination.junction_tree import JunctionTree
-from ssvm_backends.elimination.plan_writer import GAPS, SPACE, Gaps, give, take
+from ssvm_backends.elimination.plan_kernels import GAPS, SPACE, Gaps, give, take
 from ssvm_backends.graphs.graph import build_graph
+from ssvm_dsl.deadline import within
 from ssvm_dsl.errors import NoBackendError, OutOfTime, TooLargeError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.io.formats.uai import read_evidence
 from ssvm_dsl.io.read_problem import read_problem
 from ssvm_dsl.ir import Group, Limits, Need, Primal, Program, Question, Stop, Task, Theta, Topology
-from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api import program_need, score_labels, structure_keys
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Problem, Recipe, seeded
@@ -271,8 +271,8 @@ def test_plans_do_not_depend_on_where_the_clock_was_looked_at_nor_on_room(keep, 
     problem = mixed([2, 3, 4, 2, 5, 2, 3, 2, 2, 3, 2, 4, 3, 2, 2, 300], 30, 4)
     key = key_of(problem.program)
     whole = plan_cache.plan_of(key, keep)
-    monkeypatch.setattr(write_plan, "BUDGET", 1)
-    monkeypatch.setattr(write_plan, "guess_room", lambda n, n_slots: 1)
+    monkeypatch.setattr(plan_kernels, "BUDGET", 1)
+    monkeypatch.setattr(plan_kernels, "guess_room", lambda n, n_slots: 1)
     plan_cache.PLANS.clear()
     steps = plan_cache.plan_of(key, keep)
     assert steps is not whole

@@ -9,9 +9,9 @@ from clocks import ticking
 from constraints.constraint_cases import group_of, unlinked
 from ssvm_backends.graphs.deadline import UNLIMITED
 from ssvm_backends.programs.side_rows import MOST_ENTRIES, SideRows, check_size
-from ssvm_backends.trees import session as session_module
+from ssvm_backends.trees import tree
 from ssvm_backends.trees.chain import ViterbiSession, natural_links
-from ssvm_backends.trees.session import ForestSession
+from ssvm_backends.trees.tree import ForestSession
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, chain, complete, grid, ground
 from ssvm_dsl.errors import OutOfTime, TooLargeError
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
@@ -173,7 +173,7 @@ def test_chains_do_not_begin_what_there_is_no_time_for(backend, task, constant, 
     rng = np.random.default_rng(0)
     program, theta = question(Steps, [rng.normal(size=(n, 1)) for n in (2, 2, 40, 1)], rng)
     session = ForestSession(program) if backend == "tree" else ViterbiSession(program, natural_links(program))
-    monkeypatch.setattr(session_module, constant, 1.0)
+    monkeypatch.setattr(tree, constant, 1.0)
     found = session.solve(Question(theta, task=task, k=2, limits=Limits(time=30.0)))
     assert (found.stop == Stop.TIME).tolist() == [False, False, True, True]
     assert (session.solve(Question(theta, task=task, k=2)).stop == Stop.FINISHED).all()

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from lp_problems import grid
 
-from ssvm_backends.programs import math_opt_core
+from ssvm_backends.programs import math_opt as module
 from ssvm_backends.programs.lp import LP
-from ssvm_backends.programs.math_opt import MathOpt
-from ssvm_backends.programs.math_opt_core import MathOptCore, import_math_opt, math_opt, objection
+from ssvm_backends.programs.math_opt import MathOpt, MathOptCore, import_math_opt, math_opt, objection
 from ssvm_backends.programs.ortools_modules import import_ortools
 from ssvm_dsl.errors import PluginError
 from ssvm_dsl.ir import Limits, Question, Stop, Theta
@@ -85,7 +84,7 @@ def test_an_ortools_that_has_changed_is_asked_through_its_public_interface(anew,
     def changed(*arguments):
         raise TypeError("incompatible function arguments")
 
-    monkeypatch.setattr(math_opt_core.PersistentModel, "price", changed)
+    monkeypatch.setattr(module.PersistentModel, "price", changed)
     assert "TypeError: incompatible function arguments" in objection()
     import_math_opt()
     assert type(math_opt("glop")) is MathOpt
@@ -93,7 +92,7 @@ def test_an_ortools_that_has_changed_is_asked_through_its_public_interface(anew,
 
 def test_an_ortools_that_was_not_tested_is_asked_through_its_public_interface(anew, monkeypatch):
     monkeypatch.delenv("SSVM_ORTOOLS", raising=False)
-    monkeypatch.setattr(math_opt_core, "TESTED", ("9.1",))
+    monkeypatch.setattr(module, "TESTED", ("9.1",))
     assert "is what was tested" in objection()
     assert type(math_opt("glop")) is MathOpt
 

@@ -12,9 +12,9 @@ from lp_problems import naive_relaxation
 
 from clocks import looks_of
 from ssvm_backends.cuts import qpbo as _qpbo
+from ssvm_backends.cuts import roof_duality
 from ssvm_backends.cuts.graph_cut import GraphCut
 from ssvm_backends.cuts.qpbo import QPBO
-from ssvm_backends.cuts.roof import roof_batch as _roof_batch
 from ssvm_backends.programs.lp import LP
 from ssvm_dsl.ir import Group, Limits, Primal, Program, Question, Stop, Task, Theta
 from ssvm_dsl.ir.ragged import pointers
@@ -185,14 +185,14 @@ def test_a_batch_ends_when_time_is_up_and_keeps_what_is_finished(task):
 @pytest.mark.parametrize("task", [Task.RELAXED, Task.MAP])
 def test_ctrl_c_keeps_finished_examples_and_a_bound_of_the_one_at_hand(task, monkeypatch):
     problem = multilabel([12] * 6, 9, strength=0.5)
-    real, calls, last = _roof_batch.roof_batch, itertools.count(), INF
+    real, calls, last = roof_duality.roof_batch, itertools.count(), INF
 
     def steps(*args):
         if next(calls) >= last:
             raise KeyboardInterrupt
         return real(*args[:-1], 20)
 
-    monkeypatch.setattr(_roof_batch, "roof_batch", steps)
+    monkeypatch.setattr(roof_duality, "roof_batch", steps)
     full = solve(problem, task=task, rest="icm")
     n_steps = next(calls)
     assert n_steps > 12

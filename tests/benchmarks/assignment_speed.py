@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ssvm_backends.structures.matchings.assignment import Assignment
-from ssvm_backends.structures.matchings.augmenting_paths import match_all
+from ssvm_backends.structures.matchings.best_matchings import match_all
 from ssvm_dsl import Dim, Factor, Input, Label, Matching, Model, ground
 from ssvm_dsl.ir import Question, pointers
 

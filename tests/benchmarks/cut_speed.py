@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from ssvm_backends.cuts.alpha_beta_swap import AlphaBetaSwap
-from ssvm_backends.cuts.alpha_expansion import AlphaExpansion
 from ssvm_backends.cuts.graph_cut import GraphCut
 from ssvm_backends.cuts.maxflow import workspace
+from ssvm_backends.cuts.move_making import AlphaBetaSwap, AlphaExpansion
 from ssvm_backends.cuts.qpbo import QPBO
-from ssvm_backends.cuts.roof.roof import roof_network
+from ssvm_backends.cuts.roof_duality import roof_network
 from ssvm_backends.graphs.graph import build_graph
 from ssvm_backends.programs.lp import LP
 from ssvm_dsl.ir import Group, Program, Question, Task, Theta

@@ -32,8 +32,8 @@ from ssvm_dsl import (
     grid,
     pairs,
 )
+from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.errors import NoLabellingError, SsvmError
-from ssvm_dsl.inference.deadline import Deadline
 
 
 class Potts(Model):

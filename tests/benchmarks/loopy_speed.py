@@ -20,9 +20,7 @@ from models import interleaved
 
 from ssvm_backends import ssvm_backends
 from ssvm_backends.dual.ad3 import AD3
-from ssvm_backends.dual.mplp import MPLP
-from ssvm_backends.dual.msd import MSD
-from ssvm_backends.dual.tbcd import TBCD
+from ssvm_backends.dual.descent.backends import MPLP, MSD, TBCD
 from ssvm_backends.dual.trws import TRWS
 from ssvm_backends.programs.lp import LP
 from ssvm_dsl.ir import Group, Program, Question, Theta

@@ -12,8 +12,8 @@ from assignment_speed import spent
 from rich.console import Console
 from rich.table import Table
 
-from ssvm_backends.structures.spanning_trees.arborescence import ArborescenceBackend as Arborescences
-from ssvm_backends.structures.spanning_trees.eisner import Eisner
+from ssvm_backends.structures.spanning_trees.spanning_trees import ArborescenceBackend as Arborescences
+from ssvm_backends.structures.spanning_trees.spanning_trees import Eisner
 from ssvm_dsl import Arborescence, Dim, Factor, Input, Label, Model, ProjectiveTree, ground
 from ssvm_dsl.ir import Question
 

@@ -9,9 +9,9 @@ import pytest
 
 from foreign import inside
 from ssvm_dsl import StructuredSVM
+from ssvm_dsl.cli.demo import draw_word, mark_mistakes
 from ssvm_dsl.cli.ocr import OCR
 from ssvm_dsl.datasets import load_letters
-from ssvm_dsl.report.letters import draw_word, mark_mistakes
 
 QUICK = ("--tol", "0.05", "--threads", "1")
 

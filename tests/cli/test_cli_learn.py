@@ -14,8 +14,8 @@ from naive_crf import conlleval, template_features
 from snippets import FENCE, ROOT, commands, tidy
 
 from foreign import inside
-from ssvm_dsl.cli.data.templates import AttributeTemplate, standard_template
 from ssvm_dsl.cli.learn.measures import measure
+from ssvm_dsl.datasets.formats.templates import AttributeTemplate, standard_template
 from ssvm_dsl.models import ChainTagger
 
 TEMPLATE = """# words, and parts of speech

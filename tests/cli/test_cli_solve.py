@@ -10,20 +10,16 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from io import StringIO
 
 import pytest
 from rich.console import Console
 
 from foreign import distribution, inside, ssvm_here
-from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.io.read_problem import read_problem
-from ssvm_dsl.ir import Guarantee
-from ssvm_dsl.plugin_api import program_need
 from ssvm_dsl.registry import registry
-from ssvm_dsl.report.solve_progress import SolveProgress
-from ssvm_dsl.scoring.problems import SolveRequest, ask
+from ssvm_dsl.report.progress import SolveProgress
+from ssvm_dsl.scoring import solve_problem
 
 TINY = "MARKOV\n3\n2 2 3\n4\n0\n1 0\n2 0 1\n2 1 2\n1 0.5\n2 0.5 1\n4  0.1 0.9 0.5 0.5\n6  1 0 2  2 0 1\n"
 KEYS = ["score", "bound", "gap", "status", "labels", "backend", "seconds"]
@@ -368,10 +364,8 @@ def test_backends_report_their_progress(tiny, tmp_path, monkeypatch):
     registry.cache_clear()
     try:
         problem, seen = read_problem(tiny), []
-        answer = ask(plan(program_need(problem.program), "chain"), SolveRequest(problem, time_limit=5.0))
-        assert answer.status == "optimal"
-        need = replace(program_need(problem.program), guarantee=Guarantee.BOUND)
-        ask(plan(need, "loose"), SolveRequest(problem), lambda score, bound: seen.append((score, bound)))
+        assert solve_problem(problem, backend="chain", time_limit=5.0).status == "optimal"
+        solve_problem(problem, backend="loose", progress=lambda score, bound: seen.append((score, bound)))
         assert [bound - score for score, bound in seen] == [pytest.approx(9.0)]
     finally:
         registry.cache_clear()

@@ -41,7 +41,7 @@ from ssvm_dsl.compiler.inputs.validate import read_examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.structure import StructureCache
 from ssvm_dsl.errors import PluginError, SsvmError
-from ssvm_dsl.inference.planning import kept_plans
+from ssvm_dsl.inference import session
 from ssvm_dsl.ir import Caps, Guarantee, Topology
 from ssvm_dsl.learning.estimator import clone
 from ssvm_dsl.plugin_api import BackendSpec, hookimpl
@@ -188,8 +188,8 @@ def test_a_known_shape_is_not_laid_out_planned_or_opened_again(monkeypatch):
         raise AssertionError("asked for again")
 
     monkeypatch.setattr("ssvm_dsl.compiler.feature_maps.ground_scopes", never)
-    monkeypatch.setattr(kept_plans, "plan_program", never)
-    monkeypatch.setattr(kept_plans, "open_plan", never)
+    monkeypatch.setattr(session, "plan_program", never)
+    monkeypatch.setattr(session, "open_plan", never)
     svm.predict([word(rng, 4)])
     with pytest.raises(AssertionError, match="asked for again"):
         svm.predict([word(rng, 5)])
@@ -294,21 +294,21 @@ def test_a_second_fit_lays_out_and_plans_nothing(monkeypatch, way):
         raise AssertionError("asked for again")
 
     monkeypatch.setattr("ssvm_dsl.compiler.feature_maps.ground_scopes", never)
-    monkeypatch.setattr(kept_plans, "plan_program", never)
-    monkeypatch.setattr(kept_plans, "open_plan", never)
+    monkeypatch.setattr(session, "plan_program", never)
+    monkeypatch.setattr(session, "open_plan", never)
     trained(svm, [-x for x in X], Y, way)
 
 
 def test_rounds_of_a_latent_fit_open_each_session_once(monkeypatch):
     rng = np.random.default_rng(2)
     X, Y = some(rng, Hidden, 12)
-    opened, open_plan = [], kept_plans.open_plan
+    opened, open_plan = [], session.open_plan
 
     def counted(*args, **named):
         opened.append(args)
         return open_plan(*args, **named)
 
-    monkeypatch.setattr(kept_plans, "open_plan", counted)
+    monkeypatch.setattr(session, "open_plan", counted)
     svm = StructuredSVM(Hidden, max_passes=8, n_threads=1, random_state=0, latent_options={"rounds": 4, "restarts": 2})
     trained(svm, X, Y, "fit")
     assert len(svm.report_.latent_objectives) >= 2

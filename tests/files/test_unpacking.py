@@ -16,9 +16,9 @@ from pyarrow import table
 from pyarrow.parquet import write_table
 
 from ssvm_dsl import read_problem, read_trees
-from ssvm_dsl.cli.data.examples import DataSettings
-from ssvm_dsl.cli.data.formats import format_of, read_file
-from ssvm_dsl.cli.data.lines import opened, write_bytes, write_text
+from ssvm_dsl.datasets.formats.examples import DataSettings
+from ssvm_dsl.datasets.formats.lines import opened, write_bytes, write_text
+from ssvm_dsl.datasets.formats.lookup import format_of, read_file
 from ssvm_dsl.errors import FileFormatError, OptionError
 from ssvm_dsl.files.unpacking import open_unpacked, suffix_of
 from ssvm_dsl.io.formats.uai import read_evidence

@@ -22,8 +22,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from model_table import STRUCTURES, weighted
+from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.errors import NoBackendError, NoLabellingError, ScoreError, SsvmError, TooLargeError
-from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import registry

@@ -8,7 +8,7 @@ import numpy as np
 
 from ssvm_dsl.errors import InfeasibleError, NoLabellingError
 from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers
-from ssvm_dsl.inference.layers.base import PlannedSession
+from ssvm_dsl.inference.planned import PlannedSession
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Guarantee, Limits, Primal, Question, Solution, Task, Topology

@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.inference.deadline import work_seconds
+from ssvm_dsl.deadline import work_seconds
 from ssvm_dsl.registry import registry
 
 FOLDER = Path(__file__).parent

@@ -267,7 +267,7 @@ TARGETS = [
         "gaps of one position": ("(np.diff(position) != 1)", "(np.diff(position) > 2)"),
         "runs at the end may be short": ("~(runs.at_end & group", "~(runs.at_end | group"),
     }),
-    Target("constraint", "ssvm_constraints.best_runs", "runs", {
+    Target("constraint", "ssvm_constraints.runs", "runs", {
         "best runs are a position too long": ("min(t, most[first]) + 1)", "min(t, most[first] + 1) + 1)"),
         "best runs pass over what is decided": ("gain[at[t]] == np.inf:", "False:"),
         "short runs at the last position only": ("(start == 0 or t == n)", "t == n"),

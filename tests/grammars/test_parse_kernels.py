@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 from parses_by_hand import parses, worth
 
-from ssvm_backends.structures.constituency.best_parse import Parse, trace_parse
-from ssvm_backends.structures.constituency.chart import ParseScores, empty_chart, fill_chart
-from ssvm_backends.structures.constituency.paired_best import fill_best
-from ssvm_backends.structures.constituency.paired_rules import paired_rules
+from ssvm_backends.structures.constituency.best_parse import Parse, fill_best, trace_parse
+from ssvm_backends.structures.constituency.chart import ParseScores, empty_chart, fill_chart, paired_rules
 from ssvm_backends.structures.constituency.paired_sums import fill_paired, spread_paired
 from ssvm_backends.structures.constituency.scaled_sums import fill_scaled, spread_scaled
 from ssvm_backends.structures.constituency.sum_parses import ParseShares, spread_shares

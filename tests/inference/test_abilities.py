@@ -10,8 +10,8 @@ from numba import cfunc
 from test_foreign import PROBLEM, Backend, opened  # noqa: F401 - a fixture
 
 from ssvm_dsl.errors import BackendFault
+from ssvm_dsl.inference.foreign import wrong_sums
 from ssvm_dsl.inference.threads import Threads
-from ssvm_dsl.inference.verification.sums import wrong_sums
 from ssvm_dsl.ir import Ability, Guarantee, Limits, Marginals, Question, Task
 from ssvm_dsl.kernels.compiled_oracles import MESSAGE_SIGNATURE, SIGNATURE
 from ssvm_dsl.plugin_api import BackendSpec, CompiledMessages, CompiledOracle, add_marginals
@@ -92,9 +92,9 @@ def test_one_at_a_time_holds_and_the_wait_counts_against_the_limit(opened, monke
     active, most, seen, looks, answered, all_ask = [], [], [], [], [], threading.Event()
 
     def clock():
-        """Each answer takes a second; every call looks when it begins, the one whose turn it is once more."""
+        """Each answer takes a second; every call looks twice when it begins, the one whose turn it is once more."""
         looks.append(1)
-        if len(looks) == 4:
+        if len(looks) == 6:
             all_ask.set()
         return float(len(answered))
 
@@ -107,7 +107,7 @@ def test_one_at_a_time_holds_and_the_wait_counts_against_the_limit(opened, monke
         active.pop()
 
     session = opened(Backend(before=count), thread_safe=False)
-    monkeypatch.setattr("ssvm_dsl.inference.layers.opened.perf_counter", clock)
+    monkeypatch.setattr("ssvm_dsl.deadline.perf_counter", clock)
     question, threads = Question(PROBLEM.theta, limits=Limits(time=10.0)), Threads(3)
     threads.map(lambda ids: session.solve(question.replace(examples=ids)), [np.array([i]) for i in range(3)])
     threads.close()

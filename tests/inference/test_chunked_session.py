@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ssvm_dsl.inference.layers.bridged import BridgedSession
+from ssvm_dsl.inference.bridging.bridge_chains import BridgedSession
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Guarantee, Limits, Question, Task, Theta, Topology

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from combinations import crossed
-from ssvm_dsl.inference.layers.checked import CheckedSession
-from ssvm_dsl.inference.layers.components import ComponentSession
+from ssvm_dsl.inference.checked import CheckedSession
+from ssvm_dsl.inference.component_session import ComponentSession
 from ssvm_dsl.inference.planning.components import by_component, component_groups
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.planning.plans import Plan

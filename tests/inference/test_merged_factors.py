@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM
+from ssvm_dsl.inference import checked
 from ssvm_dsl.inference.bridging.merging import merged_factors
-from ssvm_dsl.inference.layers import opened
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Group, Guarantee, Program, Question, Task, Theta
@@ -52,7 +52,7 @@ def test_bounds_are_valid_and_tighter(seed, monkeypatch):
     best = answer(program, theta, "brute-force", ids=ids)
     merged = answer(program, theta, "lp", ids=ids)
     ascended = answer(program, theta, "ad3", ids=ids)
-    monkeypatch.setattr(opened, "merged_factors", lambda program: None)
+    monkeypatch.setattr(checked, "merged_factors", lambda program: None)
     apart = answer(program, theta, "lp", ids=ids)
     fractional = answer(program, theta, "lp", Task.RELAXED, ids)
     for found in (merged, ascended):

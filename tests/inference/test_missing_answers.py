@@ -10,13 +10,12 @@ import pytest
 
 from model_table import STRUCTURES, weighted
 from ssvm_dsl import AtLeast, Custom, Dim, Factor, Given, Hamming, Input, Label, Model, StructuredSVM, complete
+from ssvm_dsl.deadline import Deadline, pause, time_left, within
 from ssvm_dsl.errors import InfeasibleError, NoLabellingError, OptionError, OutOfTime, TimeLimitWarning
-from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers
 from ssvm_dsl.inference.planning.plans import Candidate, Plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Caps, Guarantee, Limits, Primal, Question, Solution, Stop, Task
-from ssvm_dsl.pausing import pause, time_left, within
 from ssvm_dsl.plugin_api import BackendSpec, hookimpl
 from ssvm_dsl.registry import PluginInfo, registry
 from ssvm_dsl.testing.brute_force import BruteForce, BruteForceSession
@@ -257,7 +256,7 @@ def test_marginals_that_time_cuts_short_name_their_examples(monkeypatch):
 
     structure, rng = STRUCTURES["chain"], np.random.default_rng(0)
     svm, X = weighted(structure, rng), [structure.example(3, rng)[0] for _ in range(2)]
-    monkeypatch.setattr("ssvm_dsl.inference.batch.answer_within", late)
+    monkeypatch.setattr("ssvm_dsl.inference.checked.CheckedSession.solve", late)
     with pytest.raises(NoLabellingError, match=r"no marginals for 2 of 2 examples \(numbers 0, 1\): time was up"):
         svm.predict_marginals(X)
     with pytest.warns(TimeLimitWarning):

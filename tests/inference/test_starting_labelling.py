@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ssvm_constraints.starts import matchings
+from ssvm_constraints import matching
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.starting import labelling
 from ssvm_dsl.inference.starting.bounds import trivial_bound
@@ -82,16 +82,16 @@ def test_greedy_matchings_do_not_depend_on_how_many_literals_are_looked_at_toget
     rng, (n_rows, n_cols) = np.random.default_rng(most), (9, 7)
     row, col = (one.ravel() for one in np.indices((n_rows, n_cols)))
     for at_a_time in (1, 4, 1000):
-        monkeypatch.setattr(matchings, "AT_A_TIME", at_a_time)
+        monkeypatch.setattr(matching, "AT_A_TIME", at_a_time)
         gain = rng.choice([-1.0, 0.5, 1.0, 2.0, 3.0], row.size)
         least, limit = ((np.full(n_rows, one), np.full(n_cols, one)) for one in (0, most))
-        places = matchings.Places(row, col, gain, least, limit)
+        places = matching.Places(row, col, gain, least, limit)
         expected = np.zeros(row.size, dtype=bool)
         for l in np.argsort(-gain, kind="stable"):
             taken = expected & ((row == row[l]) | (col == col[l]))
             fits = max((taken & (row == row[l])).sum(), (taken & (col == col[l])).sum()) < most
             expected[l] = fits and gain[l] > 0.0
-        assert (matchings._greedy(places) == expected).all()
+        assert (matching._greedy(places) == expected).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -10,10 +10,8 @@ import pytest
 from naive_formats import assert_same_scores, read_wcsp, scores_of, wcsp_text
 from ssvm_dsl import read_problem
 from ssvm_dsl.errors import FileFormatError
-from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.io.source_text import FileLimits
-from ssvm_dsl.plugin_api import program_need
-from ssvm_dsl.scoring.problems import SolveRequest, ask
+from ssvm_dsl.scoring import solve_problem
 
 TINY = "tiny 3 3 2 10\n2 3 2\n2 0 1 0 1\n0 1 5\n1 2 3 1\n1 0\n"
 
@@ -105,7 +103,7 @@ def test_cardinalities(tmp_path, measure, rows):
 def test_a_total_cost_of_the_upper_bound_is_no_solution(tmp_path):
     # every tuple costs less than 10, every labelling at least 10
     problem = read_problem(written(tmp_path, "k 2 2 3 10  2 2  1 0 4 1 0 5  1 1 6 0  2 0 1 0 0"))
-    answer = ask(plan(program_need(problem.program), "brute-force"), SolveRequest(problem))
+    answer = solve_problem(problem, backend="brute-force")
     assert (answer.status, answer.labels) == ("infeasible", None)
     assert "score -10; the file asks for more than -10" in answer.note
 
@@ -182,7 +180,7 @@ def test_published_optima(data_dir, name):
     problem = read_problem(data_dir / f"map/wcsp/{name}.wcsp")
     best = int((data_dir / f"map/wcsp/{name}.ub").read_text())
     backend = "brute-force" if name == "4queens" else "ilp"
-    answer = ask(plan(program_need(problem.program), backend), SolveRequest(problem))
+    answer = solve_problem(problem, backend=backend)
     assert answer.status == "optimal"
     assert -answer.score == pytest.approx(best)
 

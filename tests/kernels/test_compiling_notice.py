@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ssvm_dsl.report.compiling import SHORT, TEXT, Notice, watched
+from ssvm_dsl.report.notices import SHORT, TEXT, Notice, watched
 
 
 def test_said_once_and_not_for_short_waits():

@@ -9,9 +9,9 @@ from collections import Counter
 
 import pytest
 
+from ssvm_dsl.deadline import pause, within
 from ssvm_dsl.errors import OptionError, OutOfTime
 from ssvm_dsl.ir import Limits, Stop
-from ssvm_dsl.pausing import pause, within
 from ssvm_dsl.plugin_api import Clock, call_in_process, call_in_thread
 from ssvm_dsl.plugin_api.blocking import _Process
 

@@ -33,7 +33,7 @@ from ssvm_dsl import (
     spans,
 )
 from ssvm_dsl.errors import BackendFault
-from ssvm_dsl.inference.layers.checked import CheckedSession
+from ssvm_dsl.inference.checked import CheckedSession
 from ssvm_dsl.kernels import SIGNATURE, cfunc
 from ssvm_dsl.testing import open_session
 

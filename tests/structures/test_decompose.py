@@ -10,10 +10,17 @@ import pytest
 from clocks import ticking
 from constraints import few_runs
 from constraints.constraint_cases import group_of, random_constraints, unlinked, with_pairs
-from ssvm_backends.decomposition import forests
+from ssvm_backends.decomposition import parts
 from ssvm_backends.decomposition.decompose import WITH_ORACLES, DecomposeSession
-from ssvm_backends.decomposition.forests import first_layers
-from ssvm_backends.decomposition.parts import BY_KIND, BY_ROWS, BY_STATES, ORACLES, split_constraints, split_tables
+from ssvm_backends.decomposition.parts import (
+    BY_KIND,
+    BY_ROWS,
+    BY_STATES,
+    ORACLES,
+    first_layers,
+    split_constraints,
+    split_tables,
+)
 from ssvm_backends.structures.counts.weighted_sums import WeightedSumSession
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Matching, Model, ground, pairs
 from ssvm_dsl.errors import OutOfTime
@@ -311,9 +318,9 @@ def test_factors_go_to_the_first_forest_that_takes_them_however_often_the_clock_
     scope, same = np.concatenate(scopes).astype(np.int64), np.array([scopes.index(one) for one in scopes])
     order = rng.permutation(len(scopes))
     wanted = layers_by_hand(scopes, order.tolist(), n)
-    assert max(wanted) > forests.FIRST_LAYERS
+    assert max(wanted) > parts.FIRST_LAYERS
     for every in (10**6, 7, 1):
-        monkeypatch.setattr(forests, "LOOK_EVERY", every)
+        monkeypatch.setattr(parts, "LAID_AT_ONCE", every)
         assert first_layers(ptr, scope, same, order, n, Clock.start(Limits())).tolist() == wanted
     with pytest.raises(OutOfTime):
         first_layers(ptr, scope, same, order, n, Clock.start(Limits(time=0.0)))

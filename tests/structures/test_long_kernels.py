@@ -9,8 +9,8 @@ from clocks import ticking
 from model_table import tagger
 from ssvm_backends.graphs.deadline import chunks_until
 from ssvm_backends.structures.segmentations import semi_markov
-from ssvm_backends.structures.spanning_trees import trees_session
-from ssvm_backends.structures.spanning_trees.trees_session import TreesSession
+from ssvm_backends.structures.spanning_trees import spanning_trees
+from ssvm_backends.structures.spanning_trees.spanning_trees import TreesSession
 from ssvm_dsl import Arborescence, Dim, Factor, Hamming, Input, Label, Model, ProjectiveTree
 from ssvm_dsl.compiler import ground
 from ssvm_dsl.ir import Limits, Question, Stop, Task, Theta
@@ -38,7 +38,7 @@ class Free(Nested):
 @pytest.mark.parametrize("task", [Task.MAP, Task.MARGINALS])
 def test_sentences_too_long_for_the_time_left_are_not_begun(monkeypatch, model, task):
     for name in ("BEST_PROJECTIVE", "BEST_ARBORESCENCE", "SUM_PROJECTIVE", "SUM_ARBORESCENCES"):
-        monkeypatch.setattr(trees_session, name, LONG / 100.0)
+        monkeypatch.setattr(spanning_trees, name, LONG / 100.0)
     sizes, rng = (3, 4, 12, 3), np.random.default_rng(0)
     program = ground(model, [rng.normal(size=(n, n)) for n in sizes]).program
     session = TreesSession(program, projective=model is Nested)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from ssvm_backends.structures.matchings.augmenting_paths import match_all
+from ssvm_backends.structures.matchings.best_matchings import match_all
 from ssvm_dsl.errors import NoBackendError, OptionError
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.ir import ConstraintGroup, Program, Question, Theta, pointers

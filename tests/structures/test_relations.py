@@ -10,8 +10,7 @@ import pytest
 from ortools.sat.python import cp_model
 from scipy.optimize import linprog
 
-from ssvm_backends.structures.relations.partitions import partition_rows
-from ssvm_backends.structures.relations.semidefinite import pair_bound
+from ssvm_backends.structures.relations.clusters import pair_bound, partition_rows
 from ssvm_dsl import testing
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.rules.constraint_rules import with_rules

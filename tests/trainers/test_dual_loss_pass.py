@@ -200,13 +200,3 @@ def test_the_ball_holds_the_weights(monkeypatch):
     found, expected = weights(fast, 3, "none"), weights(slow, 3, "none")
     assert np.linalg.norm(found[0]) == pytest.approx(0.3)
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
-
-
-def test_going_on_from_a_state_is_bit_for_bit():
-    straight = weights(problem_of("words"), 6, "weighted")
-    broken = DLPW(passes=2, averaging="weighted", evaluate_every=100, random_state=0)
-    weights(problem_of("words"), 3, "weighted", trainer=broken)
-    state = {key: value.copy() if isinstance(value, np.ndarray) else value for key, value in broken.state().items()}
-    again = DLPW(passes=2, averaging="weighted", evaluate_every=100, random_state=0)
-    rest = again.resume(problem_of("words"), StopRule(tol=1e-9), state)
-    np.testing.assert_array_equal([one.w.copy() for one in itertools.islice(rest, 3)], straight[3:])

@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from combinations import crossed
 from kit import keeps_its_promises
 from ssvm_dsl import (
     Arborescence,
@@ -107,8 +108,7 @@ def fit(name, max_passes, **options):
     ).fit(X, Y)  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("options", [{"passes": 10}, {"passes": 2}, {"passes": 5, "batch_size": 2}])
+@crossed(name=CASES, options=[{"passes": 10}, {"passes": 2}, {"passes": 5, "batch_size": 2}])
 def test_the_relaxed_optimum_is_approached(name, options):
     report, optimum = fit(name, 250, **options).report_, case(name)[3]
     assert report.primal <= 1.01 * optimum

@@ -9,8 +9,8 @@ import clarabel
 import numpy as np
 import pytest
 from scipy import sparse
+from test_every_trainer import check_certificate, check_optimal, fitted
 from test_lp_dual_qp import Triples, noise
-from test_optimum import check_certificate, check_optimal, fitted
 
 import small
 from model_table import tagger
@@ -237,13 +237,6 @@ def test_features_that_hardly_matter_leave_steps_of_a_length_that_projections_ca
     assert svm.report_.primal == pytest.approx(n_wrong, rel=1e-3)
 
 
-@pytest.mark.parametrize("case", SOME, ids=str)
-def test_it_reaches_the_optimum(case):
-    data = case.make(0)
-    best, w = data.optimum()
-    check_optimal(data, fitted(data, trainer="extragradient", tol=1e-6, max_passes=400), best, w)
-
-
 def test_it_reaches_the_relaxed_optimum_of_any_graph():
     X, Y = noise()
     settings = {"C": 0.5, "risk": "relaxed", "backend": "lp", "random_state": 0}
@@ -266,16 +259,6 @@ def test_averages_of_the_dual_method_come_close(case):
         gaps.append(svm.report_.gap)
     assert gaps[1] < 0.5 * gaps[0]
     assert gaps[1] < 0.2 * best
-
-
-def test_certificates_of_unfinished_fits_are_true_bounds():
-    data = Case(small.Word, n=6, C=5.0).make(2)
-    best, _ = data.optimum()
-    for method in ("extragradient", "dual"):
-        for max_passes in (1, 3):
-            options = {"method": method, "evaluate_every": 1}
-            svm = fitted(data, trainer="extragradient", trainer_options=options, tol=0.0, max_passes=max_passes)
-            check_certificate(data, svm, best)
 
 
 def test_the_first_steps_are_those_of_the_definition(monkeypatch):
@@ -306,26 +289,6 @@ def test_the_first_steps_are_those_of_the_definition(monkeypatch):
         np.testing.assert_allclose(at_w, w, atol=1e-7)
         np.testing.assert_allclose(at_x, x, atol=1e-7)
         w, x = at_w, at_x
-
-
-def test_it_starts_from_weights_it_is_given():
-    data = Case(small.Word, n=6).make(3)
-    optimum = fitted(data, trainer="extragradient", tol=1e-8).coef_
-    run = Extragradient().begin(data.problem(), optimum)
-    np.testing.assert_array_equal(run.w, optimum)
-    warm = next(Extragradient(evaluate_every=5).steps(data.problem(), StopRule(), optimum))
-    cold = next(Extragradient(evaluate_every=5).steps(data.problem(), StopRule()))
-    assert warm.primal - warm.dual < cold.primal - cold.dual
-
-
-@pytest.mark.parametrize("method", ["extragradient", "dual"])
-def test_going_on_from_a_state_is_bit_for_bit(method):
-    data, options = Case(small.Tree, ragged=(4, 5), n=4).make(0), {"method": method, "evaluate_every": 3}
-    whole = [one.w for one in islice(Extragradient(**options).steps(data.problem(), StopRule()), 6)]
-    begun = Extragradient(**options)
-    assert len(list(islice(begun.steps(data.problem(), StopRule()), 3))) == 3
-    rest = list(islice(Extragradient(**options).resume(data.problem(), StopRule(), begun.state()), 3))
-    np.testing.assert_array_equal([one.w for one in rest], whole[3:])
 
 
 @pytest.mark.parametrize("method", ["extragradient", "dual"])

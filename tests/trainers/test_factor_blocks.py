@@ -168,18 +168,6 @@ def test_tables_that_are_weights():
     assert own_tables(problem_of(*binary())) == {}  # features, and a form
 
 
-def test_going_on_from_a_state_is_bit_for_bit(case):
-    stop = StopRule(tol=1e-9)
-    straight = [
-        one.w.copy() for one in islice(BCFW(blocks="factors", random_state=0).steps(problem_of(*case), stop), 30)
-    ]
-    broken = BCFW(blocks="factors", random_state=0)
-    assert len(list(islice(broken.steps(problem_of(*case), stop), 17))) == 17
-    state, again = deepcopy(broken.state()), BCFW(blocks="factors", random_state=0)
-    rest = [one.w.copy() for one in islice(again.resume(problem_of(*case), stop, state), 13)]
-    np.testing.assert_array_equal(rest, straight[17:])
-
-
 def test_messages_in_single_precision(monkeypatch):
     monkeypatch.setattr(blocks, "SINGLE", 0)
     problem = problem_of(*binary())

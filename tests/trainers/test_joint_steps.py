@@ -87,7 +87,7 @@ def test_rows_are_the_planes_of_the_oracle(case, options):
     planes = problem.oracle(w)
     run._take(planes)
     psi = run.planes.rows()
-    rows = KeptRows.of(run.planes.kept_planes, psi)
+    rows = KeptRows.of(run.planes.cache, psi)
     assert len(rows.owner) == len(psi) > 0
     found = {int(one.examples[0]): one for one in each(planes, problem.parameters.program)}
     for owner, loss, psi in zip(rows.owner, rows.loss, rows.psi):
@@ -95,17 +95,19 @@ def test_rows_are_the_planes_of_the_oracle(case, options):
         assert loss == pytest.approx(one.loss[0], abs=1e-12)
         np.testing.assert_allclose(psi, problem.accumulate(one, np.ones(1), np.zeros(problem.dim)), atol=1e-12)
     before = run.planes.refresh()
-    run.planes.kept_planes.alpha[places(run.planes.kept_planes)] = rows.alpha
+    run.planes.cache.alpha[places(run.planes.cache)] = rows.alpha
     assert run.planes.refresh()[0] == before[0]
 
 
+@pytest.mark.parametrize("options", [{}, {"risk": "relaxed", "backend": "lp"}], ids=str)
 @pytest.mark.parametrize("case", [Case(small.Word, n=6), Case(small.Loopy, C=9.0), Case(small.Bounded, n=6)], ids=str)
-def test_planes_that_are_vectors_take_the_steps_of_those_that_are_labellings(case, monkeypatch):
+def test_planes_that_are_vectors_take_the_steps_of_labellings_and_of_marginals(case, options, monkeypatch):
     found = []
     for most in (state.MOST_WEIGHTS, 0):
         monkeypatch.setattr(state, "MOST_WEIGHTS", most)
         monkeypatch.setattr(state, "WORTH_FACTORS", 0)
-        run = BCFW(random_state=0, max_cached_passes=0).begin(case.make(0).problem(), None)
+        trainer = BCFW(blocks="examples", random_state=0, max_cached_passes=0)
+        run = trainer.begin(case.make(0).problem(**options), None)
         assert bool(run.planes.vectors.size) == bool(most)
         for _ in range(60):
             run.iterate(StopRule(tol=0.0, max_passes=1000.0))

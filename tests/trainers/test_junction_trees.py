@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 from scipy.special import logsumexp
+from test_every_trainer import check_certificate, check_optimal, fitted
 from test_lp_dual_qp import Triples, noise
-from test_optimum import check_certificate, check_optimal, fitted
 
 import small
 from model_table import complete_labels

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_optimum import check_optimal, fitted
+from test_every_trainer import check_optimal, fitted
 
 import small
 from combinations import crossed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from test_every_trainer import fitted
 from test_objective import in_blocks
-from test_optimum import fitted
 
 import small
 from combinations import crossed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from copy import deepcopy
 from functools import cache
 from itertools import combinations, islice, product
 
@@ -372,19 +371,6 @@ def test_refusals(case):
 
     with pytest.raises(OptionError, match="adds up over variables"):
         fit((AllOrNothing, *case[1:2], *noise(2)[1:]))
-
-
-def test_going_on_from_a_state_is_bit_for_bit(case):
-    def problem():
-        return problem_of(*case[:3], "relaxed", "lp")
-
-    stop, first = StopRule(tol=1e-3), BCFW(blocks="examples", random_state=0)
-    straight = [one.w.copy() for one in islice(first.steps(problem(), stop), 8)]
-    broken = BCFW(blocks="examples", random_state=0)
-    assert len(list(islice(broken.steps(problem(), stop), 4))) == 4
-    state = deepcopy(broken.state())
-    rest = [one.w.copy() for one in islice(BCFW(blocks="examples", random_state=0).resume(problem(), stop, state), 4)]
-    np.testing.assert_array_equal(rest, straight[4:])
 
 
 def random_scores(program, seed):

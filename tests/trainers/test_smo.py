@@ -7,28 +7,18 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from test_optimum import TINY, check_certificate, check_optimal, fitted
+from test_every_trainer import check_optimal, fitted
 
 import small
-from combinations import crossed
-from small import CASES, Case, Word
+from small import Case, Word
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import load_letters
 from ssvm_dsl.errors import TrainingError
-from ssvm_dsl.inference.layers.checked import CheckedSession
-from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
+from ssvm_dsl.inference.checked import CheckedSession
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.dual.smo import smo_kernels as kernels
 from ssvm_trainers.dual.smo.smo import SMO
 from ssvm_trainers.dual.smo.smo_state import MarginalState
-from toy_backends import Toys, registered
-
-#: What the trainer takes: forests with losses that add up.
-FORESTS = [case for case in CASES if case.model not in (small.Loopy, *small.LOSS_OF_WHOLE)]
-
-each_forest = pytest.mark.parametrize("case", FORESTS, ids=str)
 
 TREE = Case(small.Tree, ragged=(1, 4, 5), n=4)
 
@@ -40,62 +30,6 @@ def smo(data, **options) -> StructuredSVM:
 
 
 # -- optimum and bounds ------------------------------------------------------------------------------------
-
-
-@crossed(case=FORESTS, seed=range(2))
-def test_it_reaches_the_optimum(case, seed):
-    data = case.make(seed)
-    best, w = data.optimum()
-    svm = smo(data, random_state=seed)
-    check_optimal(data, svm, best, w)
-    assert svm.report_.relative_gap <= 1e-8
-
-
-@pytest.mark.parametrize("case", SOME, ids=str)
-def test_it_does_so_without_a_compiled_oracle(case, monkeypatch):
-    monkeypatch.setattr(MarginProblem, "compiled", lambda self, tables=False: None)
-    data = case.make(3)
-    best, w = data.optimum()
-    check_optimal(data, smo(data), best, w)
-
-
-@each_forest
-def test_certificates_of_unfinished_fits_are_true_bounds(case):
-    data = case.make(2)
-    best, _ = data.optimum()
-    for max_passes in (1, 2, 4):
-        svm = smo(data, tol=0.0, max_passes=max_passes)
-        check_certificate(data, svm, best)
-        for event in svm.report_.history:
-            assert event.best_dual <= best + TINY * max(1.0, best)
-
-
-@st.composite
-def forest_cases(draw):
-    """Data for a random chain or forest: bounds, scales, weights, sizes."""
-    model = draw(st.sampled_from([Word, small.Tree, small.Ties, small.Tokens, small.Layers]))
-    names = [factor.name for factor in model.declaration.factors if factor.tie is None]
-    case = Case(
-        model,
-        n=draw(st.integers(1, 6)),
-        C=draw(st.sampled_from([0.01, 0.3, 1.0, 30.0])),
-        ragged=tuple(draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))),
-        regularization={name: draw(st.sampled_from([0.3, 1.0, 4.0])) for name in names},
-        weighted=draw(st.booleans()),
-    )
-    return case.make(draw(st.integers(0, 10**6)))
-
-
-@settings(max_examples=12)
-@given(forest_cases())
-def test_it_meets_other_trainers_at_the_optimum_of_random_problems(data):
-    best, w = data.optimum()
-    svm = smo(data, max_passes=5000)
-    check_optimal(data, svm, best, w)
-    for trainer in ("bcfw", "n-slack"):
-        other = fitted(data, trainer=trainer, tol=1e-7, max_passes=5000)
-        assert svm.report_.dual <= other.report_.primal * (1 + 1e-12)
-        assert other.report_.dual <= svm.report_.primal * (1 + 1e-12)
 
 
 def test_it_meets_bcfw_on_letters():
@@ -117,19 +51,6 @@ class Letters(small.Model):
 
 def letters(trainer: str) -> StructuredSVM:
     return StructuredSVM(Letters, C=0.1, trainer=trainer, tol=1e-4, random_state=0, n_threads=1)
-
-
-def test_inexact_oracles_give_true_bounds_or_none():
-    data = Case(Word, n=5).make(0)
-    best, _ = data.optimum()
-    with registered(Toys()):
-        bounding = smo(data, backend="toy-bounding", max_passes=30).report_
-        heuristic = smo(data, backend="toy-heuristic", max_passes=30).report_
-    assert bounding.certified
-    assert bounding.dual - TINY <= best <= bounding.dual + bounding.gap + TINY
-    assert not heuristic.certified
-    assert np.isnan(heuristic.gap)
-    assert heuristic.dual <= best + TINY
 
 
 # -- the pair of a step ------------------------------------------------------------------------------------
@@ -266,40 +187,6 @@ def test_a_step_gains_what_it_says_and_no_other_length_gains_more(case, seed):
 
 
 # -- control -----------------------------------------------------------------------------------------------
-
-
-def test_it_starts_from_weights_it_is_given():
-    data = Case(Word, n=6).make(3)
-    svm = smo(data)
-    optimum, cold = svm.coef_, next(SMO(random_state=0).steps(data.problem(), StopRule(max_passes=1)))
-    first = next(SMO(random_state=0).steps(data.problem(), StopRule(), start=optimum))
-    assert len(data.X) * first.primal == pytest.approx(data.optimum()[0], rel=1e-6)
-    np.testing.assert_array_equal(first.w, optimum)
-    assert cold.dual < first.dual <= first.primal
-
-
-@pytest.mark.parametrize("case", [Case(Word, n=40, ragged=(2, 4)), TREE], ids=str)
-def test_results_depend_on_the_seed_and_not_on_threads(case):
-    data = case.make(0)
-    one, two, other = (
-        smo(data, n_threads=n, random_state=seed, max_passes=3).coef_ for n, seed in ((1, 0), (2, 0), (1, 1))
-    )
-    np.testing.assert_array_equal(one, two)
-    assert not np.array_equal(one, other)
-
-
-@pytest.mark.parametrize("case", SOME, ids=str)
-def test_a_run_goes_on_from_its_state_bit_for_bit(case):
-    data, stop, first = case.make(1), StopRule(tol=1e-7), SMO(random_state=4)
-    steps = first.steps(data.problem(), stop)
-    for _ in range(3):
-        next(steps)
-    kept = {name: np.copy(part) if isinstance(part, np.ndarray) else part for name, part in first.state().items()}
-    on, again = steps, SMO(random_state=9).resume(data.problem(), stop, kept)
-    for _ in range(4):
-        one, two = next(on), next(again)
-        np.testing.assert_array_equal(one.w, two.w)
-        assert (one.n_passes, one.dual) == (two.n_passes, two.dual)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_optimum import check_certificate
-from test_optimum import fitted as fitted_margin
+from test_every_trainer import check_certificate
+from test_every_trainer import fitted as fitted_margin
 from test_smooth import check_optimal, fitted, problem_of, reference
 
 import small

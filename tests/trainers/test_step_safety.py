@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
-from test_optimum import fitted
+from test_every_trainer import fitted
 from test_smooth import fitted as fitted_risk
 from test_smooth import naive_objective, reference
 
@@ -78,7 +78,7 @@ def test_squared_smooth_risks_come_close_by_default(risk):
 
 
 def test_the_steps_of_squared_risks_are_those_of_the_definition():
-    from test_optimum import iterates
+    from test_subgradient_steps import iterates
 
     data = Case(Word, n=6, weighted=True).make(0)
     lam, w, reach, squares = 1.0 / 6, np.zeros(15), 0.0, 0.0

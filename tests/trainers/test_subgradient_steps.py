@@ -4,15 +4,154 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from test_every_trainer import TINY, check_certificate, fitted
 from test_objective import in_blocks
-from test_optimum import fitted, iterates
 
+import naive
 import small
+from combinations import crossed
 from small import Case, Word
 from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
 from ssvm_dsl.datasets import make_chains
 from ssvm_dsl.errors import OptionError, TrainingError
+from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.online import online_newton
+from ssvm_trainers.online.subgradient import Subgradient
+
+ORDERS = ("stochastic", "incremental", "batch")
+SCHEDULES = ("1/(lam t)", "1/sqrt(t)", "1/t", "constant")
+AVERAGES = ("weighted", "uniform", "none")
+
+
+@crossed(2, order=ORDERS, schedule=SCHEDULES, averaging=AVERAGES)
+def test_subgradient_brackets_the_optimum(order, schedule, averaging):
+    options = {"order": order, "schedule": schedule, "averaging": averaging, "step_size": 0.2}
+    for case in (Case(Word, n=6), Case(small.Ties, C=2.0, regularization={"agree": 0.5}, weighted=True)):
+        data = case.make(4)
+        best, _ = data.optimum()
+        svm = fitted(data, trainer="subgradient", tol=0.0, max_passes=15, trainer_options=options)
+        check_certificate(data, svm, best)
+        assert svm.report_.dual > -np.inf
+
+
+@pytest.mark.parametrize(
+    ("case", "order"),
+    [
+        (Case(Word, n=6), "stochastic"),
+        (Case(Word, n=6), "batch"),
+        (Case(small.Ties), "incremental"),
+        (Case(small.Loopy), "stochastic"),
+        (Case(small.AllOrNothing), "incremental"),
+    ],
+    ids=str,
+)
+def test_subgradient_comes_close(case, order):
+    data = case.make(1)
+    best, _ = data.optimum()
+    options = {"order": order, "averaging": "none" if order == "batch" else "weighted", "evaluate_every": 20}
+    n_passes = 600 if order == "batch" else 200
+    svm = fitted(data, trainer="subgradient", tol=0.0, max_passes=n_passes, trainer_options=options)
+    check_certificate(data, svm, best)
+    assert svm.report_.primal <= 1.03 * best
+    assert svm.report_.dual >= 0.85 * best
+
+
+def test_subgradient_stops_at_the_tolerance():
+    data = Case(Word, n=6).make(1)
+    best, _ = data.optimum()
+    svm = fitted(data, trainer="subgradient", tol=0.05, max_passes=5000)
+    assert svm.report_.converged
+    assert svm.report_.primal <= best / 0.95 + TINY
+
+
+def iterates(problem, n_passes, start, **options) -> list[np.ndarray]:
+    """The weights after each of some passes."""
+    steps = Subgradient(random_state=3, **options).steps(problem, StopRule(max_passes=1e9), start)
+    if start is not None:
+        first = next(steps)  # the start, evaluated
+        np.testing.assert_array_equal(first.w, start)
+    return [np.array(next(steps).w) for _ in range(n_passes)]
+
+
+@crossed(
+    2,
+    case=[
+        Case(Word, n=8),
+        Case(Word, n=8, C=0.5, weighted=True, regularization={"emit": 2.0, "trans": 2.0}, tag="-scaled"),
+        Case(small.Costs, n=6),
+        Case(small.Plain, n=6),
+        Case(small.Joint, n=6, ignore=9),
+    ],
+    schedule=SCHEDULES,
+    averaging=AVERAGES,
+)
+def test_the_compiled_pass_takes_the_same_steps(case, schedule, averaging):
+    data = case.make(0)
+    problem, plain = data.problem(), data.problem()
+    assert problem.compiled() is not None
+    plain.compiled = lambda tables=False: None
+    batch_call = problem.oracle
+
+    def whole_batches_only(w, examples=None):
+        assert examples is None
+        return batch_call(w)
+
+    problem.oracle = whole_batches_only
+    start = np.random.default_rng(0).normal(size=problem.dim)
+    options = {"schedule": schedule, "averaging": averaging, "step_size": 0.3, "evaluate_every": 100}
+    for fast, slow in zip(iterates(problem, 4, start, **options), iterates(plain, 4, start, **options)):
+        np.testing.assert_allclose(fast, slow, rtol=1e-8, atol=1e-8)
+    assert problem.n_oracle_calls == plain.n_oracle_calls
+
+
+@pytest.mark.parametrize("model", [Word, small.Bounded, small.Costs])
+def test_the_first_steps_are_those_of_the_definition(model):
+    """Incremental steps written out: shrink, add the difference of joint features, project, average."""
+    data = Case(model, n=12).make(0)
+    problem, lam = data.problem(), 1.0 / 12
+    start = np.maximum(0.05 * np.random.default_rng(1).normal(size=problem.dim), problem.objective.lower)
+    w, seen = start.copy(), []
+    for t, (losses, psi) in enumerate(data.planes, 1):
+        worst = int(np.argmax(losses - psi @ w))
+        w = w - 0.5 / np.sqrt(t) * (lam * w - psi[worst])
+        w = np.where(data.nonneg, np.maximum(w, 0.0), w)
+        seen.append(w)
+    assert data.nonneg.any() == any((v[data.nonneg] == 0).any() for v in seen)  # some steps end on a bound
+    expected = {"none": w, "uniform": np.mean(seen, axis=0), "weighted": np.average(seen, axis=0, weights=range(1, 13))}
+    for averaging, value in expected.items():
+        options = {"order": "incremental", "schedule": "1/sqrt(t)", "step_size": 0.5, "averaging": averaging}
+        np.testing.assert_allclose(iterates(data.problem(), 1, start, **options)[0], value, rtol=1e-10, atol=1e-10)
+
+
+def test_batches_average_their_subgradients():
+    data = Case(Word, n=4).make(0)
+    problem, lam = data.problem(), 0.25
+    start = np.random.default_rng(1).normal(size=problem.dim)
+    w = start.copy()
+    for t, pair in enumerate((data.planes[:2], data.planes[2:]), 1):
+        psi = np.mean([psi[np.argmax(losses - psi @ w)] for losses, psi in pair], axis=0)
+        w = w - 1.0 / t * (lam * w - psi)
+    options = {"order": "incremental", "schedule": "1/t", "batch_size": 2, "averaging": "none"}
+    np.testing.assert_allclose(iterates(problem, 1, start, **options)[0], w, rtol=1e-10, atol=1e-10)
+
+
+def test_steps_stay_in_the_ball():
+    data = Case(Word, n=6, C=50.0).make(0)
+    for order in ORDERS:
+        for w in iterates(data.problem(), 5, None, order=order, averaging="none", radius=0.7)[1:]:
+            assert np.linalg.norm(w) <= 0.7 + 1e-12
+
+
+def test_the_returned_iterate_is_the_best_or_the_last():
+    data = Case(Word, n=6, C=20.0).make(0)
+    options = {"order": "incremental", "schedule": "constant", "step_size": 2.0, "averaging": "none"}
+    options["evaluate_every"] = 1
+    settings = {"trainer": "subgradient", "tol": 0.0, "max_passes": 30}
+    best = fitted(data, **settings, trainer_options=options)
+    last = fitted(data, **settings, trainer_options={**options, "best_iterate": False})
+    primals = [event.primal for event in last.report_.history]
+    assert best.report_.primal == min(primals) < primals[-1] == last.report_.primal
+    assert naive.naive_objective(data.planes, data.flat(last.weights_), 20.0) == pytest.approx(primals[-1])
 
 
 @pytest.mark.parametrize("model", [Word, small.Bounded, small.Loopy, small.AllOrNothing])

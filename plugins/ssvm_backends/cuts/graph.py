@@ -27,11 +27,26 @@ from math import frexp, ldexp
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ssvm_backends.cuts.maxflow import UNBOUNDED, Arcs, Nodes, link
-from ssvm_backends.graphs.graph import Graph
+from ssvm_backends.cuts.maxflow import (
+    ARC,
+    CONTROL,
+    NODE,
+    UNBOUNDED,
+    Arcs,
+    Flow,
+    Nodes,
+    advance,
+    link,
+    load,
+    on_source_side,
+    start,
+)
+from ssvm_backends.graphs.graph import Graph, Instance
+from ssvm_backends.local.search import score_of
 from ssvm_dsl.ir import F64, I32, I64, ROUNDING, Bools, pointers
-from ssvm_dsl.kernels import njit
+from ssvm_dsl.kernels import SIGNATURE, borrow, cfunc, njit, packed_record
 
 #: Violations of submodularity that count as rounding, relative to the sum of the sizes of the entries they come from;
 #: more than what :mod:`ssvm_dsl.needs.properties` forgives, which adds the same numbers in another way.
@@ -291,3 +306,165 @@ def add_triple(node: Nodes, arc: Arcs, edge: I32, x: I64, w: int, table: F64, sc
         arc[arc[a].sister if turned else a].cap += half
         arc[a if turned else arc[a].sister].cap += gain - half
     return lost
+
+
+# -- The batch kernel of ``graph-cut``: network, flow and labels, example after example ------------------------------
+
+#: The position in a batch: examples finished, whether the flow of the next one is under way, the refused factor or -1.
+CUT_STATE = np.dtype([("finished", np.int64), ("under_way", np.int64), ("refused", np.int64)])
+
+
+class CutBatch(NamedTuple):
+    """Minimum cuts of some examples.
+
+    Parameters
+    ----------
+    instance : Instance
+        Every variable has two states.
+    cut : CutGraph
+    ids : ndarray of int64, shape (n,)
+        Examples.
+    label_ptr : ndarray of int64, shape (n + 1,)
+        Where their labels go.
+    labels : ndarray of int32
+        Result.
+    lost : ndarray of float64, shape (n,)
+        Result: how far the best score may be above that of the labels, where tables miss submodularity by rounding.
+    """
+
+    instance: Instance
+    cut: CutGraph
+    ids: I64
+    label_ptr: I64
+    labels: I32
+    lost: F64
+
+
+def cut_state() -> NDArray[np.void]:
+    """Return the state of a batch that has not begun."""
+    state = np.zeros(1, CUT_STATE)
+    state["refused"] = -1
+    return state
+
+
+@njit(cache=True, nogil=True)
+def price(instance: Instance, cut: CutGraph, example: int, flow: Flow, lost: F64) -> int:
+    """Write one example's capacities; return a factor that is not submodular, -1 when all are.
+
+    Parameters
+    ----------
+    instance, cut
+        As for :class:`CutBatch`; read only.
+    example : int
+        The example.
+    flow : Flow
+        Written: the network, its nodes and arcs numbered from 0.
+    lost : ndarray of float64, shape (1,)
+        Written: how far scores of labellings may be above those of the network.  Not touched when a factor is refused.
+    """
+    graph, score, pool, node, arc = instance.graph, instance.node, instance.pool, flow.node, flow.arc
+    lo, nodes = graph.var_ptr[example], cut.node_ptr[example]
+    base = cut.first[nodes]
+    load(cut.first, cut.head, cut.sister, nodes, cut.node_ptr[example + 1], node, arc)
+    scale = whole_scale(graph, score, pool, example)
+    for v in range(lo, graph.var_ptr[example + 1]):
+        s = graph.state_ptr[v]
+        node[cut.var_node[v] - nodes].excess = whole(score[s + 1], scale) - whole(score[s], scale)
+    x, edge, total = np.empty(3, np.int64), np.empty(6, np.int32), np.int64(0)
+    for f in range(graph.factor_ptr[example], graph.factor_ptr[example + 1]):
+        k, t, e = graph.slot_ptr[f], graph.table_ptr[f], cut.edge_ptr[f]
+        if cut.extra[f] < 0:
+            u, v = cut.var_node[graph.scope[k]] - nodes, cut.var_node[graph.scope[k + 1]] - nodes
+            a = cut.number[e] - base
+            less = add_pair(node, arc, a, u, v, pool[t : t + 4], scale)
+        else:
+            for i in range(3):
+                x[i] = cut.var_node[graph.scope[k + i]] - nodes
+            for i in range(6):
+                edge[i] = cut.number[e + i] - base
+            less = add_triple(node, arc, edge, x, cut.extra[f] - nodes, pool[t : t + 8], scale)
+        if less < 0:
+            return f
+        total += less
+    lost[0] = total / scale
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def cut_batch(batch: CutBatch, flow: Flow, state: NDArray[np.void], budget: int) -> bool:
+    """Continue a batch until it is done (return True), the budget is spent or a table is not submodular (False).
+
+    Parameters
+    ----------
+    batch : CutBatch
+        ``labels`` and ``lost`` are written.
+    flow : Flow
+        Work space for the largest example; between calls it holds the flow that is under way.
+    state : ndarray of CUT_STATE, shape (1,)
+        The position in the batch, in and out.
+    budget : int
+        Number of arcs to visit, approximately.
+    """
+    instance, cut, flow = borrow(batch.instance), borrow(batch.cut), borrow(flow)
+    graph, at = instance.graph, state[0]
+    while at.finished < len(batch.ids):
+        k = at.finished
+        i = batch.ids[k]
+        n = cut.node_ptr[i + 1] - cut.node_ptr[i]
+        if at.under_way == 0:
+            at.refused = price(instance, cut, i, flow, batch.lost[k : k + 1])
+            if at.refused >= 0:
+                return False
+            start(flow.node, n, flow.control)
+            at.under_way = 1
+            budget -= 2 * n
+        if budget <= 0 or not advance(flow.node, flow.arc, flow.control, budget):
+            return False
+        budget -= flow.control[0].time
+        to, first = batch.label_ptr[k], graph.var_ptr[i]
+        for v in range(first, graph.var_ptr[i + 1]):
+            batch.labels[to + v - first] = on_source_side(flow.node, cut.var_node[v] - cut.node_ptr[i])
+        at.finished += 1
+        at.under_way = 0
+    return True
+
+
+#: Fields of a :class:`~ssvm_backends.graphs.graph.Graph` that are packed, before those of the networks.
+OF_GRAPH = ("var_ptr", "state_ptr", "factor_ptr", "slot_ptr", "scope", "table_ptr", "table_size", "stride")
+
+
+#: How the scopes and tables of a graph, and its networks, are read.
+graph_in, cut_in = packed_record(Graph, OF_GRAPH), packed_record(CutGraph)
+
+
+@cfunc(SIGNATURE)
+def cut_oracle(ints, longs, example, pool, node, labels, work):  # type: ignore[no-untyped-def]
+    """Compiled oracle; returns the best score of one example, without the constant.
+
+    ``nan`` where a table is not submodular.
+
+    Parameters
+    ----------
+    ints, longs : ndarray of int32 and of int64
+        Packed: :data:`OF_GRAPH`, and the fields of a :class:`~ssvm_backends.cuts.graph.CutGraph`.
+    example : int
+        The example.
+    pool, node : ndarray of float64
+        As in :class:`~ssvm_dsl.ir.Theta`, finite.
+    labels : ndarray of int32, shape (at least the example's variables,)
+        Written.
+    work : ndarray of float64
+        Not used.
+    """
+    ints, longs, pool, node, labels = borrow(ints), borrow(longs), borrow(pool), borrow(node), borrow(labels)
+    graph, cut = graph_in(ints, longs, 0), cut_in(ints, longs, len(OF_GRAPH))
+    lo, hi = cut.node_ptr[example], cut.node_ptr[example + 1]
+    nodes, arcs = np.empty(hi - lo + 1, NODE), np.empty(cut.first[hi] - cut.first[lo], ARC)
+    flow = Flow(nodes, arcs, np.zeros(1, CONTROL))
+    state = np.zeros(1, CUT_STATE)
+    state[0].refused = -1
+    instance = Instance(graph, node, pool, node)  # nobody reads the constants
+    batch = CutBatch(instance, cut, np.full(1, example), np.zeros(1, np.int64), labels, np.zeros(1))
+    if cut_batch(batch, flow, state, np.int64(1) << 62):
+        return score_of(graph, node, pool, example, labels)
+    return np.nan

@@ -1,7 +1,7 @@
 """``qpbo``: roof duality for any binary pairwise problem: a certified bound and a partial labelling.
 
 The bound is the optimum of the local polytope, from one flow on twice the variables
-(:mod:`ssvm_backends.cuts.roof.roof`).
+(:mod:`ssvm_backends.cuts.roof_duality`).
 States that roof duality decides are kept.  When all are decided the labelling is optimal and the bound is its
 score.  Open variables are filled in by the heuristic that the option ``rest`` names; with ``rest="none"`` there is
 no labelling unless all is decided.  ``icm`` moves one variable at a time, ``pairs`` then moves two neighbours together
@@ -9,7 +9,7 @@ no labelling unless all is decided.  ``icm`` moves one variable at a time, ``pai
 
 The task ``relaxed`` gives the optimum of the local polytope itself: open variables are one half.
 
-One kernel runs over the examples of a call (:mod:`ssvm_backends.cuts.roof.roof_batch`) and comes back every few
+One kernel runs over the examples of a call (:mod:`ssvm_backends.cuts.roof_duality`) and comes back every few
 milliseconds for a check of the clock.
 """
 
@@ -29,7 +29,7 @@ from ssvm_dsl.ir import Need, Program, Question, Solution, Stop, Task, Topology,
 from ssvm_dsl.plugin_api import Clock, Verdict
 
 if TYPE_CHECKING:
-    from ssvm_backends.cuts.roof.half_integral import Halves
+    from ssvm_backends.cuts.roof_duality import Halves
 
 #: The treatment of open variables, by the option ``rest``.
 OPEN = {
@@ -71,7 +71,7 @@ class RoofSession(GraphSession):
 
     @cached_property
     def _halves(self) -> Halves:
-        from ssvm_backends.cuts.roof.half_integral import Halves
+        from ssvm_backends.cuts.roof_duality import Halves
 
         return Halves(self.program, self.graph)
 
@@ -100,8 +100,8 @@ class RoofSession(GraphSession):
 
     def _flows(self, call: GraphCall, whole: bool) -> bool:
         """Run the flows; return False if ``whole`` states that nothing is forbidden, and something is."""
+        from ssvm_backends.cuts import roof_duality as kernels
         from ssvm_backends.cuts.maxflow import workspace
-        from ssvm_backends.cuts.roof import roof_batch as kernels
 
         n, m = self._extent if whole else extent(call.instance.graph)
         flow, stack = workspace(2 * n, 4 * m), np.empty(2 * n, np.int64)

@@ -188,7 +188,7 @@ class DecomposeSession:
         from ssvm_backends.decomposition.branching import Branching
         from ssvm_backends.decomposition.bundle import new_bundle
         from ssvm_backends.decomposition.descent import PriceDescent
-        from ssvm_backends.decomposition.prices import PriceStore
+        from ssvm_backends.decomposition.dual_steps import PriceStore
 
         program, parts = self.program, self.parts(clock)
         members = np.stack([part.member for part in parts])

@@ -6,17 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ssvm_backends.decomposition.bundle import (
-    PriceBundle,
-    add_planes,
-    choose_prices,
-    clear,
-    move_center,
-    write_scores,
-)
+from ssvm_backends.decomposition.bundle import PriceBundle, add_planes, choose_prices, clear, move_center, write_scores
 from ssvm_backends.decomposition.incumbents import Incumbents, oracle_limits
 from ssvm_backends.decomposition.parts import DualSubproblem
-from ssvm_backends.graphs.states import top_states
+from ssvm_backends.graphs.graph import top_states
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import F64, I8, I32, I64, Bools, Program, Question, Stop, Terms, Theta, pointers, positions
 from ssvm_dsl.plugin_api import Clock

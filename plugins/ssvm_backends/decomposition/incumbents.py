@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ssvm_backends.decomposition.parts import DualSubproblem
-from ssvm_backends.graphs.graph import Graph
-from ssvm_backends.graphs.states import top_states
+from ssvm_backends.graphs.graph import Graph, top_states
 from ssvm_dsl.ir import F64, I32, I64, Bools, Limits, Program, Question, Theta, pointers, positions
 from ssvm_dsl.plugin_api import Clock, score_labels
 
@@ -129,7 +128,7 @@ class Incumbents:
 
     def improve(self, ids: I64) -> None:
         """Improve the labellings of some examples: constraints answer the labels of all others, free variables move."""
-        from ssvm_backends.graphs.neighbours import given_others
+        from ssvm_backends.graphs.kernels import given_others
         ids = ids[self.score[ids] > -np.inf]
         worth = np.zeros(self.program.n_states)
         for _ in range(ANSWERS):

@@ -10,24 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from ssvm_backends.decomposition.forests import first_layers
+from ssvm_backends.dual.descent.spanning_trees import representative
 from ssvm_backends.elimination.junction_tree import JunctionTreeSession
 from ssvm_backends.programs.ilp import ILPSession
-from ssvm_backends.structures.best_states import KindSession
 from ssvm_backends.structures.counts.cardinality import CardinalitySession
-from ssvm_backends.structures.counts.weighted_sums import WeightedSumSession
-from ssvm_backends.structures.counts.whole_sums import MOST_SUMS, WholeSums
+from ssvm_backends.structures.counts.weighted_sums import MOST_SUMS, WeightedSumSession, WholeSums
 from ssvm_backends.structures.matchings.assignment import AssignmentSession
 from ssvm_backends.structures.relations.relations import RelationsSession
 from ssvm_backends.structures.routes.circuit import CircuitSession
 from ssvm_backends.structures.routes.shortest_path import ShortestPathSession
 from ssvm_backends.structures.segmentations.semi_markov import SemiMarkovSession
-from ssvm_backends.structures.spanning_trees.trees_session import TreesSession
-from ssvm_backends.trees.session import ForestSession
+from ssvm_backends.structures.session import StructureSession, constraint_scores
+from ssvm_backends.structures.spanning_trees.spanning_trees import TreesSession
+from ssvm_backends.trees.tree import ForestSession
 from ssvm_dsl.ir import (
     F64,
     I32,
@@ -43,7 +42,33 @@ from ssvm_dsl.ir import (
     segment_links,
     segment_variables,
 )
+from ssvm_dsl.kernels import njit
 from ssvm_dsl.plugin_api import BestKind, Clock, Session, program_need
+
+
+class KindSession(StructureSession):
+    """Best labellings of a program whose constraints are over different variables (:class:`BestKind`)."""
+
+    def choose(self, group: int, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools, excess: F64) -> None:
+        """Write the best labels; see :class:`~ssvm_backends.structures.session.StructureSession`."""
+        program, mine = self.program, self.groups[group]
+        kind = cast(BestKind, mine.rules)
+        for place, example in enumerate(ids.tolist()):
+            first, stop = program.var_ptr[example : example + 2].tolist()
+            states = program.state_ptr[first : stop + 1]
+            for k in range(int(mine.ptr[example]), int(mine.ptr[example + 1])):
+                variables, scores = constraint_scores(mine, k, states - states[0], node[states[0] : states[-1]])
+                best = kind.best_states(mine, k, scores) if _possible(scores.score, scores.ptr) else None
+                if best is None:
+                    feasible[place] = False
+                else:
+                    labels[ptr[place] + variables] = best
+
+
+def _possible(score: F64, ptr: I64) -> bool:
+    """Whether every variable has a state that is not ruled out."""
+    return not len(score) or bool((np.maximum.reduceat(score, ptr[:-1]) > -np.inf).all())
+
 
 #: Counts of several states of a variable.
 BY_STATES = "count by states"
@@ -443,3 +468,93 @@ def _by_hubs(pairs: I64, card: I32, max_entries: int, clock: Clock) -> I64:
         layer[left[mine]] = layer.max(initial=-1) + 1
         left = left[~mine]
     return layer
+
+
+# -- Factors parted into forests: each goes to the first layer in which it closes no cycle ---------------------------
+
+#: Factors between two checks of the clock, and layers that there is room for at first.
+LAID_AT_ONCE, FIRST_LAYERS = 16384, 4
+
+
+def first_layers(ptr: I64, scope: I64, same: I64, order: I64, n: int, clock: Clock) -> I64:
+    """Return the layer of each factor when they are taken in an order.
+
+    Parameters
+    ----------
+    ptr : ndarray of int64, shape (F + 1,)
+        Where the variables of each factor start.
+    scope : ndarray of int64
+        Its variables, ascending.
+    same : ndarray of int64, shape (F,)
+        A number of each scope: factors of one scope are in one layer.
+    order : ndarray of int64, shape (F,)
+    n : int
+        Number of variables.
+    clock : Clock
+
+    Raises
+    ------
+    OutOfTime
+    """
+    layer, layer_of = np.zeros(len(order), dtype=np.int64), np.full(len(order), -1, dtype=np.int64)
+    parent = np.tile(np.arange(n, dtype=np.int64), (FIRST_LAYERS, 1))
+    done = 0
+    while done < len(order):
+        clock.afford(0.0)
+        until = min(done + LAID_AT_ONCE, len(order))
+        done = take_factors(ptr, scope, same, order[:until], done, parent, layer_of, layer)
+        if done < until:
+            parent = np.concatenate([parent, np.tile(np.arange(n, dtype=np.int64), (len(parent), 1))])
+    return layer
+
+
+@njit(cache=True, nogil=True)
+def take_factors(
+    ptr: I64, scope: I64, same: I64, order: I64, begin: int, parent: I64, layer_of: I64, layer: I64
+) -> int:
+    """Find the layers of some factors; return how many of ``order`` have one.
+
+    Parameters
+    ----------
+    ptr, scope, same, order
+        As for :func:`first_layers`; read only.
+    begin : int
+        The first of ``order``.
+    parent : ndarray of int64, shape (n_layers, n)
+        The trees of each layer: above each variable, another one of its component, itself at the top.  In place.
+    layer_of : ndarray of int64, shape (F,)
+        The layer of each scope by its number, -1 where there is none yet.  In place.
+    layer : ndarray of int64, shape (F,)
+        The layer of each factor.  In place.
+
+    Returns
+    -------
+    int
+        Less than all where there are too few layers for the next one.
+    """
+    for place in range(begin, len(order)):
+        f = order[place]
+        lo, hi = ptr[f], ptr[f + 1]
+        found = layer_of[same[f]]
+        number = 0
+        while found < 0 and number < len(parent):
+            apart = True
+            for a in range(lo, hi):
+                top = representative(parent[number], scope[a])
+                for b in range(lo, a):
+                    if representative(parent[number], scope[b]) == top:
+                        apart = False
+                        break
+                if not apart:
+                    break
+            if apart:
+                found = number
+            number += 1
+        if found < 0:
+            return place
+        if layer_of[same[f]] < 0:
+            layer_of[same[f]] = found
+            for a in range(lo + 1, hi):
+                parent[found, representative(parent[found], scope[a])] = representative(parent[found], scope[lo])
+        layer[f] = found
+    return len(order)

@@ -29,9 +29,8 @@ from ssvm_backends.dual.kernels import PHASE
 from ssvm_backends.dual.progress import SolverProgress
 from ssvm_backends.dual.session import CALL, ExampleRange, message_places, message_pointers
 from ssvm_backends.graphs.deadline import UNLIMITED
-from ssvm_backends.graphs.graph import build_graph
+from ssvm_backends.graphs.graph import build_graph, top_states
 from ssvm_backends.graphs.reduce import Reduced, reduce_problem
-from ssvm_backends.graphs.states import top_states
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import (
     F64,

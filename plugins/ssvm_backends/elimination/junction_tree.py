@@ -13,18 +13,21 @@ after each one (Lawler 1972) and maximising over each part: up to n maximisation
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from ssvm_backends.elimination.plan import Compiled
 from ssvm_backends.elimination.plan_cache import MAX_ENTRIES, PlanCache, too_large
-from ssvm_backends.graphs.graph import graph_bytes
+from ssvm_backends.graphs.deadline import TimeUp
+from ssvm_backends.graphs.graph import Instance, graph_bytes
+from ssvm_backends.graphs.ranked_lists import check_lists, pack_ranked
 from ssvm_backends.graphs.reduce import Reduced
 from ssvm_backends.graphs.session import FINISHED, INTERRUPTED, TIME, pack_arrays
 from ssvm_dsl.errors import OutOfTime, TooLargeError
-from ssvm_dsl.ir import I64, Need, Program, Question, Solution, Task, Theta
-from ssvm_dsl.plugin_api import Clock, CompiledOracle, Verdict
+from ssvm_dsl.ir import I64, Need, Program, Question, Solution, Stop, Task, Theta
+from ssvm_dsl.plugin_api import Clock, CompiledOracle, Ranked, Subspace, SubspaceSolver, Verdict, k_best_of
 
 #: Operations for each variable of a shape that is laid out; a third of the real cost, since that arises once.
 PLANNED = 8e3
@@ -92,8 +95,6 @@ class JunctionTreeSession:
 
             return marginals(self.plans, self.with_marginals, question, reduced, clock)
         if question.task is Task.KBEST:
-            from ssvm_backends.elimination.kbest import k_best
-
             return k_best(self.plans, theta, ids, reduced, clock, question.k)
         return self._best(theta, ids, reduced, clock)
 
@@ -112,8 +113,7 @@ class JunctionTreeSession:
                 return None
         except TooLargeError:
             return None
-        from ssvm_backends.elimination.elimination_oracle import elimination_oracle
-        from ssvm_backends.elimination.packing import elimination_parts
+        from ssvm_backends.elimination.max import elimination_oracle, elimination_parts
 
         ints, longs, work = elimination_parts(self.plans.graph, plans, keys)
         return CompiledOracle(elimination_oracle, ints, longs, work, operations / max(len(keys), 1))
@@ -149,3 +149,58 @@ class JunctionTreeSession:
         # the score of a best labelling is its bound; -inf leaves it to the score that is recomputed
         bound = np.where(finished, -np.inf, np.nan)
         return pack_arrays(self.program, theta, ids, reduced, labels, there, bound, stop)
+
+
+# -- The k best labellings of a graph of small width; see :mod:`ssvm_dsl.plugin_api.lawler` --------------------------
+#
+# A subspace is the same graph with fewer states, so that one plan serves them all.
+
+
+class _Elimination(SubspaceSolver):
+    """Maximises over subspaces of the labellings of one example by elimination."""
+
+    def __init__(self, compiled: Compiled, instance: Instance, example: int, clock: Clock) -> None:
+        graph = instance.graph
+        first, last = graph.var_ptr[example], graph.var_ptr[example + 1]
+        ends = graph.state_ptr[first : last + 1]
+        super().__init__(ends - ends[0])
+        self.compiled, self.clock, self.ids = compiled, clock, np.array([example], dtype=np.int64)
+        self.mine, self.n = slice(int(ends[0]), int(ends[-1])), int(last - first)
+        self.clean = instance.node[self.mine].copy()
+        self.instance = instance._replace(node=instance.node.copy())
+
+    def whole(self) -> Subspace:
+        """Return the set of all labellings."""
+        return Subspace.of_all(np.ones(len(self.clean), dtype=bool), self.n)
+
+    def solve(self, space: Subspace, floor: Callable[[], float]) -> Subspace | None:
+        """Return a subspace with its best labelling, ``None`` where all have a forbidden joint state."""
+        from ssvm_backends.elimination.max import maximise
+
+        self.instance.node[self.mine] = np.where(space.states(self.ptr), self.clean, -np.inf)
+        labels, score, zero = np.zeros(self.n, np.int32), np.zeros(1), np.zeros(1, np.int64)
+        if not maximise(self.compiled, self.instance, self.ids, zero, labels, score, zero, self.clock):
+            raise TimeUp
+        return space.with_best(labels, float(score[0])) if score[0] > -np.inf else None
+
+
+def k_best(plans: PlanCache, theta: Theta, ids: I64, reduced: Reduced, clock: Clock, k: int) -> Solution:
+    """Answer the task ``kbest``; the list of an example that time or the user cut short may lack some."""
+    check_lists(np.diff(reduced.label_ptr), k)
+    late = Ranked([], Stop.TIME)
+    answers = [late if feasible else Ranked([], Stop.FINISHED) for feasible in reduced.feasible.tolist()]
+    for key, places in plans.by_structure(reduced):
+        for i in places[reduced.feasible[places]].tolist():
+            if clock.over or late.stop is Stop.INTERRUPTED:  # before anything is prepared for the example
+                answers[i] = late
+                continue
+            try:
+                compiled = plans.plan(key, False)
+            except OutOfTime:  # while the graph was planned
+                answers[i] = late
+                continue
+            solver = _Elimination(compiled, reduced.instance, int(reduced.ids[i]), clock)
+            answers[i] = k_best_of(solver, solver.whole, k)
+            if answers[i].stop is Stop.INTERRUPTED:
+                late = Ranked([], Stop.INTERRUPTED)
+    return pack_ranked(plans.program, theta, ids, reduced.label_ptr, reduced.lift, answers, k)

@@ -10,27 +10,65 @@ toulbar2 takes 0.8 to 1.4 ms for one, CP-SAT 85 to 105 ms.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_backends.elimination.blocks import (
-    BUDGET,
-    NO,
-    ZERO,
-    Walk,
-    fill,
-    go_on,
-    go_to,
-    load_table,
-    prepare,
-)
-from ssvm_backends.elimination.packing import plan_in, work_of
+from ssvm_backends.elimination.blocks import BUDGET, NO, ZERO, Walk, fill, go_on, go_to, load_table, prepare
 from ssvm_backends.elimination.plan import FACTOR, NODE, Compiled, EliminationPlan
-from ssvm_backends.graphs.graph import Instance
+from ssvm_backends.graphs.graph import Graph, Instance
 from ssvm_dsl.ir import F64, I32, I64, U8
-from ssvm_dsl.kernels import borrow, njit, packed_longs
+from ssvm_dsl.kernels import SIGNATURE, borrow, cfunc, njit, pack, packed_longs, packed_record
 from ssvm_dsl.plugin_api import Clock
+
+# -- The plans of all examples as the two arrays of a compiled oracle, and how it reads them -------------------------
+
+#: Number of the array that says where the arrays of each example's plan begin; those of the graph come after it.
+GRAPH = 0
+
+
+def elimination_parts(graph: Graph, plans: Mapping[bytes, Compiled], keys: list[bytes]) -> tuple[I32, I64, int]:
+    """Return (ints, longs, floats of work space) of a compiled oracle.
+
+    Parameters
+    ----------
+    graph : Graph
+    plans : mapping
+        The plan of each structure.
+    keys : list of bytes
+        The structure of each example.
+    """
+    first, most = dict[bytes, int](), 1
+    arrays = [np.zeros(0, np.int64), graph.var_ptr, graph.state_ptr, graph.factor_ptr, graph.table_ptr]
+    for key, compiled in plans.items():
+        most = max(most, compiled.max_work)
+        first[key] = len(arrays)
+        arrays += [compiled.sizes, *compiled.plan]
+    arrays[GRAPH] = np.array([first[key] for key in keys], dtype=np.int64)
+    ints, longs = pack(*arrays)
+    return ints, longs, most
+
+
+#: How the plan that begins at some number is read.
+plan_in = packed_record(EliminationPlan)
+
+
+@njit(inline="always")
+def work_of(sizes: I64, work: F64) -> tuple[F64, U8, Walk]:
+    """Return (messages, best states, walk) in a work space.
+
+    Parameters
+    ----------
+    sizes : ndarray of int64, shape (5,)
+        As of :class:`~ssvm_backends.elimination.plan.Compiled`.
+    work : ndarray of float64
+    """
+    n_work, n_block, n_best = sizes[0], sizes[1], sizes[2]
+    rest = work[n_work:]
+    best = rest[2 * n_block : 2 * n_block + n_best].view(np.uint8)
+    digit, position = np.zeros(sizes[3], np.int64), np.zeros(sizes[4], np.int64)
+    return work[:n_work], best, Walk(rest[:n_block], rest[n_block : 2 * n_block], digit, position)
 
 
 class MaxCall(NamedTuple):
@@ -232,3 +270,32 @@ def maximise(
     done = int(cursor[0])
     score[positions[:done]] = mine[:done]
     return done
+
+
+@cfunc(SIGNATURE)
+def elimination_oracle(ints, longs, example, pool, node, labels, work):  # type: ignore[no-untyped-def]
+    """Compiled oracle; returns the best score of one example, without the constant.
+
+    Parameters
+    ----------
+    ints, longs : ndarray of int32 and of int64
+        As :func:`~ssvm_backends.elimination.max.elimination_parts` packs them.
+    example : int
+        The example.
+    pool, node : ndarray of float64
+        As in :class:`~ssvm_dsl.ir.Theta`, with ``-inf`` at states that masks rule out.
+    labels : ndarray of int32, shape (at least the example's variables,)
+        Written.
+    work : ndarray of float64
+        Work space: messages, two blocks, and the best states.
+    """
+    ints, longs, pool, node = borrow(ints), borrow(longs), borrow(pool), borrow(node)
+    first = packed_longs(longs, GRAPH)[example]
+    messages, best, walk = work_of(packed_longs(longs, first), work)
+    at, score = GRAPH + 1, np.zeros(1)
+    call = MaxCall(
+        packed_longs(longs, at), packed_longs(longs, at + 1), packed_longs(longs, at + 2), packed_longs(longs, at + 3),
+        node, pool, np.full(1, example), np.zeros(1, np.int64), labels, score,
+    )  # fmt: skip
+    replay(plan_in(ints, longs, first + 1), call, messages, best, walk, np.zeros(3, np.int64), np.int64(1) << 62)
+    return score[0]

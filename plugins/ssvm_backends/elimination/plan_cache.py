@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from ssvm_backends.elimination.plan import Compiled
-from ssvm_backends.elimination.write_plan import compile_plan
 from ssvm_backends.graphs.graph import build_graph
 from ssvm_backends.graphs.reduce import Reduced, Remainders, alike
 from ssvm_dsl.errors import TooLargeError
@@ -93,6 +92,8 @@ def plan_of(key: bytes, keep: bool) -> Compiled:
     """Return the plan for a structure, from its key."""
     plan = PLANS.get((key, keep))
     if plan is None:
+        from ssvm_backends.elimination.plan_kernels import compile_plan
+
         numbers = np.frombuffer(key, dtype=np.int32)
         n, m = int(numbers[0]), int(numbers[1])
         slot_ptr = pointers(numbers[2 + n : 2 + n + m])

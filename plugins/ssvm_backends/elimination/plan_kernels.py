@@ -8,33 +8,184 @@ each, where lists of Python's took 1 ms.
 
 from __future__ import annotations
 
-from ssvm_backends.elimination.plan import BLOCK, BLOCK_STATES, FACTOR, MESSAGE, NODE
-from ssvm_backends.elimination.plan_writer import (
-    AXES,
-    FLAT,
-    GAPS,
-    INNER,
-    LACKING,
-    LARGEST,
-    LOADS,
-    MARK,
-    MIXED,
-    OPERATIONS,
-    OUTER,
-    PARTS,
-    POOL,
-    RUNS,
-    SCRATCH,
-    STEP,
-    Buckets,
-    PlanTerms,
-    PlanWriter,
-    Runs,
-    give,
-    take,
-)
-from ssvm_dsl.ir import I32, I64
+from typing import NamedTuple
+
+import numpy as np
+
+from ssvm_backends.elimination.plan import BLOCK, BLOCK_STATES, FACTOR, MESSAGE, NODE, Compiled, EliminationPlan
+from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import njit
+from ssvm_dsl.plugin_api import pause
+
+# -- Records of a plan that is being written, and the layout of its work space ---------------------------------------
+#
+# A message is in the work space from the step that writes it to the step that reads it; released space is a gap
+# for others.
+
+#: How a part lies in a block: without block axes, without outer axes, mixed.
+FLAT, INNER, MIXED = 0, 1, 2
+
+#: Entries of ``PlanWriter.counts``: the step; ends of what is written of the parts, places, axes, outer strides, runs
+#: and loads; the gaps, the ends of the work space and of the scratch space; the last mark; the room that is lacking.
+STEP, PARTS, POOL, AXES, OUTER, RUNS, LOADS, GAPS, SPACE, SCRATCH, MARK, LACKING = range(12)
+
+#: Entries of ``PlanWriter.sizes``: entries of the largest clique table, and entries looked at.
+LARGEST, OPERATIONS = range(2)
+
+
+class PlanTerms(NamedTuple):
+    """The terms of an elimination; n variables, m factors.
+
+    Parameters
+    ----------
+    order, card : ndarray of int64, shape (n,)
+        The variable of each place, and its states.
+    first, last : ndarray of int64, shape (2 n + m,)
+        Where the places of each term, its step's own left out, are in ``pool``.  Terms are the unary scores of each
+        place, the factors, and the message of each step.
+    pool : ndarray of int64
+        Places: those of the factors, slot by slot, then the separators of the steps.
+    stride : ndarray of int64
+        For each place of a factor in ``pool`` its stride in the factor's own table.
+    """
+
+    order: I64
+    card: I64
+    first: I64
+    last: I64
+    pool: I64
+    stride: I64
+
+
+class Buckets(NamedTuple):
+    """The terms that wait for each step, as linked lists.
+
+    Parameters
+    ----------
+    head, tail : ndarray of int64, shape (n,)
+        The first and the last term of each step, -1 for none.
+    following : ndarray of int64, shape (2 n + m,)
+        The next term of the same step, -1 for none.
+    """
+
+    head: I64
+    tail: I64
+    following: I64
+
+
+class Gaps(NamedTuple):
+    """The gaps in the work space, ascending; neighbours do not touch.
+
+    Parameters
+    ----------
+    at, size : ndarray of int64
+    counts : ndarray of int64
+        Those of the :class:`PlanWriter`: how many gaps there are, and where the work space ends.
+    """
+
+    at: I64
+    size: I64
+    counts: I64
+
+
+class PlanWriter(NamedTuple):
+    """A plan that is being written.
+
+    Parameters
+    ----------
+    plan : EliminationPlan
+        ``counts`` has the used lengths of its arrays, which may be longer.
+    terms : Terms
+    buckets : Buckets
+    gaps : Gaps
+    mark : ndarray of int64, shape (n,)
+        Work space.
+    listed, strides : ndarray of int64, shapes (2 n + m,) and (n,)
+        Work space of a step: its terms, and the strides of one for each axis of the separator.
+    counts : ndarray of int64, shape (12,)
+        See :data:`STEP`.
+    sizes : ndarray of float64, shape (2,)
+        See :data:`LARGEST`.
+    keep : bool
+        Whether all messages stay in the work space.
+    """
+
+    plan: EliminationPlan
+    terms: PlanTerms
+    buckets: Buckets
+    gaps: Gaps
+    mark: I64
+    listed: I64
+    strides: I64
+    counts: I64
+    sizes: F64
+    keep: bool
+
+
+class Runs(NamedTuple):
+    """Where the runs of a part are written.
+
+    Parameters
+    ----------
+    size, stride : ndarray of int64
+        Those of the plan.
+    of_axes : ndarray of int64
+        The stride of the part for each axis of the separator.
+    counts : ndarray of int64
+        Those of the :class:`PlanWriter`.
+    """
+
+    size: I64
+    stride: I64
+    of_axes: I64
+    counts: I64
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def take(gaps: Gaps, size: int) -> int:
+    """Return where a slice of the work space starts: in the first gap that is large enough, or at the end."""
+    c, at, size_of = gaps.counts, gaps.at, gaps.size
+    for k in range(c[GAPS]):
+        if size_of[k] >= size:
+            here = at[k]
+            at[k] += size
+            size_of[k] -= size
+            if size_of[k] == 0:
+                c[GAPS] -= 1
+                for i in range(k, c[GAPS]):
+                    at[i], size_of[i] = at[i + 1], size_of[i + 1]
+            return here
+    here, last = c[SPACE], c[GAPS] - 1
+    if last >= 0 and at[last] + size_of[last] == here:  # the gap at the end grows
+        here, c[GAPS] = at[last], last
+    c[SPACE] = here + size
+    return here
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def give(gaps: Gaps, start: int, size: int) -> None:
+    """Release a slice of the work space."""
+    c, at, size_of = gaps.counts, gaps.at, gaps.size
+    k = c[GAPS]
+    while k > 0 and at[k - 1] > start:
+        k -= 1
+    before = k > 0 and at[k - 1] + size_of[k - 1] == start
+    after = k < c[GAPS] and start + size == at[k]
+    if before:
+        size_of[k - 1] += size
+        if after:
+            size_of[k - 1] += size_of[k]
+            c[GAPS] -= 1
+            for i in range(k, c[GAPS]):
+                at[i], size_of[i] = at[i + 1], size_of[i + 1]
+    elif after:
+        at[k] = start
+        size_of[k] += size
+    else:
+        for i in range(c[GAPS], k, -1):
+            at[i], size_of[i] = at[i - 1], size_of[i - 1]
+        at[k], size_of[k] = start, size
+        c[GAPS] += 1
 
 
 @njit(cache=True, nogil=True, borrowed=True)
@@ -377,3 +528,103 @@ def write_runs(runs: Runs, terms: PlanTerms, kind: int, lo: int, split: int, fir
     if c[RUNS] == begin:  # at least one run is left
         runs.size[begin], runs.stride[begin] = 1, 0
         c[RUNS] += 1
+
+
+# -- Plans of elimination, written by these kernels ------------------------------------------------------------------
+
+#: Numbers to look at between two checks of the clock; some 10 ms.
+BUDGET = 2_000_000
+
+#: Arrays of a plan by the kind of their entries; arrays of pointers have one entry more.
+STEPS = ("variable", "card", "size", "out", "n_outer_axes", "n_outer", "block", "n_flat", "n_inner")
+STEP_POINTERS = ("arg", "axis_ptr", "part_ptr")
+OF_PARTS = ("kind", "ref", "at", "total", "step", "gather", "axis")
+PART_POINTERS = ("outer_ptr", "run_ptr", "load_ptr")
+GROWING = {"axis_size": AXES, "axis_variable": AXES, "outer_stride": OUTER, "run_size": RUNS, "run_stride": RUNS}
+
+
+def compile_plan(card: I32, slot_ptr: I64, scope: I32, order: I32, keep: bool) -> Compiled:
+    """Return the plan that eliminates the variables of one graph in an order.
+
+    Parameters
+    ----------
+    card : ndarray of int32, shape (n,)
+    slot_ptr : ndarray of int64, shape (m + 1,)
+        Slots of each factor.
+    scope : ndarray of int32
+        The variable of each slot; tables are in C order over the slots.
+    order : ndarray of int32, shape (n,)
+    keep : bool
+        Whether to keep all messages, for marginals.
+
+    Raises
+    ------
+    OutOfTime
+        The call must end (:func:`~ssvm_dsl.plugin_api.pause`).
+    """
+    writer = _new_writer(len(order), len(slot_ptr) - 1, len(scope), keep)
+    fill_buckets(card, slot_ptr, scope, order, writer)
+    counts = writer.counts
+    while counts[STEP] < len(order):
+        pause()
+        write_steps(writer, BUDGET)
+        if counts[LACKING]:
+            writer = _with_capacity(writer, int(counts[LACKING]))
+    ends = dict.fromkeys(STEPS, len(order)) | dict.fromkeys(STEP_POINTERS, len(order) + 1)
+    ends |= dict.fromkeys(OF_PARTS, int(counts[PARTS])) | dict.fromkeys(PART_POINTERS, int(counts[PARTS]) + 1)
+    ends |= {name: int(counts[k]) for name, k in GROWING.items()}
+    ends |= dict.fromkeys(("load_size", "load_stride"), int(counts[LOADS]))
+    plan = EliminationPlan(*(getattr(writer.plan, name)[: ends[name]] for name in EliminationPlan._fields))
+    work, scratch = max(int(counts[SPACE]), 1), max(int(counts[SCRATCH]), 1)
+    log2_largest = float(np.log2(max(writer.sizes[LARGEST], 1.0)))
+    return Compiled(plan, work, scratch, log2_largest, float(writer.sizes[OPERATIONS]))
+
+
+def _new_writer(n: int, n_factors: int, n_slots: int, keep: bool) -> PlanWriter:
+    """Return a writer that has not written anything, with a guess at the room that it needs."""
+    n_terms, guess = 2 * n + n_factors, guess_room(n, n_slots)
+    lengths = dict.fromkeys(STEPS, n) | dict.fromkeys(STEP_POINTERS, n + 1)
+    lengths |= dict.fromkeys(OF_PARTS, n_terms) | dict.fromkeys(PART_POINTERS, n_terms + 1)
+    lengths |= dict.fromkeys(GROWING, guess) | dict.fromkeys(("load_size", "load_stride"), n + n_slots)
+    plan = EliminationPlan(*_split([lengths[name] for name in EliminationPlan._fields]))
+    for name in STEP_POINTERS + PART_POINTERS:
+        getattr(plan, name)[0] = 0
+    terms = PlanTerms(*_split([n, n, n_terms, n_terms, n_slots + guess, n_slots]))
+    buckets = Buckets(*_split([n, n, n_terms]))
+    counts = np.zeros(12, dtype=np.int64)
+    at, size = _split([3 * n_terms, 3 * n_terms])
+    mark, listed, strides = _split([n, n_terms, n])
+    return PlanWriter(
+        plan, terms, buckets, Gaps(at, size, counts), mark, listed, strides, counts, np.zeros(2), keep
+    )
+
+
+def guess_room(n: int, n_slots: int) -> int:
+    """Return how many entries the arrays that grow have to begin with."""
+    return 4 * (n + n_slots) + 8
+
+
+def _split(lengths: list[int]) -> list[I64]:
+    """Return arrays of some lengths, one after the other in memory."""
+    whole, out, at = np.empty(sum(lengths), dtype=np.int64), [], 0
+    for length in lengths:
+        out.append(whole[at : at + length])
+        at += length
+    return out
+
+
+def _with_capacity(writer: PlanWriter, needed: int) -> PlanWriter:
+    """Return a writer with room for so many more entries in each of the arrays that grow."""
+    counts, plan = writer.counts, writer.plan
+    grown = {name: _grown(getattr(plan, name), int(counts[k]), needed) for name, k in GROWING.items()}
+    pool = _grown(writer.terms.pool, int(counts[POOL]), needed)
+    return writer._replace(plan=plan._replace(**grown), terms=writer.terms._replace(pool=pool))
+
+
+def _grown(array: I64, used: int, needed: int) -> I64:
+    """Return an array with room for more entries after those that are used, at least twice as long if it grows."""
+    if used + needed <= len(array):
+        return array
+    out = np.empty(max(2 * len(array), used + needed), dtype=np.int64)
+    out[:used] = array[:used]
+    return out

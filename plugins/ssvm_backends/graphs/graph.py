@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_dsl.ir import F64, I32, I64, Need, Program, Theta, owners, pointers, runs
+from ssvm_dsl.ir import F64, I32, I64, Need, Program, Theta, first_largest, owners, pointers, runs
 from ssvm_dsl.plugin_api import pause
 
 
@@ -188,3 +188,19 @@ def factor_origin(program: Program) -> tuple[I64, I64]:
 def instance_of(graph: Graph, theta: Theta) -> Instance:
     """Return the instance of a program's graph and scores, nothing copied."""
     return Instance(graph, theta.node, theta.pool, theta.const)
+
+
+# -- The best state of each variable by itself -----------------------------------------------------------------------
+
+
+def top_states(worth: F64, card: I32 | I64) -> I32:
+    """Return the state of largest worth of each variable, the first among equals.
+
+    Parameters
+    ----------
+    worth : ndarray of float64
+        Of the states of each variable, one after the other.
+    card : ndarray of int, shape (n,)
+        Their numbers.
+    """
+    return first_largest(worth, pointers(card)).astype(np.int32)

@@ -21,7 +21,7 @@ from ssvm_dsl.ir import I32, I64, Bools, BoundedCache, Program, Question, Theta,
 from ssvm_dsl.plugin_api import pause, structure_keys
 
 if TYPE_CHECKING:
-    from ssvm_backends.graphs.reduce_kernels import Conditioned
+    from ssvm_backends.graphs.kernels import Conditioned
 
 #: Seconds of the two kernels for an entry of a table: propagation reads each, conditioning copies the open ones.
 PROPAGATING, CONDITIONING = 10e-9, 10e-9
@@ -132,7 +132,7 @@ class Remainder:
 
     def reduced(self, before: Instance) -> Reduced:
         """Return what is left of the examples with their scores."""
-        from ssvm_backends.graphs.reduce_kernels import fill_tables
+        from ssvm_backends.graphs.kernels import fill_tables
 
         pause(CONDITIONING * self.entries)
         node, const, pool = before.node[self.states], before.const[self.examples], np.empty(self.entries)
@@ -252,7 +252,7 @@ def remainder(instance: Instance, ids: I64, alive: Bools) -> Remainder:
     OutOfTime
         The tables are too large for the time that the call at hand has left.
     """
-    from ssvm_backends.graphs.reduce_kernels import Conditioned, propagate
+    from ssvm_backends.graphs.kernels import Conditioned, propagate
 
     graph = instance.graph
     pause(PROPAGATING * float(graph.table_size[members(graph.factor_ptr, ids)].sum()))

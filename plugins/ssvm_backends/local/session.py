@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_backends.graphs.graph import Instance
+from ssvm_backends.graphs.graph import Instance, top_states
 from ssvm_backends.graphs.reduce import Reduced
 from ssvm_backends.graphs.session import GraphCall, GraphSession, labels_by_example
-from ssvm_backends.graphs.states import top_states
 from ssvm_dsl.ir import F64, I8, I32, I64, Program, Question, Solution, label_ptr, members, pointers
 
 #: Table entries between two checks of the clock; some 10 to 40 ms.

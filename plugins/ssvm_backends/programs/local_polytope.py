@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends.graphs.deadline import UNLIMITED
-from ssvm_backends.graphs.states import top_states
+from ssvm_backends.graphs.graph import top_states
 from ssvm_backends.programs.side_rows import SideRows
 from ssvm_dsl.ir import F64, I32, I64, Program, Theta, pointers, polytope_equations
 from ssvm_dsl.plugin_api import Clock

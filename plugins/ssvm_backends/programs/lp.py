@@ -24,7 +24,7 @@ import numpy as np
 
 from ssvm_backends.programs.local_polytope import Priced
 from ssvm_backends.programs.lp_solvers import Highs, LPOutcome, Solver
-from ssvm_backends.programs.math_opt_core import import_math_opt, math_opt
+from ssvm_backends.programs.math_opt import import_math_opt, math_opt
 from ssvm_backends.programs.rounding import rounded
 from ssvm_backends.programs.rounds import Rounds, proposed
 from ssvm_backends.programs.session import COLUMN_BYTES, PolytopeSession, ProgramAnswer, columns_of, pack_marginals

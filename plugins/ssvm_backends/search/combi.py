@@ -88,8 +88,7 @@ class CombiSession(ExampleGraphSession):
 
     def solve_one(self, call: GraphCall, place: int, clock: Clock, start: I32 | None) -> ExampleAnswer:
         """Return the optimum, or the best labelling and bound at the time limit."""
-        from ssvm_backends.search.solve import quick_labelling, solve_whole
-        from ssvm_backends.search.split import single
+        from ssvm_backends.search.solve import quick_labelling, single, solve_whole
         from ssvm_backends.search.subproblem import MOVES, Setup, accuracy, terms_of, trivial_bound
 
         instance, example = call.instance, int(call.reduced.ids[place])

@@ -23,12 +23,11 @@ from ssvm_backends.dual.progress import SolverProgress
 from ssvm_backends.dual.sequential import pass_messages, trws
 from ssvm_backends.graphs.deadline import TimeUp
 from ssvm_backends.graphs.graph import Graph, Instance, make_graph
-from ssvm_backends.graphs.neighbours import given_others
+from ssvm_backends.graphs.kernels import given_others
 from ssvm_backends.graphs.ranked_lists import check_lists, pack_ranked
 from ssvm_backends.graphs.reduce import Reduced, condition, reduce_problem
 from ssvm_backends.local.search import score_of
-from ssvm_backends.search.solve import solve_task
-from ssvm_backends.search.split import single
+from ssvm_backends.search.solve import single, solve_task
 from ssvm_backends.search.subproblem import FIRST, MOVES, Listener, Setup, Subproblem, slack_of, terms_of
 from ssvm_dsl.ir import F64, I32, I64, Bools, Limits, Program, Question, Solution, Stop, runs
 from ssvm_dsl.plugin_api import Clock, Ranked, Subspace, SubspaceSolver, answer_each, k_best_of

@@ -29,8 +29,7 @@ from ssvm_backends.search.core import (
     State,
 )
 from ssvm_backends.search.moves import ZERO, assign, remove, undo
-from ssvm_backends.search.pointers import pointed
-from ssvm_backends.search.propagate import propagate_node
+from ssvm_backends.search.propagate import pointed, propagate_node
 from ssvm_dsl.ir import F64, I8, I32, I64
 from ssvm_dsl.kernels import njit
 

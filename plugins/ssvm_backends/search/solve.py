@@ -19,30 +19,22 @@ moment loses nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ssvm_backends.graphs.graph import Instance, make_graph
+from ssvm_backends.graphs.graph import Graph, Instance, make_graph
 from ssvm_backends.graphs.reduce import condition
 from ssvm_backends.local.search import LOOK_PART, improve_within, local_search, score_of
-from ssvm_backends.search.branch import Branch
-from ssvm_backends.search.core import C0, make_core, make_state
+from ssvm_backends.search.core import C0, NODES, Core, State, make_core, make_state
 from ssvm_backends.search.eliminate import eliminate, untouched
 from ssvm_backends.search.propagate import load, propagate_root, rest_of_tables
-from ssvm_backends.search.search import make_tree, root_of, search
-from ssvm_backends.search.split import split
-from ssvm_backends.search.subproblem import (
-    FIRST,
-    ROOT_PART,
-    Listener,
-    Setup,
-    Subproblem,
-    best_states,
-    trivial_bound,
-)
-from ssvm_dsl.ir import I32, I64, Limits
+from ssvm_backends.search.search import FOUND, Root, SearchTree, grow_tree, make_tree, root_of, search
+from ssvm_backends.search.subproblem import FIRST, ROOT_PART, Listener, Setup, Subproblem, best_states, trivial_bound
+from ssvm_dsl.ir import F64, I32, I64, Limits, pointers, runs
 from ssvm_dsl.plugin_api import Clock
 
 #: Seconds for each variable and factor that must be left for elimination to be tried (it takes a third of that).
@@ -202,3 +194,218 @@ def prepare() -> None:
     propagate_root(core, state, True, ROOT_PART)
     search(core, state, make_tree(15, 5), root_of(state), 1000)
     condition(instance, FIRST, np.ones(15, dtype=bool))
+
+
+# -- Branch and bound on a component, slice by slice, with neighbourhood search and larger tables --------------------
+#
+# Between slices of the search, *neighbourhoods* of the best labelling are solved: some variables near each other are
+# set
+# free, all others stay (large neighbourhood search; Ouali et al. 2017), and local search starts from random labellings:
+# on dense graphs that finds optima that no neighbourhood of a few variables reaches.  When the gap hardly closes,
+# the problem is taken through elimination again with larger tables, whose dual bound is tighter.
+
+#: Table entries looked at in a slice.
+WORK_PART = 3_000_000
+
+#: Slices before neighbourhoods are searched, and before larger tables are tried.
+WARM_UP, FIRST_CHECK = 8, 24
+
+#: Searches in vain after which there is one slice more between two searches, and the most slices between them.
+PATIENCE, RAREST_LOOK = 16, 4
+
+#: Entries of tables beyond which they do not grow.
+LARGEST_TABLE = 1 << 12
+
+
+class Branch:
+    """Branch and bound.
+
+    Parameters
+    ----------
+    part : Part
+        Hears of labellings and bounds.
+    core : Core
+    state : State
+        Propagated root.
+    """
+
+    def __init__(self, part: Subproblem, core: Core, state: State) -> None:
+        self.part, self.core, self.state = part, core, state
+        self.tree: SearchTree = make_tree(core.n_states, core.n_variables)
+        self.root: Root = root_of(state)
+        self.possible = True
+        self.next_improvement, self.in_vain = WARM_UP, 0
+        self.neighbourhoods = Neighbourhoods(part.instance.graph)
+
+    def solve(self) -> None:
+        """Search until all is closed or time is up."""
+        part = self.part
+        slices, check, gap = 0, FIRST_CHECK, part.bound - part.best
+        while True:
+            status = self._slice()
+            slices += 1
+            if status == 0 or not self.possible:
+                part.proved()
+                return
+            part.lower(float(part.instance.const[0] - self.tree.heap_bound[0]))
+            part.pause(slices)
+            if status == 2:
+                self.tree = grow_tree(self.tree)
+            if part.setup.brief:
+                continue
+            if slices >= self.next_improvement:
+                self._improve_best()
+                self.next_improvement = slices + 1 + min(self.in_vain // PATIENCE, RAREST_LOOK)
+            if slices == check:
+                if part.bound - part.best > 0.75 * gap and self._with_larger_tables():
+                    return
+                check, gap = 2 * check, part.bound - part.best
+
+    def _slice(self) -> int:
+        """Search a little; return the status of :func:`~ssvm_backends.search.search.search`."""
+        before = int(self.state.tally[NODES])
+        status = search(self.core, self.state, self.tree, self.root, WORK_PART)
+        stats = self.part.setup.stats
+        stats["nodes"] = stats.get("nodes", 0) + int(self.state.tally[NODES]) - before
+        if self.tree.tally[FOUND]:
+            self.tree.tally[FOUND] = 0
+            self.part.offer(self.state.best)
+            self.part.improve(self.state.best)
+            self._restart_from_root()
+        return status
+
+    def _restart_from_root(self) -> None:
+        """Propagate the root again with the new upper bound."""
+        self.part.set_upper_bound(self.state)
+        self.root.restore(self.state)
+        self.possible = self.part.propagate(self.core, self.state)
+        self.root = root_of(self.state)
+
+    def _improve_best(self) -> None:
+        """Look for a better labelling: in a neighbourhood of the best, then from a random one."""
+        before = self.part.best
+        settled = self.part.search_neighbourhood(self.neighbourhoods.draw())
+        if self.part.best == before:
+            self.neighbourhoods.resize(settled)
+            self.part.improve(self.neighbourhoods.random_labels())
+        self.in_vain = 0 if self.part.best > before else self.in_vain + 1
+        if self.part.best > before:
+            self._restart_from_root()
+
+    def _with_larger_tables(self) -> bool:
+        """Start again with larger tables if that makes the problem smaller; return whether it did."""
+        setup = self.part.setup
+        if setup.most_entries >= LARGEST_TABLE:
+            return False
+        self.root.restore(self.state)
+        larger = replace(setup, most_entries=8 * setup.most_entries, most_arity=setup.most_arity + 3)
+        return self.part.restart(self.core, self.state, larger, 0.9)
+
+
+class Neighbourhoods:
+    """Random sets of variables near each other, and random labellings.
+
+    Parameters
+    ----------
+    graph : Graph
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.random = np.random.default_rng(0)
+        self.size = 10.0
+
+    def draw(self) -> NDArray[np.bool_]:
+        """Return the members of a connected set that grows from a random variable."""
+        g, n = self.graph, self.graph.n_variables
+        inside = np.zeros(n, dtype=bool)
+        fringe = [int(self.random.integers(n))]
+        known = set(fringe)
+        for _ in range(min(n, int(self.size))):
+            if not fringe:
+                break
+            at = int(self.random.integers(min(len(fringe), 6)))
+            v = fringe.pop(at)
+            inside[v] = True
+            for slot in g.touch_slot[g.touch_ptr[v] : g.touch_ptr[v + 1]]:
+                f = g.slot_factor[slot]
+                scope = g.scope[g.slot_ptr[f] : g.slot_ptr[f + 1]].tolist()
+                fresh = [w for w in scope if w not in known]
+                known.update(fresh)
+                fringe.extend(fresh)
+        return inside
+
+    def random_labels(self) -> I32:
+        """Return a labelling drawn uniformly; local search from many finds optima outside of neighbourhoods."""
+        return self.random.integers(0, self.graph.card).astype(np.int32)
+
+    def resize(self, settled: bool) -> None:
+        """Draw larger sets after one that was settled without a better labelling, smaller ones otherwise."""
+        factor = 1.1 if settled else 0.8
+        self.size = float(np.clip(self.size * factor, 3.0, max(3.0, float(self.graph.n_variables))))
+
+
+# -- Connected components of an instance of one example --------------------------------------------------------------
+
+#: Entries from which on a table is copied as a whole.
+LARGE_TABLES = 64
+
+
+def split(instance: Instance) -> list[tuple[Instance, I64]]:
+    """Return the components with the variables of each, small ones first; their constants are zero."""
+    label = components(instance.graph)
+    n_parts = int(label.max()) + 1
+    if n_parts == 1:
+        return [(instance, np.arange(len(label), dtype=np.int64))]
+    parts = [_take(instance, label, part) for part in range(n_parts)]
+    return sorted(parts, key=lambda part: len(part[0].node))
+
+
+def components(graph: Graph) -> I64:
+    """Return the number of the component of each variable."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    n, first = graph.n_variables, graph.scope[graph.slot_ptr[:-1]]
+    rows = np.repeat(first, np.diff(graph.slot_ptr))
+    matrix = coo_array((np.ones(len(rows), np.int8), (rows, graph.scope)), shape=(n, n))
+    return np.asarray(connected_components(matrix, directed=False)[1], dtype=np.int64)
+
+
+def _take(instance: Instance, label: I64, part: int) -> tuple[Instance, I64]:
+    g = instance.graph
+    variables = np.flatnonzero(label == part)
+    factors = np.flatnonzero(label[g.scope[g.slot_ptr[:-1]]] == part)
+    new = np.zeros(g.n_variables, dtype=np.int32)
+    new[variables] = np.arange(len(variables))
+    arity = np.diff(g.slot_ptr)[factors]
+    graph = make_graph(
+        np.array([0, len(variables)], dtype=np.int64),
+        g.card[variables],
+        np.array([0, len(factors)], dtype=np.int64),
+        pointers(arity),
+        new[g.scope[runs(g.slot_ptr[factors], arity)]],
+    )
+    pool = _tables(instance.pool, g.table_ptr[factors], g.table_size[factors])
+    node = instance.node[runs(g.state_ptr[variables], g.card[variables])]
+    return Instance(graph, node, pool, np.zeros(1)), variables
+
+
+def _tables(pool: F64, start: I64, size: I64) -> F64:
+    """Return tables one after the other; large ones are copied as they are, without a list of their entries."""
+    if size.sum() <= LARGE_TABLES * len(size):
+        return pool[runs(start, size)]
+    return np.concatenate([pool[a : a + n] for a, n in zip(start.tolist(), size.tolist(), strict=True)])
+
+
+def single(instance: Instance, example: int) -> Instance:
+    """Return one example of an instance by itself, its tables in the order of its factors.
+
+    That is the instance itself when it is the only one and has its tables in that order.
+    """
+    g = instance.graph
+    if g.n_examples == 1 and np.array_equal(np.diff(g.table_ptr, append=len(instance.pool)), g.table_size):
+        return instance
+    label = np.repeat(np.arange(g.n_examples), np.diff(g.var_ptr))
+    alone, _ = _take(instance, label, example)
+    return Instance(alone.graph, alone.node, alone.pool, instance.const[example : example + 1])

@@ -18,9 +18,8 @@ from ssvm_backends.dual.driver import ANSWER_SHARE, SLICE, finish, paced
 from ssvm_backends.dual.progress import SolverProgress
 from ssvm_backends.dual.sequential import pass_messages, trws
 from ssvm_backends.graphs.deadline import TimeUp
-from ssvm_backends.graphs.graph import Instance
+from ssvm_backends.graphs.graph import Instance, top_states
 from ssvm_backends.graphs.reduce import condition
-from ssvm_backends.graphs.states import top_states
 from ssvm_backends.local.search import improve_within, score_of
 from ssvm_backends.search.core import C0, EPS, N_AC, N_DAC, N_EAC, TAU, UB, WORK, Core, State
 from ssvm_backends.search.eliminate import eliminate

@@ -33,7 +33,6 @@ def structure_oracle(
     Parameters
     ----------
     function : numba cfunc
-        In a separate module, because numba compiles functions called by their address as soon as they are defined.
     session : StructureSession
     records : sequence of tuple of ndarray
         For each group of constraints what its kernel reads besides literals: the same arrays in all groups.

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_backends.trees.constrained import counting, refusal
 from ssvm_backends.trees.forest import Chains
-from ssvm_backends.trees.session import ForestSession
+from ssvm_backends.trees.tree import ForestSession, counting, refusal
 from ssvm_dsl.ir import F64, I32, I64, Limits, Need, Program, Question, Theta
 from ssvm_dsl.plugin_api import CompiledOracle, Verdict, add_marginals
 
@@ -67,7 +66,7 @@ class ViterbiSession(ChainSession):
 
     def compiled(self) -> CompiledOracle:
         """Return the oracle for trainers that call it inside their own kernels."""
-        from ssvm_backends.trees.viterbi_oracle import viterbi_oracle
+        from ssvm_backends.trees.viterbi import viterbi_oracle
 
         program = self.program
         header = np.array([program.uniform_card, program.n_examples], dtype=np.int64)

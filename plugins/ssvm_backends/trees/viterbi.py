@@ -16,7 +16,7 @@ import numpy as np
 from ssvm_backends.trees.forest import Chains
 from ssvm_backends.trees.max_product import argmax, max_message
 from ssvm_dsl.ir import F64, I32, I64
-from ssvm_dsl.kernels import borrow, njit
+from ssvm_dsl.kernels import SIGNATURE, borrow, cfunc, njit
 
 
 @njit(cache=True, nogil=True, borrowed=True)
@@ -97,3 +97,27 @@ def viterbi(
     for k in range(len(examples)):
         lo, hi = var_ptr[examples[k]], var_ptr[examples[k] + 1]
         score[k] = best_path(link, c, lo, hi, pool, node, alpha, labels[label_ptr[k] : label_ptr[k + 1]])
+
+
+@cfunc(SIGNATURE)
+def viterbi_oracle(ints, longs, example, pool, node, labels, work):  # type: ignore[no-untyped-def]
+    """Compiled oracle; returns the best score of one example, without the constant.
+
+    Parameters
+    ----------
+    ints : ndarray of int32
+        Not used.
+    longs : ndarray of int64
+        (number of states, number of examples), then var_ptr, then the links of :func:`best_path`.
+    example : int
+        The example.
+    pool, node : ndarray of float64
+        As in :class:`~ssvm_dsl.ir.Theta`, with ``-inf`` at states that masks rule out.
+    labels : ndarray of int32, shape (at least the example's variables,)
+        Written; zeros where there is no labelling.
+    work : ndarray of float64
+        Work space: the example's variables and one more, times the number of states.
+    """
+    n = longs[1]
+    lo, hi = longs[2 + example], longs[3 + example]
+    return best_path(longs[3 + n :], longs[0], lo, hi, pool, node, work, labels)

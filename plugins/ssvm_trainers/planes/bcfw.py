@@ -16,7 +16,7 @@ cached passes that visit examples again without the oracle.
 
 For the risk ``relaxed`` blocks may be smaller than examples: single factors, which messages make agree, so that no
 relaxation is ever solved (:mod:`ssvm_trainers.planes.factors.blocks`).  With examples as blocks the method is as
-above, with fractional labellings as planes (:mod:`ssvm_trainers.planes.fractional_kernels`).
+above, with fractional labellings as planes (:mod:`ssvm_trainers.planes.fractional_kernels`); ``keep`` is not used then.
 
 The certificate is computed at one fixed w: the exact objective against the dual value of the planes.  Steps on one
 example after the other leave w noisy, so it is computed at a moving average of the weights after each pass, which
@@ -31,29 +31,25 @@ gap of 20 %: 4.6 to 5.8 s; CRFsuite's averaged perceptron takes 13.2 s, but 306 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.ir import F64, I32, I64, SparseRows, slices
+from ssvm_dsl.ir import F64, I64, SparseRows, slices
 from ssvm_dsl.kernels import N_CONFIGS, POOL, WIDTH
 from ssvm_dsl.plugin_api import CompiledOracle, Iterate, Planes, StopRule, TrainProblem, fixed_tables
 from ssvm_trainers.planes.cache import places
 from ssvm_trainers.planes.joint_steps import KERNEL_WORK, JointBudget, KeptRows, climb
 from ssvm_trainers.planes.side_by_side import SideBySide
 from ssvm_trainers.planes.state import DualState, start_state
-from ssvm_trainers.shared.arrays import CACHE_LINE, NO_FLOATS, NO_INTS, Work
+from ssvm_trainers.shared.arrays import CACHE_LINE, NO_FLOATS, Work
 from ssvm_trainers.shared.certify import CertificationSchedule, count_calls
 from ssvm_trainers.shared.chunks import chunks
 from ssvm_trainers.shared.oracle_call import NO_INPUTS, OracleInputs, no_oracle, oracle_inputs
 from ssvm_trainers.shared.resumable import Resumable, Run
 from ssvm_trainers.shared.spaces import free_weights, shrunk_weights
 from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART, StateRule
-
-if TYPE_CHECKING:
-    from ssvm_trainers.planes.fractional import FractionalState
-
 
 #: Largest batch whose oracle calls share one w where the backend has no compiled oracle.
 MAX_BATCH = 256
@@ -123,40 +119,30 @@ class BCFW(Resumable):
 
     def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
         """Return a run for the blocks of a problem, here or on the shards of its examples."""
-        if self.parallel > 1:
-            self._check_parallel(problem)
+        if self.parallel > 1 and problem.shards is not None:
+            raise OptionError("parallel= is for one process: shards are visited at the same time anyway; leave it out")
+        if self.parallel > 1 and problem.relaxed:
+            raise OptionError("parallel= is not for risk='relaxed'; leave it out")
         if problem.shards is not None:
             from ssvm_trainers.planes.over_shards import ShardedBCFWRun
 
             if problem.relaxed or self.blocks == "factors":
                 raise OptionError("risk='relaxed' on shards of the data: set trainer='bundle'")
             return ShardedBCFWRun(self, problem, problem.shards, start)
-        if not problem.relaxed:
-            if self.blocks == "factors":
-                raise OptionError("blocks='factors' is for the risk 'relaxed'; other risks have blocks='examples'")
-            return self.here(problem, start)
-        from ssvm_trainers.planes.factors.blocks import FactorRun, suits
+        if self.blocks == "factors" and not problem.relaxed:
+            raise OptionError("blocks='factors' is for the risk 'relaxed'; other risks have blocks='examples'")
+        if problem.relaxed and self.blocks != "examples":
+            from ssvm_trainers.planes.factors.blocks import FactorRun, suits
 
-        if self.blocks == "factors" or (self.blocks == "auto" and suits(problem)):
-            return FactorRun(problem, self.random_state, start)
-        return _RelaxedRun(self, problem, start)
-
-    def _check_parallel(self, problem: TrainProblem) -> None:
-        """Refuse groups of examples for the relaxed risk and on shards."""
-        if problem.shards is not None:
-            raise OptionError("parallel= is for one process: shards are visited at the same time anyway; leave it out")
-        if problem.relaxed:
-            raise OptionError("parallel= is not for risk='relaxed'; leave it out")
-
-    def here(self, problem: TrainProblem, start: F64 | None) -> BCFWRun:
-        """Return a run with examples of this process as blocks."""
+            if self.blocks == "factors" or suits(problem):
+                return FactorRun(problem, self.random_state, start)
         return BCFWRun(self, problem, start)
 
 
 class BCFWRun(Run):
     """One training run."""
 
-    planes: Annotated[Any, PART]  #: a DualState or FractionalState
+    planes: Annotated[DualState, PART]
     average: Annotated[F64, NUMBERS]  #: of the free weights (without bounds and L1 penalty) after passes
     averaged: Annotated[int, COUNTS]  #: how many of them
     now: Annotated[int, StateRule(0, 2**31 - 1)]  #: number of the pass, cached ones too
@@ -168,7 +154,7 @@ class BCFWRun(Run):
 
     def __init__(self, options: BCFW, problem: TrainProblem, start: F64 | None) -> None:
         self.options, self.problem, self.start = options, problem, start
-        self.planes: Any = self._start()
+        self.planes = start_state(problem)
         self.random = np.random.default_rng(options.random_state)
         self.oracle = problem.compiled(tables=True)
         self.now, self.passes, self.averaged = 0, 0.0, 0
@@ -182,10 +168,6 @@ class BCFWRun(Run):
             tables = fixed_tables(problem.parameters, problem.loss)
             self.planes.fixed = self.planes.fixed._replace(tables=tables)
         self.groups = None if options.parallel == 1 else SideBySide(problem, self.inputs, options.parallel)
-
-    def _start(self) -> DualState | FractionalState:
-        """Return the initial state; its ``w``, ``gap``, ``gain``, ``work``, ``fixed`` and ``refresh`` are used."""
-        return start_state(self.problem)
 
     def iterate(self, stop: StopRule) -> Iterate:
         """Run one exact pass and its cached passes."""
@@ -263,23 +245,10 @@ class BCFWRun(Run):
 
     def _exact(self, ids: I64) -> float:
         """Visit the examples with the exact oracle; return the gain of the dual."""
-        if self.oracle is not None:
-            return self._compiled(ids)
-        gain, batch = 0.0, _batch(self.problem)
-        for lo in range(0, len(ids), batch):
-            planes = self.problem.oracle(self.planes.w, np.unique(ids[lo : lo + batch]))
-            gain += self._take(planes)
-        return gain
-
-    def _take(self, planes: Planes) -> float:
-        """Visit the examples of new planes; return the gain of the dual."""
-        from ssvm_trainers.planes.bcfw_kernels import GIVEN
-
-        gain, _ = self._visit(GIVEN, planes.examples, planes.labels, planes.loss)
-        return gain
-
-    def _compiled(self, ids: I64) -> float:
-        """Visit examples with a compiled oracle; return the gain of the dual."""
+        if self.oracle is None:
+            batch = _batch(self.problem)
+            batches = (np.unique(ids[lo : lo + batch]) for lo in range(0, len(ids), batch))
+            return sum(self._take(self.problem.oracle(self.planes.w, some)) for some in batches)
         from ssvm_trainers.planes.bcfw_kernels import ASKED
 
         total = 0.0
@@ -292,23 +261,28 @@ class BCFWRun(Run):
             total += gain
         return total
 
-    def _visit(
-        self, source: int, ids: I64, labels: I32 = NO_INTS, losses: F64 = NO_FLOATS, threshold: float = 0.0
-    ) -> tuple[float, float]:
+    def _take(self, planes: Planes) -> float:
+        """Visit the examples of new planes; return the gain of the dual."""
+        from ssvm_trainers.planes.bcfw_kernels import GIVEN
+
+        return self._visit(GIVEN, planes.examples, planes)[0]
+
+    def _visit(self, source: int, ids: I64, new: Planes | None = None, threshold: float = 0.0) -> tuple[float, float]:
         """Visit examples with new planes, an oracle's or those given, or with those that are kept.
 
         Returns (gain of the dual, largest relative error of the scores that the oracle reported).
         """
-        from ssvm_trainers.planes.bcfw_kernels import GIVEN, NEVER, DualPoint, VisitRule, Visits, visit_examples
+        from ssvm_trainers.planes.bcfw_kernels import NEVER, DualPoint, Visits, visit_examples
 
         oracle = no_oracle if self.oracle is None else self.oracle.function
         s = self.planes
-        groups = self.groups if self.groups is not None and source != GIVEN and self.groups.suits(ids) else None
-        rule = VisitRule(source, self.now, self.options.keep if groups is None else NEVER, threshold)
+        groups = self.groups if self.groups is not None and new is None and self.groups.suits(ids) else None
+        keep, planes = self.options.keep if groups is None else NEVER, s.new_planes(new)
+        visits = Visits(source, ids, planes, NO_FLOATS if new is None else new.loss, self.now, keep, threshold)
 
         def visit(some: I64, inputs: OracleInputs, work: Work, w: F64, free: F64) -> tuple[float, float]:
-            point, visits = DualPoint(w, free, s.gap, s.gain), Visits(some, labels, losses)
-            gain, full, off = visit_examples(rule, oracle, inputs, s.fixed, s.cache, work, visits, point)
+            mine, point = visits._replace(examples=some), DualPoint(w, free, s.gap, s.gain)
+            gain, full, off = visit_examples(mine, oracle, inputs, s.fixed, s.cache, s.fractional, work, point)
             if full:
                 s.grow()
             return float(gain), float(off)
@@ -337,14 +311,16 @@ class BCFWRun(Run):
 
     def cached_pass(self) -> float:
         """Visit the examples whose last visits gained most, without the oracle; return the gain of the dual."""
+        from ssvm_trainers.planes.bcfw_kernels import KEPT
+
         threshold = 0.1 * float(self.planes.gain.mean())
         some = chunks(self.problem, self._order(), self.exact_cost / self.options.parallel)
-        return sum(self._visit_cached(chunk, threshold) for chunk in some)
+        return sum(self._visit(KEPT, chunk, threshold=threshold)[0] for chunk in some)
 
     def _joint(self) -> None:
         """Raise the dual over the kept planes of all examples, where there are few weights and the budget allows it."""
         planes, dim = self.planes, self.problem.dim
-        n_kept = int(planes.kept_planes.n_planes.sum())
+        n_kept = int(planes.cache.n_planes.sum())
         most = self.budget.allows(n_kept, dim)
         if self.problem.n == 1 or not n_kept or not most:
             return
@@ -352,70 +328,41 @@ class BCFWRun(Run):
         psi = planes.rows()
         if psi is None:
             return
-        rows, before = KeptRows.of(planes.kept_planes, psi), self.dual
+        rows, before = KeptRows.of(planes.cache, psi), self.dual
         climbed = climb(
             self.problem.objective, planes.fixed.share, rows, ENOUGH * self._estimate(), self.problem.pause,
             self._shown() if self.averaged else None, most,
         )  # fmt: skip
-        planes.kept_planes.alpha[places(planes.kept_planes)] = climbed.alpha
+        planes.cache.alpha[places(planes.cache)] = climbed.alpha
         self.dual, _ = planes.refresh()
         self.budget.spend(climbed.operations + float(planes.work.counter[0] - counted), self.dual - before)
         if self.options.averaging:
             self.average[:], self.averaged = free_weights(self.problem, climbed.w), 1
 
-    def _visit_cached(self, order: I64, threshold: float) -> float:
-        """Visit examples without the oracle; return the gain of the dual."""
-        from ssvm_trainers.planes.bcfw_kernels import KEPT
-
-        return self._visit(KEPT, order, threshold=threshold)[0]
-
-    def _certify(self, estimate: float, stop: StopRule | None = None) -> Iterate:
+    def _certify(self, estimate: float, stop: StopRule) -> Iterate:
         """Return the iterate with its certificate; the planes found on the way go into the cache.
 
         The newest weights are tried, too, where the average lags behind: its gap exceeds the estimate of theirs.
         """
         self.dual, plane = self.planes.refresh()
         dual, w = self.dual, self._shown()
-        primal, upper = self._evaluate(w)
-        if self.options.averaging and upper - dual > estimate and self._goes_on(stop, upper - dual, upper):
+        primal, upper, planes = self.problem.evaluate(w)
+        self._take_pass(planes)
+        left, wanted = self.passes + 1.0 <= stop.max_passes, max(estimate, stop.tol * abs(upper))
+        if self.options.averaging and left and upper - dual > wanted:
             *values, planes = self.problem.evaluate(self.planes.w)
             if values[1] < upper:  # kept before the planes change them
                 self.average[:], self.averaged = self.planes.free, 1
                 primal, upper = values
                 w = self._shown()
-            self._take_evaluated(planes)
+            self._take_pass(planes)
         self.schedule.learn(primal - dual, estimate)
         return Iterate(w, self.passes, primal, upper, dual, {"joint_share": self.budget.share}, plane)
 
-    def _goes_on(self, stop: StopRule | None, gap: float, upper: float) -> bool:
-        """Return whether a gap is too large still, and a pass is left to find a smaller one."""
-        return stop is not None and gap > stop.tol * abs(upper) and self.passes + 1.0 <= stop.max_passes
-
-    def _evaluate(self, w: F64) -> tuple[float, float]:
-        """Return the objective at w and its certified upper bound; take the planes."""
-        primal, upper, planes = self.problem.evaluate(w)
-        self._take_evaluated(planes)
-        return primal, upper
-
-    def _take_evaluated(self, planes: Planes) -> None:
+    def _take_pass(self, planes: Planes) -> None:
         """Take the planes of a pass over all examples."""
         self.passes += 1.0
         self.dual += self._take(planes)
-
-
-class _RelaxedRun(BCFWRun):
-    """A run whose planes are fractional labellings; ``keep`` is not used: planes are mixed when the cache is full."""
-
-    def _start(self) -> FractionalState:
-        from ssvm_trainers.planes.fractional import FractionalState
-
-        return FractionalState(self.problem)
-
-    def _take(self, planes: Planes) -> float:
-        return float(self.planes.take(planes))
-
-    def _visit_cached(self, order: I64, threshold: float) -> float:
-        return float(self.planes.cached(order, threshold))
 
 
 def _batch(problem: TrainProblem) -> int:

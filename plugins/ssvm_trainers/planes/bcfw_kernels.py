@@ -10,8 +10,11 @@ weights go factor by factor over all planes at once, so that planes that agree o
 lower bounds on weights, or an L1 penalty, the quadratic is a lower bound of the dual, so steps still ascend: weights
 move by no more than the free ones, ``v / (lam scale)``, of which they are soft thresholds.
 
-Where there are few weights, planes are kept as vectors, too (:class:`~ssvm_trainers.planes.cache.DensePlanes`): a visit
-then costs some products of short vectors, however many factors an example has.
+Where there are few weights, planes are kept as vectors (:class:`~ssvm_trainers.planes.cache.DensePlanes`): a visit then
+costs some products of short vectors, however many factors an example has.
+
+Planes are labellings, or vectors of marginals for the risk ``relaxed``.  For these kernels have a record
+``fractional``, which is ``None`` for labellings, so that what is for marginals is not compiled for them.
 """
 
 from __future__ import annotations
@@ -22,16 +25,25 @@ import numpy as np
 
 from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import ROW_BASE, ScoreSpace, borrow, njit, prefetch
-from ssvm_trainers.planes.cache import Cache
-from ssvm_trainers.planes.plane_vectors import move_vectors, plane_vector, vector_dots
+from ssvm_trainers.planes.cache import Cache, DensePlanes, Fractional
+from ssvm_trainers.planes.fractional_kernels import (
+    MoveRule,
+    add_fractional,
+    clear_delta,
+    fractional_dots,
+    move,
+    place_fractional,
+)
 from ssvm_trainers.shared.arrays import Collected, Fixed, Work
 from ssvm_trainers.shared.oracle_call import OracleInputs, ask, labelling_loss
 from ssvm_trainers.shared.products import (
+    PART_WORK,
     clear_parts,
     collect_parts,
     move_parts,
     part_dots,
     scored_dots,
+    shrunk,
 )
 
 #: The fixed cost of a visit, besides its parts, in multiply-adds.
@@ -54,8 +66,8 @@ NEVER = 2**30
 NONE: Any = np.int64(-1)
 
 
-class VisitRule(NamedTuple):
-    """The rule of visits.
+class Visits(NamedTuple):
+    """The examples to visit, and the rule of visits.
 
     Parameters
     ----------
@@ -63,31 +75,24 @@ class VisitRule(NamedTuple):
         ``ASKED``: the oracle is called for new planes; ``GIVEN``: they are given; ``KEPT``: none, and examples whose
         last visit gained too little are skipped; ``SUMMED``: nothing is changed but the weights, to which
         ``sum_i share_i sum_k alpha_ik psi_ik`` is added.
+    examples : ndarray of int64, shape (n_listed,)
+    planes : ndarray of int32 or float64
+        With ``GIVEN``, a labelling of each, or marginals, one after the other.
+    losses : ndarray of float64, shape (n_listed,)
+        Of these planes.
     now, keep : int
-        Number of the iteration; planes without dual weight for more than ``keep`` iterations are dropped.
+        Number of the iteration; labellings without dual weight for more than ``keep`` iterations are dropped.
     threshold : float
         With ``KEPT``, examples whose last visit gained less are skipped.
     """
 
     source: int
+    examples: I64
+    planes: I32 | F64
+    losses: F64
     now: int = 0
     keep: int = 0
     threshold: float = 0.0
-
-
-class Visits(NamedTuple):
-    """The examples to visit, and their new planes, one after the other; these are read with ``GIVEN`` only.
-
-    Parameters
-    ----------
-    examples : ndarray of int64, shape (n_listed,)
-    labels : ndarray of int32
-    losses : ndarray of float64, shape (n_listed,)
-    """
-
-    examples: I64
-    labels: I32
-    losses: F64
 
 
 class DualPoint(NamedTuple):
@@ -180,7 +185,7 @@ def pairwise_steps(alpha: F64, gram: F64, slope: F64, count: int, step: float, n
 @njit(cache=True, nogil=True, borrowed=True)
 def drop_stale(cache: Cache, i: int, at: int, size: int, oldest: int) -> None:
     """Drop planes of example i without dual weight since before iteration ``oldest``."""
-    n_planes, alpha, loss, gram, age, labels, dense = cache
+    n_planes, alpha, loss, gram, age, labels, _, dense = cache
     k, count = 0, np.int64(n_planes[i])
     while k < count:
         if alpha[i, k] > 0.0 or age[i, k] >= oldest:
@@ -215,13 +220,14 @@ def make_room(fixed: Fixed, cache: Cache, oldest: int) -> None:
 
 @njit(cache=True, nogil=True, borrowed=True)
 def take_steps(
-    rule: VisitRule, scores: ScoreSpace, fixed: Fixed, cache: Cache, work: Work, i: int, w: F64
-) -> tuple[float, float, bool, bool, Collected]:
+    visits: Visits, scores: ScoreSpace, fixed: Fixed, cache: Cache, fractional: Fractional | None, work: Work, i: int,
+    w: F64,
+) -> tuple[float, float, bool, bool, Collected]:  # fmt: skip
     """Take pairwise steps on the dual weights of example i; ``work.delta`` has the changes.
 
     Parameters
     ----------
-    rule, scores, fixed, cache, work, i
+    visits, scores, fixed, cache, fractional, work, i
         As for :func:`visit`.
     w : ndarray of float64, shape (dim,)
         Read only.
@@ -239,30 +245,36 @@ def take_steps(
     collected : Collected
         Number of planes in ``work.delta``, and their collected parts.
     """
-    candidate, dense = rule.source != KEPT, cache.dense.psi.shape[2] > 0
+    candidate, dense = visits.source != KEPT, cache.dense.psi.shape[2] > 0
     lo, size = fixed.var_ptr[i], fixed.var_ptr[i + 1] - fixed.var_ptr[i]
     capacity = cache.alpha.shape[1]
     at = (capacity + 1) * lo
     if candidate:
-        drop_stale(cache, i, at, size, rule.now - rule.keep)
-        if cache.n_planes[i] == capacity:  # all without dual weight go, however young
-            drop_stale(cache, i, at, size, rule.now + 1)
-        start = at + cache.n_planes[i] * size
-        for t in range(size):
-            cache.labels[start + t] = work.labels[t]
+        if fractional is None:
+            drop_stale(cache, i, at, size, visits.now - visits.keep)
+            if cache.n_planes[i] == capacity:  # all without dual weight go, however young
+                drop_stale(cache, i, at, size, visits.now + 1)
+            start = at + cache.n_planes[i] * size
+            for t in range(size):
+                cache.labels[start + t] = work.labels[t]
+            if dense:
+                plane_vector(fixed, work, i, cache.labels, start, cache.dense.psi[i, np.int64(cache.n_planes[i])])
+        else:
+            place_fractional(fixed, cache, fractional, work, i)
     count: Any = np.int64(cache.n_planes[i])
     n = count + candidate
     slope, delta, collected = work.slope, work.delta, Collected(NONE, NONE, n)
-    work.counter[0] += VISIT_WORK
     if dense:
-        if candidate:
-            plane_vector(fixed, work, i, cache.labels, at + count * size, cache.dense.psi[i, count])
         work.counter[0] += vector_dots(cache.dense.psi[i], n, w, slope)
-    elif rule.source == ASKED:
-        work.counter[0] += scored_dots(fixed, scores, i, cache.labels, at, n, slope)
-    else:
-        collected = collect_parts(fixed, i, cache.labels, at, n, work.parts)
-        work.counter[0] += part_dots(fixed.maps, work.parts, collected, w, slope)
+    if fractional is None:
+        work.counter[0] += VISIT_WORK
+        if not dense and visits.source == ASKED:
+            work.counter[0] += scored_dots(fixed, scores, i, cache.labels, at, n, slope)
+        elif not dense:
+            collected = collect_parts(fixed, i, cache.labels, at, n, work.parts)
+            work.counter[0] += part_dots(fixed.maps, work.parts, collected, w, slope)
+    elif not dense:
+        work.counter[0] += fractional_dots(fixed, cache, fractional, work, i, n, w, slope)
     best, mean = 0.0, 0.0
     for k in range(count):
         slope[k] = cache.loss[i, k] - slope[k]
@@ -276,9 +288,7 @@ def take_steps(
         if new > best + 1e-10 * (1.0 + best):
             fits = count < capacity
             if fits:
-                if not dense and collected.n_factors < 0:
-                    collected = collect_parts(fixed, i, cache.labels, at, n, work.parts)
-                insert_plane(fixed, cache, work, i, collected, rule.now)
+                collected = insert_plane(fixed, cache, fractional, work, i, collected, visits.now)
                 count, inserted = count + 1, True
     gap = max(best, new) - mean
     step = fixed.share[i] / fixed.lam
@@ -288,7 +298,7 @@ def take_steps(
         delta[k] = step * (delta[k] + cache.alpha[i, k])
         changed |= delta[k] != 0.0
         if cache.alpha[i, k] > 0.0:
-            cache.age[i, k] = rule.now
+            cache.age[i, k] = visits.now
     if collected.n_factors < 0 and not inserted:  # the candidate has no part in the move
         collected = Collected(NONE, NONE, count)
     return fixed.share[i] * gain, gap, fits, changed, collected
@@ -296,28 +306,33 @@ def take_steps(
 
 @njit(cache=True, nogil=True, borrowed=True)
 def visit(
-    rule: VisitRule, scores: ScoreSpace, fixed: Fixed, cache: Cache, work: Work, i: int, w: F64, free: F64
-) -> tuple[float, float, bool]:
+    visits: Visits, scores: ScoreSpace, fixed: Fixed, cache: Cache, fractional: Fractional | None, work: Work, i: int,
+    point: DualPoint,
+) -> tuple[float, float, bool]:  # fmt: skip
     """Visit example i: slopes at w, pairwise steps, move w; or add up its planes.
 
-    With ``ASKED`` and ``GIVEN``, the labelling in ``work.labels`` (loss in ``work.loss[0]``) is a new plane; it is kept
-    if it beats all others at w.  With ``SUMMED``, no step is taken: ``share_i sum_k alpha_ik psi_ik`` is added to w.
+    With ``ASKED`` and ``GIVEN``, the labelling in ``work.labels`` (or the marginals in ``fractional.given``) is a new
+    plane of the loss ``work.loss[0]``; it is kept if it beats all others at w.  With ``SUMMED``, no step is taken:
+    ``share_i sum_k alpha_ik psi_ik`` is added to w.
 
     Parameters
     ----------
-    rule : VisitRule
+    visits : Visits
+        Its rule is read.
     scores : ScoreSpace
         With ``ASKED``, the loss-augmented scores of the example at w; else not read.
     fixed : Fixed
         The features, and other constant arrays of training; read only.
     cache : Cache
         Changed: the planes of example i, their dual weights and Gram matrix.
+    fractional : Fractional or None
+        Where the numbers of planes belong that are marginals, and work space.
     work : Work
         Work space; ``work.counter`` counts operations.
     i : int
         The example.
-    w, free : ndarray of float64, shape (dim,)
-        Changed: the weights, and, for maps with a lower bound, the weights without it.
+    point : DualPoint
+        Its weights are changed.
 
     Returns
     -------
@@ -326,31 +341,55 @@ def visit(
     """
     n: Any = np.int64(cache.n_planes[i])
     gain, gap, fits, changed, collected = 0.0, 0.0, True, n > 0, Collected(NONE, NONE, n)
-    metric, bounded = fixed.metric, fixed.bounded
-    if rule.source == SUMMED:
+    metric, bounded, w, free = fixed.metric, fixed.bounded, point.w, point.free
+    if visits.source == SUMMED:
         metric, bounded = work.ones, work.unbounded
         for k in range(n):
             work.delta[k] = fixed.share[i] * cache.alpha[i, k]
     else:
-        gain, gap, fits, changed, collected = take_steps(rule, scores, fixed, cache, work, i, w)
-    if changed and rule.source != SUMMED and cache.dense.psi.shape[2] > 0:
+        gain, gap, fits, changed, collected = take_steps(visits, scores, fixed, cache, fractional, work, i, w)
+    if changed and visits.source != SUMMED and cache.dense.psi.shape[2] > 0:
         move_vectors(cache.dense, i, collected.n, work.delta, fixed.threshold, w, free)
     elif changed:
-        if collected.n_factors < 0:
-            at = (cache.alpha.shape[1] + 1) * fixed.var_ptr[i]
-            collected = collect_parts(fixed, i, cache.labels, at, collected.n, work.parts)
-        move_parts(fixed, work.parts, collected, metric, bounded, work.delta, w, free)
+        if fractional is None:
+            if collected.n_factors < 0:
+                at = (cache.alpha.shape[1] + 1) * fixed.var_ptr[i]
+                collected = collect_parts(fixed, i, cache.labels, at, collected.n, work.parts)
+            move_parts(fixed, work.parts, collected, metric, bounded, work.delta, w, free)
+        else:
+            entries, size = fractional.entries, fractional.entries.ptr[i + 1] - fractional.entries.ptr[i]
+            at = (cache.alpha.shape[1] + 1) * entries.ptr[i]
+            clear_delta(fractional, i)
+            for k in range(collected.n):
+                if work.delta[k] != 0.0:
+                    add_fractional(fractional, cache.values, at + k * size, i, work.delta[k])
+            how = MoveRule(metric, bounded, fixed.lower, fixed.threshold)
+            move(fixed.maps, entries, how, i, fractional.delta, w, free, np.bool_(False))
     return gain, gap, fits
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def insert_plane(fixed: Fixed, cache: Cache, work: Work, i: int, collected: Collected, now: int) -> None:
-    """Make the labelling behind example i's planes one of them: its Gram row, no dual weight yet.
+def insert_plane(
+    fixed: Fixed, cache: Cache, fractional: Fractional | None, work: Work, i: int, collected: Collected, now: int
+) -> Collected:
+    """Make the plane behind those of example i one of them: its Gram row, no dual weight yet.
 
-    The loss of the labelling is in ``work.loss``.  The parts of all planes and of the labelling were collected, unless
-    planes are vectors.
+    Parameters
+    ----------
+    fixed, cache, fractional, work, i
+        As for :func:`visit`; the loss of the plane is in ``work.loss``.
+    collected : Collected
+        The parts of all labellings, if they are collected already.
+    now : int
+        Number of the iteration.
+
+    Returns
+    -------
+    Collected
+        The parts of all labellings, unless planes are vectors or marginals.
     """
     k, row = np.int64(cache.n_planes[i]), cache.gram[i, np.int64(cache.n_planes[i])]
+    capacity = cache.alpha.shape[1]
     cache.n_planes[i] = k + 1
     cache.alpha[i, k], cache.loss[i, k], cache.age[i, k] = 0.0, work.loss[0], now
     direction, dense = work.direction, cache.dense
@@ -359,14 +398,86 @@ def insert_plane(fixed: Fixed, cache: Cache, work: Work, i: int, collected: Coll
             direction[j] = dense.metric[j] * dense.psi[i, k, j]
         work.counter[0] += vector_dots(dense.psi[i], k + 1, direction, row)
         direction[:] = 0.0
-    else:
+    elif fractional is None:
+        if collected.n_factors < 0:
+            at = (capacity + 1) * fixed.var_ptr[i]
+            collected = collect_parts(fixed, i, cache.labels, at, k + 1, work.parts)
         work.unit[k] = 1.0
         move_parts(fixed, work.parts, collected, fixed.metric, work.unbounded, work.unit, direction, direction)
         work.unit[k] = 0.0
         work.counter[0] += part_dots(fixed.maps, work.parts, collected, direction, row)
         clear_parts(fixed.maps, work.parts, collected, k, direction)
+    else:
+        entries, maps, delta = fractional.entries, fixed.maps, fractional.delta
+        size, how = entries.ptr[i + 1] - entries.ptr[i], MoveRule(fixed.metric, work.unbounded, fixed.lower, 0.0)
+        clear_delta(fractional, i)
+        add_fractional(fractional, cache.values, (capacity + 1) * entries.ptr[i] + k * size, i, 1.0)
+        move(maps, entries, how, i, delta, direction, direction, np.bool_(False))
+        work.counter[0] += fractional_dots(fixed, cache, fractional, work, i, k + 1, direction, row)
+        move(maps, entries, how, i, delta, direction, direction, np.bool_(True))
     for j in range(k):
         cache.gram[i, j, k] = row[j]
+    return collected
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def plane_vector(fixed: Fixed, work: Work, i: int, labels: I32, at: int, out: F64) -> None:
+    """Write ``psi`` of the labelling of example i that starts at ``labels[at]`` to ``out``."""
+    out[:] = 0.0
+    collected = collect_parts(fixed, i, labels, at, np.int64(1), work.parts)
+    work.unit[0] = 1.0
+    move_parts(fixed, work.parts, collected, work.ones, work.unbounded, work.unit, out, out)
+    work.unit[0] = 0.0
+    work.counter[0] += collected.n_parts * PART_WORK
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def fill_vectors(fixed: Fixed, cache: Cache, work: Work) -> None:
+    """Write ``psi`` of all cached planes to ``cache.dense``."""
+    fixed, cache, work = borrow(fixed), borrow(cache), borrow(work)
+    for i in range(len(cache.n_planes)):
+        size = fixed.var_ptr[i + 1] - fixed.var_ptr[i]
+        at = (cache.alpha.shape[1] + 1) * fixed.var_ptr[i]
+        for k in range(cache.n_planes[i]):
+            plane_vector(fixed, work, i, cache.labels, at + k * size, cache.dense.psi[i, k])
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def vector_dots(psi: F64, n: int, w: F64, out: F64) -> int:
+    """Write ``w . psi_k`` of the first n rows; return the multiply-adds."""
+    for k in range(n):
+        total = 0.0
+        for j in range(len(w)):
+            total += psi[k, j] * w[j]
+        out[k] = total
+    return n * len(w)
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def move_vectors(dense: DensePlanes, i: int, n: int, delta: F64, threshold: float, w: F64, free: F64) -> None:
+    """Add ``metric sum_k delta_k psi_k`` of example i to the free weights, and shrink them.
+
+    Parameters
+    ----------
+    dense : DensePlanes
+        Read only.
+    i : int
+        The example.
+    n : int
+        Number of planes.
+    delta : ndarray of float64, shape (n or more,)
+        The change of the dual weight of each plane.
+    threshold : float
+        Of the L1 penalty.
+    w, free : ndarray of float64, shape (dim,)
+        The weights and the free weights; changed in place.
+    """
+    for k in range(n):
+        if delta[k] != 0.0:
+            for j in range(len(w)):
+                free[j] += delta[k] * dense.metric[j] * dense.psi[i, k, j]
+    for j in range(len(w)):
+        w[j] = shrunk(free[j], dense.lower[j], threshold)
 
 
 @njit(cache=True, nogil=True, borrowed=True)
@@ -390,25 +501,24 @@ def fetch_example(fixed: Fixed, cache: Cache, i: int) -> None:
 
 @njit(cache=True, nogil=True, borrowed=True)
 def visit_examples(
-    rule: VisitRule, oracle: Any, inputs: OracleInputs, fixed: Fixed, cache: Cache, work: Work, visits: Visits,
-    point: DualPoint,
+    visits: Visits, oracle: Any, inputs: OracleInputs, fixed: Fixed, cache: Cache, fractional: Fractional | None,
+    work: Work, point: DualPoint,
 ) -> tuple[float, bool, float]:  # fmt: skip
     """Visit each listed example, one after the other, at the newest w: with a new plane, or with those that are kept.
 
-    New planes are labellings that a compiled oracle finds, or labellings that are given.  Instead of being visited,
+    New planes are labellings that a compiled oracle finds, or planes that are given.  Instead of being visited,
     planes may be added up, ``sum_i share_i sum_k alpha_ik psi_ik``.  One kernel does all, because compiling a visit is
     most of the compile time of the first fit on a machine.
 
     Parameters
     ----------
-    rule : VisitRule
+    visits : Visits
     oracle : compiled function
         Of the signature :data:`ssvm_dsl.kernels.SIGNATURE`; called with ``ASKED`` only.
     inputs : OracleInputs
         The input of the oracle, and space for scores.
-    fixed, cache, work
+    fixed, cache, fractional, work
         As for :func:`visit`; ``cache`` is changed.
-    visits : Visits
     point : DualPoint
         Changed; with ``SUMMED`` only its weights.
 
@@ -423,28 +533,35 @@ def visit_examples(
         where it has no answer, which ends the visits.
     """
     fixed, cache, work = borrow(fixed), borrow(cache), borrow(work)
-    inputs, point, examples = borrow(inputs), borrow(point), borrow(visits.examples)
-    total, full, off, at, asked, kept = 0.0, False, 0.0, 0, rule.source == ASKED, rule.source == KEPT
+    inputs, point, visits = borrow(inputs), borrow(point), borrow(visits)
+    examples = visits.examples
+    total, full, off, at, asked, kept = 0.0, False, 0.0, 0, visits.source == ASKED, visits.source == KEPT
     for j in range(len(examples)):
         i = examples[j]
-        if j + AHEAD < len(examples) and (asked or (kept and point.gain[examples[j + AHEAD]] >= rule.threshold)):
-            fetch_example(fixed, cache, examples[j + AHEAD])
+        ahead = examples[min(j + AHEAD, len(examples) - 1)]
+        if fractional is None and ahead != i and (asked or (kept and point.gain[ahead] >= visits.threshold)):
+            fetch_example(fixed, cache, ahead)
         if kept:
-            if not (point.gain[i] >= rule.threshold and cache.n_planes[i] > 0):
+            if not (point.gain[i] >= visits.threshold and cache.n_planes[i] > 0):
                 continue
-        elif asked:
+        elif visits.source == GIVEN:
+            work.loss[0] = visits.losses[j]
+            if fractional is None:
+                size = fixed.var_ptr[i + 1] - fixed.var_ptr[i]
+                for t in range(size):
+                    work.labels[t] = visits.planes[at + t]
+            else:
+                size = fractional.entries.ptr[i + 1] - fractional.entries.ptr[i]
+                for t in range(size):
+                    fractional.given[t] = visits.planes[at + t]
+            at += size
+        elif asked and fractional is None:
             _, off = ask(oracle, inputs, fixed, work, i, point.w, work.ones, off)
             if np.isnan(off):
                 break
             work.loss[0] = labelling_loss(fixed, i, work.labels)
-        elif rule.source == GIVEN:
-            size = fixed.var_ptr[i + 1] - fixed.var_ptr[i]
-            for t in range(size):
-                work.labels[t] = visits.labels[at + t]
-            at += size
-            work.loss[0] = visits.losses[j]
-        gain, before, fits = visit(rule, inputs.scores, fixed, cache, work, i, point.w, point.free)
-        if rule.source != SUMMED:
+        gain, before, fits = visit(visits, inputs.scores, fixed, cache, fractional, work, i, point)
+        if visits.source != SUMMED:
             point.gain[i] = gain
             if not kept:
                 point.gap[i] = before

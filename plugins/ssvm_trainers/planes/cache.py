@@ -1,13 +1,23 @@
-"""The cached planes of block-coordinate methods, as kernels read them."""
+"""The planes that block-coordinate methods keep, as kernels read them: labellings, or vectors of marginals.
+
+Vectors of marginals (fractional labellings) are the planes of ``bcfw`` for the risk ``relaxed``.  Such a plane has a
+number for each score of its example: first the states of its variables, then the joint states of its factors, group by
+group.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.ir import F64, I32
+from ssvm_dsl.ir import F64, I32, I64, pointers, runs
+from ssvm_dsl.plugin_api import Planes, TrainProblem
+from ssvm_trainers.shared.spaces import basis_space
+
+if TYPE_CHECKING:
+    from ssvm_dsl.ir import Program
 
 #: Planes are kept as vectors up to this number of weights, and up to this number of entries in all (256 MiB).
 MOST_WEIGHTS, MOST_NUMBERS = 256, 1 << 25
@@ -43,8 +53,10 @@ class Cache(NamedTuple):
         Iteration in which the plane last had weight.
     labels : ndarray of int32, shape ((K + 1) * V,)
         Example i's labellings one after the other from ``(K + 1) * var_ptr[i]``; one place is spare.
+    values : ndarray of float64, shape ((K + 1) * E,)
+        The same for vectors of marginals, unless they are kept as ``dense``; E is the number of them of all examples.
     dense : DensePlanes
-        The same planes as vectors.
+        The same planes as vectors of weights.
     """
 
     n_planes: I32
@@ -53,31 +65,135 @@ class Cache(NamedTuple):
     gram: F64
     age: I32
     labels: I32
+    values: F64
     dense: DensePlanes
 
 
-class CachedPlanes(Protocol):
-    """Planes of every example; K is the capacity.
+def places(planes: Cache) -> NDArray[np.bool_]:
+    """Return where planes are kept; ``shape (n, K)``."""
+    return np.arange(planes.alpha.shape[1]) < planes.n_planes[:, None]
+
+
+class Entries(NamedTuple):
+    """Where the numbers of each example's planes belong.
 
     Parameters
     ----------
-    n_planes : ndarray of int, shape (n,)
-    alpha, loss : ndarray of float64, shape (n, K)
+    ptr : ndarray of int64, shape (n + 1,)
+        Entries of each example.
+    where : ndarray of int64
+        The score of each entry, in ``[theta.node, theta.pool]``.
+    truth_ptr : ndarray of int64, shape (n + 1,)
+    truth : ndarray of int64
+        The entries of the truth, counted within the example.
+    first : ndarray of int64, shape (M, n)
+        Where the entries of each map's factors start within the example; -1 for maps of single variables.
+    var_ptr, state_ptr : ndarray of int64
     """
 
-    @property
-    def n_planes(self) -> NDArray[Any]:
-        """Number of planes of each example."""
-
-    @property
-    def alpha(self) -> F64:
-        """Dual weights."""
-
-    @property
-    def loss(self) -> F64:
-        """Losses."""
+    ptr: I64
+    where: I64
+    truth_ptr: I64
+    truth: I64
+    first: I64
+    var_ptr: I64
+    state_ptr: I64
 
 
-def places(planes: CachedPlanes) -> NDArray[np.bool_]:
-    """Return where planes are kept; ``shape (n, K)``."""
-    return np.arange(planes.alpha.shape[1]) < planes.n_planes[:, None]
+class Fractional(NamedTuple):
+    """Where the numbers of planes belong, and work space for those of one example.
+
+    Parameters
+    ----------
+    entries : Entries
+    begin : ndarray of int64, shape (G + 2, n)
+        Where within each example the states of variables start, then the joint states of each group, then the end.
+    given : ndarray of float64
+        The candidate plane.
+    flat, node, pool : ndarray of float64
+        Scores, all in one array, and two views of it: those of states, shape (S,), and those of tables.
+    nothing : ndarray of float64, shape (S,)
+        Zeros.
+    scores : ndarray of float64
+        Work space of the scoring kernel.
+    delta : ndarray of float64
+        By how much marginals change, entry by entry.
+    """
+
+    entries: Entries
+    begin: I64
+    given: F64
+    flat: F64
+    node: F64
+    pool: F64
+    nothing: F64
+    scores: F64
+    delta: F64
+
+    @classmethod
+    def of(cls, problem: TrainProblem) -> Fractional:
+        """Return the layout of a problem's planes."""
+        program = problem.parameters.program
+        begin = kinds_of_entries(program)
+        entries = lay_out(problem, begin)
+        longest, n = int(np.diff(entries.ptr).max(initial=1)), program.n_states
+        flat = np.zeros(n + sum(g.n_tables * g.n_configs for g in program.groups))
+        return cls(
+            entries, begin, np.zeros(longest), flat, flat[:n], flat[n:], np.zeros(n), basis_space(problem),
+            np.zeros(longest),
+        )  # fmt: skip
+
+    def packed(self, planes: Planes) -> F64:
+        """Return the marginals of planes, which are packed by kind (states, groups), packed by example."""
+        assert planes.marginals is not None
+        starts = self.begin[:, planes.examples]
+        ptr = pointers(starts[-1])
+        out = np.empty(int(ptr[-1]))
+        for k, values in enumerate([planes.marginals.node, *planes.marginals.tables]):
+            out[runs(ptr[:-1] + starts[k], starts[k + 1] - starts[k])] = values.ravel()
+        return out
+
+
+def lay_out(problem: TrainProblem, begin: I64) -> Entries:
+    """Return where the entries of planes belong: by example its states, then its factors' joint states."""
+    program, n = problem.parameters.program, problem.n
+    starts, sizes, ptr = program.state_ptr[program.var_ptr], np.diff(begin, axis=0), pointers(begin[-1])
+    where = np.empty(int(ptr[-1]), dtype=np.int64)
+    problem.pause()
+    where[runs(ptr[:-1], sizes[0])] = np.arange(program.n_states)
+    problem.pause()
+    owner = np.repeat(np.arange(n), np.diff(program.var_ptr))
+    of, at = [owner], [program.state_ptr[:-1] + problem.loss.truth - starts[owner]]
+    offset = program.n_states
+    for k, group in enumerate(program.groups):
+        problem.pause()
+        cells = group.table_rows().astype(np.int64)[:, None] * group.n_configs + np.arange(group.n_configs)
+        problem.pause()
+        where[runs(ptr[:-1] + begin[k + 1], sizes[k + 1])] = offset + cells.ravel()
+        problem.pause()
+        offset += group.n_tables * group.n_configs
+        owner = np.repeat(np.arange(n), np.diff(group.ptr))
+        number = np.arange(group.n_factors) - group.ptr[owner]
+        config = problem.loss.truth[group.shapes.variables()] @ group.strides
+        of.append(owner)
+        at.append(begin[k + 1][owner] + number * group.n_configs + config)
+    problem.pause()
+    owners = np.concatenate(of)
+    truth = np.concatenate(at)[np.argsort(owners, kind="stable")].astype(np.int64)
+    return Entries(
+        ptr, where, pointers(np.bincount(owners, minlength=n)), truth, first_entries(problem, begin),
+        program.var_ptr, program.state_ptr,
+    )  # fmt: skip
+
+
+def kinds_of_entries(program: Program) -> I64:
+    """Return where within each example the states of variables start, then each group's, then the end."""
+    states = np.diff(program.state_ptr[program.var_ptr])
+    sizes = [np.zeros_like(states), states, *(np.diff(g.ptr) * g.n_configs for g in program.groups)]
+    return np.cumsum(sizes, axis=0, dtype=np.int64)
+
+
+def first_entries(problem: TrainProblem, begin: I64) -> I64:
+    """Return where the entries of each map's factors start within an example (-1: variables); ``shape (M, n)``."""
+    maps, nowhere = problem.parameters.maps, np.full(problem.n, -1, dtype=np.int64)
+    return np.stack([begin[m.group + 1] if m.group >= 0 else nowhere for m in maps])

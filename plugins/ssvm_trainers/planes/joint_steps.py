@@ -21,7 +21,7 @@ import numpy as np
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.plugin_api import Objective
 from ssvm_trainers.cutting.aggregated_qp import INNER, AggregatedModel, Stabilizer
-from ssvm_trainers.planes.cache import CachedPlanes, places
+from ssvm_trainers.planes.cache import Cache, places
 from ssvm_trainers.shared.resumable import Stateful
 from ssvm_trainers.shared.state_rules import COUNTS
 
@@ -107,7 +107,7 @@ class KeptRows(NamedTuple):
     alpha: F64
 
     @classmethod
-    def of(cls, planes: CachedPlanes, psi: F64) -> KeptRows:
+    def of(cls, planes: Cache, psi: F64) -> KeptRows:
         """Return the planes kept, with their vectors."""
         there = places(planes)
         return cls(np.nonzero(there)[0], planes.loss[there], psi, planes.alpha[there])

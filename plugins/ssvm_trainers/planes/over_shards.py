@@ -86,7 +86,7 @@ class ShardOptions(Protocol):
     keep: int
     max_cached_passes: int
 
-    def here(self, problem: TrainProblem, start: F64 | None) -> Any:
+    def begin(self, problem: TrainProblem, start: F64 | None) -> Any:
         """Return a run on examples of this process."""
 
 
@@ -118,7 +118,7 @@ def local_round(
         own = copy(options)
         own.random_state = int(np.random.SeedSequence([options.random_state or 0, request.number]).generate_state(1)[0])
         own.averaging, own.keep = False, NEVER
-        memory[KEPT] = KeptDual(own.here(problem, None), 0, np.zeros(0))
+        memory[KEPT] = KeptDual(own.begin(problem, None), 0, np.zeros(0))
     kept: KeptDual | None = memory.pop(KEPT, None)  # a round that time or an error cuts short is discarded
     if kept is None or kept.round != request.round:
         return None

@@ -1,9 +1,13 @@
-"""The state of block-coordinate methods: weights and cached planes.
+"""The state of block-coordinate methods: weights, and the planes that are kept of each example.
 
-For each example a few planes are kept, each as a labelling with its loss, its dual weight, and its row of the
-Gram matrix of joint-feature differences ``psi = Phi(x, y) - Phi(x, labelling)``.  The plane of the truth is
-zero and implicit.  Memory is O(cached labels), whatever the number of weights; where there are few weights, planes are
-kept as vectors, too, of at most 256 MiB in all.
+Each plane has its loss, its dual weight, and its row of the Gram matrix of joint-feature differences
+``psi = Phi(x, y) - Phi(x, plane)``.  The plane of the truth is zero and implicit.  Planes are labellings, or for the
+risk ``relaxed`` vectors of marginals: memory is O(cached labels) or O(cached marginals), whatever the number of
+weights.  Where there are few weights, planes are kept as vectors psi (besides labellings, instead of marginals), of at
+most 256 MiB in all.
+
+Labellings without dual weight are dropped, and an example that needs more gets more room.  Of marginals each example
+has room for :data:`MOST` or for fewer, as memory allows; the two of least dual weight are mixed when it is full.
 """
 
 from __future__ import annotations
@@ -16,23 +20,26 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from ssvm_dsl.ir import F64, I32, runs
-from ssvm_dsl.plugin_api import TrainProblem
-from ssvm_trainers.planes.cache import MOST_NUMBERS, MOST_WEIGHTS, Cache, DensePlanes, places
+from ssvm_dsl.plugin_api import Planes, TrainProblem
+from ssvm_trainers.planes.cache import MOST_NUMBERS, MOST_WEIGHTS, Cache, DensePlanes, Fractional, places
 from ssvm_trainers.shared.arrays import NO_FLOATS, NO_INTS, Fixed, Work
 from ssvm_trainers.shared.oracle_call import NO_INPUTS, no_oracle
 from ssvm_trainers.shared.resumable import Stateful
-from ssvm_trainers.shared.spaces import fixed_arrays, follow_plane, parts_space, plane_space, work_space
+from ssvm_trainers.shared.spaces import fixed_arrays, follow_plane, work_space
 from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, ROUNDING, StateRule, require
 
 #: Longer vectors are kept, too, up to this number of weights for each factor of an example.
 WORTH_FACTORS = 32
 
-#: Planes kept for an example at first; the cache grows when an example needs more at once.
+#: Labellings kept for an example at first; the cache grows when an example needs more at once.
 FIRST_CAPACITY = 8
+
+#: Most planes of marginals kept for an example.
+MOST = 12
 
 
 class SavedPlanes(NamedTuple):
-    """The cached planes (:class:`~ssvm_trainers.planes.cache.Cache`), and quantities derived from them."""
+    """The arrays of a :class:`Cache` (``values`` are the vectors where these stand for marginals), and of the state."""
 
     n_planes: Annotated[I32, StateRule(least=0, shape=("n",), dtype="int32")]
     alpha: Annotated[F64, StateRule(-ROUNDING, 1 + ROUNDING, shape=("n", "planes"))]
@@ -40,6 +47,7 @@ class SavedPlanes(NamedTuple):
     gram: Annotated[F64, StateRule(shape=("n", "planes", "planes"))]
     age: Annotated[I32, StateRule(least=0, shape=("n", "planes"), dtype="int32")]
     labels: Annotated[I32, StateRule(least=0, shape=("labels",), dtype="int32")]
+    values: Annotated[F64, NUMBERS]
     w: Annotated[F64, NUMBERS]
     free: Annotated[F64, NUMBERS]
     gap: Annotated[F64, NUMBERS]
@@ -51,12 +59,14 @@ class SavedPlanes(NamedTuple):
 class DualState(Stateful):
     """Weights and planes of a block-coordinate method.
 
-    ``free`` are the weights without their lower bounds: w itself when there are none.
+    ``free`` are the weights without their lower bounds: w itself when there are none.  ``fractional`` is ``None`` where
+    planes are labellings.
     """
 
     problem: TrainProblem
     fixed: Fixed
     cache: Cache
+    fractional: Fractional | None
     work: Work
     w: F64
     free: F64
@@ -68,22 +78,35 @@ class DualState(Stateful):
         """Planes an example can hold."""
         return self.cache.alpha.shape[1]
 
+    @property
+    def vectors(self) -> F64:
+        """The planes as vectors, and a spare one of each example, ``shape (n, K + 1, dim)``; empty where not kept."""
+        return self.cache.dense.psi
+
     def packed(self) -> SavedPlanes:
         """Return planes and dual variables as the arrays of a checkpoint, not copied."""
-        return SavedPlanes(*self.cache[:-1], self.w, self.free, self.gap, self.gain, int(self.work.counter[0]))
+        cached: list[Any]
+        *cached, values, dense = self.cache
+        values = dense.psi if self.fractional is not None and dense.psi.size else values
+        return SavedPlanes._make([*cached, values, self.w, self.free, self.gap, self.gain, int(self.work.counter[0])])
 
     def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
         """Refuse labels that are no states, and dual weights of an example that exceed 1."""
         n_planes, alpha, program = state["n_planes"], state["alpha"], self.problem.parameters.program
-        k = sizes["planes"]
+        k, grows = sizes["planes"], self.fractional is None
         doubled = k in [FIRST_CAPACITY << step for step in range(24)]
-        require(doubled, "'alpha'", f"a capacity of {FIRST_CAPACITY} planes, or a multiple by a power of 2")
+        text = f"a capacity of {FIRST_CAPACITY} planes, or a multiple by a power of 2"
+        fits, text = (doubled, text) if grows else (k == self.capacity, f"a capacity of {self.capacity} planes")
+        require(fits, "'alpha'", text)
         require((n_planes <= k).all(), "'n_planes'", f"at most {k} planes of an example")
         there = np.arange(k) < n_planes[:, None]
         require(not alpha[~there].any(), "'alpha'", "dual weights of planes that are there")
         require((alpha.sum(axis=1) <= 1 + ROUNDING).all(), "'alpha'", "dual weights that add up to at most 1")
         sizes_of = np.diff(program.var_ptr)
-        require(sizes["labels"] == (k + 1) * int(program.var_ptr[-1]), "'labels'", "labels of all planes")
+        n_labels = (k + 1) * int(program.var_ptr[-1]) if grows else 0
+        require(sizes["labels"] == n_labels, "'labels'", "labels of all planes")
+        if not grows:
+            return
         variable = runs(np.repeat(program.var_ptr[:-1], k + 1), np.repeat(sizes_of, k + 1))
         require((state["labels"] < program.card[variable]).all(), "'labels'", "states of the variables")
         if program.allowed is not None:
@@ -96,17 +119,20 @@ class DualState(Stateful):
         """Take over the planes; write to the other arrays, two of which may be one."""
         while self.capacity < record.alpha.shape[1]:
             self.grow()
-        cached = record.n_planes, record.alpha, record.loss, record.gram, record.age, record.labels
-        self.cache = Cache(*cached, self.cache.dense)
+        dense = self.cache.dense
+        if self.fractional is not None and dense.psi.size:
+            dense.psi[...] = record.values
+        values = self.cache.values if dense.psi.size else record.values
+        self.cache = Cache(*record[:6], values, dense)
         self.w[:], self.free[:], self.gap[:], self.gain[:] = record.w, record.free, record.gap, record.gain
-        if self.vectors.size:
-            from ssvm_trainers.planes.plane_vectors import fill_vectors
+        if self.fractional is None and dense.psi.size:
+            from ssvm_trainers.planes.bcfw_kernels import fill_vectors
 
             fill_vectors(self.fixed, self.cache, self.work)
         self.work.counter[0] = record.operations
 
     def grow(self) -> None:
-        """Double the number of planes that each example can hold."""
+        """Double the number of labellings that each example can hold."""
         k, n = self.capacity, len(self.cache.n_planes)
         var_ptr = self.fixed.var_ptr
         labels = np.zeros((2 * k + 1) * int(var_ptr[-1]), dtype=np.int32)
@@ -123,8 +149,8 @@ class DualState(Stateful):
             dense.psi[:, : k + 1] = self.cache.dense.psi
         else:
             dense = dense_planes(self.problem, 0)
-        self.cache = Cache(self.cache.n_planes, wide[0], wide[1], gram, wide[2], labels, dense)
-        self.work = self.work._replace(**plane_space(2 * k), parts=parts_space(self.problem, 2 * k))
+        self.cache = Cache(self.cache.n_planes, wide[0], wide[1], gram, wide[2], labels, NO_FLOATS, dense)
+        self.work = work_space(self.problem, 2 * k)._replace(counter=self.work.counter)
 
     def make_room(self, oldest: int) -> None:
         """Drop planes without dual weight since before iteration ``oldest``: each example has space for one more."""
@@ -134,28 +160,25 @@ class DualState(Stateful):
         if self.cache.n_planes.max(initial=0) >= self.capacity:
             self.grow()
 
+    def new_planes(self, planes: Planes | None) -> I32 | F64:
+        """Return new planes one after the other, as kernels read them; nothing where there are none."""
+        if self.fractional is not None:
+            return NO_FLOATS if planes is None else self.fractional.packed(planes)
+        return NO_INTS if planes is None else planes.labels
+
     def aggregate(self) -> tuple[F64, float]:
         """Return the aggregated plane (v, b) of the dual weights, summed afresh."""
         weight = self.fixed.share[:, None] * self.cache.alpha
         b = float((weight * self.cache.loss).sum())
         if self.vectors.size:
             return np.einsum("ik,ikd->d", weight, self.vectors[:, :-1]), b
-        from ssvm_trainers.planes.bcfw_kernels import SUMMED, DualPoint, VisitRule, Visits, visit_examples
+        from ssvm_trainers.planes.bcfw_kernels import SUMMED, DualPoint, Visits, visit_examples
 
-        v, everything = np.zeros(self.problem.dim), np.arange(self.problem.n)
-        point, visits = DualPoint(v, v, self.gap, self.gain), Visits(everything, NO_INTS, NO_FLOATS)
-        visit_examples(VisitRule(SUMMED), no_oracle, NO_INPUTS, self.fixed, self.cache, self.work, visits, point)
+        v = np.zeros(self.problem.dim)
+        visits = Visits(SUMMED, np.arange(self.problem.n), self.new_planes(None), NO_FLOATS)
+        point = DualPoint(v, v, self.gap, self.gain)
+        visit_examples(visits, no_oracle, NO_INPUTS, self.fixed, self.cache, self.fractional, self.work, point)
         return v, b
-
-    @property
-    def kept_planes(self) -> Cache:
-        """The planes."""
-        return self.cache
-
-    @property
-    def vectors(self) -> F64:
-        """The planes as vectors, and a spare one of each example, ``shape (n, K + 1, dim)``; empty where not kept."""
-        return self.cache.dense.psi
 
     def rows(self) -> F64 | None:
         """Return the cached planes, example by example, as rows; ``None`` where they are not kept as vectors."""
@@ -171,15 +194,28 @@ class DualState(Stateful):
 def start_state(problem: TrainProblem) -> DualState:
     """Return the state in which every example's dual weight lies on its truth: w = 0; call ``refresh`` next."""
     n, dim, k = problem.n, problem.dim, FIRST_CAPACITY
+    fractional, labels, values = None, NO_INTS, NO_FLOATS
+    if not problem.relaxed:
+        dense = dense_planes(problem, k)
+        labels = np.zeros((k + 1) * problem.parameters.program.n_variables, np.int32)
+    else:
+        fractional = Fractional.of(problem)
+        n_values = int(fractional.entries.ptr[-1])
+        k = int(np.clip(MOST_NUMBERS // max(n * dim, 1) - 1, 2, MOST))
+        dense = dense_planes(problem, k)
+        if not dense.psi.size:
+            k = int(np.clip(MOST_NUMBERS // max(n_values, 1), 2, MOST))
+            values = np.zeros((k + 1) * n_values)
     cache = Cache(
         np.zeros(n, np.int32), np.zeros((n, k)), np.zeros((n, k)), np.zeros((n, k, k)), np.zeros((n, k), np.int32),
-        np.zeros((k + 1) * problem.parameters.program.n_variables, np.int32), dense_planes(problem, k),
+        labels, values, dense,
     )  # fmt: skip
     w, fixed = np.zeros(dim), fixed_arrays(problem)
     return DualState(
         problem,
         fixed,
         cache,
+        fractional,
         work_space(problem, k),
         w=w,
         free=np.zeros(dim) if fixed.bounded.any() else w,

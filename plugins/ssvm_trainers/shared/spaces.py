@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from ssvm_dsl.ir import F64, I8
 from ssvm_dsl.kernels import FixedTables
@@ -75,44 +72,35 @@ def free_weights(problem: TrainProblem, w: F64) -> F64:
     return w + threshold(problem) * np.sign(w)
 
 
-def plane_space(k: int) -> dict[str, NDArray[Any]]:
-    """Return the work arrays whose size follows the capacity."""
-    return {name: np.zeros(k + 1) for name in ("slope", "delta", "unit")}
-
-
-def parts_space(problem: TrainProblem, k: int) -> Parts:
-    """Return work space for the parts of k + 1 labellings of any example."""
-    factors = np.zeros(problem.n, np.int64)
-    for fmap in problem.parameters.maps:
+def work_space(problem: TrainProblem, k: int) -> Work:
+    """Return work space for caches of capacity k, with that for the parts of k + 1 labellings of any example."""
+    maps, factors = problem.parameters.maps, np.zeros(problem.n, np.int64)
+    for fmap in maps:
         factors += fmap.shapes.counts
     most = int(factors.max(initial=1))
-    return Parts(
-        map=np.zeros(most * (k + 2), np.int32),
-        factor=np.zeros(most * (k + 2), np.int32),
-        config=np.zeros(most * (k + 2), np.int32),
-        number=np.zeros(most * (k + 2)),
-        first=np.zeros(most, np.int32),
-        which=np.zeros(most * (k + 1), np.int32),
-        joint=np.zeros(k + 1, np.int32),
-        example=np.zeros(1, np.int64),
-    )
-
-
-def work_space(problem: TrainProblem, k: int) -> Work:
-    """Return work space for caches of capacity k."""
-    maps = problem.parameters.maps
     longest = int(np.diff(problem.parameters.program.var_ptr).max(initial=1))
     return Work(
-        **plane_space(k),
+        slope=np.zeros(k + 1),
+        delta=np.zeros(k + 1),
         counter=np.zeros(1, np.int64),
         labels=np.zeros(longest, np.int32),
         loss=np.zeros(1),
+        unit=np.zeros(k + 1),
         unbounded=np.zeros(len(maps), np.int8),
         ones=np.ones(len(maps)),
         metric=np.ones(len(maps)),
         scales=np.ones(len(maps)),
         direction=np.zeros(problem.dim),
-        parts=parts_space(problem, k),
+        parts=Parts(
+            map=np.zeros(most * (k + 2), np.int32),
+            factor=np.zeros(most * (k + 2), np.int32),
+            config=np.zeros(most * (k + 2), np.int32),
+            number=np.zeros(most * (k + 2)),
+            first=np.zeros(most, np.int32),
+            which=np.zeros(most * (k + 1), np.int32),
+            joint=np.zeros(k + 1, np.int32),
+            example=np.zeros(1, np.int64),
+        ),
     )
 
 

@@ -23,9 +23,9 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Convert."""
-    from ssvm_dsl.cli.data.formats import format_of, writer_of
-    from ssvm_dsl.cli.data.lines import require_place, source_name
     from ssvm_dsl.cli.learn.reading import read_data, settings_of
+    from ssvm_dsl.datasets.formats.lines import require_place, source_name
+    from ssvm_dsl.datasets.formats.lookup import format_of, writer_of
 
     require_place(args.out, "OUT", (args.source, args.template))
     if _is_crfsuite_model(args.source):
@@ -50,9 +50,9 @@ def _is_crfsuite_model(source: str) -> bool:
 
 def _convert_model(args: Namespace) -> int:
     """Write a model file with the weights of a model of CRFsuite; it reads CRFsuite's format."""
-    from ssvm_dsl.cli.data.examples import DataSettings
-    from ssvm_dsl.cli.data.lines import STANDARD_STREAM
     from ssvm_dsl.cli.learn.saved_models import save_model
+    from ssvm_dsl.datasets.formats.examples import DataSettings
+    from ssvm_dsl.datasets.formats.lines import STANDARD_STREAM
     from ssvm_dsl.errors import OptionError
     from ssvm_dsl.models.crfsuite import CRF
 

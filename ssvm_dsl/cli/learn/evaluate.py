@@ -11,8 +11,8 @@ from ssvm_dsl.cli.learn.predict import add_model_arguments, model_data, predicti
 from ssvm_dsl.cli.screen import complain, escaped, write_json
 
 if TYPE_CHECKING:
-    from ssvm_dsl.cli.data.examples import LabelledData
     from ssvm_dsl.cli.learn.saved_models import LoadedModel
+    from ssvm_dsl.datasets.formats.examples import LabelledData
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -26,9 +26,9 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Evaluate a model, or a file of predictions, which is read as the data of the model if both are named."""
-    from ssvm_dsl.cli.data.lines import STANDARD_STREAM, write_text
     from ssvm_dsl.cli.learn.measures import measure
     from ssvm_dsl.compiler.labels.unseen_classes import unseen_text
+    from ssvm_dsl.datasets.formats.lines import STANDARD_STREAM, write_text
 
     data, predicted, kind, unseen = _compared(args)
     with data.naming_lines():
@@ -44,9 +44,9 @@ def run(args: Namespace) -> int:
 
 def _compared(args: Namespace) -> tuple[LabelledData, Any, str, Counter[Any]]:
     """Return the data, predicted labels, what kind of labels these are, and classes that the model does not know."""
-    from ssvm_dsl.cli.data.formats import answers_of
     from ssvm_dsl.cli.learn.reading import read_data, settings_of
     from ssvm_dsl.cli.learn.saved_models import load_model
+    from ssvm_dsl.datasets.formats.lookup import answers_of
     from ssvm_dsl.errors import OptionError
     from ssvm_dsl.learning.unseen_labels import unseen_labels
 

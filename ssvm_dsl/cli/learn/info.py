@@ -27,8 +27,8 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Show a file."""
-    from ssvm_dsl.cli.data.lines import STANDARD_STREAM, write_text
     from ssvm_dsl.cli.learn.saved_models import load_model
+    from ssvm_dsl.datasets.formats.lines import STANDARD_STREAM, write_text
 
     facts = _of_model(load_model(args.file, args.trust)) if _is_model(args.file) else _of_data(args)
     if args.json:
@@ -72,9 +72,9 @@ def _of_data(args: Namespace) -> dict[str, Any]:
     """Return the sizes and classes of data."""
     from collections import Counter
 
-    from ssvm_dsl.cli.data.lines import source_name
     from ssvm_dsl.cli.learn.measures import flat_labels
     from ssvm_dsl.cli.learn.reading import read_data, settings_of
+    from ssvm_dsl.datasets.formats.lines import source_name
     from ssvm_dsl.report.confusion import by_position
 
     data = read_data(args.file, settings_of(args, args.file))

@@ -10,8 +10,8 @@ from ssvm_dsl.cli.learn.reading import DATA_OPTIONS, add_format_arguments
 from ssvm_dsl.cli.screen import complain
 
 if TYPE_CHECKING:
-    from ssvm_dsl.cli.data.examples import LabelledData
     from ssvm_dsl.cli.learn.saved_models import LoadedModel
+    from ssvm_dsl.datasets.formats.examples import LabelledData
 
 
 def add_model_arguments(parser: ArgumentParser) -> None:
@@ -32,9 +32,9 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Predict; labels are written in the format of the data."""
-    from ssvm_dsl.cli.data.formats import answers_of
-    from ssvm_dsl.cli.data.lines import require_place
     from ssvm_dsl.cli.learn.saved_models import load_model
+    from ssvm_dsl.datasets.formats.lines import require_place
+    from ssvm_dsl.datasets.formats.lookup import answers_of
 
     require_place(args.out, "--out", (args.data, args.model, args.template))
     loaded = load_model(args.model, args.trust)

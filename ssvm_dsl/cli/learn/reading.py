@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ssvm_dsl.cli.data.examples import DataSettings, LabelledData
+    from ssvm_dsl.datasets.formats.examples import DataSettings, LabelledData
 
 #: Options of one format.
 DATA_OPTIONS = {"template": "conll", "label": "csv", "sequence": "csv"}
@@ -43,10 +43,10 @@ def settings_of(args: Namespace, source: str, model: str = "", inputs: Sequence[
     OptionError
         An option belongs to another format, or the model cannot be trained on this one.
     """
-    from ssvm_dsl.cli.data.examples import DataSettings
-    from ssvm_dsl.cli.data.formats import format_of
-    from ssvm_dsl.cli.data.templates import read_template
     from ssvm_dsl.cli.learn.ready import require_format
+    from ssvm_dsl.datasets.formats.examples import DataSettings
+    from ssvm_dsl.datasets.formats.lookup import format_of
+    from ssvm_dsl.datasets.formats.templates import read_template
     from ssvm_dsl.errors import OptionError
 
     chosen = format_of(source, args.format)
@@ -71,8 +71,8 @@ def read_data(source: str, settings: DataSettings, model: str = "") -> LabelledD
     OptionError
         The ready model of this name takes others.
     """
-    from ssvm_dsl.cli.data.formats import read_file
     from ssvm_dsl.cli.learn.ready import require_form, require_format
+    from ssvm_dsl.datasets.formats.lookup import read_file
 
     require_format(model, settings.format)
     data = read_file(source, settings)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ssvm_dsl.errors import OptionError, meant
 
 if TYPE_CHECKING:
-    from ssvm_dsl.cli.data.examples import LabelledData
+    from ssvm_dsl.datasets.formats.examples import LabelledData
 
 #: Classes of :mod:`ssvm_dsl.models` by name.
 READY = {

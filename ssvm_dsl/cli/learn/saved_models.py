@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ssvm_dsl.cli.data.examples import DataSettings
 from ssvm_dsl.cli.learn.ready import READY, ready_class
+from ssvm_dsl.datasets.formats.examples import DataSettings
 from ssvm_dsl.errors import FileFormatError, OptionError
 from ssvm_dsl.io.model_file import SavedModel, read_model, write_model
 from ssvm_dsl.learning.estimators.check_parameters import check_path

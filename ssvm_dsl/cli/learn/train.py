@@ -14,7 +14,7 @@ from ssvm_dsl.cli.learn.reading import add_format_arguments
 from ssvm_dsl.cli.screen import aside, complain, console, write_json
 
 if TYPE_CHECKING:
-    from ssvm_dsl.cli.data.examples import DataSettings, LabelledData
+    from ssvm_dsl.datasets.formats.examples import DataSettings, LabelledData
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -34,10 +34,10 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Train and save; after Ctrl-C save the best weights so far, and return the exit status 130."""
-    from ssvm_dsl.cli.data.lines import STANDARD_STREAM, require_place, source_name
     from ssvm_dsl.cli.learn.reading import read_data, settings_of
     from ssvm_dsl.cli.learn.ready import require_known
     from ssvm_dsl.cli.learn.saved_models import save_model
+    from ssvm_dsl.datasets.formats.lines import STANDARD_STREAM, require_place, source_name
     from ssvm_dsl.errors import OptionError
 
     require_known(args.model)
@@ -77,7 +77,7 @@ def run(args: Namespace) -> int:
 
 def _known(settings: DataSettings) -> dict[str, Any]:
     """Return parameters that follow from how data are read: without a line ``B`` labels do not depend on each other."""
-    from ssvm_dsl.cli.data.templates import AttributeTemplate
+    from ssvm_dsl.datasets.formats.templates import AttributeTemplate
 
     if not settings.template:
         return {}
@@ -87,7 +87,7 @@ def _known(settings: DataSettings) -> dict[str, Any]:
 
 def _check_several(args: Namespace) -> None:
     """Refuse several files where nobody reads them one by one."""
-    from ssvm_dsl.cli.data.lines import STANDARD_STREAM
+    from ssvm_dsl.datasets.formats.lines import STANDARD_STREAM
     from ssvm_dsl.errors import OptionError
 
     if len(args.data) == 1:
@@ -103,7 +103,7 @@ def _fit(estimator: Any, data: LabelledData, files: Sequence[str], held_out: Lab
     """Fit, show progress, and tell warnings; return whether Ctrl-C ended it."""
     import warnings
 
-    from ssvm_dsl.cli.data.parts import parts_of_files
+    from ssvm_dsl.datasets.formats.readers import parts_of_files
 
     validation = None if held_out is None else (held_out.X, held_out.require_labels())
     estimator.set_params(verbose=not quiet)

@@ -13,10 +13,10 @@ from ssvm_dsl.cli.command import Subcommand, add_json, add_options, positive
 from ssvm_dsl.cli.screen import aside, complain, console, write_json
 
 if TYPE_CHECKING:
-    from ssvm_dsl.inference.deadline import Deadline
-    from ssvm_dsl.inference.planning.plans import Plan
+    from ssvm_dsl.array_types import I32
+    from ssvm_dsl.ir.graph_problem import GraphProblem
     from ssvm_dsl.ir.need import Need
-    from ssvm_dsl.scoring.problems import SolveAnswer, SolveRequest
+    from ssvm_dsl.scoring.problems import SolveAnswer
 
 #: Exit statuses.
 SOLVED, UNSOLVED, INTERRUPTED = 0, 1, 130
@@ -57,19 +57,18 @@ def run(args: Namespace) -> int:
         raise OptionError("--all asks every backend with its own defaults: leave out --backend and --option")
     if args.option and args.backend == "auto":
         raise OptionError(f"--option {args.option[0][0]}=... belongs to one backend: name it with --backend")
-    request, read = _request(args)
-    return _run_all(args, request, read) if args.all else _run_one(args, request, read)
+    problem, observed, read = _read(args)
+    return (_run_all if args.all else _run_one)(args, problem, observed, read)
 
 
-def _request(args: Namespace) -> tuple[SolveRequest, float]:
-    """Return the problem of the files, and the seconds it took to read them."""
+def _read(args: Namespace) -> tuple[GraphProblem, I32 | None, float]:
+    """Return the problem of the files, the observed states, and the seconds it took to read them."""
     from ssvm_dsl.errors import OptionError
     from ssvm_dsl.files.unpacking import suffix_of
     from ssvm_dsl.io.formats.uai import read_evidence
     from ssvm_dsl.io.read_problem import problem_format, read_problem
     from ssvm_dsl.plugin_api.specs import FileContent
     from ssvm_dsl.registry import readers
-    from ssvm_dsl.scoring.problems import SolveRequest
 
     start = perf_counter()
     if os.path.isdir(args.file):
@@ -85,97 +84,99 @@ def _request(args: Namespace) -> tuple[SolveRequest, float]:
         known = [] if clamp is None else [(v, int(clamp[v])) for v in range(len(clamp)) if clamp[v] >= 0]
         clamp = problem.clamp([*known, *(problem.number(*pair) for pair in args.observe)])
     observed = clamp if clamp is not None and (clamp >= 0).any() else None
-    return SolveRequest(problem, args.task == "marginals", observed, args.time_limit), perf_counter() - start
+    return problem, observed, perf_counter() - start
 
 
-def _run_one(args: Namespace, request: SolveRequest, read: float) -> int:
+def _run_one(args: Namespace, problem: GraphProblem, observed: I32 | None, read: float) -> int:
     from ssvm_dsl.cli.solve.show import show_answer
-    from ssvm_dsl.errors import NoBackendError, OutOfTime
-    from ssvm_dsl.inference.planning.plans import Plan
-    from ssvm_dsl.pausing import within
+    from ssvm_dsl.errors import NoBackendError
 
-    deadline = request.deadline()
     try:
-        with within(deadline):
-            need = request.need()
-            plan = request.plan(need, args.backend, dict(args.option))
+        answer = _answer(args, problem, observed, args.backend)
     except NoBackendError as err:
-        complain(str(err) + _weaker(need, args.backend))
+        complain(str(err) + (_weaker(_need(args, problem, observed)) if args.backend == "auto" else ""))
         return UNSOLVED
-    except OutOfTime:  # what is asked then answers at once
-        plan = Plan(args.backend, "", "time was up before there was a plan")
-    answer = _ask(plan, request, deadline)
     if args.json:
         write_json(answer.summary())
     else:
-        show_answer(console(), request, answer, read, args.labels)
+        show_answer(console(), problem, observed, answer, read, args.labels)
     if answer.answered:
         return SOLVED
     return INTERRUPTED if answer.status == "interrupted" else UNSOLVED
 
 
-def _weaker(need: Need, backend: str) -> str:
-    """Return a hint that names the backends which would fit if no proof were asked for."""
-    from ssvm_dsl.inference.planning.planner import AUTO
+def _run_all(args: Namespace, problem: GraphProblem, observed: I32 | None, read: float) -> int:
+    from ssvm_dsl.cli.solve.show import show_comparison
+    from ssvm_dsl.errors import SsvmError
 
-    if backend != AUTO:
-        return ""
-    fitting = [f"{plan.backend} ({word})" for plan, word in _fitting(need)[0]]
+    fitting, refused = _fitting(_need(args, problem, observed))
+    answers: list[SolveAnswer] = []
+    for name in fitting:
+        if answers and answers[-1].status == "interrupted":
+            refused[name] = "not asked: interrupted"
+            continue
+        try:
+            answers.append(_answer(args, problem, observed, name))
+        except (SsvmError, MemoryError) as err:  # one that fails must not hide what the others say
+            refused[name] = " ".join(f"failed: {type(err).__name__}: {err}".split())
+    if args.json:
+        write_json({"answers": [answer.summary() for answer in answers], "refused": refused})
+    else:
+        show_comparison(console(), problem, observed, answers, refused, read)
+    return SOLVED if any(answer.answered for answer in answers) else UNSOLVED
+
+
+def _answer(args: Namespace, problem: GraphProblem, observed: I32 | None, backend: str) -> SolveAnswer:
+    """Ask one backend, with a live line where standard error is a terminal."""
+    from ssvm_dsl.report.notices import announce_compiling
+    from ssvm_dsl.report.progress import SolveProgress
+    from ssvm_dsl.scoring.problems import solve_problem
+
+    screen = aside()
+    announce_compiling()
+    named = backend if backend != "auto" else {"map": "best labelling"}.get(args.task, args.task)
+    live = SolveProgress(named, screen) if screen.is_terminal else nullcontext()
+    evidence = None if observed is None else observed[: problem.n_given]
+    with live as progress:
+        return solve_problem(
+            problem, {"map": "best"}.get(args.task, args.task), backend=backend, backend_options=dict(args.option),
+            evidence=evidence, time_limit=args.time_limit, progress=progress,
+        )  # fmt: skip
+
+
+def _need(args: Namespace, problem: GraphProblem, observed: I32 | None) -> Need:
+    """Return what the question asks of a backend."""
+    from ssvm_dsl.inference.session import Ask
+    from ssvm_dsl.ir.need import Task
+
+    task = Task.MARGINALS if args.task == "marginals" else Task.MAP if observed is None else Task.MAP_CLAMPED
+    return Ask(frozenset({task})).need(problem.theta, problem.program)
+
+
+def _weaker(need: Need) -> str:
+    """Return a hint that names the backends which would fit if no proof were asked for."""
+    fitting = [f"{name} ({guarantee})" for name, guarantee in _fitting(need)[0].items()]
     if not fitting:
         return ""
     return f"\n  hint: without a proof of optimality these would fit, name one with --backend: {', '.join(fitting)}"
 
 
-def _fitting(need: Need) -> tuple[list[tuple[Plan, str]], dict[str, str]]:
-    """Return ((plan, its guarantee) of each backend that fits, reasons of those that refuse)."""
+def _fitting(need: Need) -> tuple[dict[str, str], dict[str, str]]:
+    """Return (guarantees of the backends that fit, reasons of those that refuse), by name."""
     from ssvm_dsl.errors import NoBackendError
     from ssvm_dsl.inference.planning.planner import accepted_guarantee, plan
     from ssvm_dsl.plugin_api.specs import BackendSpec
     from ssvm_dsl.registry import registry
 
-    fitting, refused = [], {}
+    fitting, refused = {}, {}
     for spec in registry().specs(BackendSpec):
         try:
-            made = plan(replace(need, guarantee=accepted_guarantee(spec.name)), spec.name)
+            plan(replace(need, guarantee=accepted_guarantee(spec.name)), spec.name)
         except NoBackendError as err:
             refused[spec.name] = "; ".join(err.refusals[0][1])
         else:
-            fitting.append((made, spec.caps.guarantee.value))
+            fitting[spec.name] = spec.caps.guarantee.value
     return fitting, refused
-
-
-def _run_all(args: Namespace, request: SolveRequest, read: float) -> int:
-    from ssvm_dsl.cli.solve.show import show_comparison
-    from ssvm_dsl.errors import SsvmError
-
-    fitting, refused = _fitting(request.need())
-    answers: list[SolveAnswer] = []
-    for plan, _ in fitting:
-        if answers and answers[-1].status == "interrupted":
-            refused[plan.backend] = "not asked: interrupted"
-            continue
-        try:
-            answers.append(_ask(plan, request))
-        except (SsvmError, MemoryError) as err:  # one that fails must not hide what the others say
-            refused[plan.backend] = " ".join(f"failed: {type(err).__name__}: {err}".split())
-    if args.json:
-        write_json({"answers": [answer.summary() for answer in answers], "refused": refused})
-    else:
-        show_comparison(console(), request, answers, refused, read)
-    return SOLVED if any(answer.answered for answer in answers) else UNSOLVED
-
-
-def _ask(plan: Plan, request: SolveRequest, deadline: Deadline | None = None) -> SolveAnswer:
-    """Ask one backend, with a live line where standard error is a terminal."""
-    from ssvm_dsl.report.compiling import announce_compiling
-    from ssvm_dsl.report.solve_progress import SolveProgress
-    from ssvm_dsl.scoring.problems import ask
-
-    screen = aside()
-    announce_compiling()
-    live = SolveProgress(plan.backend, screen) if screen.is_terminal else nullcontext()
-    with live as progress:
-        return ask(plan, request, progress, deadline)
 
 
 COMMAND = Subcommand("solve", "find the best labelling, or marginals, of a factor graph in a file", run, arguments)

@@ -13,28 +13,32 @@ from ssvm_dsl.units import number_text, seconds_text
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ssvm_dsl.array_types import I32
     from ssvm_dsl.ir.graph_problem import GraphProblem
-    from ssvm_dsl.scoring.problems import SolveAnswer, SolveRequest
+    from ssvm_dsl.scoring.problems import SolveAnswer
 
 
-def show_answer(screen: Console, request: SolveRequest, answer: SolveAnswer, read: float, labels: bool) -> None:
+def show_answer(
+    screen: Console, problem: GraphProblem, observed: I32 | None, answer: SolveAnswer, read: float, labels: bool
+) -> None:
     """Show one answer as a table, with the labelling or the marginals when asked for."""
-    rows = [("problem", problem_text(request.problem, read)), *_evidence(request), *answer.rows()]
+    rows = [("problem", problem_text(problem, read)), *_evidence(observed), *answer.rows()]
     if labels and answer.labels is not None:
-        rows.append(("labels", _labels(request.problem, answer.labels)))
+        rows.append(("labels", _labels(problem, answer.labels)))
     screen.print(two_columns("", rows))
     if labels and answer.node is not None:
-        _show_marginals(screen, request.problem, answer.node)
+        _show_marginals(screen, problem, answer.node)
 
 
 def show_comparison(
-    screen: Console, request: SolveRequest, answers: list[SolveAnswer], refused: dict[str, str], read: float
-) -> None:
+    screen: Console, problem: GraphProblem, observed: I32 | None, answers: list[SolveAnswer],
+    refused: dict[str, str], read: float,
+) -> None:  # fmt: skip
     """Show the answer of every backend, best score first, and why backends without an answer have none."""
-    screen.print(problem_text(request.problem, read), markup=False, soft_wrap=True)
-    for what, text in _evidence(request):
+    screen.print(problem_text(problem, read), markup=False, soft_wrap=True)
+    for what, text in _evidence(observed):
         screen.print(f"{what}: {text}", markup=False)
-    if request.marginals:
+    if any(one.log_partition is not None for one in answers):
         columns = ["backend", "status", "log Z", "time"]
         rows = [
             [one.plan.title, one.status, number_text(one.log_partition or np.nan), seconds_text(one.seconds)]
@@ -58,10 +62,8 @@ def _numbers(answer: SolveAnswer) -> list[str]:
     return [number_text(answer.score), number_text(answer.bound), number_text(answer.gap, ".3g")]
 
 
-def _evidence(request: SolveRequest) -> list[tuple[str, str]]:
-    if request.clamp is None:
-        return []
-    return [("evidence", f"{int((request.clamp >= 0).sum())} variables observed")]
+def _evidence(observed: I32 | None) -> list[tuple[str, str]]:
+    return [] if observed is None else [("evidence", f"{int((observed >= 0).sum())} variables observed")]
 
 
 def _labels(problem: GraphProblem, labels: list[int]) -> str:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ssvm_dsl.cli.command import Subcommand, add_json, positive_int
 from ssvm_dsl.cli.learn.reading import add_format_arguments
-from ssvm_dsl.cli.progress import progress_bar
-from ssvm_dsl.cli.screen import aside, console, write_json
+from ssvm_dsl.cli.screen import aside, console, progress_bar, write_json
 from ssvm_dsl.cli.tune.sources import parse_grid
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from ssvm_dsl.cli.learn.ready import READY, ready_class, require_known
 from ssvm_dsl.errors import DataError, OptionError, meant
 
 if TYPE_CHECKING:
-    from ssvm_dsl.cli.data.examples import DataSettings
+    from ssvm_dsl.datasets.formats.examples import DataSettings
 
 #: Words for values that are no numbers.
 WORDS = {"true": True, "false": False, "none": None}

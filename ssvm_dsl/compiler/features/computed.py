@@ -13,11 +13,11 @@ from functools import cached_property
 import numpy as np
 
 from ssvm_dsl.array_types import F64
+from ssvm_dsl.deadline import time_left
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.features.sources import walk_sources
 from ssvm_dsl.lang.inputs import Source
-from ssvm_dsl.pausing import time_left
 
 #: Positions whose attributes are read between two looks at the clock.
 POSITIONS = 4096
@@ -35,7 +35,7 @@ class Computed:
     n : int
         Number of examples.
     in_time : bool
-        Whether the rest is left out when the call at hand has no time left (:mod:`ssvm_dsl.pausing`).
+        Whether the rest is left out when the call at hand has no time left (:mod:`ssvm_dsl.deadline`).
 
     Attributes
     ----------

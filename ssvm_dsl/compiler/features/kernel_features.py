@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.array_types import F64
+from ssvm_dsl.deadline import pause
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.lang.features.kernel_features import SCALE, Kernel, KernelMap, Nystroem, RandomFourier
-from ssvm_dsl.pausing import pause
 from ssvm_dsl.units import bytes_text
 
 #: Bytes of the factor of a kernel matrix at most; rows whose own values are computed together.

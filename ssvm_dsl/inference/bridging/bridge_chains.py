@@ -1,19 +1,25 @@
 """Chains of bridges, each from a program with constraints to a program without some of them.
 
 Each bridge of a chain rewrites all groups of constraints that it takes among those which the earlier bridges have left.
-A lowered program is kept for as long as the original one lives: the planner looks at it, then the session uses it.
+A lowered program is kept for as long as the original one lives: the planner looks at it, then the session uses it
+(:class:`BridgedSession`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from ssvm_dsl.errors import OutOfTime, PluginError, SsvmError
 from ssvm_dsl.inference.bridging.bridge_match import BridgeMatch
 from ssvm_dsl.inference.bridging.lowering import Lowering
+from ssvm_dsl.inference.bridging.merging import Merging
+from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.question import Question
+from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.plugin_api.specs import BridgeSpec
 from ssvm_dsl.registry import Registry
 
@@ -127,3 +133,41 @@ def _extends(program: Program, chain: tuple[BridgeSpec, ...], plugins: Registry,
     if not before.lowerings:
         out.refusals.append((f"bridge '{spec.name}'", reasons))
     return False
+
+
+class BridgedSession:
+    """Answers through bridges, or merged factors, the last of which leads to the program of the backend's session.
+
+    Other abilities it does not have: scores, messages and sums of the lowered program are not those of the original.
+
+    Parameters
+    ----------
+    inner : Session
+        On that program.
+    lowerings : sequence of Lowering or Merging
+        From the original program on.
+    """
+
+    def __init__(self, inner: Any, lowerings: Sequence[Lowering | Merging]) -> None:
+        self.inner, self._lowerings = inner, tuple(lowerings)
+
+    def solve(self, question: Question) -> Solution:
+        """Answer a question about the original program."""
+        asked = [question]
+        for one in self._lowerings:
+            asked.append(one.question(asked[-1]))
+        return self._lifted(asked, self.inner.solve(asked[-1]))
+
+    def best_by_count(self, question: Question, tables: CountTables) -> Solution:
+        """Answer by counts; auxiliary states count nothing."""
+        asked = [question]
+        for one in self._lowerings:
+            assert isinstance(one, Lowering), "factors are merged for bounds, which no counts are asked for"
+            asked.append(one.question(asked[-1]))
+            tables = one.counts(tables)
+        return self._lifted(asked, self.inner.best_by_count(asked[-1], tables))
+
+    def _lifted(self, asked: list[Question], solution: Solution) -> Solution:
+        for one, question in zip(reversed(self._lowerings), reversed(asked[:-1]), strict=True):
+            solution = one.lift(question, solution)
+        return solution

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ssvm_dsl.array_types import I32
+from ssvm_dsl.deadline import pause
 from ssvm_dsl.errors import OutOfTime, PluginError, SsvmError
 from ssvm_dsl.inference.bridging.lowering import Lowering, lowered
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.ir.constraints import ConstraintGroup
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.shapes import first_of_each
-from ssvm_dsl.pausing import pause
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.kinds.bridges import Bridge, Rewrite
 from ssvm_dsl.plugin_api.protocols import Verdict

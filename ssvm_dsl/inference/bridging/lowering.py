@@ -15,6 +15,7 @@ from math import prod
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I8, I32, I64, Bools
+from ssvm_dsl.deadline import pause
 from ssvm_dsl.ir.constraints import ConstraintGroup
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.program import Group, Program
@@ -23,7 +24,6 @@ from ssvm_dsl.ir.ragged import members, pointers, positions, runs
 from ssvm_dsl.ir.shapes import Shapes, kinds_of_rows
 from ssvm_dsl.ir.solution import Marginals, Solution
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.pausing import pause
 from ssvm_dsl.plugin_api.kinds.bridges import Rewrite
 
 

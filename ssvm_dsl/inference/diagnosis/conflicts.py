@@ -12,17 +12,15 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import SsvmError
-from ssvm_dsl.inference.deadline import Deadline
-from ssvm_dsl.inference.planning.planner import plan
-from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.inference.session import Ask, open_session
 from ssvm_dsl.inference.starting.repair import scores_of
-from ssvm_dsl.ir.need import Guarantee, Limits
+from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Primal
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.plugin_api.kinds.constraints import UnmetKind
 
 #: Programs that are solved at most, and seconds for each.
@@ -119,9 +117,9 @@ class Filter(Generic[T]):
 def proved_infeasible(program: Program, theta: Theta, until: Deadline) -> bool:
     """Return whether an exact backend proves that a program of one example has no labelling."""
     try:
-        chosen = plan(program_need(program, guarantee=Guarantee.EXACT))
-        question = Question(theta, limits=Limits(time=min(TRIAL_SECONDS, until.left)))
-        solution = open_plan(chosen, program).solve(question)
+        with within(Deadline(min(TRIAL_SECONDS, until.left))):
+            session = open_session(program, Ask(frozenset({Task.MAP})), outwards=True).session
+            solution = session.solve(Question(theta))
     except SsvmError:  # why there is no labelling is nice to know, and nothing more
         return False
     return bool(solution.primal[0] == Primal.INFEASIBLE)

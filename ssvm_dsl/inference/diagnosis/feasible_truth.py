@@ -13,22 +13,17 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.ground import Grounded
 from ssvm_dsl.compiler.labels.ruled_out import SHOWN, ruled_out_error
-from ssvm_dsl.errors import DataError, OutOfTime
-from ssvm_dsl.inference.layers.base import PlannedSession
-from ssvm_dsl.inference.layers.starting import StartingSession
-from ssvm_dsl.inference.planning.planner import plan
+from ssvm_dsl.errors import DataError
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
-from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.inference.session import Ask, open_session
 from ssvm_dsl.inference.starting.repair import scores_of
 from ssvm_dsl.ir.constraints import ConstraintGroup
-from ssvm_dsl.ir.need import Limits, Task
+from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.ir.solution import Primal, Solution, Stop
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.needs.program_needs import program_need
-from ssvm_dsl.pausing import pause, time_left
 from ssvm_dsl.plugin_api.kinds.constraints import ExplainingKind, UnmetKind
 from ssvm_dsl.registry import Registry, registry
 
@@ -135,7 +130,7 @@ def closest(
 ) -> Solution:
     """Return labellings of some examples that keep all that is hard and agree with states where that is worth most.
 
-    Where the call at hand has a limit (:mod:`ssvm_dsl.pausing`), they are the best ones found in time.
+    Where the call at hand has a limit (:mod:`ssvm_dsl.deadline`), they are the best ones found in time.
 
     Parameters
     ----------
@@ -158,13 +153,7 @@ def closest(
     task = Task.MAP if clamp is None else Task.MAP_CLAMPED
     fixed = None if clamp is None else np.ascontiguousarray(clamp[inner])
     question = Question(Theta.of(bare, node, tuple(tables.values())), None, task, fixed)
-    try:
-        pause()
-        session: PlannedSession = open_plan(plan(program_need(bare, frozenset({task}))), bare)
-    except OutOfTime:
-        session = StartingSession("auto", bare)
-    left = time_left()
-    return session.solve(question if left == np.inf else question.replace(limits=Limits(time=left)))
+    return open_session(bare, Ask(frozenset({task})), outwards=True).session.solve(question)
 
 
 def _about_unknown(group: ConstraintGroup, unknown: Bools, var_ptr: I64) -> Bools:

@@ -15,8 +15,8 @@ import numpy as np
 
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.compiler.variable_names import variable_name
+from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.errors import InfeasibleError, SsvmError
-from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.diagnosis.conflicts import Filter, broken_together, proved_infeasible
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.lang.constraints.forbidden import Forbid

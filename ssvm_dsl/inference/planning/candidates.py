@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ssvm_dsl.deadline import pause
 from ssvm_dsl.errors import OutOfTime, PluginError, SsvmError
 from ssvm_dsl.inference.planning.plans import Candidate
 from ssvm_dsl.ir.need import Need
 from ssvm_dsl.memory import shortage
-from ssvm_dsl.pausing import pause
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.protocols import Backend, Verdict
 from ssvm_dsl.plugin_api.specs import BackendSpec

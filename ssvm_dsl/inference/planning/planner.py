@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.array_types import I8
+from ssvm_dsl.deadline import Deadline, time_left, within
 from ssvm_dsl.errors import NoBackendError, OutOfTime, PluginError
 from ssvm_dsl.inference.bridging.bridge_chains import bridge_chain_through
 from ssvm_dsl.inference.bridging.choices import ABILITIES, TASKS, behind, bridged
-from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planning.candidates import consider, consider_resolved
 from ssvm_dsl.inference.planning.components import SEPARABLE, component_groups, one_kind
 from ssvm_dsl.inference.planning.plans import AUTO as AUTO
@@ -26,7 +26,6 @@ from ssvm_dsl.ir.program import AUXILIARY, Program
 from ssvm_dsl.memory import SMALL
 from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.needs.properties import METRIC, SEMIMETRIC, SUBMODULAR, doubts
-from ssvm_dsl.pausing import time_left, within
 from ssvm_dsl.plugin_api.specs import BackendSpec, BridgeSpec
 from ssvm_dsl.registry import Registry, registry
 from ssvm_dsl.scores.parameter_map import ParameterMap

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
-from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.inference.starting.repair import Repair
 from ssvm_dsl.inference.starting.rows import by_rows
 from ssvm_dsl.inference.starting.tables import HardFactors

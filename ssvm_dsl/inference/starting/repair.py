@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
+from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.errors import PluginError
-from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.starting.tables import HardFactors
 from ssvm_dsl.ir.constraints import ConstraintGroup, broken_constraints
 from ssvm_dsl.ir.program import Program

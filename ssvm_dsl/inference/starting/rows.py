@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
+from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.errors import PluginError
-from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.starting.tables import HardFactors
 from ssvm_dsl.ir.constraints import ConstraintGroup, LinearRows, broken_constraints
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.plugin_api.hosting.loading import loading
+from ssvm_dsl.loading import loading
 
 #: States, literals and joint states that are ruled out, at most: rows are built in Python.
 MOST_STATES, MOST_LITERALS, MOST_CONFIGS = 5_000, 1_000, 20_000

@@ -21,8 +21,8 @@ from typing import Any, cast
 import numpy as np
 
 from ssvm_dsl.array_types import F64
+from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import DataError, FileFormatError, OutOfTime, PluginError
-from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.learning.driver.checkpoint import Checkpoint
 from ssvm_dsl.learning.driver.claims import Checked, Claims
 from ssvm_dsl.learning.driver.evaluations import Evaluation
@@ -30,7 +30,6 @@ from ssvm_dsl.learning.driver.progress import Progress, relative
 from ssvm_dsl.learning.driver.validation import Validation
 from ssvm_dsl.learning.estimators.fitting.stream import check_weights
 from ssvm_dsl.learning.risks.kinds import Problem
-from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.hosting.surroundings import kept_surroundings
 from ssvm_dsl.plugin_api.specs import TrainerSpec

@@ -15,15 +15,14 @@ from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.compiler.features.kernel_features import kernel_ranks
+from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import OptionError, OutOfTime, TrainingError, memory_for
-from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.diagnosis.feasible_truth import require_feasible_truth, unknown_variables
-from ssvm_dsl.inference.layers.base import PlannedSession
-from ssvm_dsl.inference.layers.unplanned import UnplannedSession
-from ssvm_dsl.inference.planning.kept_plans import OpenedPlan
-from ssvm_dsl.inference.planning.planner import accepted_guarantee
+from ssvm_dsl.inference.planned import PlannedSession
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.session import Ask, open_session
+from ssvm_dsl.inference.unopened import UnplannedSession
 from ssvm_dsl.ir.need import Guarantee, Need, Task
 from ssvm_dsl.lang.arrays import is_number
 from ssvm_dsl.lang.model import Model
@@ -84,14 +83,13 @@ from ssvm_dsl.learning.risks.kinds import Problem, Risk, check_convex, check_pai
 from ssvm_dsl.learning.seeds import Seed, seed_of
 from ssvm_dsl.learning.shards.fit import ShardedData
 from ssvm_dsl.learning.shards.problem import ShardedProblem
-from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.options import named_options
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.plugin_api.training import StopRule
 from ssvm_dsl.registry import registry
-from ssvm_dsl.report.compiling import announce_compiling
+from ssvm_dsl.report.notices import announce_compiling
 from ssvm_dsl.scores.parameter_map import ParameterMap
 from ssvm_dsl.units import number_text
 
@@ -481,11 +479,8 @@ class Learner(Predictor):
     ) -> tuple[PlannedSession, CostEstimate]:  # fmt: skip
         """Return the opened session of the planned backend, and the expected cost of the fit."""
         risk, loss, estimates = target.risk, target.loss, list[CostEstimate]()
-        found: tuple[Need | None, Plan | None] = None, None
 
         def note_plan(need: Need, chosen: Plan) -> None:
-            nonlocal found
-            found = need, chosen
             require_fit_memory(parameters, chosen, risk, spec, self.model.declaration.name)
             asked = risk, loss, spec, self.power, self.max_passes, feature_seconds(parameters)
             estimates.append(fit_cost_estimate(need, chosen, *asked))
@@ -496,16 +491,18 @@ class Learner(Predictor):
                 tasks, abilities = risk.asks(loss, spec.needs.messages, spec.needs.asks_marginals)
                 tasks |= {Task.MAP_CLAMPED} if completes else frozenset()
                 asked = risk.weakest(Guarantee(self.guarantee))
-                guarantee = accepted_guarantee(self.backend, asked, weakest_oracle(spec, risk, tasks)[0])
-                kept = grounded.kept if parameters.program is grounded.program else None
-                opened = OpenedPlan.of(
-                    parameters, kept, tasks, guarantee, self.backend, self.backend_options, announce=note_plan,
-                    abilities=abilities, priced=risk.loss(loss).factors,
+                ask = Ask(
+                    tasks, self.backend, self.backend_options, asked, weakest_oracle(spec, risk, tasks)[0], abilities,
+                    risk.loss(loss).factors,
                 )  # fmt: skip
-                return opened.session, estimates[0]
+                kept = grounded.kept if parameters.program is grounded.program else None
+                opened = open_session(parameters.program, ask, parameters, kept, note_plan, starts=False)
+                session = opened.session
         except OutOfTime:
-            session = UnplannedSession(parameters.program, *found)
+            session = UnplannedSession(parameters.program, None, None)
+        if isinstance(session, UnplannedSession):
             return session, CostEstimate("this fit", session.plan.backend, grounded.n_examples, np.nan)
+        return session, estimates[0]
 
     def _checkpoint(
         self, problem: Problem, target: TrainingTarget, spec: TrainerSpec, options: dict[str, Any], start: F64 | None

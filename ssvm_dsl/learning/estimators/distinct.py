@@ -18,9 +18,10 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import OutOfTime
-from ssvm_dsl.inference.deadline import Deadline, answer_within, refuse_interrupted
-from ssvm_dsl.inference.layers.base import PlannedSession
+from ssvm_dsl.inference.planned import PlannedSession
+from ssvm_dsl.inference.session import refuse_interrupted
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import TIME, Solution, Stop
 from ssvm_dsl.ir.theta import Theta
@@ -130,7 +131,8 @@ class _Outputs(SubspaceSolver):
         theta = self.theta
         node: F64 = np.where(space.states(self.ptr), theta.node, -np.inf)
         asked = Question(Theta(node, theta.pool, theta.tables, theta.const))
-        solution = refuse_interrupted(answer_within(self.session, self.deadline, asked))
+        with within(self.deadline):
+            solution = refuse_interrupted(self.session.solve(asked))
         score = float(solution.best[0])
         if solution.stop[0] == TIME and not solution.bound[0] <= score:
             raise OutOfTime("the time limit is over")

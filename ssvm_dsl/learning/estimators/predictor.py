@@ -20,10 +20,10 @@ from ssvm_dsl.compiler.features.attributes import require_names
 from ssvm_dsl.compiler.features.encode import Fitted
 from ssvm_dsl.compiler.inputs.validate import check_sequence
 from ssvm_dsl.compiler.structure import StructureCache
+from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import DataError, InfeasibleError, NoLabellingError, OptionError, TimeLimitWarning, memory_for
 from ssvm_dsl.files.regular_file import as_path
 from ssvm_dsl.inference.blas_threads import CallThreads
-from ssvm_dsl.inference.deadline import Deadline, check_time_limit
 from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers, without_answer
 from ssvm_dsl.inference.diagnosis.rules_in_conflict import rules_in_conflict
 from ssvm_dsl.io.model_file import read_model, write_model
@@ -49,16 +49,14 @@ from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_pa
 from ssvm_dsl.learning.estimators.distinct import distinct_labellings, distinct_ranked, outputs_ranked
 from ssvm_dsl.learning.estimators.weights import Weights
 from ssvm_dsl.learning.indexed import indexed
-from ssvm_dsl.pausing import within
-from ssvm_dsl.plugin_api.hosting.loading import loading
+from ssvm_dsl.loading import loading
 from ssvm_dsl.registry import loss_function
-from ssvm_dsl.report.compiling import announce_compiling
+from ssvm_dsl.report.notices import announce_compiling
 
 if TYPE_CHECKING:
     from ssvm_dsl.inference.planning.plans import Plan
-    from ssvm_dsl.insight.explanation import Explanation
-    from ssvm_dsl.insight.why_not import WhyNot
     from ssvm_dsl.learning.errors_report import ErrorReport
+    from ssvm_dsl.report.explanation import Explanation, WhyNot
 
 T = TypeVar("T")
 
@@ -143,7 +141,7 @@ class Predictor(Estimator):
         self, X: Any, k: int, time_limit: float | None, given: Any, on_missing: str
     ) -> list[list[tuple[Any, float]]]:
         """Return the k best labellings of each example, maximised over latent variables."""
-        examples, deadline = self._examples(X), Deadline(check_time_limit(time_limit))
+        examples, deadline = self._examples(X), Deadline.of(time_limit)
         known = _as_many(given, "given", len(examples))
 
         def ask(which: list[int], joint: int) -> list[Any]:
@@ -262,7 +260,7 @@ class Predictor(Estimator):
         InfeasibleError
             No labelling has these labels.
         """
-        from ssvm_dsl.insight.explanation import explanation
+        from ssvm_dsl.report.explanation import explanation
 
         def read(grounded: Grounded, solution: Solution) -> Explanation:
             score, bound = float(solution.score[0]), float(solution.bound[0])
@@ -287,7 +285,7 @@ class Predictor(Estimator):
         OptionError
             y is ``None``: no labels are asked about.
         """
-        from ssvm_dsl.insight.why_not import WhyNot
+        from ssvm_dsl.report.explanation import WhyNot
 
         if y is None:
             raise OptionError("why_not: y is None, which asks about no labels; give all of them, or a list with some")
@@ -360,7 +358,7 @@ class Predictor(Estimator):
         answers that the time limit ended before they were proved best.  ``unseen`` says whether Y may have classes that
         training never saw.
         """
-        deadline = Deadline(check_time_limit(time_limit)) if self._deadline is None else self._deadline
+        deadline = Deadline.of(time_limit) if self._deadline is None else self._deadline
         check_choice(on_missing, ON_MISSING, "on_missing")
         self._check_fitted()
         announce_compiling()

@@ -15,8 +15,8 @@ from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.compiler.inputs.validate import arrays_of_frames
 from ssvm_dsl.compiler.labels.unseen_classes import warn_of_unseen
 from ssvm_dsl.compiler.layout import EncodedLabels
+from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import DataError, KeywordError, MissedClassWarning, OptionError, SsvmError
-from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.diagnosis.feasible_truth import unknown_variables
 from ssvm_dsl.inference.planning.planner import AUTO, need_of, plan_program
 from ssvm_dsl.ir.need import Guarantee, Task
@@ -50,7 +50,6 @@ from ssvm_dsl.learning.risks.kinds import Risk, find_risk
 from ssvm_dsl.learning.seeds import Seed
 from ssvm_dsl.learning.shards.fit import THREADS
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
-from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.specs import RiskForm
 
 T = TypeVar("T")

@@ -16,9 +16,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I64, Bools
+from ssvm_dsl.deadline import Deadline, within, work_seconds
 from ssvm_dsl.errors import OptionError, OutOfTime
-from ssvm_dsl.inference.deadline import Deadline, answer_within, refuse_interrupted, work_seconds
-from ssvm_dsl.inference.layers.base import PlannedSession
+from ssvm_dsl.inference.planned import PlannedSession
+from ssvm_dsl.inference.session import refuse_interrupted
 from ssvm_dsl.inference.starting.bounds import trivial_bound
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.features import Block
@@ -305,7 +306,8 @@ class BaseProblem(ABC):
     def _answer(self, question: Question, known: F64 | None) -> Solution:
         self.pause()
         self._asked = work_seconds()
-        solution = refuse_interrupted(answer_within(self.session, self.deadline, question, known))
+        with within(self.deadline):
+            solution = refuse_interrupted(self.session.solve(question, known))
         self._asked = np.nan
         self.cut_short |= bool((solution.stop == Stop.TIME).any())
         return solution

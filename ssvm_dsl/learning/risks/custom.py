@@ -13,7 +13,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import PluginError
-from ssvm_dsl.inference.layers.base import PlannedSession
+from ssvm_dsl.inference.planned import PlannedSession
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.ir.solution import label_ptr, select

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.errors import OptionError, PluginError, TrainingError
-from ssvm_dsl.inference.layers.base import PlannedSession
+from ssvm_dsl.inference.planned import PlannedSession
 from ssvm_dsl.inference.planning.planner import tasks_for_training
 from ssvm_dsl.ir.loss import ADDITIVE, JOINT, ZERO_ONE, LossTerm
 from ssvm_dsl.ir.need import Ability, Guarantee, Task

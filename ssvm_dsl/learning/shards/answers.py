@@ -12,11 +12,10 @@ from uuid import uuid4
 import numpy as np
 
 from ssvm_dsl.callers import warn_caller
+from ssvm_dsl.deadline import Deadline, time_left, within
 from ssvm_dsl.errors import DataError, MissingAnswerError, NoLabellingError, OutOfTime, TimeLimitWarning
-from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.learning.shards.messages import ShardMessages
 from ssvm_dsl.learning.shards.parts import DataPart, PartitionedDataset, has_examples
-from ssvm_dsl.pausing import time_left, within
 from ssvm_dsl.plugin_api.kinds.executors import ShardExecutor, ShardFunction
 
 #: Called with a part and its labellings, where the part is; what it returns travels back.

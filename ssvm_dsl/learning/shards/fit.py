@@ -9,8 +9,8 @@ from uuid import uuid4
 
 import numpy as np
 
+from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import DataError, OptionError, OutOfTime, PluginError, TrainingError
-from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.learning.objective import l1_of, lam_of, regularized_risk, require_labels, require_weight
 from ssvm_dsl.learning.shards.learnt import join_learnt, learns
@@ -27,7 +27,6 @@ from ssvm_dsl.learning.shards.recipe import (
     facts_with_its_own,
     learnt_of,
 )
-from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.kinds.executors import ShardExecutor, ShardFunction
 from ssvm_dsl.plugin_api.specs import ExecutorSpec, TrainerSpec

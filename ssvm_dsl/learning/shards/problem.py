@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
+from ssvm_dsl.deadline import within, work_seconds
 from ssvm_dsl.errors import OutOfTime
-from ssvm_dsl.inference.deadline import work_seconds
-from ssvm_dsl.inference.layers.unplanned import UnplannedSession
 from ssvm_dsl.inference.threads import Threads
+from ssvm_dsl.inference.unopened import UnplannedSession
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Guarantee
@@ -41,7 +41,6 @@ from ssvm_dsl.learning.shards.recipe import (
     sums_at,
     sums_of,
 )
-from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.training import RiskGradient, ShardStep
 from ssvm_dsl.scores.parameter_map import ParameterMap
 

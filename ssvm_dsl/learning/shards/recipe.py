@@ -10,11 +10,11 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.deadline import Deadline, time_left, within
 from ssvm_dsl.errors import DataError, OutOfTime
 from ssvm_dsl.inference.blas_threads import one_blas_thread
-from ssvm_dsl.inference.deadline import Deadline
-from ssvm_dsl.inference.layers.unplanned import UnplannedSession
 from ssvm_dsl.inference.planning.plans import Plan
+from ssvm_dsl.inference.unopened import UnplannedSession
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.need import Guarantee
 from ssvm_dsl.learning.driver.accuracy import Excess
@@ -23,7 +23,6 @@ from ssvm_dsl.learning.driver.evaluations import proved
 from ssvm_dsl.learning.risks.kinds import Problem
 from ssvm_dsl.learning.shards.messages import Opened, opening
 from ssvm_dsl.learning.shards.parts import DataPart, has_examples
-from ssvm_dsl.pausing import time_left, within
 from ssvm_dsl.plugin_api.training import ShardStep
 
 

@@ -7,6 +7,8 @@ What is looked at: numpy's error state in every thread, for it is one for each; 
 directory, the warnings filters, and the handlers of the signals that end programs; where a backend is opened also the
 environment variables.  Other threads of the process may change these rightly while a plug-in works in one of them, so
 that they are left alone there.  Filters that an import brings stay: they are those of the library that was imported.
+
+Arrays of the host that a plug-in is shown are read-only (:func:`read_only`).
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from threading import current_thread, main_thread
 from types import TracebackType
 from typing import Any
@@ -28,6 +30,24 @@ from ssvm_dsl.errors import PluginWarning
 
 #: Signals that end programs, by name: not all systems have them all.
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGALRM", "SIGHUP") if hasattr(signal, name))
+
+
+def read_only(value: Any) -> Any:
+    """Return arrays, and records and tuples of them, as views that cannot be written through."""
+    if isinstance(value, np.ndarray):
+        view = value.view()
+        view.flags.writeable = False
+        return view
+    if isinstance(value, tuple):
+        return tuple(map(read_only, value))
+    if isinstance(value, dict):
+        return {name: read_only(one) for name, one in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        made = replace(value, **{one.name: read_only(getattr(value, one.name)) for one in fields(value) if one.init})
+        cached = {name: read_only(one) for name, one in vars(value).items() if name not in vars(made)}
+        vars(made).update(cached)  # what the record has computed once, such as pointers
+        return made
+    return value
 
 
 class kept_surroundings:

@@ -17,7 +17,7 @@ from threading import Lock
 from typing import Any, Protocol, runtime_checkable
 
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.plugin_api.hosting.loading import loading, loading_time
+from ssvm_dsl.loading import loading, loading_time
 
 
 class Shard(Protocol):

@@ -8,7 +8,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import I64
 from ssvm_dsl.errors import BackendFault
-from ssvm_dsl.inference.verification.spot_checks import answer_of_oracle
+from ssvm_dsl.inference.foreign import answer_of_oracle
 from ssvm_dsl.inference.verification.verify import Verifier
 from ssvm_dsl.ir import (
     ONE_SPAN,

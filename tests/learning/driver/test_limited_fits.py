@@ -20,7 +20,7 @@ from ssvm_dsl import (
     StructuredRegressor,
     StructuredSVM,
 )
-from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.learning.driver.fit import train
 from ssvm_dsl.learning.risks.kinds import risks
 from ssvm_dsl.plugin_api import StopRule, TrainerSpec
@@ -48,8 +48,8 @@ def clock(monkeypatch):
         now[0] += step[0]
         return now[0]
 
-    monkeypatch.setattr(sys.modules["ssvm_dsl.inference.deadline"], "perf_counter", look)
-    loading = sys.modules["ssvm_dsl.plugin_api.hosting.loading"]
+    monkeypatch.setattr(sys.modules["ssvm_dsl.deadline"], "perf_counter", look)
+    loading = sys.modules["ssvm_dsl.loading"]
     monkeypatch.setattr(loading, "perf_counter", lambda: 0.0)  # nothing is loaded
     return step
 

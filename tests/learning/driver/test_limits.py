@@ -16,10 +16,10 @@ from sklearn.exceptions import ConvergenceWarning
 import slow_backends
 from small import Case, Word
 from ssvm_dsl import StructuredSVM
+from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.errors import OptionError, TimeLimitWarning
-from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.learning.driver import interrupts
-from ssvm_dsl.plugin_api.hosting.loading import LoadingTime, loading, loading_time
+from ssvm_dsl.loading import LoadingTime, loading, loading_time
 from toy_backends import registered
 
 DATA = Case(Word, n=8, C=2.0).make(0)
@@ -117,7 +117,7 @@ def test_the_clock_stands_still_while_numba_compiles():
 
 def test_the_clock_stands_still_while_a_library_is_imported(monkeypatch):
     now = [0.0]
-    for name in ("ssvm_dsl.inference.deadline", "ssvm_dsl.plugin_api.hosting.loading"):
+    for name in ("ssvm_dsl.deadline", "ssvm_dsl.loading"):
         monkeypatch.setattr(sys.modules[name], "perf_counter", lambda: now[0])
     deadline = Deadline(100.0)
     now[0] += 2.0

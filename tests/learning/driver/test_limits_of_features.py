@@ -25,8 +25,8 @@ from ssvm_dsl import (
     chain,
 )
 from ssvm_dsl.compiler import ground
+from ssvm_dsl.deadline import within
 from ssvm_dsl.errors import TimeLimitWarning
-from ssvm_dsl.pausing import within
 
 N, LENGTH, STATES = 6, 5, 3
 

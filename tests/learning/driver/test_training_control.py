@@ -19,7 +19,7 @@ from small import Case, Word
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import make_chains
 from ssvm_dsl.errors import BackendFault, NoBackendError, OptionError, PluginError, TrainingError
-from ssvm_dsl.inference.layers.checked import CheckedSession
+from ssvm_dsl.inference.checked import CheckedSession
 from ssvm_dsl.learning.driver import interrupts
 from ssvm_dsl.learning.driver.certificate import REASONS, FitReport
 from ssvm_dsl.plugin_api import TrainerNeeds, TrainerSpec, TrainingEvent, hookimpl

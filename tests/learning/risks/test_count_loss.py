@@ -27,7 +27,7 @@ from ssvm_dsl import (
     chain,
     cross,
 )
-from ssvm_dsl.datasets.multilabel import load_scene
+from ssvm_dsl.datasets.published import load_scene
 from ssvm_dsl.errors import DataError, NoBackendError, OptionError, TooLargeError, TrainingError
 from ssvm_dsl.learning.risks.hinges import margin as learning_problem
 from ssvm_dsl.plugin_api import TrainerSpec

@@ -142,7 +142,7 @@ def test_the_envelope_is_sometimes_stuck_and_the_k_best_settle_it():
 
 def test_certificates_of_a_stuck_search_are_true(monkeypatch):
     """A relaxation-like oracle: the gap does not close, and both ends are bounds."""
-    from ssvm_dsl.inference.layers.checked import CheckedSession
+    from ssvm_dsl.inference.checked import CheckedSession
 
     monkeypatch.setattr(CheckedSession, "tasks", property(lambda self: frozenset({Task.MAP})))
     monkeypatch.setattr(CheckedSession, "abilities", property(lambda self: frozenset()))

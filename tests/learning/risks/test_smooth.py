@@ -16,7 +16,7 @@ from combinations import crossed
 from small import CASES, Case, Data, OneThread, Word
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import OptionError, TrainingError
-from ssvm_dsl.inference.layers.checked import CheckedSession
+from ssvm_dsl.inference.checked import CheckedSession
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.threads import Threads

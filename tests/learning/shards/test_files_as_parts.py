@@ -17,13 +17,12 @@ from pyarrow.parquet import write_table
 
 from ssvm_dsl import PartitionedDataset, StructuredSVM, partitioned_files
 from ssvm_dsl.cli.main import main
+from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import DataError, FileFormatError, OptionError, OutOfTime
-from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.learning.shards.messages import listening
+from ssvm_dsl.loading import LoadingTime, loading_time
 from ssvm_dsl.models import ChainTagger, Classifier, GraphLabeller, GridSegmenter, MultiLabel
-from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api import LoadingElsewhere, loading, loading_file, tell_loading, told_seconds
-from ssvm_dsl.plugin_api.hosting.loading import LoadingTime, loading_time
 from ssvm_dsl.testing.executors import Tagger
 from ssvm_executors.processes import WorkerProcesses
 

@@ -27,14 +27,13 @@ from ssvm_dsl import (
     chain,
     cross,
 )
+from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import DataError, OptionError, OutOfTime, PluginError, TrainingError
-from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.learning.driver.accuracy import Accuracy
 from ssvm_dsl.learning.driver.evaluations import Evaluations
 from ssvm_dsl.learning.shards.fit import Strength, open_executor, shard_problem
 from ssvm_dsl.learning.shards.parts import DataPart, parts_of
 from ssvm_dsl.learning.shards.recipe import LearningShard, TrainingShard, learnt_of
-from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api import TrainingEvent, travelling
 from ssvm_executors import processes
 

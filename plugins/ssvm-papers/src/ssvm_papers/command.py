@@ -13,8 +13,7 @@ from ssvm_dsl.errors import OptionError
 from ssvm_dsl.plugin_api import Screen
 from ssvm_papers.experiments.catalogue import chosen
 from ssvm_papers.results.experiment import Experiment
-from ssvm_papers.results.page import HEAD, authors, cells, heading, notes, write_page
-from ssvm_papers.results.quotes import fill_quotes
+from ssvm_papers.results.page import HEAD, authors, cells, fill_quotes, heading, notes, write_page
 from ssvm_papers.results.running import (
     Result,
     Size,

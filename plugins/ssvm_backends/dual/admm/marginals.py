@@ -7,8 +7,8 @@ import numpy as np
 from ssvm_backends.dual.admm.steps import PrimalSide
 from ssvm_backends.dual.session import ExampleRange, message_pointers
 from ssvm_backends.graphs.graph import Graph, factor_origin
+from ssvm_backends.graphs.kernels import Conditioned
 from ssvm_backends.graphs.reduce import Reduced
-from ssvm_backends.graphs.reduce_kernels import Conditioned
 from ssvm_dsl.ir import F64, I64, Marginals, Program, members, pointers, runs
 from ssvm_dsl.kernels import njit
 

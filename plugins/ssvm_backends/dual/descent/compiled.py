@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
+from math import exp, log
 from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_backends.dual.answers.slope import choose
-from ssvm_backends.dual.answers.soft_choices import soft_choose
+from ssvm_backends.dual.answers.slope import choose, state_score
 from ssvm_backends.dual.descent.block_descent import STAR, DescentRule, add_up, sweep
 from ssvm_backends.dual.kernels import MAX_ARITY, VISIT, Site, extent, fill_visits, shift_of
 from ssvm_backends.graphs.graph import Graph, Instance
@@ -26,6 +26,62 @@ from ssvm_dsl.kernels import (
     packed_record,
 )
 from ssvm_dsl.plugin_api import CompiledMessages
+
+# -- The dual bound with soft maxima, and where it is attained (Meshi et al. 2010, equation 13) ----------------------
+#
+# At temperature T the bound of fixed messages is
+#
+#     sum_v T log sum_s exp(node'[v, s] / T)  +  sum_f T log sum_c exp(table'[f, c] / T)
+#
+# with scores reparametrised by the messages (:mod:`ssvm_backends.dual.kernels`).  It is smooth in the scores; its
+# gradient is a distribution over the states of each variable and, apart from them, over the joint states of each
+# factor. Factors and variables agree where messages minimise the bound, and only there.
+
+
+@njit(cache=True, nogil=True)
+def soft_choose(site: Site, temperature: float, out: F64) -> float:
+    """Write the gradient of an example's soft bound; return the bound.
+
+    Parameters
+    ----------
+    site : Site
+        Read only.
+    temperature : float
+        T, positive.
+    out : ndarray of float64, shape (states of the example and joint states of its factors,)
+        Written: the states of each variable, then the joint states of each factor.
+    """
+    g, node, pool, messages, shift, example = site
+    total, at = 0.0, 0
+    for v in range(g.var_ptr[example], g.var_ptr[example + 1]):
+        for s in range(g.card[v]):
+            out[at + s] = state_score(g, node, messages, shift, v, s)
+        total += _softened(out, at, g.card[v], temperature)
+        at += g.card[v]
+    for f in range(g.factor_ptr[example], g.factor_ptr[example + 1]):
+        for c in range(g.table_size[f]):
+            value = pool[g.table_ptr[f] + c]
+            for k in range(g.slot_ptr[f], g.slot_ptr[f + 1]):
+                value -= messages[g.message_ptr[k] + shift + (c // g.stride[k]) % g.card[g.scope[k]]]
+            out[at + c] = value
+        total += _softened(out, at, g.table_size[f], temperature)
+        at += g.table_size[f]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _softened(values: F64, at: int, n: int, temperature: float) -> float:
+    """Turn n scores into probabilities proportional to ``exp(score / T)``; return their soft maximum."""
+    top, total = -np.inf, 0.0
+    for s in range(at, at + n):
+        top = max(top, values[s])
+    for s in range(at, at + n):
+        values[s] = exp((values[s] - top) / temperature)
+        total += values[s]
+    for s in range(at, at + n):
+        values[s] /= total
+    return top + temperature * log(total)
+
 
 #: How a graph is read.
 graph_in = packed_record(Graph)
@@ -107,7 +163,7 @@ class SoftAnswers(NamedTuple):
         Where messages and probabilities of each start.
     messages : ndarray of float64
     probabilities : ndarray of float64
-        See :func:`~ssvm_backends.dual.answers.soft_choices.soft_choose`.
+        See :func:`~ssvm_backends.dual.descent.compiled.soft_choose`.
     bound : ndarray of float64, shape (n,)
     """
 
@@ -169,7 +225,7 @@ def soft_descent(ints, longs, reals, example, pool, node, passes, messages, marg
     ints, longs, reals, example, pool, node, passes, messages, work
         As for :func:`descent`; the temperature is above 0.
     marginals : ndarray of float64
-        Written: probabilities, see :func:`~ssvm_backends.dual.answers.soft_choices.soft_choose`.
+        Written: probabilities, see :func:`~ssvm_backends.dual.descent.compiled.soft_choose`.
     """
     instance = Instance(graph_in(ints, longs, 1), node, pool, reals)
     rule = CompiledRule(packed_longs(longs, 0)[0], reals[0])

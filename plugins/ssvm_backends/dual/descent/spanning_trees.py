@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ssvm_backends.graphs.graph import Graph
-from ssvm_backends.graphs.random_numbers import STEP, mixed
+from ssvm_backends.graphs.kernels import STEP, mixed
 from ssvm_dsl.ir import F64, I64, Bools
 from ssvm_dsl.kernels import borrow, njit
 

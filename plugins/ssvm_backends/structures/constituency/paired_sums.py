@@ -17,13 +17,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_backends.structures.constituency.chart import ParseScores, note_active, span_at
-from ssvm_backends.structures.constituency.paired_rules import (
+from ssvm_backends.structures.constituency.chart import (
     SEVERAL_SEVERAL,
     SEVERAL_WORD,
     WORD_SEVERAL,
     WORD_WORD,
     PairedRules,
+    ParseScores,
+    note_active,
+    span_at,
 )
 from ssvm_backends.structures.constituency.scaled_sums import (
     TINY,

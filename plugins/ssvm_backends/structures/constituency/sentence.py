@@ -6,15 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_backends.structures.constituency.best_parse import Parse, trace_parse
-from ssvm_backends.structures.constituency.chart import ParseScores, empty_chart, fill_chart
-from ssvm_backends.structures.constituency.paired_best import fill_best
-from ssvm_backends.structures.constituency.paired_rules import PairedRules
+from ssvm_backends.structures.constituency.best_parse import Parse, fill_best, trace_parse
+from ssvm_backends.structures.constituency.chart import PairedRules, ParseScores, empty_chart, fill_chart
 from ssvm_backends.structures.constituency.paired_sums import fill_paired, spread_paired
 from ssvm_backends.structures.constituency.scaled_sums import fill_scaled, spread_scaled
 from ssvm_backends.structures.constituency.sum_parses import ParseShares, spread_shares
+from ssvm_backends.structures.literals import best_states
+from ssvm_backends.structures.packing import places_in
 from ssvm_dsl.ir import F64, I32, I64, GrammarArrays
-from ssvm_dsl.kernels import njit
+from ssvm_dsl.kernels import SIGNATURE, borrow, cfunc, njit, packed_flags, packed_longs, packed_record
 
 
 class SentencePlaces(NamedTuple):
@@ -243,3 +243,51 @@ def add_flat(values: F64, coef: float, start: int, out: F64) -> None:
     """Add ``coef * values`` to ``out`` from some place on."""
     for k in range(len(values)):
         out[start + k] += coef * values[k]
+
+
+#: Where the arrays of sentences, and of grammars, begin; how many arrays a grammar is, and with its pairs.
+SENTENCES, GRAMMARS, OF_GRAMMAR = 3, 9, len(GrammarArrays._fields)
+OF_RULES = OF_GRAMMAR + len(PairedRules._fields)
+
+
+@njit
+def sentences_in(longs: I64) -> SentenceArrays:
+    """Return the places of all sentences."""
+    return SentenceArrays(
+        packed_longs(longs, SENTENCES),
+        packed_longs(longs, SENTENCES + 1).reshape((-1, 6)),
+        packed_longs(longs, SENTENCES + 2).reshape((-1, 4)),
+        packed_longs(longs, SENTENCES + 3).reshape((-1, 4)),
+        packed_longs(longs, SENTENCES + 4),
+        packed_longs(longs, SENTENCES + 5),
+    )
+
+
+#: How a grammar, and its pairs, are read.
+grammar_in, pairs_in = packed_record(GrammarArrays), packed_record(PairedRules)
+
+
+@cfunc(SIGNATURE)
+def cky_oracle(ints, longs, example, pool, node, labels, work):  # type: ignore[no-untyped-def]
+    """Write the best labels of one example; return their score, without the constant.
+
+    Parameters
+    ----------
+    ints, longs, example, pool, node, labels, work
+        As of :class:`~ssvm_dsl.plugin_api.CompiledOracle`.
+    """
+    ints, longs, pool, node, labels = borrow(ints), borrow(longs), borrow(pool), borrow(node), borrow(labels)
+    ids, ptr, feasible = np.full(1, example), np.zeros(1, np.int64), np.ones(1, dtype=np.bool_)
+    places, free = places_in(ints, longs, 0), packed_flags(ints, longs, 2)
+    lo, hi, state_ptr = places.var_ptr[example], places.var_ptr[example + 1], places.state_ptr
+    labels[: hi - lo] = 0
+    best_states(places, free, node, ids, ptr, labels, feasible)
+    total, arrays = 0.0 if feasible[0] else -np.inf, sentences_in(longs)
+    for v in range(lo, hi):
+        if free[v]:
+            total += node[state_ptr[v] + labels[v - lo]]
+    if arrays.grammar[example] >= 0:
+        first = GRAMMARS + OF_RULES * arrays.grammar[example]
+        grammar, paired = grammar_in(ints, longs, first), pairs_in(ints, longs, first + OF_GRAMMAR)
+        total += best_labels(grammar, paired, arrays, example, node, pool, labels)
+    return total

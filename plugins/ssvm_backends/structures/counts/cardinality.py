@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends.structures.packing import CALL, structure_oracle
-from ssvm_backends.structures.session import StructureSession
-from ssvm_backends.structures.verdicts import verdict
+from ssvm_backends.structures.session import StructureSession, verdict
 from ssvm_dsl.ir import F64, I32, I64, Bools, Need, Program
 from ssvm_dsl.plugin_api import CompiledOracle, Verdict
 
@@ -52,7 +51,7 @@ class CardinalitySession(StructureSession):
 
     def compiled(self) -> CompiledOracle:
         """Return the oracle for trainers that call it inside their own kernels."""
-        from ssvm_backends.structures.counts.cardinality_oracle import cardinality_oracle
+        from ssvm_backends.structures.counts.sorting import cardinality_oracle
 
         sizes = np.concatenate([np.zeros(0), *(np.diff(one.literal_ptr) for one in self.literals)])
         work = CALL + float((SORTED * sizes).sum()) / max(self.program.n_examples, 1)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ssvm_backends.structures.literals import Literals, set_literals, write_gains
+from ssvm_backends.structures.packing import OF_LITERALS, begin_call, end_call, group_arrays, literals_in
 from ssvm_dsl.ir import F64, I32, I64, Bools
-from ssvm_dsl.kernels import borrow, njit
+from ssvm_dsl.kernels import SIGNATURE, borrow, cfunc, njit, packed_longs
 
 #: Arrays that a group of constraints has besides literals: lower and upper bounds.
 N_ARRAYS = 2
@@ -52,3 +53,21 @@ def choose_counts(
             if failed or count < lower[k] or count > upper[k]:
                 feasible[e] = False
             set_literals(literals, node, lo, k, chosen, labels[label_ptr[e] :])
+
+
+@cfunc(SIGNATURE)
+def cardinality_oracle(ints, longs, example, pool, node, labels, work):  # type: ignore[no-untyped-def]
+    """Write the best labels of one example; return their score, without the constant.
+
+    Parameters
+    ----------
+    ints, longs, example, pool, node, labels, work
+        As of :class:`~ssvm_dsl.plugin_api.CompiledOracle`.
+    """
+    call = begin_call(ints, longs, example, node, labels)
+    for first in group_arrays(longs, N_ARRAYS):
+        lower = packed_longs(call.longs, first + OF_LITERALS)
+        upper = packed_longs(call.longs, first + OF_LITERALS + 1)
+        literals = literals_in(call.ints, call.longs, first)
+        choose_counts(literals, lower, upper, call.node, call.ids, call.ptr, call.labels, call.feasible)
+    return end_call(call)

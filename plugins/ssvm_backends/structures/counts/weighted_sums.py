@@ -1,10 +1,115 @@
-"""Best labellings under bounds on weighted sums of literals, by :mod:`ssvm_backends.structures.counts.knapsack`."""
+"""Bounds on weighted sums of literals in whole numbers, and how dynamic programming goes over the sums.
+
+A constraint of the kind ``linear`` is one row ``lower <= sum_v weight[v, y_v] <= upper`` over states, in whole numbers
+where its coefficients have a simple common multiple.  With ``score[j, t]`` for the best score of its first j variables
+whose weights sum to t::
+
+    score[j, t] = max_s  score[j - 1, t - weight[v_j, s]] + node[v_j, s]
+
+(Bellman 1957, the knapsack with states in place of items: Sinha and Zoltners 1979).  O(states times sums) for each
+constraint; sums that cannot end within the bounds are left out.
+"""
 
 from __future__ import annotations
 
-from ssvm_backends.structures.counts.whole_sums import WholeSums
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ssvm_backends.programs.side_rows import SideRows
 from ssvm_backends.structures.session import StructureSession
-from ssvm_dsl.ir import F64, I32, I64, Bools, Program
+from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Program, pointers
+from ssvm_dsl.kernels import borrow, njit
+
+#: The most numbers that the table of a constraint may hold.
+MOST_SUMS = 2**18
+
+
+class WholeSums(NamedTuple):
+    """The constraints of one group in whole numbers.
+
+    Parameters
+    ----------
+    ptr : ndarray of int64, shape (B + 1,)
+        Constraints of each example.
+    variable_ptr : ndarray of int64, shape (m + 1,)
+        Where the variables of each constraint are.
+    variable : ndarray of int64, shape (n,)
+        Variables, counted in the batch.
+    state_ptr : ndarray of int64, shape (V + 1,)
+        As of :class:`~ssvm_dsl.ir.Program`.
+    weight_ptr : ndarray of int64, shape (n + 1,)
+        Where the weights of the states of each of ``variable`` are.
+    weight : ndarray of int64
+    lower, upper : ndarray of int64, shape (m,)
+        Clipped to the range of the sums.
+    """
+
+    ptr: I64
+    variable_ptr: I64
+    variable: I64
+    state_ptr: I64
+    weight_ptr: I64
+    weight: I64
+    lower: I64
+    upper: I64
+
+    @classmethod
+    def of(cls, program: Program, group: ConstraintGroup) -> WholeSums:
+        """Return the constraints of a group of the kind ``linear``, each of which has one row."""
+        columns, weights, counts, lower, upper = [], [], [], list[int](), list[int]()
+        bare = _alone(program, group)
+        for i in np.flatnonzero(group.counts).tolist():
+            v_lo, v_hi = program.var_ptr[i : i + 2]
+            state_ptr = program.state_ptr[v_lo : v_hi + 1] - program.state_ptr[v_lo]
+            for column, weight, low, high in SideRows.of(bare, i, int(state_ptr[-1]), state_ptr).whole_rows():
+                counts.append(len(column))
+                columns.append(np.array(column, dtype=np.int64) + program.state_ptr[v_lo])
+                divisor = int(np.gcd.reduce(np.array(weight, dtype=np.int64), initial=0)) or 1
+                weights.append(np.array(weight, dtype=np.int64) // divisor)
+                lower.append(-(-low // divisor))
+                upper.append(high // divisor)
+        none = np.zeros(0, dtype=np.int64)
+        entries = np.concatenate([none, *columns]), np.concatenate([none, *weights])
+        return cls._laid_out(program, group, *entries, np.array(counts, dtype=np.int64), lower, upper)
+
+    @classmethod
+    def _laid_out(
+        cls, program: Program, group: ConstraintGroup, column: I64, weight_of: I64, counts: I64, lower: list[int],
+        upper: list[int],
+    ) -> WholeSums:  # fmt: skip
+        """Return the record of rows given entry by entry: each variable once, with weights of all its states."""
+        owner = np.repeat(np.arange(len(counts)), counts)
+        of_variable = np.searchsorted(program.state_ptr, column, side="right") - 1
+        keys, entry = np.unique(np.column_stack([owner, of_variable]), axis=0, return_inverse=True)
+        keys, entry = keys.reshape(-1, 2), entry.reshape(-1)
+        weight_ptr = pointers(program.card[keys[:, 1]])
+        weight = np.zeros(int(weight_ptr[-1]), dtype=np.int64)
+        np.add.at(weight, weight_ptr[entry] + column - program.state_ptr[of_variable], weight_of)
+        variable_ptr = pointers(np.bincount(keys[:, 0], minlength=len(counts)))
+        ends = np.array(lower, dtype=np.int64), np.array(upper, dtype=np.int64)
+        return cls(group.ptr, variable_ptr, keys[:, 1].copy(), program.state_ptr, weight_ptr, weight, *ends)
+
+    @property
+    def sizes(self) -> F64:
+        """How many numbers the table of each constraint holds at most; ``ndarray, shape (m,)``."""
+        if not len(self.weight):
+            return np.ones(len(self.lower))
+        low, high = (
+            choose.reduceat(self.weight, self.weight_ptr[:-1]).astype(np.float64) for choose in (np.minimum, np.maximum)
+        )
+        owner = np.repeat(np.arange(len(self.lower)), np.diff(self.variable_ptr))
+        width = np.bincount(owner, high - low, len(self.lower)) + 1.0
+        return np.asarray(width * (np.diff(self.variable_ptr) + 1.0))
+
+
+def _alone(program: Program, group: ConstraintGroup) -> Program:
+    """Return a program with the constraints of one group, and no factors."""
+    return replace(program, groups=(), constraints=(group,), allowed=None)
+
+
+# -- Best labellings under bounds on weighted sums of literals -------------------------------------------------------
 
 
 class WeightedSumSession(StructureSession):
@@ -16,6 +121,105 @@ class WeightedSumSession(StructureSession):
 
     def choose(self, group: int, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools, excess: F64) -> None:
         """Write the best labels; see :class:`~ssvm_backends.structures.session.StructureSession`."""
-        from ssvm_backends.structures.counts.knapsack import choose_sums
-
         choose_sums(self.sums[group], self.program.var_ptr, node, ids, ptr, labels, feasible)
+
+
+# -- The kernel -----------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def choose_sums(
+    sums: WholeSums, var_ptr: I64, node: F64, ids: I64, label_ptr: I64, labels: I32, feasible: Bools
+) -> None:
+    """Write the labels of largest score whose weighted sums are within their bounds.
+
+    Parameters
+    ----------
+    sums : WholeSums
+        Read only.
+    var_ptr : ndarray of int64, shape (B + 1,)
+        Variables of each example.
+    node : ndarray of float64, shape (S,)
+        Unary scores, ``-inf`` at states that are ruled out.
+    ids : ndarray of int64, shape (n,)
+        The examples.
+    label_ptr : ndarray of int64, shape (at least n,)
+        Where the labels of each start.
+    labels : ndarray of int32
+        Written.
+    feasible : ndarray of bool, shape (n,)
+        Set to false where no sum is within its bounds.
+    """
+    s, node = borrow(sums), borrow(node)
+    for e in range(len(ids)):
+        shift = label_ptr[e] - var_ptr[ids[e]]
+        for k in range(s.ptr[ids[e]], s.ptr[ids[e] + 1]):
+            if not best_sum(s, k, node, shift, labels):
+                feasible[e] = False
+
+
+@njit(cache=True, nogil=True)
+def best_sum(s: WholeSums, k: int, node: F64, shift: int, labels: I32) -> bool:
+    """Write the best labels of the variables of constraint k; return whether there are any.
+
+    ``low[j] .. high[j]`` are the sums of the first j variables from which the others can still reach the bounds; the
+    best state of variable j for each of them stays in ``choice`` for the way back.
+
+    Parameters
+    ----------
+    s, node
+        As for :func:`choose_sums`.
+    k : int
+        The constraint.
+    shift : int
+        Offset from a variable's number to the place of its label.
+    labels : ndarray of int32
+        Written where there is a labelling.
+    """
+    first, n = s.variable_ptr[k], s.variable_ptr[k + 1] - s.variable_ptr[k]
+    low, high = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
+    least, most = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    for j in range(n):
+        v, at = s.variable[first + j], s.weight_ptr[first + j]
+        feasible = False
+        for x in range(s.state_ptr[v + 1] - s.state_ptr[v]):
+            if node[s.state_ptr[v] + x] > -np.inf:
+                w = s.weight[at + x]
+                least[j], most[j] = (min(least[j], w), max(most[j], w)) if feasible else (w, w)
+                feasible = True
+        if not feasible:
+            return False
+        low[j + 1], high[j + 1] = low[j] + least[j], high[j] + most[j]
+    low[n], high[n] = max(low[n], s.lower[k]), min(high[n], s.upper[k])
+    for j in range(n - 1, -1, -1):
+        low[j], high[j] = max(low[j], low[j + 1] - most[j]), min(high[j], high[j + 1] - least[j])
+    start = np.zeros(n + 2, np.int64)
+    for j in range(n + 1):
+        if low[j] > high[j]:
+            return False
+        start[j + 1] = start[j] + high[j] - low[j] + 1
+    choice, before = np.full(start[n + 1], -1, np.int32), np.zeros(1)
+    for j in range(n):
+        v, at = s.variable[first + j], s.weight_ptr[first + j]
+        now = np.full(high[j + 1] - low[j + 1] + 1, -np.inf)
+        for x in range(s.state_ptr[v + 1] - s.state_ptr[v]):
+            value, w = node[s.state_ptr[v] + x], s.weight[at + x]
+            if value > -np.inf:
+                for t in range(max(low[j], low[j + 1] - w), min(high[j], high[j + 1] - w) + 1):
+                    total = before[t - low[j]] + value
+                    if total > now[t + w - low[j + 1]]:
+                        now[t + w - low[j + 1]] = total
+                        choice[start[j + 1] + t + w - low[j + 1]] = x
+        before = now
+    best = 0
+    for t in range(len(before)):
+        if before[t] > before[best]:
+            best = t
+    if not before[best] > -np.inf:
+        return False
+    t = low[n] + best
+    for j in range(n - 1, -1, -1):
+        x = choice[start[j + 1] + t - low[j + 1]]
+        labels[s.variable[first + j] + shift] = x
+        t -= s.weight[s.weight_ptr[first + j] + x]
+    return True

@@ -22,8 +22,7 @@ from ssvm_backends.programs.ortools_modules import import_ortools
 from ssvm_backends.structures.relations.clusters import ClusterSearch, has_time
 from ssvm_backends.structures.relations.relaxation import Relaxed, RowPool, ascent
 from ssvm_backends.structures.routes.circuit import whole_gains
-from ssvm_backends.structures.session import constraint_scores
-from ssvm_backends.structures.verdicts import verdict
+from ssvm_backends.structures.session import constraint_scores, verdict
 from ssvm_dsl.ir import F64, Bools, ConstraintGroup, Need, Program, Question, Solution, Stop, pointers
 from ssvm_dsl.plugin_api import (
     Clock,

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends.programs.ortools_modules import import_ortools
-from ssvm_backends.structures.verdicts import verdict
+from ssvm_backends.structures.session import verdict
 from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Need, Program, Stop
 from ssvm_dsl.plugin_api import Clock, ExampleAnswer, ExampleSession, PlainExample, Verdict, call_in_thread
 

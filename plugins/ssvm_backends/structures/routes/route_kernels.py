@@ -16,8 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ssvm_backends.structures.literals import Literals, set_literals, write_gains
+from ssvm_backends.structures.packing import OF_LITERALS, begin_call, end_call, group_arrays, literals_in
 from ssvm_dsl.ir import F64, I32, I64, Bools
-from ssvm_dsl.kernels import borrow, njit, packed_record
+from ssvm_dsl.kernels import SIGNATURE, borrow, cfunc, njit, packed_record
 
 #: Results of an example: solved, no path, a cycle of positive score, cycles and required arcs.
 SOLVED, NO_PATH, POSITIVE_CYCLE, FORCED_ON_CYCLES = 0, 1, 2, 3
@@ -231,3 +232,24 @@ def best_paths(
             state[e] = max(state[e], outcome)
             if outcome == SOLVED:
                 set_literals(literals, node, lo, k, chosen, labels[label_ptr[e] :])
+
+
+@cfunc(SIGNATURE)
+def path_oracle(ints, longs, example, pool, node, labels, work):  # type: ignore[no-untyped-def]
+    """Write the best labels of one example; return their score, ``nan`` where a cycle of positive score can be reached.
+
+    Parameters
+    ----------
+    ints, longs, example, pool, node, labels, work
+        As of :class:`~ssvm_dsl.plugin_api.CompiledOracle`.
+    """
+    call = begin_call(ints, longs, example, node, labels)
+    state = np.zeros(1, np.int64)
+    for first in group_arrays(longs, N_ARRAYS):
+        paths = paths_in(call.ints, call.longs, first + OF_LITERALS)
+        literals = literals_in(call.ints, call.longs, first)
+        best_paths(literals, paths, call.node, call.ids, call.ptr, call.labels, state)
+        if state[0] >= POSITIVE_CYCLE:
+            return np.nan
+        call.feasible[0] = call.feasible[0] and state[0] == SOLVED
+    return end_call(call)

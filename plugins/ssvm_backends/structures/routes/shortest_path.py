@@ -14,8 +14,7 @@ import numpy as np
 
 from ssvm_backends.structures.packing import CALL, structure_oracle
 from ssvm_backends.structures.routes.route_kernels import FORCED_ON_CYCLES, POSITIVE_CYCLE, SOLVED, Paths
-from ssvm_backends.structures.session import StructureSession
-from ssvm_backends.structures.verdicts import verdict
+from ssvm_backends.structures.session import StructureSession, verdict
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import F64, I32, I64, Bools, Need, Program, pointers
 from ssvm_dsl.plugin_api import CompiledOracle, Verdict
@@ -81,7 +80,7 @@ class ShortestPathSession(StructureSession):
 
     def compiled(self) -> CompiledOracle:
         """Return the oracle for trainers that call it inside their own kernels."""
-        from ssvm_backends.structures.routes.path_oracle import path_oracle
+        from ssvm_backends.structures.routes.route_kernels import path_oracle
 
         arcs = sum(float(len(literals.variable)) for literals in self.literals)
         return structure_oracle(path_oracle, self, self.paths, CALL + ARC * arcs / max(self.program.n_examples, 1))

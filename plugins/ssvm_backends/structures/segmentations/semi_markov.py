@@ -1,7 +1,7 @@
 """``semi-markov``: best segmentations, the k best, and sums over all of them, linear in the length of a sequence.
 
 The algorithms: :mod:`ssvm_backends.structures.segmentations.best_segments`,
-:mod:`ssvm_backends.structures.segmentations.kbest_segments`,
+:mod:`ssvm_backends.structures.segmentations.best_segments`,
 :mod:`ssvm_backends.structures.segmentations.count_segments`,
 :mod:`ssvm_backends.structures.segmentations.sum_segments`.
 """
@@ -151,14 +151,14 @@ class SemiMarkovSession(BatchSession):
 
     def compiled(self) -> CompiledOracle:
         """Return the oracle for trainers that call it inside their own kernels."""
-        from ssvm_backends.structures.segmentations.segment_oracle import segment_oracle
+        from ssvm_backends.structures.segmentations.best_segments import segment_oracle
 
         work = CALL + SPAN * float(self._steps.mean()) if len(self._steps) else CALL
         return CompiledOracle(segment_oracle, *pack(self.free, *self.segmented), 0, work)
 
     def solve_kbest(self, question: Question) -> Solution:
         """Answer the task ``kbest``."""
-        from ssvm_backends.structures.segmentations.kbest_segments import kbest_segmentations
+        from ssvm_backends.structures.segmentations.best_segments import kbest_segmentations
 
         program, theta = self.program, question.theta
         ids, node, ptr = question.ids(program), question.masked_node(program), question.label_ptr(program)
@@ -184,7 +184,7 @@ class SemiMarkovSession(BatchSession):
     def _list_best(self, scores: SpanScores, i: int, labels: I32, worth: F64, clock: Clock) -> bool:
         """Write the k best segmentations of an example, with checks of the clock; return whether there was time."""
         from ssvm_backends.graphs.recursions import no_lists
-        from ssvm_backends.structures.segmentations.kbest_segments import list_segmentations
+        from ssvm_backends.structures.segmentations.best_segments import list_segmentations
 
         seg, c = self.segmented, int(self.segmented.ptr[i])
         if c == seg.ptr[i + 1]:

@@ -8,11 +8,12 @@ import numpy as np
 
 from ssvm_backends.structures.arcs import arc_matrix, choose_arcs
 from ssvm_backends.structures.literals import Literals, set_literals, spread_marginals, write_gains
+from ssvm_backends.structures.packing import OF_LITERALS, begin_call, end_call, group_arrays, literals_in
 from ssvm_backends.structures.spanning_trees.chu_liu_edmonds import best_arborescence
 from ssvm_backends.structures.spanning_trees.matrix_tree import sum_arborescences
 from ssvm_backends.structures.spanning_trees.projective import best_projective, sum_projective, tree_items
 from ssvm_dsl.ir import F64, I32, I64, Bools
-from ssvm_dsl.kernels import assign, borrow, njit, packed_record
+from ssvm_dsl.kernels import SIGNATURE, assign, borrow, cfunc, njit, packed_record
 
 
 class Trees(NamedTuple):
@@ -174,3 +175,37 @@ def sum_trees(
                     at = head[l] * (n + 1) + dependent[l]
                     share[l] = probability[at] * np.exp(gain[l] - matrix[at])
             spread_marginals(literals, node, lo, k, share, out[out_ptr[e] :])
+
+
+@cfunc(SIGNATURE)
+def arborescence_oracle(ints, longs, example, pool, node, labels, work):  # type: ignore[no-untyped-def]
+    """Write the best labels of one example; return their score, without the constant.
+
+    Parameters
+    ----------
+    ints, longs, example, pool, node, labels, work
+        As of :class:`~ssvm_dsl.plugin_api.CompiledOracle`.
+    """
+    call = begin_call(ints, longs, example, node, labels)
+    for first in group_arrays(longs, N_ARRAYS):
+        trees = trees_in(call.ints, call.longs, first + OF_LITERALS)
+        literals = literals_in(call.ints, call.longs, first)
+        best_trees(literals, trees, call.node, call.ids, call.ptr, call.labels, call.feasible)
+    return end_call(call)
+
+
+@cfunc(SIGNATURE)
+def eisner_oracle(ints, longs, example, pool, node, labels, work):  # type: ignore[no-untyped-def]
+    """Write the best labels of one example; return their score, without the constant.
+
+    Parameters
+    ----------
+    ints, longs, example, pool, node, labels, work
+        As of :class:`~ssvm_dsl.plugin_api.CompiledOracle`.
+    """
+    call = begin_call(ints, longs, example, node, labels)
+    for first in group_arrays(longs, N_ARRAYS):
+        trees = trees_in(call.ints, call.longs, first + OF_LITERALS)
+        literals = literals_in(call.ints, call.longs, first)
+        best_projective_trees(literals, trees, call.node, call.ids, call.ptr, call.labels, call.feasible)
+    return end_call(call)

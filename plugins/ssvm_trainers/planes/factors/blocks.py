@@ -23,6 +23,7 @@ import numpy as np
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import F64, I64, Marginals, Program, Theta, labelling_marginals, pointers
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem, add_labels, add_marginals, consistent
+from ssvm_trainers.planes.cache import Entries, first_entries, kinds_of_entries
 from ssvm_trainers.planes.factors.bounds import message_bounds
 from ssvm_trainers.planes.factors.factor_kernels import sweep
 from ssvm_trainers.planes.factors.lists import (
@@ -33,9 +34,7 @@ from ssvm_trainers.planes.factors.lists import (
     own_tables,
     together,
 )
-from ssvm_trainers.planes.factors.records import Dual, FactorProblem, FactorRule, Factors, SweepWorkspace
-from ssvm_trainers.planes.fractional import first_entries, kinds_of_entries
-from ssvm_trainers.planes.fractional_records import Entries, Metric
+from ssvm_trainers.planes.factors.records import Dual, FactorProblem, FactorRule, Factors, Metric, SweepWorkspace
 from ssvm_trainers.shared.chunks import chunks, visit_cost
 from ssvm_trainers.shared.resumable import Run
 from ssvm_trainers.shared.spaces import bounded_maps, follow_plane, map_scales, threshold

@@ -9,9 +9,9 @@ import numpy as np
 
 from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import FlatMaps, ScoreSpace, StateScores, borrow, njit, score_example
+from ssvm_trainers.planes.cache import Entries
 from ssvm_trainers.planes.factors.factor_kernels import table_values
 from ssvm_trainers.planes.factors.records import Dual, Factors, SweepWorkspace
-from ssvm_trainers.planes.fractional_records import Entries
 
 
 @njit(cache=True, nogil=True)

@@ -39,8 +39,7 @@ from ssvm_trainers.planes.factors.records import (
     FactorSite,
     SweepWorkspace,
 )
-from ssvm_trainers.planes.fractional_kernels import move
-from ssvm_trainers.planes.fractional_records import MoveRule, PlaneWeights
+from ssvm_trainers.planes.fractional_kernels import MoveRule, move
 
 #: Typed, since numba compiles a function again for each literal argument.
 ZERO: Any = np.int64(0)
@@ -306,8 +305,8 @@ def visit(problem: FactorProblem, rule: FactorRule, space: SweepWorkspace, i: in
             space.totals[1] += factors.degree[v] * change * change  # once for each slot, as residuals of margins
     whole = FactorSite(i, lo, zero, step, first, end, n_states, ZERO)
     update_messages(factors, state_ptr, dual, penalty, space, whole)
-    how, weights = MoveRule(fixed.metric, fixed.bounded), PlaneWeights(dual.w, dual.free)
-    move(maps, entries, fixed, how, i, delta, weights, np.bool_(False))
+    how = MoveRule(fixed.metric, fixed.bounded, fixed.lower, fixed.threshold)
+    move(maps, entries, how, i, delta, dual.w, dual.free, np.bool_(False))
 
 
 @njit(cache=True, nogil=True)

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_dsl.ir import F64, I32, I64
+from ssvm_dsl.ir import F64, I8, I32, I64
 from ssvm_dsl.kernels import FlatMaps
-from ssvm_trainers.planes.fractional_records import Entries, Metric
+from ssvm_trainers.planes.cache import Entries
 
 
 class Factors(NamedTuple):
@@ -174,6 +174,31 @@ class Dual(NamedTuple):
     messages: F64
     w: F64
     free: F64
+
+
+class Metric(NamedTuple):
+    """The regulariser, and the weight of each example.
+
+    Parameters
+    ----------
+    metric : ndarray of float64, shape (M,)
+        ``1 / scale`` of each map's weights.
+    bounded : ndarray of int8, shape (M,)
+        Maps whose weights have a lower bound or an L1 penalty.
+    lower : ndarray of float64, shape (M,)
+    threshold : float
+        ``l1 / lam``.
+    share : ndarray of float64, shape (n,)
+        ``weight_i / n``.
+    lam : float
+    """
+
+    metric: F64
+    bounded: I8
+    lower: F64
+    threshold: float
+    share: F64
+    lam: float
 
 
 class FactorProblem(NamedTuple):

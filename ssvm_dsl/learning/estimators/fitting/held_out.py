@@ -8,8 +8,8 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.errors import DataError, OutOfTime
-from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.learning.driver.validation import Validation
 from ssvm_dsl.learning.estimator import clone
 from ssvm_dsl.learning.estimators.predictor import Predictor

@@ -77,7 +77,7 @@ def trainable(
 
     Notes
     -----
-    Searches end with the current call (:mod:`ssvm_dsl.pausing`).
+    Searches end with the current call (:mod:`ssvm_dsl.deadline`).
     """
     grounded = ground()
     n, examples = grounded.n_examples, infeasible_examples(grounded)

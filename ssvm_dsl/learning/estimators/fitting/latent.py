@@ -23,21 +23,19 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import DataError, NoLabellingError, OptionError, OutOfTime, TrainingError
 from ssvm_dsl.inference.batch import solve_batch
-from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.diagnosis.feasible_truth import unknown_variables
 from ssvm_dsl.inference.diagnosis.nearest_truth import nearest_states
-from ssvm_dsl.inference.planning.kept_plans import OpenedPlan
-from ssvm_dsl.inference.planning.planner import accepted_guarantee
+from ssvm_dsl.inference.session import Ask, open_session
 from ssvm_dsl.ir.features import FeatureMap
 from ssvm_dsl.ir.loss import ADDITIVE, JOINT, LossTerm
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.lang.outputs.labels import Latent
 from ssvm_dsl.learning.driver.progress import Progress
 from ssvm_dsl.learning.risks.kinds import Problem, Risk
-from ssvm_dsl.pausing import within
-from ssvm_dsl.plugin_api.hosting.loading import loading
+from ssvm_dsl.loading import loading
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.scores.parameter_map import ParameterMap
@@ -302,10 +300,10 @@ def complete(
     kept = None if grounded.kept is None else grounded.kept.structure.program_of(parameters)
     if kept is not None:  # the rounds of a fit, and of the next one with these labels, share a session
         parameters = replace(parameters, program=kept.parameters.program)
-    asked = frozenset({Task.MAP}), accepted_guarantee(backend, guarantee), backend, options
+    ask = Ask(frozenset({Task.MAP}), backend, options, guarantee)
     try:
         with within(deadline):
-            session = OpenedPlan.of(parameters, kept, *asked).session
+            session = open_session(parameters.program, ask, parameters, kept, starts=False).session
         solution = solve_batch(parameters, session, executor, w, deadline=deadline)
     except OutOfTime:
         return None

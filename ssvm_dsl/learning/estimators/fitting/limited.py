@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.lang.arrays import is_number
 
 

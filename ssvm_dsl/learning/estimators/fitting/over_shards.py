@@ -12,9 +12,9 @@ import numpy as np
 from ssvm_dsl.calls import checked_class
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.compiler.inputs.validate import arrays_of_frames
+from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.inference.blas_threads import one_blas_thread
-from ssvm_dsl.inference.deadline import Deadline, check_time_limit
 from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.learning.driver.cost_estimate import CostEstimate
 from ssvm_dsl.learning.driver.interrupts import follows_an_interrupt
@@ -40,8 +40,7 @@ from ssvm_dsl.learning.shards.fit import (
 from ssvm_dsl.learning.shards.parts import PartitionedDataset, parts_of
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.kinds.executors import ShardFunction
-from ssvm_dsl.report.compiling import announce_compiling
-from ssvm_dsl.report.worker_lines import tell_workers
+from ssvm_dsl.report.notices import announce_compiling, tell_workers
 
 if TYPE_CHECKING:
     from ssvm_dsl.learning.estimators.base import Learner
@@ -176,7 +175,7 @@ class ShardedFit(Base):
         self, method: str, data: Any, function: ShardFunction, *given: Any, time_limit: float | None
     ) -> list[PartAnswer | None]:
         """Return the results of a function on each part of the data, in order."""
-        deadline = Deadline(check_time_limit(time_limit))
+        deadline = Deadline.of(time_limit)
         self._check_fitted()
         if not isinstance(data, PartitionedDataset):
             raise OptionError(f"{method}: a PartitionedDataset, got {type(data).__name__}; use predict for a list")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.learning.driver.times import Times
 from ssvm_dsl.learning.driver.trainer_choice import TrainerChoice

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I64, Bools
+from ssvm_dsl.deadline import within
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.inference.batch import split_examples
 from ssvm_dsl.ir.features import NODE
@@ -25,7 +26,6 @@ from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.risks.ceilings import labelling_logarithms, largest_losses
 from ssvm_dsl.learning.risks.gradients.gradient import GradientProblem
 from ssvm_dsl.memory import fresh_zeros
-from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.training import RiskGradient
 from ssvm_dsl.scores.labellings import add_labels, score_labels
 from ssvm_dsl.scores.marginals import add_marginals

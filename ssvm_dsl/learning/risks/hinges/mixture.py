@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from ssvm_dsl.array_types import F64
-from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.learning.risks.gradients.smooth import SmoothProblem
 from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 

@@ -19,8 +19,8 @@ from dataclasses import replace
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
+from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.errors import OptionError, TooLargeError
-from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.loss import ADDITIVE, COUNT, ZERO_ONE, LossTerm
 from ssvm_dsl.ir.need import Ability, Guarantee, Task

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from sklearn.svm import LinearSVC
-from test_optimum import check_optimal, fitted
+from test_every_trainer import check_optimal, fitted
 
 import naive
 from small import Case, Word

@@ -32,7 +32,7 @@ from ssvm_dsl import (
 )
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.plugin_api import TrainingEvent
-from ssvm_dsl.report import confusion, contributions, labellings, parse_trees, plots
+from ssvm_dsl.report import confusion, labellings, parse_trees, plots
 from ssvm_dsl.report.curves import estimated
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -223,7 +223,7 @@ def test_names_are_thinned_out_where_there_are_many():
 
 def test_plots_are_at_hand_in_the_package():
     assert report.plot_training is plots.plot_training
-    modules = (plots, labellings, contributions, parse_trees, confusion)
+    modules = (plots, labellings, labellings, parse_trees, confusion)
     drawn = {name for module in modules for name in vars(module) if name.startswith("plot_")}
     assert {name for name in dir(report) if name.startswith("plot_")} == drawn | {"plot_factor_graph"}
     with pytest.raises(AttributeError, match="plot_nothing"):

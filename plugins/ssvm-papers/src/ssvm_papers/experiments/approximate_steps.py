@@ -25,8 +25,7 @@ from ssvm_dsl import Model, StructuredSVM
 from ssvm_dsl.ir import F64
 from ssvm_dsl.testing import training_problem
 from ssvm_papers.experiments.regret import DATA, LAM, PAPER, Met, OnlineExamples, learn_online, margin_examples
-from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
-from ssvm_papers.results.statements import Answers, Between, Statement
+from ssvm_papers.results.experiment import Answers, Between, Experiment, Findings, Progress, Statement, Steps, Table
 
 #: Values of gamma, examples after which averages are compared, and draws.
 GAMMAS, HORIZONS, N_DRAWS = (0.0, 0.1, 0.3, 0.5), (50, 100, 200, 500, 1000), 2

@@ -31,8 +31,20 @@ from ssvm_papers.experiments.sequences import (
     with_ends,
 )
 from ssvm_papers.generators import make_blocks
-from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
-from ssvm_papers.results.statements import Answers, Between, EachNear, Rising, Statement, near, with_spread
+from ssvm_papers.results.experiment import (
+    Answers,
+    Between,
+    EachNear,
+    Experiment,
+    Findings,
+    Progress,
+    Rising,
+    Statement,
+    Steps,
+    Table,
+    near,
+    with_spread,
+)
 
 #: Distortions of Table 4.3, its accuracies by regularisation, those of Table 4.5, and how far ours may be away.
 DISTORTIONS = (0.0, 0.1, 0.2, 0.3, 0.4)

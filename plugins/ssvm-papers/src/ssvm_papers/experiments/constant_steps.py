@@ -22,8 +22,7 @@ from ssvm_dsl import StructuredRegressor, StructuredSVM
 from ssvm_dsl.ir import F64
 from ssvm_papers.experiments.regret import DATA, LAM, PAPER, OnlineExamples, margin_examples
 from ssvm_papers.experiments.regret_values import VALUES, drawn_values, value_examples, value_regressor
-from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
-from ssvm_papers.results.statements import Answers, Between, Statement
+from ssvm_papers.results.experiment import Answers, Between, Experiment, Findings, Progress, Statement, Steps, Table
 
 #: Lengths of steps, times lam; steps, and examples.
 LENGTHS, N_STEPS, N_EXAMPLES = (1.0, 0.1, 0.01, 0.001), 3000, 50

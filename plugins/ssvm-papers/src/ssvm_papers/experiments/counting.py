@@ -23,8 +23,17 @@ import numpy as np
 from ssvm_dsl import CountingPredictor, Dicycles, Subsets
 from ssvm_dsl.datasets import Tours, make_identity, make_tours
 from ssvm_dsl.ir import F64
-from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
-from ssvm_papers.results.statements import Answers, Between, Rising, Statement
+from ssvm_papers.results.experiment import (
+    Answers,
+    Between,
+    Experiment,
+    Findings,
+    Progress,
+    Rising,
+    Statement,
+    Steps,
+    Table,
+)
 
 #: Options of a solver by the name of a run; what was found: objective and median processor seconds.
 Runs = Mapping[str, Mapping[str, Any]]

@@ -38,8 +38,17 @@ from ssvm_papers.experiments.dual_loss_methods import (
     run_method,
 )
 from ssvm_papers.experiments.dual_losses import FILES, PAPER
-from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
-from ssvm_papers.results.statements import Answers, Between, Statement, factor_two
+from ssvm_papers.results.experiment import (
+    Answers,
+    Between,
+    Experiment,
+    Findings,
+    Progress,
+    Statement,
+    Steps,
+    Table,
+    factor_two,
+)
 
 #: Values of R; the last one stands for no limit.  Those that the paper speaks of as alike.
 PASSES, ALIKE = (1, 2, 5, 10, 20, 100), (5, 10, 20)

@@ -38,8 +38,19 @@ from ssvm_papers.experiments.dual_loss_methods import (
     problem_of,
     run_method,
 )
-from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
-from ssvm_papers.results.statements import AgreementRule, Answers, Between, Rising, Statement, factor_two
+from ssvm_papers.results.experiment import (
+    AgreementRule,
+    Answers,
+    Between,
+    Experiment,
+    Findings,
+    Progress,
+    Rising,
+    Statement,
+    Steps,
+    Table,
+    factor_two,
+)
 
 #: Share of the passes, and training examples, of a quick run.
 QUICK_SHARE, QUICK_SIZE = 0.1, 100

@@ -16,8 +16,16 @@ from ssvm_dsl import Dim, Edges, Factor, Hamming, Input, Label, Model, Structure
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.plugin_api import TrainingEvent
 from ssvm_papers.generators import N_STREET_FEATURES, StreetScan, make_street_scans
-from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps
-from ssvm_papers.results.statements import Answers, Between, Statement, factor_two
+from ssvm_papers.results.experiment import (
+    Answers,
+    Between,
+    Experiment,
+    Findings,
+    Progress,
+    Statement,
+    Steps,
+    factor_two,
+)
 
 #: Height that parts the ground from the rest, in metres.
 GROUND = 0.25

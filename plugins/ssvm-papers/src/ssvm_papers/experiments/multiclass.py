@@ -26,8 +26,7 @@ from sklearn.preprocessing import MinMaxScaler
 from ssvm_dsl.datasets import load_letters
 from ssvm_dsl.ir import F64
 from ssvm_dsl.models import ChainTagger, Classifier
-from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
-from ssvm_papers.results.statements import Answers, Statement
+from ssvm_papers.results.experiment import Answers, Experiment, Findings, Progress, Statement, Steps, Table
 
 #: Values of C that are tried.
 GRID = (0.001, 0.01, 0.1, 1.0)

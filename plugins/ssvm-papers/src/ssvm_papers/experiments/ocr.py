@@ -19,8 +19,7 @@ import numpy as np
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
 from ssvm_dsl.datasets import N_FOLDS, Split, load_letters
 from ssvm_dsl.ir import F64
-from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps
-from ssvm_papers.results.statements import Answers, Rising, Statement, near
+from ssvm_papers.results.experiment import Answers, Experiment, Findings, Progress, Rising, Statement, Steps, near
 
 #: Methods of Figure 1, best first: name, risk.
 METHODS = (("structured margin", "margin"), ("unstructured margin", "hm"), ("perceptron", "perceptron"))

@@ -33,8 +33,7 @@ from ssvm_dsl.datasets import make_chains
 from ssvm_dsl.ir import F64
 from ssvm_dsl.testing import training_problem
 from ssvm_papers.generators import make_walks
-from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
-from ssvm_papers.results.statements import Answers, Between, Statement
+from ssvm_papers.results.experiment import Answers, Between, Experiment, Findings, Progress, Statement, Steps, Table
 
 #: Regularisation, and the probability that (17) may fail with.
 LAM, DELTA = 0.01, 0.05

@@ -34,8 +34,7 @@ from ssvm_papers.experiments.regret import (
     learn_online,
     sequences,
 )
-from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
-from ssvm_papers.results.statements import Answers, Between, Statement
+from ssvm_papers.results.experiment import Answers, Between, Experiment, Findings, Progress, Statement, Steps, Table
 
 #: The name of the data, epsilon, the scale of the hidden weights, and the noise of values relative to their spread.
 VALUES, EPSILON, SCALE, NOISE = "values", 0.02, 2.0, 0.1

@@ -35,8 +35,7 @@ from ssvm_dsl import (
 )
 from ssvm_dsl.ir import F64
 from ssvm_papers.generators import GaussianHMM, make_gaussian_hmm
-from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps
-from ssvm_papers.results.statements import Answers, Near, OneOfDraws, Statement
+from ssvm_papers.results.experiment import Answers, Experiment, Findings, Near, OneOfDraws, Progress, Statement, Steps
 
 #: Features of an observation, sequences in the training set (as many are in the test set), and their length.
 N_FEATURES, N_TRAIN, LENGTH = 10, 100, 250

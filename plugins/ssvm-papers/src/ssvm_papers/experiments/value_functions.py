@@ -24,8 +24,17 @@ from ssvm_dsl.datasets import load_grid_map
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir import F64
 from ssvm_papers.generators import Plans, make_plans, map_terrain
-from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps
-from ssvm_papers.results.statements import Answers, Between, Rising, Statement, with_spread
+from ssvm_papers.results.experiment import (
+    Answers,
+    Between,
+    Experiment,
+    Findings,
+    Progress,
+    Rising,
+    Statement,
+    Steps,
+    with_spread,
+)
 
 #: Learners, in the order of the arrays; colours of Figure 3.
 LEARNERS = {"regressed MMP": "blue", "MMSR": "green", "MMSR, value features": "red"}

@@ -26,8 +26,7 @@ from ssvm_dsl import __version__
 from ssvm_dsl.errors import FileFormatError
 from ssvm_dsl.io import read_arrays, write_arrays, write_lines
 from ssvm_dsl.plugin_api import Value
-from ssvm_papers.results.experiment import Experiment, Findings, Progress
-from ssvm_papers.results.statements import Judgement, Row
+from ssvm_papers.results.experiment import Experiment, Findings, Judgement, Progress, Row
 
 #: Form of the files; those of another one are run again.
 FORM = 3

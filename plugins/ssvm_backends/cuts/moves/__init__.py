@@ -1,1 +1,0 @@
-"""Moves of many variables at once: the session and its kernels."""

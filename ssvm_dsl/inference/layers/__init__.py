@@ -1,1 +1,0 @@
-"""The layers between callers and a backend: one base, and a small file for each layer."""
