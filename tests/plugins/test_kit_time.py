@@ -20,7 +20,7 @@ from ssvm_dsl.plugin_api import BackendSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing import check_backend, sentinel
 from ssvm_dsl.testing import watch as watching
-from ssvm_dsl.testing.backends import large_example
+from ssvm_dsl.testing.backends import limits
 from ssvm_dsl.testing.backends.conformance import BackendKit
 from ssvm_dsl.testing.problems import Recipe, seeded
 
@@ -227,10 +227,10 @@ class SaysTime(Honest):
     [(Hears, 1e6, ""), (Deaf, 0.0, "by call_in_thread or call_in_process"), (SaysTime, 1e6, "stop is TIME")],
 )  # fmt: skip
 def test_ctrl_c_ends_a_search(monkeypatch, backend, late, complaint):
-    monkeypatch.setattr(large_example, "AFTER", 0.05)
-    monkeypatch.setattr(large_example, "MOST_LATE", late)
-    monkeypatch.setattr(large_example, "LIMIT", 0.2 if backend is Deaf else 1e6)
-    monkeypatch.setattr(large_example, "SIZES", (4, 9))
+    monkeypatch.setattr(limits, "AFTER", 0.05)
+    monkeypatch.setattr(limits, "MOST_LATE", late)
+    monkeypatch.setattr(limits, "LIMIT", 0.2 if backend is Deaf else 1e6)
+    monkeypatch.setattr(limits, "SIZES", (4, 9))
     before = signal.getsignal(signal.SIGINT)
     report = checked(backend, ["Ctrl-C"], notice=quiet)
     assert signal.getsignal(signal.SIGINT) is before

@@ -20,7 +20,7 @@ from ssvm_dsl.needs.properties import table_properties
 from ssvm_dsl.plugin_api import BackendSpec, ConstraintSpec, Verdict
 from ssvm_dsl.registry import Registry
 from ssvm_dsl.registry import registry as installed
-from ssvm_dsl.testing.backends import ability_checks, checks
+from ssvm_dsl.testing.backends import checks
 from ssvm_dsl.testing.backends.checks import BackendTrial
 from ssvm_dsl.testing.backends.judge import LABELLING_TASKS, Judge
 from ssvm_dsl.testing.contract import BACKEND
@@ -122,14 +122,14 @@ RULES = (
     _rule("time limit", checks.time_limit, optional=True, once=True),
     _rule("cut short", checks.cut_short, optional=True, once=True),
     _rule("Ctrl-C", checks.ctrl_c, frozenset({Task.MAP}), optional=True, once=True),
-    _rule("abilities", ability_checks.check_methods, claimed=lambda caps: bool(caps.abilities)),
-    _ability("compiled oracle", ability_checks.check_compiled_oracle, Task.MAP, Ability.COMPILED),
-    _ability("summed marginals", ability_checks.check_weighted_sums, Task.MARGINALS, Ability.SUMMED_MARGINALS),
-    _ability("best by count", ability_checks.check_best_by_count, Task.MAP, Ability.COUNTS),
-    _ability("messages", ability_checks.check_messages, Task.MAP, Ability.MESSAGES),
+    _rule("abilities", checks.check_methods, claimed=lambda caps: bool(caps.abilities)),
+    _ability("compiled oracle", checks.check_compiled_oracle, Task.MAP, Ability.COMPILED),
+    _ability("summed marginals", checks.check_weighted_sums, Task.MARGINALS, Ability.SUMMED_MARGINALS),
+    _ability("best by count", checks.check_best_by_count, Task.MAP, Ability.COUNTS),
+    _ability("messages", checks.check_messages, Task.MAP, Ability.MESSAGES),
     _rule(
         "messages under constraints",
-        ability_checks.check_dual_bounds,
+        checks.check_dual_bounds,
         frozenset({Task.MAP}),
         lambda caps: Ability.MESSAGES in caps.constrained_abilities,
         fits=lambda problem: _has_examples(problem) and problem.has_constraints,
