@@ -19,7 +19,6 @@ from ssvm_dsl.compiler.durations import why_indivisible
 from ssvm_dsl.compiler.features.attributes import require_names
 from ssvm_dsl.compiler.features.encode import Fitted
 from ssvm_dsl.compiler.inputs.validate import check_sequence
-from ssvm_dsl.compiler.structure import StructureCache
 from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import DataError, InfeasibleError, NoLabellingError, OptionError, TimeLimitWarning, memory_for
 from ssvm_dsl.files.regular_file import as_path
@@ -75,15 +74,8 @@ class Predictor(Estimator):
     coef_: F64
     _fitted: Fitted
     _blocks: tuple[Block, ...]
-    _structures: StructureCache
     _guarantees: tuple[str, ...] = tuple(one.value for one in Guarantee)
     _deadline: Deadline | None = None  # of the fit that this one is a part of
-
-    def __new__(cls, *args: Any, **named: Any) -> Any:
-        """Make an instance that has met no examples."""
-        made = super().__new__(cls)
-        made._structures = StructureCache()
-        return made
 
     @property
     def weights_(self) -> Weights:
@@ -421,8 +413,8 @@ class Predictor(Estimator):
         return rules_in_conflict(self.model.declaration, example, given, ground_alone, until)
 
     def _check_blocks(self, blocks: tuple[Block, ...]) -> None:
-        """Refuse data whose weights are not the fitted ones; a structure's are compared once."""
-        if not self._structures.same_blocks(blocks, self._blocks):
+        """Refuse data whose weights are not the fitted ones."""
+        if blocks is not self._blocks and blocks != self._blocks:
             raise OptionError("the weights are those of another model, or of other learnt features; fit again")
 
     def _examples(self, X: Any) -> Sequence[Any]:
@@ -590,7 +582,6 @@ class Predictor(Estimator):
         """Return the model laid over examples; a ``part`` of the data may have no names for features to learn."""
         if self.model.declaration.reads_sparse:
             _load_sparse()
-        options["structures"] = self._structures
         grounded = ground(self.model, X, Y, fitted=fitted, custom_losses=loss_function, **options)
         if fitted is None and not part:
             require_names(grounded.fitted)
