@@ -29,8 +29,8 @@ FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: What each process has imported when it begins; nothing that a bug is planted in.
 PRELOADED = [
     "numba", "ssvm_dsl.registry", "ssvm_dsl.learning.estimators.svm", "ssvm_dsl.testing.backends.conformance",
-    "ssvm_dsl.testing.bridges.conformance", "ssvm_dsl.testing.executors.conformance",
-    "ssvm_dsl.testing.trainers.conformance", "ssvm_dsl.testing.losses",
+    "ssvm_dsl.testing.bridges", "ssvm_dsl.testing.executors",
+    "ssvm_dsl.testing.trainers", "ssvm_dsl.testing.losses",
 ]  # fmt: skip
 
 #: Seconds that the kit may take for one mutant, and random problems of kits that draw them.

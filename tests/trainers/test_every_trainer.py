@@ -21,7 +21,7 @@ from ssvm_dsl.learning.risks.kinds import find_risk
 from ssvm_dsl.plugin_api import StopRule, TrainerSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing import check_trainer, make_trainer
-from ssvm_dsl.testing.trainers.checks import TRAINER_RULES
+from ssvm_dsl.testing.trainers import TRAINER_RULES
 from toy_backends import Toys, registered
 
 #: What a bound may be off by: the accuracy of the reference.
