@@ -29,7 +29,7 @@ from ssvm_dsl.learning.online import OnlineLabels
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
 from ssvm_dsl.models.classes import classes_of, input_of, n_rows
-from ssvm_dsl.models.long_frame import LongFrame, as_long
+from ssvm_dsl.models.frame_columns import LongFrame, as_long
 
 
 class SequenceModel(ReadyModel):

@@ -30,7 +30,7 @@ ELSEWHERE = {
     "ssvm_dsl/lang/outputs/labels.py": "the argument of labels, and their parts",
     "ssvm_dsl/lang/outputs/targets.py": "the targets spans, leaves and rules",
     "ssvm_dsl/lang/outputs/variables.py": "the argument of labels, and their kind",
-    "ssvm_dsl/lang/text/serial.py": "the list of what files of models may name",
+    "ssvm_dsl/lang/serial.py": "the list of what files of models may name",
     "ssvm_dsl/learning/online.py": "streams are not for labels of trees",
     "ssvm_dsl/cli/learn/predict.py": "what kind of labels a model predicts",
     "ssvm_dsl/cli/learn/measures.py": "brackets, the measure of trees",

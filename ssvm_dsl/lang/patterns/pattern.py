@@ -30,6 +30,7 @@ from ssvm_dsl.lang.dims import (
     n_positions,
     walk,
 )
+from ssvm_dsl.lang.functions import FunctionRef
 from ssvm_dsl.lang.inputs import At, Positions
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.patterns.impossible import impossible
@@ -43,7 +44,7 @@ from ssvm_dsl.lang.patterns.join import (
     symbols_of,
 )
 from ssvm_dsl.lang.patterns.references import LabelAt
-from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, got, show
+from ssvm_dsl.lang.symbols import Mistake, ModelView, Node, Symbol, got, show
 
 #: Axis sizes for which a pattern remembers how many factors it has.
 MOST_COUNTS = 10_000
@@ -618,3 +619,37 @@ def _is_one(rows: Instances, a: LabelAt, b: LabelAt) -> Bools:
         )
         one = one | ((p[0] == q[1]) & (p[1] == q[0]))
     return one
+
+
+# -- functions of the user that are called with the states of the variables of a pattern, positions and inputs -----
+
+
+def function_mistakes(what: str, goal: Target, positions: tuple[Any, ...]) -> Iterator[Mistake]:
+    """Yield why a function cannot say what is ruled out of a target."""
+    if goal.mistakes:
+        return
+    if not isinstance(goal, Pattern) or goal.word is not None or goal.is_union:
+        yield got(f"{what}: a function is for variables at positions, such as (y[s], y[t])", goal)
+        return
+    for index in indices_of(*positions):
+        if not any(index is own for own in goal.free):
+            yield got(f"{what}: the function gets positions of the pattern's own indices", index)
+
+
+def unknown_inputs(
+    ref: FunctionRef, asked: tuple[str, ...] | None, model: ModelView, given: str
+) -> Iterator[str]:
+    """Yield that a function asks for what is no input of a model.
+
+    Parameters
+    ----------
+    ref : FunctionRef
+    asked : tuple of str, optional
+        The names of its parameters for inputs.
+    model : ModelView
+    given : str
+        What it is given by place before.
+    """
+    unknown = sorted(set(asked or ()) - model.input_names)
+    if unknown:
+        yield f"{ref.path} asks for {', '.join(unknown)}, after {given} inputs by name"
