@@ -16,7 +16,7 @@ ENOUGH = 60
 
 #: Why small modules that one other imports are files of their own.  Names of modules, by the reason.
 REASONS: dict[str, tuple[str, ...]] = {
-    "compiled beside Python that has no compiler: the importer loads it, and numba, when it is called": (
+    "kernels lie below the part that calls them": (
         "ssvm_dsl.kernels.rounding",
     ),
     "pickles of models name its classes": (
@@ -42,36 +42,34 @@ REASONS: dict[str, tuple[str, ...]] = {
     "runs in processes of its own, which load little": (
         "ssvm_dsl.cli.tune.workers",
     ),
-    "the descriptions of plug-ins load no numba; the oracle is compiled when it is asked for": (
-        "ssvm_backends.cuts.cut_oracle",
-        "ssvm_backends.dual.answers.soft_choices",
-        "ssvm_backends.elimination.elimination_oracle",
-        "ssvm_backends.local.icm_kernel",
-        "ssvm_backends.structures.constituency.cky_oracle",
-        "ssvm_backends.structures.counts.cardinality_oracle",
-        "ssvm_backends.structures.matchings.assignment_oracle",
-        "ssvm_backends.structures.matchings.rows_oracle",
-        "ssvm_backends.structures.routes.path_oracle",
-        "ssvm_backends.structures.segmentations.segment_oracle",
-        "ssvm_backends.structures.spanning_trees.arborescence_oracle",
-        "ssvm_backends.structures.spanning_trees.eisner_oracle",
-        "ssvm_backends.trees.forest_oracle",
-        "ssvm_backends.trees.viterbi_oracle",
-    ),
     "a generator or a page of the papers by itself": (
         "ssvm_papers.generators.multilabel",
         "ssvm_papers.generators.walks",
         "ssvm_papers.results.quotes",
     ),
     "not joined yet": (
+        "ssvm_backends.cuts.cut_oracle",
         "ssvm_backends.decomposition.forests",
         "ssvm_backends.dual.admm.active_set",
+        "ssvm_backends.dual.answers.soft_choices",
+        "ssvm_backends.elimination.elimination_oracle",
         "ssvm_backends.elimination.kbest",
+        "ssvm_backends.local.icm_kernel",
         "ssvm_backends.programs.milp",
         "ssvm_backends.speeds",
         "ssvm_backends.structures.best_states",
+        "ssvm_backends.structures.constituency.cky_oracle",
+        "ssvm_backends.structures.counts.cardinality_oracle",
         "ssvm_backends.structures.counts.weighted_sums",
+        "ssvm_backends.structures.matchings.assignment_oracle",
+        "ssvm_backends.structures.matchings.rows_oracle",
         "ssvm_backends.structures.relations.partitions",
+        "ssvm_backends.structures.routes.path_oracle",
+        "ssvm_backends.structures.segmentations.segment_oracle",
+        "ssvm_backends.structures.spanning_trees.arborescence_oracle",
+        "ssvm_backends.structures.spanning_trees.eisner_oracle",
+        "ssvm_backends.trees.forest_oracle",
+        "ssvm_backends.trees.viterbi_oracle",
         "ssvm_constraints.best_runs",
         "ssvm_constraints.run_problem",
         "ssvm_constraints.starts.closures",
