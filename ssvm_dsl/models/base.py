@@ -265,9 +265,9 @@ class ReadyModel(ChoosingSVM):
             self._frames[name] = FrameColumns.learn(frames, what)
         columns = vars(self).get("_frames", {}).get(name)
         # fitted to arrays, it knows no names
-        found = [matrix_of(one) for one in frames] if columns is None else columns.encode(frames, what)
+        encoded = [matrix_of(one) for one in frames] if columns is None else columns.encode(frames, what)
         out = list(values)
-        for k, one in zip(sorted(places), found, strict=True):
+        for k, one in zip(sorted(places), encoded, strict=True):
             out[k] = one[0] if is_row(values[k]) and not is_sparse(one) else one
         return out
 
@@ -448,12 +448,12 @@ class ReadyModel(ChoosingSVM):
         """
         return self._probabilities(X, self.predict_marginals(X, **options))
 
-    def _probabilities(self, X: Any, found: list[Any]) -> Any:
+    def _probabilities(self, X: Any, probabilities: list[Any]) -> Any:
         """Return probabilities in the form of the examples."""
         if self.model.declaration.outputs[0].pointer:
-            return found
+            return probabilities
         frames = [one["x"] if isinstance(one, Mapping) and "x" in one else one for one in X]
-        pairs = zip(found, frames, strict=True)
+        pairs = zip(probabilities, frames, strict=True)
         return [with_index(one, frame, self.classes_) if np.ndim(one) == 2 else one for one, frame in pairs]
 
     def predict_log_proba(self, X: Any, **options: Any) -> Any:

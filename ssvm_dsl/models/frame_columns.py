@@ -286,9 +286,9 @@ def _class(value: Any) -> Any:
 
 def _categories(values: NDArray[Any]) -> list[Any]:
     """Return the different values of a column of classes, sorted, a gap last; at least one."""
-    found = set(_plain(values))
-    listed = sorted((one for one in found if one is not None), key=lambda one: (str(type(one)), one))
-    return [*listed, *([None] if None in found or not found else [])]
+    distinct = set(_plain(values))
+    listed = sorted((one for one in distinct if one is not None), key=lambda one: (str(type(one)), one))
+    return [*listed, *([None] if None in distinct or not distinct else [])]
 
 
 # -- ``LongFrame``: one data frame with the rows of many sequences, which a column tells apart ---------------------

@@ -277,8 +277,8 @@ class MultiLabel(ReadyModel):
     ) -> Any:  # fmt: skip
         if return_bounds or given is not None or not self._predicts_each:
             return super()._labellings(X, time_limit, return_bounds, given, on_missing)
-        found = self._of_predictions(X, labellings, time_limit=time_limit, on_missing=on_missing)
-        return list(chain.from_iterable(found))
+        candidates = self._of_predictions(X, labellings, time_limit=time_limit, on_missing=on_missing)
+        return list(chain.from_iterable(candidates))
 
     def _of_predictions(self, X: Any, read: Callable[[Grounded, Solution], T], **asked: Any) -> list[T]:
         if not self._predicts_each:
@@ -296,13 +296,13 @@ class MultiLabel(ReadyModel):
         With ``given`` or ``return_bounds`` they are the likeliest sets.  ``options`` are those of
         ``StructuredSVM.predict``.
         """
-        found = super().predict(X, **options)
+        predicted = super().predict(X, **options)
         if self.names is not None:
-            labels = found[0] if isinstance(found, tuple) else found
+            labels = predicted[0] if isinstance(predicted, tuple) else predicted
             sets = [None if one is None else self._named(one) for one in labels]
-            return (sets, *found[1:]) if isinstance(found, tuple) else sets
-        whole = isinstance(found, list) and all(one is not None for one in found)
-        return with_index(np.array(found), X, self.classes_) if whole else found
+            return (sets, *predicted[1:]) if isinstance(predicted, tuple) else sets
+        whole = isinstance(predicted, list) and all(one is not None for one in predicted)
+        return with_index(np.array(predicted), X, self.classes_) if whole else predicted
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -310,12 +310,12 @@ class MultiLabel(ReadyModel):
         self._check_fitted()
         if self.names is not None:
             return np.array(check_names(self.names))
-        found = self._label_names
-        return np.arange(self.model.declaration.outputs[0].dims[0].size or 0) if found is None else np.array(found)
+        names = self._label_names
+        return np.arange(self.model.declaration.outputs[0].dims[0].size or 0) if names is None else np.array(names)
 
-    def _probabilities(self, X: Any, found: list[Any]) -> Any:
+    def _probabilities(self, X: Any, probabilities: list[Any]) -> Any:
         """Return the probability that each label is 1, ``shape (n, n_labels)``."""
-        return np.array([np.full(len(self.classes_), np.nan) if one is None else one[:, 1] for one in found])
+        return np.array([np.full(len(self.classes_), np.nan) if one is None else one[:, 1] for one in probabilities])
 
     def _shown_labels(self, X: Any, Y: Any) -> tuple[list[Any], list[Any]]:
         """Return the labels of each example by name: ``sea`` or ``no sea``."""

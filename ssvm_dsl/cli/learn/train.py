@@ -101,8 +101,8 @@ def training_model(place: str, args: Namespace, known: Mapping[str, Any]) -> Tra
     from ssvm_dsl.errors import OptionError, meant
     from ssvm_dsl.learning.tuning.fitting import configured
 
-    found = find_estimator(place)
-    names = found.estimator.get_params(deep=False)
+    source = find_estimator(place)
+    names = source.estimator.get_params(deep=False)
     given = {PARAMETERS[key]: getattr(args, key) for key in PARAMETERS if getattr(args, key, None) is not None}
     for name, value in args.settings:
         if name in given:
@@ -118,7 +118,7 @@ def training_model(place: str, args: Namespace, known: Mapping[str, Any]) -> Tra
     if names.get("random_state", 0) is None and "random_state" not in given:
         given["random_state"] = 0
     given = {name: value for name, value in known.items() if name in names} | given
-    return TrainingModel(place, configured(found.estimator, given))
+    return TrainingModel(place, configured(source.estimator, given))
 
 
 def arguments(parser: ArgumentParser) -> None:

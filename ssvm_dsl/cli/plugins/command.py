@@ -233,17 +233,17 @@ def run_pairs(args: Namespace) -> int:
     from ssvm_dsl.learning.driver.pairings import pairings
 
     every = pairings()
-    found = [one for one in every if args.name in (None, one.trainer, one.risk)]
-    if not found:
+    shown = [one for one in every if args.name in (None, one.trainer, one.risk)]
+    if not shown:
         names = (", ".join(dict.fromkeys(getattr(one, kind) for one in every)) for kind in ("trainer", "risk"))
         raise PluginError("'{}' is neither a trainer ({}) nor a risk ({})".format(args.name, *names))
     if args.json:
-        write_json([asdict(one) for one in found])
+        write_json([asdict(one) for one in shown])
         return 0
     if args.name is None:
-        _show_pairings(found)
+        _show_pairings(shown)
     else:
-        _show_pairings_of(args.name, found)
+        _show_pairings_of(args.name, shown)
     return 0
 
 

@@ -367,10 +367,10 @@ class Pattern(Target):
             return known
         axes = [index.dim for part in self.parts for index in part.free]
         axes += [dim.origin for part in self.parts for _, dim in part.places]
-        found = tuple({id(dim): dim for dim in axes if dim.name or dim.ragged}.values())  # others are constants
+        kept = tuple({id(dim): dim for dim in axes if dim.name or dim.ragged}.values())  # others are constants
         if all(dim.name for dim in axes):  # names come later
-            object.__setattr__(self, "_axes", found)
-        return found
+            object.__setattr__(self, "_axes", kept)
+        return kept
 
     @property
     def feature_axes(self) -> tuple[Dim, ...]:
@@ -560,8 +560,8 @@ def _read_groups(references: Any, mistakes: list[Mistake]) -> tuple[tuple[LabelA
 
 def _read_group(references: Any, mistakes: list[Mistake]) -> tuple[LabelAt, ...]:
     listed = references if isinstance(references, tuple | list) else (references,)
-    found = [as_reference(one) for one in listed]
-    for one, value in zip(found, listed, strict=True):
+    members = [as_reference(one) for one in listed]
+    for one, value in zip(members, listed, strict=True):
         if one is None:
             hint = "" if not isinstance(value, Label) else f"; write {show(value)}[t] with an index of each axis"
             mistakes.append(got(f"a pattern holds variables at positions, such as y[t]{hint}", value))
@@ -569,7 +569,7 @@ def _read_group(references: Any, mistakes: list[Mistake]) -> tuple[LabelAt, ...]
             mistakes += one.mistakes
             if one.label.pointer and len(one.places) < len(one.label.dims):
                 mistakes.append(f"{one!r}: a pointer occurs only with .is_(position)")
-    sound = tuple(one for one in found if one is not None and not one.mistakes)
+    sound = tuple(one for one in members if one is not None and not one.mistakes)
     return sound or (LabelAt(Label(1), ()),)
 
 

@@ -342,8 +342,8 @@ calibration_candidates, calibration_max_trials, error_sensitive, variance, gamma
 
     def predict_marginals(self, X: Sequence[Any]) -> NDArray[Any]:
         """Return for each sequence, at each position, the probability of each label: an array of lists of dicts."""
-        found = self.svm_.predict_marginals(_lists(X)) if len(X) else []
-        return _array([[dict(zip(self.classes_, row, strict=True)) for row in one.tolist()] for one in found])
+        marginals = self.svm_.predict_marginals(_lists(X)) if len(X) else []
+        return _array([[dict(zip(self.classes_, row, strict=True)) for row in one.tolist()] for one in marginals])
 
     def predict_marginals_single(self, xseq: Sequence[Any]) -> list[dict[Any, float]]:
         """Return the probabilities of the labels at each position of a sequence."""
@@ -382,8 +382,8 @@ calibration_candidates, calibration_max_trials, error_sensitive, variance, gamma
         """The weights by (attribute, label), those that are not 0."""
         from scipy.sparse import coo_array
 
-        attributes, labels, found = self.attributes_, self.classes_, coo_array(self.svm_.weights_["state"])
-        entries = zip(found.col.tolist(), found.row.tolist(), found.data.tolist(), strict=True)
+        attributes, labels, weights = self.attributes_, self.classes_, coo_array(self.svm_.weights_["state"])
+        entries = zip(weights.col.tolist(), weights.row.tolist(), weights.data.tolist(), strict=True)
         return {(attributes[a], labels[k]): w for a, k, w in entries if w}
 
     @property
@@ -392,9 +392,9 @@ calibration_candidates, calibration_max_trials, error_sensitive, variance, gamma
         labels, weights = self.classes_, self.svm_.weights_
         if "transition" not in weights:
             return {}
-        found = weights["transition"]
+        transitions = weights["transition"]
         form = next(one.form for one in self.svm_.model.declaration.factors if one.name == "transition")
-        table = np.tensordot(found, np.reshape(form.values, form.shape), axes=1) if form.shape else found
+        table = np.tensordot(transitions, np.reshape(form.values, form.shape), axes=1) if form.shape else transitions
         return {(labels[a], labels[b]): float(table[a, b]) for a, b in np.argwhere(table).tolist()}
 
 
