@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.io.formats.uai import write_uai as write_uai
     from ssvm_dsl.io.networkx_graph import from_networkx as from_networkx
     from ssvm_dsl.io.networkx_graph import to_networkx as to_networkx
-    from ssvm_dsl.io.read_problem import read_problem as read_problem
+    from ssvm_dsl.io.problem_file import read_problem as read_problem
     from ssvm_dsl.lang.constraints.custom import Custom as Custom
     from ssvm_dsl.lang.constraints.durations import Duration as Duration
     from ssvm_dsl.lang.constraints.forbidden import BIO as BIO

@@ -21,7 +21,7 @@ from ssvm_dsl.array_types import F64, I64, U8, Bools
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.files.text_lines import BLANKS, blocks_in, columns_of, is_blank, lines_in, read_text, without_mark
 from ssvm_dsl.io.formats.bif import read_network
-from ssvm_dsl.io.source_text import STANDARD, read_source
+from ssvm_dsl.io.problem_file import STANDARD, read_source
 from ssvm_dsl.lang.grammars.brackets import read_brackets
 from ssvm_dsl.lang.grammars.grammar import Grammar
 from ssvm_dsl.lang.grammars.parse_tree import ParseTree

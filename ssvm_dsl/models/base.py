@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -11,17 +12,19 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import F64
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.compiler.labels.class_states import class_array
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.inference.planning.plans import AUTO
-from ssvm_dsl.lang.arrays import is_sparse
+from ssvm_dsl.lang.arrays import is_number, is_sparse
 from ssvm_dsl.lang.features.sources import Scaled, Standardized
 from ssvm_dsl.lang.frames import as_frame, is_frame, is_row, is_series, matrix_of, with_index
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
 from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
+from ssvm_dsl.lang.symbols import show
 from ssvm_dsl.learning.estimators.check_parameters import check_labels
 from ssvm_dsl.learning.estimators.fitting.limited import limited
 from ssvm_dsl.learning.estimators.svm import StructuredSVM, either
@@ -29,10 +32,54 @@ from ssvm_dsl.learning.risks.kinds import find_risk
 from ssvm_dsl.learning.shards.fit import THREADS
 from ssvm_dsl.learning.shards.parts import PartitionedDataset, has_examples
 from ssvm_dsl.models.choosing import ChoosingSVM
-from ssvm_dsl.models.class_weights import BALANCED, counts_of, weights_of_classes
 from ssvm_dsl.models.classes import n_rows
 from ssvm_dsl.models.frame_columns import FrameColumns
 from ssvm_dsl.plugin_api.specs import AddedLoss
+
+# -- ``class_weight`` of ready models: how much the classes count, as numbers by class or ``"balanced"`` -----------
+
+#: All classes count the same, however many labels they have: n / (number of classes * labels of the class).
+BALANCED = "balanced"
+
+
+def counts_of(classes: Sequence[Any], labels: Iterable[Any]) -> F64:
+    """Return how many labels each class has in all examples, arrays or lists of them; what is no class is left out."""
+    counted: Counter[Any] = Counter()
+    for one in labels:
+        counted.update(one if isinstance(one, list | tuple) else np.ravel(np.asarray(one)).tolist())
+    return np.array([counted[name] for name in classes], dtype=np.float64)
+
+
+def weights_of_classes(class_weight: Any, classes: Sequence[Any], counts: F64) -> F64:
+    """Return the weight of each class.
+
+    Parameters
+    ----------
+    class_weight : "balanced" or mapping
+        Numbers by class; 1 for classes that are not mentioned.
+    classes : sequence
+    counts : ndarray, shape (n_classes,)
+        Number of labels of each class.
+
+    Raises
+    ------
+    OptionError
+        It is something else, names what is no class, or a weight is negative or not finite.
+    """
+    if isinstance(class_weight, str) and class_weight == BALANCED:
+        there = counts > 0
+        return np.where(there, counts.sum() / (len(classes) * np.where(there, counts, 1.0)), 1.0)
+    if not isinstance(class_weight, Mapping):
+        raise OptionError(f"class_weight is None, 'balanced' or a dict of numbers by class, got {class_weight!r}")
+    given = {key.item() if isinstance(key, np.generic) else key: value for key, value in class_weight.items()}
+    unknown = [key for key in given if key not in classes]
+    if unknown:
+        raise OptionError(f"class_weight: {show(unknown[0])} is no class; these are: {', '.join(map(show, classes))}")
+    for key, value in given.items():
+        if not (is_number(value) and 0 <= value < np.inf):
+            raise OptionError(f"class_weight: a non-negative number for {show(key)}, got {value!r}")
+    return np.array([float(given.get(name, 1.0)) for name in classes])
+
 
 # -- scaling -------------------------------------------------------------------------------------------------------
 #

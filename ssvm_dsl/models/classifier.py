@@ -25,8 +25,7 @@ from ssvm_dsl.learning.objective import check_sample_weight
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.learning.tuning.folds import part_of
 from ssvm_dsl.loading import loading
-from ssvm_dsl.models.base import ReadyModel
-from ssvm_dsl.models.class_weights import weights_of_classes
+from ssvm_dsl.models.base import ReadyModel, weights_of_classes
 from ssvm_dsl.models.classes import classes_of, input_of, n_rows
 
 

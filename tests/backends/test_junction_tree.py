@@ -23,7 +23,7 @@ from ssvm_dsl.deadline import within
 from ssvm_dsl.errors import NoBackendError, OutOfTime, TooLargeError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.io.formats.uai import read_evidence
-from ssvm_dsl.io.read_problem import read_problem
+from ssvm_dsl.io.problem_file import read_problem
 from ssvm_dsl.ir import Group, Limits, Need, Primal, Program, Question, Stop, Task, Theta, Topology
 from ssvm_dsl.plugin_api import program_need, score_labels, structure_keys
 from ssvm_dsl.testing.brute_force import BruteForce

@@ -35,7 +35,7 @@ def run_predict(args: Namespace) -> int:
     """Predict; labels are written in the format of the data."""
     from ssvm_dsl.cli.learn.saved_models import load_model
     from ssvm_dsl.datasets.formats.lines import require_place
-    from ssvm_dsl.datasets.formats.lookup import answers_of
+    from ssvm_dsl.datasets.formats.readers import answers_of
 
     require_place(args.out, "--out", (args.data, args.model, args.template))
     loaded = load_model(args.model, args.trust)
@@ -53,8 +53,7 @@ def model_data(loaded: LoadedModel, args: Namespace) -> LabelledData:
     OptionError
         The arguments contradict the model.
     """
-    from ssvm_dsl.cli.learn.reading import input_names, read_data, settings_of
-    from ssvm_dsl.cli.learn.ready import ready_name
+    from ssvm_dsl.cli.learn.reading import input_names, read_data, ready_name, settings_of
     from ssvm_dsl.errors import OptionError
 
     settings, model = loaded.settings, loaded.name or ready_name(loaded.estimator)
@@ -120,7 +119,7 @@ def _compared(args: Namespace) -> tuple[LabelledData, Any, str, Counter[Any]]:
     """Return the data, predicted labels, what kind of labels these are, and classes that the model does not know."""
     from ssvm_dsl.cli.learn.reading import read_data, settings_of
     from ssvm_dsl.cli.learn.saved_models import load_model
-    from ssvm_dsl.datasets.formats.lookup import answers_of
+    from ssvm_dsl.datasets.formats.readers import answers_of
     from ssvm_dsl.errors import OptionError
     from ssvm_dsl.learning.unseen_labels import unseen_labels
 

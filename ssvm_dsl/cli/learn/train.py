@@ -9,8 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ssvm_dsl.cli.command import Subcommand, add_json, positive, positive_int
-from ssvm_dsl.cli.learn.reading import add_format_arguments, input_names
-from ssvm_dsl.cli.learn.ready import READY
+from ssvm_dsl.cli.learn.reading import READY, add_format_arguments, input_names
 from ssvm_dsl.cli.screen import aside, complain, console, write_json
 from ssvm_dsl.cli.tune.sources import find_estimator, option_value
 
@@ -138,8 +137,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Train and save; after Ctrl-C save the best weights so far, and return the exit status 130."""
-    from ssvm_dsl.cli.learn.reading import read_data, settings_of
-    from ssvm_dsl.cli.learn.ready import require_known
+    from ssvm_dsl.cli.learn.reading import read_data, require_known, settings_of
     from ssvm_dsl.cli.learn.saved_models import save_model
     from ssvm_dsl.datasets.formats.lines import STANDARD_STREAM, require_place, source_name
     from ssvm_dsl.errors import OptionError
@@ -181,7 +179,7 @@ def run(args: Namespace) -> int:
 
 def _known(settings: DataSettings) -> dict[str, Any]:
     """Return parameters that follow from how data are read: without a line ``B`` labels do not depend on each other."""
-    from ssvm_dsl.datasets.formats.templates import AttributeTemplate
+    from ssvm_dsl.datasets.formats.conll import AttributeTemplate
 
     if not settings.template:
         return {}

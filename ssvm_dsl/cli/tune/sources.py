@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ssvm_dsl.cli.learn.ready import READY, ready_class, require_known
+from ssvm_dsl.cli.learn.reading import READY, ready_class, require_known
 from ssvm_dsl.errors import DataError, OptionError, meant
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from ssvm_dsl.errors import DataError, FileFormatError, OptionError
 from ssvm_dsl.files.regular_file import as_path
 from ssvm_dsl.io.atomic import write_lines
 from ssvm_dsl.io.formats.number_text import NumberText
-from ssvm_dsl.io.source_text import STANDARD, FileLimits, read_source
+from ssvm_dsl.io.problem_file import STANDARD, FileLimits, read_source
 from ssvm_dsl.ir.graph_problem import FactorTables, GraphProblem, as_problem, assemble, first_repeat, table_sizes
 from ssvm_dsl.ir.ragged import pointers, runs
 
