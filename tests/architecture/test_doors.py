@@ -55,6 +55,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "ssvm_dsl.learning.counting.methods.conjugate_gradient",
         "ssvm_dsl.learning.counting.outputs.circuits",
         "ssvm_dsl.learning.driver.compile_ahead",
+        "ssvm_dsl.learning.driver.times",
         "ssvm_dsl.learning.estimators.fitting.column_scales",
         "ssvm_dsl.learning.estimators.fitting.given_weights",
         "ssvm_dsl.learning.estimators.fitting.hard_margins",
