@@ -31,8 +31,8 @@ from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.forms import FULL
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Input
+from ssvm_dsl.lang.outputs.about_target import in_tables, of_tables, table_states
 from ssvm_dsl.lang.outputs.labels import Label, Target
-from ssvm_dsl.lang.outputs.tables import in_tables, of_tables, table_states
 from ssvm_dsl.lang.outputs.targets import chain
 from ssvm_dsl.lang.rules.formulas import Formula, free_indices, has_tables
 from ssvm_dsl.lang.rules.rule_patterns import RulePattern, RuleTarget, has_table

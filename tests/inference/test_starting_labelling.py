@@ -17,7 +17,7 @@ from ssvm_dsl.ir.constraints import broken_constraints
 from ssvm_dsl.plugin_api import ConstraintScores, score_labels
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.brute_force import BruteForceSession
-from ssvm_dsl.testing.constraints.problems import VARIED, kind_problem
+from ssvm_dsl.testing.kind_problems import VARIED, kind_problem
 
 #: Kinds, and whether their problems have a labelling wherever the kind finds none by itself.
 KINDS = {
