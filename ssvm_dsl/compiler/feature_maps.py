@@ -1,12 +1,14 @@
 """Feature maps: the factored map from weights to scores of each factor template, grounded on a batch.
 
 What a map consists of beside its feature rows follows from the shapes of the examples
-(:mod:`ssvm_dsl.compiler.structure`).
+(:mod:`ssvm_dsl.compiler.prepared`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -34,6 +36,62 @@ from ssvm_dsl.lang.outputs.labels import Target
 from ssvm_dsl.lang.outputs.tables import of_tables
 
 
+@dataclass(frozen=True, eq=False)
+class PlacedFactors:
+    """The factors that one feature map is about: some of those of a template, over examples of some shapes.
+
+    Parameters
+    ----------
+    factor : Factor
+        The template.
+    term : FactorTerm
+        The part of the template.
+    scopes : Scopes
+        All factors of the part of the template.
+    part : FactorPart
+        These of them.
+    """
+
+    factor: Factor
+    term: FactorTerm
+    scopes: Scopes
+    part: FactorPart
+
+    @cached_property
+    def source(self) -> Input | Attributes | None:
+        """The dense input whose numbers, or the attributes which, are the features as they are, if they are."""
+        if self.part.varies or self.factor.agreements or self.factor.observed:
+            return None
+        source = self.factor.features
+        if isinstance(source, At) and source.column is None:
+            source = source.source if self.scopes.rows(source.places, source.source.dims)[1] is None else None
+        plain = isinstance(source, Attributes) or (isinstance(source, Input) and not source.sparse)
+        return source if plain else None  # type: ignore[return-value]
+
+
+    @cached_property
+    def bare(self) -> bool:
+        """Whether they have no features."""
+        return self.factor.features is None and not self.part.varies
+
+    def rows(self, encoder: Encoder) -> Rows | None:
+        """Return the feature rows of the part of the template: those of other factors of it, too."""
+        key = id(self.term)
+        if key not in encoder.of_terms:
+            encoder.of_terms[key] = feature_rows(self.factor, encoder, self.scopes)
+        return encoder.of_terms[key]
+
+
+def place_factors(declaration: Declaration, layout: Layout, examples: Examples) -> list[PlacedFactors]:
+    """Return the factors of all templates of a model, in order of declaration; features are not looked at."""
+    out = []
+    for factor in declaration.factors:
+        for term in factor.parts:
+            every = ground_scopes(term.target, layout, examples)
+            out += [PlacedFactors(factor, term, every, part) for part in every.parts(term.target)]
+    return out
+
+
 @dataclass(eq=False)
 class GroundedFactors:
     """The factor templates of a model on a batch.
@@ -41,74 +99,70 @@ class GroundedFactors:
     Parameters
     ----------
     maps : list of FeatureMap
-        One for each part of each template, in order of declaration.
+        One for each of the :class:`PlacedFactors`.
     groups : list of Group
         Of those that join two or more variables.
     blocks : tuple of Block
         The weights, concatenated.
     shared : dict of Target to int
         Groups whose factors all share one table, by what they join.
-    factors : list of Factor
-        The template of each map.
-    scopes : list of Scopes
-        All factors of the template of each map, before any were left out.
-    parts : list of FactorPart
-        The factors of each map, before any were left out.
     """
 
     maps: list[FeatureMap] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
     blocks: tuple[Block, ...] = ()
     shared: dict[Target, int] = field(default_factory=dict)
-    factors: list[Factor] = field(default_factory=list)
-    scopes: list[Scopes] = field(default_factory=list)
-    parts: list[FactorPart] = field(default_factory=list)
 
 
 def ground_factors(
-    declaration: Declaration,
-    layout: Layout,
-    examples: Examples,
-    encoder: Encoder,
-    ignored: Bools | None,
-    truth: I32 | None,
+    placed: Sequence[PlacedFactors], layout: Layout, encoder: Encoder, ignored: Bools | None, truth: I32 | None
 ) -> GroundedFactors:
     """Return the factor templates of a model, grounded on a batch.
 
     Parameters
     ----------
-    declaration, layout, examples, encoder
-        The model, grounded on the batch.
+    placed : sequence of PlacedFactors
+        All of the model.
+    layout, encoder
+        The batch.
     ignored : ndarray of bool, shape (V,), optional
         Variables that are left out, with their factors.
     truth : ndarray of int32, shape (V,), optional
         True states, negative if unknown: observed pairs are learnt from them.
     """
     out, blocks = GroundedFactors(), dict[str, Block]()
-    for factor in declaration.factors:
-        for part in factor.parts:
-            every = ground_scopes(part.target, layout, examples)
-            rows = feature_rows(factor, encoder, every)
-            for mine in every.parts(part.target):
-                out.factors.append(factor)
-                out.scopes.append(every)
-                out.parts.append(mine)
-                scopes = mine.scopes
-                if ignored is not None:
-                    scopes = scopes.without(ignored, layout.var_ptr)
-                    mine = replace(mine, scopes=scopes)
-                pairs = _observed_pairs(factor, scopes, rows, encoder, truth)
-                _add_block(blocks, factor, rows, pairs)
-                block = blocks[(factor.tie or factor).name]
-                fmap = _feature_map(factor, part, mine, rows, block, len(out.groups))
-                fmap = fmap if pairs is None else replace(fmap, observed=pairs)
-                if fmap.group != NODE:
-                    out.groups.append(_group(fmap, part.target))
-                if _is_shared(fmap) and every.turned is None and every.variant is None:
-                    out.shared[part.target] = fmap.group
-                out.maps.append(fmap)
-    out.blocks = tuple(blocks[factor.name] for factor in declaration.factors if factor.tie is None)
+    for one in placed:
+        factor, part, rows = one.factor, one.part, one.rows(encoder)
+        if ignored is not None:
+            part = replace(part, scopes=part.scopes.without(ignored, layout.var_ptr))
+        pairs = observed_pairs(factor, part.scopes, rows, encoder, truth) if factor.observed else None
+        _add_block(blocks, factor, rows, pairs)
+        fmap = _feature_map(factor, one.term, part, rows, blocks[(factor.tie or factor).name], len(out.groups))
+        fmap = fmap if pairs is None else replace(fmap, observed=pairs)
+        if fmap.group != NODE:
+            out.groups.append(_group(fmap, one.term.target))
+        if _is_shared(fmap) and one.scopes.turned is None and one.scopes.variant is None:
+            out.shared[one.term.target] = fmap.group
+        out.maps.append(fmap)
+    out.blocks = tuple(blocks.values())
     return out
+
+
+def features_of(
+    placed: Sequence[PlacedFactors], encoder: Encoder, truth: I32 | None
+) -> tuple[list[F64 | SparseRows | SlicedRows | None], dict[int, ObservedPairs]]:
+    """Return the features of the map of each of some factors, and the pairs that have weights, by place."""
+    features: list[F64 | SparseRows | SlicedRows | None] = []
+    pairs: dict[int, ObservedPairs] = {}
+    for m, one in enumerate(placed):
+        if one.bare or one.source is not None:
+            features.append(None if one.source is None else encoder.plain(one.source))
+            continue
+        rows = one.rows(encoder)
+        features.append(part_features(one.factor, one.part, rows))
+        if one.factor.observed:
+            pairs[m] = observed_pairs(one.factor, one.part.scopes, rows, encoder, truth)
+    return features, pairs
 
 
 def _is_shared(fmap: FeatureMap) -> bool:
@@ -116,12 +170,10 @@ def _is_shared(fmap: FeatureMap) -> bool:
     return fmap.group != NODE and fmap.features is None and fmap.units is None
 
 
-def _observed_pairs(
+def observed_pairs(
     factor: Factor, scopes: Scopes, rows: Rows | None, encoder: Encoder, truth: I32 | None
-) -> ObservedPairs | None:
-    """Return the pairs that have weights, seen in this batch while fitting; ``None`` for all."""
-    if not factor.observed:
-        return None
+) -> ObservedPairs:
+    """Return the pairs that have weights, seen in this batch while fitting."""
     assert rows is not None
     values = rows.values
     assert isinstance(values, SparseRows)

@@ -153,7 +153,8 @@ def footprint(
         meter.keep(4 * v, work=13 * v + 8 * v * (n_axes > 0))  # states; masks, flat labels
     sizes = _Sizes(examples, layout, with_attributes, meter)
     factors = tuple(
-        _joined([_factor(factor, part.target, sizes) for part in factor.parts]) for factor in declaration.factors
+        _joined([_factor(factor, part.target, sizes, kept=True) for part in factor.parts])
+        for factor in declaration.factors
     )
     others = [_factor(given, given.target, sizes) for given in declaration.given]
     others += [_factor(rule, rule.target, sizes) for rule in declaration.rules]
@@ -232,8 +233,11 @@ def _joined(parts: list[FactorSize]) -> FactorSize:
     )
 
 
-def _factor(factor: Factor | Given | Forbid, target: Target, sizes: _Sizes) -> FactorSize:
-    """Return the sizes of one part of a template: of its own factors, or of those of its auxiliary variables."""
+def _factor(factor: Factor | Given | Forbid, target: Target, sizes: _Sizes, kept: bool = False) -> FactorSize:
+    """Return the sizes of one part of a template: of its own factors, or of those of its auxiliary variables.
+
+    ``kept`` says whether positions and numbers of factors are kept with the shape (:mod:`ssvm_dsl.compiler.prepared`).
+    """
     source, examples, meter = factor.features, sizes.examples, sizes.meter
     counts = factor_counts(target, sizes.layout, examples)
     n, r, n_configs = int(counts.sum()), len(target.table_cards), prod(target.table_cards)
@@ -259,7 +263,8 @@ def _factor(factor: Factor | Given | Forbid, target: Target, sizes: _Sizes) -> F
         meter.pass_by(scopes + 25 * m + 16 * examples.n + 40 * m * placed)
     own_table = 4 * m * (r > 1 and not (unit and source is None) and not row)
     structure = 4 * r * m + row + unit + own_table + 20 * examples.n + 8 * examples.n * (r > 1)
-    meter.keep(structure, work=8 * m + scopes - 4 * r * m + 4 * m)
+    places = (16 + 8 * (len(target.free) if isinstance(target, Pattern) else 0)) * m if kept else 0
+    meter.keep(structure + places, work=12 * m + max(scopes - 4 * r * m - places, 0))
     n_tables = 0
     if r > 1:
         n_tables = factor.n_units if source is None else n if factor.per or factor.joint else n_rows

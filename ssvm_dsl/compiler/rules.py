@@ -1,7 +1,7 @@
 """Lay rules over data: masks, tables of what is ruled out, constraints, and the auxiliary variables of their gates.
 
 Everything follows from axis sizes and from what edges, positions and inputs of conditions hold; it is worked out for
-one example of each shape (:mod:`ssvm_dsl.compiler.structure`) and spread over the others.
+one example of each shape (:mod:`ssvm_dsl.compiler.prepared`) and spread over the others.
 """
 
 from __future__ import annotations

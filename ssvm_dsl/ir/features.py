@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from threading import Lock
@@ -391,10 +391,12 @@ class FeatureMap:
         """Whether features are CSR rows."""
         return isinstance(self.features, SparseRows)
 
-    def with_features(self, features: F64 | SparseRows | SlicedRows | None) -> FeatureMap:
+    def with_features(
+        self, features: F64 | SparseRows | SlicedRows | None, observed: ObservedPairs | None = None
+    ) -> FeatureMap:
         """Return the map of other feature rows, as many as these: what follows from the structure is shared."""
         made = object.__new__(FeatureMap)
-        made.__dict__.update(self.__dict__, features=features)
+        made.__dict__.update(self.__dict__, features=features, observed=observed)
         return made
 
     def weights(self, w: F64) -> F64:
@@ -456,4 +458,4 @@ def pool_features(maps: Sequence[FeatureMap]) -> list[FeatureMap]:
         key: pool[lo:hi].reshape(array.shape)
         for (key, array), lo, hi in zip(dense.items(), ptr[:-1], ptr[1:], strict=True)
     }
-    return [replace(m, features=views[id(m.features)]) if id(m.features) in views else m for m in maps]
+    return [m.with_features(views[id(m.features)]) if id(m.features) in views else m for m in maps]

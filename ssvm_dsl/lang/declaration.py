@@ -36,6 +36,7 @@ from ssvm_dsl.lang.rules.structures import RuleOfKind
 from ssvm_dsl.lang.symbols import Symbol
 
 S = TypeVar("S", bound=Symbol)
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,15 @@ class Declaration:
     name: str
     symbols: tuple[Symbol, ...]
     compact: bool = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what was declared: copies and pickles work the rest out anew, and have nothing kept with them."""
+        return {"name": self.name, "symbols": self.symbols, "compact": self.compact}
+
+    def keep(self, make: Callable[[Declaration], R]) -> R:
+        """Return what another part of the package keeps with this model: what it made when it was first asked for."""
+        kept: R | None = self.__dict__.get(make.__qualname__)
+        return self.__dict__.setdefault(make.__qualname__, make(self)) if kept is None else kept
 
     def of(self, kind: type[S]) -> tuple[S, ...]:
         """Return the symbols of a kind, in order."""

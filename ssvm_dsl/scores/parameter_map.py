@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -43,11 +43,63 @@ from ssvm_dsl.scores.rows import (
 if TYPE_CHECKING:
     from ssvm_dsl.kernels.flat import FlatMaps
 
-#: What of a map follows from the structure and the weights, whatever the features are.
-OF_STRUCTURE = (
-    "program", "blocks", "declared", "joined", "dim", "lower_bound", "_bare", "_covers", "_repeated", "_by_row",
-    "_places",
-)  # fmt: skip
+
+class DerivedTables:
+    """What of a :class:`ParameterMap` follows from its structure and its blocks, whatever the features are.
+
+    Maps of one structure share it, so that each part is worked out once (:meth:`ParameterMap.refilled`).
+
+    Parameters
+    ----------
+    parameters : ParameterMap
+        One of them.
+    """
+
+    def __init__(self, parameters: ParameterMap) -> None:
+        program, maps, blocks = parameters.program, parameters.maps, parameters.blocks
+        self._program = program
+        self._unary = tuple(fmap.with_features(None) for fmap in maps if fmap.group == NODE)
+        self.dim = max((block.stop for block in blocks), default=0)
+        self.lower_bound: F64 = np.broadcast_to(-np.inf, self.dim)
+        if any(block.lower_bound > -np.inf for block in blocks):
+            self.lower_bound = np.full(self.dim, -np.inf)
+            for block in blocks:
+                self.lower_bound[block.offset : block.stop] = block.lower_bound
+        filled = {fmap.group for fmap in maps} | set(parameters.constants.tables if parameters.constants else ())
+        #: The groups that have neither weights nor constants: whoever asks questions fills their tables.
+        self.bare = tuple(g for g in range(len(program.groups)) if g not in filled)
+
+    @cached_property
+    def places(self) -> dict[str, I64]:
+        """Where the scores of all factors of a unary map with few of them are among those of states."""
+        return {fmap.name: states_of(self._program, fmap) for fmap in self._unary if fmap.n_factors <= FEW_FACTORS}
+
+    @cached_property
+    def repeated(self) -> dict[str, bool]:
+        """Whether several factors of a unary map are of one variable."""
+        return {fmap.name: has_repeated(fmap.shapes) for fmap in self._unary}
+
+    @cached_property
+    def covers(self) -> dict[str, bool]:
+        """Whether the factors of a unary map are exactly the variables, in order."""
+        counts = np.diff(self._program.var_ptr)
+        return {
+            fmap.name: bool((fmap.shapes.counts == counts).all())
+            and bool((fmap.shapes.scope[:, 0] == fmap.shapes.own_number).all())
+            for fmap in self._unary
+        }
+
+    @cached_property
+    def by_row(self) -> frozenset[str]:
+        """Unary maps with a factor for each variable, in order, which has a row of its own if there are features.
+
+        None where variables differ in their numbers of states.
+        """
+        if not self._program.uniform_card:
+            return frozenset()
+        own = [one for one in self._unary if one.rows is None and one.units is None and not one.joint]
+        n = self._program.n_variables
+        return frozenset(one.name for one in own if one.n_factors == n and self.covers[one.name])
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,20 +141,28 @@ class ParameterMap:
         return cls(program, tuple(pool_features(maps)), tuple(blocks), constants)
 
     @cached_property
+    def _derived(self) -> DerivedTables:
+        """What does not depend on features."""
+        return DerivedTables(self)
+
+    @property
     def dim(self) -> int:
         """Number of weights."""
-        return max((block.stop for block in self.blocks), default=0)
+        return self._derived.dim
+
+    @property
+    def lower_bound(self) -> F64:
+        """Lower bound of each weight; ``shape (dim,)``."""
+        return self._derived.lower_bound
 
     def refilled(self, maps: Sequence[FeatureMap], constants: Constants | None) -> ParameterMap:
-        """Return the map with other features and constants of the same structure, from which the rest follows."""
-        made = object.__new__(ParameterMap)
-        made.__dict__.update(self._of_structure, maps=tuple(pool_features(maps)), constants=constants)
-        return made
+        """Return the map with other features (in one array, as :meth:`build` moves them), and other constants.
 
-    @cached_property
-    def _of_structure(self) -> dict[str, Any]:
-        """What does not depend on features and constants, by name."""
-        return {name: getattr(self, name) for name in OF_STRUCTURE}
+        All that follows from the structure and the blocks is shared.
+        """
+        made = ParameterMap(self.program, tuple(maps), self.blocks, constants, self.declared, self.joined)
+        made.__dict__["_derived"] = self._derived
+        return made
 
     def with_groups(self, groups: Sequence[Group]) -> ParameterMap:
         """Return the map to the scores of a program with further factors, whose scores do not depend on weights."""
@@ -110,26 +170,10 @@ class ParameterMap:
             return self
         return replace(self, program=replace(self.program, groups=(*self.program.groups, *groups)))
 
-    @cached_property
-    def _bare(self) -> tuple[int, ...]:
-        """The groups that have neither weights nor constants: whoever asks questions fills their tables."""
-        filled = {fmap.group for fmap in self.maps} | set(self.constants.tables if self.constants else ())
-        return tuple(g for g in range(len(self.program.groups)) if g not in filled)
-
     @property
     def has_varying_constants(self) -> bool:
         """Whether labellings that no rule forbids differ in what they score without weights."""
         return self.constants is not None and (self.constants.node is not None or self.constants.of_tables)
-
-    @cached_property
-    def lower_bound(self) -> F64:
-        """Lower bound of each weight; ``shape (dim,)``."""
-        if not any(block.lower_bound > -np.inf for block in self.blocks):
-            return np.broadcast_to(-np.inf, self.dim)
-        bound = np.full(self.dim, -np.inf)
-        for block in self.blocks:
-            bound[block.offset : block.stop] = block.lower_bound
-        return bound
 
     @property
     def flat(self) -> FlatMaps:
@@ -202,7 +246,7 @@ class ParameterMap:
                 self._fill_tables(fmap, w, theta.tables[fmap.group], examples)
         if first:
             theta.node[self._states(part)] = 0.0
-        for g in self._bare:
+        for g in self._derived.bare:
             theta.tables[g][self.program.groups[g].table_rows(examples)] = 0.0
         if self.constants is not None:
             self.constants.fill_examples(self.program, theta, self._states(part), examples)
@@ -247,7 +291,7 @@ class ParameterMap:
         self, fmap: FeatureMap, w: F64, theta: Theta, examples: I64 | None, part: slice | I64, first: bool
     ) -> None:
         """Add unary scores; the first map of a program overwrites."""
-        if fmap.features is not None and fmap.name in self._by_row:
+        if fmap.features is not None and fmap.name in self._derived.by_row:
             card = self.program.uniform_card
             rows = theta.node.reshape(-1, card)
             if isinstance(part, slice) and first and fmap.basis is None and isinstance(fmap.features, np.ndarray):
@@ -263,52 +307,14 @@ class ParameterMap:
         if is_bare(fmap):
             add_scores(fmap, w, examples, self.program.state_ptr[fmap.variables(examples)[:, 0]], theta.node)
             return
-        places = self._places.get(fmap.name) if examples is None else None
+        places = self._derived.places.get(fmap.name) if examples is None else None
         if places is None:
-            places = self._states_of(fmap, examples)
+            places = states_of(self.program, fmap, examples)
         rows = self._factor_rows(fmap, w, examples)
-        if self._repeated[fmap.name]:
+        if self._derived.repeated[fmap.name]:
             np.add.at(theta.node, places, rows)
         else:
             theta.node[places] += rows
-
-    def _states_of(self, fmap: FeatureMap, examples: I64 | None) -> I64:
-        """Return where the scores of each factor of a unary map are among those of states; ``shape (n, card)``."""
-        return self.program.state_ptr[fmap.variables(examples)[:, 0]][:, None] + np.arange(fmap.cards[0])
-
-    @cached_property
-    def _places(self) -> dict[str, I64]:
-        """The same for all examples, of unary maps with few factors."""
-        unary = [fmap for fmap in self.maps if fmap.group == NODE and fmap.n_factors <= FEW_FACTORS]
-        return {fmap.name: self._states_of(fmap, None) for fmap in unary}
-
-    @cached_property
-    def _repeated(self) -> dict[str, bool]:
-        """Whether several factors of a unary map are of one variable."""
-        return {fmap.name: has_repeated(fmap.shapes) for fmap in self.maps if fmap.group == NODE}
-
-    @cached_property
-    def _covers(self) -> dict[str, bool]:
-        """Unary maps whose factors are exactly the variables, in order."""
-        counts = np.diff(self.program.var_ptr)
-        return {
-            fmap.name: bool((fmap.shapes.counts == counts).all())
-            and bool((fmap.shapes.scope[:, 0] == fmap.shapes.own_number).all())
-            for fmap in self.maps
-            if fmap.group == NODE
-        }
-
-    @cached_property
-    def _by_row(self) -> frozenset[str]:
-        """Unary maps with a factor for each variable, in order, which has a row of its own if there are features.
-
-        None where variables differ in their numbers of states.
-        """
-        if not self.program.uniform_card:
-            return frozenset()
-        own = [one for one in self.maps if one.rows is None and one.units is None and not one.joint]
-        n = self.program.n_variables
-        return frozenset(one.name for one in own if one.n_factors == n and self._covers.get(one.name))
 
     def _factor_rows(self, fmap: FeatureMap, w: F64, examples: I64 | None) -> F64:
         """Return the table of each factor of the selected examples; ``shape (n, prod(cards))``."""
@@ -378,7 +384,7 @@ class ParameterMap:
         grad = np.zeros(self.dim) if out is None else out
         for fmap in self.maps:
             if fmap.group == NODE:
-                if self.program.uniform_card and self._covers[fmap.name]:
+                if self.program.uniform_card and self._derived.covers[fmap.name]:
                     values = mu.node.reshape(-1, self.program.uniform_card)[positions(fmap.ptr, examples)]
                 else:
                     start = self.program.state_ptr[fmap.shapes.variables(examples)[:, 0]]
@@ -469,3 +475,8 @@ class ParameterMap:
         if not np.isfinite(values).all():
             raise self._overflow(w, ids[~np.isfinite(values)])
         return values
+
+
+def states_of(program: Program, fmap: FeatureMap, examples: I64 | None = None) -> I64:
+    """Return where the scores of each factor of a unary map are among those of states; ``shape (n, card)``."""
+    return np.asarray(program.state_ptr[fmap.variables(examples)[:, 0]][:, None] + np.arange(fmap.cards[0]))

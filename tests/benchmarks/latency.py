@@ -46,8 +46,8 @@ TAGS = [f"tag{k}" for k in range(23)]
 
 #: Steps of a prediction by the functions they consist of: (end of the file name, function).
 STEPS = {
-    "validation": (("compiler/structure.py", "read"),),
-    "features": (("compiler/structure.py", "_filled"),),
+    "validation": (("compiler/prepared.py", "read"),),
+    "features": (("compiler/prepared.py", "_filled"),),
     "scores": (("scores/parameter_map.py", "fill_shared"), ("scores/parameter_map.py", "fill_examples")),
     "backend": (),
     "check": (("verification/verify.py", "__call__"),),

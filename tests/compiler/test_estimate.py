@@ -93,7 +93,7 @@ def test_print():
         "  emit   y: 4 factors, 1000 weights, no tables, features 64 B, structure 56 B",
         "  step   chain(y): 2 factors, 500000 weights, 4 tables (8.0 MB), features 0 B, structure 96 B",
         "  agree  chain(y): 2 factors, 250000 weights, 1 tables (2.0 MB), features 0 B, structure 80 B",
-        "  laid out: 16.4 kB (on the way 48.5 kB), scores 10.0 MB",
+        "  laid out: 16.5 kB (on the way 48.6 kB), scores 10.0 MB",
         "  total: 10.0 MB",
     ]
 

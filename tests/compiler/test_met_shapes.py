@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM
-from ssvm_dsl.compiler.inputs import met_shapes, validate
+from ssvm_dsl.compiler import prepared
+from ssvm_dsl.compiler.inputs import validate
 from ssvm_dsl.errors import DataError
 
 
@@ -62,6 +63,6 @@ def test_arrays_of_other_kinds_of_numbers_are_met_apart(svm):
 
 
 def test_shapes_are_forgotten_when_there_are_many(svm, monkeypatch):
-    monkeypatch.setattr(met_shapes, "MOST", 2)
+    monkeypatch.setattr(prepared, "MOST", 2)
     found = [svm.predict([example(n)])[0] for n in range(1, 6)]
     assert all((svm.predict([example(n)])[0] == found[n - 1]).all() for n in range(1, 6))

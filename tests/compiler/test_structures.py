@@ -35,14 +35,15 @@ from ssvm_dsl import (
     chain,
     cross,
 )
-from ssvm_dsl.compiler import ground, structure
+from ssvm_dsl.compiler import ground, prepared
 from ssvm_dsl.compiler.footprint import footprint
 from ssvm_dsl.compiler.inputs.validate import read_examples
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.compiler.structure import StructureCache
+from ssvm_dsl.compiler.prepared import ShapeCache
 from ssvm_dsl.errors import PluginError, SsvmError
 from ssvm_dsl.inference import session
 from ssvm_dsl.ir import Caps, Guarantee, Topology
+from ssvm_dsl.lang.model import as_model
 from ssvm_dsl.learning.estimator import clone
 from ssvm_dsl.learning.estimators.fitted import Fitted
 from ssvm_dsl.plugin_api import BackendSpec, hookimpl
@@ -110,11 +111,19 @@ def estimator(model, X, Y, rng):
     return svm
 
 
+def unmet(model):
+    """Return an equal model that has met no shapes."""
+    return as_model(copy.copy(model.declaration))
+
+
 def fresh(svm):
-    """Return a copy of an estimator, which has met no shapes."""
-    made = copy.copy(svm)
-    made._structures = StructureCache()
-    return made
+    """Return a copy of an estimator whose model has met no shapes."""
+    return copy.copy(svm).set_params(model=unmet(svm.model))
+
+
+def shapes(model):
+    """Return the shapes that a model has met."""
+    return model.declaration.lowered.keep(ShapeCache)
 
 
 def equal(first, second):
@@ -182,7 +191,7 @@ def test_every_template_is_filled_anew(model):
 
 def test_a_known_shape_is_not_laid_out_planned_or_opened_again(monkeypatch):
     rng = np.random.default_rng(0)
-    svm = estimator(Word, [word(rng, 3)], [["a"] * 3], rng)
+    svm = fresh(estimator(Word, [word(rng, 3)], [["a"] * 3], rng))
     svm.predict([word(rng, 4)])
 
     def never(*args, **named):
@@ -228,9 +237,9 @@ def test_the_quick_bound_of_memory_is_one(model, labelled):
     declaration = model.declaration
     examples = read_examples(declaration, X, judged=labelled)
     needed = footprint(declaration, examples, Layout.of(declaration, examples), labelled, with_attributes=False).needed
-    known = StructureCache()
+    known = ShapeCache(declaration)
     for _ in range(2):
-        assert known.needed_at_most(declaration, examples, labelled) >= needed
+        assert known.needed_at_most(examples, labelled) >= needed
 
 
 class Hidden(Model):
@@ -279,7 +288,7 @@ def test_fits_do_not_depend_on_what_was_met_before(model, way, seed, batches):
     kept, forgetful = StructuredSVM(model, **options), StructuredSVM(model, **options)
     for which in batches:
         X, Y = data[which]
-        forgetful._structures = StructureCache()
+        forgetful.set_params(model=unmet(model))
         assert equal(trained(kept, X, Y, way), trained(forgetful, X, Y, way))
         assert equal(kept.predict(X), fresh(kept).predict(X))
 
@@ -288,8 +297,9 @@ def test_fits_do_not_depend_on_what_was_met_before(model, way, seed, batches):
 def test_a_second_fit_lays_out_and_plans_nothing(monkeypatch, way):
     rng = np.random.default_rng(1)
     X, Y = some(rng, Word, 5)
-    svm = StructuredSVM(Word, max_passes=4, n_threads=1, trainer=TRAINERS[way])
-    trained(svm, X, Y, way)
+    model = unmet(Word)
+    trained(StructuredSVM(model, max_passes=4, n_threads=1, trainer=TRAINERS[way]), X, Y, way)
+    svm = StructuredSVM(model, C=0.3, max_passes=4, n_threads=1, trainer=TRAINERS[way])  # another one
 
     def never(*args, **named):
         raise AssertionError("asked for again")
@@ -310,7 +320,8 @@ def test_rounds_of_a_latent_fit_open_each_session_once(monkeypatch):
         return open_plan(*args, **named)
 
     monkeypatch.setattr(session, "open_plan", counted)
-    svm = StructuredSVM(Hidden, max_passes=8, n_threads=1, random_state=0, latent_options={"rounds": 4, "restarts": 2})
+    options = {"max_passes": 8, "n_threads": 1, "random_state": 0, "latent_options": {"rounds": 4, "restarts": 2}}
+    svm = StructuredSVM(unmet(Hidden), **options)
     trained(svm, X, Y, "fit")
     assert len(svm.report_.latent_objectives) >= 2
     assert len(opened) == 2  # for training, and to complete
@@ -337,31 +348,39 @@ def test_a_model_that_is_changed_is_laid_out_again():
         X = [3.0 * x for x in X]  # what a feature learnt from others does not stay
 
 
-def test_copies_have_met_nothing_and_are_not_larger():
+def test_copies_of_a_model_have_met_nothing_and_pickles_are_not_larger():
     rng = np.random.default_rng(0)
-    svm = estimator(Word, [word(rng, 3)], [["a"] * 3], rng)
+    svm = fresh(estimator(Word, [word(rng, 3)], [["a"] * 3], rng))
     size = len(pickle.dumps(svm))
-    svm.predict([word(rng, 4)])
-    assert len(svm._structures) == 1
+    X = [word(rng, 4)]
+    expected = svm.predict(X)
+    assert len(shapes(svm.model)) == 1
     assert len(pickle.dumps(svm)) == size
-    for other in (copy.deepcopy(svm), pickle.loads(pickle.dumps(svm)), clone(svm)):
-        assert len(other._structures) == 0
+    other = pickle.loads(pickle.dumps(svm))
+    assert len(shapes(other.model)) == 0
+    assert equal(other.predict(X), expected)
+    for other in (copy.deepcopy(svm), clone(svm)):
+        assert other.model is svm.model
+    grounded = ground(svm.model, X)
+    assert len(pickle.dumps(grounded)) < 20_000
+    assert equal(pickle.loads(pickle.dumps(grounded)).parameters.scores(svm.coef_).node,
+                 grounded.parameters.scores(svm.coef_).node)
 
 
-def test_structures_are_bounded_by_number_and_bytes(monkeypatch):
+def test_shapes_are_bounded_by_number_and_bytes(monkeypatch):
     rng = np.random.default_rng(0)
-    svm = estimator(Word, [word(rng, 3)], [["a"] * 3], rng)
-    monkeypatch.setattr(structure, "MOST", 3)
+    svm = fresh(estimator(Word, [word(rng, 3)], [["a"] * 3], rng))
+    monkeypatch.setattr(prepared, "MOST", 3)
     for n in range(1, 8):
         svm.predict([word(rng, n)])
-    assert len(svm._structures) == 3
-    monkeypatch.setattr(structure, "BYTES", 5.0 * structure.OBJECTS)
+    assert len(shapes(svm.model)) == 3
+    monkeypatch.setattr(prepared, "BYTES", 5.0 * prepared.OBJECTS)
     svm.predict([word(rng, 20)])
-    assert 0.0 < svm._structures.n_bytes <= 5.0 * structure.OBJECTS
-    before = len(svm._structures)
-    monkeypatch.setattr(structure, "BYTES", 1.0)
+    assert 0.0 < shapes(svm.model).n_bytes <= 5.0 * prepared.OBJECTS
+    before = len(shapes(svm.model))
+    monkeypatch.setattr(prepared, "BYTES", 1.0)
     svm.predict([word(rng, 21)])
-    assert len(svm._structures) == before
+    assert len(shapes(svm.model)) == before
 
 
 def test_other_settings_and_weights_are_heard_of():
@@ -400,7 +419,7 @@ class Counted(BruteForce):
 @pytest.mark.parametrize(("promises", "opened"), [({}, 1), ({"deterministic": False}, 3), ({"thread_safe": False}, 3)])
 def test_sessions_stay_open_where_answers_depend_on_nothing_before(promises, opened):
     rng = np.random.default_rng(0)
-    svm = estimator(Word, [word(rng, 3)], [["a"] * 3], rng).set_params(backend="counted")
+    svm = fresh(estimator(Word, [word(rng, 3)], [["a"] * 3], rng)).set_params(backend="counted")
     Counted.opened = 0
     with registered(Forgetful(**promises)):
         for _ in range(3):
@@ -415,13 +434,12 @@ def test_sessions_stay_open_where_answers_depend_on_nothing_before(promises, ope
 
 def test_what_a_time_limit_left_out_of_a_plan_is_looked_at_again():
     rng = np.random.default_rng(0)
-    svm = estimator(Tagged, [tagged(rng, 3)], [np.zeros(3, int)], rng)
+    svm = fresh(estimator(Tagged, [tagged(rng, 3)], [np.zeros(3, int)], rng))
     X = [tagged(rng, 4)]
     svm.predict(X, time_limit=60.0)
-    (known,) = svm._structures._known.values()
-    assert not any(kept.opened for kept in known._programs.values())
+    assert not ground(svm.model, X, fitted={}).kept.opened
     svm.predict(X)
-    assert any(kept.opened for kept in known._programs.values())
+    assert ground(svm.model, X, fitted={}).kept.opened
 
 
 def test_one_estimator_is_used_from_several_threads():

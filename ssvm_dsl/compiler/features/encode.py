@@ -93,6 +93,8 @@ class Encoder:
     ----------
     computed : Computed
         The examples whose features are all there.
+    of_terms : dict of int to Rows
+        Rows of the factors of a template, by the identity of what they are a part of.
     spreads : dict
         For features that learnt a scale here, by their keys, what joins it with those of other examples: the number of
         rows, and of each column the standard deviation (or the largest absolute value), 0 where it is constant (0).
@@ -108,6 +110,8 @@ class Encoder:
         self.fitted: Fitted = {} if fitted is None else fitted
         self.spreads: dict[str, tuple[int, F64]] = {}
         self._done: dict[Source, Rows] = {}
+        self._plain: dict[str, F64 | SparseRows] = {}
+        self.of_terms: dict[int, Rows | None] = {}
 
     def rows(self, source: Source) -> Rows:
         """Return the feature rows of a source."""
@@ -120,13 +124,16 @@ class Encoder:
             self._done[source] = rows
         return rows
 
-    def attributes(self, source: Attributes) -> SparseRows:
-        """Return rows of known attributes."""
-        state = self.fitted[source.name]
-        if not isinstance(state["names"], Names):  # a plain list, as read from a file
-            state["names"] = Names(state["names"])
-        goes_on = _attributes_go_on(self, source)
-        return _checked(self, source, partial(known_rows, names=state["names"], goes_on=goes_on))
+    def plain(self, source: Input | Attributes) -> F64 | SparseRows:
+        """Return the numbers of a dense input, or attributes, as features: nothing is computed from them."""
+        values = self._plain.get(source.name)
+        if values is None:
+            if isinstance(source, Attributes):
+                values = _attributes(self, source)
+            else:
+                values = stack_dense(source, self.examples.raw[source.name], self.examples.size(source.dims))
+            self._plain[source.name] = values
+        return values
 
     def _some_rows(self, source: lang.Transform) -> Rows:
         """Return rows of a source for which there is no time: a few rows are computed, the others are 0."""
@@ -208,20 +215,25 @@ class Encoder:
         return rows
 
 
-def _input(encoder: Encoder, source: Input) -> Rows:
-    raw = encoder.examples.raw[source.name]
-    sizes = encoder.examples.size(source.dims)
-    if source.sparse:
-        return Rows(source.dims, stack_rows(raw, source.width, f"input '{source.name}'"), pointers(sizes))
-    return Rows(source.dims, stack_dense(source, raw, sizes), pointers(sizes))
+def _of_input(encoder: Encoder, source: Input | Attributes) -> Rows:
+    ptr = pointers(encoder.examples.size(source.dims))
+    if isinstance(source, Input) and source.sparse:
+        raw = encoder.examples.raw[source.name]
+        return Rows(source.dims, stack_rows(raw, source.width, f"input '{source.name}'"), ptr)
+    return Rows(source.dims, encoder.plain(source), ptr)
 
 
-def _attributes(encoder: Encoder, source: Attributes) -> Rows:
+def _attributes(encoder: Encoder, source: Attributes) -> SparseRows:
+    """Return rows of attributes: in training their names are learnt, later others are left out."""
+    goes_on = _attributes_go_on(encoder, source)
     if encoder.fitting:
-        names, rows = _checked(encoder, source, lambda tokens: learn_rows(tokens, _attributes_go_on(encoder, source)))
+        names, rows = _checked(encoder, source, lambda tokens: learn_rows(tokens, goes_on))
         encoder.learnt(source, lambda: {"names": names})
-        return Rows(source.dims, rows, pointers(encoder.examples.size(source.dims)))
-    return Rows(source.dims, encoder.attributes(source), pointers(encoder.examples.size(source.dims)))
+        return rows
+    state = encoder.fitted[source.name]
+    if not isinstance(state["names"], Names):  # a plain list, as read from a file
+        state["names"] = Names(state["names"])
+    return _checked(encoder, source, partial(known_rows, names=state["names"], goes_on=goes_on))
 
 
 def _hashed(encoder: Encoder, source: lang.Hashed) -> Rows:
@@ -568,8 +580,8 @@ def _concat(encoder: Encoder, source: lang.Concat) -> Rows:
 
 
 _EVALUATORS: dict[type[Source], Callable[[Encoder, Any], Rows]] = {
-    Input: _input,
-    Attributes: _attributes,
+    Input: _of_input,
+    Attributes: _of_input,
     lang.Feature: _feature,
     SpanLength: _span_length,
     SpanMean: partial(_span_rows, mean=True),

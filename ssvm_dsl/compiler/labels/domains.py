@@ -23,11 +23,13 @@ from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.patterns.join import World
 
 
-def content_key(value: Any) -> Hashable:
+def content_key(value: Any) -> tuple[Hashable, ...]:
     """Return a key of the content of an input of one example."""
     if isinstance(value, SparseRows):
         return value.indices.tobytes(), value.ptr.tobytes(), value.data.tobytes()
     array = value if isinstance(value, np.ndarray) else np.asarray(value)
+    if array.dtype.hasobject:  # whose bytes are addresses
+        return repr(array.tolist()), array.shape
     return array.tobytes(), array.shape, array.dtype
 
 

@@ -17,7 +17,6 @@ from ssvm_dsl.compiler import Grounded, ground
 from ssvm_dsl.compiler.durations import why_indivisible
 from ssvm_dsl.compiler.features.attributes import require_names
 from ssvm_dsl.compiler.inputs.validate import check_sequence
-from ssvm_dsl.compiler.structure import StructureCache
 from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import DataError, InfeasibleError, OptionError, TimeLimitWarning, memory_for
 from ssvm_dsl.files.regular_file import as_path
@@ -122,19 +121,12 @@ class StructuredEstimator(Estimator):
     executor_options: dict[str, Any] | None
     fitted_: Fitted
     _parameters: ClassVar[Mapping[str, EstimatorParameter]]
-    _structures: StructureCache
     _deadline: Deadline | None = None  # of the fit that this one is a part of
     _chosen: Mapping[str, str] = {}  # what the fit at hand chose by the data, and why
 
-    def __new__(cls, *args: Any, **named: Any) -> Any:
-        """Make an instance that has met no examples."""
-        made = super().__new__(cls)
-        made._structures = StructureCache()
-        return made
-
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the attributes of a pickle; those written before 0.1.0 have no :class:`Fitted`."""
-        state = dict(state)
+        state = {name: value for name, value in state.items() if name != "_structures"}
         if "coef_" in state:
             state["fitted_"] = Fitted.of_attributes(state)
         vars(self).update(state)
@@ -614,8 +606,9 @@ class StructuredEstimator(Estimator):
         return X, request
 
     def _check_blocks(self, blocks: tuple[Block, ...]) -> None:
-        """Refuse data whose weights are not the fitted ones; a structure's are compared once."""
-        if not self._structures.same_blocks(blocks, self.fitted_.blocks):
+        """Refuse data whose weights are not the fitted ones."""
+        mine = self.fitted_.blocks
+        if blocks is not mine and blocks != mine:
             raise OptionError("the weights are those of another model, or of other learnt features; fit again")
 
     def _examples(self, X: Any) -> Sequence[Any]:
@@ -781,7 +774,6 @@ class StructuredEstimator(Estimator):
         """Return the model laid over examples; a ``part`` of the data may have no names for features to learn."""
         if self.model.declaration.reads_sparse:
             _load_sparse()
-        options["structures"] = self._structures
         grounded = ground(self.model, X, Y, fitted=fitted, custom_losses=loss_function, **options)
         if fitted is None and not part:
             require_names(grounded.fitted)

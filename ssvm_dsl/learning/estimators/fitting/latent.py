@@ -398,7 +398,7 @@ def complete(
         As in a prediction.
     """
     assert grounded.truth is not None
-    kept = None if grounded.kept is None else grounded.kept.structure.program_of(parameters)
+    kept = None if grounded.kept is None else grounded.kept.masked(parameters)
     if kept is not None:  # the rounds of a fit, and of the next one with these labels, share a session
         parameters = replace(parameters, program=kept.parameters.program)
     ask = Ask(frozenset({Task.MAP}), backend, options, guarantee)

@@ -1,0 +1,487 @@
+"""``PreparedShape``: what a model needs for examples of one shape, worked out when first met, and kept by the model.
+
+The numbering of the variables, the factors, the hard constraints, and whatever inference prepares for them follow from
+the sizes of the axes, and from what edges and numbers of constraints that come with the examples hold: these are the
+key of a shape.  Fits, predictions, scores, streams and the rounds of latent variables share its
+:class:`PreparedShape`.
+
+What a fit learns decides how wide features are, and with it the blocks of weights: a shape has :class:`Weighted` maps
+for all widths that it has met.  Masks decide what backends prepare: these have a :class:`PreparedProgram` for each.
+Features, given scores, clamps, vocabularies and observed pairs belong to the call, or to the fit.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.array_types import F64, I32, I64, Bools
+from ssvm_dsl.compiler.agreements import roles
+from ssvm_dsl.compiler.constants import ground_constants
+from ssvm_dsl.compiler.constraints import free_variables, lower_constraints
+from ssvm_dsl.compiler.feature_maps import GroundedFactors, features_of, ground_factors, place_factors
+from ssvm_dsl.compiler.features.encode import Encoder, Fitted
+from ssvm_dsl.compiler.footprint import Footprint, footprint
+from ssvm_dsl.compiler.inputs.validate import Examples, read_examples
+from ssvm_dsl.compiler.labels.declared import declared_words, joined_words
+from ssvm_dsl.compiler.labels.domains import content_key
+from ssvm_dsl.compiler.layout import Layout
+from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
+from ssvm_dsl.ir.bounded_cache import BoundedCache
+from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, SlicedRows, SparseRows, pool_features
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.ragged import pointers
+from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.lang.inputs import Attributes, ExampleInput, Input
+from ssvm_dsl.lang.outputs.labels import Target
+from ssvm_dsl.lang.patterns.pattern import Pattern
+from ssvm_dsl.memory import SMALL
+from ssvm_dsl.scores.constants import Constants
+from ssvm_dsl.scores.parameter_map import ParameterMap
+
+Features = F64 | SparseRows | SlicedRows | None
+
+#: What a model keeps at most: shapes, and bytes of all of them with what is prepared for them.
+MOST, BYTES = 1024, 64_000_000
+
+#: Widths of features of one shape, and programs of these that differ in their masks.
+WIDTHS, MASKS = 8, 8
+
+#: Bytes of a shape, or of its maps for some widths, beside arrays: Python objects.
+OBJECTS = 20_000
+
+#: Arrays of a shape are worked out into so many: tables, orders, pointers, a backend's own form.
+COPIES = 4
+
+#: Examples beyond which reading them all is as quick as looking their shapes up.
+FEW = 8
+
+
+class PreparedShape:
+    """What a model needs for examples of one shape.
+
+    Parameters
+    ----------
+    shapes : ShapeCache
+        Those that the model has met.
+    layout : Layout
+    examples : Examples
+        Some of the shape.
+
+    Attributes
+    ----------
+    small : set of bool
+        Whether grounding without (False) and with labels (True) is known to take little memory, whatever the numbers of
+        other examples are.
+    """
+
+    def __init__(self, shapes: ShapeCache, layout: Layout, examples: Examples) -> None:
+        declaration = shapes.declaration
+        self.declaration, self.shapes, self.layout = declaration, shapes, layout
+        self.factors = place_factors(declaration, layout, examples)
+        self.constraints = lower_constraints(declaration, layout, examples)
+        self.role = roles(layout)
+        self.words = declared_words(declaration), joined_words(declaration)
+        self.small: set[bool] = set()
+        self._has_rules, self.varies = _has_rules(declaration), _varies(declaration)
+        self.n_bytes = float(OBJECTS) + COPIES * sum(one.nbytes for one in self._arrays())
+        self.key: Hashable = None
+        self._scopes: dict[Target, Scopes] = {}
+        self._weighted: dict[Hashable, Weighted] = {}
+
+    def _arrays(self) -> Iterator[NDArray[Any]]:
+        """Yield the arrays that the size follows from."""
+        yield from (self.layout.var_ptr, self.layout.card, self.layout.card)
+        for one in self.factors:
+            shapes = one.part.scopes.shapes
+            yield from (shapes.of, shapes.scope, shapes.first, one.part.scopes.number, shapes.first)
+        for group in self.constraints:
+            yield from group.arrays()
+
+    def note_needed(self, judged: bool, n_bytes: float) -> None:
+        """Note the bytes that grounding takes with or without labels."""
+        if n_bytes < SMALL and not self.shapes.reads_sparse:
+            self.small.add(judged)
+
+    def parameters(
+        self, encoder: Encoder, seen: I32 | None = None, truth: I32 | None = None, clamp: I64 | None = None,
+        ignored: Bools | None = None,
+    ) -> tuple[ParameterMap, PreparedProgram | None]:  # fmt: skip
+        """Return the parameter map of examples of the shape, and what is kept of its program.
+
+        Parameters
+        ----------
+        encoder : Encoder
+            Of the examples.
+        seen : ndarray of int32, shape (V,), optional
+            True states, negative if unknown, that observed pairs are learnt from.
+        truth : ndarray of int32, shape (V,), optional
+            The same, where rules are held against them.
+        clamp : ndarray of int64, optional
+            States, counted over all variables, that given labels rule out.
+        ignored : ndarray of bool, shape (V,), optional
+            Variables that are left out, with their factors; nothing is kept then.
+        """
+        weighted, maps = self._filled(encoder, seen, ignored)
+        if weighted.free is not None and clamp is None and (truth is None or not self._has_rules):
+            return weighted.free.parameters.refilled(maps, weighted.constants), weighted.free
+
+        def scopes_of(target: Target) -> Scopes:
+            if isinstance(target, Pattern):  # the layout keeps them
+                return ground_scopes(target, self.layout, encoder.examples)
+            if target not in self._scopes:
+                self._scopes[target] = ground_scopes(target, self.layout, encoder.examples)
+            return self._scopes[target]
+
+        grounded = ground_constants(
+            self.declaration, self.layout, encoder.examples, encoder, ignored, scopes_of, list(weighted.groups),
+            dict(weighted.shared), truth, clamp,
+        )  # fmt: skip
+        allowed, constants = grounded.allowed, grounded.constants(len(weighted.groups))
+        if ignored is not None:
+            resting = ignored & ~free_variables(self.constraints, self.layout) if self.constraints else ignored
+            allowed = _allowed(self.layout, resting, allowed)
+        kept = weighted.program_of(allowed)
+        if kept is None or ignored is not None:
+            program = Program(
+                self.layout.var_ptr, self.layout.card, tuple(grounded.groups), self.constraints, weighted.blocks,
+                allowed, self.role,
+            )  # fmt: skip
+            made = ParameterMap(program, tuple(maps), weighted.blocks, constants, *self.words)
+            if ignored is not None:
+                return made, None
+            kept = weighted.keep(made)
+        if clamp is None and not self.varies:
+            weighted.constants, weighted.free = constants, kept
+        return kept.parameters.refilled(maps, constants), kept
+
+    def _filled(
+        self, encoder: Encoder, seen: I32 | None, ignored: Bools | None
+    ) -> tuple[Weighted, list[FeatureMap]]:
+        """Return the maps for the widths of features at hand, without and with the features."""
+        if ignored is None and self._weighted:
+            features, pairs = features_of(self.factors, encoder, seen)
+            weighted = self._weighted.get(_widths(features, pairs))
+            if weighted is not None:
+                return weighted, weighted.with_features(features, pairs)
+        factors = ground_factors(self.factors, self.layout, encoder, ignored, seen)
+        weighted = Weighted(self, factors)
+        features = [one.features for one in factors.maps]
+        pairs = {m: one.observed for m, one in enumerate(factors.maps) if one.observed is not None}
+        if ignored is None:
+            if len(self._weighted) >= WIDTHS:
+                self._weighted.clear()
+            self._weighted[_widths(features, pairs)] = weighted
+        return weighted, weighted.with_features(features, pairs)
+
+
+def _widths(features: Sequence[Features], pairs: Mapping[int, ObservedPairs]) -> Hashable:
+    """Return what of features decides the weights, and the rows of tables."""
+    key: list[Hashable] = [one.n_pairs for one in pairs.values()] if pairs else []
+    for one in features:
+        key.append(None if one is None else one.shape)
+    return tuple(key)
+
+
+def _has_rules(declaration: Declaration) -> bool:
+    """Whether anything rules labellings out, or scores them without weights."""
+    said = (declaration.rules, declaration.circuits, declaration.formulas, declaration.rules_of_kinds)
+    masked = any(label.allowed is not None for label in declaration.labels)
+    return masked or declaration.compact or bool(declaration.given) or any(map(bool, said))
+
+
+def _varies(declaration: Declaration) -> bool:
+    """Whether masks or given scores come with the examples."""
+    masked = any(label.allowed is not None for label in declaration.labels)
+    computed = any(rule.ref is not None for rule in declaration.rules)
+    return masked or computed or any(given.features is not None for given in declaration.given)
+
+
+def _signs_matter(fmap: FeatureMap) -> bool:
+    """Whether properties of the tables depend on features: where weights cannot be negative, or features are joint."""
+    return fmap.group != NODE and fmap.features is not None and (fmap.joint or fmap.block.lower_bound >= 0.0)
+
+
+def _allowed(layout: Layout, ignored: Bools, left: Bools | None) -> Bools:
+    """Return the mask of states that are left: ignored variables rest in state 0 (those of constraints are free)."""
+    allowed = np.repeat(~ignored, layout.card)
+    if left is not None:
+        allowed &= left
+    allowed[pointers(layout.card)[:-1][ignored]] = True
+    return allowed
+
+
+class Weighted:
+    """The maps of a shape for some widths of features, and the programs that differ in their masks.
+
+    Parameters
+    ----------
+    prepared : PreparedShape
+    factors : GroundedFactors
+        The factor templates, with features of these widths.
+
+    Attributes
+    ----------
+    maps : list of FeatureMap
+        Without features.
+    free : PreparedProgram, optional
+        The program, and ``constants`` the scores without weights, where these follow from the shape alone.
+    """
+
+    def __init__(self, prepared: PreparedShape, factors: GroundedFactors) -> None:
+        self.prepared, self.groups, self.shared = prepared, factors.groups, factors.shared
+        self.blocks = prepared.shapes.met_blocks(factors.blocks)
+        self.maps = [one.with_features(None) for one in factors.maps]
+        for one in self.maps:
+            one.share_places()
+        self._settled = not prepared.varies and not any(map(_signs_matter, factors.maps))
+        self._pools = sum(isinstance(one.features, np.ndarray) for one in factors.maps) > 1
+        self._programs: dict[bytes | None, PreparedProgram] = {}
+        self.free: PreparedProgram | None = None
+        self.constants: Constants | None = None
+
+    def with_features(self, features: Sequence[Features], pairs: Mapping[int, ObservedPairs]) -> list[FeatureMap]:
+        """Return the maps with features, and with the pairs that have weights, by place.
+
+        Dense features are moved into one array, so that compiled kernels reach them all.
+        """
+        maps: list[FeatureMap] = []
+        for bare, rows in zip(self.maps, features, strict=True):
+            maps.append(bare if rows is None else bare.with_features(rows, pairs.get(len(maps))))
+        return pool_features(maps) if self._pools else maps
+
+    def program_of(self, allowed: Bools | None) -> PreparedProgram | None:
+        """Return what is kept of the program with a mask; ``None`` where it was not met."""
+        return self._programs.get(None if allowed is None else np.packbits(allowed).tobytes())
+
+    def keep(self, parameters: ParameterMap) -> PreparedProgram:
+        """Keep the program of a parameter map that was made now."""
+        allowed = parameters.program.allowed
+        if len(self._programs) >= MASKS:
+            self._programs.clear()
+        kept = PreparedProgram(parameters.refilled(self.maps, None), self._settled, self)
+        self._programs[None if allowed is None else np.packbits(allowed).tobytes()] = kept
+        return kept
+
+
+@dataclass(eq=False)
+class PreparedProgram:
+    """The program of a shape with some mask, and what was prepared for it.
+
+    Parameters
+    ----------
+    parameters : ParameterMap
+        Of the program, without features.
+    settled : bool
+        Whether all that is asked of a backend follows from the shape: signs of features and given tables can decide
+        it, too.
+    weighted : Weighted
+        The program is one of its.
+    opened : dict
+        Plans and sessions that inference keeps, by its keys.
+    """
+
+    parameters: ParameterMap
+    settled: bool
+    weighted: Weighted
+    opened: dict[Hashable, Any] = field(default_factory=dict)
+
+    def reserve(self, n_bytes: float) -> bool:
+        """Count the bytes of an entry of ``opened``; return whether it fits."""
+        prepared = self.weighted.prepared
+        return prepared.shapes.charge(prepared, n_bytes)
+
+    def masked(self, parameters: ParameterMap) -> PreparedProgram:
+        """Return what is kept of the same program with another mask, that of these parameters."""
+        kept = self.weighted.program_of(parameters.program.allowed)
+        return self.weighted.keep(parameters) if kept is None else kept
+
+
+class ShapeCache:
+    """The shapes that a model has met, those met last; safe to use from several threads.
+
+    What :func:`~ssvm_dsl.compiler.inputs.validate.read_examples` refuses of dense inputs follows from the names, kinds
+    and shapes of the arrays, of attributes from the lengths of lists; so do the sizes of axes.  For a few examples of
+    arrays and lists that were met before, looking these up is all that is left of validation.  The numbers and the
+    attributes themselves are checked where they are stacked.
+
+    Parameters
+    ----------
+    declaration : Declaration
+    """
+
+    def __init__(self, declaration: Declaration) -> None:
+        self._blocks = dict[tuple[Block, ...], tuple[Block, ...]]()
+        self.declaration, self.n_bytes = declaration, 0.0
+        self._lock = Lock()
+        self._known: OrderedDict[Hashable, PreparedShape] = OrderedDict()
+        self._each: BoundedCache[Hashable, Footprint] = BoundedCache(MOST * OBJECTS)
+        self.reads_sparse = any(isinstance(one, Input) and one.sparse for one in declaration.inputs)
+        self._read: dict[Hashable, tuple[dict[str, I64], Hashable]] = {}
+        self._names: dict[bool, tuple[str, ...] | None] = {}
+        for judged in (False, True):
+            inputs = declaration.inputs if judged else declaration.scored_inputs
+            simple = all(map(_is_simple, inputs)) and not declaration.structural_inputs
+            self._names[judged] = tuple([one.name for one in inputs]) if simple else None
+        # how deep the lists of attributes are; arrays: 0
+        self._depth = {one.name: len(one.dims) if isinstance(one, Attributes) else 0 for one in declaration.inputs}
+        self._bare = self._depth[declaration.inputs[0].name] if len(declaration.inputs) == 1 else 0
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def read(self, X: object, judged: bool, fitted: Fitted | None) -> tuple[Examples, Hashable, PreparedShape | None]:
+        """Return (checked examples, key of their shape, what is known of it).
+
+        Parameters
+        ----------
+        X : list of examples
+            As users pass them.
+        judged : bool
+            Whether inputs that only the loss reads are there as well.
+        fitted : Fitted, optional
+            What a fit has learnt: the columns of data frames, among others.
+
+        Raises
+        ------
+        DataError
+            Names the input, the example, the expected value and the given one.
+        """
+        quick = self._quick_key(X, judged)
+        met = None if quick is None else self._read.get(quick)
+        if met is None:
+            examples = read_examples(self.declaration, X, judged, _columns(fitted))
+            key = self._key(examples)
+            if quick is not None:
+                if len(self._read) >= MOST:
+                    self._read.clear()
+                self._read[quick] = examples.sizes, key
+        else:
+            sizes, key = met
+            assert isinstance(X, list)
+            raw: dict[str, Sequence[Any]] = {}
+            for name in self._names[judged] or ():
+                raw[name] = [one[name] if type(one) is dict else one for one in X]
+            examples = Examples(len(X), sizes, raw)
+        with self._lock:
+            prepared = self._known.get(key)
+            if prepared is not None:
+                self._known.move_to_end(key)
+        return examples, key, prepared
+
+    def _quick_key(self, X: object, judged: bool) -> Hashable | None:
+        """Return what the checks look at; ``None`` where they look at more, as of lists or edges."""
+        names = self._names[judged]
+        if names is None or type(X) is not list or not 0 < len(X) <= FEW:
+            return None
+        key: list[Hashable] = [judged]
+        for one in X:
+            if type(one) is dict:
+                key.append(tuple(one))
+                for name in names:
+                    if not _note(key, one.get(name), self._depth[name]):
+                        return None
+            elif not _note(key, one, self._bare):
+                return None
+        return tuple(key)
+
+    def _key(self, examples: Examples) -> Hashable:
+        """Return the key of a shape: equal keys have equal structures."""
+        sizes = tuple([(name, one.tobytes()) for name, one in examples.sizes.items()])
+        named = [name for name in self.declaration.structural_inputs if name in examples.raw]
+        content = tuple([(name, _digest(examples.raw[name])) for name in named]) if named else ()
+        return examples.n, sizes, content
+
+    def keep(self, key: Hashable, prepared: PreparedShape) -> None:
+        """Keep a shape that was met now, unless it is too large; those used longest ago are dropped."""
+        if prepared.n_bytes > BYTES / 4:
+            return
+        with self._lock:
+            prepared.key = key
+            replaced = self._known.pop(key, None)
+            self.n_bytes += prepared.n_bytes - (0.0 if replaced is None else replaced.n_bytes)
+            self._known[key] = prepared
+            self._make_room()
+
+    def charge(self, prepared: PreparedShape, n_bytes: float) -> bool:
+        """Count what is prepared for a shape; return whether it may be kept."""
+        with self._lock:
+            if prepared.n_bytes + n_bytes > BYTES / 4:
+                return False
+            prepared.n_bytes += n_bytes
+            if self._known.get(prepared.key) is prepared:
+                self.n_bytes += n_bytes
+                self._make_room()
+            return True
+
+    def met_blocks(self, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+        """Return blocks of weights: equal ones are one object, which is quick to compare."""
+        if len(self._blocks) >= MOST:
+            self._blocks.clear()
+        return self._blocks.setdefault(blocks, blocks)
+
+    def _make_room(self) -> None:
+        while len(self._known) > MOST or self.n_bytes > BYTES:
+            self.n_bytes -= self._known.popitem(last=False)[1].n_bytes
+
+    def needed_at_most(self, examples: Examples, judged: bool) -> float:
+        """Return the bytes that grounding takes at most: for each example those of one that is the largest in all axes.
+
+        ``inf`` where rows of features differ in size, or what inputs hold decides what there is.
+        """
+        declaration = self.declaration
+        if declaration.reads_content or self.reads_sparse:
+            return np.inf
+        largest = {name: int(sizes.max(initial=0)) for name, sizes in examples.sizes.items()}
+        key = judged, *largest.values()
+        each = self._each.get(key)
+        if each is None:
+            sizes = {name: np.array([size], dtype=np.int64) for name, size in largest.items()}
+            one = Examples(1, sizes, {name: given[:1] for name, given in examples.raw.items()})
+            each = footprint(declaration, one, Layout.of(declaration, one), judged, with_attributes=False)
+            self._each.put(key, each, OBJECTS)
+        return examples.n * max(each.peak, each.kept + each.scores) + each.weights
+
+
+def _digest(values: Sequence[Any]) -> bytes:
+    """Return a digest of what an input holds: lists of edges would take as much memory as what is laid over them."""
+    content = blake2b(digest_size=32)
+    for key in map(content_key, values):
+        for part in key:
+            text = part if isinstance(part, bytes) else repr(part).encode()
+            content.update(b"%d:" % len(text))
+            content.update(text)
+    return content.digest()
+
+
+def _columns(fitted: Fitted | None) -> dict[str, list[str]]:
+    """Return the columns of data frames that were seen in training, by the name of the input."""
+    of_features = fitted.items() if isinstance(fitted, Mapping) else ()
+    return {name: one["columns"] for name, one in of_features if isinstance(one, Mapping) and "columns" in one}
+
+
+def _is_simple(symbol: ExampleInput) -> bool:
+    """Whether all that is checked of an input is the shape of an array, or the lengths of lists of attributes."""
+    if isinstance(symbol, Attributes):
+        return len(symbol.dims) > 0  # the attributes of the only position look like an example with names of inputs
+    return isinstance(symbol, Input) and not symbol.sparse
+
+
+def _note(key: list[Hashable], value: Any, depth: int) -> bool:
+    """Note what the checks look at of an array, or of lists of attributes; return whether it is that."""
+    if depth:
+        if type(value) is not list or (depth == 2 and not all(type(row) is list for row in value)):
+            return False
+        key += (list, len(value)) if depth == 1 else (list, *map(len, value))
+        return True
+    if type(value) is not np.ndarray:
+        return False
+    key += value.dtype, value.shape
+    return True
