@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from ssvm_dsl.datasets.formats.readers import read_conllu as read_conllu
     from ssvm_dsl.datasets.formats.readers import read_examples as read_examples
     from ssvm_dsl.datasets.formats.readers import read_images as read_images
-    from ssvm_dsl.io.formats.lp_file import write_lp as write_lp
-    from ssvm_dsl.io.formats.mps_file import write_mps as write_mps
-    from ssvm_dsl.io.formats.uai_writer import write_uai as write_uai
+    from ssvm_dsl.io.formats.linear_program import write_lp as write_lp
+    from ssvm_dsl.io.formats.linear_program import write_mps as write_mps
+    from ssvm_dsl.io.formats.uai import write_uai as write_uai
     from ssvm_dsl.io.networkx_graph import from_networkx as from_networkx
     from ssvm_dsl.io.networkx_graph import to_networkx as to_networkx
-    from ssvm_dsl.io.read_problem import read_problem as read_problem
+    from ssvm_dsl.io.problem_file import read_problem as read_problem
     from ssvm_dsl.lang.constraints.custom import Custom as Custom
     from ssvm_dsl.lang.constraints.durations import Duration as Duration
     from ssvm_dsl.lang.constraints.forbidden import BIO as BIO
@@ -98,17 +98,17 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.outputs.labels import Label as Label
     from ssvm_dsl.lang.outputs.labels import Latent as Latent
     from ssvm_dsl.lang.outputs.labels import Target as Target
-    from ssvm_dsl.lang.outputs.pointer_targets import grandparents as grandparents
-    from ssvm_dsl.lang.outputs.pointer_targets import siblings as siblings
     from ssvm_dsl.lang.outputs.targets import along as along
     from ssvm_dsl.lang.outputs.targets import chain as chain
     from ssvm_dsl.lang.outputs.targets import cliques as cliques
     from ssvm_dsl.lang.outputs.targets import complete as complete
     from ssvm_dsl.lang.outputs.targets import cross as cross
+    from ssvm_dsl.lang.outputs.targets import grandparents as grandparents
     from ssvm_dsl.lang.outputs.targets import grid as grid
     from ssvm_dsl.lang.outputs.targets import leaves as leaves
     from ssvm_dsl.lang.outputs.targets import pairs as pairs
     from ssvm_dsl.lang.outputs.targets import rules as rules
+    from ssvm_dsl.lang.outputs.targets import siblings as siblings
     from ssvm_dsl.lang.outputs.targets import spans as spans
     from ssvm_dsl.lang.outputs.targets import starts as starts
     from ssvm_dsl.lang.patterns.pattern import Pattern as Pattern

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 from ssvm_dsl.plugin_api import BackendSpec
 from ssvm_dsl.registry import registry
-from ssvm_dsl.testing.backends.conformance import BackendKit
-from ssvm_dsl.testing.backends.rules import RULES
+from ssvm_dsl.testing.backends.conformance import RULES, BackendKit
 
 #: All checks but those that wait, or measure.
 CHECKS = frozenset(rule.name for rule in RULES) - {"time limit", "cut short", "cost", "Ctrl-C"}
 
 
-def keeps_its_promises(backend, n_problems=4, seed=0, options=None, only=CHECKS, but=()):
+def keeps_its_promises(backend, n_problems=4, seed=0, options=None, only=CHECKS, without=()):
     """Run the kit on a name or a description and fail with its report unless all is well; return the report.
 
-    ``but`` are checks of ``only`` that are left out.
+    ``without`` are checks of ``only`` that are left out.
     """
     spec = backend if isinstance(backend, BackendSpec) else registry().find(BackendSpec, backend)
     kit = BackendKit(spec, registry(), seed=seed, n_problems=n_problems, options=spec.resolve(options), quick=True)
-    report = kit.run(frozenset(only) - frozenset(but))
+    report = kit.run(frozenset(only) - frozenset(without))
     assert report.ok, str(report)
     return report

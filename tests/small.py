@@ -32,11 +32,7 @@ from ssvm_dsl import (
     cross,
     ground,
 )
-from ssvm_dsl.inference.planning.planner import accepted_guarantee, plan
-from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.learning.objective import RegularizedRisk
-from ssvm_dsl.learning.risks.kinds import find_risk
-from ssvm_dsl.plugin_api import program_need
+from ssvm_dsl.testing import training_problem
 
 
 class Word(Model):
@@ -332,30 +328,14 @@ class Data:
         planes = naive.risk_planes(self.planes, risk)
         return naive.reference_optimum(planes, self.case.C, self.weight, self.scale, self.nonneg, power)
 
-    def problem(
-        self, executor: Any = None, risk: str = "margin", power: float = 1.0, backend: str = "auto", **options: Any
-    ) -> Any:
-        """The problem trainers see, without the estimator."""
-        made = find_risk(risk)
-        parameters = made.asked_about(self.grounded.parameters, self.grounded.loss)
-        program = parameters.program
-        tasks, kinds = made.asks(self.grounded.loss)
-        scale = np.concatenate([np.full(b.size, self.case.regularization.get(b.name, 1.0)) for b in parameters.blocks])
-        weight = np.ones(len(self.X)) if self.weight is None else self.weight
-        objective = RegularizedRisk(
-            1.0 / (self.case.C * len(self.X)), len(self.X), weight, scale, parameters.lower_bound, power
-        )
-        guarantee = accepted_guarantee(backend)
-        chosen = plan(program_need(program, tasks, guarantee, kinds), backend, options or None)
-        session = open_plan(chosen, program)
-        return made.problem(parameters, self.grounded.loss, objective, session, executor or OneThread())
-
-
-class OneThread:
-    """An executor that runs everything here and now."""
-
-    def map(self, function, parts):
-        return [function(part) for part in parts]
+    def problem(self, risk: str = "margin", power: float = 1.0, backend: str = "auto", **options: Any) -> Any:
+        """The problem trainers see."""
+        case, factors = self.case, {factor.name for factor in self.case.model.declaration.factors}
+        strengths = {name: strength for name, strength in case.regularization.items() if name in factors}
+        return training_problem(
+            case.model, self.X, self.Y, risk=risk, power=power, backend=backend, lam=1.0 / (case.C * len(self.X)),
+            regularization=strengths, sample_weight=self.weight, **options,
+        )  # fmt: skip
 
 
 def forest(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

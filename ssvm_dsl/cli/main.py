@@ -10,10 +10,10 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from ssvm_dsl.cli import demo, report, warm, weights
+from ssvm_dsl.cli import demo, report, warm
 from ssvm_dsl.cli.command import Parser, Subcommand, add_commands, add_flags
 from ssvm_dsl.cli.explain import command as explain
-from ssvm_dsl.cli.learn import convert, evaluate, info, predict, train
+from ssvm_dsl.cli.learn import convert, info, predict, train
 from ssvm_dsl.cli.plugins import command as plugins
 from ssvm_dsl.cli.screen import complain
 from ssvm_dsl.cli.solve import command as solve
@@ -26,8 +26,8 @@ from ssvm_dsl.version import __version__
 
 #: The commands of the core; those of plug-ins come behind.
 COMMANDS = (
-    *(train.COMMAND, predict.COMMAND, evaluate.COMMAND, convert.COMMAND, info.COMMAND),
-    *(demo.COMMAND, explain.COMMAND, tune.COMMAND, solve.COMMAND, warm.COMMAND, weights.COMMAND),
+    *(train.COMMAND, predict.PREDICT, predict.EVALUATE, convert.COMMAND, info.INFO),
+    *(demo.COMMAND, explain.COMMAND, tune.COMMAND, solve.COMMAND, warm.COMMAND, info.WEIGHTS),
     report.COMMAND,
     plugins.COMMAND,
 )
@@ -112,14 +112,15 @@ def make_parser(words: Sequence[str]) -> Parser:
         The command line.
     """
     called = next((word for word in words if not word.startswith("-")), None)
-    more, hint = ((), "") if called in {one.name for one in COMMANDS} else _of_plugins(called)
+    of_core = called in {one.name for one in COMMANDS}
+    more, hint = ((), "") if of_core else _of_plugins(called)
     parser = Parser(
         prog="ssvm", description="Structured support vector machines: declare a model, train it, look inside."
     )
     parser.add_argument("--version", action="version", version=f"ssvm-dsl {__version__}")
     parser.hint = hint
     add_flags(parser, default=False)
-    add_commands(parser, (*COMMANDS, *more))
+    add_commands(parser, (*COMMANDS, *more), called if of_core else None)
     return parser
 
 

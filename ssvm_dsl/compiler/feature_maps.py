@@ -31,9 +31,9 @@ from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features.sources import JointFeature, is_indexed, row_target
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import At, Attributes, Input
+from ssvm_dsl.lang.outputs.about_target import of_tables
 from ssvm_dsl.lang.outputs.agreements import FactorTerm
 from ssvm_dsl.lang.outputs.labels import Target
-from ssvm_dsl.lang.outputs.tables import of_tables
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from ssvm_dsl.array_types import F64, I64, U8, Bools
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.files.text_lines import BLANKS, blocks_in, columns_of, is_blank, lines_in, read_text, without_mark
 from ssvm_dsl.io.formats.bif import read_network
-from ssvm_dsl.io.source_text import STANDARD, read_source
+from ssvm_dsl.io.problem_file import STANDARD, read_source
 from ssvm_dsl.lang.grammars.brackets import read_brackets
 from ssvm_dsl.lang.grammars.grammar import Grammar
 from ssvm_dsl.lang.grammars.parse_tree import ParseTree
@@ -156,7 +156,7 @@ def load_alignments() -> list[AlignedPair]:
     pairs, links = (lines_in(read_text(path, MOST_BYTES)) for path in (texts, golds))
     if len(pairs) != len(links):
         raise DataError(str(golds), expected=f"a line for each of {len(pairs)} pairs", found=f"{len(links)}")
-    found = []
+    aligned = []
     for k, (text, line) in enumerate(zip(pairs, links, strict=True)):
         sides, marks = text.split("|||"), [re.fullmatch(r"(\d+)([-p])(\d+)", one) for one in columns_of(line)]
         if len(sides) != 2 or not all(marks):
@@ -164,8 +164,8 @@ def load_alignments() -> list[AlignedPair]:
             raise DataError(str(texts), example=k, expected=expected, found=line[:60])
         each = [(mark[2], (int(mark[1]) - 1, int(mark[3]) - 1)) for mark in marks if mark]
         sure = {link for kind, link in each if kind == "-"}
-        found.append(AlignedPair(columns_of(sides[0]), columns_of(sides[1]), sure, {link for _, link in each}))
-    return found
+        aligned.append(AlignedPair(columns_of(sides[0]), columns_of(sides[1]), sure, {link for _, link in each}))
+    return aligned
 
 
 def load_atis_grammar() -> CountedParses:

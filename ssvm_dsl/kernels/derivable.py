@@ -70,10 +70,10 @@ def above_tag(grammar, symbol: int, chain: int, tag: int) -> bool:  # type: igno
     """Return whether a tag, with a chain above it (-1 for none), is below a symbol."""
     if chain < 0:
         return bool(grammar.tag_symbol[tag] == symbol)
-    found = False
+    above = False
     for p in range(len(grammar.pair_chain)):
-        found |= grammar.pair_chain[p] == chain and grammar.pair_tag[p] == tag
-    return found
+        above |= grammar.pair_chain[p] == chain and grammar.pair_tag[p] == tag
+    return above
 
 
 @njit(cache=True, nogil=True)
@@ -228,11 +228,11 @@ def write_parse(grammar, known: ParseLengths, tag: F64, word: F64, labels: I32, 
 @njit(cache=True, nogil=True)
 def write_word(grammar, symbol: int, tag: F64, word: F64, mine: I32, chain: I32) -> None:  # type: ignore[no-untyped-def]
     """Write the best tag of a word below a symbol, and the chain between them, 0 for none."""
-    best, found = -np.inf, False
+    best, written = -np.inf, False
     for t in range(len(tag)):
-        if grammar.tag_symbol[t] == symbol and (not found or tag[t] + word[0] > best):
-            best, found, mine[0], chain[0] = tag[t] + word[0], True, t, 0
+        if grammar.tag_symbol[t] == symbol and (not written or tag[t] + word[0] > best):
+            best, written, mine[0], chain[0] = tag[t] + word[0], True, t, 0
     for p in range(len(grammar.pair_chain)):
         c, t = grammar.pair_chain[p], grammar.pair_tag[p]
-        if grammar.chain_top[c] == symbol and (not found or tag[t] + word[c + 1] > best):
-            best, found, mine[0], chain[0] = tag[t] + word[c + 1], True, t, c + 1
+        if grammar.chain_top[c] == symbol and (not written or tag[t] + word[c + 1] > best):
+            best, written, mine[0], chain[0] = tag[t] + word[c + 1], True, t, c + 1

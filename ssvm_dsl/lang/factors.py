@@ -13,10 +13,9 @@ from ssvm_dsl.lang.dims import Condition, Dim, Index, Read, indices_of, with_pai
 from ssvm_dsl.lang.features.sources import Concat, Feature, JointFeature, has_sliced, positions_of
 from ssvm_dsl.lang.forms import FULL, Form, as_form, indicator_form
 from ssvm_dsl.lang.inputs import At, Source
-from ssvm_dsl.lang.outputs.about_target import ScoredTarget
+from ssvm_dsl.lang.outputs.about_target import ScoredTarget, in_tables, table_mistakes
 from ssvm_dsl.lang.outputs.agreements import LEAST_ARITY, Agreement, FactorTerm, agreements_of, factor_terms
 from ssvm_dsl.lang.outputs.labels import Label, Latent, Target
-from ssvm_dsl.lang.outputs.tables import in_tables, table_mistakes
 from ssvm_dsl.lang.outputs.targets import as_target
 from ssvm_dsl.lang.patterns.join import symbols_of
 from ssvm_dsl.lang.patterns.pattern import Pattern

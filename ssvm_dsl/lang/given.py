@@ -12,9 +12,8 @@ import numpy as np
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, number_text, real_array
 from ssvm_dsl.lang.features.sources import JointFeature, has_sliced, positions_of
 from ssvm_dsl.lang.inputs import Source
-from ssvm_dsl.lang.outputs.about_target import ScoredTarget
+from ssvm_dsl.lang.outputs.about_target import ScoredTarget, table_mistakes
 from ssvm_dsl.lang.outputs.labels import Label, Target
-from ssvm_dsl.lang.outputs.tables import table_mistakes
 from ssvm_dsl.lang.outputs.targets import as_target
 from ssvm_dsl.lang.patterns.pattern import Pattern
 from ssvm_dsl.lang.patterns.references import LabelAt

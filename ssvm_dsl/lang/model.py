@@ -16,6 +16,31 @@ from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.outputs.labels import Target
 from ssvm_dsl.lang.patterns.references import LiteralAt
 from ssvm_dsl.lang.symbols import Symbol
+from ssvm_dsl.notebook_tables import html_grid
+
+# -- how a declaration reads ---------------------------------------------------------------------------------------
+
+
+def as_text(declaration: Declaration) -> str:
+    """Return the declaration as aligned plain text."""
+    rows = [(symbol.name, symbol.short, symbol.note) for symbol in declaration.symbols]
+    first = max((len(row[0]) for row in rows), default=0)
+    second = max((len(row[1]) for row in rows if row[2]), default=0)
+    lines = [f"{declaration.name}(Model)"]
+    lines += [f"  {name:{first}} = {text:{second}}  {note}".rstrip() for name, text, note in rows]
+    return "\n".join([*lines, f"  {total_line(declaration)}"])
+
+
+def as_html(declaration: Declaration) -> str:
+    """Return the declaration as an HTML table."""
+    rows = [[symbol.name, symbol.short, symbol.note] for symbol in declaration.symbols]
+    return html_grid(f"{declaration.name} · {total_line(declaration)}", ["name", "declared as", "note"], rows)
+
+
+def total_line(declaration: Declaration) -> str:
+    """Return the number of weights as text."""
+    total = declaration.n_weights()
+    return "weights: known after fitting" if total is None else f"weights: {total} in all"
 
 
 class ModelMeta(type):
@@ -69,12 +94,10 @@ class ModelMeta(type):
         raise KeywordError(f"{cls.__name__} is a declaration and cannot be called; pass the class itself")
 
     def __str__(cls) -> str:
-        from ssvm_dsl.lang.text.render import as_text
 
         return as_text(cls.declaration)
 
     def _repr_html_(cls) -> str:
-        from ssvm_dsl.lang.text.render import as_html
 
         return as_html(cls.declaration)
 
@@ -117,7 +140,7 @@ class Model(metaclass=ModelMeta):
     @classmethod
     def to_json(cls) -> str:
         """Return the declaration as JSON text (functions by import path, no code)."""
-        from ssvm_dsl.lang.text.serial import to_json
+        from ssvm_dsl.lang.serial import to_json
 
         return to_json(cls.declaration)
 
@@ -141,7 +164,7 @@ class Model(metaclass=ModelMeta):
         ModelError
             The declaration has mistakes.
         """
-        from ssvm_dsl.lang.text.serial import from_json
+        from ssvm_dsl.lang.serial import from_json
 
         declaration = from_json(text, trusted=trusted)
         return as_model(declaration)

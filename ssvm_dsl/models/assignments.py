@@ -123,7 +123,7 @@ class Assigner(ReadyModel):
         bounds: dict[str, Any] = {}
         for side, axis in (("row", 1), ("col", 0)):
             names = f"{side}_limit", f"{side}_least"
-            found = _counts(Y, axis)
+            counts = _counts(Y, axis)
             for name, none in zip(names, (None, 0), strict=True):
                 asked = getattr(self, name)
                 if isinstance(asked, str) and asked != AUTO:
@@ -131,7 +131,7 @@ class Assigner(ReadyModel):
                 if name in brought:
                     bounds[name] = getattr(Pairs, name)
                 elif asked == AUTO:
-                    bounds[name] = found if found and (none is None or _within(found, bounds[names[0]])) else none
+                    bounds[name] = counts if counts and (none is None or _within(counts, bounds[names[0]])) else none
                 else:
                     bounds[name] = asked
             open_ = getattr(self, names[1]) == AUTO and names[1] not in brought
@@ -182,10 +182,10 @@ class Assigner(ReadyModel):
             super()._fit_examples(X, Y, sample_weight, validation)
         if self.risk != AUTO or self._half is not None or isinstance(X, PartitionedDataset):
             return self
-        n, found = _n_links(Y), _n_links(self.predict(X))
-        if 2 * found >= n:
+        n, n_predicted = _n_links(Y), _n_links(self.predict(X))
+        if 2 * n_predicted >= n:
             return self
-        self._why = f"the margin finds {found} of {n} links"
+        self._why = f"the margin finds {n_predicted} of {n} links"
         with self._learning(LOG):
             return super()._fit_examples(X, Y, sample_weight, validation)
 
@@ -248,8 +248,8 @@ def _counts(Y: Sequence[Any], axis: int) -> int:
     tables = [np.asarray(one) for one in Y]
     if any(one.ndim != 2 or one.dtype.kind not in "biuf" for one in tables):  # what they should be is said later
         return 0
-    found = {int(n) for one in tables for n in one.sum(axis=axis)}
-    return found.pop() if len(found) == 1 else 0
+    sums = {int(n) for one in tables for n in one.sum(axis=axis)}
+    return sums.pop() if len(sums) == 1 else 0
 
 
 def _within(count: int, limit: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -12,16 +13,19 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import F64
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.compiler.labels.class_states import class_array
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.inference.planning.plans import AUTO
-from ssvm_dsl.lang.arrays import is_sparse
+from ssvm_dsl.lang.arrays import is_number, is_sparse
+from ssvm_dsl.lang.features.sources import Scaled, Standardized
 from ssvm_dsl.lang.frames import as_frame, is_frame, is_row, is_series, matrix_of, with_index
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
 from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
+from ssvm_dsl.lang.symbols import show
 from ssvm_dsl.learning.estimators.check_parameters import check_labels
 from ssvm_dsl.learning.estimators.fitting.limited import limited
 from ssvm_dsl.learning.estimators.svm import StructuredSVM, either
@@ -29,11 +33,140 @@ from ssvm_dsl.learning.risks.kinds import find_risk
 from ssvm_dsl.learning.shards.fit import THREADS
 from ssvm_dsl.learning.shards.parts import PartitionedDataset, has_examples
 from ssvm_dsl.models.choosing import ChoosingSVM
-from ssvm_dsl.models.class_weights import BALANCED, counts_of, weights_of_classes
 from ssvm_dsl.models.classes import n_rows
 from ssvm_dsl.models.frame_columns import FrameColumns
-from ssvm_dsl.models.scaling import scaled
 from ssvm_dsl.plugin_api.specs import AddedLoss
+
+# -- ``class_weight`` of ready models: how much the classes count, as numbers by class or ``"balanced"`` -----------
+
+#: All classes count the same, however many labels they have: n / (number of classes * labels of the class).
+BALANCED = "balanced"
+
+
+def counts_of(classes: Sequence[Any], labels: Iterable[Any]) -> F64:
+    """Return how many labels each class has in all examples, arrays or lists of them; what is no class is left out."""
+    counted: Counter[Any] = Counter()
+    for one in labels:
+        counted.update(one if isinstance(one, list | tuple) else np.ravel(np.asarray(one)).tolist())
+    return np.array([counted[name] for name in classes], dtype=np.float64)
+
+
+def weights_of_classes(class_weight: Any, classes: Sequence[Any], counts: F64) -> F64:
+    """Return the weight of each class.
+
+    Parameters
+    ----------
+    class_weight : "balanced" or mapping
+        Numbers by class; 1 for classes that are not mentioned.
+    classes : sequence
+    counts : ndarray, shape (n_classes,)
+        Number of labels of each class.
+
+    Raises
+    ------
+    OptionError
+        It is something else, names what is no class, or a weight is negative or not finite.
+    """
+    if isinstance(class_weight, str) and class_weight == BALANCED:
+        there = counts > 0
+        return np.where(there, counts.sum() / (len(classes) * np.where(there, counts, 1.0)), 1.0)
+    if not isinstance(class_weight, Mapping):
+        raise OptionError(f"class_weight is None, 'balanced' or a dict of numbers by class, got {class_weight!r}")
+    given = {key.item() if isinstance(key, np.generic) else key: value for key, value in class_weight.items()}
+    unknown = [key for key in given if key not in classes]
+    if unknown:
+        raise OptionError(f"class_weight: {show(unknown[0])} is no class; these are: {', '.join(map(show, classes))}")
+    for key, value in given.items():
+        if not (is_number(value) and 0 <= value < np.inf):
+            raise OptionError(f"class_weight: a non-negative number for {show(key)}, got {value!r}")
+    return np.array([float(given.get(name, 1.0)) for name in classes])
+
+
+# -- scaling -------------------------------------------------------------------------------------------------------
+#
+# Inputs of ready models brought to one scale: what their declarations have in place of a bare input.
+#
+# Regularisation treats all weights alike, so that a column of large numbers gets small weights for nothing, and a
+# column of small ones is hardly used.  Dense inputs are standardised.  Sparse ones and attributes are divided by the
+# largest absolute value of each column, which keeps zeros, where that is above 10 or below .1 in some column:
+# frequencies of words are, names that are there or not are 1.
+
+#: How many times as large, or as small, as 1 the largest number of a column may be: that is what a name counts.
+APART = 10.0
+
+
+def scaled(x: Input | Attributes, examples: Sequence[Any]) -> Source:
+    """Return an input on one scale.
+
+    Parameters
+    ----------
+    x : Input or Attributes
+    examples : sequence
+        What is given for the input in each example.
+    """
+    if isinstance(x, Input) and not x.sparse:
+        return Standardized(x)
+    return Scaled(x) if are_apart(examples) else x
+
+
+def are_apart(examples: Any) -> bool:
+    """Whether the largest absolute value of some column of sparse rows or named features is far from 1.
+
+    Values are looked at before columns: most features are names, all of which count 1.
+    """
+    values = set[Any]()
+    _gather(examples, values)
+    sizes = [abs(float(one)) for one in values if _is_number(one)]
+    most, least = max(sizes, default=0.0), min(filter(None, sizes), default=1.0)
+    if most > APART or least * APART >= 1.0:
+        return most > APART
+    largest = dict[Any, float]()
+    _gather_columns(examples, largest)
+    return min(filter(None, largest.values()), default=1.0) * APART < 1.0
+
+
+def _gather(one: Any, values: set[Any]) -> None:
+    """Add the different values of sparse rows, or of named features, however they are nested."""
+    if is_sparse(one):
+        there = np.abs(one.data[one.data != 0.0])
+        values.update((float(there.max()), float(there.min())) if len(there) else ())
+    elif hasattr(one, "select_dtypes"):
+        values.update(one.select_dtypes("number").to_numpy(dtype=np.float64).ravel().tolist())
+    elif isinstance(one, Mapping):
+        try:
+            values.update(one.values())
+        except TypeError:  # a value that is refused later
+            values.update(filter(_is_number, one.values()))
+    elif isinstance(one, list | tuple):
+        for part in one:
+            if not isinstance(part, str):
+                _gather(part, values)
+
+
+def _gather_columns(one: Any, largest: dict[Any, float]) -> None:
+    """Note the largest absolute value of each column."""
+    if is_sparse(one):
+        rows = one.tocsc()
+        for column in np.flatnonzero(np.diff(rows.indptr)).tolist():
+            size = float(np.abs(rows.data[rows.indptr[column] : rows.indptr[column + 1]]).max())
+            largest[column] = max(largest.get(column, 0.0), size)
+    elif hasattr(one, "select_dtypes"):
+        for name, column in one.select_dtypes("number").items():
+            size = float(np.nanmax(np.abs(column.to_numpy(dtype=np.float64)), initial=0.0))
+            largest[name] = max(largest.get(name, 0.0), size)
+    elif isinstance(one, Mapping):
+        for name, value in one.items():
+            if _is_number(value):
+                largest[name] = max(largest.get(name, 0.0), abs(float(value)))
+    elif isinstance(one, list | tuple):
+        for part in one:
+            if not isinstance(part, str):
+                _gather_columns(part, largest)
+
+
+def _is_number(value: Any) -> bool:
+    return (type(value) in (int, float) or isinstance(value, np.number)) and bool(np.isfinite(value))
+
 
 #: How many examples show which risk suits a model whose examples are not all at hand.
 SHOWN = 30
@@ -161,7 +294,7 @@ class ReadyModel(ChoosingSVM):
         )
 
     def _scaled(self, x: Input | Attributes, examples: Sequence[Any]) -> Source:
-        """Return an input on one scale (:mod:`ssvm_dsl.models.scaling`), unless ``scale=False``."""
+        """Return an input on one scale (:func:`scaled`), unless ``scale=False``."""
         return scaled(x, examples) if self.scale else x
 
     # -- data frames -----------------------------------------------------------------------------------
@@ -180,9 +313,9 @@ class ReadyModel(ChoosingSVM):
             self._frames[name] = FrameColumns.learn(frames, what)
         columns = vars(self).get("_frames", {}).get(name)
         # fitted to arrays, it knows no names
-        found = [matrix_of(one) for one in frames] if columns is None else columns.encode(frames, what)
+        encoded = [matrix_of(one) for one in frames] if columns is None else columns.encode(frames, what)
         out = list(values)
-        for k, one in zip(sorted(places), found, strict=True):
+        for k, one in zip(sorted(places), encoded, strict=True):
             out[k] = one[0] if is_row(values[k]) and not is_sparse(one) else one
         return out
 
@@ -364,12 +497,12 @@ class ReadyModel(ChoosingSVM):
         """
         return self._probabilities(X, self.predict_marginals(X, **options))
 
-    def _probabilities(self, X: Any, found: list[Any]) -> Any:
+    def _probabilities(self, X: Any, probabilities: list[Any]) -> Any:
         """Return probabilities in the form of the examples."""
         if self.model.declaration.outputs[0].pointer:
-            return found
+            return probabilities
         frames = [one["x"] if isinstance(one, Mapping) and "x" in one else one for one in X]
-        pairs = zip(found, frames, strict=True)
+        pairs = zip(probabilities, frames, strict=True)
         return [with_index(one, frame, self.classes_) if np.ndim(one) == 2 else one for one, frame in pairs]
 
     def predict_log_proba(self, X: Any, **options: Any) -> Any:

@@ -151,9 +151,9 @@ class ChoosingSVM(StructuredSVM):
         if few or (asked == AUTO and seconds > SECONDS) or grounded.declaration.latents or start is not None:
             self._chosen["C"] = f"{self.C:.3g}, the usual one; C='cv' chooses it by held-out examples"
             return start
-        found = self._by_held_out(grounded, request, executor)
-        self.C, self._chosen["C"] = found.C, str(found)
-        return found.start
+        chosen = self._by_held_out(grounded, request, executor)
+        self.C, self._chosen["C"] = chosen.C, str(chosen)
+        return chosen.start
 
     def _choose_alone(self, grounded: Grounded) -> None:
         stream = self.fitted_.stream if self._is_fitted else None

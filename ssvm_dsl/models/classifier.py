@@ -25,8 +25,7 @@ from ssvm_dsl.learning.objective import check_sample_weight
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.learning.tuning.folds import part_of
 from ssvm_dsl.loading import loading
-from ssvm_dsl.models.base import ReadyModel
-from ssvm_dsl.models.class_weights import weights_of_classes
+from ssvm_dsl.models.base import ReadyModel, weights_of_classes
 from ssvm_dsl.models.classes import classes_of, input_of, n_rows
 
 
@@ -176,16 +175,16 @@ class Classifier(ReadyModel):
     @property
     def classes_(self) -> NDArray[Any]:
         """The classes, sorted."""
-        found = super().classes_
-        kind = getattr(self, "_kind", found.dtype)
-        return found if kind.kind == "U" else found.astype(kind)
+        classes = super().classes_
+        kind = getattr(self, "_kind", classes.dtype)
+        return classes if kind.kind == "U" else classes.astype(kind)
 
     def predict(self, X: Any, **options: Any) -> Any:
         """Return the class of each row; ``options`` as for ``StructuredSVM.predict``."""
-        found = super().predict(self._checked(X), **options)
-        if isinstance(found, tuple):
-            return (with_index(self._named(found[0]), X), *found[1:])
-        return with_index(self._named(found), X)
+        labels = super().predict(self._checked(X), **options)
+        if isinstance(labels, tuple):
+            return (with_index(self._named(labels[0]), X), *labels[1:])
+        return with_index(self._named(labels), X)
 
     def _named(self, labels: list[Any]) -> NDArray[Any]:
         """Return labels in an array of the type that ``fit`` was given."""

@@ -55,12 +55,12 @@ def states_of(Y: Sequence[Any], classes: Sequence[Any]) -> list[I64] | None:
         masked = np.ma.getmaskarray(one).tolist() if isinstance(one, np.ma.MaskedArray) else None
         try:
             values = [] if one is None else np.ma.getdata(one).tolist() if hasattr(one, "dtype") else list(one)
-            found = [-1 if is_gap(value) else number[value] for value in values]
+            states = [-1 if is_gap(value) else number[value] for value in values]
         except (KeyError, TypeError):
             return None
-        if masked is not None and len(masked) == len(found):
-            found = [-1 if hidden else state for hidden, state in zip(masked, found, strict=True)]
-        out.append(np.array(found, dtype=np.int64))
+        if masked is not None and len(masked) == len(states):
+            states = [-1 if hidden else state for hidden, state in zip(masked, states, strict=True)]
+        out.append(np.array(states, dtype=np.int64))
     return out
 
 

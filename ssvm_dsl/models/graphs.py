@@ -66,17 +66,17 @@ class GraphModel(ReadyModel):
     directed: bool = False
 
     def _read_examples(self, X: Any) -> Any:
-        found = [self._arrays(one, i) for i, one in enumerate(X)]
-        if any(isinstance(one, dict) and "unlike" in one for one in found):
-            i = next((i for i, one in enumerate(found) if not isinstance(one, dict) or "unlike" not in one), None)
+        graphs = [self._arrays(one, i) for i, one in enumerate(X)]
+        if any(isinstance(one, dict) and "unlike" in one for one in graphs):
+            i = next((i for i, one in enumerate(graphs) if not isinstance(one, dict) or "unlike" not in one), None)
             if i is not None:
                 raise DataError("X", example=i, expected="the kind of each node, as other graphs have it", found="none")
         for name, what in (("x", "X: features of nodes"), ("f", "X: features of edges")):
-            there = [k for k, one in enumerate(found) if name in one]
-            for k, one in zip(there, self._of_frames([found[k][name] for k in there], name, what), strict=True):
-                if one is not found[k][name]:
-                    found[k] = {**found[k], name: one}
-        return found
+            there = [k for k, one in enumerate(graphs) if name in one]
+            for k, one in zip(there, self._of_frames([graphs[k][name] for k in there], name, what), strict=True):
+                if one is not graphs[k][name]:
+                    graphs[k] = {**graphs[k], name: one}
+        return graphs
 
     def _arrays(self, one: Any, i: int) -> Any:
         """Return a graph as a dict of arrays."""
@@ -93,18 +93,18 @@ class GraphModel(ReadyModel):
     def _of_networkx(self, graph: Any, i: int) -> dict[str, Any]:
         """Return the arrays of a graph of networkx, nodes and edges in its order."""
         number = {node: k for k, node in enumerate(graph.nodes)}
-        x = [_row(found, self.features, f"node {node!r}", i) for node, found in graph.nodes(data=True)]
+        x = [_row(attributes, self.features, f"node {node!r}", i) for node, attributes in graph.nodes(data=True)]
         edges = [(number[tail], number[head]) for tail, head in graph.edges()]
-        given = [found for _, _, found in graph.edges(data=True)]
+        given = [attributes for _, _, attributes in graph.edges(data=True)]
         alike = len(set(map(len, x))) < 2 and not any(isinstance(row, Mapping) for row in x)
         ends = np.array(edges, dtype=np.int64).reshape(-1, 2)
         out: dict[str, Any] = {"x": np.array(x) if alike else x, "edges": ends}
-        if any(self.edge_features in found for found in given):
+        if any(self.edge_features in attributes for attributes in given):
             pairs = list(graph.edges())
-            f = [_row(found, self.edge_features, f"edge {pairs[k]!r}", i) for k, found in enumerate(given)]
+            f = [_row(attributes, self.edge_features, f"edge {pairs[k]!r}", i) for k, attributes in enumerate(given)]
             out["f"] = np.array(f)
-        if any(self.kind in found for _, found in graph.nodes(data=True)):
-            out["kind"] = [found.get(self.kind) for _, found in graph.nodes(data=True)]
+        if any(self.kind in attributes for _, attributes in graph.nodes(data=True)):
+            out["kind"] = [attributes.get(self.kind) for _, attributes in graph.nodes(data=True)]
         return out
 
     def _read_labels(self, Y: Any) -> Any:
@@ -112,7 +112,7 @@ class GraphModel(ReadyModel):
 
     def _label_of(self, graph: Any) -> Any:
         """Return the labels that a graph of networkx carries."""
-        return [found.get(self.label) for _, found in graph.nodes(data=True)]
+        return [attributes.get(self.label) for _, attributes in graph.nodes(data=True)]
 
     def _known(self, X: Any) -> list[Any] | None:
         """Return the known labels that graphs carry; ``None`` for a graph that has none, or all of them."""
@@ -154,14 +154,14 @@ class GraphModel(ReadyModel):
         whatever its graphs are.  Other ``options`` are those of ``StructuredSVM.predict``.
         """
         if is_single(X):
-            found = self.predict([X], given=None if given is None else [given], **options)
-            return tuple(one[0] for one in found) if isinstance(found, tuple) else found[0]
-        found = super().predict(X, given=given, **options)
+            predicted = self.predict([X], given=None if given is None else [given], **options)
+            return tuple(one[0] for one in predicted) if isinstance(predicted, tuple) else predicted[0]
+        predicted = super().predict(X, given=given, **options)
         if isinstance(X, PartitionedDataset):
-            return found
-        labels = found[0] if isinstance(found, tuple) else found
+            return predicted
+        labels = predicted[0] if isinstance(predicted, tuple) else predicted
         graphs = [self._labelled(*pair) for pair in zip(X, labels, strict=True)]
-        return (graphs, *found[1:]) if isinstance(found, tuple) else graphs
+        return (graphs, *predicted[1:]) if isinstance(predicted, tuple) else graphs
 
     def _shown_labels(self, X: Any, Y: Any) -> tuple[list[Any], list[Any]]:
         return list(self._labels(Y)), list(super().predict(X))
@@ -333,9 +333,9 @@ class GraphLabeller(GraphModel):
         nodes._deadline = self._deadline
         nodes.fit(rows_of(x, [np.flatnonzero(one >= 0) for one in known]), states)
         every = rows_of(x, [np.arange(len(one)) for one in known])
-        found = np.zeros((n_rows(every), n_classes))
-        found[:, np.unique(states)] = nodes.predict_marginals(every)
-        return np.split(found, np.cumsum([len(one) for one in known])[:-1])
+        shares = np.zeros((n_rows(every), n_classes))
+        shares[:, np.unique(states)] = nodes.predict_marginals(every)
+        return np.split(shares, np.cumsum([len(one) for one in known])[:-1])
 
 
 class _Nodes(ReadyModel):

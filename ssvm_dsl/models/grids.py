@@ -127,10 +127,10 @@ def _pixels(one: Any, i: int) -> NDArray[Any]:
         return image_array(one, True)
     if hasattr(one, "toarray"):
         raise DataError("X", example=i, expected=EXPECTED, found=describe(one))
-    found = array_of(one, "X", i, EXPECTED)
-    if found.ndim not in (2, 3):
-        raise DataError("X", example=i, expected=f"{EXPECTED}: 2 axes, and one of features", found=describe(found))
-    return found
+    pixels = array_of(one, "X", i, EXPECTED)
+    if pixels.ndim not in (2, 3):
+        raise DataError("X", example=i, expected=f"{EXPECTED}: 2 axes, and one of features", found=describe(pixels))
+    return pixels
 
 
 def _is_photograph(one: NDArray[Any]) -> bool:

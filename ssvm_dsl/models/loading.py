@@ -67,11 +67,11 @@ def kind_of(saved: SavedModel, path: str | Path) -> Any:
     ready = [getattr(models, name) for name in models.__all__]
     kinds = [StructuredSVM, *ready, StructuredRegressor]
     if saved.kind is not None:
-        found = next((one for one in kinds if one.__name__ == saved.kind), None)
-        if found is None:
+        kind = next((one for one in kinds if one.__name__ == saved.kind), None)
+        if kind is None:
             name = saved.kind[:60]
             raise FileFormatError(f"{path} holds a class of your own, {name}: read it by {name}.load({str(path)!r})")
-        return found
+        return kind
     # files of earlier versions: the class that takes the parameters, of ready models the one with fewest others
     fitting = [one for one in kinds if set(saved.parameters) <= set(one._get_param_names())]
     if StructuredSVM in fitting:

@@ -72,11 +72,11 @@ class ConstituencyParser(ReadyModel):
     # -- sentences and trees ---------------------------------------------------------------------------
 
     def _read_examples(self, X: Any) -> Any:
-        found = [one if isinstance(one, Mapping) else _words(one, i) for i, one in enumerate(X)]
+        sentences = [one if isinstance(one, Mapping) else _words(one, i) for i, one in enumerate(X)]
         if not self.baseline:
-            return [one if isinstance(one, Mapping) else _features(one) for one in found]
+            return [one if isinstance(one, Mapping) else _features(one) for one in sentences]
         if self._learns_frames:  # in fit
-            counts = Counter(word for one in found if not isinstance(one, Mapping) for word in one)
+            counts = Counter(word for one in sentences if not isinstance(one, Mapping) for word in one)
             known = {word for word, n in counts.items() if n > RARE}
         else:
             self._check_fitted()
@@ -84,7 +84,7 @@ class ConstituencyParser(ReadyModel):
         return [
             one if isinstance(one, Mapping)
             else {"words": [[word if word in known else word_class(word)] for word in one]}
-            for one in found
+            for one in sentences
         ]  # fmt: skip
 
     def _read_labels(self, Y: Any) -> Any:
@@ -168,12 +168,12 @@ class ConstituencyParser(ReadyModel):
 
     def predict(self, X: Any, **options: Any) -> Any:
         """Return the tree of each sentence, with its words; of trees, of their words."""
-        found = super().predict(X, **options)
+        predicted = super().predict(X, **options)
         if isinstance(X, PartitionedDataset):
-            return found
-        trees = found[0] if isinstance(found, tuple) else found
+            return predicted
+        trees = predicted[0] if isinstance(predicted, tuple) else predicted
         trees = [_over_words(tree, one) for tree, one in zip(trees, X, strict=True)]
-        return (trees, *found[1:]) if isinstance(found, tuple) else trees
+        return (trees, *predicted[1:]) if isinstance(predicted, tuple) else trees
 
     def score(
         self, X: Any, Y: Any = None, sample_weight: Any = None, *, time_limit: float | None = None, y: Any = None
@@ -216,11 +216,11 @@ def _of_trees(trees: Any) -> tuple[list[list[str]], list[ParseTree]]:
     """Return the words of trees, and the trees."""
     if isinstance(trees, str) or not hasattr(trees, "__iter__"):
         raise DataError("X", expected="a list of trees, or sentences with trees as Y", found=describe(trees))
-    found = [_tree(one, i) for i, one in enumerate(trees)]
-    wrong = next((i for i, one in enumerate(found) if not isinstance(one, ParseTree)), None)
+    parsed = [_tree(one, i) for i, one in enumerate(trees)]
+    wrong = next((i for i, one in enumerate(parsed) if not isinstance(one, ParseTree)), None)
     if wrong is not None:
-        raise DataError("X", example=wrong, expected="a tree, where no Y is given", found=describe(found[wrong]))
-    return [list(tree.words) for tree in found], found
+        raise DataError("X", example=wrong, expected="a tree, where no Y is given", found=describe(parsed[wrong]))
+    return [list(tree.words) for tree in parsed], parsed
 
 
 def _marked(tree: ParseTree, both: set[str]) -> ParseTree:

@@ -31,7 +31,7 @@ from ssvm_dsl.learning.online import OnlineLabels
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
 from ssvm_dsl.models.classes import classes_of, input_of, n_rows
-from ssvm_dsl.models.long_frame import LongFrame, as_long
+from ssvm_dsl.models.frame_columns import LongFrame, as_long
 
 
 class SequenceModel(ReadyModel):
@@ -158,12 +158,12 @@ class SequenceModel(ReadyModel):
 
         ``options`` are those of ``StructuredSVM.predict``.
         """
-        found = super().predict(X, **options)
+        predicted = super().predict(X, **options)
         if isinstance(X, PartitionedDataset) or (long := self._long(X)) is None:
-            return found
-        labels = found[0] if isinstance(found, tuple) else found
+            return predicted
+        labels = predicted[0] if isinstance(predicted, tuple) else predicted
         joined = long.joined([one if one is None else self._of_positions(one) for one in labels])
-        return (joined, *found[1:]) if isinstance(found, tuple) else joined
+        return (joined, *predicted[1:]) if isinstance(predicted, tuple) else joined
 
     def online(self, lag: int = 10, *, proba: bool = False) -> OnlineLabels:
         """Return an object that takes a stream row by row, as ``StructuredSVM.online`` does; not of words.
@@ -182,10 +182,10 @@ class SequenceModel(ReadyModel):
         """Return a class for each position."""
         return labels
 
-    def _probabilities(self, X: Any, found: list[Any]) -> Any:
+    def _probabilities(self, X: Any, probabilities: list[Any]) -> Any:
         if (long := self._long(X)) is None:
-            return super()._probabilities(X, found)
-        return long.joined(found, self.classes_)
+            return super()._probabilities(X, probabilities)
+        return long.joined(probabilities, self.classes_)
 
 
 #: What files call features of words, and the column of labels, among the columns of data frames.
@@ -295,8 +295,8 @@ class ChainTagger(SequenceModel):
         for x, best in zip(examples, self._best(examples, None, time_limit), strict=True):
             n = n_rows(x)
             given = [[name if t == place else None for t in range(n)] for place in range(n) for name in classes]
-            found = self._best_with([x] * len(given), given, time_limit) if n else np.zeros(0)
-            out.append(np.minimum(found.reshape(n, len(classes)) - best, 0.0))
+            scores = self._best_with([x] * len(given), given, time_limit) if n else np.zeros(0)
+            out.append(np.minimum(scores.reshape(n, len(classes)) - best, 0.0))
         return self._probabilities(X, out)
 
     def _best_with(self, X: list[Any], given: list[Any], time_limit: float | None) -> F64:
@@ -308,8 +308,8 @@ class ChainTagger(SequenceModel):
             if len(X) == 1:
                 return np.array([-np.inf])
             return np.concatenate([self._best_with([x], [one], time_limit) for x, one in zip(X, given, strict=True)])
-        found = np.concatenate(parts)
-        return np.where(np.isnan(found), -np.inf, found)
+        scores = np.concatenate(parts)
+        return np.where(np.isnan(scores), -np.inf, scores)
 
     def _scheme(self, classes: Sequence[Any], Y: Sequence[Any]) -> TagScheme | None:
         """Return the rules that tags obey, if there are any."""
@@ -338,13 +338,13 @@ def obeys(Y: Sequence[Any], classes: Sequence[Any], scheme: TagScheme) -> bool:
     wrong_ends = scheme.forbidden(first), scheme.forbidden(last)
     number: dict[Any, int] = {name: k for k, name in enumerate(classes)}
     for one in Y:
-        found = np.array([number.get(name, -1) for name in (() if one is None else one)], dtype=np.int64)
-        known = found >= 0
+        states = np.array([number.get(name, -1) for name in (() if one is None else one)], dtype=np.int64)
+        known = states >= 0
         both = known[:-1] & known[1:]
-        if wrong[found[:-1][both], found[1:][both]].any():
+        if wrong[states[:-1][both], states[1:][both]].any():
             return False
         for place, ruled_out in zip((0, -1), wrong_ends, strict=True):
-            if len(found) and known[place] and ruled_out[found[place]]:
+            if len(states) and known[place] and ruled_out[states[place]]:
                 return False
     return True
 

@@ -51,10 +51,10 @@ class DependencyParser(ReadyModel):
     single_root: bool = True
 
     def _read_examples(self, X: Any) -> Any:
-        found = [dict(zip("xr", arc_features(*one), strict=True)) if _is_sentence(one) else one for one in X]
-        for i, one in enumerate(found):
+        sentences = [dict(zip("xr", arc_features(*one), strict=True)) if _is_sentence(one) else one for one in X]
+        for i, one in enumerate(sentences):
             require_names(one, i, "xr", "a pair (words, parts of speech), or a dict with x and r")
-        return found
+        return sentences
 
     def _declaration(self, X: Sequence[Any], Y: Sequence[Any]) -> type[Model]:
         named, kind = isinstance(X[0]["r"], list), ProjectiveTree if self.projective else Arborescence

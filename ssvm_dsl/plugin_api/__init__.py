@@ -30,15 +30,6 @@ from ssvm_dsl.plugin_api.example_session import (
 )
 from ssvm_dsl.plugin_api.hookspecs import hookimpl
 from ssvm_dsl.plugin_api.kinds.bridges import Bridge, Rewrite
-from ssvm_dsl.plugin_api.kinds.commands import (
-    AnswersWriter,
-    Command,
-    ExamplesReader,
-    ProblemReader,
-    ReadLimits,
-    ReadSettings,
-    Screen,
-)
 from ssvm_dsl.plugin_api.kinds.constraints import (
     BestKind,
     ConstraintKind,
@@ -69,14 +60,21 @@ from ssvm_dsl.plugin_api.kinds.executors import (
 from ssvm_dsl.plugin_api.lawler import Ranked, Subspace, SubspaceSolver, k_best_of
 from ssvm_dsl.plugin_api.options import Option
 from ssvm_dsl.plugin_api.protocols import (
+    AnswersWriter,
     Backend,
+    Command,
     CompiledMessages,
     CompiledOracle,
     CompiledSession,
     CountingSession,
     DualBoundSession,
+    ExamplesReader,
     Executor,
     MessageSession,
+    ProblemReader,
+    ReadLimits,
+    ReadSettings,
+    Screen,
     Session,
     SumSession,
     Verdict,

@@ -34,9 +34,9 @@ from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features.sources import Concat
 from ssvm_dsl.lang.given import Given, of_one_number
 from ssvm_dsl.lang.inputs import Input
+from ssvm_dsl.lang.outputs.about_target import in_tables
 from ssvm_dsl.lang.outputs.agreements import FactorTerm
 from ssvm_dsl.lang.outputs.labels import Label, Target
-from ssvm_dsl.lang.outputs.tables import in_tables
 from ssvm_dsl.lang.rules.rule_patterns import RuleTarget
 
 

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from ssvm_dsl.testing.answers import open_session as open_session
     from ssvm_dsl.testing.answers import solve as solve
     from ssvm_dsl.testing.backends.conformance import check_backend as check_backend
-    from ssvm_dsl.testing.bridges.conformance import check_bridge as check_bridge
-    from ssvm_dsl.testing.constraints.conformance import check_constraint as check_constraint
-    from ssvm_dsl.testing.constraints.problems import kind_problem as kind_problem
+    from ssvm_dsl.testing.bridges import check_bridge as check_bridge
+    from ssvm_dsl.testing.constraints import check_constraint as check_constraint
     from ssvm_dsl.testing.corner_cases import catalogue as catalogue
     from ssvm_dsl.testing.custom_oracles import check_oracle as check_oracle
-    from ssvm_dsl.testing.executors.conformance import check_executor as check_executor
+    from ssvm_dsl.testing.executors import check_executor as check_executor
+    from ssvm_dsl.testing.kind_problems import kind_problem as kind_problem
     from ssvm_dsl.testing.losses import check_loss as check_loss
     from ssvm_dsl.testing.output_spaces import check_output_space as check_output_space
     from ssvm_dsl.testing.problems import Problem as Problem
@@ -35,6 +35,6 @@ if TYPE_CHECKING:
     from ssvm_dsl.testing.problems import Scores as Scores
     from ssvm_dsl.testing.problems import random_recipe as random_recipe
     from ssvm_dsl.testing.problems import seeded as seeded
-    from ssvm_dsl.testing.trainers.conformance import check_trainer as check_trainer
+    from ssvm_dsl.testing.trainers import check_trainer as check_trainer
     from ssvm_dsl.testing.training import make_trainer as make_trainer
     from ssvm_dsl.testing.training import training_problem as training_problem

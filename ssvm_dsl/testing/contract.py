@@ -6,14 +6,18 @@ Without these checks an author would see Python's message about a call deep in t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from inspect import signature
 from pathlib import Path
 from types import MethodType
 from typing import Any
 
-from ssvm_dsl.ir import Program
-from ssvm_dsl.plugin_api import Backend, ExampleSession, Session
+from ssvm_dsl.ir import Ability, Caps, Guarantee, Program, Task
+from ssvm_dsl.needs.program_needs import program_need
+from ssvm_dsl.needs.properties import table_properties
+from ssvm_dsl.plugin_api import Backend, ExampleSession, Session, Verdict
+from ssvm_dsl.testing.problems import Problem
 from ssvm_dsl.testing.report import Complaint
 
 #: Methods by name, with the arguments that the host calls them with.
@@ -105,6 +109,18 @@ def opened(backend: Backend, program: Program, options: Mapping[str, Any]) -> Se
     if isinstance(session, ExampleSession):
         require_methods(session, EXAMPLE_SESSION)
     return session
+
+
+def verdict_on(
+    backend: Backend, caps: Caps, problem: Problem, task: Task, options: Mapping[str, Any], *abilities: Ability
+) -> Verdict | None:
+    """Return what a backend says to a problem and a task; ``None`` where its ``Caps`` refuse them, or it does."""
+    known = table_properties(problem.program, problem.theta)
+    need = program_need(problem.program, frozenset({task}), Guarantee.HEURISTIC, frozenset(abilities), known)
+    if caps.refusals(need):
+        return None
+    verdict = backend.check(replace(need, options=dict(options)))
+    return verdict if verdict.ok else None
 
 
 def authors_line(err: BaseException) -> str:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ssvm_dsl.compiler import Grounded, ground
-from ssvm_dsl.inference.planning.planner import AUTO, need_of, plan_program
+from ssvm_dsl.inference.planning.planner import AUTO, accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.ir.need import Guarantee
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.objective import RegularizedRisk, regularized_risk
-from ssvm_dsl.learning.risks.kinds import Problem, Risk, find_risk
+from ssvm_dsl.learning.risks.kinds import Problem, Risk, find_risk, weakest_oracle
 from ssvm_dsl.plugin_api import Session, Trainer, TrainerNeeds, TrainerSpec
 from ssvm_dsl.registry import loss_function, registry
 from ssvm_dsl.scores.parameter_map import ParameterMap
@@ -32,9 +33,14 @@ def training_problem(
     backend: str = AUTO,
     trainer: str | None = None,
     lam: float = 1.0,
+    regularization: Mapping[Any, float] | None = None,
+    power: float = 1.0,
+    sample_weight: ArrayLike | None = None,
+    backend_options: dict[str, Any] | None = None,
+    n_threads: int = 1,
     around: Around | None = None,
 ) -> Problem:
-    """Return the problem that ``fit`` gives to a trainer, on one thread and without limits of time.
+    """Return the problem that ``fit`` gives to a trainer, without limits of time.
 
     Parameters
     ----------
@@ -42,10 +48,13 @@ def training_problem(
     X, Y : sequences
         As for ``fit``.
     risk, backend : str
+        A backend that is named may be less than exact.
     trainer : str, optional
         The trainer whose needs (messages, marginals) the backend has to meet.
     lam : float
         Weight of ``1/2 |w|^2`` against the mean risk.
+    regularization, power, sample_weight, backend_options, n_threads
+        As for the estimator and ``fit``.
     around : callable, optional
         Makes, from the session of the backend, the one that answers in its place, such as one that counts calls.
 
@@ -60,9 +69,10 @@ def training_problem(
     grounded = ground(model, X, Y, custom_losses=loss_function)
 
     def objective(parameters: ParameterMap) -> RegularizedRisk:
-        return regularized_risk(parameters, lam, np.ones(grounded.n_examples), None, 1.0)
+        weight = np.ones(grounded.n_examples) if sample_weight is None else np.asarray(sample_weight, float)
+        return regularized_risk(parameters, lam, weight, regularization, power)
 
-    return problem_of(grounded, find_risk(risk), needs, objective, backend, around=around)
+    return problem_of(grounded, find_risk(risk), needs, objective, backend, n_threads, around, backend_options)
 
 
 def problem_of(
@@ -73,6 +83,7 @@ def problem_of(
     backend: str = AUTO,
     n_threads: int = 1,
     around: Around | None = None,
+    options: dict[str, Any] | None = None,
 ) -> Problem:
     """Return the problem of a risk on grounded data as a fit makes it.
 
@@ -88,13 +99,18 @@ def problem_of(
     n_threads : int
     around : callable, optional
         As for :func:`training_problem`.
+    options : dict, optional
+        The backend's options.
     """
     loss = grounded.loss
     assert loss is not None
     parameters = risk.asked_about(grounded.parameters, loss)
     tasks, abilities = risk.asks(loss, needs.messages, needs.asks_marginals)
-    need = need_of(parameters, tasks, risk.weakest(Guarantee.EXACT), abilities, priced=risk.loss(loss).factors)
-    session: Any = open_plan(plan_program(parameters.program, need, backend), parameters.program, outwards=False)
+    enough = weakest_oracle(TrainerSpec("any", "none:none", needs=needs), risk, tasks)[0]
+    weakest = accepted_guarantee(backend, risk.weakest(Guarantee.EXACT), enough)
+    need = need_of(parameters, tasks, weakest, abilities, priced=risk.loss(loss).factors)
+    plan = plan_program(parameters.program, need, backend, options)
+    session: Any = open_plan(plan, parameters.program, outwards=False)
     session = session if around is None else around(session)
     asked = needs.asks_marginals, needs.messages
     return risk.problem(parameters, loss, objective(parameters), session, Threads(n_threads), *asked)

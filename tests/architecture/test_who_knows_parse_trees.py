@@ -30,14 +30,13 @@ ELSEWHERE = {
     "ssvm_dsl/lang/outputs/labels.py": "the argument of labels, and their parts",
     "ssvm_dsl/lang/outputs/targets.py": "the targets spans, leaves and rules",
     "ssvm_dsl/lang/outputs/variables.py": "the argument of labels, and their kind",
-    "ssvm_dsl/lang/text/serial.py": "the list of what files of models may name",
+    "ssvm_dsl/lang/serial.py": "the list of what files of models may name",
     "ssvm_dsl/learning/online.py": "streams are not for labels of trees",
-    "ssvm_dsl/cli/learn/evaluate.py": "what kind of labels a model predicts",
+    "ssvm_dsl/cli/learn/predict.py": "what kind of labels a model predicts",
     "ssvm_dsl/cli/learn/measures.py": "brackets, the measure of trees",
     "ssvm_dsl/report/__init__.py": "public names",
     "ssvm_dsl/testing/backends/conformance.py": "the list of problems for kinds of constraints",
-    "plugins/ssvm_backends/__init__.py": "the description of the backend",
-    "plugins/ssvm_backends/speeds.py": "the list of speeds",
+    "plugins/ssvm_backends/__init__.py": "the description of the backend and its speed",
 }
 
 

@@ -22,7 +22,7 @@ from ssvm_backends.search.propagate import load, propagate_root, rest_of_tables
 from ssvm_backends.search.search import grow_tree, labels_cost, make_tree, root_of, search
 from ssvm_backends.search.solve import components, single, solve_task, split
 from ssvm_backends.search.subproblem import Setup, Subproblem
-from ssvm_dsl.io.read_problem import read_problem
+from ssvm_dsl.io.problem_file import read_problem
 from ssvm_dsl.ir import Group, Limits, Primal, Program, Question, Stop, Task, Theta
 from ssvm_dsl.plugin_api import Clock
 from ssvm_dsl.testing.problems import Recipe, seeded

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
-import signal
 
 import numpy as np
 import pytest
@@ -13,8 +12,6 @@ from lp_problems import complete, grid, pairwise
 
 from clocks import looks_of
 from combinations import ALL
-from ctrl_c import python_hears_ctrl_c
-from ssvm_backends.elimination import max as maximisation
 from ssvm_backends.elimination import plan_cache, plan_kernels
 from ssvm_backends.elimination.junction_tree import JunctionTree
 from ssvm_backends.elimination.plan_kernels import GAPS, SPACE, Gaps, give, take
@@ -23,7 +20,7 @@ from ssvm_dsl.deadline import within
 from ssvm_dsl.errors import NoBackendError, OutOfTime, TooLargeError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.io.formats.uai import read_evidence
-from ssvm_dsl.io.read_problem import read_problem
+from ssvm_dsl.io.problem_file import read_problem
 from ssvm_dsl.ir import Group, Limits, Need, Primal, Program, Question, Stop, Task, Theta, Topology
 from ssvm_dsl.plugin_api import program_need, score_labels, structure_keys
 from ssvm_dsl.testing.brute_force import BruteForce
@@ -226,38 +223,6 @@ def test_time_limits_are_kept(task):
     assert looks <= 6
 
 
-def test_interruption_keeps_the_examples_that_are_done(monkeypatch):
-    monkeypatch.setattr(maximisation, "BUDGET", 200_000)
-    small, big = complete(4, 2), grid(15, 60, 2)
-    groups = tuple(
-        Group.of("e", (2, 2), np.concatenate([a.scope, b.scope + 4]), np.array([0, 6, 6 + b.n_factors]),
-              np.arange(6 + b.n_factors, dtype=np.int32), 6 + b.n_factors, np.array([0, 4, 904]))
-        for a, b in zip(small.program.groups, big.program.groups)
-    )  # fmt: skip
-    program = Program(np.array([0, 4, 904]), np.full(904, 2, np.int32), groups).validate()
-    both = Theta.of(
-        program,
-        np.concatenate([small.theta.node, big.theta.node]),
-        [np.concatenate([small.theta.tables[0], big.theta.tables[0]])],
-    )
-    one = session(Problem("both", program, both), 2**28)
-    one.solve(Question(both, examples=np.array([0])))
-    steps = maximisation.max_steps
-
-    def press_ctrl_c_within_the_big_one(*arguments):
-        steps(*arguments)
-        cursor = arguments[4]
-        if cursor[0] == 0:  # a call was not enough
-            signal.raise_signal(signal.SIGINT)
-
-    monkeypatch.setattr(maximisation, "max_steps", press_ctrl_c_within_the_big_one)
-    with python_hears_ctrl_c():
-        found = one.solve(Question(both))
-    assert found.stop.tolist() == [Stop.FINISHED, Stop.INTERRUPTED]
-    assert found.primal.tolist() == [Primal.FEASIBLE, Primal.NONE]
-    assert found.score[0] == pytest.approx(brute(small).solve(Question(small.theta)).score[0])
-
-
 def test_a_batch_of_identical_graphs_is_planned_once():
     problem = seeded(Recipe(max_variables=4, same_card=True, density=1.0, repeats=False, n_examples=1), 0)
     n, copies = problem.program.n_variables, 20
@@ -325,25 +290,6 @@ def test_writing_a_plan_looks_at_the_clock():
     plan_cache.PLANS.clear()
     with within(Over()), pytest.raises(OutOfTime):
         plan_cache.plan_of(key, False)
-
-
-def test_graphs_that_are_not_planned_in_time_cost_no_others_their_answer(monkeypatch):
-    program = seeded(Recipe(max_variables=6, density=1.0, repeats=False, n_examples=4), 1).program
-    planned, write = [], plan_cache.plan_of
-
-    def plan_two(key, keep):
-        planned.append(key)
-        if len(planned) > 2:
-            raise OutOfTime("the time limit of the call is over")
-        return write(key, keep)
-
-    monkeypatch.setattr(plan_cache, "plan_of", plan_two)
-    one = JunctionTree().open(program, {"max_entries": 2**26, "marginals": "all"})
-    for task in (Task.MAP, Task.KBEST, Task.MARGINALS):
-        planned.clear()
-        found = one.solve(Question(Theta.zeros(program), task=task, k=2))
-        assert (found.stop == Stop.TIME).any()
-        assert (found.stop == Stop.FINISHED).sum() >= 2
 
 
 FAMILIES = {

@@ -7,12 +7,13 @@ import pytest
 
 from clocks import ticking
 from constraints.constraint_cases import group_of, unlinked
+from model_table import complete_graph, tagger
 from ssvm_backends.graphs.deadline import UNLIMITED
 from ssvm_backends.programs.side_rows import MOST_ENTRIES, SideRows, check_size
 from ssvm_backends.trees import tree
 from ssvm_backends.trees.chain import ViterbiSession, natural_links
 from ssvm_backends.trees.tree import ForestSession
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, chain, complete, grid, ground
+from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, grid, ground
 from ssvm_dsl.errors import OutOfTime, TooLargeError
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.ir import Limits, Primal, Question, Stop, Task, Theta
@@ -27,15 +28,6 @@ class Grid(Model):
     y = Label(H, W, 3)
     own = Factor(y, features=x)
     edge = Factor(grid(y))
-    loss = Hamming(y)
-
-
-class Dense(Model):
-    K = Dim()
-    x = Input(K, 1)
-    y = Label(K, 2)
-    own = Factor(y, features=x)
-    pair = Factor(complete(y))
     loss = Hamming(y)
 
 
@@ -112,7 +104,7 @@ def test_rows_in_one_go_are_those_of_the_definition():
     """Tokens below an arc have their heads below it; of all arcs that there are."""
     program = a_tree(5, "projective-tree")
     (group,) = program.constraints
-    side = SideRows.of(program, 0, program.n_states, program.state_ptr)
+    side = SideRows.from_group(program, 0, program.n_states, program.state_ptr)
     head, dependent = (group.literal_meta[name] for name in ("head", "dependent"))
     below = 0
     for l in range(len(head)):
@@ -139,7 +131,7 @@ def test_cycles_looks_at_the_clock_while_it_searches():
 
 def test_combi_gives_every_example_a_labelling_before_it_searches():
     rng = np.random.default_rng(0)
-    program, theta = question(Dense, [rng.normal(size=(12, 1)) for _ in range(30)], rng)
+    program, theta = question(complete_graph(1, 2), [rng.normal(size=(12, 1)) for _ in range(30)], rng)
     with ticking():
         found = opened(program, "combi").solve(Question(theta, limits=Limits(time=0.1)))
     assert (found.primal == Primal.FEASIBLE).all()
@@ -157,21 +149,12 @@ def test_brute_force_looks_at_the_clock_while_it_judges():
     assert found.stop.tolist() == [Stop.FINISHED, Stop.TIME]
 
 
-class Steps(Model):
-    T = Dim()
-    x = Input(T, 1)
-    y = Label(T, 3)
-    own = Factor(y, features=x)
-    step = Factor(chain(y))
-    loss = Hamming(y)
-
-
 @pytest.mark.parametrize("backend", ["chain", "tree"])
 @pytest.mark.parametrize(("task", "constant"), [(Task.MARGINALS, "SUM_SECONDS"), (Task.KBEST, "LIST_SECONDS")])
 def test_chains_do_not_begin_what_there_is_no_time_for(backend, task, constant, monkeypatch):
     """Steps of 9 joint states that take a second each: a limit of 30 seconds is enough for 3 of the first four."""
     rng = np.random.default_rng(0)
-    program, theta = question(Steps, [rng.normal(size=(n, 1)) for n in (2, 2, 40, 1)], rng)
+    program, theta = question(tagger(1, 3), [rng.normal(size=(n, 1)) for n in (2, 2, 40, 1)], rng)
     session = ForestSession(program) if backend == "tree" else ViterbiSession(program, natural_links(program))
     monkeypatch.setattr(tree, constant, 1.0)
     found = session.solve(Question(theta, task=task, k=2, limits=Limits(time=30.0)))

@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from ssvm_dsl import Model, StructuredSVM
 from ssvm_dsl.datasets import Split, load_letters
-from ssvm_dsl.models.crfsuite.parameters import Stalled
+from ssvm_dsl.models.crfsuite.estimator import Stalled
 
 #: Test letter error of CRFsuite's averaged perceptron after 100 passes on split (b).
 PEER_ERROR = 0.1388

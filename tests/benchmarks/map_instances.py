@@ -29,7 +29,7 @@ from rich.console import Console
 from ssvm_backends.search.combi import Combi
 from ssvm_backends.search.solve import prepare
 from ssvm_dsl.inference.verification.verify import Verifier
-from ssvm_dsl.io.read_problem import read_problem
+from ssvm_dsl.io.problem_file import read_problem
 from ssvm_dsl.ir import Limits, Question, Task
 from ssvm_dsl.ir.analysis.tolerance import Terms
 from ssvm_dsl.plugin_api import BackendSpec, score_labels

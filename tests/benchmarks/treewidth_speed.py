@@ -17,7 +17,7 @@ from ssvm_backends.elimination.junction_tree import JunctionTree
 from ssvm_dsl import Dim, Edges, Factor, Hamming, Input, Label, Model, StructuredSVM, along
 from ssvm_dsl.errors import TooLargeError
 from ssvm_dsl.io.formats.uai import read_evidence
-from ssvm_dsl.io.read_problem import read_problem
+from ssvm_dsl.io.problem_file import read_problem
 from ssvm_dsl.ir import Group, Program, Question, Task, Theta
 from ssvm_dsl.plugin_api import program_need
 

@@ -18,7 +18,7 @@ import ssvm_dsl.plugin_api
 import ssvm_dsl.report
 from ssvm_dsl import Attributes, Dim, Edges, Input, Label, StructuredRegressor, StructuredSVM
 from ssvm_dsl.cli.ocr import OCR
-from ssvm_dsl.io.source_text import FileLimits
+from ssvm_dsl.io.problem_file import FileLimits
 
 SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 

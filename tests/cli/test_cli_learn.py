@@ -15,7 +15,7 @@ from snippets import FENCE, ROOT, commands, tidy
 
 from foreign import inside
 from ssvm_dsl.cli.learn.measures import measure
-from ssvm_dsl.datasets.formats.templates import AttributeTemplate, standard_template
+from ssvm_dsl.datasets.formats.conll import AttributeTemplate, standard_template
 from ssvm_dsl.models import ChainTagger
 
 TEMPLATE = """# words, and parts of speech

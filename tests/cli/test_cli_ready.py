@@ -14,7 +14,7 @@ from test_cli_learn import here, ok, refused  # noqa: F401 (a fixture)
 
 from foreign import inside
 from ssvm_dsl import ParseTree, models
-from ssvm_dsl.cli.learn.ready import FORMATS_OF, READY
+from ssvm_dsl.cli.learn.reading import FORMATS_OF, READY
 
 RNG = np.random.default_rng(0)
 WORDS = {"D": ["the", "a"], "N": ["dog", "cat"], "V": ["sees", "feeds"]}

@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 
 from foreign import distribution, inside, ssvm_here
-from ssvm_dsl.io.read_problem import read_problem
+from ssvm_dsl.io.problem_file import read_problem
 from ssvm_dsl.registry import registry
 from ssvm_dsl.report.progress import SolveProgress
 from ssvm_dsl.scoring import solve_problem

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM
-from ssvm_dsl.compiler import prepared
-from ssvm_dsl.compiler.inputs import validate
 from ssvm_dsl.errors import DataError
 
 
@@ -32,13 +30,6 @@ def example(n=4):
     return {"x": rng.normal(size=(n, 2)), "z": rng.normal(size=3)}
 
 
-def test_a_met_shape_is_not_validated_again(svm, monkeypatch):
-    first, other = svm.predict([example()]), svm.predict([{"z": np.zeros(3), "x": np.ones((4, 2))}])
-    monkeypatch.setattr(validate, "read_inputs", lambda *given: pytest.fail("validated again"))
-    assert (svm.predict([example()])[0] == first[0]).all()
-    assert (svm.predict([{"z": np.zeros(3), "x": np.ones((4, 2))}])[0] == other[0]).all()
-
-
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
@@ -60,9 +51,3 @@ def test_arrays_of_other_kinds_of_numbers_are_met_apart(svm):
     floats = {name: array.astype(float) for name, array in whole.items()}
     for _ in range(2):
         assert (svm.predict([whole])[0] == svm.predict([floats])[0]).all()
-
-
-def test_shapes_are_forgotten_when_there_are_many(svm, monkeypatch):
-    monkeypatch.setattr(prepared, "MOST", 2)
-    found = [svm.predict([example(n)])[0] for n in range(1, 6)]
-    assert all((svm.predict([example(n)])[0] == found[n - 1]).all() for n in range(1, 6))

@@ -41,7 +41,6 @@ from ssvm_dsl.compiler.inputs.validate import read_examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.prepared import ShapeCache
 from ssvm_dsl.errors import PluginError, SsvmError
-from ssvm_dsl.inference import session
 from ssvm_dsl.ir import Caps, Guarantee, Topology
 from ssvm_dsl.lang.model import as_model
 from ssvm_dsl.learning.estimator import clone
@@ -189,22 +188,6 @@ def test_every_template_is_filled_anew(model):
     assert equal(asked(svm, "bounds", X, Y), asked(fresh(svm), "bounds", X, Y))
 
 
-def test_a_known_shape_is_not_laid_out_planned_or_opened_again(monkeypatch):
-    rng = np.random.default_rng(0)
-    svm = fresh(estimator(Word, [word(rng, 3)], [["a"] * 3], rng))
-    svm.predict([word(rng, 4)])
-
-    def never(*args, **named):
-        raise AssertionError("asked for again")
-
-    monkeypatch.setattr("ssvm_dsl.compiler.feature_maps.ground_scopes", never)
-    monkeypatch.setattr(session, "plan_program", never)
-    monkeypatch.setattr(session, "open_plan", never)
-    svm.predict([word(rng, 4)])
-    with pytest.raises(AssertionError, match="asked for again"):
-        svm.predict([word(rng, 5)])
-
-
 @pytest.mark.parametrize(("model", "example"), [(model_table.Word, np.ones((8, 4))), (model_table.Scene, np.ones(5))])
 def test_a_prediction_of_a_known_shape_is_few_python_calls(model, example):
     """The benchmark's models take 204 and 235 calls; these have a few factors more."""
@@ -214,20 +197,6 @@ def test_a_prediction_of_a_known_shape_is_few_python_calls(model, example):
         svm.predict([example])
     _, n = calls_of(lambda: svm.predict([example]), ("call",))
     assert n <= 290
-
-
-def test_mixtures_of_known_shapes_of_about_one_size_share_a_plan(monkeypatch):
-    rng = np.random.default_rng(0)
-    svm = estimator(Word, [word(rng, 3)], [["a"] * 3], rng)
-    X = [word(rng, n) for n in (2, 3, 4, 4) for _ in range(100)][:301]
-    svm.predict(X[:-1])
-
-    def never(*args, **named):
-        raise AssertionError("asked for again")
-
-    alone = [svm.predict([x])[0] for x in X[:2] + X[3:]]  # which plans for a single example
-    monkeypatch.setattr("ssvm_dsl.inference.planning.planner._cheapest", never)
-    assert equal(svm.predict(X[:2] + X[3:]), alone)
 
 
 @pytest.mark.parametrize("model", model_table.TEMPLATES)
@@ -291,40 +260,6 @@ def test_fits_do_not_depend_on_what_was_met_before(model, way, seed, batches):
         forgetful.set_params(model=unmet(model))
         assert equal(trained(kept, X, Y, way), trained(forgetful, X, Y, way))
         assert equal(kept.predict(X), fresh(kept).predict(X))
-
-
-@pytest.mark.parametrize("way", ["fit", "partial_fit"])
-def test_a_second_fit_lays_out_and_plans_nothing(monkeypatch, way):
-    rng = np.random.default_rng(1)
-    X, Y = some(rng, Word, 5)
-    model = unmet(Word)
-    trained(StructuredSVM(model, max_passes=4, n_threads=1, trainer=TRAINERS[way]), X, Y, way)
-    svm = StructuredSVM(model, C=0.3, max_passes=4, n_threads=1, trainer=TRAINERS[way])  # another one
-
-    def never(*args, **named):
-        raise AssertionError("asked for again")
-
-    monkeypatch.setattr("ssvm_dsl.compiler.feature_maps.ground_scopes", never)
-    monkeypatch.setattr(session, "plan_program", never)
-    monkeypatch.setattr(session, "open_plan", never)
-    trained(svm, [-x for x in X], Y, way)
-
-
-def test_rounds_of_a_latent_fit_open_each_session_once(monkeypatch):
-    rng = np.random.default_rng(2)
-    X, Y = some(rng, Hidden, 12)
-    opened, open_plan = [], session.open_plan
-
-    def counted(*args, **named):
-        opened.append(args)
-        return open_plan(*args, **named)
-
-    monkeypatch.setattr(session, "open_plan", counted)
-    options = {"max_passes": 8, "n_threads": 1, "random_state": 0, "latent_options": {"rounds": 4, "restarts": 2}}
-    svm = StructuredSVM(unmet(Hidden), **options)
-    trained(svm, X, Y, "fit")
-    assert len(svm.report_.latent_objectives) >= 2
-    assert len(opened) == 2  # for training, and to complete
 
 
 def test_a_model_that_is_changed_is_laid_out_again():
@@ -430,6 +365,24 @@ def test_sessions_stay_open_where_answers_depend_on_nothing_before(promises, ope
         assert Counted.opened == opened + 1
     with pytest.raises(PluginError):
         svm.predict([word(rng, 4)])
+
+
+@pytest.mark.parametrize(("model", "way", "opened"), [(Word, "fit", 1), (Word, "partial_fit", 1), (Hidden, "fit", 2)])
+def test_fits_of_known_shapes_open_no_session_again(model, way, opened):
+    """A latent fit has one for training and one to complete, for all its rounds and restarts."""
+    X, Y = some(np.random.default_rng(1), model, 12)
+    options = {"latent_options": {"rounds": 4, "restarts": 2}} if model is Hidden else {}
+    svm = StructuredSVM(
+        model, backend="counted", max_passes=4, n_threads=1, random_state=0, trainer=TRAINERS[way], **options
+    )
+    Counted.opened = 0
+    with registered(Forgetful()):
+        trained(svm, X, Y, way)
+        assert Counted.opened == opened
+        if model is Word:
+            trained(svm, [-x for x in X], Y, way)
+            trained(clone(svm).set_params(C=0.3), X, Y, way)  # another estimator of the same model
+            assert Counted.opened == opened
 
 
 def test_what_a_time_limit_left_out_of_a_plan_is_looked_at_again():

@@ -203,9 +203,9 @@ class Hidden(Model):
 
 @pytest.mark.parametrize("init", ["k-means", "random"])
 def test_latent_variables_keep_constraints(init):
-    X = SEQUENCES[0]
-    Y = [int((y == "b").any()) for y in SEQUENCES[1]]
-    svm = StructuredSVM(Hidden, backend="ilp", max_passes=20, tol=1e-2, latent_options={"init": init, "rounds": 3})
+    X = SEQUENCES[0][4:]
+    Y = [int((y == "b").any()) for y in SEQUENCES[1][4:]]
+    svm = StructuredSVM(Hidden, backend="ilp", max_passes=8, tol=1e-2, latent_options={"init": init, "rounds": 2})
     svm.fit(X, Y)
     assert (np.diff(svm.report_.latent_objectives) <= 1e-9).all()
     for hidden, y in zip(svm.latents(X, Y), Y, strict=True):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from constraints import few_runs
-from ssvm_dsl import Constraint, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM
+from ssvm_dsl import Constraint, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, register
 from ssvm_dsl.errors import OptionError, PluginError
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.ir import LinearRows, Question
@@ -24,33 +24,29 @@ from ssvm_dsl.testing import check_backend, check_bridge, check_constraint, kind
 HERE = Path(__file__).parent
 
 
-def registered(factory, name="few-runs"):
-    """The installed plug-ins and a kind of a factory in this module."""
+def few_runs_plugin(factory, name="few-runs"):
+    """A plug-in with a kind of a factory in this module."""
 
     class Plugin:
         @hookimpl
         def ssvm_constraints(self):
             return [ConstraintSpec(name, f"{factory.__module__}:{factory.__qualname__}", parameters=("runs",))]
 
+    return Plugin()
+
+
+def registered(factory, name="few-runs"):
+    """The installed plug-ins and the kind."""
     known = registry().copy()
-    assert known.register(Plugin(), PluginInfo("stranger", "stranger 1.0", bundled=False, allowed=False))
+    info = PluginInfo("stranger", "stranger 1.0", bundled=False, allowed=False)
+    assert known.register(few_runs_plugin(factory, name), info)
     return known
 
 
 @pytest.fixture
-def kind(monkeypatch):
+def kind():
     """The kind, registered for this process."""
-    known = registered(few_runs.FewRuns)
-    for module in (
-        "inference.session", "inference.planning.planner", "inference.diagnosis.feasible_truth",
-        "learning.estimators.fitting.training",
-        "testing.constraints.conformance", "testing.constraints.problems", "testing.backends.conformance",
-        "testing.kit",
-    ):  # fmt: skip
-        __import__(f"ssvm_dsl.{module}")
-        name = "installed" if module.endswith(("conformance", "kit")) else "registry"
-        monkeypatch.setattr(sys.modules[f"ssvm_dsl.{module}"], name, lambda: known)
-    return known
+    register(few_runs_plugin(few_runs.FewRuns), "stranger")
 
 
 class Bursts(Model):

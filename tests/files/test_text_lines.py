@@ -13,9 +13,9 @@ import pytest
 from ssvm_dsl import read_problem, read_trees
 from ssvm_dsl.datasets import load_alignments, load_conll2000, load_dependency_treebank
 from ssvm_dsl.datasets.formats import conll
+from ssvm_dsl.datasets.formats.conll import read_template
 from ssvm_dsl.datasets.formats.examples import DataSettings
-from ssvm_dsl.datasets.formats.lookup import read_file
-from ssvm_dsl.datasets.formats.templates import read_template
+from ssvm_dsl.datasets.formats.readers import read_file
 from ssvm_dsl.errors import FileFormatError
 from ssvm_dsl.files.text_lines import blocks_in, columns_of, lines_in, numbered_lines
 from ssvm_dsl.lang.grammars.reading import read_cfg

@@ -18,11 +18,11 @@ from pyarrow.parquet import write_table
 from ssvm_dsl import read_problem, read_trees
 from ssvm_dsl.datasets.formats.examples import DataSettings
 from ssvm_dsl.datasets.formats.lines import opened, write_bytes, write_text
-from ssvm_dsl.datasets.formats.lookup import format_of, read_file
+from ssvm_dsl.datasets.formats.readers import format_of, read_file
 from ssvm_dsl.errors import FileFormatError, OptionError
 from ssvm_dsl.files.unpacking import open_unpacked, suffix_of
 from ssvm_dsl.io.formats.uai import read_evidence
-from ssvm_dsl.io.source_text import FileLimits
+from ssvm_dsl.io.problem_file import FileLimits
 from ssvm_dsl.plugin_api import FileContent
 from ssvm_dsl.registry import readers
 

@@ -21,8 +21,8 @@ from ssvm_dsl.plugin_api import program_need
 from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.backends.checks import BackendTrial
+from ssvm_dsl.testing.backends.conformance import RULES
 from ssvm_dsl.testing.backends.judge import Judge
-from ssvm_dsl.testing.backends.rules import RULES
 from ssvm_dsl.testing.kit import NotForThisCase
 from ssvm_dsl.testing.problems import random_problem, random_recipe
 from ssvm_dsl.testing.report import Complaint

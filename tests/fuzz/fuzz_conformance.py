@@ -9,8 +9,8 @@ from __future__ import annotations
 from ssvm_dsl.plugin_api import BackendSpec, TrainerSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing import check_backend, check_trainer
-from ssvm_dsl.testing.backends.rules import RULES
-from ssvm_dsl.testing.trainers.checks import TRAINER_RULES
+from ssvm_dsl.testing.backends.conformance import RULES
+from ssvm_dsl.testing.trainers import TRAINER_RULES
 
 UNIT = "cases"
 SHORT = 1

@@ -17,8 +17,7 @@ from mutations import NASTY, changed_bytes, changed_tokens
 from naive_formats import bif_text, cfn_text, fg_text, opb_text, uai_text, wcnf_text, wcsp_text
 from ssvm_dsl.errors import FileFormatError
 from ssvm_dsl.io.formats.uai import read_evidence
-from ssvm_dsl.io.read_problem import problem_format, read_problem
-from ssvm_dsl.io.source_text import FileLimits
+from ssvm_dsl.io.problem_file import FileLimits, problem_format, read_problem
 from ssvm_dsl.ir.graph_problem import GraphProblem
 from ssvm_dsl.registry import open_reader
 

@@ -29,8 +29,8 @@ FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: What each process has imported when it begins; nothing that a bug is planted in.
 PRELOADED = [
     "numba", "ssvm_dsl.registry", "ssvm_dsl.learning.estimators.svm", "ssvm_dsl.testing.backends.conformance",
-    "ssvm_dsl.testing.bridges.conformance", "ssvm_dsl.testing.executors.conformance",
-    "ssvm_dsl.testing.trainers.conformance", "ssvm_dsl.testing.losses",
+    "ssvm_dsl.testing.bridges", "ssvm_dsl.testing.executors",
+    "ssvm_dsl.testing.trainers", "ssvm_dsl.testing.losses",
 ]  # fmt: skip
 
 #: Seconds that the kit may take for one mutant, and random problems of kits that draw them.
@@ -138,11 +138,11 @@ TARGETS = [
         "one of four states forgotten": ("y = y if y > z else z", "y = y if y > z else y"),
         "roots are not counted": ("total += belief[argmax(belief)]", "total = belief[argmax(belief)]"),
     }),
-    Target("backend", "ssvm_backends.trees.viterbi", "chain", {
+    Target("backend", "ssvm_backends.trees.max_product", "chain", {
         "transposed on the way back": ("pool[link[v] + s * c + t]", "pool[link[v] + t * c + s]"),
         "chains of one example run into each other": ("if v > lo and link[v - 1] >= 0:", "if v > lo:"),
         "labels of the first example": (
-            "labels[label_ptr[k] : label_ptr[k + 1]]", "labels[label_ptr[0] : label_ptr[1]]"
+            "alpha, labels[label_ptr[k] : label_ptr[k + 1]]", "alpha, labels[label_ptr[0] : label_ptr[1]]"
         ),
     }),
     Target("trainer", "ssvm_dsl.cli.plugins.templates.trainer:TRAINER", "mutant", {

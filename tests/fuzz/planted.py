@@ -8,8 +8,9 @@ A mutant is one changed line of a function: a comparison that is flipped, a ``no
 number one larger, ``min`` for ``max``, two arguments that are swapped.  Its place is the module, the function's
 qualified name and the line's text, so that it is found where the file has moved, and said to be gone where the line is.
 It is planted in a copy of the revision, in which the tests that concern the module most run until one fails: those
-that caught it before, then those that import it or use names of it, or of modules that import it.  A line that makes
-no difference when it raises an error is not run by these tests, and another mutant is drawn in its place.
+that caught it before, then those that import it or use names of it, or of modules that import it.  Where none fails and
+the line was not run, another mutant is drawn in its place (of kernels this is not known).  What lives may be caught by
+tests that were not chosen, or may make no difference: the tables of two revisions are compared.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -87,6 +88,10 @@ class Mutant:
     @property
     def room(self) -> str:
         return room(self.module)
+
+    @property
+    def key(self) -> tuple[str, str, str, str, int]:
+        return self.module, self.function, self.old, self.new, self.nth
 
     def __str__(self) -> str:
         head = f"{self.verdict:9} {self.module}:{self.function}: {self.old}  ->  {self.new}"
@@ -204,7 +209,7 @@ def places(module: str, source: str) -> Iterator[Mutant]:
                     yield Mutant(module, function, text.strip(), new.strip(), nth[n])
 
 
-def drawn(tree: Path, n: int, seed: int) -> dict[str, list[Mutant]]:
+def drawn(tree: Path, seed: int) -> dict[str, list[Mutant]]:
     """Return how mutants of each room follow each other; rooms get a share by their lines, the first of all."""
     mine: dict[str, list[Mutant]] = defaultdict(list)
     for module, path in modules(tree).items():
@@ -400,14 +405,68 @@ def plant(mutant: Mutant, tree: Path, concern: Concern, first: list[str], second
     try:
         path.write_text("\n".join(lines))
         verdict, mutant.test = run(tree, mutant.files, seconds)
+        if verdict == "time":  # in one test, or in all before it
+            verdict, name = run(tree, [mutant.test], seconds)
+            verdict = {"passed": "undecided", "time": "failed"}.get(verdict, verdict)
+            mutant.test = name or mutant.test
     finally:
         path.write_text(source)
-    mutant.verdict = {"passed": "lives", "failed": "caught", "time": "undecided"}[verdict]
-    if verdict == "time" and run(tree, [mutant.test], seconds)[0] == "passed":
-        mutant.verdict, mutant.test = "caught", mutant.test + " hangs"
+    mutant.verdict = {"passed": "lives", "failed": "caught"}.get(verdict, verdict)
     if verdict == "passed" and where is not None and not mark.exists():
         mutant.verdict = "unreached"
     return mutant
+
+
+class Table:
+    """The mutants that were planted, in a file that is written after each.
+
+    Parameters
+    ----------
+    path : Path
+    tree : Path
+        A copy of the revision.
+    most, seconds : int
+        How many are planted at most; processor seconds for each.
+    """
+
+    def __init__(self, path: Path, tree: Path, most: int, seconds: int) -> None:
+        self.path, self.tree, self.left, self.seconds = path, tree, most, seconds
+        self.concern, self.mutants = Concern(tree), read(path) if path.exists() else []
+
+    def add(self, mutant: Mutant, first: list[str]) -> Mutant:
+        """Plant a mutant; tests of the files ``first`` run first."""
+        self.mutants.append(plant(mutant, self.tree, self.concern, first, self.seconds))
+        self.left -= 1
+        self.path.write_text(json.dumps([asdict(one) for one in self.mutants], indent=1))
+        return mutant
+
+    def again(self, known: list[Mutant], tests: tuple[str, ...]) -> None:
+        """Plant mutants of another revision, those that tests in some folders caught, or all."""
+        done = {one.key for one in self.mutants}
+        for old in known:
+            if self.left and old.key not in done and (not tests or old.test.startswith(tests)):
+                first = old.test.split("::")[0]
+                found = self.add(replace(old, verdict="", test="", files=[]), [first] * (self.tree / first).is_file())
+                lost = old.verdict == "caught" != found.verdict
+                print(f"{found}{' (caught before)' if lost else ''}", flush=True)
+
+    def draw(self, n: int, seed: int) -> None:
+        """Draw mutants of all rooms until there are ``n`` that tests reach."""
+        pool = drawn(self.tree, seed)
+        for name, quota in quotas(n, pool).items():
+            mine = [one for one in self.mutants if one.room == name]
+            known = {one.key for one in mine}
+            rest = (one for one in pool[name] if one.key not in known)
+            while self.left and sum(one.verdict != "unreached" for one in mine) < quota and len(mine) < 4 * quota:
+                if (mutant := next(rest, None)) is None:
+                    break
+                mine.append(self.add(mutant, []))
+                print(mutant, flush=True)
+
+
+def read(path: Path) -> list[Mutant]:
+    """Return the mutants of a file."""
+    return [Mutant(**one) for one in json.loads(path.read_text())]
 
 
 def main() -> int:
@@ -415,59 +474,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("table", type=Path, help="the table: read if it is there, and written")
     parser.add_argument("--before", type=Path, help="a table of another revision, whose mutants are planted")
-    parser.add_argument("--rooms", nargs="*", default=[], help="with --before: only of modules that begin so")
     parser.add_argument("--tests", nargs="*", default=[], help="with --before: only what tests in these folders caught")
     parser.add_argument("-n", type=int, default=60, help="how many are drawn (default: 60)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--most", type=int, default=10_000, help="how many are planted now")
     parser.add_argument("--seconds", type=int, default=SECONDS, help="processor seconds for each")
     parser.add_argument("--revision", default="HEAD", help="of git; its tests and its product (default: HEAD)")
-    parser.add_argument("--draw", action="store_true", help="only show what would be drawn, and the tests chosen")
     given = parser.parse_args()
-    table = [Mutant(**one) for one in json.loads(given.table.read_text())] if given.table.exists() else []
     with tempfile.TemporaryDirectory(prefix="planted-") as folder:
-        tree = Path(folder)
         packed = subprocess.run(["git", "archive", given.revision], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
         subprocess.run(["tar", "-x", "-C", folder], input=packed, check=True)
-        concern = Concern(tree)
+        table = Table(given.table, Path(folder), given.most, given.seconds)
         if given.before:
-            known = [Mutant(**one) for one in json.loads(given.before.read_text())]
-            done = {(one.module, one.function, one.old, one.new) for one in table}
-            for old in known:
-                chosen = old.verdict == "caught" or not given.tests
-                chosen &= not given.rooms or old.module.startswith(tuple(given.rooms))
-                chosen &= not given.tests or old.test.startswith(tuple(given.tests))
-                if not chosen or (old.module, old.function, old.old, old.new) in done or given.most == 0:
-                    continue
-                first = [old.test.split("::")[0]] if (tree / old.test.split("::")[0]).is_file() else []
-                new = Mutant(old.module, old.function, old.old, old.new, old.nth)
-                table.append(plant(new, tree, concern, first, given.seconds))
-                given.most -= 1
-                worse = " (caught before)" if old.verdict == "caught" != table[-1].verdict else ""
-                print(f"{table[-1]}{worse}", flush=True)
-                given.table.write_text(json.dumps([asdict(one) for one in table], indent=1))
+            table.again(read(given.before), tuple(given.tests))
         else:
-            pool = drawn(tree, given.n, given.seed)
-            for name, most in quotas(given.n, pool).items():
-                mine = [one for one in table if one.room == name]
-                met = {(one.module, one.function, one.old, one.new) for one in mine}
-                rest = (one for one in pool[name] if (one.module, one.function, one.old, one.new) not in met)
-                while sum(one.verdict != "unreached" for one in mine) < most and len(mine) < 4 * most:
-                    if given.most == 0 or (mutant := next(rest, None)) is None:
-                        break
-                    if given.draw:
-                        mutant.files, mutant.verdict = concern.choose(mutant.module, mutant.function), "drawn"
-                    else:
-                        plant(mutant, tree, concern, [], given.seconds)
-                    given.most -= 1
-                    print(mutant, flush=True)
-                    mine.append(mutant)
-                    table.append(mutant)
-                    if not given.draw:
-                        given.table.write_text(json.dumps([asdict(one) for one in table], indent=1))
-        caught = sorted({one.test for one in table if one.verdict == "caught" and "::" in one.test})
-    counts = Counter(one.verdict for one in table)
-    print(", ".join(f"{n} {verdict}" for verdict, n in counts.most_common()), f"; {len(caught)} tests catch")
+            table.draw(given.n, given.seed)
+    counts = Counter(one.verdict for one in table.mutants)
+    print(", ".join(f"{n} {verdict}" for verdict, n in counts.most_common()))
     return 0
 
 

@@ -7,8 +7,7 @@ from itertools import product
 import numpy as np
 
 from ssvm_dsl.ir import GrammarArrays
-from ssvm_dsl.lang.grammars.grammar import Grammar
-from ssvm_dsl.lang.grammars.in_numbers import grammar_numbers
+from ssvm_dsl.lang.grammars.grammar import Grammar, grammar_numbers
 from ssvm_dsl.lang.grammars.parse_tree import is_part
 
 

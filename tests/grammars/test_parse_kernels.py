@@ -13,7 +13,7 @@ from ssvm_backends.structures.constituency.scaled_sums import fill_scaled, sprea
 from ssvm_backends.structures.constituency.sum_parses import ParseShares, spread_shares
 from ssvm_dsl import Grammar
 from ssvm_dsl.ir import GrammarArrays
-from ssvm_dsl.lang.grammars.in_numbers import grammar_numbers
+from ssvm_dsl.lang.grammars.grammar import grammar_numbers
 
 SMALL = Grammar(
     [("S", "AB"), ("S", "SS"), ("A", "a"), ("A", "AB"), ("B", "b"), ("B", "A"), ("B", "aSb"), ("S", "A"), ("A", "Ca")],

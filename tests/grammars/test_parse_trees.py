@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ssvm_dsl import Grammar, ParseTree, bracket_scores, read_brackets, read_trees
 from ssvm_dsl.errors import DataError, OptionError
-from ssvm_dsl.lang.grammars.binarizing import binarized
+from ssvm_dsl.lang.grammars.grammar import binarized
 
 DOG = ParseTree.of("(S (NP (D the) (N dog)) (VP (V saw) (NP (D a) (A big) (N cat)) (PP here)))")
 

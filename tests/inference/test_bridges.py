@@ -22,7 +22,7 @@ from ssvm_dsl.ir import ConstraintGroup, Group, Guarantee, Program, Question, Ta
 from ssvm_dsl.plugin_api import BackendSpec, BridgeSpec, ConstraintSpec, Rewrite, Verdict, hookimpl, program_need
 from ssvm_dsl.registry import PluginInfo, registry
 from ssvm_dsl.testing import check_bridge
-from ssvm_dsl.testing.bridges.problems import bridge_problem
+from ssvm_dsl.testing.bridges import bridge_problem
 from ssvm_dsl.testing.brute_force import BruteForceSession
 
 ANY = Guarantee.HEURISTIC

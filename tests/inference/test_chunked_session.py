@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 from ssvm_dsl.inference.bridging.bridge_chains import BridgedSession
-from ssvm_dsl.inference.planning.planner import plan_program
-from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Guarantee, Limits, Question, Task, Theta, Topology
+from ssvm_dsl.ir import Limits, Question, Task, Theta, Topology
 from ssvm_dsl.ir.analysis import chunks
 from ssvm_dsl.ir.analysis.chunks import Chunk, chunk_share
-from ssvm_dsl.plugin_api import program_need
+from ssvm_dsl.testing import open_session
 from ssvm_dsl.testing.problems import Recipe, random_theta, seeded
 
 RECIPE = Recipe(topology=Topology.LOOPY, max_arity=3, n_examples=3, max_variables=5, max_card=3, tied=True, masks=False)
@@ -33,8 +31,7 @@ def small(monkeypatch):
 
 
 def solve(program, question, backend, chunked, monkeypatch=None):
-    need = program_need(program, frozenset({question.task}), Guarantee.HEURISTIC)
-    session = open_plan(plan_program(program, need, backend), program, outwards=False)
+    session = open_session(program, backend, {question.task})
     inner = session.inner.inner if isinstance(session.inner, BridgedSession) else session.inner  # merged factors
     assert (type(inner).__name__ == "ChunkedSession") == chunked
     return session.solve(question)
@@ -111,8 +108,7 @@ def test_tables_of_examples_are_copied_for_their_portion(small):
 
 def test_messages_are_kept_from_call_to_call(small):
     program, theta = batch(2, Recipe(topology=Topology.LOOPY, n_examples=3, max_variables=6, tied=True))
-    need = program_need(program, frozenset({Task.MAP}), Guarantee.HEURISTIC)
-    session = open_plan(plan_program(program, need, "mplp"), program, outwards=False)
+    session = open_session(program, "mplp")
     limits = Limits(iterations=1)
     first = session.solve(Question(theta, limits=limits))
     again = session.solve(Question(theta, limits=limits, warm=first.warm))

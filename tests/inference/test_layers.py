@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import replace
 from time import perf_counter
 from types import SimpleNamespace
@@ -10,24 +9,24 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ssvm_dsl import AtMost, Cost, Dim, Factor, Input, Label, Model, StructuredSVM, chain, complete, ground
+from model_table import few_tagger
+from ssvm_dsl import Cost, Factor, Input, Label, Model, StructuredSVM, ground
 from ssvm_dsl.deadline import Deadline, pause, within
 from ssvm_dsl.errors import BackendFault, OutOfTime, TooLargeError
 from ssvm_dsl.inference.bridging.bridge_chains import BridgedSession
-from ssvm_dsl.inference.checked import CheckedSession
 from ssvm_dsl.inference.chunked import ChunkedSession
 from ssvm_dsl.inference.component_session import ComponentSession
 from ssvm_dsl.inference.foreign import ForeignSession, answer_of_oracle, pass_messages
-from ssvm_dsl.inference.planned import ABILITY_OF, PlannedSession
+from ssvm_dsl.inference.planned import ABILITY_OF
 from ssvm_dsl.inference.planning.components import component_groups
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.unopened import StartingSession, UnplannedSession
 from ssvm_dsl.ir import Ability, CountTables, Guarantee, Limits, Question, Task, Topology
-from ssvm_dsl.ir.analysis import chunks
 from ssvm_dsl.plugin_api import BackendSpec, Verdict, hookimpl, program_need
 from ssvm_dsl.registry import PluginInfo, registry
+from ssvm_dsl.testing import open_session, solve
 from ssvm_dsl.testing.problems import Recipe, random_theta, seeded
 from writable import open_writable
 
@@ -270,14 +269,6 @@ def test_what_estimators_ask_reaches_the_backend(name, bundled):
     assert name in strange.calls
 
 
-@pytest.mark.parametrize("kind", [CheckedSession, ComponentSession, StartingSession, UnplannedSession])
-@WHAT
-def test_every_session_of_the_host_is_asked_in_the_same_words(kind, name):
-    assert inspect.signature(getattr(kind, name)).parameters.keys() == (
-        inspect.signature(getattr(PlannedSession, name)).parameters.keys()
-    )
-
-
 def given(name):
     """What goes with a question, for each ability."""
     with_it = {"best_by_count": [TABLES], "expect": [np.ones(N), np.zeros(PROGRAM.n_states), list(THETA.tables)]}
@@ -301,91 +292,13 @@ def test_what_nobody_is_behind_of_is_not_offered(kind, name):
     assert not session.abilities
 
 
-# -- how many there are --------------------------------------------------------------------------------------
-
-
-def layers(session):
-    """The session objects of the host that a question passes, the longest way; the backend's own comes after them."""
-    if not type(session).__module__.startswith("ssvm_dsl.inference"):
-        return []
-    behind = session.sessions if isinstance(session, ComponentSession) else [getattr(session, "inner", None)]
-    return [type(session).__name__, *max((layers(one) for one in behind), key=len)]
-
-
-class Word(Model):
-    T = Dim()
-    x = Input(T, 2)
-    y = Label(T, "abc")
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y))
-
-
-class FewA(Word):
-    few = AtMost(2, Word.y.is_("a"))
-
-
-class Six(Model):
-    K = Dim(6)
-    x = Input(3)
-    y = Label(K, 2)
-    unary = Factor(y, features=x, per=K)
-    pair = Factor(complete(y), per="edge")
-
-
-def program_of(model, n=2):
-    rng = np.random.default_rng(0)
-    X = [{"x": rng.normal(size=(3,) if model is Six else (5, 2))} for _ in range(n)]
-    return ground(model, X).program
-
-
-def auto(program, backend="auto", known=None):
-    made = plan_program(program, program_need(program, guarantee=Guarantee.EXACT), backend, plugins=known)
-    return open_plan(made, program, known)
-
-
-def in_components():
-    """A chain beside a cycle, each with a backend of its own."""
-    recipe = Recipe(max_arity=2, n_examples=4, max_variables=8, max_card=2, density=0.3, masks=False)
-    program = next(one for one in (seeded(recipe, k).program for k in range(99)) if len(component_groups(one)) > 1)
-    names = {Topology.CHAIN: "chain", Topology.FOREST: "tree", Topology.LOOPY: "brute-force"}
-    plans = tuple(Plan(names[part.program.hardest_topology], "", "") for part in component_groups(program))
-    return open_plan(Plan("", "", "", components=plans), program)
-
-
-COMMON = {
-    "a word": (lambda: auto(program_of(Word)), ["CheckedSession"]),
-    "six labels": (lambda: auto(program_of(Six)), ["CheckedSession"]),
-    "behind a bridge": (lambda: auto(program_of(FewA), "junction-tree"), ["CheckedSession", "BridgedSession"]),
-    "in components": (in_components, ["ComponentSession", "CheckedSession"]),
-    "a stranger's": (
-        lambda: auto(program_of(Word), "strange", known_with(False, strange=Strange("chain"))),
-        ["CheckedSession", "ForeignSession"],
-    ),
-}
-
-
-@pytest.mark.parametrize("case", COMMON)
-def test_a_question_passes_at_most_three_session_objects(case):
-    """That is two of the host and the backend's own."""
-    make, expected = COMMON[case]
-    session = make()
-    assert layers(session) == expected
-    assert len(expected) + 1 <= 3
-
-
-def test_a_large_batch_passes_at_most_three_session_objects(monkeypatch):
-    monkeypatch.setattr(chunks, "LARGE", 1)
-    monkeypatch.setattr(chunks, "CHUNK", 60)
-    assert layers(auto(program_of(Six, 40))) == ["CheckedSession", "ChunkedSession"]
-
-
-def test_a_strangers_backend_behind_a_bridge_has_three_layers_before_it():
+def test_a_strangers_backend_answers_behind_a_bridge():
+    model = few_tagger(2, 3, 2)
     strange = Strange("junction-tree")
     strange.of = replace(strange.of, caps=replace(strange.of.caps, abilities=frozenset()))
-    session = auto(program_of(FewA), "strange", known_with(False, strange=strange))
-    assert layers(session) == ["CheckedSession", "BridgedSession", "ForeignSession"]
-    theta = random_theta(np.random.default_rng(0), session.program, Recipe(masks=False))
-    assert session.solve(Question(theta)).optimal().all()
+    program = ground(model, [np.zeros((5, 2))] * 2).program
+    theta = random_theta(np.random.default_rng(0), program, Recipe(masks=False))
+    assert solve(program, theta, "strange", plugins=known_with(False, strange=strange)).optimal().all()
 
 
 # -- what a program does not allow is not offered ----------------------------------------------------------
@@ -402,7 +315,7 @@ def test_a_session_offers_what_check_accepts_for_its_program():
 
     X, Y = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, 0.5]], [2, 0, 1, 2]
     program = ground(One, X, Y).program
-    session = open_plan(plan_program(program, program_need(program), "semi-markov"), program)
+    session = open_session(program, "semi-markov")
     assert Ability.COUNTS not in session.abilities
     assert Task.KBEST not in session.tasks
     assert Task.MAP in session.tasks

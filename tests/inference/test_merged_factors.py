@@ -8,10 +8,8 @@ import pytest
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM
 from ssvm_dsl.inference import checked
 from ssvm_dsl.inference.bridging.merging import merged_factors
-from ssvm_dsl.inference.planning.planner import plan_program
-from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Group, Guarantee, Program, Question, Task, Theta
-from ssvm_dsl.plugin_api import program_need
+from ssvm_dsl.ir import Group, Program, Task, Theta
+from ssvm_dsl.testing import solve
 
 
 def random_problem(seed):
@@ -40,21 +38,15 @@ def random_problem(seed):
     return program, theta, ids
 
 
-def answer(program, theta, backend, task=Task.MAP, ids=None):
-    guarantee = Guarantee.EXACT if backend == "brute-force" else Guarantee.BOUND
-    plan = plan_program(program, program_need(program, frozenset({task}), guarantee), backend)
-    return open_plan(plan, program).solve(Question(theta, task=task, examples=ids))
-
-
 @pytest.mark.parametrize("seed", range(24))
 def test_bounds_are_valid_and_tighter(seed, monkeypatch):
     program, theta, ids = random_problem(seed)
-    best = answer(program, theta, "brute-force", ids=ids)
-    merged = answer(program, theta, "lp", ids=ids)
-    ascended = answer(program, theta, "ad3", ids=ids)
+    best = solve(program, theta, "brute-force", examples=ids)
+    merged = solve(program, theta, "lp", examples=ids)
+    ascended = solve(program, theta, "ad3", examples=ids)
     monkeypatch.setattr(checked, "merged_factors", lambda program: None)
-    apart = answer(program, theta, "lp", ids=ids)
-    fractional = answer(program, theta, "lp", Task.RELAXED, ids)
+    apart = solve(program, theta, "lp", examples=ids)
+    fractional = solve(program, theta, "lp", Task.RELAXED, examples=ids)
     for found in (merged, ascended):
         assert (best.score <= found.bound + 1e-7).all()
     assert (merged.bound <= apart.bound + 1e-6).all()
@@ -65,7 +57,7 @@ def test_bounds_are_valid_and_tighter(seed, monkeypatch):
 @pytest.mark.parametrize("seed", range(12))
 def test_each_factor_has_its_own_marginals(seed):
     program, theta, ids = random_problem(seed)
-    found = answer(program, theta, "lp", ids=ids)
+    found = solve(program, theta, "lp", examples=ids)
     asked = np.arange(program.n_examples) if ids is None else ids
     node, at, value = found.marginals.node, 0, 0.0
     places = [0] * len(program.groups)
@@ -100,7 +92,7 @@ def test_two_tables_of_one_pair_are_as_good_as_one():
         rows = np.arange(3, dtype=np.int32)
         groups = [Group.of(f"g{k}", (2, 2), one, ends, rows, 3, ptr) for k, one in enumerate(scopes[: len(tables)])]
         program = Program(ptr, np.full(3, 2, np.int32), tuple(groups), ()).validate()
-        return float(answer(program, Theta.of(program, None, tables), "lp", task).bound[0])
+        return float(solve(program, Theta.of(program, None, tables), "lp", task).bound[0])
 
     turned = second.reshape(3, 2, 2).transpose(0, 2, 1).reshape(3, 4)
     whole = bound(False, first + second)

@@ -10,14 +10,14 @@ import pytest
 from ssvm_constraints import matching
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.starting import labelling
-from ssvm_dsl.inference.starting.bounds import trivial_bound
+from ssvm_dsl.inference.starting.fill_in import trivial_bound
 from ssvm_dsl.inference.starting.labelling import starting_labelling
 from ssvm_dsl.ir import ConstraintGroup, Group, Program, Question, Task, Theta, pointers
 from ssvm_dsl.ir.constraints import broken_constraints
 from ssvm_dsl.plugin_api import ConstraintScores, score_labels
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.brute_force import BruteForceSession
-from ssvm_dsl.testing.constraints.problems import VARIED, kind_problem
+from ssvm_dsl.testing.kind_problems import VARIED, kind_problem
 
 #: Kinds, and whether their problems have a labelling wherever the kind finds none by itself.
 KINDS = {

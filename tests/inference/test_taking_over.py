@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from test_layers import Strange, known_with, raising
 
-from small import Loopy, OneThread, Word
+from small import Loopy, Word
 from ssvm_dsl import ground
 from ssvm_dsl.inference.planning.planner import need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.ir import Guarantee
 from ssvm_dsl.learning.objective import regularized_risk
 from ssvm_dsl.learning.risks import base
@@ -40,7 +41,7 @@ def problem_of(model, data, risk, *, messages=False, **backends):
     need = need_of(grounded.parameters, tasks, Guarantee.BOUND, abilities)
     known = known_with(True, **backends)
     session = open_plan(plan_program(grounded.program, need, plugins=known), grounded.program, known, outwards=False)
-    return found.problem(grounded.parameters, grounded.loss, objective, session, OneThread(), messages=messages)
+    return found.problem(grounded.parameters, grounded.loss, objective, session, Threads(1), messages=messages)
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])

@@ -13,7 +13,7 @@ from ssvm_dsl import read_problem, solve_problem, to_networkx, write_uai
 from ssvm_dsl.cli.main import main
 from ssvm_dsl.errors import DataError, FileFormatError, OptionError
 from ssvm_dsl.io.formats.uai import read_evidence
-from ssvm_dsl.io.source_text import FileLimits
+from ssvm_dsl.io.problem_file import FileLimits
 from ssvm_dsl.plugin_api import score_labels
 
 SEEDS = range(25)

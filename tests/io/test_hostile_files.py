@@ -18,7 +18,7 @@ from ssvm_dsl.errors import FileFormatError
 from ssvm_dsl.io.arrays_file import read_arrays, write_arrays
 from ssvm_dsl.io.atomic import write_lines
 from ssvm_dsl.io.formats.uai import read_evidence
-from ssvm_dsl.io.source_text import FileLimits
+from ssvm_dsl.io.problem_file import FileLimits
 
 WRITERS = {"uai": uai_text, "fg": fg_text, "wcsp": wcsp_text}
 OTHERS = {"cfn": cfn_text, "wcnf": lambda rng: wcnf_text(rng, old=False), "opb": opb_text, "bif": bif_text}

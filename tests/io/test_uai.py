@@ -18,7 +18,7 @@ from ssvm_dsl.errors import DataError, FileFormatError, OptionError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.io.formats.uai import read_evidence
-from ssvm_dsl.io.source_text import FileLimits
+from ssvm_dsl.io.problem_file import FileLimits
 from ssvm_dsl.ir import Question, Task
 from ssvm_dsl.plugin_api import program_need
 

@@ -10,7 +10,7 @@ import pytest
 from naive_formats import assert_same_scores, read_wcsp, scores_of, wcsp_text
 from ssvm_dsl import read_problem
 from ssvm_dsl.errors import FileFormatError
-from ssvm_dsl.io.source_text import FileLimits
+from ssvm_dsl.io.problem_file import FileLimits
 from ssvm_dsl.scoring import solve_problem
 
 TINY = "tiny 3 3 2 10\n2 3 2\n2 0 1 0 1\n0 1 5\n1 2 3 1\n1 0\n"

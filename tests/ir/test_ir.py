@@ -178,7 +178,7 @@ def batches(draw):
     return n_variables, edges
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(batch=batches())
 def test_topology_against_networkx(batch):
     n_variables, edges = batch
@@ -188,7 +188,7 @@ def test_topology_against_networkx(batch):
     assert made.hardest_topology == max(expected)
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(batch=batches())
 def test_order_eliminates_leaves_before_their_parents(batch):
     """In a forest every variable but one of each component has exactly one neighbour later in the order."""
@@ -208,7 +208,7 @@ def test_order_eliminates_leaves_before_their_parents(batch):
             assert later == [0] + [1] * (len(part) - 1)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(batch=batches())
 def test_order_walks_paths_from_one_end_to_the_other(batch):
     n_variables, edges = batch

@@ -54,7 +54,7 @@ def keys(var_ptr, scope, ptr, table):
     return found
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(listed())
 def test_groups_found_by_content_list_the_same_factors(problem):
     var_ptr, scope, ptr, table, n_tables = problem
@@ -73,7 +73,7 @@ def test_groups_found_by_content_list_the_same_factors(problem):
     Program(var_ptr, np.full(int(var_ptr[-1]), 2, np.int32), (group,)).validate()
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(listed(), st.data())
 def test_some_examples_are_taken_as_a_plain_listing_says(problem, data):
     var_ptr, scope, ptr, table, n_tables = problem
@@ -96,7 +96,7 @@ def test_some_examples_are_taken_as_a_plain_listing_says(problem, data):
     np.testing.assert_array_equal(part.topology, whole.topology[ids])
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(listed())
 def test_topology_and_order_of_a_shape_are_those_of_each_example(problem):
     var_ptr, scope, ptr, table, n_tables = problem

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from ssvm_dsl.inference.planning.planner import plan_program
-from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Group, Guarantee, Primal, Program, Question, Solution, Task, Theta
+from ssvm_dsl.ir import Group, Primal, Program, Solution, Task, Theta
 from ssvm_dsl.ir.analysis.tolerance import Terms
 from ssvm_dsl.needs.properties import table_properties
-from ssvm_dsl.plugin_api import program_need
+from ssvm_dsl.testing import solve
 
 NO = Primal.FRACTIONAL
 YES = Primal.FEASIBLE
@@ -104,8 +101,7 @@ def test_bounds_of_sessions_hold_in_exact_arithmetic(backend):
     rng = np.random.default_rng(3)
     for _ in range(20):
         program, theta = one_pair(rng.normal(size=4) - 1e12, rng.normal(size=4) + 1e12, rng.normal() - 1e12)
-        need = replace(program_need(program), guarantee=Guarantee.HEURISTIC)
-        solution = open_plan(plan_program(program, need, backend), program).solve(Question(theta))
+        solution = solve(program, theta, backend)
         assert Fraction(float(solution.bound[0])) >= exact_best(program, theta)
         assert not solution.optimal()[0]  # labellings differ by units, sums are rounded to 1e-4
 
@@ -116,8 +112,7 @@ def test_bounds_on_labellings_of_whole_problems_are_integers(task):
     triangle = Group.of("pair", (2, 2), scope, np.array([0, 3]), np.zeros(3, np.int32), 1, np.array([0, 3]))
     program = Program(np.array([0, 3]), np.full(3, 2, np.int32), (triangle,)).validate()
     theta = Theta.of(program, [0.0, 0, 0, 0, 0, 1], [np.array([[-1.0, 0, 0, -1]])])
-    need = program_need(program, frozenset({task}), Guarantee.BOUND)
-    solution = open_plan(plan_program(program, need, "qpbo"), program).solve(Question(theta, task=task))
+    solution = solve(program, theta, "qpbo", task)
     assert solution.bound[0] == (0.0 if task is Task.MAP else pytest.approx(0.5))
 
 
@@ -125,6 +120,6 @@ def test_no_cut_where_integers_are_not_submodular():
     table = [1e12, 1e12 + 1, 1e12 + 1, 1e12]
     program, theta = one_pair(table, const=-1e12)
     assert "submodular" not in table_properties(program, theta)
-    solution = open_plan(plan_program(program, program_need(program)), program).solve(Question(theta))
+    solution = solve(program, theta)
     assert solution.score.tolist() == solution.bound.tolist() == [1.0]
     assert solution.optimal().tolist() == [True]

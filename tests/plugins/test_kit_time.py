@@ -20,7 +20,7 @@ from ssvm_dsl.plugin_api import BackendSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing import check_backend, sentinel
 from ssvm_dsl.testing import watch as watching
-from ssvm_dsl.testing.backends import ctrl_c, large_example
+from ssvm_dsl.testing.backends import limits
 from ssvm_dsl.testing.backends.conformance import BackendKit
 from ssvm_dsl.testing.problems import Recipe, seeded
 
@@ -227,10 +227,10 @@ class SaysTime(Honest):
     [(Hears, 1e6, ""), (Deaf, 0.0, "by call_in_thread or call_in_process"), (SaysTime, 1e6, "stop is TIME")],
 )  # fmt: skip
 def test_ctrl_c_ends_a_search(monkeypatch, backend, late, complaint):
-    monkeypatch.setattr(ctrl_c, "AFTER", 0.05)
-    monkeypatch.setattr(ctrl_c, "MOST_LATE", late)
-    monkeypatch.setattr(ctrl_c, "LIMIT", 0.2 if backend is Deaf else 1e6)
-    monkeypatch.setattr(large_example, "SIZES", (4, 9))
+    monkeypatch.setattr(limits, "AFTER", 0.05)
+    monkeypatch.setattr(limits, "MOST_LATE", late)
+    monkeypatch.setattr(limits, "LIMIT", 0.2 if backend is Deaf else 1e6)
+    monkeypatch.setattr(limits, "SIZES", (4, 9))
     before = signal.getsignal(signal.SIGINT)
     report = checked(backend, ["Ctrl-C"], notice=quiet)
     assert signal.getsignal(signal.SIGINT) is before
@@ -240,13 +240,15 @@ def test_ctrl_c_ends_a_search(monkeypatch, backend, late, complaint):
 
 
 def test_the_quick_form_asks_less_in_the_same_checks():
-    whole, quick = check_backend("tree", n_problems=3), check_backend("tree", n_problems=3, quick=True)
+    many = ("threads", "session reuse", "verifier")
+    only = (*many, "map", "marginals")
+    whole, quick = (check_backend("tree", n_problems=3, only=only, quick=short) for short in (False, True))
     assert whole.ok
     assert quick.ok
     cases = {check.name: check.cases for check in whole.checks}
     assert [check.name for check in quick.checks] == list(cases)
-    assert all(0 < check.cases <= 8 for check in quick.checks if check.name in ("threads", "session reuse", "verifier"))
-    assert all(cases[name] > 8 for name in ("threads", "session reuse", "verifier"))
+    assert all(0 < check.cases <= 8 for check in quick.checks if check.name in many)
+    assert all(cases[name] > 8 for name in many)
     assert all(check.seconds > 0.0 for check in whole.checks if not check.name.startswith("constraint "))
     assert re.search(r"ok    marginals: \d+ cases, \d+(\.\d+)? (ms|us|s)$", whole.text(timed=True), re.MULTILINE)
 

@@ -8,8 +8,8 @@ import pytest
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import Caps, Guarantee, Solution, Topology
 from ssvm_dsl.plugin_api import Verdict
-from ssvm_dsl.testing.backends import large_example
-from ssvm_dsl.testing.backends.large_example import SIZES, check_large_example
+from ssvm_dsl.testing.backends import limits
+from ssvm_dsl.testing.backends.limits import SIZES, check_large_example
 from ssvm_dsl.testing.report import Complaint
 
 CAPS = Caps(topology=Topology.LOOPY, guarantee=Guarantee.HEURISTIC)
@@ -45,7 +45,7 @@ class Timed:
 @pytest.fixture
 def check(monkeypatch):
     def run(backend, caps=CAPS):
-        monkeypatch.setattr(large_example, "process_time", lambda: backend.now)
+        monkeypatch.setattr(limits, "process_time", lambda: backend.now)
         return check_large_example(backend, caps, {})
 
     return run

@@ -15,7 +15,7 @@ from ssvm_dsl.ir import Theta
 from ssvm_dsl.plugin_api import BridgeSpec, ConstraintSpec, hookimpl, program_need
 from ssvm_dsl.registry import PluginInfo, registry
 from ssvm_dsl.testing import check_backend, check_bridge, check_constraint
-from ssvm_dsl.testing.constraints.problems import kind_problem
+from ssvm_dsl.testing.kind_problems import kind_problem
 
 
 @pytest.fixture

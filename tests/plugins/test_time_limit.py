@@ -7,8 +7,8 @@ import pytest
 
 from ssvm_dsl.ir import Caps, Solution, Stop, Task, Topology
 from ssvm_dsl.plugin_api import Verdict
-from ssvm_dsl.testing.backends import time_limit
-from ssvm_dsl.testing.backends.time_limit import LEAST, MOST_COPIES, N_EXAMPLES, check_time_limit
+from ssvm_dsl.testing.backends import limits
+from ssvm_dsl.testing.backends.limits import LEAST, MOST_COPIES, N_EXAMPLES, check_time_limit
 from ssvm_dsl.testing.report import Complaint
 
 CAPS = Caps(topology=Topology.CHAIN)
@@ -51,7 +51,7 @@ class Timed:
 @pytest.fixture
 def check(monkeypatch):
     def run(backend):
-        monkeypatch.setattr(time_limit, "perf_counter", lambda: backend.now)
+        monkeypatch.setattr(limits, "perf_counter", lambda: backend.now)
         return check_time_limit(backend, CAPS, {}, Task.MAP)
 
     return run

@@ -32,7 +32,7 @@ def test_an_honest_trainer_passes():
 
 @pytest.mark.parametrize("kind", LIES)
 def test_lies_are_found(kind, monkeypatch):
-    monkeypatch.setattr("ssvm_dsl.testing.trainers.checks.PASSES", 100.0)
+    monkeypatch.setattr("ssvm_dsl.testing.trainers.PASSES", 100.0)
     check, more = LIES[kind]
     report = check_trainer(spec(kind.lower(), kind, **more), only=[check])
     assert report.failed == [check], str(report)
@@ -47,7 +47,7 @@ def test_what_is_reported_does_not_depend_on_which_examples_a_trainer_asks_for(d
 
 
 def test_a_trainer_that_ignores_limits_is_found_and_ended(monkeypatch):
-    monkeypatch.setattr("ssvm_dsl.testing.trainers.checks.PATIENCE", 0.5)
+    monkeypatch.setattr("ssvm_dsl.testing.trainers.PATIENCE", 0.5)
     report = check_trainer(spec("deaf", "Deaf"), only=["limits"])
     assert report.failed == ["limits"]
     assert "OutOfTime" in str(report)

@@ -12,8 +12,7 @@ from sklearn.metrics import f1_score, mutual_info_score
 
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.models import MultiLabel
-from ssvm_dsl.models.label_pairs import mutual_information, strongest_pairs, width_for
-from ssvm_dsl.models.multi_label import expected_f1
+from ssvm_dsl.models.multi_label import expected_f1, mutual_information, strongest_pairs, width_for
 
 
 def information(k: int, seed: int):

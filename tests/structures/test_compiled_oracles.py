@@ -7,13 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from model_table import STRUCTURES, few, segmenter
 from ssvm_dsl import (
     POTTS,
     Arborescence,
-    AtMost,
     Cost,
     Dim,
-    Edges,
     Factor,
     Forbid,
     Grammar,
@@ -22,10 +21,8 @@ from ssvm_dsl import (
     Label,
     Matching,
     Model,
-    Path,
     ProjectiveTree,
     StructuredSVM,
-    chain,
     complete,
     grid,
     ground,
@@ -92,24 +89,6 @@ class Nested(Heads):
     tree = ProjectiveTree(Heads.head)
 
 
-class Few(Model):
-    T = Dim()
-    x = Input(T, 3)
-    y = Label(T, 3)
-    own = Factor(y, features=x)
-    few = AtMost(2, y.is_(1))
-    loss = Hamming(y)
-
-
-class Segments(Model):
-    T = Dim()
-    x = Input(T, 3)
-    y = Label(T, ["O", "A"], segments=3)
-    own = Factor(y, features=x)
-    next = Factor(chain(y))
-    loss = Hamming(y)
-
-
 class Picture(Model):
     H = Dim(3)
     W = Dim()
@@ -120,23 +99,14 @@ class Picture(Model):
     loss = Hamming(y)
 
 
-class Route(Model):
-    N, M = Dim(), Dim()
-    z = Input(N, 1)
-    e = Edges(M, over=N)
-    f = Input(M, 3)
-    y = Label(M, 2)
-    cost = Factor(y.is_(1), features=f)
-    way = Path(y.is_(1), e, source=0, target=-1)
-    loss = Hamming(y)
-
+FEW, SEGMENTS, ROUTE = few(3, 3, 2), segmenter(3, "OA", 3), STRUCTURES["path"].model
 
 ARCS = np.array([(0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (2, 4), (3, 4)])
 
 
 def inputs_of(model, rng):
-    if model is Route:
-        return {"z": np.zeros((5, 1)), "e": ARCS, "f": rng.normal(size=(len(ARCS), 3))}
+    if model is ROUTE:
+        return {"z": np.zeros((5, 1)), "e": ARCS, "f": rng.normal(size=(len(ARCS), 2))}
     sizes = {dim.name: dim.size or int(rng.integers(3, 6)) for dim in model.declaration.dims}
     (x,) = model.declaration.inputs
     return rng.normal(size=(*(sizes[dim.name.rstrip("'")] for dim in x.dims), *x.shape))
@@ -170,7 +140,7 @@ class Parses(Model):
 
 MODELS = {
     Six: "junction-tree", Masked: "junction-tree", Align: "assignment", Heads: "arborescence", Nested: "eisner",
-    Few: "cardinality", Route: "shortest-path", Segments: "semi-markov", Picture: "graph-cut", Parses: "cky",
+    FEW: "cardinality", ROUTE: "shortest-path", SEGMENTS: "semi-markov", Picture: "graph-cut", Parses: "cky",
 }  # fmt: skip
 
 

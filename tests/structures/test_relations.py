@@ -284,7 +284,7 @@ def test_many_clusters_in_noise_are_proved(n, n_clusters):
 
 
 def test_a_search_for_clusters_ends_after_so_many_parts():
-    n = 40
+    n = 34
     rng, pairs = np.random.default_rng(0), pairs_of("equivalence", n)
     gain = rng.normal(size=len(pairs))
     made = program("equivalence", n, pairs)

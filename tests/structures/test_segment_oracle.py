@@ -15,7 +15,7 @@ from ssvm_dsl.ir import Program, Question, Task
 from ssvm_dsl.plugin_api import ConstraintSpec, program_need, score_labels
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing import open_session
-from ssvm_dsl.testing.constraints.checks import keeps
+from ssvm_dsl.testing.constraints import keeps
 
 
 def asked(program, backend, *questions):

@@ -26,7 +26,7 @@ from ssvm_dsl import (
 from ssvm_dsl.errors import ModelError, NoBackendError
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.ir import Ability, CountTables, Guarantee, Question, Task
-from ssvm_dsl.lang.text.serial import from_json, to_json
+from ssvm_dsl.lang.serial import from_json, to_json
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.risks.kinds import find_risk
 from ssvm_dsl.plugin_api import program_need

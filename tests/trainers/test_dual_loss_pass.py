@@ -11,16 +11,13 @@ from numba import njit
 from scipy import sparse
 
 from combinations import crossed, some
-from small import OneThread
-from ssvm_dsl import Attributes, Dim, Factor, Hamming, Input, Label, Model, chain, complete, ground
-from ssvm_dsl.inference.planning.planner import need_of, plan, plan_program
-from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl import Attributes, Dim, Factor, Hamming, Input, Label, Model, chain, complete
+from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.ir import Ability, Question
 from ssvm_dsl.ir.need import Guarantee, Limits
-from ssvm_dsl.learning.objective import regularized_risk
-from ssvm_dsl.learning.risks.kinds import find_risk
 from ssvm_dsl.plugin_api import BackendSpec, StopRule, program_need
 from ssvm_dsl.registry import registry
+from ssvm_dsl.testing import open_session, training_problem
 from ssvm_dsl.testing.problems import Recipe, seeded
 from ssvm_trainers.dual.dlpw import DLPW
 
@@ -110,7 +107,7 @@ def test_training_on_messages_gets_diffusion():
 
 def test_states_that_are_ruled_out_have_no_compiled_messages():
     program = seeded(Recipe(masks=True), 1).program
-    assert open_plan(plan(program_need(program, guarantee=Guarantee.BOUND), "msd"), program).compiled_messages() is None
+    assert open_session(program, "msd").compiled_messages() is None
 
 
 class Words(Model):
@@ -166,14 +163,10 @@ CASES = {"words": (Words, words), "tokens": (Tokens, tokens), "pairs": (Pairs, p
 def problem_of(name, temperature=0.0):
     """A relaxed problem on messages, with examples of different weights."""
     model, make = CASES[name]
-    grounded, risk = ground(model, *make(np.random.default_rng(3))), find_risk("relaxed")
-    weight = np.linspace(0.5, 2.0, 9)
-    objective = regularized_risk(grounded.parameters, 0.05, weight, None, 1.0)
-    tasks, kinds = risk.asks(grounded.loss, True)
-    need = need_of(grounded.parameters, tasks, Guarantee.BOUND, kinds)
-    chosen = plan_program(grounded.program, need, "msd", {"temperature": temperature})
-    session = open_plan(chosen, grounded.program)
-    return risk.problem(grounded.parameters, grounded.loss, objective, session, OneThread(), messages=True)
+    return training_problem(
+        model, *make(np.random.default_rng(3)), risk="relaxed", trainer="dlpw", backend="msd", lam=0.05,
+        backend_options={"temperature": temperature}, sample_weight=np.linspace(0.5, 2.0, 9),
+    )  # fmt: skip
 
 
 def weights(problem, n, averaging, start=None, trainer=None):

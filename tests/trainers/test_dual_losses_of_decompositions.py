@@ -10,6 +10,7 @@ import pytest
 
 from combinations import crossed
 from kit import keeps_its_promises
+from model_table import independent
 from ssvm_dsl import (
     Arborescence,
     Dim,
@@ -170,12 +171,7 @@ def test_slopes_are_those_of_the_bound(name):
     np.testing.assert_allclose((there.bound - found.bound) / 1e-6, slope, atol=1e-3)
 
 
-class Line(Model):
-    T = Dim()
-    x = Input(T, 2)
-    y = Label(T, 2)
-    emit = Factor(y, features=x)
-    loss = Hamming(y)
+Line = independent(2, 2)
 
 
 def test_messages_are_for_constraints_alone():

@@ -15,12 +15,13 @@ import small
 from combinations import crossed
 from small import CASES, Case, Data, Word
 from ssvm_dsl import StructuredSVM
+from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 from ssvm_dsl.learning.risks.kinds import find_risk
 from ssvm_dsl.plugin_api import StopRule, TrainerSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing import check_trainer, make_trainer
-from ssvm_dsl.testing.trainers.checks import TRAINER_RULES
+from ssvm_dsl.testing.trainers import TRAINER_RULES
 from toy_backends import Toys, registered
 
 #: What a bound may be off by: the accuracy of the reference.
@@ -69,7 +70,7 @@ def check_optimal(
 #: All checks but the one that waits for the machine's clock; it is in ``ssvm plugins check``.
 CHECKS = [rule.name for rule in TRAINER_RULES if rule.name != "limits"]
 
-#: One of each kind of oracle; ``make fuzz ARGS=conformance`` has the others.
+#: The first that a trainer minimises; ``make fuzz ARGS=conformance`` has the others.
 RISKS = ["margin", "log", "relaxed"]
 
 #: What options could break.
@@ -77,15 +78,29 @@ STEPS = ["iterates", "objective", "lower bounds", "same seed", "threads", "start
 
 #: (trainer, options, risks) beside the defaults.
 WAYS = [
-    ("bcfw", {"sampling": "uniform", "averaging": True}, ["margin", "slack"]),
+    ("bcfw", {"sampling": "uniform", "averaging": True}, ["margin"]),
     ("bcfw", {"parallel": 2}, ["margin"]),
     ("bcfw", {"blocks": "factors"}, ["relaxed"]),
     ("bundle", {"method": "kelley"}, ["margin"]),
-    ("bundle", {"method": "proximal"}, ["margin", "log"]),
-    ("eg", {"order": "batch"}, ["margin", "log"]),
+    ("bundle", {"method": "proximal"}, ["log"]),
+    ("eg", {"order": "batch"}, ["log"]),
     ("extragradient", {"method": "dual"}, ["margin"]),
     ("subgradient", {"order": "batch"}, ["margin"]),
     ("subgradient", {"order": "incremental", "averaging": "none"}, ["hm"]),
+]
+
+
+#: Options that keep other things for a fit that goes on than the defaults do.
+KEEPING = [
+    ("subgradient", {"metric": "newton"}, ["margin"]),
+    ("subgradient", {"radius": "pegasos"}, ["margin"]),
+    ("one-slack", {"cache": 2}, ["margin"]),
+    ("n-slack", {"keep": 1}, ["margin"]),
+    ("bundle", {"stabilise": False}, ["margin"]),
+    ("perceptron", {"update": "arow"}, ["margin"]),
+    ("dlpw", {"batch_size": 5, "averaging": "weighted"}, ["relaxed"]),
+    ("bcfw", {"blocks": "examples"}, ["relaxed"]),
+    ("smo", {}, ["relaxed"]),
 ]
 
 
@@ -95,15 +110,27 @@ def bundled() -> list[str]:
     return [spec.name for spec in known.specs(TrainerSpec) if known.owner(spec).bundled]
 
 
+def risk_of(trainer: str) -> str:
+    """The first risk that a trainer minimises."""
+    needs = registry().find(TrainerSpec, trainer).needs
+    return next(name for name in RISKS if needs.covers(find_risk(name).spec, 1.0))
+
+
 @pytest.mark.parametrize("trainer", bundled())
 def test_the_kit_finds_nothing_wrong(trainer):
-    report = check_trainer(trainer, risks=RISKS, only=CHECKS)
+    report = check_trainer(trainer, risks=[risk_of(trainer)], only=CHECKS)
     assert report.ok, str(report)
 
 
 @pytest.mark.parametrize(("trainer", "options", "risks"), WAYS, ids=str)
 def test_nor_with_other_options(trainer, options, risks):
     report = check_trainer(trainer, options=options, risks=risks, only=STEPS)
+    assert report.ok, str(report)
+
+
+@pytest.mark.parametrize(("trainer", "options", "risks"), KEEPING, ids=str)
+def test_fits_go_on_with_other_options(trainer, options, risks):
+    report = check_trainer(trainer, options=options, risks=risks, only=["resume"])
     assert report.ok, str(report)
 
 
@@ -175,7 +202,7 @@ def test_the_optimum_is_that_of_the_quadratic_program(trainer, options, settings
 def test_bounds_of_unfinished_fits_are_true(case, trainer):
     """The last one, and those on the way; of trainers without bounds, the objective."""
     data = case.make(2)
-    if not registry().find(TrainerSpec, trainer).needs.covers(find_risk("margin").spec, 1.0):
+    if risk_of(trainer) != "margin":
         pytest.skip("not for margins")
     best, _ = data.optimum()
     for max_passes in (1, 3, 8):
@@ -233,6 +260,19 @@ def test_inexact_oracles_give_true_bounds_or_none(trainer):
     assert not heuristic.certified
     assert np.isnan(heuristic.gap)
     assert heuristic.dual <= best + TINY  # its planes are true ones
+
+
+@pytest.mark.parametrize("trainer", bundled())
+def test_what_a_trainer_cannot_do_is_refused_with_others_that_can(trainer):
+    """Risks and powers are in the table of ``test_pairings``."""
+    needs = registry().find(TrainerSpec, trainer).needs
+    risk = risk_of(trainer)
+    if needs.strongly_convex:
+        with pytest.raises(TrainingError, match=rf"{trainer}.*every factor regularised.*; set .*: .*subgradient"):
+            fitted(Case(Word).make(0), trainer=trainer, risk=risk, regularization={"emit": 0.0})
+    if risk == "margin" and (needs.asks_marginals or needs.factored):
+        with pytest.raises(TrainingError, match=rf"'{trainer}' .*adds up over variables, not ZeroOne"):
+            fitted(Case(small.AllOrNothing).make(0), trainer=trainer, risk=risk)
 
 
 def test_the_cases_use_every_exact_backend():

@@ -8,15 +8,10 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from small import OneThread
-from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain, cliques, complete, ground
+from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain, cliques, complete
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.inference.planning.planner import plan
-from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir.need import Guarantee
-from ssvm_dsl.learning.objective import regularized_risk
-from ssvm_dsl.learning.risks.kinds import find_risk
-from ssvm_dsl.plugin_api import StopRule, program_need
+from ssvm_dsl.plugin_api import StopRule
+from ssvm_dsl.testing import training_problem
 from ssvm_trainers.planes.bcfw import BCFW
 from ssvm_trainers.planes.factors import blocks
 from ssvm_trainers.planes.factors.blocks import FactorRun, own_tables, suits
@@ -86,12 +81,9 @@ def case(request):
 
 
 def problem_of(model, X, Y, backend="ad3", weight=None, lam=0.05):
-    grounded = ground(model, X, Y)
-    asked = find_risk("relaxed").asks(grounded.loss)[0]
-    session = open_plan(plan(program_need(grounded.program, asked, Guarantee.BOUND), backend), grounded.program)
-    weight = np.ones(len(X)) if weight is None else weight
-    objective = regularized_risk(grounded.parameters, lam, weight, {"unary": 0.5}, 1.0)
-    return find_risk("relaxed").problem(grounded.parameters, grounded.loss, objective, session, OneThread())
+    return training_problem(
+        model, X, Y, risk="relaxed", backend=backend, lam=lam, regularization={"unary": 0.5}, sample_weight=weight
+    )
 
 
 def certified(problem, blocks, tol, start=None, most=3000):

@@ -7,16 +7,11 @@ import warnings
 import numpy as np
 import pytest
 
-from small import OneThread
-from ssvm_dsl import Cost, Dim, Factor, Given, Hamming, Input, Label, Model, StructuredSVM, chain, cliques, ground
-from ssvm_dsl.inference.planning.planner import plan_program
-from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Guarantee
+from ssvm_dsl import Cost, Dim, Factor, Given, Hamming, Input, Label, Model, StructuredSVM, chain, cliques
 from ssvm_dsl.kernels import fill_tables, tables_score
-from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
-from ssvm_dsl.learning.risks.kinds import find_risk
-from ssvm_dsl.plugin_api import fixed_tables, program_need
+from ssvm_dsl.plugin_api import fixed_tables
+from ssvm_dsl.testing import training_problem
 
 
 class Plain(Model):
@@ -79,12 +74,7 @@ def data(model, n=12, seed=0):
 
 
 def problem_of(model, X, Y, risk="margin", backend="chain"):
-    made, grounded = find_risk(risk), ground(model, X, Y)
-    parameters = made.asked_about(grounded.parameters, grounded.loss)
-    need = program_need(parameters.program, made.asks(grounded.loss)[0], Guarantee.EXACT)
-    session = open_plan(plan_program(parameters.program, need, backend), parameters.program)
-    objective = RegularizedRisk(1.0, len(X), np.ones(len(X)), np.ones(parameters.dim), parameters.lower_bound, 1.0)
-    return made.problem(parameters, grounded.loss, objective, session, OneThread())
+    return training_problem(model, X, Y, risk=risk, backend=backend)
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -5,18 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 import ssvm_trainers.dual.lp_dual_qp as module
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
+from model_table import tagger
+from ssvm_dsl import StructuredSVM
 from ssvm_dsl.ir import Stop
 from ssvm_dsl.plugin_api import CallOutcome
 
-
-class Word(Model):
-    T = Dim()
-    x = Input(T, 3)
-    y = Label(T, 2)
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
+Word = tagger(3, 2)
 
 
 def test_ctrl_c_ends_the_solver_with_its_current_point(monkeypatch):

@@ -9,16 +9,13 @@ import pytest
 import scipy.sparse as sp
 
 import small
-from ssvm_dsl import Attributes, Cost, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain, ground
+from ssvm_dsl import Attributes, Cost, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
 from ssvm_dsl.errors import FileFormatError
-from ssvm_dsl.inference.planning.planner import plan
-from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.learning.objective import RegularizedRisk, regularized_risk
-from ssvm_dsl.learning.risks.kinds import find_risk
-from ssvm_dsl.plugin_api import StopRule, program_need
+from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.plugin_api import StopRule
+from ssvm_dsl.testing import training_problem
 from ssvm_trainers.gradient.lbfgs import LBFGS, inverse_curvature
 from ssvm_trainers.planes.bcfw import BCFW, NEWEST
-from ssvm_trainers.planes.state import start_state
 from ssvm_trainers.shared.lower_bound import best_share
 
 
@@ -37,11 +34,7 @@ class Tagger(Model):
 
 def problem_of(model, X, Y, risk: str = "margin"):
     """The problem trainers see, C = 1."""
-    grounded, made = ground(model, X, Y), find_risk(risk)
-    tasks, abilities = made.asks(grounded.loss)
-    session = open_plan(plan(program_need(grounded.program, tasks=tasks, abilities=abilities)), grounded.program)
-    objective = regularized_risk(grounded.parameters, 1.0 / len(X), np.ones(len(X)))
-    return made.problem(grounded.parameters, grounded.loss, objective, session, small.OneThread())
+    return training_problem(model, X, Y, risk=risk, lam=1.0 / len(X))
 
 
 def tagged():
@@ -100,13 +93,6 @@ def test_the_certificate_is_that_of_the_moving_average_or_of_better_weights(monk
         assert problem.value(first.w)[0] < problem.value(average)[0]
         np.testing.assert_array_equal(first.w, trainer._run.average)
     assert first.primal == pytest.approx(problem.value(first.w)[0], rel=1e-12)
-
-
-def test_weights_without_bounds_are_kept_once():
-    problem = tagged()
-    state = start_state(problem)
-    assert state.free is state.w
-    assert problem.objective.scale.strides == problem.objective.lower.strides == (0,)
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.3])

@@ -150,14 +150,6 @@ def test_any_numbers_make_a_valid_plane(case):
     np.testing.assert_allclose(rows.matrix @ points.rounded(x), rows.right, atol=1e-14)
 
 
-@pytest.mark.parametrize("trainer", ["lp-dual-qp", "extragradient"])
-def test_refusals(trainer):
-    with pytest.raises(TrainingError, match="a loss that adds up over variables, not ZeroOne"):
-        fitted(Case(small.AllOrNothing).make(0), trainer=trainer)
-    with pytest.raises(TrainingError, match="does not minimise risk 'slack'"):
-        fitted(Case(small.Word).make(0), trainer=trainer, risk="slack")
-
-
 def test_large_programs_are_refused_before_the_oracle_is_asked():
     problem = Case(small.Word).make(0).problem()
     with pytest.raises(

@@ -13,19 +13,14 @@ from scipy import sparse
 
 from combinations import ALL, crossed, some
 from model_table import complete_labels
-from small import OneThread
 from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain, grid, ground
 from ssvm_dsl.errors import NoBackendError, OptionError, TrainingError
-from ssvm_dsl.inference.planning.planner import plan
-from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Question
-from ssvm_dsl.ir.need import Guarantee, Limits, Task
+from ssvm_dsl.ir.need import Limits, Task
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.learning.objective import regularized_risk
-from ssvm_dsl.learning.risks.kinds import find_risk
-from ssvm_dsl.plugin_api import StopRule, program_need, score_marginals
+from ssvm_dsl.plugin_api import StopRule, score_marginals
 from ssvm_dsl.scores.marginals import with_margins
-from ssvm_dsl.testing import training_problem
+from ssvm_dsl.testing import open_session, solve, training_problem
 from ssvm_trainers.planes.bcfw import BCFW
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -206,11 +201,7 @@ def test_the_relaxed_objective_is_above_the_exact_one(case, exact):
 
 
 def problem_of(model, X, Y, risk, backend):
-    grounded = ground(model, X, Y)
-    asked = find_risk(risk).asks(grounded.loss)[0]
-    session = open_plan(plan(program_need(grounded.program, asked, Guarantee.BOUND), backend), grounded.program)
-    objective = regularized_risk(grounded.parameters, 1.0, np.ones(len(X)), None, 1.0)
-    return find_risk(risk).problem(grounded.parameters, grounded.loss, objective, session, OneThread())
+    return training_problem(model, X, Y, risk=risk, backend=backend)
 
 
 def test_tightness_is_the_share_of_relaxations_without_loss(case):
@@ -351,13 +342,6 @@ def test_dual_losses_certify_truly(case, backend):
     assert report.dual <= case[3] <= report.primal * (1 + 1e-9)  # what is reported bounds the objective from above
 
 
-def test_dual_losses_need_messages(case):
-    with pytest.raises(NoBackendError, match=r"does not expose dual messages(?s:.*)these would fit: .*msd"):
-        fit(case, "dlpw", "brute-force")
-    with pytest.raises(TrainingError, match="does not minimise risk 'margin'"):
-        fit(case, "dlpw", "msd", "margin")
-
-
 def test_refusals(case):
     with pytest.raises(NoBackendError, match="does not answer relaxed"):
         fit(case, backend="brute-force")
@@ -385,8 +369,7 @@ def test_half_integral_solutions_are_optimal():
     theta = random_scores(program, 5)
     theta.node[:] *= 3.0
     theta.pool[:] *= np.tile([-1.0, 1.0, 1.0, -1.0], theta.pool.size // 4) * np.sign(theta.pool)  # mostly frustrated
-    need = program_need(program, frozenset({Task.RELAXED}), Guarantee.BOUND)
-    cut, lp = (open_plan(plan(need, b), program).solve(Question(theta, task=Task.RELAXED)) for b in ("qpbo", "lp"))
+    cut, lp = (solve(program, theta, backend, Task.RELAXED) for backend in ("qpbo", "lp"))
     np.testing.assert_allclose(cut.bound, lp.bound, rtol=1e-7)
     np.testing.assert_allclose(score_marginals(program, theta, cut.marginals), lp.bound, rtol=1e-7)
     node, group = cut.marginals.node.reshape(-1, 2), program.groups[0]
@@ -399,7 +382,7 @@ def test_half_integral_solutions_are_optimal():
 @pytest.mark.parametrize("backend", ["msd", "mplp", "tbcd", "trws"])
 def test_the_slope_of_a_dual_bound(backend):
     program = ground(Ternary, *noise(3, n=7)).program
-    session = open_plan(plan(program_need(program, guarantee=Guarantee.BOUND), backend), program)
+    session = open_session(program, backend)
     theta, ids = random_scores(program, 1), np.array([4, 1, 6])
     found = session.solve(Question(theta, examples=ids, limits=Limits(iterations=3)))
     slope = session.slope(Question(theta, ids, warm=found.warm))

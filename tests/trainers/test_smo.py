@@ -10,11 +10,10 @@ import pytest
 from test_every_trainer import check_optimal, fitted
 
 import small
+from model_table import tagger
 from small import Case, Word
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import load_letters
-from ssvm_dsl.errors import TrainingError
-from ssvm_dsl.inference.checked import CheckedSession
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.dual.smo import smo_kernels as kernels
 from ssvm_trainers.dual.smo.smo import SMO
@@ -40,13 +39,7 @@ def test_it_meets_bcfw_on_letters():
     assert max(first.dual, second.dual) <= min(first.primal, second.primal)
 
 
-class Letters(small.Model):
-    T = small.Dim()
-    x = small.Input(T, 128)
-    y = small.Label(T, "abcdefghijklmnopqrstuvwxyz")
-    emit = small.Factor(y, features=x)
-    trans = small.Factor(small.chain(y))
-    loss = small.Hamming(y)
+Letters = tagger(128, "abcdefghijklmnopqrstuvwxyz")
 
 
 def letters(trainer: str) -> StructuredSVM:
@@ -187,22 +180,6 @@ def test_a_step_gains_what_it_says_and_no_other_length_gains_more(case, seed):
 
 
 # -- control -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("model", "options", "words"),
-    [
-        (small.AllOrNothing, {}, r"needs a loss that adds up over variables, not ZeroOne; others .*n-slack"),
-        (Word, {"risk": "hm"}, r"'smo' does not minimise risk 'hm'; these do: bcfw"),
-        (Word, {"power": 2.0}, r"does not minimise risk 'margin' to the power 2; these do: .*n-slack"),
-        (Word, {"regularization": {"emit": 0.0}}, "every factor regularised"),
-    ],
-)
-def test_what_it_does_not_take_is_refused_before_the_first_oracle_call(model, options, words, monkeypatch):
-    monkeypatch.setattr(CheckedSession, "solve", lambda *args, **kwargs: pytest.fail("the oracle was called"))
-    data = Case(model).make(0)
-    with pytest.raises(TrainingError, match=words):
-        smo(data, **options)
 
 
 def test_examples_without_variables_or_weight_change_nothing():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_every_trainer import check_certificate
 from test_every_trainer import fitted as fitted_margin
-from test_smooth import check_optimal, fitted, problem_of, reference
+from test_smooth import check_optimal, fitted, reference
 
 import small
 from small import Case, Word
@@ -49,7 +49,7 @@ def test_svrg_starts_anywhere_and_with_any_step(power):
 
 def test_the_first_round_of_svrg_is_that_of_the_definition():
     data = Case(Word, n=4).make(0)
-    problem = problem_of(data, "log")
+    problem = data.problem("log")
     steps = SVRG(batch_size=2, random_state=0).steps(problem, StopRule())
     first, second = next(steps), next(steps)
     length = second.extra["step"] / 1.1
@@ -99,7 +99,7 @@ def test_adam_comes_close_with_true_bounds(case):
 def test_minibatches_take_work_of_their_own_size_only(monkeypatch):
     """A step looks at the scores and sums of its examples, not of all."""
     data = Case(small.Joint, n=40, ragged=(3,), ignore=9).make(0)
-    problem, rng = problem_of(data, "log"), np.random.default_rng(0)
+    problem, rng = data.problem("log"), np.random.default_rng(0)
     w, ids = rng.normal(size=problem.dim), np.array([3, 17])
     expected = problem.gradient(w, ids)
     others = np.setdiff1d(np.arange(40), ids)
@@ -116,8 +116,3 @@ def test_eg_refuses_what_does_not_fit_in_memory(monkeypatch):
     monkeypatch.setattr(eg, "MAX_CELLS", 0)
     with pytest.raises(TrainingError, match=r"two vectors of 15 weights for each of 5 examples.*lbfgs"):
         fitted(Case(Word).make(0), "log", trainer="eg")
-
-
-def test_trainers_for_smooth_risks_refuse_others():
-    with pytest.raises(TrainingError, match="does not minimise risk 'margin'; these do: bcfw"):
-        fitted(Case(Word).make(0), "margin", trainer="svrg")

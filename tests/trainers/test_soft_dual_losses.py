@@ -11,7 +11,8 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
 from combinations import crossed, some
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, complete
+from model_table import complete_labels
+from ssvm_dsl import StructuredSVM
 from ssvm_dsl.ir import Messages, Question
 from ssvm_dsl.ir.need import Limits
 from ssvm_dsl.plugin_api import BackendSpec
@@ -21,17 +22,11 @@ from ssvm_dsl.testing.problems import Recipe, seeded
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-N, LABELS, STATES, WIDTH, LAM = 5, 4, 3, 2, 0.25
+N, LABELS, STATES, WIDTH, LAM = 4, 3, 3, 2, 0.25
 EDGES = list(combinations(range(LABELS), 2))
 
 
-class Full(Model):
-    K = Dim(LABELS)
-    x = Input(WIDTH)
-    y = Label(K, STATES)
-    unary = Factor(y, features=x, per=K)
-    pair = Factor(complete(y), per="edge")
-    loss = Hamming(y)
+Full = complete_labels(LABELS, WIDTH, STATES)
 
 
 def data():
@@ -42,7 +37,7 @@ def data():
 def dual_loss(unary, pair, messages, x, y, temperature):
     """g of one example and its gradients, straight from equations 8 and 13.
 
-    unary (4, 3, 2), pair (6, 3, 3): weights; messages (6, 2, 3): to the first and the second label of each pair.
+    unary (3, 3, 2), pair (3, 3, 3): weights; messages (3, 2, 3): to the first and the second label of each pair.
     """
     belief = unary @ x + (np.arange(STATES) != y[:, None])
     of_truth = sum(unary[i, y[i]] @ x for i in range(LABELS))

@@ -40,7 +40,7 @@ def primal_and_dual(svm):
     return svm.report_.primal, svm.report_.dual
 
 
-@pytest.mark.parametrize("C", [0.1, 10.0, 1e3, 1e6])
+@pytest.mark.parametrize("C", [0.1, 1e3, 1e6])
 def test_sums_of_squares_do_not_run_away(C):
     rng = np.random.default_rng(1)
     X, Y = rng.normal(size=(60, 5)), rng.integers(3, size=60)

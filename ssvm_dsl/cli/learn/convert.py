@@ -25,7 +25,7 @@ def run(args: Namespace) -> int:
     """Convert."""
     from ssvm_dsl.cli.learn.reading import read_data, settings_of
     from ssvm_dsl.datasets.formats.lines import require_place, source_name
-    from ssvm_dsl.datasets.formats.lookup import format_of, writer_of
+    from ssvm_dsl.datasets.formats.readers import format_of, writer_of
 
     require_place(args.out, "OUT", (args.source, args.template))
     if _is_crfsuite_model(args.source):

@@ -1,4 +1,4 @@
-"""``ssvm info FILE``: what a model file or a file of data holds."""
+"""``ssvm info FILE``: what a model file or a file of data holds; ``ssvm weights FILE``: its largest weights."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import zipfile
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from ssvm_dsl.cli.command import Subcommand, add_json, add_trust
+from ssvm_dsl.cli.command import Subcommand, add_json, add_trust, positive_int
 from ssvm_dsl.cli.learn.reading import add_format_arguments
-from ssvm_dsl.cli.screen import write_json
+from ssvm_dsl.cli.screen import console, write_json
 
 if TYPE_CHECKING:
     from ssvm_dsl.cli.learn.saved_models import LoadedModel
+
 
 #: Classes that are listed.
 MOST_CLASSES = 20
 
 
-def arguments(parser: ArgumentParser) -> None:
+def info_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``ssvm info``."""
     parser.add_argument("file", metavar="FILE", help="a model file, or data; - is standard input")
     add_format_arguments(parser)
@@ -25,7 +26,7 @@ def arguments(parser: ArgumentParser) -> None:
     add_json(parser)
 
 
-def run(args: Namespace) -> int:
+def run_info(args: Namespace) -> int:
     """Show a file."""
     from ssvm_dsl.cli.learn.saved_models import load_model
     from ssvm_dsl.datasets.formats.lines import STANDARD_STREAM, write_text
@@ -91,4 +92,49 @@ def _of_data(args: Namespace) -> dict[str, Any]:
     return facts | {"classes": dict(counts.most_common(MOST_CLASSES))}
 
 
-COMMAND = Subcommand("info", "show the content of a model file or a file of data", run, arguments)
+INFO = Subcommand("info", "show the content of a model file or a file of data", run_info, info_arguments)
+
+
+# -- ``ssvm weights FILE``: the largest weights of a saved model, with their names ---------------------------------
+
+
+def weights_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``ssvm weights``."""
+    parser.add_argument("file", metavar="FILE", help="a model that svm.save wrote")
+    parser.add_argument("--factor", metavar="NAME", help="only weights of this factor (default: all)")
+    parser.add_argument("--state", metavar="CLASS", help="only weights that score this class")
+    parser.add_argument("-k", type=positive_int, default=20, metavar="N", help="show this many (default: 20)")
+    add_trust(parser)
+    add_json(parser)
+
+
+def run_weights(args: Namespace) -> int:
+    """Show the largest weights."""
+    from ssvm_dsl.learning.estimators.saved import read_weights
+
+    weights = read_weights(args.file, args.trust)
+    factor = None if args.factor is None else _known(args.factor, [str(name) for name in weights], "factor")
+    top = weights.top(factor, args.k, None if args.state is None else _state(args.state, weights.classes))
+    if args.json:
+        write_json([one._asdict() for one in top])
+    else:
+        console().print(top)
+    return 0
+
+
+def _state(text: str, classes: tuple[Any, ...]) -> Any:
+    """Return the class that a text names: names may be ints."""
+    named = {str(one): one for one in classes}
+    return named[_known(text, list(named), "class")]
+
+
+def _known(name: str, names: list[str], what: str) -> str:
+    """Return a name if it is one of the model's."""
+    from ssvm_dsl.errors import OptionError
+
+    if name not in names:
+        raise OptionError(f"the model has no {what} '{name}'; it has: {', '.join(names)}")
+    return name
+
+
+WEIGHTS = Subcommand("weights", "show the largest weights of a saved model by name", run_weights, weights_arguments)

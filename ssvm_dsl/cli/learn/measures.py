@@ -196,20 +196,20 @@ def _span_counts(truth: Sequence[Any], predicted: Sequence[Any]) -> dict[str, Cl
 def _label_counts(truth: Sequence[Any], predicted: Sequence[Any], names: Sequence[str]) -> dict[str, ClassCounts]:
     """Return for each label of sets how many examples have it."""
     sides = [np.array([np.ravel(one) for one in side]).astype(int) for side in (truth, predicted)]
-    true, found, right = (one.sum(axis=0).tolist() for one in (*sides, sides[0] * sides[1]))
-    rows = zip(names or map(str, range(len(true))), true, found, right, strict=True)
+    true, answered, right = (one.sum(axis=0).tolist() for one in (*sides, sides[0] * sides[1]))
+    rows = zip(names or map(str, range(len(true))), true, answered, right, strict=True)
     return {name: ClassCounts(*counts) for name, *counts in rows}
 
 
 def _phrase_counts(truth: list[list[str]], predicted: list[list[str]]) -> dict[str, ClassCounts]:
     """Return the counts of phrases by kind, sorted; both ends and the kind of a right one are right."""
-    true, found, right = Counter[str](), Counter[str](), Counter[str]()
+    true, answered, right = Counter[str](), Counter[str](), Counter[str]()
     for one, other in zip(truth, predicted, strict=True):
         a, b = phrases(one), phrases(other)
         true.update(_kinds(a))
-        found.update(_kinds(b))
+        answered.update(_kinds(b))
         right.update(_kinds(set(a) & set(b)))
-    return {kind: ClassCounts(true[kind], found[kind], right[kind]) for kind in sorted(true | found)}
+    return {kind: ClassCounts(true[kind], answered[kind], right[kind]) for kind in sorted(true | answered)}
 
 
 def _kinds(some: Sequence[Phrase] | set[Phrase]) -> list[str]:
@@ -219,10 +219,10 @@ def _kinds(some: Sequence[Phrase] | set[Phrase]) -> list[str]:
 def _class_counts(truth: list[list[str]], predicted: list[list[str]]) -> dict[str, ClassCounts]:
     """Return the counts of each class, sorted."""
     pairs = [pair for sides in zip(truth, predicted, strict=True) for pair in zip(*sides, strict=True)]
-    true, found = Counter(one for one, _ in pairs), Counter(other for _, other in pairs)
+    true, answered = Counter(one for one, _ in pairs), Counter(other for _, other in pairs)
     right = Counter(one for one, other in pairs if one == other)
-    names = sorted(true | found, key=_order)
-    return {name: ClassCounts(true[name], found[name], right[name]) for name in names}
+    names = sorted(true | answered, key=_order)
+    return {name: ClassCounts(true[name], answered[name], right[name]) for name in names}
 
 
 def _order(name: str) -> tuple[float, str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ssvm_dsl.cli.learn.ready import READY, ready_class
+from ssvm_dsl.cli.learn.reading import READY, ready_class
 from ssvm_dsl.datasets.formats.examples import DataSettings
 from ssvm_dsl.errors import FileFormatError, OptionError
 from ssvm_dsl.io.model_file import SavedModel, read_model, write_model

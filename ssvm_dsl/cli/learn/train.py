@@ -2,19 +2,122 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
-from dataclasses import replace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ssvm_dsl.cli.command import Subcommand, add_json
-from ssvm_dsl.cli.learn.estimators import add_training_arguments, training_model
-from ssvm_dsl.cli.learn.reading import add_format_arguments
+from ssvm_dsl.cli.command import Subcommand, add_json, positive, positive_int
+from ssvm_dsl.cli.learn.reading import READY, add_format_arguments, input_names
 from ssvm_dsl.cli.screen import aside, complain, console, write_json
+from ssvm_dsl.cli.tune.sources import find_estimator, option_value
 
 if TYPE_CHECKING:
     from ssvm_dsl.datasets.formats.examples import DataSettings, LabelledData
+
+
+# -- the estimator: a ready model or one of the user's file, with the options of the command -----------------------
+
+#: Options of the command that are parameters of estimators.
+PARAMETERS = {
+    "C": "C", "lam": "lam", "l1": "l1", "risk": "risk", "trainer": "trainer", "backend": "backend",
+    "guarantee": "guarantee", "tol": "tol", "max_passes": "max_passes", "max_seconds": "max_seconds",
+    "threads": "n_threads", "executor": "executor", "checkpoint": "checkpoint", "scoring": "scoring",
+}  # fmt: skip
+
+#: Parameters that the command sets itself, and how.
+OWN = {"verbose": "it shows progress anyway", "warm_start": "resume with --checkpoint", "callbacks": "not from a shell",
+       "model": "name it first"}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingModel:
+    """The estimator to train.
+
+    Parameters
+    ----------
+    name : str
+        A ready model, or FILE:Model.
+    estimator : estimator
+    """
+
+    name: str
+    estimator: Any
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the inputs of the user's model; none for a ready model."""
+        return () if self.name in READY else input_names(self.estimator)
+
+
+def add_training_arguments(parser: ArgumentParser) -> None:
+    """Add what ``fit`` is to do."""
+    strength = parser.add_mutually_exclusive_group()
+    strength.add_argument("--C", type=positive, metavar="C", help="weight of the training errors (default: 1)")
+    strength.add_argument("--lam", type=positive, metavar="L", help="regularisation instead of --C: 1 / (C n)")
+    parser.add_argument("--l1", type=positive, metavar="L", help="strength of an L1 penalty")
+    parser.add_argument("--risk", metavar="NAME", help="margin (default), log for a conditional random field, ...")
+    parser.add_argument("--trainer", metavar="NAME", help="a trainer of ssvm plugins list (default: auto)")
+    parser.add_argument("--backend", metavar="NAME", help="a backend of ssvm plugins list (default: auto)")
+    parser.add_argument("--guarantee", choices=("exact", "bound", "heuristic"), help="of answers (default: exact)")
+    parser.add_argument("--tol", type=positive, metavar="T", help="relative gap at which it stops (default: 0.001)")
+    parser.add_argument("--max-passes", type=positive, metavar="N", help="most passes over the data (default: 500)")
+    parser.add_argument("--max-seconds", type=positive, metavar="S", help="time limit; the fit keeps its best weights")
+    parser.add_argument("--threads", type=positive_int, metavar="N", help="number of threads (default: all processors)")
+    parser.add_argument("--executor", metavar="NAME", help="where it runs: threads (default), processes, stream, ...")
+    parser.add_argument("--checkpoint", metavar="FILE", help="keep the state of training; the same command resumes")
+    parser.add_argument(
+        "--set", type=parse_setting, action="append", default=[], metavar="NAME=VALUE", dest="settings",
+        help="another parameter of the model, e.g. order=2 or trainer_options.keep=4 (may be repeated)",
+    )  # fmt: skip
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """Read ``NAME=VALUE``: a number, true, false, none, or a word."""
+    name, equals, value = text.partition("=")
+    if not equals or not value or not name.replace(".", "_").isidentifier():
+        raise ArgumentTypeError(f"expected NAME=VALUE, e.g. order=2, got {text!r}")
+    return name, option_value(value)
+
+
+def training_model(place: str, args: Namespace, known: Mapping[str, Any]) -> TrainingModel:
+    """Return the estimator, with all options set.
+
+    Parameters
+    ----------
+    place : str
+    args : Namespace
+        Of the arguments above.
+    known : mapping
+        Parameters that follow from the data, unless they are set.
+
+    Raises
+    ------
+    OptionError
+        There is no such model, or it has no such parameter.
+    """
+    from ssvm_dsl.errors import OptionError, meant
+    from ssvm_dsl.learning.tuning.fitting import configured
+
+    source = find_estimator(place)
+    names = source.estimator.get_params(deep=False)
+    given = {PARAMETERS[key]: getattr(args, key) for key in PARAMETERS if getattr(args, key, None) is not None}
+    for name, value in args.settings:
+        if name in given:
+            raise OptionError(f"--set {name}: given twice")
+        given[name] = value
+    for name in given:
+        outer = name.partition(".")[0]
+        if outer in OWN:
+            raise OptionError(f"--set {name}: {OWN[outer]}")
+        if outer not in names:
+            listed = ", ".join(sorted(set(names) - set(OWN)))
+            raise OptionError(f"{place} has no parameter '{outer}'{meant(outer, names)}\n  it has: {listed}")
+    if names.get("random_state", 0) is None and "random_state" not in given:
+        given["random_state"] = 0
+    given = {name: value for name, value in known.items() if name in names} | given
+    return TrainingModel(place, configured(source.estimator, given))
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -34,8 +137,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Train and save; after Ctrl-C save the best weights so far, and return the exit status 130."""
-    from ssvm_dsl.cli.learn.reading import read_data, settings_of
-    from ssvm_dsl.cli.learn.ready import require_known
+    from ssvm_dsl.cli.learn.reading import read_data, require_known, settings_of
     from ssvm_dsl.cli.learn.saved_models import save_model
     from ssvm_dsl.datasets.formats.lines import STANDARD_STREAM, require_place, source_name
     from ssvm_dsl.errors import OptionError
@@ -77,7 +179,7 @@ def run(args: Namespace) -> int:
 
 def _known(settings: DataSettings) -> dict[str, Any]:
     """Return parameters that follow from how data are read: without a line ``B`` labels do not depend on each other."""
-    from ssvm_dsl.datasets.formats.templates import AttributeTemplate
+    from ssvm_dsl.datasets.formats.conll import AttributeTemplate
 
     if not settings.template:
         return {}

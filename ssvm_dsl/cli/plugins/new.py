@@ -32,7 +32,7 @@ KINDS = {
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
-def arguments(parser: ArgumentParser) -> None:
+def new_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``ssvm plugins new``."""
     parser.add_argument("name", metavar="NAME", help="name of the plug-in and of its package, e.g. my-solver")
     which = parser.add_mutually_exclusive_group()
@@ -44,7 +44,7 @@ def arguments(parser: ArgumentParser) -> None:
     )
 
 
-def run(args: Namespace) -> int:
+def run_new(args: Namespace) -> int:
     """Write the package and say what to do next."""
     folder, kind = args.dir / args.name, args.kind
     check_name(args.name, folder, kind)
@@ -121,4 +121,4 @@ def write_package(name: str, folder: Path, template: PackageTemplate) -> list[Pa
     return written
 
 
-COMMAND = Subcommand("new", "write a package with a plug-in that works", run, arguments)
+NEW = Subcommand("new", "write a package with a plug-in that works", run_new, new_arguments)

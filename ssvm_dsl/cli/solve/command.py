@@ -66,7 +66,7 @@ def _read(args: Namespace) -> tuple[GraphProblem, I32 | None, float]:
     from ssvm_dsl.errors import OptionError
     from ssvm_dsl.files.unpacking import suffix_of
     from ssvm_dsl.io.formats.uai import read_evidence
-    from ssvm_dsl.io.read_problem import problem_format, read_problem
+    from ssvm_dsl.io.problem_file import problem_format, read_problem
     from ssvm_dsl.plugin_api.specs import FileContent
     from ssvm_dsl.registry import readers
 

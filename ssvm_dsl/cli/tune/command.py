@@ -14,9 +14,8 @@ from ssvm_dsl.cli.screen import aside, console, progress_bar, write_json
 from ssvm_dsl.cli.tune.sources import parse_grid
 
 if TYPE_CHECKING:
-    from ssvm_dsl.cli.tune.kept import KeptFits
     from ssvm_dsl.cli.tune.sources import TuningSource
-    from ssvm_dsl.cli.tune.tuned import Tuned
+    from ssvm_dsl.cli.tune.tuned import KeptFits, Tuned
     from ssvm_dsl.learning.tuning.fitting import FittingTask, Outcome, Trials
 
 
@@ -74,10 +73,8 @@ def _seed(text: str) -> int:
 
 def run(args: Namespace) -> int:
     """Tune; after an interrupt show the results so far, and return the exit status 130."""
-    from ssvm_dsl.cli.tune.kept import KeptFits
-    from ssvm_dsl.cli.tune.show import plot, show, summary
     from ssvm_dsl.cli.tune.sources import check_grid, read_source
-    from ssvm_dsl.cli.tune.tuned import Tuned, TuningPlan
+    from ssvm_dsl.cli.tune.tuned import KeptFits, Tuned, TuningPlan, plot, show, summary
     from ssvm_dsl.learning.tuning.fitting import Trials
     from ssvm_dsl.learning.tuning.folds import make_folds, size_of
     from ssvm_dsl.learning.tuning.grid import combinations

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ssvm_dsl.cli.learn.ready import READY, ready_class, require_known
+from ssvm_dsl.cli.learn.reading import READY, ready_class, require_known
 from ssvm_dsl.errors import DataError, OptionError, meant
 
 if TYPE_CHECKING:
@@ -60,10 +60,10 @@ def parse_grid(text: str) -> tuple[str, tuple[Any, ...]]:
     listed = [value.strip() for value in values.split(",")]
     if "" in listed:
         raise ArgumentTypeError(f"expected values between commas, got {text!r}")
-    found = tuple(option_value(value) for value in listed)
-    if len(set(found)) < len(found):
+    choices = tuple(option_value(value) for value in listed)
+    if len(set(choices)) < len(choices):
         raise ArgumentTypeError(f"expected different values, got {text!r}")
-    return name, found
+    return name, choices
 
 
 def option_value(text: str) -> Any:

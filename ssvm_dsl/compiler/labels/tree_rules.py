@@ -12,9 +12,7 @@ from ssvm_dsl.array_types import I32, Bools
 from ssvm_dsl.errors import PluginError
 from ssvm_dsl.ir.constraints import ConstraintGroup, LinearRows
 from ssvm_dsl.ir.grammar_arrays import GrammarArrays
-from ssvm_dsl.lang.grammars.binarizing import LEFT
-from ssvm_dsl.lang.grammars.grammar import Grammar
-from ssvm_dsl.lang.grammars.in_numbers import grammar_numbers
+from ssvm_dsl.lang.grammars.grammar import LEFT, Grammar, grammar_numbers
 from ssvm_dsl.lang.grammars.parse_tree import PART, plain_label
 
 if TYPE_CHECKING:

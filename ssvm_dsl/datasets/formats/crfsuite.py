@@ -69,13 +69,13 @@ def _attribute(text: str, source: str, number: int) -> tuple[str, float]:
         return _ESCAPED.sub(r"\1", text), 1.0
     name, value = _ESCAPED.sub(r"\1", text[: split.end() - 1]), text[split.end() :]
     try:
-        found = float(value)
+        weight = float(value)
     except ValueError:
-        found = float("nan")
-    if not isfinite(found):
+        weight = float("nan")
+    if not isfinite(weight):
         expected = "an attribute NAME or NAME:NUMBER"
         raise bad_line(source, number, expected, shortened(text), r"write a colon within a name as \:")
-    return name, found
+    return name, weight
 
 
 def read_answers(source: str, data: LabelledData) -> Any:

@@ -53,14 +53,14 @@ def read(source: str, settings: DataSettings) -> LabelledData:
     X, Y = [], []
     labels = _files(masks) if masks.is_dir() else None
     for name, path in files.items():
-        found = pixel_features(image_array(path, True) / 255)
-        X.append(_inputs(found, settings.inputs, path))
+        features = pixel_features(image_array(path, True) / 255)
+        X.append(_inputs(features, settings.inputs, path))
         if labels is not None:
             if name not in labels:
                 raise FileFormatError(f"{path}: expected a mask {masks / name}.png, found none")
             Y.append(image_array(labels[name], False))
-            if Y[-1].shape != found["x"].shape[:2]:
-                expected = f"{found['x'].shape[:2]} pixels, as in {path}"
+            if Y[-1].shape != features["x"].shape[:2]:
+                expected = f"{features['x'].shape[:2]} pixels, as in {path}"
                 raise FileFormatError(f"{labels[name]}: expected {expected}, found {Y[-1].shape}")
     return LabelledData(source, replace(settings, learnt=True), X, Y if labels else None, (), list(files))
 

@@ -35,9 +35,9 @@ def read(source: str, settings: DataSettings) -> LabelledData:
         trees = _trees(source, "\n".join(text for _, text in lines))
         require_examples(source, len(trees), "tree")
         return LabelledData(source, settings, [list(tree.words) for tree in trees], trees)
-    found = [(number, columns_of(text)) for number, text in lines if not is_blank(text)]
-    require_examples(source, len(found), "tree or sentence")
-    return LabelledData(source, settings, [words for _, words in found], None, [number for number, _ in found])
+    sentences = [(number, columns_of(text)) for number, text in lines if not is_blank(text)]
+    require_examples(source, len(sentences), "tree or sentence")
+    return LabelledData(source, settings, [words for _, words in sentences], None, [number for number, _ in sentences])
 
 
 def _trees(source: str, text: str) -> list[ParseTree]:

@@ -22,7 +22,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.io.formats.word_text import WordText
-from ssvm_dsl.io.source_text import FileLimits
+from ssvm_dsl.io.problem_file import FileLimits
 from ssvm_dsl.ir.graph_problem import FactorList, GraphProblem, assemble
 
 #: Quoted text, punctuation, comments, and words; commas and bars between names are marks of their own.

@@ -28,7 +28,7 @@ from ssvm_dsl.io.formats.number_text import NumberText
 from ssvm_dsl.io.formats.sum_rules import MOST_SUM, SumRules
 from ssvm_dsl.io.formats.wcsp_keywords import KEYWORDS, Keyword
 from ssvm_dsl.io.formats.word_text import WordText
-from ssvm_dsl.io.source_text import FileLimits
+from ssvm_dsl.io.problem_file import FileLimits
 from ssvm_dsl.ir.graph_problem import FactorList, FactorTables, GraphProblem, assemble, repeat_in
 
 _TOKEN = re.compile(r'"[^"\n]*"|[{}\[\]]|[^\s{}\[\],:"]+')

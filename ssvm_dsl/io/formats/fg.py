@@ -23,7 +23,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.io.formats.number_text import NumberText
-from ssvm_dsl.io.source_text import FileLimits
+from ssvm_dsl.io.problem_file import FileLimits
 from ssvm_dsl.ir.graph_problem import FactorList, FactorTables, GraphProblem, assemble, repeat_in
 
 #: numpy's arrays have at most this many axes in every version in use.

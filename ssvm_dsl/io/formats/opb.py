@@ -20,7 +20,7 @@ import numpy as np
 
 from ssvm_dsl.io.formats.sum_rules import MOST_SUM, SumRules
 from ssvm_dsl.io.formats.word_text import WordText
-from ssvm_dsl.io.source_text import FileLimits
+from ssvm_dsl.io.problem_file import FileLimits
 from ssvm_dsl.ir.graph_problem import FactorList, GraphProblem, assemble
 
 _TOKEN = re.compile(r"[+-]?\d[\w.]*|[+-]|~?[A-Za-z_][\w\[\].\-]*:?|[<>]=|=|;|[^\s\w]")

@@ -23,7 +23,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I64, Bools
 from ssvm_dsl.io.formats.number_text import MAX_WHOLE, NumberText
 from ssvm_dsl.io.formats.sum_rules import SumRules
-from ssvm_dsl.io.source_text import FileLimits
+from ssvm_dsl.io.problem_file import FileLimits
 from ssvm_dsl.ir.graph_problem import FactorTables, GraphProblem, assemble
 from ssvm_dsl.ir.ragged import pointers, runs
 

@@ -22,7 +22,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.io.formats.number_text import MAX_WHOLE, NumberText
 from ssvm_dsl.io.formats.wcsp_keywords import KEYWORDS, Keyword
-from ssvm_dsl.io.source_text import FileLimits
+from ssvm_dsl.io.problem_file import FileLimits
 from ssvm_dsl.ir.graph_problem import FactorList, GraphProblem, assemble, repeat_in
 
 

@@ -16,7 +16,7 @@ from ssvm_dsl.lang.constraints.logic import NO_BOUND, Constraint, Literal
 from ssvm_dsl.lang.constraints.quantities import Parameter, Sum
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.outputs.labels import Label, Target
-from ssvm_dsl.lang.outputs.segment_lengths import MOST_CLASSES
+from ssvm_dsl.lang.outputs.variables import MOST_CLASSES
 from ssvm_dsl.lang.symbols import Mistake, as_flag, got, plain, show
 
 #: Classes that a mistake lists.

@@ -21,9 +21,8 @@ from ssvm_dsl.lang.outputs.about_target import AboutTarget
 from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.targets import as_target, cross
-from ssvm_dsl.lang.patterns.functions import function_mistakes, unknown_inputs
 from ssvm_dsl.lang.patterns.join import symbols_of
-from ssvm_dsl.lang.patterns.pattern import Pattern
+from ssvm_dsl.lang.patterns.pattern import Pattern, function_mistakes, unknown_inputs
 from ssvm_dsl.lang.patterns.references import LabelAt
 from ssvm_dsl.lang.rules.formulas import formula_of_call
 from ssvm_dsl.lang.symbols import Mistake, ModelView, Symbol, got, plain, show

@@ -1,23 +1,173 @@
-"""``Grammar``: the rules that parse trees are made by, each with two children or one."""
+"""``Grammar``: the rules that parse trees are made by, read off trees, counted, and as arrays of numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from math import isqrt
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import Bools
 from ssvm_dsl.calls import checked_class
-from ssvm_dsl.errors import OptionError
-from ssvm_dsl.lang.grammars.binarizing import LEFT, RIGHT, binarized, part_name
-from ssvm_dsl.lang.grammars.counting import count_parses
-from ssvm_dsl.lang.grammars.parse_tree import ParseTree, is_part
+from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.lang.grammars.parse_tree import ABOVE, PART, ParseTree, is_part
 from ssvm_dsl.lang.grammars.reading import Chain, Rule, chains_of, read_cfg, rules_of
+
+# -- binary trees, whose symbols remember some of their siblings and parents ---------------------------------------
+
+#: The side on which what is left of a phrase goes on.
+RIGHT, LEFT = "right", "left"
+
+
+def binarized(tree: ParseTree, side: str = RIGHT, horizontal: int | None = None, vertical: int = 1) -> ParseTree:
+    """Return a tree whose symbols have one or two children; ``un_binarized`` undoes it.
+
+    A phrase of n > 2 children becomes n - 1 nested ones.  Those inside are called ``A|<B-C>``: the rest of an A that
+    goes on with B and C (with ``side="left"``: that ends with them).
+
+    Parameters
+    ----------
+    tree : ParseTree
+    side : {"right", "left"}
+        Where the rest is.
+    horizontal : int, optional
+        How many of the following children the name has; all by default.
+    vertical : int
+        1, or 2 where phrases also note the symbol above them: ``NP^<S>``.
+    """
+    return _binarized(tree, side, horizontal, "" if vertical < 2 else "ROOT", vertical > 1)
+
+
+def part_name(label: str, rest: Sequence[str], side: str, horizontal: int | None) -> str:
+    """Return the name of the rest of a phrase."""
+    most = len(rest) if horizontal is None else horizontal
+    kept = rest[:most] if side == RIGHT else rest[max(0, len(rest) - most) :]
+    return f"{label}{PART}{'-'.join(kept)}>"
+
+
+def _binarized(tree: ParseTree, side: str, horizontal: int | None, above: str, noting: bool) -> ParseTree:
+    if tree.is_tag:
+        return tree
+    label = f"{tree.label}{ABOVE}{above}>" if noting else tree.label
+    children = [_binarized(child, side, horizontal, tree.label, noting) for child in tree.trees]
+    names = [child.label for child in tree.trees]
+    while len(children) > 2:  # the innermost pair first
+        inner = len(children) - 2
+        at = slice(inner, None) if side == RIGHT else slice(None, 2)
+        rest = names[inner:] if side == RIGHT else names[: len(names) - inner]
+        made = ParseTree(part_name(label, rest, side, horizontal), tuple(children[at]))
+        children[at] = [made]
+    return ParseTree(label, tuple(children))
+
+
+# -- the number of trees of a sentence, in whole numbers of any size -----------------------------------------------
+
+#: How many trees the words of a span have below each symbol.
+Counts = dict[str, int]
+
+
+class Derivation(Protocol):
+    """What derives trees: a :class:`~ssvm_dsl.Grammar`."""
+
+    @property
+    def start(self) -> tuple[str, ...]:
+        """The symbols of whole sentences."""
+
+    @property
+    def chains(self) -> tuple[Chain, ...]:
+        """The chains of symbols over the same words."""
+
+    @property
+    def binary(self) -> tuple[tuple[str, str, str], ...]:
+        """The rules of two children."""
+
+    @property
+    def chains_above_tags(self) -> tuple[tuple[Chain, str], ...]:
+        """Which chains may stand above which tags."""
+
+    def allowed_tags(self, words: Sequence[str]) -> list[tuple[str, ...]]:
+        """Return the tags that each word may have."""
+
+
+def count_parses(grammar: Derivation, words: Sequence[str], tags: Sequence[str] | None = None) -> int:
+    """Return how many trees a sentence has; see :meth:`Grammar.n_parses`."""
+    chart = chart_of(grammar, words, tags)
+    whole = chart.get((0, len(words)), {})
+    return sum(whole.get(one, 0) for one in grammar.start)
+
+
+def chart_of(
+    grammar: Derivation, words: Sequence[str], tags: Sequence[str] | None = None
+) -> dict[tuple[int, int], Counts]:
+    """Return for each span how many trees it has below each symbol (CKY, O(T^3 rules)).
+
+    Raises
+    ------
+    DataError
+        Tags and words are not equally many.
+    """
+    if tags is not None and len(tags) != len(words):
+        raise DataError("tags", expected=f"one for each of {len(words)} words", found=f"{len(tags)}")
+    by_first: dict[str, list[tuple[str, str]]] = {}
+    for left, first, second in grammar.binary:
+        by_first.setdefault(first, []).append((second, left))
+    lifts, above = _lifts(grammar), _above_tags(grammar)
+    chart: dict[tuple[int, int], Counts] = {}
+    for t, allowed in enumerate(grammar.allowed_tags(words)):
+        cell = {tag: 1 for tag in allowed if tags is None or tags[t] == tag}
+        chart[t, t + 1] = cell | _lifted(cell, above, keep=True)
+    for length in range(2, len(words) + 1):
+        for start in range(len(words) - length + 1):
+            cell = _divided(chart, by_first, start, start + length)
+            chart[start, start + length] = _lifted(cell, lifts, keep=False)
+    return chart
+
+
+def _divided(
+    chart: dict[tuple[int, int], Counts], by_first: dict[str, list[tuple[str, str]]], start: int, end: int
+) -> Counts:
+    """Return how many trees a span has below each symbol that divides it."""
+    out: Counts = {}
+    for middle in range(start + 1, end):
+        right = chart[middle, end]
+        for first, n in chart[start, middle].items() if right else ():
+            for second, left in by_first.get(first, ()):
+                if second in right:
+                    out[left] = out.get(left, 0) + n * right[second]
+    return out
+
+
+def _lifts(grammar: Derivation) -> dict[str, list[str]]:
+    """Return for each bottom of a chain the tops."""
+    out: dict[str, list[str]] = {}
+    divided = {left for left, _, _ in grammar.binary}
+    for chain in grammar.chains:
+        if chain[-1] in divided:
+            out.setdefault(chain[-1], []).append(chain[0])
+    return out
+
+
+def _above_tags(grammar: Derivation) -> dict[str, list[str]]:
+    """Return for each tag the tops of the chains above it."""
+    out: dict[str, list[str]] = {}
+    for chain, tag in grammar.chains_above_tags:
+        out.setdefault(tag, []).append(chain[0])
+    return out
+
+
+def _lifted(cell: Counts, lifts: dict[str, list[str]], keep: bool) -> Counts:
+    """Return the counts at the tops of chains; parts of phrases, or all symbols if ``keep``, are tops themselves."""
+    out = {one: n for one, n in cell.items() if keep or is_part(one)}
+    for bottom, n in cell.items():
+        for top in lifts.get(bottom, ()):
+            out[top] = out.get(top, 0) + n
+    return out
+
 
 #: At most so many chains, and symbols in one, unless trees show longer ones.
 MOST_CHAINS, LONGEST_CHAIN = 100_000, 8
@@ -305,3 +455,29 @@ def _closure(rules: Iterable[Rule], tags: set[str]) -> set[Chain]:
         if len(chain) < LONGEST_CHAIN:
             stack += [(*chain, one) for one in below.get(chain[-1], ()) if one not in chain]
     return chains
+
+
+# -- a grammar as arrays of numbers --------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=8)
+def grammar_numbers(grammar: Grammar) -> dict[str, NDArray[Any]]:
+    """Return the fields of a :class:`~ssvm_dsl.ir.GrammarArrays`, by name; not to be written to."""
+    place = {one: k for k, one in enumerate(grammar.symbols)}
+    rules = np.array([(place[b], place[c], place[a]) for a, b, c in grammar.numbered_rules], np.int32).reshape(-1, 3)
+    by_left, n = np.argsort(rules[:, 2], kind="stable"), len(place)
+    chains = np.array([(place[one[0]], place[one[-1]]) for one in grammar.chains], np.int32).reshape(-1, 2)
+    number, tag = ({one: k for k, one in enumerate(all_)} for all_ in (grammar.chains, grammar.tags))
+    pairs = [(number[chain], tag[one]) for chain, one in grammar.chains_above_tags]
+    above = np.array(pairs, np.int32).reshape(-1, 2)
+    return {
+        "first_ptr": np.searchsorted(rules[:, 0], np.arange(n + 1)).astype(np.int64),
+        "first": rules[:, 0].copy(), "second": rules[:, 1].copy(), "left": rules[:, 2].copy(),
+        "left_ptr": np.searchsorted(rules[by_left, 2], np.arange(n + 1)).astype(np.int64),
+        "by_left": by_left.astype(np.int32),
+        "chain_top": chains[:, 0].copy(), "chain_bottom": chains[:, 1].copy(),
+        "pair_chain": above[:, 0].copy(), "pair_tag": above[:, 1].copy(),
+        "tag_symbol": np.array([place[one] for one in grammar.tags], np.int32),
+        "is_part": np.array([is_part(one) for one in grammar.symbols]),
+        "is_start": np.array([one in grammar.start for one in grammar.symbols]),
+    }  # fmt: skip

@@ -15,8 +15,8 @@ from ssvm_dsl.lang.functions import FunctionRef, check_function
 from ssvm_dsl.lang.inputs import At, Input
 from ssvm_dsl.lang.losses.label_losses import WeighedLoss, judged_target, structure_mistakes
 from ssvm_dsl.lang.outputs.labels import Label, PhrasesOf, Target
-from ssvm_dsl.lang.patterns.functions import function_mistakes, unknown_inputs
 from ssvm_dsl.lang.patterns.join import symbols_of
+from ssvm_dsl.lang.patterns.pattern import function_mistakes, unknown_inputs
 from ssvm_dsl.lang.symbols import Mistake, ModelView, Symbol, as_flag, got, show
 
 #: Tables by name: 1 where any variable is wrong; 1 where truth or answer, but not both, have unequal states; how many

@@ -30,6 +30,7 @@ from ssvm_dsl.lang.dims import (
     n_positions,
     walk,
 )
+from ssvm_dsl.lang.functions import FunctionRef
 from ssvm_dsl.lang.inputs import At, Positions
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.patterns.impossible import impossible
@@ -43,7 +44,7 @@ from ssvm_dsl.lang.patterns.join import (
     symbols_of,
 )
 from ssvm_dsl.lang.patterns.references import LabelAt
-from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, got, show
+from ssvm_dsl.lang.symbols import Mistake, ModelView, Node, Symbol, got, show
 
 #: Axis sizes for which a pattern remembers how many factors it has.
 MOST_COUNTS = 10_000
@@ -366,10 +367,10 @@ class Pattern(Target):
             return known
         axes = [index.dim for part in self.parts for index in part.free]
         axes += [dim.origin for part in self.parts for _, dim in part.places]
-        found = tuple({id(dim): dim for dim in axes if dim.name or dim.ragged}.values())  # others are constants
+        kept = tuple({id(dim): dim for dim in axes if dim.name or dim.ragged}.values())  # others are constants
         if all(dim.name for dim in axes):  # names come later
-            object.__setattr__(self, "_axes", found)
-        return found
+            object.__setattr__(self, "_axes", kept)
+        return kept
 
     @property
     def feature_axes(self) -> tuple[Dim, ...]:
@@ -559,8 +560,8 @@ def _read_groups(references: Any, mistakes: list[Mistake]) -> tuple[tuple[LabelA
 
 def _read_group(references: Any, mistakes: list[Mistake]) -> tuple[LabelAt, ...]:
     listed = references if isinstance(references, tuple | list) else (references,)
-    found = [as_reference(one) for one in listed]
-    for one, value in zip(found, listed, strict=True):
+    members = [as_reference(one) for one in listed]
+    for one, value in zip(members, listed, strict=True):
         if one is None:
             hint = "" if not isinstance(value, Label) else f"; write {show(value)}[t] with an index of each axis"
             mistakes.append(got(f"a pattern holds variables at positions, such as y[t]{hint}", value))
@@ -568,7 +569,7 @@ def _read_group(references: Any, mistakes: list[Mistake]) -> tuple[LabelAt, ...]
             mistakes += one.mistakes
             if one.label.pointer and len(one.places) < len(one.label.dims):
                 mistakes.append(f"{one!r}: a pointer occurs only with .is_(position)")
-    sound = tuple(one for one in found if one is not None and not one.mistakes)
+    sound = tuple(one for one in members if one is not None and not one.mistakes)
     return sound or (LabelAt(Label(1), ()),)
 
 
@@ -618,3 +619,37 @@ def _is_one(rows: Instances, a: LabelAt, b: LabelAt) -> Bools:
         )
         one = one | ((p[0] == q[1]) & (p[1] == q[0]))
     return one
+
+
+# -- functions of the user that are called with the states of the variables of a pattern, positions and inputs -----
+
+
+def function_mistakes(what: str, goal: Target, positions: tuple[Any, ...]) -> Iterator[Mistake]:
+    """Yield why a function cannot say what is ruled out of a target."""
+    if goal.mistakes:
+        return
+    if not isinstance(goal, Pattern) or goal.word is not None or goal.is_union:
+        yield got(f"{what}: a function is for variables at positions, such as (y[s], y[t])", goal)
+        return
+    for index in indices_of(*positions):
+        if not any(index is own for own in goal.free):
+            yield got(f"{what}: the function gets positions of the pattern's own indices", index)
+
+
+def unknown_inputs(
+    ref: FunctionRef, asked: tuple[str, ...] | None, model: ModelView, given: str
+) -> Iterator[str]:
+    """Yield that a function asks for what is no input of a model.
+
+    Parameters
+    ----------
+    ref : FunctionRef
+    asked : tuple of str, optional
+        The names of its parameters for inputs.
+    model : ModelView
+    given : str
+        What it is given by place before.
+    """
+    unknown = sorted(set(asked or ()) - model.input_names)
+    if unknown:
+        yield f"{ref.path} asks for {', '.join(unknown)}, after {given} inputs by name"

@@ -30,8 +30,7 @@ from ssvm_dsl.learning.driver.progress import Progress, relative
 from ssvm_dsl.learning.driver.validation import Validation
 from ssvm_dsl.learning.estimators.fitting.stream import check_weights
 from ssvm_dsl.learning.risks.kinds import Problem
-from ssvm_dsl.plugin_api.hosting.contained import contained
-from ssvm_dsl.plugin_api.hosting.surroundings import kept_surroundings
+from ssvm_dsl.plugin_api.hosting.contained import contained, kept_surroundings
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.plugin_api.training import (
     AnytimeTrainer,

@@ -10,5 +10,5 @@ __all__, __getattr__, __dir__ = lazy_names(__name__)
 
 if TYPE_CHECKING:
     from ssvm_dsl.models.crfsuite.estimator import CRF as CRF
-    from ssvm_dsl.models.crfsuite.model_file import CrfsuiteModel as CrfsuiteModel
-    from ssvm_dsl.models.crfsuite.model_file import read_crfsuite as read_crfsuite
+    from ssvm_dsl.models.crfsuite.estimator import CrfsuiteModel as CrfsuiteModel
+    from ssvm_dsl.models.crfsuite.estimator import read_crfsuite as read_crfsuite

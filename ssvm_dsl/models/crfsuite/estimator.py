@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain as joined
 from itertools import pairwise
+from pathlib import Path
+from struct import Struct, error
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64
-from ssvm_dsl.errors import OptionError, TooLargeError
+from ssvm_dsl.errors import FileFormatError, OptionError, TooLargeError
+from ssvm_dsl.files.regular_file import as_path
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.inputs import Attributes
@@ -24,8 +28,197 @@ from ssvm_dsl.learning.driver.certificate import FitReport
 from ssvm_dsl.learning.estimator import Estimator, not_fitted
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
 from ssvm_dsl.models.classes import classes_of
-from ssvm_dsl.models.crfsuite.model_file import CrfsuiteModel, read_crfsuite
-from ssvm_dsl.models.crfsuite.parameters import svm_options
+from ssvm_dsl.plugin_api.training import TrainingEvent
+
+# -- models that CRFsuite wrote ------------------------------------------------------------------------------------
+#
+# Read the weights of a ``.crfsuite`` file.
+#
+# A file (CRFsuite 0.12, little-endian) is a header of 48 bytes, which holds the offsets of chunks: features, each of a
+# type (0: state, 1: transition), a source (attribute or label), a label and a weight; and two tables of strings (labels
+# and attributes), whose array of offsets leads from a number to its string.
+
+#: Magic, size, type, version; numbers of features, labels and attributes; offsets of features, labels, attributes ...
+_HEADER = Struct("<4sI4sIIIIIIIII")
+#: Of a table of strings: magic, size, flag, byte order, number of strings, offset of the array of their offsets.
+_TABLE = Struct("<4sIIIII")
+#: Of a string: its number, and its length with the final zero.
+_STRING = Struct("<II")
+_CHUNK = Struct("<4sII")
+_FEATURE = np.dtype([("kind", "<u4"), ("source", "<u4"), ("label", "<u4"), ("weight", "<f8")])
+
+#: What the third word of a table is in a file of this byte order.
+_ORDER = 0x62445371
+
+
+@dataclass(frozen=True, eq=False)
+class CrfsuiteModel:
+    """The content of a CRFsuite file.
+
+    Parameters
+    ----------
+    labels, attributes : list of str
+    state : dict of (attribute, label) to float
+    transitions : dict of (label, label) to float
+    """
+
+    labels: list[str]
+    attributes: list[str]
+    state: dict[tuple[str, str], float]
+    transitions: dict[tuple[str, str], float]
+
+
+def read_crfsuite(path: str | Path) -> CrfsuiteModel:
+    """Return labels, attributes and weights of a model that CRFsuite wrote.
+
+    Raises
+    ------
+    FileFormatError
+        It is no such file, or damaged.
+    """
+    try:
+        data = as_path(path, "read_crfsuite").read_bytes()
+        magic, size, kind, _, _, n_labels, n_attributes, features, labels, attributes, _, _ = _HEADER.unpack_from(data)
+        if (magic, kind) != (b"lCRF", b"FOMC") or size > len(data):
+            raise ValueError(f"expected a model of CRFsuite, found {data[:12]!r}")
+        names = list(_strings(data, labels, n_labels)), list(_strings(data, attributes, n_attributes))
+        return _model(*names, _features(data, features))
+    except (OSError, error, ValueError, IndexError) as err:
+        raise FileFormatError(f"{path}: not a readable model of CRFsuite ({err})") from err
+
+
+def _strings(data: bytes, start: int, n: int) -> Iterator[str]:
+    """Yield the strings of a table by number."""
+    magic, _, _, order, n_strings, offsets = _TABLE.unpack_from(data, start)
+    if magic != b"CQDB" or order != _ORDER or n_strings < n:
+        raise ValueError("a table of strings is malformed")
+    for offset in np.frombuffer(data, dtype="<u4", count=n, offset=start + offsets).tolist():
+        place = start + offset
+        _, length = _STRING.unpack_from(data, place)
+        text = data[place + _STRING.size : place + _STRING.size + length]
+        if len(text) != length or not length:
+            raise ValueError("a string ends beyond the file")
+        yield text[:-1].decode("utf-8", "surrogateescape")
+
+
+def _features(data: bytes, start: int) -> np.ndarray:
+    """Return the records of all features."""
+    magic, _, n = _CHUNK.unpack_from(data, start)
+    if magic != b"FEAT":
+        raise ValueError("the list of features is not where it should be")
+    return np.frombuffer(data, dtype=_FEATURE, count=n, offset=start + _CHUNK.size)
+
+
+def _model(labels: list[str], attributes: list[str], features: np.ndarray) -> CrfsuiteModel:
+    """Return the weights by name."""
+    if not np.isfinite(features["weight"]).all():
+        raise ValueError("weights that are not finite")
+    found: tuple[dict[tuple[str, str], float], ...] = ({}, {})
+    sources = (attributes, labels)
+    for kind, source, label, weight in features.tolist():
+        found[kind][sources[kind][source], labels[label]] = weight
+    return CrfsuiteModel(labels, attributes, *found)
+
+
+# -- parameters of ``sklearn_crfsuite.CRF`` as options of a structured SVM -----------------------------------------
+
+#: Updates of the trainer ``perceptron`` by CRFsuite's ``pa_type``.
+_PASSIVE_AGGRESSIVE = {None: "pa-i", 0: "pa", 1: "pa-i", 2: "pa-ii"}
+
+#: Parameters of searches that are done differently here; only their defaults are taken.
+WITHOUT_MEANING = {
+    **dict.fromkeys(("period", "linesearch", "max_linesearch"), "the line search and its stopping rule are our own"),
+    **dict.fromkeys(
+        [f"calibration_{name}" for name in ("eta", "rate", "samples", "candidates", "max_trials")],
+        "l2sgd is the trainer svrg here, which chooses its step size itself",
+    ),
+    "min_freq": "leave rare attributes out of X",
+    "error_sensitive": "the loss of pa is the number of wrong labels",
+    "variance": "arow starts from variance 1",
+    "gamma": "arow has c in its place",
+    "trainer_cls": "the trainer is chosen by algorithm",
+}
+
+#: With an L1 penalty training ends as CRFsuite's does: after so many steps that gained less than this share.
+_PERIOD, _DELTA = 10, 1e-5
+
+#: By algorithm: passes, as many as CRFsuite makes by default.
+_PASSES = {"lbfgs": 10_000, "l2sgd": 1000, "ap": 100, "pa": 100, "arow": 100}
+
+
+def svm_options(crf: Mapping[str, Any], n: int) -> dict[str, Any]:
+    """Return the options of the structured SVM that corresponds to a CRF of these parameters on n sequences.
+
+    CRFsuite minimises ``c1 |w|_1 + c2 |w|^2 - sum_i log p(y_i | x_i)``: that is risk ``log`` with ``C = 1 / (2 c2)``
+    and ``l1 = c1 C``, and its objective is ours divided by C.  With ``c2 = 0`` it is ``lam = 0`` and ``l1 = c1 / n``,
+    and its objective is ours times n.
+
+    Raises
+    ------
+    OptionError
+        A parameter has no counterpart here; the message says what to do.
+    """
+    algorithm = "lbfgs" if crf["algorithm"] is None else crf["algorithm"]
+    if algorithm not in _PASSES:
+        raise OptionError(f"algorithm must be one of {', '.join(map(repr, _PASSES))}, got {algorithm!r}")
+    for name, why in WITHOUT_MEANING.items():
+        if crf[name] not in ((None, True) if name == "error_sensitive" else (None, 0)):
+            raise OptionError(f"{name}={crf[name]!r} has no meaning here: {why}; leave it out")
+    if crf["c1"] and algorithm != "lbfgs":
+        raise OptionError(f"c1={crf['c1']!r} is for algorithm='lbfgs', got {algorithm!r}")
+    common = {"verbose": bool(crf["verbose"]), "max_passes": crf["max_iterations"] or _PASSES[algorithm]}
+    return common | (_of_likelihood(crf, algorithm, n) if algorithm in ("lbfgs", "l2sgd") else _online(crf, algorithm))
+
+
+def _of_likelihood(crf: Mapping[str, Any], algorithm: str, n: int) -> dict[str, Any]:
+    """Return the options of training by likelihood."""
+    c1, c2 = crf["c1"] or 0.0, 1.0 if crf["c2"] is None else crf["c2"]
+    if not (isinstance(c1, int | float) and c1 >= 0):
+        raise OptionError(f"c1 must be a non-negative number, got {c1!r}")
+    if not (isinstance(c2, int | float) and c2 >= 0 and c1 + c2 > 0):
+        text = f"c2 must be a number above 0 (or 0 if c1 is above 0), got {c2!r}"
+        raise OptionError(f"{text}: without it there may be no best weights")
+    given = [crf[name] for name in ("epsilon", "delta") if crf[name] is not None]
+    out: dict[str, Any] = {"risk": "log", "tol": min(given, default=1e-5)}
+    out |= {"C": 0.5 / c2, "l1": 0.5 * c1 / c2} if c2 else {"lam": 0.0, "l1": c1 / n}
+    if algorithm == "l2sgd":
+        return out | {"trainer": "svrg"}
+    out |= {"callbacks": [Stalled(_DELTA if crf["delta"] is None else crf["delta"])]} if c1 else {}
+    return out | {"trainer": "lbfgs", "trainer_options": {"memory": crf["num_memories"] or 6}}
+
+
+class Stalled:
+    """A callback that ends training when the last ten steps gained too little, the rule of CRFsuite.
+
+    Beside an L1 penalty the gap closes long after the objective has settled: the optimum is at a kink.
+
+    Parameters
+    ----------
+    delta : float
+        The least gain, relative to the objective.
+    """
+
+    def __init__(self, delta: float) -> None:
+        self.delta, self._values = delta, list[float]()
+
+    def __call__(self, event: TrainingEvent) -> bool:
+        values = self._values
+        values.append(event.best_primal)
+        return len(values) > _PERIOD and values[-1 - _PERIOD] - values[-1] < self.delta * abs(values[-1])
+
+
+def _online(crf: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
+    """Return the options of the perceptron and its kin."""
+    if algorithm == "pa" and crf["pa_type"] not in _PASSIVE_AGGRESSIVE:
+        raise OptionError(f"pa_type is 0, 1 or 2, got {crf['pa_type']!r}")
+    averaging = True if crf["averaging"] is None else bool(crf["averaging"])
+    options: dict[str, Any] = {"averaging": averaging}
+    if algorithm == "ap":
+        return {"trainer": "perceptron", "risk": "perceptron", "trainer_options": options | {"update": "perceptron"}}
+    update = _PASSIVE_AGGRESSIVE[crf["pa_type"]] if algorithm == "pa" else "arow"
+    options |= {"update": update} | ({} if crf["c"] is None else {"aggressiveness": crf["c"]})
+    return {"trainer": "perceptron", "risk": "margin", "trainer_options": options}
+
 
 #: Most entries of the table that says which transitions have weights.
 MOST_ENTRIES = 4_000_000
@@ -150,8 +343,8 @@ calibration_candidates, calibration_max_trials, error_sensitive, variance, gamma
 
     def predict_marginals(self, X: Sequence[Any]) -> NDArray[Any]:
         """Return for each sequence, at each position, the probability of each label: an array of lists of dicts."""
-        found = self.svm_.predict_marginals(_lists(X)) if len(X) else []
-        return _array([[dict(zip(self.classes_, row, strict=True)) for row in one.tolist()] for one in found])
+        marginals = self.svm_.predict_marginals(_lists(X)) if len(X) else []
+        return _array([[dict(zip(self.classes_, row, strict=True)) for row in one.tolist()] for one in marginals])
 
     def predict_marginals_single(self, xseq: Sequence[Any]) -> list[dict[Any, float]]:
         """Return the probabilities of the labels at each position of a sequence."""
@@ -190,8 +383,8 @@ calibration_candidates, calibration_max_trials, error_sensitive, variance, gamma
         """The weights by (attribute, label), those that are not 0."""
         from scipy.sparse import coo_array
 
-        attributes, labels, found = self.attributes_, self.classes_, coo_array(self.svm_.weights_["state"])
-        entries = zip(found.col.tolist(), found.row.tolist(), found.data.tolist(), strict=True)
+        attributes, labels, weights = self.attributes_, self.classes_, coo_array(self.svm_.weights_["state"])
+        entries = zip(weights.col.tolist(), weights.row.tolist(), weights.data.tolist(), strict=True)
         return {(attributes[a], labels[k]): w for a, k, w in entries if w}
 
     @property
@@ -200,9 +393,9 @@ calibration_candidates, calibration_max_trials, error_sensitive, variance, gamma
         labels, weights = self.classes_, self.svm_.weights_
         if "transition" not in weights:
             return {}
-        found = weights["transition"]
+        transitions = weights["transition"]
         form = next(one.form for one in self.svm_.model.declaration.factors if one.name == "transition")
-        table = np.tensordot(found, np.reshape(form.values, form.shape), axes=1) if form.shape else found
+        table = np.tensordot(transitions, np.reshape(form.values, form.shape), axes=1) if form.shape else transitions
         return {(labels[a], labels[b]): float(table[a, b]) for a, b in np.argwhere(table).tolist()}
 
 

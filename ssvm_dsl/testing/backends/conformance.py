@@ -1,4 +1,4 @@
-"""Runs the conformance checks on a backend: everything it claims, against brute force.
+"""The conformance kit of backends: everything a backend claims, against brute force.
 
 Problems are the hand-made corner cases, random ones from small to large, and those of the kinds of constraints that the
 backend handles, as far as its ``Caps`` cover them.
@@ -7,30 +7,137 @@ backend handles, as far as its ``Caps`` cover them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 import numpy as np
 
-from ssvm_dsl.ir import Caps, Guarantee, Question, Solution, Task, Theta
+from ssvm_dsl.ir import Ability, Caps, Guarantee, Question, Solution, Task, Theta, Warm
 from ssvm_dsl.lang.constraints.custom import CUSTOM, CUSTOM_EXACT
 from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.needs.properties import table_properties
 from ssvm_dsl.plugin_api import BackendSpec, ConstraintSpec, Verdict
 from ssvm_dsl.registry import Registry
 from ssvm_dsl.registry import registry as installed
+from ssvm_dsl.testing.backends import checks
 from ssvm_dsl.testing.backends.checks import BackendTrial
-from ssvm_dsl.testing.backends.judge import Judge
-from ssvm_dsl.testing.backends.rules import RULES, BackendRule
-from ssvm_dsl.testing.constraints.problems import kind_problems
+from ssvm_dsl.testing.backends.judge import LABELLING_TASKS, Judge
 from ssvm_dsl.testing.contract import BACKEND
 from ssvm_dsl.testing.corner_cases import catalogue
 from ssvm_dsl.testing.custom_oracles import custom_problems
-from ssvm_dsl.testing.kit import TROUBLE, HowToRun, Kit, attempt, crash, full
+from ssvm_dsl.testing.kind_problems import kind_problems
+from ssvm_dsl.testing.kit import TROUBLE, HowToRun, Kit, Rule, attempt, crash, full
 from ssvm_dsl.testing.problems import Problem, random_recipe, seeded
 from ssvm_dsl.testing.report import Check, Complaint, ConformanceReport
 from ssvm_dsl.testing.tree_problems import DERIVABLE, tree_problems
+
+ALL_TASKS = frozenset(Task)
+
+
+@dataclass(frozen=True)
+class BackendRule(Rule[BackendSpec, BackendTrial]):
+    """A check of backends and when it applies.
+
+    Parameters
+    ----------
+    tasks : frozenset of Task
+        The tasks it is about.
+    fits : callable
+        Whether a problem can test it.
+    """
+
+    tasks: frozenset[Task] = ALL_TASKS
+    fits: Callable[[Problem], bool] = lambda problem: True
+
+
+def _rule(
+    name: str,
+    run: Callable[[BackendTrial], None],
+    tasks: frozenset[Task] = ALL_TASKS,
+    claimed: Callable[[Caps], bool] = lambda caps: True,
+    **when: Any,
+) -> BackendRule:
+    """Return a rule for backends that answer one of the tasks and whose ``Caps`` make the tested claim."""
+
+    def applies(spec: BackendSpec) -> bool:
+        return bool(tasks & spec.caps.tasks) and claimed(spec.caps)
+
+    return BackendRule(name, run, applies, tasks=tasks, **when)
+
+
+def _has_examples(problem: Problem) -> bool:
+    return problem.program.n_examples > 0
+
+
+def _free(problem: Problem) -> bool:
+    return _has_examples(problem) and not problem.has_constraints
+
+
+def _several(problem: Problem) -> bool:
+    return problem.program.n_examples > 2 and problem.program.n_variables > 6
+
+
+def _ability(name: str, run: Callable[[BackendTrial], None], task: Task, ability: Ability) -> BackendRule:
+    """Return the rule for an ability and its task; most abilities have nothing to do with constraints."""
+    fits = _has_examples if ability is Ability.COUNTS else _free
+    return _rule(name, run, frozenset({task}), lambda caps: ability in caps.abilities, fits=fits)
+
+
+RULES = (
+    _rule("answer form", checks.aspect(lambda judge, question, solution: None), few=12),
+    _rule("scores", checks.aspect(Judge.scores), few=12),
+    _rule("map", checks.aspect(Judge.optimum), frozenset({Task.MAP})),
+    _rule("map_clamped", checks.aspect(Judge.optimum), frozenset({Task.MAP_CLAMPED})),
+    _rule("kbest", checks.kbest, frozenset({Task.KBEST}), few=6),
+    _rule("marginals", checks.aspect(Judge.marginals), frozenset({Task.MARGINALS})),
+    _rule("relaxed", checks.aspect(Judge.relaxed), frozenset({Task.RELAXED})),
+    _rule("bounds", checks.aspect(Judge.bound), LABELLING_TASKS | {Task.RELAXED}, few=12),
+    _rule("masks", checks.aspect(Judge.facts), ALL_TASKS - {Task.MAP_CLAMPED}, fits=lambda problem: problem.has_masks),
+    _rule(
+        "constraints",
+        checks.everything,
+        claimed=lambda caps: caps.every_constraint or bool(caps.constraint_kinds),
+        fits=lambda problem: problem.has_constraints,
+    ),
+    _rule("clamps", checks.aspect(Judge.facts), frozenset({Task.MAP_CLAMPED})),
+    _rule("forbidden scores", checks.everything, fits=lambda problem: problem.has_forbidden_scores),
+    _rule("empty examples", checks.everything, fits=lambda problem: problem.has_empty_example),
+    _rule("selected examples", checks.selected, fits=_has_examples, few=6),
+    _rule("session reuse", checks.reused, few=6),
+    _rule("inputs unchanged", checks.unchanged, fits=_has_examples, few=6),
+    _rule("deterministic", checks.deterministic, claimed=lambda caps: caps.deterministic, few=6),
+    _rule("threads", checks.threads, claimed=lambda caps: caps.thread_safe, fits=_has_examples, few=4),
+    _rule(
+        "interleaved threads",
+        checks.interleaved,
+        claimed=lambda caps: caps.thread_safe,
+        fits=_several,
+        optional=True,
+        once=True,
+    ),
+    _rule("warm start", checks.warm, claimed=lambda caps: caps.warm is not Warm.NONE, few=6),
+    _rule("limits", checks.limits, few=6),
+    _rule("cost", checks.cost, optional=True, once=True),
+    _rule("time limit", checks.time_limit, optional=True, once=True),
+    _rule("cut short", checks.cut_short, optional=True, once=True),
+    _rule("Ctrl-C", checks.ctrl_c, frozenset({Task.MAP}), optional=True, once=True),
+    _rule("abilities", checks.check_methods, claimed=lambda caps: bool(caps.abilities)),
+    _ability("compiled oracle", checks.check_compiled_oracle, Task.MAP, Ability.COMPILED),
+    _ability("summed marginals", checks.check_weighted_sums, Task.MARGINALS, Ability.SUMMED_MARGINALS),
+    _ability("best by count", checks.check_best_by_count, Task.MAP, Ability.COUNTS),
+    _ability("messages", checks.check_messages, Task.MAP, Ability.MESSAGES),
+    _rule(
+        "messages under constraints",
+        checks.check_dual_bounds,
+        frozenset({Task.MAP}),
+        lambda caps: Ability.MESSAGES in caps.constrained_abilities,
+        fits=lambda problem: _has_examples(problem) and problem.has_constraints,
+        few=12,
+    ),
+    _rule("verifier", checks.verified, fits=_has_examples, few=6),
+)
+
 
 #: Random problems of the quick form.
 QUICK_PROBLEMS = 4

@@ -25,7 +25,7 @@ from ssvm_dsl.learning.driver.fit import train
 from ssvm_dsl.learning.risks.kinds import risks
 from ssvm_dsl.plugin_api import StopRule, TrainerSpec
 from ssvm_dsl.registry import registry
-from ssvm_dsl.testing.trainers.cases import cases_of
+from ssvm_dsl.testing.trainers import cases_of
 
 #: Looks at the clock after which time is up; every other one of these, by turns, in a case.
 LOOKS = (0, 1, 2, 3, 4, 5, 6, 8, 12, 19, 30, 48, 76, 120)

@@ -63,7 +63,7 @@ def test_every_risk_alone_is_minimised_with_a_certificate(risk):
         ({"lam": 0, "l1": 0.1}, "subgradient"),
         ({"executor": "processes"}, "bcfw"),
         ({"executor": "stream"}, "bundle"),
-        ({"executor": "processes", "risk": "relaxed"}, "bundle"),
+        ({"executor": "stream", "risk": "relaxed"}, "bundle"),
         ({"executor": "stream", "risk": "log"}, "lbfgs"),
         ({"trainer_options": {"sampling": "uniform"}}, "bcfw"),
         ({"trainer_options": {"cache": 5}}, "one-slack"),

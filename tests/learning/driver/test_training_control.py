@@ -14,12 +14,12 @@ import small
 import toy_backends
 from clocks import ticking
 from ctrl_c import python_hears_ctrl_c
+from model_table import tagger
 from own_compiler import own_compiler
 from small import Case, Word
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import make_chains
 from ssvm_dsl.errors import BackendFault, NoBackendError, OptionError, PluginError, TrainingError
-from ssvm_dsl.inference.checked import CheckedSession
 from ssvm_dsl.learning.driver import interrupts
 from ssvm_dsl.learning.driver.certificate import REASONS, FitReport
 from ssvm_dsl.plugin_api import TrainerNeeds, TrainerSpec, TrainingEvent, hookimpl
@@ -317,11 +317,6 @@ def test_no_backend_at_all_lists_all_of_them():
     assert "hint:" in text
 
 
-def test_bcfw_needs_every_factor_regularised():
-    with pytest.raises(TrainingError, match=r"bcfw.*every factor regularised.*; set .*: lp-dual-qp, .*subgradient"):
-        fit(trainer="bcfw", regularization={"trans": 0.0})
-
-
 class Arrays:
     """A trainer that yields weights, not iterates."""
 
@@ -353,21 +348,6 @@ def test_a_trainer_for_another_risk_is_refused():
         fit(trainer="lbfgs")
 
 
-@pytest.mark.parametrize(
-    ("options", "alternative"),
-    [
-        ({"risk": "log", "trainer": "bcfw"}, "lbfgs"),
-        ({"risk": "margin", "power": 2.0, "trainer": "bcfw"}, "subgradient"),
-        ({"risk": "margin", "trainer": "lbfgs"}, "bcfw"),
-    ],
-    ids=str,
-)
-def test_a_pairing_of_trainer_and_risk_is_refused_before_the_first_oracle_call(options, alternative, monkeypatch):
-    monkeypatch.setattr(CheckedSession, "solve", lambda *args, **kwargs: pytest.fail("the oracle was called"))
-    with pytest.raises(TrainingError, match=f"these do: .*{alternative}"):
-        fit(**options)
-
-
 def test_an_unknown_risk_is_refused_with_the_known_ones():
     with pytest.raises(OptionError, match="no risk 'hinge'; write risk='margin'\n  known: margin, "):
         fit(risk="hinge")
@@ -376,13 +356,7 @@ def test_an_unknown_risk_is_refused_with_the_known_ones():
 # -- streams ---------------------------------------------------------------------------------------------------
 
 
-class Sequence(small.Model):
-    T = small.Dim()
-    x = small.Input(T, 5)
-    y = small.Label(T, 3)
-    emit = small.Factor(y, features=x)
-    trans = small.Factor(small.chain(y))
-    loss = small.Hamming(y)
+Sequence = tagger(5, 3)
 
 
 @pytest.mark.sensitive
@@ -466,10 +440,11 @@ def test_a_warm_start_needs_fewer_calls():
     assert np.mean(ratios) < 0.9
 
 
-@pytest.mark.parametrize("order", ["stochastic", "incremental", "batch"])
-@pytest.mark.parametrize("trainer", ["bcfw", "subgradient"])
-def test_a_warm_start_never_ends_worse_than_it_began(trainer, order):
-    options = {"order": order} if trainer == "subgradient" else {}
+@pytest.mark.parametrize(
+    ("trainer", "options"),
+    [("bcfw", {}), *(("subgradient", {"order": order}) for order in ("stochastic", "incremental", "batch"))],
+)
+def test_a_warm_start_never_ends_worse_than_it_began(trainer, options):
     svm = fit(warm_start=True, max_passes=500)
     before = objective(svm)
     with warnings.catch_warnings():

@@ -117,7 +117,7 @@ def test_memory_that_runs_out_is_an_error_of_the_package(monkeypatch, tmp_path, 
     assert main(["solve", str(tmp_path / "a.uai")]) == 2
     assert "reading the problem ran out of memory" in capsys.readouterr().err
     monkeypatch.undo()
-    monkeypatch.setattr("ssvm_dsl.io.read_problem.read_problem", fail)
+    monkeypatch.setattr("ssvm_dsl.io.problem_file.read_problem", fail)
     assert main(["solve", str(tmp_path / "a.uai")]) == 2
     assert "out of memory" in capsys.readouterr().err
     assert issubclass(TooLargeError, SsvmError)

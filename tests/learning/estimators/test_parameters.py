@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredRegressor, StructuredSVM, chain
-from ssvm_dsl.cli.learn.estimators import PARAMETERS as OF_COMMAND
-from ssvm_dsl.cli.learn.estimators import add_training_arguments
+from ssvm_dsl.cli.learn.train import PARAMETERS as OF_COMMAND
+from ssvm_dsl.cli.learn.train import add_training_arguments
 from ssvm_dsl.compiler.structure import StructureCache
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.learning.estimators.parameters import PARAMETERS

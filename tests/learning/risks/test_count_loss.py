@@ -119,18 +119,6 @@ def test_backends_and_threads_agree():
 # -- training ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("trainer", ["n-slack", "one-slack", "bundle"])
-def test_cutting_planes_reach_the_optimum(trainer):
-    data = F1.make(1)
-    best, _ = data.optimum()
-    report = fitted(data, trainer=trainer, tol=1e-7).report_
-    assert report.converged
-    assert report.certified
-    assert report.primal == pytest.approx(best, rel=1e-6)
-    squared, _ = data.optimum(power=2)
-    assert fitted(data, trainer="bundle", tol=1e-7, power=2.0).report_.primal == pytest.approx(squared, rel=1e-5)
-
-
 @pytest.mark.parametrize("trainer", [spec.name for spec in registry().specs(TrainerSpec)])
 def test_every_trainer_takes_it_or_refuses(trainer):
     """What is reported is the objective; trainers on distributions need losses that add up."""

@@ -5,18 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, ZeroOne, chain
+from model_table import tagger
+from ssvm_dsl import Factor, Input, Label, Model, ZeroOne
 from ssvm_dsl.datasets import make_chains
 from ssvm_dsl.testing import training_problem
 
-
-class Word(Model):
-    T = Dim()
-    x = Input(T, 5)
-    y = Label(T, 3)
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
+Word = tagger(5, 3)
 
 
 class Flat(Model):

@@ -16,9 +16,10 @@ from test_objective import in_blocks
 import naive
 import small
 from combinations import crossed
-from small import Case, Data, OneThread, Word
+from small import Case, Data, Word
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredRegressor, StructuredSVM, chain
 from ssvm_dsl.errors import DataError, FileFormatError, OptionError, TrainingError
+from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.learning.risks.kinds import regression_risk
 
 EPSILON = (0.3, 0.1)
@@ -89,7 +90,7 @@ def test_risks_and_subgradients_are_those_of_equation_13(case):
     data, rng = case.make(1), np.random.default_rng(0)
     values, plain = values_of(data), data.problem()
     made = regression_risk(values, EPSILON)
-    problem = made.problem(plain.parameters, plain.loss, plain.objective, plain.session, OneThread())
+    problem = made.problem(plain.parameters, plain.loss, plain.objective, plain.session, Threads(1))
     of_truth, every = joint(data)
     for size in (0.0, 0.5, 5.0):
         flat = size * rng.normal(size=problem.dim)
@@ -111,7 +112,7 @@ def test_a_heuristic_never_misses_the_labelling_that_is_known():
     data = Case(small.Loopy, n=6).make(0)
     plain, values = data.problem(backend="icm"), values_of(data)
     problem = regression_risk(values, EPSILON).problem(
-        plain.parameters, plain.loss, plain.objective, plain.session, OneThread()
+        plain.parameters, plain.loss, plain.objective, plain.session, Threads(1)
     )
     w = np.random.default_rng(1).normal(size=problem.dim)
     found = problem.gradient(w)

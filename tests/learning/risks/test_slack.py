@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from test_every_trainer import check_optimal
 
 import naive
 import small
@@ -65,14 +66,7 @@ def fitted(data, **options):
 @crossed(case=CASES, trainer=["n-slack", "one-slack", "bundle"])
 def test_exact_trainers_reach_the_optimum(case, trainer):
     data = case.make(1)
-    best, _ = data.optimum("slack")
-    report = (svm := fitted(data, trainer=trainer)).report_
-    assert report.converged
-    assert report.certified
-    assert report.primal == pytest.approx(data.objective(data.flat(svm.weights_), "slack"), rel=1e-9, abs=1e-9)
-    slack = TINY * max(best, 1.0)
-    assert report.dual - slack <= best <= report.primal + slack
-    assert report.primal <= best + 1e-6 * max(best, 0.1)
+    check_optimal(data, fitted(data, trainer=trainer), *data.optimum("slack"), risk="slack")
 
 
 @each_case
@@ -223,5 +217,3 @@ def test_an_answer_of_the_wrong_counts_is_caught():
     with pytest.raises(SsvmError, match=r"it reports score 2.0 for a labelling whose score is 0.0"):
         problem.oracle(np.zeros(problem.dim))
     assert problem.session.guarantee is Guarantee.EXACT
-
-

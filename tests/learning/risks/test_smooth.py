@@ -13,40 +13,18 @@ from test_objective import as_shown, in_blocks
 
 import small
 from combinations import crossed
-from small import CASES, Case, Data, OneThread, Word
+from small import CASES, Case, Data, Word
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.inference.checked import CheckedSession
-from ssvm_dsl.inference.planning.planner import plan
-from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.ir import Question, Task
-from ssvm_dsl.learning.objective import RegularizedRisk
-from ssvm_dsl.learning.risks.gradients.smooth import SmoothProblem
-from ssvm_dsl.learning.risks.kinds import find_risk
-from ssvm_dsl.plugin_api import StopRule, program_need
+from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.gradient.lbfgs import LBFGS
 
 RISKS = ("log", "softmax-margin")
 SMOOTH_CASES = [case for case in CASES if case.model not in small.LOSS_OF_WHOLE]
 
 each_risk = pytest.mark.parametrize("risk", RISKS)
-
-
-def problem_of(data: Data, risk: str, power: float = 1.0, executor=None, backend: str = "auto") -> SmoothProblem:
-    """The problem trainers see, without the estimator."""
-    grounded, case = data.grounded, data.case
-    n, blocks = len(data.X), grounded.parameters.blocks
-    scale = np.concatenate([np.full(b.size, case.regularization.get(b.name, 1.0)) for b in blocks])
-    weight = np.ones(n) if data.weight is None else data.weight
-    lower = grounded.parameters.lower_bound
-    objective = RegularizedRisk(1.0 / (case.C * n), n, weight, scale, lower, power)
-    tasks, abilities = find_risk(risk).asks(grounded.loss)
-    need = program_need(grounded.program, tasks=tasks, abilities=abilities)
-    session = open_plan(plan(need, backend), grounded.program)
-    made = find_risk(risk).problem(grounded.parameters, grounded.loss, objective, session, executor or OneThread())
-    assert isinstance(made, SmoothProblem)
-    return made
 
 
 def naive_risks(data: Data, risk: str, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -105,7 +83,7 @@ def test_values_and_gradients_are_sums_over_all_labellings(case, risk, fast, mon
     if not fast:
         monkeypatch.setattr(CheckedSession, "expect", lambda *args: None)
     data = case.make(1)
-    problem, rng = problem_of(data, risk), np.random.default_rng(0)
+    problem, rng = data.problem(risk), np.random.default_rng(0)
     for size in (0.0, 0.5, 5.0):
         flat = as_shown(data, size * rng.normal(size=problem.dim))
         values, gradients = naive_risks(data, risk, flat)
@@ -125,7 +103,7 @@ def test_values_and_gradients_are_sums_over_all_labellings(case, risk, fast, mon
 def test_the_cases_use_the_fast_sums_and_the_plain_ones():
     offers = {}
     for case in SMOOTH_CASES:
-        problem = problem_of(case.make(0), "log")
+        problem = case.make(0).problem("log")
         theta = problem.scores(np.zeros(problem.dim))
         mu = [np.zeros_like(table) for table in theta.tables]
         question = Question(theta, task=Task.MARGINALS)
@@ -141,7 +119,7 @@ def test_the_cases_use_the_fast_sums_and_the_plain_ones():
 @each_risk
 def test_gradients_of_powers_are_those_of_finite_differences(risk, power):
     for case in (Case(Word), Case(small.Tree, ragged=(4,), n=4), Case(small.Loopy)):
-        problem, rng = problem_of(case.make(0), risk, power), np.random.default_rng(1)
+        problem, rng = case.make(0).problem(risk, power), np.random.default_rng(1)
         w = rng.normal(size=problem.dim)
         grad = problem.objective.lam * w + problem.gradient(w).vector / problem.n
         for _ in range(5):
@@ -155,7 +133,7 @@ def test_scores_too_far_apart_for_doubles_are_still_summed(risk):
     """Scores that differ by thousands: their exponentials underflow, logarithms do not."""
     for case in (Case(Word, n=8), Case(small.Joint, ignore=9, n=6), Case(small.Tree, ragged=(4,), n=4)):
         data = case.make(2)
-        problem, rng = problem_of(data, risk), np.random.default_rng(3)
+        problem, rng = data.problem(risk), np.random.default_rng(3)
         for size in (60.0, 300.0, 3000.0):
             flat = size * rng.normal(size=problem.dim)
             values, gradients = naive_risks(data, risk, flat)
@@ -169,7 +147,7 @@ def test_any_number_of_threads_gives_the_same_bits(monkeypatch):
     monkeypatch.setattr("ssvm_dsl.inference.batch.PART_STATES", 30)
     data = Case(Word, n=40, ragged=(1, 3, 5)).make(0)
     w = np.random.default_rng(0).normal(size=15)
-    one, two = (problem_of(data, "log", executor=Threads(k)).gradient(w) for k in (1, 2))
+    one, two = (data.problem("log", n_threads=k).gradient(w) for k in (1, 2))
     np.testing.assert_array_equal(one.vector, two.vector)
     np.testing.assert_array_equal(one.value, two.value)
     flat = data.flat({block.name: block.view(w) for block in data.grounded.parameters.blocks})
@@ -227,7 +205,7 @@ def test_weights_that_are_not_regularised_have_no_bound_and_end_by_themselves():
 
 def test_the_limit_of_passes_counts_every_evaluation():
     data = Case(Word, n=6, C=50.0).make(0)
-    problem = problem_of(data, "log")
+    problem = data.problem("log")
     for number, iterate in enumerate(LBFGS().steps(problem, StopRule())):
         assert problem.n_oracle_calls == 6 * iterate.n_passes
         if number == 8:
@@ -239,7 +217,7 @@ def test_the_limit_of_passes_counts_every_evaluation():
 
 def test_lbfgs_goes_on_from_weights_it_is_given():
     data = Case(Word, n=6).make(3)
-    problem = problem_of(data, "log")
+    problem = data.problem("log")
     optimum = fitted(data, "log", trainer="lbfgs", tol=1e-9).coef_
     first = next(LBFGS().steps(problem, StopRule(), start=optimum))
     np.testing.assert_array_equal(first.w, optimum)
@@ -257,7 +235,7 @@ def test_softmax_margin_needs_a_loss_that_adds_up():
 
 
 def test_smooth_risks_have_no_planes():
-    problem = problem_of(Case(Word).make(0), "log")
+    problem = Case(Word).make(0).problem("log")
     for call in (problem.oracle, problem.evaluate):
         with pytest.raises(TrainingError, match="no planes"):
             call(np.zeros(problem.dim))

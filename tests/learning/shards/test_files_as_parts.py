@@ -23,7 +23,7 @@ from ssvm_dsl.learning.shards.messages import listening
 from ssvm_dsl.loading import LoadingTime, loading_time
 from ssvm_dsl.models import ChainTagger, Classifier, GraphLabeller, GridSegmenter, MultiLabel
 from ssvm_dsl.plugin_api import LoadingElsewhere, loading, loading_file, tell_loading, told_seconds
-from ssvm_dsl.testing.executors.shards import Tagger
+from ssvm_dsl.testing.executors import Tagger
 from ssvm_executors.processes import WorkerProcesses
 
 

@@ -29,7 +29,6 @@ from ssvm_dsl import (
 )
 from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import DataError, OptionError, OutOfTime, PluginError, TrainingError
-from ssvm_dsl.learning.driver.accuracy import Accuracy
 from ssvm_dsl.learning.driver.evaluations import Evaluations
 from ssvm_dsl.learning.estimators.fitting.over_shards import worker_of
 from ssvm_dsl.learning.shards.fit import Strength, open_executor, shard_problem
@@ -140,26 +139,6 @@ def test_minibatches_are_those_of_one_process():
     with pytest.warns(UserWarning, match="max_passes"):
         other = StructuredSVM(Tagger, **asked, executor="stream", executor_options={"shards": 3}).fit(X, Y)
     assert other.coef_ == pytest.approx(one.coef_, abs=1e-6)
-
-
-@pytest.mark.parametrize("name", FITS)
-def test_sums_over_shards_are_those_of_one_process(name):
-    X, Y = tagged()
-    svm = StructuredSVM(Tagger, lam=0.05, **FITS[name])
-    executor = open_executor("stream", {"shards": 3, "open": 3})
-    parts = parts_of(X, Y, None, 3)
-    sharded, data = shard_problem(executor, parts, worker_of(svm), Tagger.declaration, Strength(1.0, 0.05, None))
-    grounded, weight = svm._shard_data(X, Y, None, data.fitted)
-    local = svm._shard_problem(grounded, weight)
-    w = np.abs(np.random.default_rng(4).normal(size=local.dim))
-    a, b = local.gradient(w), sharded.gradient(w)
-    assert b.vector == pytest.approx(a.vector, rel=1e-9, abs=1e-9)
-    assert b.offset == pytest.approx(a.offset, rel=1e-9, abs=1e-6)
-    assert sharded.objective.primal(w, b.value) == pytest.approx(local.objective.primal(w, a.value), rel=1e-9)
-    assert sharded.curvature() == pytest.approx(local.curvature(), rel=1e-9)
-    some = np.array([1, 2, 7, 12])
-    assert sharded.gradient(w, some).value == pytest.approx(local.gradient(w, some).value, rel=1e-9)
-    assert sharded.gradient(w, some).vector == pytest.approx(local.gradient(w, some).vector, rel=1e-9, abs=1e-9)
 
 
 def test_the_number_of_workers_changes_nothing_and_a_lost_one_is_replaced():
@@ -314,17 +293,13 @@ def test_validation_and_checkpoints_work_as_in_one_process(tmp_path):
         StructuredSVM(Tagger, **asked, checkpoint=path).fit(X, [np.zeros_like(y) for y in Y])
 
 
-def test_rounding_is_bounded_as_in_one_process(monkeypatch):
+def test_rounding_is_bounded_as_in_one_process():
     X, Y = tagged()
-    seen = []
-    known = Accuracy.of_value
-    monkeypatch.setattr(Accuracy, "of_value", lambda self, w, v: seen.append((self, w)) or known(self, w, v))
-    for executor in ("threads", "stream"):
-        StructuredSVM(Tagger, risk="log", trainer="lbfgs", lam=0.05, executor=executor).fit(X, Y)
-    (one, w), (other, _) = seen[0], seen[-1]
-    assert other.mass() == pytest.approx(one.mass(), rel=1e-9)
-    assert other.of_bound(w, 1.0, 1.0) == pytest.approx(one.of_bound(w, 1.0, 1.0), rel=1e-9)
-    assert known(other, w, 1.0) == pytest.approx(known(one, w, 1.0), rel=1e-9)
+    one, other = (
+        StructuredSVM(Tagger, risk="log", trainer="lbfgs", lam=0.05, tol=1e-6, executor=executor).fit(X, Y).report_
+        for executor in ("threads", "stream")
+    )
+    assert 0.0 < other.rounding == pytest.approx(one.rounding, rel=1e-3)
 
 
 class Hidden(Tagger):

@@ -140,13 +140,9 @@ def test_every_sparse_source():
 
 # -- training --------------------------------------------------------------------------------------------------
 
+#: Margins are among the fits of ``test_every_trainer``.
 EXACT = [
-    {"trainer": "bcfw"},
     {"trainer": "bcfw", "trainer_options": {"sampling": "uniform", "max_cached_passes": 0}},
-    {"trainer": "smo"},
-    {"trainer": "n-slack"},
-    {"trainer": "one-slack", "trainer_options": {"cache": 3}},
-    {"trainer": "bundle"},
     {"trainer": "bcfw", "risk": "relaxed", "tol": 1e-5},
     {"trainer": "bcfw", "risk": "relaxed", "tol": 1e-5, "backend": "lp", "guarantee": "bound"},
     {"trainer": "lp-dual-qp", "risk": "relaxed", "tol": 1e-5},

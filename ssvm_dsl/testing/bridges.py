@@ -1,4 +1,4 @@
-"""The checks of the conformance kit for bridges; each tries one problem whose constraints the bridge rewrites.
+"""The conformance kit of bridges: compares answers behind them with those of trying every labelling.
 
 Answers of exact elimination behind the bridge are compared with those of trying every labelling of the problem itself.
 Log partitions and lists of the k best tell a labelling with two completions from one.
@@ -6,20 +6,57 @@ Log partitions and lists of the k best tell a labelling with two completions fro
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Unpack
 
 import numpy as np
 
 from ssvm_dsl.inference.bridging.bridge_match import BridgeMatch
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Question, Solution, Task
-from ssvm_dsl.plugin_api import BackendSpec, BridgeSpec
+from ssvm_dsl.ir import Group, Program, Question, Solution, Task, Theta
+from ssvm_dsl.ir.ragged import pointers
+from ssvm_dsl.plugin_api import BackendSpec, BridgeSpec, ConstraintSpec
 from ssvm_dsl.registry import Registry
+from ssvm_dsl.registry import registry as installed
 from ssvm_dsl.testing.brute_force import BruteForceSession
+from ssvm_dsl.testing.constraints import best_scores
+from ssvm_dsl.testing.contract import BRIDGE
+from ssvm_dsl.testing.kind_problems import kind_problem
+from ssvm_dsl.testing.kit import HowToRun, MakingKit, NotForThisCase, Rule, some_case
 from ssvm_dsl.testing.problems import Problem
-from ssvm_dsl.testing.report import Complaint
+from ssvm_dsl.testing.report import Complaint, ConformanceReport
+
+
+def bridge_problem(kind: str, seed: int, plugins: Registry) -> Problem:
+    """Return the problem that a kind makes of a seed; every second one also has random tables of two variables."""
+    problem = kind_problem(kind, seed, plugins)
+    return problem if seed % 2 == 0 else linked(problem, np.random.default_rng(seed))
+
+
+def linked(problem: Problem, rng: np.random.Generator) -> Problem:
+    """Return a problem with tables of random pairs of variables: trees, cycles and unconnected graphs."""
+    program = problem.program
+    pairs: dict[tuple[int, ...], list[tuple[int, int, int]]] = {}
+    for i in range(program.n_examples):
+        first, n = int(program.var_ptr[i]), int(program.var_ptr[i + 1] - program.var_ptr[i])
+        for _ in range(rng.integers(0, n + 1) if n > 1 else 0):
+            u, v = (first + rng.choice(n, 2, replace=False)).tolist()
+            pairs.setdefault((int(program.card[u]), int(program.card[v])), []).append((i, u, v))
+    groups, tables = list(program.groups), list(problem.theta.tables)
+    for cards, pairs_of_cards in pairs.items():
+        counts = np.bincount([i for i, _, _ in pairs_of_cards], minlength=program.n_examples)
+        scope = np.array([(u, v) for _, u, v in pairs_of_cards], dtype=np.int32)
+        rows = np.arange(len(pairs_of_cards), dtype=np.int32)
+        name = f"pairs {cards[0]} {cards[1]}"
+        groups.append(Group.of(name, cards, scope, pointers(counts), rows, len(pairs_of_cards), program.var_ptr))
+        tables.append(rng.integers(-3, 4, (len(pairs_of_cards), cards[0] * cards[1])).astype(float))
+    made: Program = replace(program, groups=tuple(groups)).validate()
+    return Problem(f"linked {problem.name}", made, Theta.of(made, problem.theta.node, tables, problem.theta.const))
+
 
 #: Labellings in lists of the best.
 BEST = 6
@@ -135,3 +172,77 @@ def masks(trial: BridgeTrial) -> None:
 def _agree(trial: BridgeTrial, what: str, bridged: np.ndarray, best: np.ndarray) -> None:
     if not trial.problem.agree(bridged, best):
         raise Complaint(f"{what} are {bridged.tolist()} behind it, {best.tolist()} by all labellings")
+
+
+#: The checks, then the properties that some problem of a bridge must have.
+RULES: tuple[Rule[BridgeSpec, BridgeTrial], ...] = (
+    Rule("optimum", optimum),
+    Rule("kbest", kbest),
+    Rule("marginals", marginals),
+    Rule("masks", masks),
+    Rule("clamps", clamps),
+    Rule("selected examples", selections),
+    Rule("constancy", constancy),
+    some_case("feasible examples", lambda trial: max(best_scores(trial.problem), default=-np.inf) > -np.inf),
+    some_case("infeasible examples", lambda trial: min(best_scores(trial.problem), default=0.0) == -np.inf),
+)
+
+
+def check_bridge(
+    bridge: str | BridgeSpec,
+    registry: Registry | None = None,
+    *,
+    n_problems: int = 20,
+    seed: int = 0,
+    **how: Unpack[HowToRun],
+) -> ConformanceReport:
+    """Check a bridge: labellings, scores, sums and lists of the best are the same behind it.
+
+    Parameters
+    ----------
+    bridge : str or BridgeSpec
+        A registered name, or the description that is registered under it.
+    registry : Registry, optional
+        Where to look the name up; the installed plug-ins by default.
+    n_problems : int
+        Number of problems of each kind of constraints that the bridge takes.
+    seed : int
+        The same seed gives the same problems.
+    **how
+        Which checks run, and how: :class:`~ssvm_dsl.testing.kit.HowToRun`.
+
+    Returns
+    -------
+    ConformanceReport
+
+    Raises
+    ------
+    PluginError, OptionError
+        Unknown bridge; unknown check.  (Faults of the bridge are in the report.)
+    """
+    known = installed() if registry is None else registry
+    spec = known.find(BridgeSpec, bridge if isinstance(bridge, str) else bridge.name)
+    return BridgeKit(spec, known, seed=seed, n_problems=n_problems).run(**how)
+
+
+class BridgeKit(MakingKit[BridgeSpec, Rule[BridgeSpec, BridgeTrial], BridgeTrial]):
+    """The kit of bridges; a case is a problem whose constraints the bridge rewrites."""
+
+    kind, methods, rules, making = "bridge", BRIDGE, RULES, "rewritten"
+
+    def makers(self, seed: int) -> Iterator[tuple[str, Callable[[], BridgeTrial]]]:
+        """Yield the problems that kinds make of a seed whose constraints the bridge may take."""
+        every = [one.name for one in self.plugins.specs(ConstraintSpec)]
+        for kind in every if self.spec.every_constraint else sorted(self.spec.kinds):
+            yield f"kind '{kind}', seed {seed}", partial(self._rewritten, kind, seed)
+
+    def _rewritten(self, kind: str, seed: int) -> BridgeTrial:
+        """Return a problem whose constraints the bridge takes; count the reasons for which it refuses others."""
+        problem, refusals = bridge_problem(kind, seed, self.plugins), self.report.refusals
+        match = BridgeMatch.of(self.spec, problem.program, self.plugins)
+        for reason in match.reasons:
+            refusals[f"{kind}: {reason}"] = refusals.get(f"{kind}: {reason}", 0) + 1
+        if not match.taken or any(group.of_spans for group in problem.program.groups):
+            raise NotForThisCase  # no backend behind a bridge takes factors of whole segments
+        match.lowered()
+        return BridgeTrial(self.spec, problem, self.plugins)

@@ -1,13 +1,16 @@
-"""The checks of the conformance kit for kinds of constraints; each tries one problem that the kind makes.
+"""The conformance kit of kinds of hard constraints: compares ``violated`` with the linear rows of the kind, and more.
 
-A check raises :class:`~ssvm_dsl.testing.report.Complaint`; any other exception is a failure, too.
+A check tries one problem that the kind makes.  It raises :class:`~ssvm_dsl.testing.report.Complaint`; any other
+exception is a failure, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
+from functools import partial
 from itertools import islice, pairwise, product
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +33,7 @@ from ssvm_dsl.ir import ConstraintGroup, LinearRows, Program, Question
 from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.plugin_api import (
     BestKind,
+    ConstraintSpec,
     ExplainingKind,
     IntegralKind,
     MixtureKind,
@@ -38,10 +42,14 @@ from ssvm_dsl.plugin_api import (
     SeparableKind,
     StartingKind,
 )
+from ssvm_dsl.registry import Registry
+from ssvm_dsl.registry import registry as installed
 from ssvm_dsl.testing.brute_force import BruteForceSession
-from ssvm_dsl.testing.kit import NotForThisCase
+from ssvm_dsl.testing.contract import CONSTRAINT
+from ssvm_dsl.testing.kind_problems import kind_problem
+from ssvm_dsl.testing.kit import HowToRun, MakingKit, NotForThisCase, Rule, some_case
 from ssvm_dsl.testing.problems import Problem
-from ssvm_dsl.testing.report import Complaint
+from ssvm_dsl.testing.report import Complaint, ConformanceReport
 
 #: Labellings of an example for which rows are compared; those of larger ones are spread evenly.
 COMPARED = 256
@@ -388,3 +396,72 @@ def _proposed(program: Program, node: F64, group: ConstraintGroup, k: int) -> No
 def best_scores(problem: Problem) -> list[float]:
     """Return the best score of each example, ``-inf`` where there is no labelling."""
     return [float(one) for one in BruteForceSession(problem.program).solve(Question(problem.theta)).score]
+
+
+#: The checks, then the properties that some problem of a kind must have.
+RULES: tuple[Rule[ConstraintSpec, Problem], ...] = (
+    Rule("violated", judgements),
+    Rule("rows", rows),
+    Rule("violated rows", separations),
+    Rule("hull", hulls, optional=True),
+    Rule("answers", answers),
+    Rule("propagation", propagations, optional=True),
+    Rule("best states", maximisers, optional=True),
+    Rule("mixtures", mixtures, optional=True),
+    Rule("start", starts),
+    Rule("explain", explanations),
+    some_case("feasible examples", lambda problem: max(best_scores(problem), default=-np.inf) > -np.inf),
+    some_case("infeasible examples", lambda problem: min(best_scores(problem), default=0.0) == -np.inf),
+    some_case(
+        "examples without constraints",
+        lambda problem: any((one.counts == 0).any() for one in problem.program.constraints),
+        lambda spec: spec.any_literals,
+    ),
+)
+
+
+def check_constraint(
+    kind: str | ConstraintSpec,
+    registry: Registry | None = None,
+    *,
+    n_problems: int = 20,
+    seed: int = 0,
+    **how: Unpack[HowToRun],
+) -> ConformanceReport:
+    """Check a kind of constraints: ``violated`` must agree with its rows on all small labellings.
+
+    Parameters
+    ----------
+    kind : str or ConstraintSpec
+        A registered name, or the description that is registered under it.
+    registry : Registry, optional
+        Where to look the name up; the installed plug-ins by default.
+    n_problems : int
+        Number of problems that the kind makes.
+    seed : int
+        The same seed gives the same problems.
+    **how
+        Which checks run, and how: :class:`~ssvm_dsl.testing.kit.HowToRun`.
+
+    Returns
+    -------
+    ConformanceReport
+
+    Raises
+    ------
+    PluginError, OptionError
+        Unknown kind; unknown check.  (Faults of the kind are in the report.)
+    """
+    known = installed() if registry is None else registry
+    spec = known.find(ConstraintSpec, kind if isinstance(kind, str) else kind.name)
+    return ConstraintKit(spec, known, seed=seed, n_problems=n_problems).run(**how)
+
+
+class ConstraintKit(MakingKit[ConstraintSpec, Rule[ConstraintSpec, Problem], Problem]):
+    """The kit of kinds of constraints; a case is a problem that the kind makes."""
+
+    kind, methods, rules, making = "constraint", CONSTRAINT, RULES, "problems"
+
+    def makers(self, seed: int) -> Iterator[tuple[str, Callable[[], Problem]]]:
+        """Yield the problem that the kind makes of a seed."""
+        yield f"seed {seed}", partial(kind_problem, self.spec.name, seed, self.plugins)

@@ -1,42 +1,131 @@
-"""The checks of the conformance kit for executors: each tests one promise.
+"""The conformance kit of executors: calls on shards that count, fail, are slow or lose their process.
 
-A check gets an :class:`ExecutorTrial` and raises :class:`~ssvm_dsl.testing.report.Complaint`; any other exception comes
-from the executor and is a failure, too.
+Answers, errors and kept shards are compared with shards in this process; workers can import all of this module.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 from uuid import uuid4
 
 import numpy as np
 
+from ssvm_dsl.array_types import F64
 from ssvm_dsl.deadline import Deadline, within, work_seconds
 from ssvm_dsl.errors import DataError, OutOfTime
+from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.inputs import Input
+from ssvm_dsl.lang.losses.label_losses import Hamming
+from ssvm_dsl.lang.model import Model
+from ssvm_dsl.lang.outputs.labels import Label
+from ssvm_dsl.lang.outputs.targets import chain
 from ssvm_dsl.learning.estimators.fitting.over_shards import worker_of
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
 from ssvm_dsl.learning.shards.fit import Strength, shard_problem
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.plugin_api import ExecutorSpec, ShardExecutor
-from ssvm_dsl.testing.executors.shards import (
-    NumberShard,
-    OpenNumbers,
-    Tagger,
-    after,
-    lost_once,
-    refused,
-    scaled,
-    sentences,
-    times_asked,
-    undisturbed,
-)
-from ssvm_dsl.testing.kit import NotForThisCase, Rule
-from ssvm_dsl.testing.report import Complaint
+from ssvm_dsl.registry import registry
+from ssvm_dsl.testing.contract import EXECUTOR
+from ssvm_dsl.testing.kit import HowToRun, Kit, NotForThisCase, Rule
+from ssvm_dsl.testing.report import Complaint, ConformanceReport
+
+
+class Tagger(Model):
+    """A small model to train on shards."""
+
+    T = Dim()
+    x = Input(T, 3)
+    y = Label(T, 3)
+    emit = Factor(y, features=x)
+    trans = Factor(chain(y))
+    loss = Hamming(y)
+
+
+def sentences(seed: int) -> tuple[list[F64], list[list[int]]]:
+    """Return the examples of a shard."""
+    random = np.random.default_rng(seed)
+    X = [random.normal(size=(int(random.integers(1, 5)), 3)) for _ in range(3 + seed)]
+    return X, [random.integers(0, 3, size=len(x)).tolist() for x in X]
+
+
+@dataclass(eq=False)
+class OpenNumbers:
+    """An opened shard of numbers that counts its calls."""
+
+    values: F64
+    n_asked: int = 0
+    busy: bool = False
+
+
+@dataclass(frozen=True)
+class NumberShard:
+    """Numbers that are drawn when the shard is opened.
+
+    Parameters
+    ----------
+    key : str
+    seed : int
+    broken : bool
+        Whether opening fails.
+    """
+
+    key: str
+    seed: int
+    broken: bool = False
+
+    def open(self) -> OpenNumbers:
+        """Draw the numbers."""
+        if self.broken:
+            raise DataError(f"shard {self.seed}", expected="a shard that opens", found="a broken one")
+        return OpenNumbers(np.random.default_rng(self.seed).normal(size=5))
+
+
+def scaled(shard: OpenNumbers, factor: float, more: F64) -> F64:
+    """Return the numbers of a shard times a factor, and others."""
+    return shard.values * factor + more
+
+
+def times_asked(shard: OpenNumbers) -> int:
+    """Return how often this was called on a shard."""
+    shard.n_asked += 1
+    return shard.n_asked
+
+
+def undisturbed(shard: OpenNumbers, seconds: float) -> bool:
+    """Return whether no other call on the shard was under way when this one began, which takes some seconds."""
+    alone, shard.busy = not shard.busy, True
+    time.sleep(seconds)
+    shard.busy = False
+    return alone
+
+
+def refused(shard: OpenNumbers, what: str) -> None:
+    """Raise an error of the data."""
+    raise DataError(what, expected="nothing", found="this call")
+
+
+def after(shard: OpenNumbers, seconds: float) -> float:
+    """Return the first number after some seconds."""
+    time.sleep(seconds)
+    return float(shard.values[0])
+
+
+def lost_once(shard: OpenNumbers, driver: int, trace: str) -> F64 | None:
+    """End the worker that is asked first, then return the numbers; ``None`` in the process that asks."""
+    if os.getpid() == driver:
+        return None
+    if not Path(trace).exists():
+        Path(trace).touch()
+        os._exit(1)
+    return shard.values
+
 
 #: Of the check of time limits: seconds allowed for all calls, number of calls, seconds of each call.
 LIMIT, MANY, EACH = 0.4, 60, 0.1
@@ -257,3 +346,61 @@ EXECUTOR_RULES = (
     Rule[ExecutorSpec, ExecutorTrial]("lost workers", lost, optional=True),
     Rule[ExecutorSpec, ExecutorTrial]("close", closes, once=True),
 )
+
+
+#: Numbers of shards.
+SIZES = (1, 3, 5)
+
+
+def check_executor(
+    executor: str | ExecutorSpec,
+    *,
+    seed: int = 0,
+    options: dict[str, Any] | None = None,
+    **how: Unpack[HowToRun],
+) -> ConformanceReport:
+    """Check an executor in everything it claims.
+
+    Parameters
+    ----------
+    executor : str or ExecutorSpec
+        A registered name, or a description that need not be registered.
+    seed : int
+        The same seed gives the same shards.
+    options : dict, optional
+        Options of the executor.
+    **how
+        Which checks run, and how: :class:`~ssvm_dsl.testing.kit.HowToRun`.
+
+    Raises
+    ------
+    PluginError, OptionError
+        Unknown executor; unknown option or check.  (Faults of the executor are in the report.)
+    """
+    spec = executor if isinstance(executor, ExecutorSpec) else registry().find(ExecutorSpec, executor)
+    kit = ExecutorKit(spec, seed=seed, n_problems=len(SIZES), options=spec.resolve(options))
+    try:
+        return kit.run(**how)
+    finally:
+        if kit.made is not None and callable(getattr(kit.made, "close", None)):
+            kit.made.close()
+
+
+class ExecutorKit(Kit[ExecutorSpec, Rule[ExecutorSpec, ExecutorTrial], ExecutorTrial]):
+    """The kit of executors; a case is a number of shards."""
+
+    kind, methods, rules = "executor", EXECUTOR, EXECUTOR_RULES
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the executor's options."""
+        return dict(self.options)
+
+    def prepare(self) -> None:
+        """Make the cases."""
+
+        def make() -> ShardExecutor:
+            made: ShardExecutor = self.spec.load()(**self.options)
+            return made
+
+        for number, n_shards in enumerate(SIZES):
+            self.cases.append(ExecutorTrial(self.spec, self.made, make, n_shards, self.report.seed + 10 * number))

@@ -27,7 +27,7 @@ from ssvm_dsl.lang.grammars.grammar import Grammar
 from ssvm_dsl.lang.losses import label_losses
 from ssvm_dsl.lang.losses.cost import Cost
 from ssvm_dsl.lang.losses.count_loss import CountLoss
-from ssvm_dsl.lang.outputs import pointer_targets, targets
+from ssvm_dsl.lang.outputs import targets
 from ssvm_dsl.lang.outputs.labels import Label, Latent, Target
 from ssvm_dsl.lang.patterns.pattern import Pattern
 from ssvm_dsl.lang.patterns.references import LabelAt, LiteralAt
@@ -47,7 +47,7 @@ CONSTRUCTORS: dict[str, Callable[..., Any]] = {
         *(label_losses.Hamming, Cost, label_losses.ZeroOne, label_losses.NoLoss, CountLoss),
         *(label_losses.CustomLoss, label_losses.LossSum),
         *(targets.chain, targets.pairs, targets.grid, targets.complete, targets.along),
-        *(targets.leaves, targets.rules, pointer_targets.siblings, pointer_targets.grandparents),
+        *(targets.leaves, targets.rules, targets.siblings, targets.grandparents),
         *(targets.cliques, targets.cross, targets.spans, targets.starts, SpanLength, SpanMean, SpanSum),
         *(logic.Constraint, logic.AtMost, logic.AtLeast, logic.Exactly, logic.ExactlyOne),
         *(logic.AnyOf, logic.Implies, logic.Linear, logic.Not),

@@ -1,31 +1,41 @@
-"""The checks of the conformance kit for trainers: each tests one promise on one training problem.
+"""The conformance kit of trainers: compares their claims with a reference trainer and brute force.
 
-A check gets a :class:`TrainerTrial` and raises :class:`~ssvm_dsl.testing.report.Complaint`; any other
-exception comes from the trainer and is a failure, too.
+All problems are small enough for brute force: chains of at most three variables with two states, and single labels.
 """
 
 from __future__ import annotations
 
 import ctypes
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import islice
+from itertools import islice, product
 from threading import Thread
 from time import sleep
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 
 from ssvm_dsl.array_types import F64
+from ssvm_dsl.compiler import ground
 from ssvm_dsl.deadline import Deadline
-from ssvm_dsl.errors import OutOfTime
+from ssvm_dsl.errors import NoBackendError, OutOfTime, SsvmError
+from ssvm_dsl.inference.planning.planner import AUTO
 from ssvm_dsl.ir import Solution
+from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.inputs import Input
+from ssvm_dsl.lang.losses.label_losses import Hamming
+from ssvm_dsl.lang.model import Model
+from ssvm_dsl.lang.outputs.labels import Label
+from ssvm_dsl.lang.outputs.targets import chain
 from ssvm_dsl.learning.driver.claims import Claims
 from ssvm_dsl.learning.driver.fit import train
 from ssvm_dsl.learning.driver.progress import Progress
-from ssvm_dsl.learning.risks.kinds import Problem
+from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.learning.risks.kinds import Problem, Risk, risks
 from ssvm_dsl.plugin_api import (
     AnytimeTrainer,
     ConcludingTrainer,
@@ -34,12 +44,160 @@ from ssvm_dsl.plugin_api import (
     ResumableTrainer,
     StopRule,
     Trainer,
+    TrainerNeeds,
     TrainerSpec,
     TrainingEvent,
 )
-from ssvm_dsl.testing.kit import Rule
-from ssvm_dsl.testing.report import Complaint
-from ssvm_dsl.testing.trainers.cases import Case
+from ssvm_dsl.registry import registry
+from ssvm_dsl.scores.parameter_map import ParameterMap
+from ssvm_dsl.testing.contract import TRAINER
+from ssvm_dsl.testing.kit import HowToRun, Kit, Rule
+from ssvm_dsl.testing.report import Complaint, ConformanceReport
+from ssvm_dsl.testing.training import Around, problem_of
+
+#: The backend whose answers serve as reference.
+REFERENCE = "brute-force"
+
+#: Relative gap of the reference optimum.
+GAP = 1e-5
+
+
+class FreeChain(Model):
+    """Chains whose weights have no bounds."""
+
+    T = Dim()
+    x = Input(T, 2)
+    y = Label(T, 2)
+    emit = Factor(y, features=x)
+    trans = Factor(chain(y))
+    loss = Hamming(y)
+
+
+class BoundedChain(Model):
+    """Chains; weights of pairs are not negative."""
+
+    T = Dim()
+    x = Input(T, 2)
+    y = Label(T, 2)
+    emit = Factor(y, features=x)
+    trans = Factor(chain(y), nonneg=True)
+    loss = Hamming(y)
+
+
+class OneLabel(Model):
+    """One label of three classes."""
+
+    x = Input(2)
+    y = Label(3)
+    emit = Factor(y, features=x)
+    loss = Hamming(y)
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A training problem, without its trainer.
+
+    Parameters
+    ----------
+    model : class
+    risk : Risk
+    power : float
+    seed : int
+    weighted : bool
+        Whether examples have different weights.
+    most : int, optional
+        Examples at most.
+    """
+
+    model: type[Model]
+    risk: Risk
+    power: float
+    seed: int
+    weighted: bool
+    most: int | None = None
+
+    def __str__(self) -> str:
+        power = "" if self.power == 1.0 else f" to the power {self.power:g}"
+        return f"{self.model.__name__}, risk '{self.risk.name}'{power}, seed {self.seed}"
+
+    def problem(
+        self, spec: TrainerSpec, n_threads: int = 1, backend: str = AUTO, around: Around | None = None
+    ) -> Problem:
+        """Return the training problem as a fit makes it; ``around`` as for ``training_problem``.
+
+        Raises
+        ------
+        NoBackendError
+            No backend answers the questions of trainer and risk.
+        """
+        return problem_of(self.grounded, self.risk, spec.needs, self._objective, backend, n_threads, around)
+
+    def _objective(self, parameters: ParameterMap) -> RegularizedRisk:
+        n = self.grounded.n_examples
+        weight = np.linspace(0.5, 2.0, n) if self.weighted else np.ones(n)
+        return RegularizedRisk(1.0 / n, n, weight, np.ones(parameters.dim), parameters.lower_bound, self.power)
+
+    @cached_property
+    def grounded(self) -> Any:
+        """The model, grounded on its data."""
+        return ground(self.model, *self._data())
+
+    def _data(self) -> tuple[list[F64], list[Any]]:
+        rng = np.random.default_rng(self.seed)
+        if self.model is OneLabel:
+            X = list(rng.normal(size=(8, 2)))[: self.most]
+            return X, [int(rng.integers(3)) for _ in X]
+        lengths = (1, 2, 3, 2, 3, 1, *((2, 1, 3) if self.weighted else ()))  # fewer than usual batches, and more
+        X = [rng.normal(size=(length, 2)) for length in lengths[: self.most]]
+        return X, [(x.sum(axis=1) + 0.7 * rng.normal(size=len(x)) > 0.0).astype(int) for x in X]
+
+    @cached_property
+    def judge(self) -> Problem:
+        """The problem without trainer, answered by brute force where possible."""
+        spec = TrainerSpec("judge", "none:none", needs=TrainerNeeds(frozenset({self.risk.name}), any_power=True))
+        try:
+            return self.problem(spec, backend=REFERENCE)
+        except NoBackendError:
+            return self.problem(spec)
+
+    def objective(self, w: F64) -> float:
+        """Return the objective at given weights."""
+        return self.judge.value(w)[0]
+
+    def optimum(self, excluded: str) -> tuple[float, F64]:
+        """Return the least objective that a certifying trainer other than ``excluded`` finds, and its weights."""
+        for most, spec in product((200.0, 5000.0), registry().specs(TrainerSpec)):  # some take long on some risks
+            fits = registry().owner(spec).bundled and spec.certifies and spec.name != excluded and not spec.missing()
+            if fits and spec.needs.covers(self.risk.spec, self.power):
+                trainer = spec.load()(**spec.resolve(None), random_state=0)
+                fitted = train(trainer, self.problem(spec), StopRule(GAP, max_passes=most), spec=spec)
+                if fitted.relative_gap <= 10.0 * GAP:
+                    return self.objective(fitted.w), fitted.w
+        raise SsvmError(f"no other trainer certifies the optimum of {self}")
+
+
+def cases_of(needs: TrainerNeeds, seed: int, only: frozenset[str] = frozenset()) -> Iterator[Case]:
+    """Yield training problems that a trainer covers: two for the first risk of each form, unless risks are named.
+
+    Parameters
+    ----------
+    needs : TrainerNeeds
+    seed : int
+    only : frozenset of str
+        Names of risks.
+    """
+    seen = set()
+    for risk in risks().values():
+        powers = sorted({1.0, 2.0} if needs.any_power else needs.powers)
+        power = next((one for one in powers if needs.covers(risk.spec, one)), None)
+        kind = (risk.spec.form, risk.spec.one_label)
+        if power is None or (risk.name not in only if only else kind in seen):
+            continue
+        seen.add(kind)
+        models = [OneLabel, OneLabel] if risk.spec.one_label else [FreeChain, BoundedChain]
+        for number, model in enumerate(models):
+            yield Case(model, risk, power, seed + number, weighted=bool(number))
+
 
 #: Number of iterates that are checked one by one.
 SOME = 6
@@ -408,3 +566,67 @@ TRAINER_RULES: tuple[Rule[TrainerSpec, TrainerTrial], ...] = (
     Rule("newest", _newest, lambda spec: spec.anytime),
     Rule("stream", _stream, lambda spec: spec.incremental),
 )
+
+
+def check_trainer(
+    trainer: str | TrainerSpec,
+    *,
+    seed: int = 0,
+    options: dict[str, Any] | None = None,
+    risks: Collection[str] = (),
+    **how: Unpack[HowToRun],
+) -> ConformanceReport:
+    """Check a trainer in everything it claims.
+
+    Parameters
+    ----------
+    trainer : str or TrainerSpec
+        A registered name, or a description that need not be registered.
+    seed : int
+        The same seed gives the same problems.
+    options : dict, optional
+        Options of the trainer.
+    risks : collection of str, optional
+        The risks to test; by default the first of each form that the trainer minimises.
+    **how
+        Which checks run, and how: :class:`~ssvm_dsl.testing.kit.HowToRun`.
+
+    Raises
+    ------
+    PluginError, OptionError
+        Unknown trainer; unknown option or check.  (Faults of the trainer are in the report.)
+    """
+    spec = trainer if isinstance(trainer, TrainerSpec) else registry().find(TrainerSpec, trainer)
+    return TrainerKit(spec, seed=seed, options=spec.resolve(options), risks=risks).run(**how)
+
+
+class TrainerKit(Kit[TrainerSpec, Rule[TrainerSpec, TrainerTrial], TrainerTrial]):
+    """The kit of trainers; a case is a training problem.
+
+    Parameters
+    ----------
+    risks : collection of str
+        The risks of the problems, all kinds of them if empty.
+    """
+
+    kind, methods, rules = "trainer", TRAINER, TRAINER_RULES
+
+    def __init__(self, spec: TrainerSpec, *, risks: Collection[str], seed: int, **settings: Any) -> None:
+        self.problems = list(cases_of(spec.needs, seed, frozenset(risks)))
+        super().__init__(spec, seed=seed, n_problems=len(self.problems), **settings)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the trainer's options and a seed."""
+        return {**self.options, "random_state": 0}
+
+    def prepare(self) -> None:
+        """Keep the cases that installed backends can answer for, and find their optima."""
+        refusals = Counter[str]()
+        for case in self.problems:
+            try:
+                case.problem(self.spec)
+            except NoBackendError as err:
+                refusals.update([str(err).splitlines()[0]])
+                continue
+            self.cases.append(TrainerTrial(self.spec, self.options, case, *case.optimum(self.spec.name)))
+        self.report.refusals = dict(refusals)

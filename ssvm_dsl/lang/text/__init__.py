@@ -1,1 +1,0 @@
-"""How a declaration reads: printed, and in files."""
