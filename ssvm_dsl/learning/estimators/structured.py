@@ -126,7 +126,7 @@ class StructuredEstimator(Estimator):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the attributes of a pickle; those written before 0.1.0 have no :class:`Fitted`."""
-        state = dict(state)
+        state = {name: value for name, value in state.items() if name != "_structures"}
         if "coef_" in state:
             state["fitted_"] = Fitted.of_attributes(state)
         vars(self).update(state)
@@ -607,7 +607,8 @@ class StructuredEstimator(Estimator):
 
     def _check_blocks(self, blocks: tuple[Block, ...]) -> None:
         """Refuse data whose weights are not the fitted ones."""
-        if blocks is not self.fitted_.blocks and blocks != self.fitted_.blocks:
+        mine = self.fitted_.blocks
+        if blocks is not mine and blocks != mine:
             raise OptionError("the weights are those of another model, or of other learnt features; fit again")
 
     def _examples(self, X: Any) -> Sequence[Any]:

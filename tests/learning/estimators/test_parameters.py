@@ -13,6 +13,7 @@ import pytest
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredRegressor, StructuredSVM, chain
 from ssvm_dsl.cli.learn.train import PARAMETERS as OF_COMMAND
 from ssvm_dsl.cli.learn.train import add_training_arguments
+from ssvm_dsl.compiler.structure import StructureCache
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.learning.estimators.parameters import PARAMETERS
 from ssvm_dsl.models import ChainTagger
@@ -77,8 +78,10 @@ def test_pickles_with_weights_among_the_attributes_load(stream):
     state = {name: value for name, value in vars(svm).items() if name != "fitted_"}
     state |= {"coef_": fitted.coef, "_blocks": fitted.blocks, "_fitted": fitted.learnt, "report_": fitted.report}
     state |= {"_certificate": fitted.certificate, "plan_": svm.plan_, "_stream": fitted.stream}
+    state["_structures"] = StructureCache()
     old = StructuredSVM.__new__(StructuredSVM)
     old.__setstate__(pickle.loads(pickle.dumps(state)))
+    assert vars(old).keys() == vars(svm).keys()
     assert str(old.report_) == str(svm.report_)
     assert all(np.array_equal(a, b) for a, b in zip(old.predict(X), svm.predict(X), strict=True))
     assert old.certified_gap(1.0) == pytest.approx(svm.certified_gap(1.0), nan_ok=True)
