@@ -1,4 +1,12 @@
-"""Names of a package that are imported on first use, so that importing the package costs nothing (PEP 562)."""
+"""Names of a package that are imported on first use, so that importing the package costs nothing (PEP 562).
+
+The table of names is the block that type checkers and editors read anyway; to read it takes 60 microseconds, and no
+stub file, nor a package such as ``lazy_loader``, has to say it again.
+
+An import of a name that is not there asks here as an attribute does.  Python 3.11 replaces the text of an
+``AttributeError`` by one without the nearest name, which is why the byte code of the caller is looked at; Python 3.12
+finds that name by itself, so that this goes when 3.11 does.
+"""
 
 from __future__ import annotations
 

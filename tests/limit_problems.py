@@ -94,7 +94,7 @@ def overrun(problem, backend, call, seconds, rng):
 
 def _solve(problem, backend, seconds, rng):
     svm = _weighted(problem, backend, rng)
-    grounded = svm._ground(problem.X[:1], fitted=svm._fitted)
+    grounded = svm._ground(problem.X[:1], fitted=svm.fitted_.learnt)
     need = need_of(grounded.parameters, frozenset({Task.MAP}), accepted_guarantee(backend, Guarantee.HEURISTIC))
     theta = Theta.zeros(grounded.program)
     grounded.parameters.fill_shared(svm.coef_, theta)

@@ -111,7 +111,7 @@ class PartialSum:
     upper: int
 
     @classmethod
-    def of(cls, given: Addends, lower: float, upper: float) -> PartialSum:
+    def from_addends(cls, given: Addends, lower: float, upper: float) -> PartialSum:
         """Return bounds on a sum of any integers, with the fewest partial sums."""
         least = sum(given.least.tolist())  # Python's integers: sums of large ones do not wrap around
         moved = given.plus(-given.least)
@@ -202,7 +202,7 @@ class _Additions:
 
     def along(self, parents: list[tuple[int, int]]) -> None:
         """Add up along a forest, given as (variable, parent or -1) in the order of elimination; then the roots."""
-        own = {one.variable: one for one in self.total.addends.terms()}
+        own = {term.variable: term for term in self.total.addends.terms()}
         below: dict[int, Term] = {}
         for v, parent in parents:
             pause()
@@ -260,7 +260,7 @@ def _sum(example: Program, group: ConstraintGroup, k: int) -> PartialSum | None:
             return None
         weight = np.rint(given * unit).astype(np.int64)
         lower, upper = (lower - slack) * unit, (upper + slack) * unit
-    return PartialSum.of(_addends(example, group, literals, weight), lower, upper)
+    return PartialSum.from_addends(_addends(example, group, literals, weight), lower, upper)
 
 
 def _whole(numbers: F64) -> bool:

@@ -45,13 +45,13 @@ class LogicToTables:
             pause()
             scope = _scope(group, k)
             cards = example.card[scope]
-            one = _alone(group, k)
-            place = np.searchsorted(scope, one.variable).astype(np.int32)
-            numbers = (*one.meta.values(), *one.literal_meta.values())
-            arrays = (cards, place, one.state, one.negated, *numbers)
+            constraint = _alone(group, k)
+            place = np.searchsorted(scope, constraint.variable).astype(np.int32)
+            numbers = (*constraint.meta.values(), *constraint.literal_meta.values())
+            arrays = (cards, place, constraint.state, constraint.negated, *numbers)
             key = tuple(array.tobytes() for array in arrays)
             if key not in known:
-                known[key] = _allowed(one, place, cards)
+                known[key] = _allowed(constraint, place, cards)
             if len(scope):
                 made.table(scope.tolist(), known[key])
             elif not known[key].all():
@@ -74,23 +74,23 @@ def _alone(group: ConstraintGroup, k: int) -> ConstraintGroup:
     return group.only(np.array([k], dtype=np.int64))
 
 
-def _allowed(one: ConstraintGroup, place: I32, cards: I32) -> Bools:
+def _allowed(constraint: ConstraintGroup, place: I32, cards: I32) -> Bools:
     """Return which joint states of the variables keep a constraint; ``shape (*cards)``.
 
     The kind is asked about one constraint for each joint state.
     """
     n = prod(cards.tolist())
-    l = len(one.variable)
+    l = len(constraint.variable)
     literal_ptr: I64 = np.arange(n + 1, dtype=np.int64) * l
     several = replace(
-        one,
+        constraint,
         ptr=pointers(np.ones(n, dtype=np.int64)),
         literal_ptr=literal_ptr,
         variable=np.tile(place, n),
-        state=np.tile(one.state, n),
-        negated=np.tile(one.negated, n),
-        meta={name: np.repeat(value, n, axis=0) for name, value in one.meta.items()},
-        literal_meta={name: np.concatenate([value] * n) for name, value in one.literal_meta.items()},
+        state=np.tile(constraint.state, n),
+        negated=np.tile(constraint.negated, n),
+        meta={name: np.repeat(value, n, axis=0) for name, value in constraint.meta.items()},
+        literal_meta={name: np.concatenate([value] * n) for name, value in constraint.literal_meta.items()},
     )
     labels = np.indices(cards.tolist()).reshape(len(cards), n).T.astype(np.int32)
     broken = several.broken(labels.ravel(), np.arange(n + 1, dtype=np.int64) * len(cards))

@@ -43,12 +43,12 @@ def sides_of(group: ConstraintGroup, k: int, true: Bools) -> str:
     places = {side: group.literal_meta[side][part][true] for side in ("row", "col")}
     for side, other, name, others in (("row", "col", "row", "columns"), ("col", "row", "column", "rows")):
         ptr, *limits = matching_limits(group, side)
-        least, most = (one[ptr[k] : ptr[k + 1]] for one in limits)
+        least, most = (limit[ptr[k] : ptr[k + 1]] for limit in limits)
         count = np.bincount(places[side], minlength=len(least))
-        for one in np.flatnonzero((count < least) | (count > most)).tolist():
-            where = f" ({others} {numbers(places[other][places[side] == one])})" if count[one] else ""
-            bounds = bounds_words(least[one] if least[one] > 0 else -np.inf, most[one])
-            complaints.append(f"{name} {one} has {count[one]}{where}, {bounds}")
+        for number in np.flatnonzero((count < least) | (count > most)).tolist():
+            where = f" ({others} {numbers(places[other][places[side] == number])})" if count[number] else ""
+            bounds = bounds_words(least[number] if least[number] > 0 else -np.inf, most[number])
+            complaints.append(f"{name} {number} has {count[number]}{where}, {bounds}")
     return listed(complaints)
 
 
@@ -85,16 +85,16 @@ def tree_faults(group: ConstraintGroup, k: int, true: Bools) -> str:
     part, n = group.literals(k), int(group.meta["n"][k])
     head, dependent = (group.literal_meta[name][part][true].astype(np.int64) for name in ("head", "dependent"))
     count = np.bincount(dependent, minlength=n + 1)[1:]
-    found = [f"position {at} has {count[at] or 'no'} head{'s' * bool(count[at])}" for at in np.flatnonzero(count != 1)]
+    faults = [f"position {at} has {count[at] or 'no'} head{'s' * bool(count[at])}" for at in np.flatnonzero(count != 1)]
     below = head[dependent == 0]
-    found += [f"an arc leads to the root from {f'position {one - 1}' if one else 'itself'}" for one in below.tolist()]
-    if not found:
-        found += _cycles(head, dependent, n)
+    faults += [f"an arc leads to the root from {f'position {one - 1}' if one else 'itself'}" for one in below.tolist()]
+    if not faults:
+        faults += _cycles(head, dependent, n)
     roots = dependent[head == 0] - 1
     if group.meta["single_root"][k] and n and len(roots) != 1:
         which = f" ({numbers(roots)})" if len(roots) else ""
-        found.append(f"{len(roots)} positions are roots{which}, exactly 1 may be")
-    return listed(found)
+        faults.append(f"{len(roots)} positions are roots{which}, exactly 1 may be")
+    return listed(faults)
 
 
 def _cycles(head: I64, dependent: I64, n: int) -> list[str]:
@@ -140,8 +140,8 @@ def route_faults(tail: I64, head: I64, n_nodes: int, ends: tuple[int, int] | Non
         return "no edge is chosen" if ends is None or ends[0] != ends[1] else ""
     out, into = np.bincount(tail, minlength=n_nodes), np.bincount(head, minlength=n_nodes)
     wanted = np.zeros(n_nodes, dtype=np.int64)
-    complaints = [f"{int(one)} edges {verb} node {node}" for count, verb in ((out, "leave"), (into, "enter"))
-             for node, one in enumerate(count) if one > 1]  # fmt: skip
+    complaints = [f"{int(times)} edges {verb} node {node}" for count, verb in ((out, "leave"), (into, "enter"))
+             for node, times in enumerate(count) if times > 1]  # fmt: skip
     if ends is not None and ends[0] != ends[1]:
         source, target = ends
         wanted[source], wanted[target] = 1, -1

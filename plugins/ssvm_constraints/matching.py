@@ -31,10 +31,10 @@ class MatchingKind:
     def rows(self, group: ConstraintGroup, k: int) -> LinearRows:
         """Return a sum for each row and column; the matrix is totally unimodular."""
         part = group.literals(k)
-        builder, one = RowBuilder(part.stop - part.start), group.only(np.array([k]))
+        builder, constraint = RowBuilder(part.stop - part.start), group.only(np.array([k]))
         for side in ("row", "col"):
-            _, least, most = matching_limits(one, side)
-            builder.add_sums(least.astype(float), most.astype(float), one.literal_meta[side])
+            _, least, most = matching_limits(constraint, side)
+            builder.add_sums(least.astype(float), most.astype(float), constraint.literal_meta[side])
         return builder.finish()
 
     def hull(self, group: ConstraintGroup, k: int) -> LinearRows:
@@ -130,7 +130,7 @@ class Places:
     most: tuple[I64, I64]
 
     @classmethod
-    def of(cls, group: ConstraintGroup, k: int, scores: ConstraintScores) -> Places:
+    def from_group(cls, group: ConstraintGroup, k: int, scores: ConstraintScores) -> Places:
         """Return those of constraint k."""
         part = group.literals(k)
         row, col = (group.literal_meta[name][part].astype(np.int64) for name in ("row", "col"))
@@ -154,7 +154,7 @@ class Places:
 
 def matched(group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
     """Return states that keep the matching k, of high scores; ``None`` where there are none."""
-    places = Places.of(group, k, scores)
+    places = Places.from_group(group, k, scores)
     for method in (_greedy, _assigned, _by_flow):
         true = method(places)
         if true is not None and places.keeps(true) and (states := scores.labels(true)) is not None:

@@ -58,8 +58,8 @@ class RunsKind:
         names = ("position", "class", "least", "most")
         position, kind, least, most = (group.literal_meta[name][part].astype(np.int64) for name in names)
         builder = RowBuilder(part.stop - part.start)
-        for one in np.unique(kind):
-            mine = np.flatnonzero(kind == one)
+        for kind_of_run in np.unique(kind):
+            mine = np.flatnonzero(kind == kind_of_run)
             column = np.full(n + 1, -1, dtype=np.int64)  # of each position; the last one is before the first
             column[position[mine]] = mine
             low, high = int(least[mine[0]]), int(most[mine[0]])
@@ -87,13 +87,13 @@ class RunsKind:
 
     def explain(self, group: ConstraintGroup, k: int, true: Bools) -> str:
         """Return which runs break their bounds (see :class:`~ssvm_dsl.plugin_api.ExplainingKind`)."""
-        one = group.only(np.array([k]))
-        runs = _runs(one, true)
+        constraint = group.only(np.array([k]))
+        runs = _runs(constraint, true)
         names = ("position", "class", "least", "most")
-        position, kind, least, most = (one.literal_meta[name][runs.first] for name in names)
+        position, kind, least, most = (constraint.literal_meta[name][runs.first] for name in names)
         return listed(
             f"state {kind[r]} lasts from position {position[r]} for {runs.length[r]}, {bounds_words(least[r], most[r])}"
-            for r in np.flatnonzero(_wrong(one, runs)).tolist()
+            for r in np.flatnonzero(_wrong(constraint, runs)).tolist()
         )
 
     def why_unmet(

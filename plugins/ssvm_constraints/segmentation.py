@@ -138,7 +138,7 @@ def _worth(
     ``shape (n_classes, n + 1)`` and ``(n + 1,)`` twice; running sums but for the second.
     """
     of_class = np.zeros((len(classes), n))
-    place = {int(one): c for c, one in enumerate(classes)}
+    place = {int(class_number): c for c, class_number in enumerate(classes)}
     begin, on = np.zeros(n + 1), np.zeros(n + 1)
     for l in points.tolist():
         t, mine, worth = int(start[l]), int(kind[l]), float(gain[l])

@@ -54,13 +54,18 @@ class Subcommand:
     parts: Sequence[Subcommand] = ()
 
 
-def add_commands(parser: ArgumentParser, commands: Sequence[Subcommand]) -> None:
-    """Add subcommands to a parser; without one of them, its help is shown."""
+def add_commands(parser: ArgumentParser, commands: Sequence[Subcommand], called: str | None = None) -> None:
+    """Add subcommands to a parser; without one of them, its help is shown.
+
+    Where one is known to be called, it alone has its arguments.
+    """
     parser.set_defaults(run=lambda args: _help(parser))
     below = parser.add_subparsers(title="commands", metavar="COMMAND")
     for command in commands:
         text = command.summary[:1].upper() + command.summary[1:] + "."
         made = below.add_parser(command.name, help=command.summary, description=text)
+        if called not in (None, command.name):
+            continue
         # The same flags as before the command; unset here, so that the ones given there stay.
         add_flags(made, default=SUPPRESS)
         if command.parts:

@@ -112,14 +112,15 @@ def make_parser(words: Sequence[str]) -> Parser:
         The command line.
     """
     called = next((word for word in words if not word.startswith("-")), None)
-    more, hint = ((), "") if called in {one.name for one in COMMANDS} else _of_plugins(called)
+    of_core = called in {one.name for one in COMMANDS}
+    more, hint = ((), "") if of_core else _of_plugins(called)
     parser = Parser(
         prog="ssvm", description="Structured support vector machines: declare a model, train it, look inside."
     )
     parser.add_argument("--version", action="version", version=f"ssvm-dsl {__version__}")
     parser.hint = hint
     add_flags(parser, default=False)
-    add_commands(parser, (*COMMANDS, *more))
+    add_commands(parser, (*COMMANDS, *more), called if of_core else None)
     return parser
 
 

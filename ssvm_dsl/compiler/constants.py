@@ -81,6 +81,7 @@ def ground_constants(
     shared: dict[Target, int],
     truth: I32 | None = None,
     clamp: I64 | None = None,
+    with_scores: bool = True,
 ) -> GroundedConstants:
     """Return the masks, scores and tables of the rules and given scores of a model on a batch.
 
@@ -98,6 +99,8 @@ def ground_constants(
         Labels that are to be learnt from, negative where they are not known: refused where they are ruled out.
     clamp : ndarray of int64, optional
         States, counted over all variables, that given labels rule out.
+    with_scores : bool
+        Whether given scores that come with the examples are there.
 
     Raises
     ------
@@ -132,6 +135,8 @@ def ground_constants(
     if declaration.compact:
         work.keep_classes(declaration.outputs[0], scopes_of)
     for given in declaration.given:
+        if given.table is None and not with_scores:
+            continue
         scopes = scopes_of(given.target)
         rows = None if given.features is None else _score_rows(given, examples, encoder, scopes)
         work.give(given, scopes, rows)

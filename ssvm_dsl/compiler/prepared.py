@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from threading import Lock
 from typing import Any
@@ -41,7 +42,6 @@ from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.inputs import Attributes, ExampleInput, Input
 from ssvm_dsl.lang.outputs.labels import Target
-from ssvm_dsl.lang.patterns.pattern import Pattern
 from ssvm_dsl.memory import SMALL
 from ssvm_dsl.scores.constants import Constants
 from ssvm_dsl.scores.parameter_map import ParameterMap
@@ -53,6 +53,9 @@ MOST, BYTES = 1024, 64_000_000
 
 #: Widths of features of one shape, and programs of these that differ in their masks.
 WIDTHS, MASKS = 8, 8
+
+#: Targets of one shape whose scopes are kept.
+SCOPES = 64
 
 #: Bytes of a shape, or of its maps for some widths, beside arrays: Python objects.
 OBJECTS = 20_000
@@ -93,7 +96,7 @@ class PreparedShape:
         self._has_rules, self.varies = _has_rules(declaration), _varies(declaration)
         self.n_bytes = float(OBJECTS) + COPIES * sum(one.nbytes for one in self._arrays())
         self.key: Hashable = None
-        self._scopes: dict[Target, Scopes] = {}
+        self._scopes = {id(one.term.target): (one.term.target, one.scopes) for one in self.factors}
         self._weighted: dict[Hashable, Weighted] = {}
 
     def _arrays(self) -> Iterator[NDArray[Any]]:
@@ -109,6 +112,15 @@ class PreparedShape:
         """Note the bytes that grounding takes with or without labels."""
         if n_bytes < SMALL and not self.shapes.reads_sparse:
             self.small.add(judged)
+
+    def scopes(self, target: Target, examples: Examples) -> Scopes:
+        """Return the scopes of a target over examples of the shape."""
+        known = self._scopes.get(id(target))
+        if known is None:
+            if len(self._scopes) >= SCOPES:  # targets that were made for one question
+                self._scopes = {id(one.term.target): (one.term.target, one.scopes) for one in self.factors}
+            known = self._scopes[id(target)] = target, ground_scopes(target, self.layout, examples)
+        return known[1]
 
     def parameters(
         self, encoder: Encoder, seen: I32 | None = None, truth: I32 | None = None, clamp: I64 | None = None,
@@ -133,16 +145,9 @@ class PreparedShape:
         if weighted.free is not None and clamp is None and (truth is None or not self._has_rules):
             return weighted.free.parameters.refilled(maps, weighted.constants), weighted.free
 
-        def scopes_of(target: Target) -> Scopes:
-            if isinstance(target, Pattern):  # the layout keeps them
-                return ground_scopes(target, self.layout, encoder.examples)
-            if target not in self._scopes:
-                self._scopes[target] = ground_scopes(target, self.layout, encoder.examples)
-            return self._scopes[target]
-
         grounded = ground_constants(
-            self.declaration, self.layout, encoder.examples, encoder, ignored, scopes_of, list(weighted.groups),
-            dict(weighted.shared), truth, clamp,
+            self.declaration, self.layout, encoder.examples, encoder, ignored,
+            partial(self.scopes, examples=encoder.examples), list(weighted.groups), dict(weighted.shared), truth, clamp,
         )  # fmt: skip
         allowed, constants = grounded.allowed, grounded.constants(len(weighted.groups))
         if ignored is not None:
@@ -358,7 +363,7 @@ class ShapeCache:
         met = None if quick is None else self._read.get(quick)
         if met is None:
             examples = read_examples(self.declaration, X, judged, _columns(fitted))
-            key = self._key(examples)
+            key = self.key(examples)
             if quick is not None:
                 if len(self._read) >= MOST:
                     self._read.clear()
@@ -370,11 +375,24 @@ class ShapeCache:
             for name in self._names[judged] or ():
                 raw[name] = [one[name] if type(one) is dict else one for one in X]
             examples = Examples(len(X), sizes, raw)
+        return examples, key, self.find(key)
+
+    def find(self, key: Hashable) -> PreparedShape | None:
+        """Return what is known of a shape."""
         with self._lock:
             prepared = self._known.get(key)
             if prepared is not None:
                 self._known.move_to_end(key)
-        return examples, key, prepared
+            return prepared
+
+    def of(self, examples: Examples) -> PreparedShape:
+        """Return what a model needs for the shape of some examples, of whose inputs the structural ones are read."""
+        key = self.key(examples)
+        prepared = self.find(key)
+        if prepared is None:
+            prepared = PreparedShape(self, Layout.of(self.declaration, examples), examples)
+            self.keep(key, prepared)
+        return prepared
 
     def _quick_key(self, X: object, judged: bool) -> Hashable | None:
         """Return what the checks look at; ``None`` where they look at more, as of lists or edges."""
@@ -392,9 +410,9 @@ class ShapeCache:
                 return None
         return tuple(key)
 
-    def _key(self, examples: Examples) -> Hashable:
+    def key(self, examples: Examples) -> Hashable:
         """Return the key of a shape: equal keys have equal structures."""
-        sizes = tuple([(name, one.tobytes()) for name, one in examples.sizes.items()])
+        sizes = tuple([(name, one.tobytes()) for name, one in sorted(examples.sizes.items())])
         named = [name for name in self.declaration.structural_inputs if name in examples.raw]
         content = tuple([(name, _digest(examples.raw[name])) for name in named]) if named else ()
         return examples.n, sizes, content

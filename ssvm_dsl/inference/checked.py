@@ -26,8 +26,7 @@ from ssvm_dsl.inference.planning.candidates import consider
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.starting.fill_in import LABELLED, unanswered
-from ssvm_dsl.inference.verification.outwards import round_outwards
-from ssvm_dsl.inference.verification.verify import Verifier
+from ssvm_dsl.inference.verification.verify import Verifier, round_outwards
 from ssvm_dsl.ir.analysis.chunks import chunk_share
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.messages import DualBound

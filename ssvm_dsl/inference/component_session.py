@@ -15,8 +15,7 @@ from ssvm_dsl.inference.planned import PlannedSession
 from ssvm_dsl.inference.planning.components import SEPARABLE, ComponentGroup, component_groups
 from ssvm_dsl.inference.planning.plans import Plan, joined_plan
 from ssvm_dsl.inference.unopened import StartingSession
-from ssvm_dsl.inference.verification.outwards import round_outwards
-from ssvm_dsl.inference.verification.verify import slack
+from ssvm_dsl.inference.verification.verify import round_outwards, slack
 from ssvm_dsl.inference.verification.witness import check_witness
 from ssvm_dsl.ir.need import Guarantee, Limits, Task
 from ssvm_dsl.ir.program import Program

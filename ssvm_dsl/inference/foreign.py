@@ -27,7 +27,7 @@ from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members, runs
 from ssvm_dsl.ir.solution import Marginals, Solution, Stop
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.plugin_api.hosting.surroundings import kept_surroundings, read_only
+from ssvm_dsl.plugin_api.hosting.contained import kept_surroundings, read_only
 from ssvm_dsl.plugin_api.protocols import Backend, CompiledMessages, CompiledOracle, Session, missing_methods
 
 #: Accuracy of what ``expect`` adds, relative to the coefficients.

@@ -98,13 +98,15 @@ class Ask:
 
     def key(self, unsure: Hashable) -> Hashable | None:
         """Return what tells apart all that may be asked of one program; ``None`` if options cannot be compared."""
-        given: Any = self.options is None if not self.options else tuple(sorted(self.options.items()))
-        key = given, self.tasks, self.backend, self.guarantee, self.weakest, self.abilities, unsure
+        asked = self.tasks, self.backend, self.guarantee, self.weakest, self.abilities, unsure
+        if not self.options:
+            return self.options is None, asked
+        given = tuple(sorted(self.options.items()))
         try:
-            hash(key)
+            hash(given)
         except TypeError:
             return None
-        return key
+        return given, asked
 
 
 @dataclass(frozen=True, eq=False)

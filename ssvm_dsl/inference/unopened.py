@@ -10,8 +10,7 @@ from ssvm_dsl.inference.planned import PlannedSession
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.starting.fill_in import unanswered
-from ssvm_dsl.inference.verification.outwards import round_outwards
-from ssvm_dsl.inference.verification.verify import Verifier
+from ssvm_dsl.inference.verification.verify import Verifier, round_outwards
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.need import Caps, Guarantee, Need, Task
 from ssvm_dsl.ir.program import Program

@@ -1,33 +1,30 @@
-"""Answer questions about new examples: ground, plan, solve, a few hundred examples at a time.
+"""Answer questions about new examples: request, model laid over the examples, session, answers, names.
 
-Working in chunks keeps features in the processor's cache and memory bounded by the chunk, not by the data.
+It is done for some examples at a time: features stay in the processor's cache, and memory is bounded by the chunk, not
+by the data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl import processors
 from ssvm_dsl.array_types import Bools
-from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.deadline import Deadline, within
-from ssvm_dsl.inference.batch import solve_batch
-from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers
-from ssvm_dsl.inference.planned import PlannedSession
-from ssvm_dsl.inference.planning.plans import Plan
-from ssvm_dsl.inference.session import Ask, open_session
-from ssvm_dsl.ir.need import Guarantee, Need, Task
+from ssvm_dsl.inference.blas_threads import CallThreads
+from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.solution import TIME, Solution
-from ssvm_dsl.learning.driver.cost_estimate import prediction_warning
-from ssvm_dsl.plugin_api.protocols import Executor
+
+if TYPE_CHECKING:
+    pass
 
 T = TypeVar("T")
 
@@ -37,6 +34,9 @@ CHUNK = 1024
 #: Seconds kept back for the starting labelling of an example with hard constraints.
 START_SECONDS = 5e-4
 
+#: What becomes of examples without an answer.
+ON_MISSING = ("raise", "none")
+
 
 @dataclass(frozen=True, eq=False)
 class PredictionRequest:
@@ -44,89 +44,61 @@ class PredictionRequest:
 
     Parameters
     ----------
-    w : ndarray of float64, shape (dim,)
-        The weights.
-    backend : str
-        Name of a backend, or ``"auto"``.
-    options : dict, optional
-        Its options.
     task : Task
     k : int
         How many labellings, for ``kbest``.
-    guarantee : Guarantee
-        The weakest that ``auto`` may take.
-    deadline : Deadline
-        When the call must end; each example has its share of the time.
-    missing : MissingAnswers, optional
-        Where examples without an answer are noted; they are an error where it is left out.
+    time_limit : float, optional
+        Seconds for all examples.
+    given : list of labels, optional
+        Known labels of each example, with which answers agree.
+    on_missing : {"raise", "none"}
+        What becomes of examples without an answer: an error, or ``None`` (``nan`` in arrays).
+    truth : list of labels, optional
+        True labels, which losses compare answers with.
+    unseen : bool
+        Whether these may have classes that training never saw.
     """
 
-    w: NDArray[np.float64]
-    backend: str
-    options: dict[str, Any] | None
     task: Task = Task.MAP
     k: int = 1
-    guarantee: Guarantee = Guarantee.EXACT
-    deadline: Deadline = field(default_factory=Deadline)
-    missing: MissingAnswers | None = None
-
-    def each(
-        self,
-        grounder: Callable[[int, int], Grounded],
-        n: int,
-        executor: Executor,
-        read: Callable[[Grounded, Solution], T],
-    ) -> list[T]:
-        """Return ``read(grounded chunk, its solution)`` for the examples ``0 .. n-1``, chunk by chunk.
-
-        Nothing of a chunk is held when the next one is laid out, so that it takes the same memory (fresh memory
-        costs as much as filling it).
-
-        Parameters
-        ----------
-        grounder : callable
-            Lays the model over examples ``lo .. hi-1``.
-        n : int
-        executor : Executor
-            Shares the work of a chunk among threads.
-        read : callable
-            Takes what is wanted from an answer.
-        """
-        size = max(1, CHUNK // self.k)
-        found: list[T] = []
-        for lo in range(0, n, size):
-            found.append(read(*self._answer(grounder(lo, min(lo + size, n)), executor, lo, n)))
-        return found
-
-    def _answer(self, grounded: Grounded, executor: Executor, first: int, n: int) -> tuple[Grounded, Solution]:
-        session, mine = self.session(grounded, first, n), self.deadline
-        if mine.limit < np.inf:
-            if n > grounded.n_examples:
-                mine = mine.share(grounded.n_examples / (n - first))
-            if grounded.program.constraints:  # a labelling of every example, should all time go
-                mine = mine.share(1.0)
-                mine.reserve = min(mine.left / 4.0, START_SECONDS * grounded.n_examples)
-        k = 1 if self.k == 1 else min(self.k, most_labellings(grounded.program))
-        asked = (grounded.parameters, session, executor, self.w, self.task, k, first, mine, self.missing)
-        solution = solve_batch(*asked)
-        if grounded.n_computed is not None and grounded.n_uncomputed and self.task is not Task.MARGINALS:
-            solution = _of_unknown_worth(solution, grounded.n_examples - grounded.n_uncomputed)
-        return grounded, solution
-
-    def session(self, grounded: Grounded, first: int, n: int) -> PlannedSession:
-        """Return the opened plan of a chunk; where time is up before that, what answers with starting labellings."""
-        ask = Ask(frozenset({self.task}), self.backend, self.options, self.guarantee, first=first)
-        announce, parameters = None if first else partial(self._announce, n), grounded.parameters
-        with within(self.deadline):
-            return open_session(parameters.program, ask, parameters, grounded.kept, announce).session
-
-    def _announce(self, n: int, need: Need, chosen: Plan) -> None:
-        """Warn of a prediction for n examples that will take long."""
-        if slow := prediction_warning(need, chosen, n, self.deadline.limit):
-            warn_caller(slow)
+    time_limit: float | None = None
+    given: Any = None
+    on_missing: str = "raise"
+    truth: Any = None
+    unseen: bool = False
 
 
-def _of_unknown_worth(solution: Solution, lo: int) -> Solution:
+#: Asks for the best labelling of each example.
+BEST = PredictionRequest()
+
+#: In place of a time limit.
+UNLIMITED = nullcontext()
+
+
+class AnswerParts(NamedTuple, Generic[T]):
+    """What was read of the answers, a part for each chunk of the examples, and what is known of their scores."""
+
+    parts: list[T]
+    bounds: BoundSummary
+
+    @property
+    def listed(self) -> list[Any]:
+        """The parts as one list, an entry for each example."""
+        parts: Any = self.parts
+        return list(chain.from_iterable(parts))
+
+
+def chunk_size(k: int) -> int:
+    """Return how many examples are answered together, k labellings each."""
+    return max(1, CHUNK // k)
+
+
+def call_threads(n_threads: int | None) -> CallThreads:
+    """Return the executor of a call."""
+    return CallThreads(int(n_threads if n_threads is not None else processors.available()))
+
+
+def of_unknown_worth(solution: Solution, lo: int) -> Solution:
     """Return answers that, from an example on, only keep masks and constraints and have no bounds."""
     score, bound, stop = solution.score.copy(), solution.bound.copy(), solution.stop.copy()
     score[..., lo:][score[..., lo:] > -np.inf] = np.nan

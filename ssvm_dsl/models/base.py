@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import replace
 from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Any, Self
 
@@ -427,7 +428,8 @@ class ReadyModel(ChoosingSVM):
                 self._choose_alone(self._ground(some, whole=True, part=True))
             super().fit(X, Y, sample_weight, validation)
             if self.executor != THREADS:  # shards that learn nothing name nothing
-                self._fitted = {**self._fitted, **self._feature_columns()}
+                learnt = {**self.fitted_.learnt, **self._feature_columns()}
+                self.fitted_ = replace(self.fitted_, learnt=learnt)
         return self
 
     def _shown_by(self, data: PartitionedDataset) -> tuple[Any, list[Any]]:

@@ -20,14 +20,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 from zlib import crc32
 
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.errors import NoBackendError, OptionError
 from ssvm_dsl.inference.planning.planner import need_of, plan_program
 from ssvm_dsl.inference.planning.plans import AUTO
@@ -35,6 +34,7 @@ from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.learning.driver.cost_estimate import feature_seconds
 from ssvm_dsl.learning.driver.fit import train
+from ssvm_dsl.learning.estimators.fitting.request import FitRequest
 from ssvm_dsl.learning.estimators.fitting.strength import (
     FOLD_PASSES,
     FOLD_TOL,
@@ -43,7 +43,8 @@ from ssvm_dsl.learning.estimators.fitting.strength import (
     chosen_strength,
     folds_of,
 )
-from ssvm_dsl.learning.estimators.fitting.training_target import TargetOf
+from ssvm_dsl.learning.estimators.fitting.training import training_problem
+from ssvm_dsl.learning.estimators.parameters import PARAMETERS, one_of
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight, l1_of, lam_of, regularized_risk
 from ssvm_dsl.learning.risks.kinds import Problem, Risk, find_risk
@@ -52,6 +53,11 @@ from ssvm_dsl.plugin_api.specs import RiskForm, TrainerSpec
 from ssvm_dsl.plugin_api.training import StopRule
 from ssvm_dsl.registry import registry
 from ssvm_dsl.units import seconds_text
+
+#: Parameters with other values than those of a structured SVM.
+GUARANTEES = {
+    "guarantee": replace(PARAMETERS["guarantee"], rule=one_of(*(one.value for one in Guarantee), AUTO))
+}  # fmt: skip
 
 #: Chooses C by held-out examples, however long that takes.
 CV = "cv"
@@ -85,7 +91,7 @@ class ChoosingSVM(StructuredSVM):
     """
 
     _chosen: dict[str, str]
-    _guarantees = (*StructuredSVM._guarantees, AUTO)
+    _parameters: ClassVar = StructuredSVM._parameters | GUARANTEES
     _all_labels = True  # whether all labels are there when the model is declared
 
     @property
@@ -95,8 +101,9 @@ class ChoosingSVM(StructuredSVM):
     @property
     def C_(self) -> float:
         """The weight of the risks in the last fit."""
-        self._check_fitted()
-        return float(1.0 / (self._certificate.lam * self._certificate.n))
+        certificate = self._of_fit("C_").certificate
+        assert certificate is not None
+        return float(1.0 / (certificate.lam * certificate.n))
 
     @property
     def risk_(self) -> str:
@@ -114,7 +121,7 @@ class ChoosingSVM(StructuredSVM):
     def _guarantee(self) -> Guarantee:
         if self.guarantee != AUTO:
             return super()._guarantee()
-        report = vars(self).get("report_")  # predictions have that of the fit
+        report = self._last_report  # predictions have that of the fit
         chosen = "" if report is None else report.chosen.get("guarantee", "")
         return Guarantee(chosen.partition(":")[0] or Guarantee.EXACT)
 
@@ -131,10 +138,7 @@ class ChoosingSVM(StructuredSVM):
         finally:
             vars(self).update(given)
 
-    def _choose(
-        self, grounded: Grounded, target_of: TargetOf, sample_weight: Any, executor: Executor, deadline: Deadline,
-        start: F64 | None,
-    ) -> F64 | None:  # fmt: skip
+    def _choose(self, grounded: Grounded, request: FitRequest, executor: Executor, start: F64 | None) -> F64 | None:
         if self.risk == AUTO:
             self.risk, self._chosen["risk"] = self._risk_for(grounded)
         if self.guarantee == AUTO:
@@ -147,12 +151,12 @@ class ChoosingSVM(StructuredSVM):
         if few or (asked == AUTO and seconds > SECONDS) or grounded.declaration.latents or start is not None:
             self._chosen["C"] = f"{self.C:.3g}, the usual one; C='cv' chooses it by held-out examples"
             return start
-        chosen = self._by_held_out(grounded, target_of, sample_weight, executor, deadline)
+        chosen = self._by_held_out(grounded, request, executor)
         self.C, self._chosen["C"] = chosen.C, str(chosen)
         return chosen.start
 
     def _choose_alone(self, grounded: Grounded) -> None:
-        stream = getattr(self, "_stream", None)
+        stream = self.fitted_.stream if self._is_fitted else None
         if self.risk == AUTO and stream is not None:  # as in the first batch
             self.risk = str(stream.fingerprint["risk"])
             self._chosen["risk"] = f"{self.risk}: as in the first batch"
@@ -163,10 +167,6 @@ class ChoosingSVM(StructuredSVM):
         if isinstance(self.C, str):
             self.C = self._usual_strength(grounded)
             self._chosen["C"] = f"{self.C:.3g}, the usual one where not all examples are at hand"
-
-    def _take(self, *args: Any) -> None:
-        super()._take(*args)
-        self.report_ = replace(self.report_, chosen={**self.report_.chosen, **self._chosen})
 
     # -- the risk --------------------------------------------------------------------------------------
 
@@ -239,17 +239,16 @@ class ChoosingSVM(StructuredSVM):
         features = feature_seconds(parameters, DENSE, SPARSE)
         return float(PATH_PASSES * (OVERHEAD + oracle + weights + features))
 
-    def _by_held_out(
-        self, grounded: Grounded, target_of: TargetOf, sample_weight: Any, executor: Executor, deadline: Deadline
-    ) -> ChosenStrength:
+    def _by_held_out(self, grounded: Grounded, request: FitRequest, executor: Executor) -> ChosenStrength:
         """Return the C that held-out examples choose."""
-        target, n = target_of(grounded), grounded.n_examples
-        chosen = self._trainer_of(grounded)
+        target, n = request.target_of(grounded), grounded.n_examples
+        chosen = self._trainer(grounded)
         spec, options = chosen.spec, chosen.options
         risk, asked = target.risk, (spec.needs.asks_marginals, spec.needs.messages)
-        whole, _ = self._problem(grounded, target, executor, spec, sample_weight, n, deadline)
+        asked_of = target, executor, spec, request.sample_weight, n, request.deadline
+        whole, _ = training_problem(self, grounded, *asked_of)
         parameters = risk.asked_about(grounded.parameters, target.loss)
-        weight = check_sample_weight(sample_weight, n)
+        weight = check_sample_weight(request.sample_weight, n)
 
         def learn(C: float, some: F64, start: F64 | None) -> tuple[F64, F64, float]:
             given = C, None, n
@@ -259,7 +258,7 @@ class ChoosingSVM(StructuredSVM):
             problem = risk.problem(parameters, target.loss, objective, whole.session, executor, *asked)
             stop = StopRule(FOLD_TOL, min(FOLD_PASSES, self.max_passes), np.inf)
             trainer = spec.load()(**options, random_state=self._seed)
-            progress = train(trainer, problem, stop, spec=spec, start=start, deadline=deadline)
+            progress = train(trainer, problem, stop, spec=spec, start=start, deadline=request.deadline)
             if progress.reason == "interrupt":
                 raise KeyboardInterrupt
             return progress.w, _losses(problem, progress.w), progress.n_passes

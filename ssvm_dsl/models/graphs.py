@@ -26,6 +26,7 @@ from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label, Latent
 from ssvm_dsl.lang.outputs.targets import along, cross
 from ssvm_dsl.lang.symbols import show
+from ssvm_dsl.learning.answers import PredictionRequest
 from ssvm_dsl.learning.estimators.fitting.limited import limited
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
@@ -176,10 +177,10 @@ class GraphModel(ReadyModel):
         """Return the shares of states of each graph, or of one graph, as ``StructuredSVM.predict_relaxed``."""
         return super().predict_relaxed([X], **options)[0] if is_single(X) else super().predict_relaxed(X, **options)
 
-    def _answers_with_worth(self, X: Any, *asked: Any, **more: Any) -> Any:
-        if more.get("given") is None and more.get("Y") is None:
-            more["given"] = self._known(X)
-        return super()._answers_with_worth(X, *asked, **more)
+    def _as_asked(self, X: Any, request: PredictionRequest) -> tuple[Any, PredictionRequest]:
+        if request.given is None and request.truth is None:
+            request = replace(request, given=self._known(X))
+        return X, request
 
     def _labelled(self, graph: Any, labels: Any) -> Any:
         """Return the labels, or the graph of networkx with them."""
@@ -315,7 +316,7 @@ class GraphLabeller(GraphModel):
                 if self._deadline is not None and self._deadline.over:
                     break
                 given = [[None if s < 0 else classes[s] for s in one.tolist()] for one in known]
-                answers = states_of(super()._labellings(X, None, given=given), classes)
+                answers = states_of(super()._labellings(X, PredictionRequest(given=given)), classes)
                 before, states = states, answers if answers is not None else states
                 if all(np.array_equal(a, b) for a, b in zip(before, states, strict=True)):
                     break

@@ -25,7 +25,7 @@ from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.outputs.targets import cliques, complete
 from ssvm_dsl.lang.symbols import show
-from ssvm_dsl.learning.answers import labellings, probabilities
+from ssvm_dsl.learning.answers import PredictionRequest, labellings, probabilities
 from ssvm_dsl.learning.shards.fit import THREADS
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
@@ -255,8 +255,8 @@ class MultiLabel(ReadyModel):
             return self
         step = -(-n_rows(X) // ROWS)
         some = X.iloc[::step] if is_frame(X) else X[::step]
-        sets = np.array(super()._labellings(some, None))
-        shares = np.array(list(chain.from_iterable(self._answers(some, probabilities, Task.MARGINALS))))[:, :, 1]
+        sets = np.array(super()._labellings(some, PredictionRequest()))
+        shares = np.array(self._answers(some, probabilities, PredictionRequest(Task.MARGINALS)).listed)[:, :, 1]
         together, alone = expected_f1(shares, sets), expected_f1(shares, shares > 0.5)
         if alone > together + GAIN:
             text = f"{ALONE}: the model expects an F1 of {alone:.3g} of them, and {together:.3g} of the likeliest sets"
@@ -268,27 +268,25 @@ class MultiLabel(ReadyModel):
         """Whether labels are predicted one by one."""
         if self.each != AUTO:
             return bool(self.each)
-        report = vars(self).get("report_")
+        report = self._last_report
         return report is not None and report.chosen.get(PREDICTED, "").startswith(ALONE)
 
-    def _labellings(
-        self, X: Any, time_limit: float | None, return_bounds: bool = False, given: Any = None,
-        on_missing: str = "raise",
-    ) -> Any:  # fmt: skip
-        if return_bounds or given is not None or not self._predicts_each:
-            return super()._labellings(X, time_limit, return_bounds, given, on_missing)
-        candidates = self._of_predictions(X, labellings, time_limit=time_limit, on_missing=on_missing)
-        return list(chain.from_iterable(candidates))
+    def _labellings(self, X: Any, request: PredictionRequest, return_bounds: bool = False) -> Any:
+        if return_bounds or request.given is not None or not self._predicts_each:
+            return super()._labellings(X, request, return_bounds)
+        return list(chain.from_iterable(self._of_predictions(X, labellings, request)))
 
-    def _of_predictions(self, X: Any, read: Callable[[Grounded, Solution], T], **asked: Any) -> list[T]:
+    def _of_predictions(
+        self, X: Any, read: Callable[[Grounded, Solution], T], request: PredictionRequest
+    ) -> list[T]:
         if not self._predicts_each:
-            return super()._of_predictions(X, read, **asked)
+            return super()._of_predictions(X, read, request)
 
         def of_each(grounded: Grounded, solution: Solution) -> T:
             likelier = solution.needed_marginals().node.reshape(-1, 2)[:, 1] > 0.5
             return read(grounded, replace(solution, labels=likelier.astype(np.int32)))
 
-        return self._answers(X, of_each, Task.MARGINALS, **asked)
+        return self._answers(X, of_each, replace(request, task=Task.MARGINALS)).parts
 
     def predict(self, X: Any, **options: Any) -> Any:
         """Return a matrix of 0 and 1, ``shape (n, n_labels)``, or a list of sets of names.

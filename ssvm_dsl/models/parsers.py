@@ -163,7 +163,7 @@ class ConstituencyParser(ReadyModel):
             self.model_ = self._declaration(X, Y)
             words = [[name for (name,) in one["words"]] for one in X]
             counted = MaximumLikelihoodPCFG(self.model_, rare=0).fit(words, Y).svm_
-            self.coef_, self._blocks, self._fitted = counted.coef_, counted._blocks, counted._fitted
+            self.fitted_ = counted.fitted_
         return self
 
     def predict(self, X: Any, **options: Any) -> Any:

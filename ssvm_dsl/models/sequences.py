@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Self
@@ -25,6 +26,7 @@ from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.outputs.targets import chain, spans, starts
 from ssvm_dsl.lang.patterns.pattern import Pattern
+from ssvm_dsl.learning.answers import PredictionRequest
 from ssvm_dsl.learning.online import OnlineLabels
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.models.base import ReadyModel
@@ -124,11 +126,11 @@ class SequenceModel(ReadyModel):
             return long.sequences(without=name), [Y[rows].tolist() for rows in long.rows]
         return long.sequences(without=name), long.labels(Y)
 
-    def _answers_with_worth(self, X: Any, *more: Any, **named: Any) -> Any:
-        for what in ("Y", "given"):
-            if named.get(what) is not None:
-                named[what] = self._parted(X, named[what])[1]
-        return super()._answers_with_worth(self._parted(X, None)[0], *more, **named)
+    def _as_asked(self, X: Any, request: PredictionRequest) -> tuple[Any, PredictionRequest]:
+        if self._long(X) is None:
+            return X, request
+        given, truth = (None if one is None else self._parted(X, one)[1] for one in (request.given, request.truth))
+        return self._parted(X, None)[0], replace(request, given=given, truth=truth)
 
     def best_score(self, X: Any, Y: Any = None, *, time_limit: float | None = None) -> F64:
         """Return the score of each sequence, as ``StructuredSVM.best_score`` does."""
@@ -299,9 +301,9 @@ class ChainTagger(SequenceModel):
 
     def _best_with(self, X: list[Any], given: list[Any], time_limit: float | None) -> F64:
         """Return the score of the best tagging that agrees with each list of known tags, ``-inf`` without any."""
-        asked: dict[str, Any] = {"time_limit": time_limit, "on_missing": "none"}
+        request = PredictionRequest(time_limit=time_limit, given=given, on_missing="none")
         try:
-            parts = self._answers(X, lambda _, solution: solution.score, given=given, **asked)
+            parts = self._answers(X, lambda _, solution: solution.score, request).parts
         except InfeasibleError:  # a rule about one position rules a tag out before any search
             if len(X) == 1:
                 return np.array([-np.inf])

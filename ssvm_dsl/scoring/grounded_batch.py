@@ -10,15 +10,13 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
-from ssvm_dsl.compiler.agreements import roles
 from ssvm_dsl.compiler.constants import ground_constants
-from ssvm_dsl.compiler.constraints import lower_constraints
 from ssvm_dsl.compiler.features.encode import Encoder
 from ssvm_dsl.compiler.inputs.validate import Examples
-from ssvm_dsl.compiler.labels.declared import declared_words, joined_words
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.compiler.scopes import FactorPart, Scopes, factor_counts, ground_scopes
-from ssvm_dsl.ir.features import NODE, Block, FeatureMap
+from ssvm_dsl.compiler.prepared import PreparedShape, ShapeCache
+from ssvm_dsl.compiler.scopes import FactorPart, Scopes, factor_counts
+from ssvm_dsl.ir.features import NODE, Block, FeatureMap, pool_features
 from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.lang.declaration import Declaration
@@ -175,7 +173,7 @@ def ground_batch(
     Parameters
     ----------
     declaration : Declaration
-        Without given scores that come with examples.
+        Given scores that come with examples are among the templates.
     examples : Examples
     templates : mapping of str to Template
     tied : frozenset of str
@@ -186,26 +184,26 @@ def ground_batch(
     DataError, InfeasibleError, TooLargeError
         As for :func:`~ssvm_dsl.compiler.ground.ground`.
     """
-    layout = Layout.of(declaration, examples)
-    work = _Laying(layout, examples)
+    prepared = declaration.keep(ShapeCache).of(examples)
+    layout, work = prepared.layout, _Laying(prepared, examples)
     places = {name: work.template(one, name in tied) for name, one in templates.items()}
-    encoder = Encoder(declaration, examples, {})
-    n_weighted = len(work.groups)
-    given = ground_constants(declaration, layout, examples, encoder, None, work.scopes, work.groups, work.shared)
+    encoder, n_weighted = Encoder(declaration, examples, {}), len(work.groups)
+    asked = declaration, layout, examples, encoder, None, work.scopes, work.groups, work.shared
+    given = ground_constants(*asked, with_scores=False)
     program = Program(
-        layout.var_ptr, layout.card, tuple(given.groups), lower_constraints(declaration, layout, examples),
-        blocks=tuple(work.blocks), allowed=given.allowed, role=roles(layout),
+        layout.var_ptr, layout.card, tuple(given.groups), prepared.constraints, blocks=tuple(work.blocks),
+        allowed=given.allowed, role=prepared.role,
     )  # fmt: skip
-    parameters = ParameterMap.build(program, work.maps, work.blocks, given.constants(n_weighted))
-    words = declared_words(declaration), joined_words(declaration)
-    return GroundedBatch(layout, examples, replace(parameters, declared=words[0], joined=words[1]), places)
+    maps = tuple(pool_features(work.maps))
+    parameters = ParameterMap(program, maps, program.blocks, given.constants(n_weighted), *prepared.words)
+    return GroundedBatch(layout, examples, parameters, places)
 
 
 class _Laying:
     """Lays one template after the other."""
 
-    def __init__(self, layout: Layout, examples: Examples) -> None:
-        self.layout, self.examples = layout, examples
+    def __init__(self, prepared: PreparedShape, examples: Examples) -> None:
+        self.prepared, self.layout, self.examples = prepared, prepared.layout, examples
         self.groups: list[Group] = []
         self.maps: list[FeatureMap] = []
         self.blocks: list[Block] = []
@@ -213,7 +211,7 @@ class _Laying:
 
     def scopes(self, target: Target) -> Scopes:
         """Return the factors of a target."""
-        return ground_scopes(target, self.layout, self.examples)
+        return self.prepared.scopes(target, self.examples)
 
     def template(self, template: Template, tied: bool) -> tuple[Place, ...]:
         """Ground a template; return the places of its parts."""

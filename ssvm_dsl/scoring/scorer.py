@@ -29,7 +29,7 @@ from ssvm_dsl.ir.solution import NO_STATE, Primal, Solution
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.lang.arrays import describe
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.lang.given import Given
+from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.losses.label_losses import Loss
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.symbols import Symbol
@@ -94,7 +94,7 @@ class Scorer:
         if not self.declaration.outputs or not self.templates:
             what = "no Label; there is nothing to answer" if self.templates else "no Factor that scores could be of"
             raise ModelError(self.declaration.name, [("", f"it has {what}")])
-        self._bare, self._asked = _without_scores(self.declaration)
+        self._asked = _asked_inputs(self.declaration)
         self._grounded: OrderedDict[Any, GroundedBatch] = OrderedDict()
         self._batches: dict[Any, BatchLayout] = {}
         self._lock = Lock()
@@ -170,7 +170,7 @@ class Scorer:
             raise OptionError(f"augmented must be True or False, got {augmented!r}")
         layout, arrays = self._batch(scores, lengths, mask, data)
         (grounded, sizes, pourings), theta = layout, layout.theta(arrays)
-        known_truth = None if truth is None else read_truth(self._bare, grounded, sizes, truth)
+        known_truth = None if truth is None else read_truth(self.declaration, grounded, sizes, truth)
         known = None if known_truth is None else score_labels(grounded.program, theta, known_truth.states)
         if augmented:
             if known_truth is None:
@@ -297,7 +297,7 @@ class Scorer:
                 self._grounded.move_to_end(key)
                 return grounded
         examples = self._examples(sizes, rows)
-        made = ground_batch(self._bare, examples, self.templates, tied)
+        made = ground_batch(self.declaration, examples, self.templates, tied)
         with self._lock:
             self._grounded[key] = made
             while len(self._grounded) > MOST_GROUNDED:
@@ -306,20 +306,15 @@ class Scorer:
 
     def _examples(self, sizes: Sizes, rows: list[dict[str, Any]]) -> Examples:
         """Return examples of these sizes, with the data that structures come from."""
-        ragged = [dim for dim in self._bare.dims if dim.ragged]
-        known = tuple(dim for dim in ragged if dim.name in sizes.known)
-        inputs = (*known, *(one for one in self._bare.inputs if one not in ragged))
+        inputs = [one for one in self.declaration.inputs if one.name in self._asked and not isinstance(one, Dim)]
         axes = {id(dim) for one in inputs for dim in one.sized_axes}
-        for dim in ragged:
-            if id(dim) not in axes:
+        for dim in self.declaration.dims:
+            if dim.ragged and dim.name not in sizes.known and id(dim) not in axes:
                 hint = "the scores do not define it: pass lengths=, or mask="
                 expected = f"the size of axis {dim.name} in each example"
                 raise DataError("lengths", expected=expected, found="none", hint=hint)
         rows = rows or [{} for _ in range(sizes.n)]
-        for dim in known:
-            for row, size in zip(rows, sizes.known[dim.name].tolist(), strict=True):
-                row[dim.name] = size
-        return read_inputs(self._bare, rows, inputs, judged=True)
+        return read_inputs(self.declaration, rows, inputs, judged=True, known=sizes.known)
 
 
 def _opened_again(model: Any, backend: str, options: dict[str, Any]) -> Scorer:
@@ -327,8 +322,8 @@ def _opened_again(model: Any, backend: str, options: dict[str, Any]) -> Scorer:
     return Scorer(model, backend=backend, **options)
 
 
-def _without_scores(declaration: Declaration) -> tuple[Declaration, list[str]]:
-    """Return what of a model structures follow from, and the names of the inputs that it takes."""
+def _asked_inputs(declaration: Declaration) -> list[str]:
+    """Return the names of the inputs that structures, rules and losses follow from."""
     needed = {given.name for one in declaration.constraints for given in one.inputs}
     needed |= {label.allowed.name for label in declaration.labels if label.allowed is not None}
     needed |= set(declaration.structural_inputs)
@@ -338,12 +333,7 @@ def _without_scores(declaration: Declaration) -> tuple[Declaration, list[str]]:
     functions += [one.asked_inputs for one in declaration.of(Loss)[:1]]
     for asked in functions:  # by rules and prices
         needed |= declaration.input_names if asked is None else set(asked)
-    kept: list[Symbol] = []
-    for one in declaration.symbols:
-        dropped = one in declaration.inputs and one not in declaration.dims and one.name not in needed
-        if not dropped and not (isinstance(one, Given) and one.table is None):
-            kept.append(one)
-    return Declaration(declaration.name, tuple(kept)), sorted(needed)
+    return sorted(needed)
 
 
 def _n_examples(counts: Mapping[str, int | None]) -> int:

@@ -26,6 +26,7 @@ from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.outputs.targets import chain
+from ssvm_dsl.learning.estimators.fitting.over_shards import worker_of
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
 from ssvm_dsl.learning.shards.fit import Strength, shard_problem
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
@@ -272,7 +273,7 @@ def sums(trial: ExecutorTrial) -> None:
     data = PartitionedDataset(list(range(trial.n_shards)), sentences)
     svm = StructuredSVM(Tagger, lam=0.1)
     parts = [data.part(number) for number in range(trial.n_shards)]
-    given: Any = (parts, svm._worker(), Tagger.declaration, Strength(1.0, 0.1, None))
+    given: Any = (parts, worker_of(svm), Tagger.declaration, Strength(1.0, 0.1, None))
     problem, _ = shard_problem(trial.executor, *given)
     here, _ = shard_problem(_Here(), *given)
     w = np.random.default_rng(trial.seed).normal(size=problem.dim)

@@ -523,7 +523,7 @@ def _conclusion(trial: TrainerTrial) -> None:
         if 3 <= number < 59 and number % 10:
             continue
         found = cast(ConcludingTrainer, trainer).certified()
-        if found is not None and claims.check(found).bound.dual > trial.optimum + 1e-4 * trial.optimum + trial.slack:
+        if found is not None and claims.check(found).dual > trial.optimum + 1e-4 * trial.optimum + trial.slack:
             raise Complaint(f"certified() gives a lower bound above the optimum {trial.optimum:.8g}")
 
 

@@ -36,8 +36,7 @@ ELSEWHERE = {
     "ssvm_dsl/cli/learn/measures.py": "brackets, the measure of trees",
     "ssvm_dsl/report/__init__.py": "public names",
     "ssvm_dsl/testing/backends/conformance.py": "the list of problems for kinds of constraints",
-    "plugins/ssvm_backends/__init__.py": "the description of the backend",
-    "plugins/ssvm_backends/speeds.py": "the list of speeds",
+    "plugins/ssvm_backends/__init__.py": "the description of the backend and its speed",
 }
 
 

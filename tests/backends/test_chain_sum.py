@@ -109,7 +109,7 @@ def test_vectors_are_small_enough_not_to_underflow():
 def test_long_chains_keep_their_work_space():
     """Vectors of megabytes go back to the system when they are freed: writing to them would end the process."""
     n, rng = 100_000, np.random.default_rng(0)
-    tables = _chain_sum.LinearTables.of(rng.normal(size=(1, 4)), slice(None), 2)
+    tables = _chain_sum.LinearTables.from_tables(rng.normal(size=(1, 4)), slice(None), 2)
     link = np.zeros(n, dtype=np.int64)
     link[-1] = -1
     chains = _chain_sum.Chains(np.array([0, n]), link, 2)

@@ -82,7 +82,8 @@ def test_a_cluster_takes_off_what_its_cycle_promises():
     """The criterion by which clusters are chosen is the fall of the bound by one update."""
     problem = complete(6, 2, seed=4)
     question = Question(problem.theta)
-    dual = ClusterDual.of(PlainExample.of(problem.program, question, question.masked_node(problem.program), 0))
+    node = question.masked_node(problem.program)
+    dual = ClusterDual.from_instance(PlainExample.of(problem.program, question, node, 0))
     dual.sweep(500)
     before, (_, gains) = dual.bound(), dual.cycles(1e-9)
     assert gains.max() > 1e-3
@@ -103,7 +104,8 @@ def ring(n, card, seed):
 
 def dual_at_rest(problem, n=300):
     question = Question(problem.theta)
-    dual = ClusterDual.of(PlainExample.of(problem.program, question, question.masked_node(problem.program), 0))
+    node = question.masked_node(problem.program)
+    dual = ClusterDual.from_instance(PlainExample.of(problem.program, question, node, 0))
     dual.sweep(n)
     dual.bound()
     return dual

@@ -104,7 +104,7 @@ def test_rows_in_one_go_are_those_of_the_definition():
     """Tokens below an arc have their heads below it; of all arcs that there are."""
     program = a_tree(5, "projective-tree")
     (group,) = program.constraints
-    side = SideRows.of(program, 0, program.n_states, program.state_ptr)
+    side = SideRows.from_group(program, 0, program.n_states, program.state_ptr)
     head, dependent = (group.literal_meta[name] for name in ("head", "dependent"))
     below = 0
     for l in range(len(head)):

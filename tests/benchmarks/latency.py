@@ -191,7 +191,7 @@ def bare(case: Case) -> Callable[[], object]:
     from ssvm_dsl.registry import registry
 
     svm = case.svm
-    parameters = ground(svm.model, [case.example], fitted=svm._fitted, whole=True).parameters
+    parameters = ground(svm.model, [case.example], fitted=svm.fitted_.learnt, whole=True).parameters
     plan = plan_program(parameters.program, need_of(parameters, frozenset({Task.MAP}), Guarantee.EXACT))
     known, theta = registry(), Theta.zeros(parameters.program)
     if plan.bridges:

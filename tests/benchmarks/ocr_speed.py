@@ -100,7 +100,7 @@ def one_pass(data: Split) -> None:
 
 def decoding(data: Split) -> None:
     """Batch decoding of all words beside its own matrix product and bare kernel."""
-    from ssvm_backends.trees.viterbi import viterbi
+    from ssvm_backends.trees.max_product import viterbi
 
     X = [*data.X_train, *data.X_test]
     svm = StructuredSVM(OCR, C=0.1, tol=0.5, n_threads=1).fit(data.X_train[:500], data.Y_train[:500])

@@ -48,12 +48,12 @@ ROUNDS, TIMES, MANY = 7, 5, 256
 
 #: The kernel that a backend's session calls for a batch: (module, name).
 KERNELS = {
-    "chain": ("trees.viterbi", "viterbi"),
+    "chain": ("trees.max_product", "viterbi"),
     "junction-tree": ("elimination.max", "max_steps"),
     "assignment": ("structures.matchings.best_matchings", "assign_all"),
     "arborescence": ("structures.spanning_trees.tree_batches", "best_trees"),
     "eisner": ("structures.spanning_trees.tree_batches", "best_projective_trees"),
-    "cardinality": ("structures.counts.sorting", "choose_counts"),
+    "cardinality": ("structures.counts.cardinality", "choose_counts"),
     "semi-markov": ("structures.segmentations.best_segments", "best_segmentations"),
 }
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.inference.threads import Threads
-from ssvm_dsl.learning.estimators import base
+from ssvm_dsl.learning.estimators.fitting import training
 
 
 @dataclass(eq=False)
@@ -56,7 +56,7 @@ def _busiest(parts: Sequence[float], n_threads: int) -> float:
 @contextmanager
 def measured() -> Iterator[SharedWork]:
     """Measure the fits made meanwhile."""
-    work, shared, train = SharedWork(), Threads._shared, base.train
+    work, shared, train = SharedWork(), Threads._shared, training.train
     inside = [False]
 
     def timed_shared(self: Threads, function: Any, parts: Sequence[Any], own: int) -> list[Any]:
@@ -83,8 +83,8 @@ def measured() -> Iterator[SharedWork]:
             inside[0] = False
             work.training += time.process_time() - begin
 
-    Threads._shared, base.train = timed_shared, timed_train
+    Threads._shared, training.train = timed_shared, timed_train
     try:
         yield work
     finally:
-        Threads._shared, base.train = shared, train
+        Threads._shared, training.train = shared, train

@@ -188,7 +188,7 @@ def test_mistakes_in_declarations(options, text):
 
 def test_damaged_files_are_refused(tmp_path):
     svm = StructuredSVM(binary(gamma=0.7), C=1.0, tol=1e-1).fit(list(ROWS), CLASSES)
-    (learnt,) = svm._fitted.values()
+    (learnt,) = svm.fitted_.learnt.values()
     learnt["factor"] = learnt["factor"][:-1]
     svm.save(tmp_path / "bad.npz")
     with pytest.raises(FileFormatError, match="expected factor of shape"):

@@ -44,6 +44,7 @@ from ssvm_dsl.errors import PluginError, SsvmError
 from ssvm_dsl.ir import Caps, Guarantee, Topology
 from ssvm_dsl.lang.model import as_model
 from ssvm_dsl.learning.estimator import clone
+from ssvm_dsl.learning.estimators.fitted import Fitted
 from ssvm_dsl.plugin_api import BackendSpec, hookimpl
 from ssvm_dsl.registry import register, registry
 from ssvm_dsl.testing.brute_force import BruteForce
@@ -104,8 +105,8 @@ def estimator(model, X, Y, rng):
     """Return an estimator with random weights that has met no shapes."""
     grounded = ground(model, X, Y)
     svm = StructuredSVM(model, n_threads=1)
-    svm.coef_ = np.maximum(rng.normal(size=grounded.parameters.dim), grounded.parameters.lower_bound)
-    svm._blocks, svm._fitted = grounded.parameters.blocks, grounded.fitted
+    coef = np.maximum(rng.normal(size=grounded.parameters.dim), grounded.parameters.lower_bound)
+    svm.fitted_ = Fitted(coef, grounded.parameters.blocks, grounded.fitted)
     return svm
 
 

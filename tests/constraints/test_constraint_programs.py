@@ -132,7 +132,7 @@ def test_whole_rows_keep_what_the_fractions_say(unit):
     upper = unit * 3
     group = group_of("linear", [[literals]], literal_meta=["coefficient"], lower=[-np.inf], upper=[upper])
     program = with_rules(unlinked([[2] * 6], group), registry())
-    (row,) = SideRows.of(program, 0, 12, program.state_ptr).whole_rows()
+    (row,) = SideRows.from_group(program, 0, 12, program.state_ptr).whole_rows()
     columns, coefficients, lower, high = row
     for number in range(64):
         labels = np.array([number >> v & 1 for v in range(6)], np.int32)

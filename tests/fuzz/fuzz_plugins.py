@@ -276,7 +276,7 @@ def _weights(model):
 def _fitted(model):
     made = _weights(model)
     again = StructuredSVM(model, random_state=0, n_threads=1)
-    again.coef_, again._fitted, again._blocks = made.coef_, made._fitted, made._blocks
+    again.fitted_ = made.fitted_
     return again
 
 

@@ -138,11 +138,11 @@ TARGETS = [
         "one of four states forgotten": ("y = y if y > z else z", "y = y if y > z else y"),
         "roots are not counted": ("total += belief[argmax(belief)]", "total = belief[argmax(belief)]"),
     }),
-    Target("backend", "ssvm_backends.trees.viterbi", "chain", {
+    Target("backend", "ssvm_backends.trees.max_product", "chain", {
         "transposed on the way back": ("pool[link[v] + s * c + t]", "pool[link[v] + t * c + s]"),
         "chains of one example run into each other": ("if v > lo and link[v - 1] >= 0:", "if v > lo:"),
         "labels of the first example": (
-            "labels[label_ptr[k] : label_ptr[k + 1]]", "labels[label_ptr[0] : label_ptr[1]]"
+            "alpha, labels[label_ptr[k] : label_ptr[k + 1]]", "alpha, labels[label_ptr[0] : label_ptr[1]]"
         ),
     }),
     Target("trainer", "ssvm_dsl.cli.plugins.templates.trainer:TRAINER", "mutant", {

@@ -405,11 +405,13 @@ def plant(mutant: Mutant, tree: Path, concern: Concern, first: list[str], second
     try:
         path.write_text("\n".join(lines))
         verdict, mutant.test = run(tree, mutant.files, seconds)
+        if verdict == "time":  # in one test, or in all before it
+            verdict, name = run(tree, [mutant.test], seconds)
+            verdict = {"passed": "undecided", "time": "failed"}.get(verdict, verdict)
+            mutant.test = name or mutant.test
     finally:
         path.write_text(source)
-    mutant.verdict = {"passed": "lives", "failed": "caught", "time": "undecided"}[verdict]
-    if verdict == "time" and run(tree, [mutant.test], seconds)[0] == "passed":
-        mutant.verdict, mutant.test = "caught", mutant.test + " hangs"
+    mutant.verdict = {"passed": "lives", "failed": "caught"}.get(verdict, verdict)
     if verdict == "passed" and where is not None and not mark.exists():
         mutant.verdict = "unreached"
     return mutant

@@ -16,7 +16,7 @@ from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Ability, Caps, DualBound, Guarantee, Marginals, Messages, Question, Task, Topology
 from ssvm_dsl.plugin_api import BackendSpec, CompiledOracle, Verdict, hookimpl, program_need
-from ssvm_dsl.plugin_api.hosting.surroundings import read_only
+from ssvm_dsl.plugin_api.hosting.contained import read_only
 from ssvm_dsl.registry import PluginInfo, registry
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Recipe, seeded

@@ -107,7 +107,7 @@ def test_given_weights_come_back(model, path):
     X, Y, _, _ = model_table.make_data(model, 4, seed=1)
     more, _, _, _ = model_table.make_data(model, 5, seed=2)
     learnt = fit(model, X, Y, trainer="subgradient")
-    owners = [block.name for block in learnt._blocks]  # factors that are tied have those of others
+    owners = [block.name for block in learnt.fitted_.blocks]  # factors that are tied have those of others
     given = {name: model_table.densely(learnt.weights_[name]) for name in owners}
     svm = StructuredSVM.from_weights(model, given, fitted_on=X, C=3.0, warm_start=True)
     svm.save(path)

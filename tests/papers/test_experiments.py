@@ -34,8 +34,8 @@ from ssvm_papers.experiments.dual_loss_methods import (
     run_method,
 )
 from ssvm_papers.generators import make_plans
-from ssvm_papers.results.experiment import Answers, Judgement
 from ssvm_papers.results.running import Size, saved_result
+from ssvm_papers.results.statements import Answers, Judgement
 
 
 def quiet(doing, share):

@@ -11,22 +11,20 @@ import pytest
 from foreign import inside
 from ssvm_dsl.errors import FileFormatError
 from ssvm_papers.experiments import catalogue
-from ssvm_papers.results.experiment import (
+from ssvm_papers.results.experiment import Experiment, Findings, Table
+from ssvm_papers.results.page import fill_quotes, quotes_in
+from ssvm_papers.results.running import Size, read_record, result_path, saved_result
+from ssvm_papers.results.statements import (
     Answers,
     Between,
     EachNear,
-    Experiment,
-    Findings,
     Judgement,
     Near,
     OneOfDraws,
     Rising,
     Statement,
-    Table,
     near,
 )
-from ssvm_papers.results.page import fill_quotes, quotes_in
-from ssvm_papers.results.running import Size, read_record, result_path, saved_result
 
 TOY_STATEMENTS = (
     near("error", "error", 0.2, 0.02),

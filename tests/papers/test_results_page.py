@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ssvm_papers.experiments.catalogue import EXPERIMENTS
-from ssvm_papers.results.experiment import Judgement
 from ssvm_papers.results.page import QUOTE, quotes_in, write_page
 from ssvm_papers.results.running import Size, read_record
+from ssvm_papers.results.statements import Judgement
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

@@ -19,7 +19,7 @@ from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import BackendFault, PluginWarning
 from ssvm_dsl.ir import Guarantee, Primal, Stop
 from ssvm_dsl.plugin_api import Iterate, TrainerSpec, hookimpl
-from ssvm_dsl.plugin_api.hosting.surroundings import kept_surroundings
+from ssvm_dsl.plugin_api.hosting.contained import kept_surroundings
 from ssvm_dsl.registry import PluginInfo, registry
 
 Word = tagger(2, 3)

@@ -192,7 +192,7 @@ def test_frequencies_of_words_are_scaled_and_names_are_not():
     rows = sp.csr_matrix(np.array([[0.02, 0.0, 0.5], [0.0, 0.03, 0.1], [0.01, 0.0, 0.0], [0.0, 0.06, 0.4]]))
     Y = ["a", "b", "a", "b"]
     svm = Classifier(C=1.0).fit(rows, Y)
-    assert svm._fitted["Scaled(x)"]["scale"].tolist() == [0.02, 0.06, 0.5]
+    assert svm.fitted_.learnt["Scaled(x)"]["scale"].tolist() == [0.02, 0.06, 0.5]
     named = [[{"rate": 0.02, "word=the": 1}, {"word=cat": True}]] * 2
     assert "Scaled" in str(ChainTagger().declare(named, [["x", "y"]] * 2))
     for same in ({"rate": 0.5}, {"rate": 3}, {"name": "text"}, {}):  # within ten times of 1
@@ -241,12 +241,12 @@ def test_attributes_are_scaled_where_numbers_are_large():
     assert "features=Scaled(x)" in str(svm.model_)
     names = list(svm.weights_.names("emit")[-1])
     assert names == ["w:a", "length", "w:b"]
-    assert svm._fitted["Scaled(x)"]["scale"].tolist() == [1.0, 30.0, 1.0]
+    assert svm.fitted_.learnt["Scaled(x)"]["scale"].tolist() == [1.0, 30.0, 1.0]
     small = [[{"w": "a", "share": 0.01}, {"w": "b", "share": 9}]] * 3
     assert "Scaled" not in str(ChainTagger.declare(small, [["p", "q"]] * 3))
     rows = sp.csr_array([[0.0, 50.0], [1.0, 0.0], [0.0, -20.0], [1.0, 2.0]])
     svm = Classifier(C=10.0).fit(rows, ["a", "b", "a", "b"])
-    assert svm._fitted["Scaled(x)"]["scale"].tolist() == [1.0, 50.0]
+    assert svm.fitted_.learnt["Scaled(x)"]["scale"].tolist() == [1.0, 50.0]
     assert svm.predict(rows).tolist() == ["a", "b", "a", "b"]
 
 
@@ -265,10 +265,10 @@ def test_scales_are_joined_over_shards(named):
     parts = PartitionedDataset([(X[:3], Y[:3]), (X[3:4], Y[3:4]), (X[4:], Y[4:])], given)
     shards = ChainTagger(C=1.0, tol=1e-4, executor="stream").fit(parts)
     assert shards.risk_ == whole.risk_ == "log"
-    for key, learnt in whole._fitted.items():
+    for key, learnt in whole.fitted_.learnt.items():
         for name, array in learnt.items():
             if name != "names":
-                assert shards._fitted[key][name] == pytest.approx(array, rel=1e-12)
+                assert shards.fitted_.learnt[key][name] == pytest.approx(array, rel=1e-12)
     assert shards.report_.primal == pytest.approx(whole.report_.primal, rel=3e-4)
 
 

@@ -78,7 +78,7 @@ STEPS = ["iterates", "objective", "lower bounds", "same seed", "threads", "start
 
 #: (trainer, options, risks) beside the defaults.
 WAYS = [
-    ("bcfw", {"sampling": "uniform", "averaging": True}, ["slack"]),
+    ("bcfw", {"sampling": "uniform", "averaging": True}, ["margin"]),
     ("bcfw", {"parallel": 2}, ["margin"]),
     ("bcfw", {"blocks": "factors"}, ["relaxed"]),
     ("bundle", {"method": "kelley"}, ["margin"]),

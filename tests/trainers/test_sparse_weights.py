@@ -264,7 +264,7 @@ def fit_value(X, Y, svm):
     place = {name: k for k, name in enumerate(svm.weights_.names("emit")[1])}
 
     def smooth(w):
-        at = Weights(w, svm._blocks, svm.model.declaration, svm._fitted)
+        at = Weights(w, svm.fitted_.blocks, svm.model.declaration, svm.fitted_.learnt)
         table, trans = np.asarray(sparse.csr_array(at["emit"]).todense()), at["trans"]
         total = 0.0
         for x, y in zip(X, Y, strict=True):

@@ -17,7 +17,7 @@ from model_table import classifier
 from small import Case, Word
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import OptionError, TrainingError
-from ssvm_dsl.learning.risks.hinges.envelope import Envelope
+from ssvm_dsl.learning.risks.hinges.slack import Envelope
 from ssvm_trainers.shared.lower_bound import PlaneHull
 
 Classes = classifier(5, 3)

@@ -27,6 +27,7 @@ from rich.console import Console
 
 from ssvm_dask.executor import DaskExecutor
 from ssvm_dsl import PartitionedDataset, StructuredSVM
+from ssvm_dsl.learning.estimators.fitting.over_shards import worker_of
 from ssvm_dsl.learning.shards.recipe import step_on, sums_at
 
 #: Largest relative difference between two sums of the same risks, and most bytes over those that must travel.
@@ -63,7 +64,7 @@ def count_bytes() -> None:
 
 def objective_here(model: Any, asked: dict[str, Any], X: list[Any], Y: list[Any]) -> Any:
     """Return the function that gives the objective at weights, in this process."""
-    learner = StructuredSVM(model, **asked)._worker()
+    learner = worker_of(StructuredSVM(model, **asked))
     grounded, weight = learner._shard_data(X, Y, None, None)
     problem = learner._shard_problem(grounded, weight)
     problem.objective = replace(problem.objective, lam=asked["lam"], n=problem.n)

@@ -26,6 +26,7 @@ from rich.table import Table
 from tagging import model_of, part_of
 
 from ssvm_dsl import PartitionedDataset, StructuredSVM
+from ssvm_dsl.learning.estimators.fitting.over_shards import worker_of
 
 #: Iterations that are counted, and seconds of the pause.
 ITERATIONS, PAUSE = 20, 5.0
@@ -74,7 +75,7 @@ def measured(client: Client, width: int, n: int, n_workers: int) -> tuple[int, n
     parts = [data.part(number) for number in range(n_workers)]
     svm = StructuredSVM(model, risk="log", trainer="lbfgs", lam=0.05)
     executor = open_executor("dask", {})
-    problem, _ = shard_problem(executor, parts, svm._worker(), model.declaration, Strength(1.0, 0.05, None))
+    problem, _ = shard_problem(executor, parts, worker_of(svm), model.declaration, Strength(1.0, 0.05, None))
     random = np.random.default_rng(0)
     problem.gradient(np.zeros(problem.dim))
     first, begin = totals(client), time.perf_counter()

@@ -141,8 +141,8 @@ class Branching:
 
     def _expand(self, i: int, node: BranchNode, bound: float, stop: I8) -> None:
         """Put the children of a node on the heap, or the bound of a leaf among those of leaves."""
-        one = np.array([i], dtype=np.int64)
-        if self.descent.closed(one, self.best.score[one], np.array([bound]))[0]:
+        example = np.array([i], dtype=np.int64)
+        if self.descent.closed(example, self.best.score[example], np.array([bound]))[0]:
             self.leaves[i] = max(self.leaves[i], bound)
             return
         place, states = self._least_agreed(i, node.open), self._states(i)
@@ -150,7 +150,7 @@ class Branching:
             self.leaves[i] = max(self.leaves[i], bound)
             return
         if place is None:
-            self.leaves[i] = max(self.leaves[i], min(bound, self._score_of_last(one, node.open)))
+            self.leaves[i] = max(self.leaves[i], min(bound, self._score_of_last(example, node.open)))
             return
         prices = self._prices(states)
         first, state, last = place
@@ -159,17 +159,17 @@ class Branching:
         for child in (taken, others):
             heappush(self.heaps[i], BranchNode(-bound, next(self.numbers), child, prices))
 
-    def _score_of_last(self, one: I64, open_: Bools) -> float:
+    def _score_of_last(self, example: I64, open_: Bools) -> float:
         """Offer the only labelling of a node in which no variable has a choice; return an upper bound of its score.
 
         Its score has the rounding of one sum, while the node's bound has that of all parts.
         """
-        card = self.program.card[positions(self.program.var_ptr, one)]
+        card = self.program.card[positions(self.program.var_ptr, example)]
         last = np.flatnonzero(open_)
         if len(last) < len(card):  # a variable has no state at all
             return -np.inf
-        self.best.offer(one, (last - pointers(card)[:-1]).astype(np.int32))
-        return float(self.best.score[one[0]])
+        self.best.offer(example, (last - pointers(card)[:-1]).astype(np.int32))
+        return float(self.best.score[example[0]])
 
     def _least_agreed(self, i: int, open_: Bools) -> tuple[int, int, int] | None:
         """Return the first state of the variable to split, its state of most votes, and its end.

@@ -173,8 +173,8 @@ class PriceDescent:
             moved = np.flatnonzero(center[some] < before)
             lowest.bound[going[moved]] = calls.bound[moved]
             inner = self._variables(some, center[some] < before)
-            for mine, found in zip(lowest.labels, calls.labels, strict=True):
-                mine[positions(ptr, going[moved])] = found[inner]
+            for mine, labels in zip(lowest.labels, calls.labels, strict=True):
+                mine[positions(ptr, going[moved])] = labels[inner]
         return lowest
 
     def closed(self, ids: I64, score: F64, bound: F64) -> Bools:

@@ -133,8 +133,8 @@ class DualSteps:
         clear(bundle, ids)
         if kept is not None and most:
             self._read_planes(kept, theta, bundle)
-        found = descent.lower(ids, theta, clock, most)
-        return DualBound(0.0, found.bound, self._slope(ids, found.labels), self._written(ids, bundle, descent.step))
+        lowest = descent.lower(ids, theta, clock, most)
+        return DualBound(0.0, lowest.bound, self._slope(ids, lowest.labels), self._written(ids, bundle, descent.step))
 
     def _terms(self, theta: Theta, ids: I64) -> Terms:
         """Return the terms of some examples, in arrays for all."""
@@ -208,17 +208,17 @@ class DualSteps:
         mine = variables[self.members[k, variables]]
         shares = theta.node[program.state_ptr[mine] + labels[:, mine - first]] / self.members[:, mine].sum(axis=0)
         total: F64 = shares.sum(axis=1)
-        one = np.array([i], dtype=np.int64)
+        example = np.array([i], dtype=np.int64)
         for group, owner, table in zip(program.groups, self.owners, theta.tables, strict=True):
             here = owner[group.ptr[i] : group.ptr[i + 1]] == k
             if here.any():
-                config = labels[:, group.shapes.variables(one)[here] - first] @ group.strides
-                total += table[group.table_rows(one)[here], config].sum(axis=1)
+                config = labels[:, group.shapes.variables(example)[here] - first] @ group.strides
+                total += table[group.table_rows(example)[here], config].sum(axis=1)
         return total
 
     def _written(self, ids: I64, bundle: PriceBundle, step: F64) -> Messages:
         """Return the prices, steps and planes of some examples."""
-        prices, found = self.prices.written(ids, bundle.center, step), []
+        prices, chosen = self.prices.written(ids, bundle.center, step), []
         for n, i in enumerate(ids.tolist()):
             rows = [prices.values[prices.ptr[n] : prices.ptr[n + 1]]]
             lo, hi = self.program.var_ptr[i : i + 2]
@@ -226,6 +226,6 @@ class DualSteps:
                 size = int(bundle.size[k, i])
                 rows += [np.array([float(size)]), bundle.weight[k, :size, i]]
                 rows.append(bundle.labels[k, :size, lo:hi].ravel().astype(np.float64))
-            found.append(np.concatenate(rows))
-        ptr = pointers(np.array([len(one) for one in found], dtype=np.int64))
-        return Messages(ids.copy(), ptr, np.concatenate([np.zeros(0), *found]))
+            chosen.append(np.concatenate(rows))
+        ptr = pointers(np.array([len(one) for one in chosen], dtype=np.int64))
+        return Messages(ids.copy(), ptr, np.concatenate([np.zeros(0), *chosen]))

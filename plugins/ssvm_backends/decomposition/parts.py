@@ -266,7 +266,7 @@ def _oracles(program: Program, group: ConstraintGroup) -> dict[str, I64]:
     if group.kind == "count":
         special, other = _repeats(group), BY_STATES
     elif group.kind == "linear":
-        special = WholeSums.of(program, group).sizes > MOST_SUMS
+        special = WholeSums.from_group(program, group).sizes > MOST_SUMS
     elif isinstance(group.rules, BestKind) and group.kind not in ORACLES:
         native = BY_KIND
     elif group.kind not in ORACLES:
@@ -294,8 +294,8 @@ def _linked(program: Program, layers: list[Layer]) -> dict[int, int]:
     places = [number for number, layer in enumerate(layers) if layer.oracle == "segmentation"]
     if len(places) != 1:
         return {}
-    found = [(group, segment_variables(program, group)) for group in layers[places[0]].groups]
-    known = [(group, at) for group, at in found if at is not None]
+    linked = [(group, segment_variables(program, group)) for group in layers[places[0]].groups]
+    known = [(group, at) for group, at in linked if at is not None]
     return {
         g: places[0]
         for g, group in enumerate(program.groups)
@@ -361,14 +361,14 @@ def _table_parts(program: Program, max_entries: int, clock: Clock) -> Iterator[D
         yield DualSubproblem(_opened(bare), _scoped(bare), False, factors=every)
         return
     layer_of = _layers(program, max_entries, clock)
-    for layer in range(1 + max(int(one.max(initial=-1)) for one in layer_of)):
+    for layer in range(1 + max(int(layers.max(initial=-1)) for layers in layer_of)):
         clock.afford(0.0)
         groups = tuple(
-            _some_factors(group, one == layer, program.var_ptr)
-            for group, one in zip(program.groups, layer_of, strict=True)
+            _some_factors(group, layers == layer, program.var_ptr)
+            for group, layers in zip(program.groups, layer_of, strict=True)
         )
         part = replace(bare, groups=groups)
-        yield DualSubproblem(_opened(part), _scoped(part), False, factors=[one == layer for one in layer_of])
+        yield DualSubproblem(_opened(part), _scoped(part), False, factors=[layers == layer for layers in layer_of])
 
 
 def _opened(program: Program) -> Session:
@@ -535,9 +535,9 @@ def take_factors(
     for place in range(begin, len(order)):
         f = order[place]
         lo, hi = ptr[f], ptr[f + 1]
-        found = layer_of[same[f]]
+        target = layer_of[same[f]]
         number = 0
-        while found < 0 and number < len(parent):
+        while target < 0 and number < len(parent):
             apart = True
             for a in range(lo, hi):
                 top = representative(parent[number], scope[a])
@@ -548,13 +548,13 @@ def take_factors(
                 if not apart:
                     break
             if apart:
-                found = number
+                target = number
             number += 1
-        if found < 0:
+        if target < 0:
             return place
         if layer_of[same[f]] < 0:
-            layer_of[same[f]] = found
+            layer_of[same[f]] = target
             for a in range(lo + 1, hi):
-                parent[found, representative(parent[found], scope[a])] = representative(parent[found], scope[lo])
-        layer[f] = found
+                parent[target, representative(parent[target], scope[a])] = representative(parent[target], scope[lo])
+        layer[f] = target
     return len(order)

@@ -161,7 +161,7 @@ class ConstrainedSession:
         OutOfTime
         """
         if self._rows is None:
-            self._rows = ProgramRows.of(self.program, clock)
+            self._rows = ProgramRows.from_program(self.program, clock)
         return self._rows
 
     def slope(self, question: Question) -> Marginals | None:

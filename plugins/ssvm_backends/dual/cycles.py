@@ -145,7 +145,7 @@ class CycleSession(ExampleSession):
         """Lower the bound until a labelling reaches it, or nothing lowers it any more."""
         assert isinstance(warm, CycleStart)
         tol, const = float(self.options["tol"]), example.const
-        dual = ClusterDual.of(example, warm.messages, clock)
+        dual = ClusterDual.from_instance(example, warm.messages, clock)
         if dual is None or warm.bound == -np.inf:
             return ExampleAnswer(None, -np.inf, -np.inf)
         most = int(self.options["max_iterations"])
@@ -236,7 +236,7 @@ class ClusterDual:
         self._add_edges(list(self.tables))
 
     @classmethod
-    def of(
+    def from_instance(
         cls, example: PlainExample, messages: F64 | None = None, clock: Clock = UNLIMITED
     ) -> ClusterDual | None:
         """Return the dual of an example; ``None`` where there is no labelling.
@@ -288,7 +288,7 @@ class ClusterDual:
 
     def states(self, labels: I32) -> I32:
         """Return labels among open states as states of the variables."""
-        return np.array([one[k] for one, k in zip(self.open, labels.tolist(), strict=True)], dtype=np.int32)
+        return np.array([states[k] for states, k in zip(self.open, labels.tolist(), strict=True)], dtype=np.int32)
 
     def labels(self) -> I32:
         """Return the best states by reparametrised score, improved one variable at a time."""

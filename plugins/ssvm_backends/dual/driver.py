@@ -171,8 +171,8 @@ def message_task(
 @njit(cache=True, nogil=True, inline="always")
 def site_of(t: MessageTask) -> Site:
     """Return the example at hand, with the messages the solver is at."""
-    d, one = t.state[0], t.instance
-    return Site(one.graph, one.node, one.pool, t.progress.current, d.shift, t.ids[d.example])
+    d, instance = t.state[0], t.instance
+    return Site(instance.graph, instance.node, instance.pool, t.progress.current, d.shift, t.ids[d.example])
 
 
 @njit(cache=True, nogil=True, inline="always")

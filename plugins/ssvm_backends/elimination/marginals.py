@@ -94,10 +94,10 @@ def marginals(plans: PlanCache, wanted: bool, question: Question, reduced: Reduc
                     sum_examples(compiled.plan, reduced.instance, reduced.ids, some, wanted, own, space, log_z)
                     stop[some] = Stop.FINISHED
                     continue
-                one, left = int(left[0]), left[1:]
-                value = _one(compiled, wanted, reduced, one, space, clock)
+                place, left = int(left[0]), left[1:]
+                value = _one(compiled, wanted, reduced, place, space, clock)
                 if value is not None:
-                    log_z[one], stop[one] = value, Stop.FINISHED
+                    log_z[place], stop[place] = value, Stop.FINISHED
     except OutOfTime:  # while a graph was planned: those that are answered stay so
         pass
     except KeyboardInterrupt:

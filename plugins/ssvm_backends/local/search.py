@@ -219,8 +219,8 @@ def _local(here: Neighbourhood, v: int, other: int, value: F64, bad: I64) -> Non
     value, bad : ndarray, shape (at least the states of v,)
         Written.
     """
-    one = borrow(here)
-    g, node, pool, labels, lo = one.graph, one.node, one.pool, one.labels, one.lo
+    site = borrow(here)
+    g, node, pool, labels, lo = site.graph, site.node, site.pool, site.labels, site.lo
     for s in range(g.card[v]):
         x = node[g.state_ptr[v] + s]
         forbidden = x == -np.inf
@@ -269,18 +269,18 @@ def _wake(g: Graph, v: int, lo: int, stale: Bools) -> None:
 @njit(cache=True, nogil=True)
 def _move(here: Neighbourhood, v: int) -> bool:
     """Set v to its best state given all others, and mark its neighbours; return whether it changed."""
-    one = borrow(here)
-    labels, value, bad, lo = one.labels, one.value, one.bad, one.lo
-    _local(one, v, np.int64(-1), value, bad)
+    site = borrow(here)
+    labels, value, bad, lo = site.labels, site.value, site.bad, site.lo
+    _local(site, v, np.int64(-1), value, bad)
     now = labels[v - lo]
     best = now
-    for s in range(one.graph.card[v]):
+    for s in range(site.graph.card[v]):
         if _better(value[s], bad[s], value[best], bad[best]):
             best = s
     if best == now:
         return False
     labels[v - lo] = best
-    _wake(one.graph, v, lo, one.stale)
+    _wake(site.graph, v, lo, site.stale)
     return True
 
 
@@ -290,12 +290,12 @@ def _move_pair(here: Neighbourhood, v: int, u: int) -> bool:
 
     The neighbours of the variables that changed are marked.
     """
-    one = borrow(here)
-    g, pool, lo, labels, stale = one.graph, one.pool, one.lo, one.labels, one.stale
-    value, bad, joint, joint_bad = one.value, one.bad, one.joint, one.joint_bad
+    site = borrow(here)
+    g, pool, lo, labels, stale = site.graph, site.pool, site.lo, site.labels, site.stale
+    value, bad, joint, joint_bad = site.value, site.bad, site.joint, site.joint_bad
     c_v, c_u = g.card[v], g.card[u]
-    _local(one, v, u, value, bad)
-    _local(one, u, v, value[c_v:], bad[c_v:])
+    _local(site, v, u, value, bad)
+    _local(site, u, v, value[c_v:], bad[c_v:])
     for s in range(c_v):
         for t in range(c_u):
             joint[s * c_u + t] = value[s] + value[c_v + t]

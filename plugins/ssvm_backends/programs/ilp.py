@@ -266,10 +266,10 @@ def k_best(
         if answers[0].warm:
             warm[example] = answers[0].warm[0]
         bound[j], stop[j], primal[j] = answers[0].bound[0], answers[-1].stop[0], answers[0].primal[0]
-        listed = [one for one in answers if one.primal[0] == Primal.FEASIBLE]
-        listed.sort(key=lambda one: -float(one.score[0]))  # two scores that rounding cannot tell apart
-        for rank, one in enumerate(listed):
-            labels[rank, here], score[rank, j] = one.labels, one.score[0]
+        listed = [answer for answer in answers if answer.primal[0] == Primal.FEASIBLE]
+        listed.sort(key=lambda answer: -float(answer.score[0]))  # two scores that rounding cannot tell apart
+        for rank, answer in enumerate(listed):
+            labels[rank, here], score[rank, j] = answer.labels, answer.score[0]
         bound[j] = max(bound[j], score[0, j]) if listed else bound[j]
     return Solution(labels, score, bound, stop, primal, warm=warm)
 
@@ -285,7 +285,7 @@ def _ranked(
 ) -> list[Solution]:
     """Return the answers of one example, one after the other; the last one may hold no labelling."""
     only = np.array([example])
-    one, states = program.example(example), positions(program.state_ptr[program.var_ptr], only)
+    part, states = program.example(example), positions(program.state_ptr[program.var_ptr], only)
     node = question.theta.node[states]
     theta = Theta(node, question.theta.pool, question.theta.tables, question.theta.const[example : example + 1])
     clamp = None if question.clamp is None else question.clamp[positions(program.var_ptr, only)]
@@ -294,11 +294,11 @@ def _ranked(
         limits = replace(question.limits, time=None if clock.end == np.inf else clock.left)
         start = {0: warm} if warm is not None and not out else None
         asked = Question(theta, task=Task.MAP, clamp=clamp, limits=limits, warm=start)
-        answer = open_(one, options).solve(asked)
+        answer = open_(part, options).solve(asked)
         out.append(answer)
-        if answer.stop[0] != Stop.FINISHED or answer.primal[0] != Primal.FEASIBLE or not one.n_variables:
+        if answer.stop[0] != Stop.FINISHED or answer.primal[0] != Primal.FEASIBLE or not part.n_variables:
             break
-        one = replace(one, constraints=(*one.constraints, _without(answer.labels, len(out))))
+        part = replace(part, constraints=(*part.constraints, _without(answer.labels, len(out))))
     return out
 
 

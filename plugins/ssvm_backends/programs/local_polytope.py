@@ -298,7 +298,7 @@ class PolytopeStructure:
     example: int = field(compare=False)
 
     @classmethod
-    def of(cls, program: Program, example: int) -> PolytopeStructure:
+    def from_program(cls, program: Program, example: int) -> PolytopeStructure:
         """Return the structure of an example."""
         lo, hi = (int(v) for v in program.var_ptr[example : example + 2])
         parts, counts = [np.diff(program.state_ptr[lo : hi + 1])], [hi - lo]
@@ -307,9 +307,9 @@ class PolytopeStructure:
             parts.append(scope.ravel())
             counts.append(len(scope))
         key = np.concatenate([counts, *parts]).tobytes()
-        one = np.array([example], dtype=np.int64)
+        ids = np.array([example], dtype=np.int64)
         for constraints in program.constraints:
-            mine = constraints.take(one)
+            mine = constraints.take(ids)
             key += mine.signature().encode() + b"".join(array.tobytes() for array in mine.arrays())
         return cls(key, example)
 
@@ -365,5 +365,5 @@ def build_polytope(program: Program, example: int, redundant: bool = False, cloc
     shape = (rows.n_rows, rows.n_columns)
     matrix = coo_array((rows.values, (rows.rows, rows.columns)), shape=shape).tocsr()
     matrix.sort_indices()
-    side = SideRows.of(program, example, n_columns, state_ptr, clock, in_rounds=True)
+    side = SideRows.from_group(program, example, n_columns, state_ptr, clock, in_rounds=True)
     return LocalPolytope(state_ptr, tuple(parts), pointers(np.concatenate(blocks)), matrix, side)

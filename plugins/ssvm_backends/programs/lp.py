@@ -77,7 +77,7 @@ class LP:
             with loading():
                 importlib.import_module("scipy.optimize")
         else:
-            import_math_opt()
+            import_math_opt(options["solver"])
         return LPSession(program, options)
 
 

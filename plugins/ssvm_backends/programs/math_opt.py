@@ -71,6 +71,7 @@ class MathOpt:
 
     def __call__(self, polytope: LocalPolytope, score: F64, closed: Bools, clock: Clock, warm: Any) -> LPOutcome:
         """See :class:`~ssvm_backends.programs.lp_solvers.Solver`."""
+        import_ortools(*MODULES)
         from ortools.math_opt.python import mathopt
 
         frame = self._frame(polytope, clock)
@@ -172,14 +173,14 @@ def _details(model: Any, start: SolverStart | None) -> Any:
 def _values(values_of: dict[Any, float] | None, n: int) -> F64:
     """Return the values of variables or rows by their numbers."""
     out = np.zeros(n)
-    for one, value in (values_of or {}).items():
-        out[one.id] = value
+    for item, value in (values_of or {}).items():
+        out[item.id] = value
     return out
 
 
 def _in_order(status_of: dict[Any, Any]) -> list[Any]:
     """Return the statuses of all variables or rows in the order of their numbers."""
-    return [status for _, status in sorted((one.id, status) for one, status in status_of.items())]
+    return [status for _, status in sorted((item.id, status) for item, status in status_of.items())]
 
 
 def model_frame(polytope: LocalPolytope, clock: Clock) -> Any:
@@ -228,7 +229,7 @@ def priced_model(frame: Any, score: F64, closed: Bools, most: F64) -> Any:
 #
 # What the public interface costs (processor time, times as long as this): a fit with ``risk="relaxed"`` of six scans of
 # 150 points 2.0, its predictions 2.6; single calls from a basis 2.3 to 4.8 and from scratch 1.2 to 2.2 (14 variables
-# each joined with each, grids of 4 x 4, 10 x 10 and 30 x 30); PDLP 1.15.
+# each joined with each, grids of 4 x 4, 10 x 10 and 30 x 30). For PDLP it is 1.15, so that PDLP is asked in public.
 
 #: ``SSVM_ORTOOLS=public`` asks for the public interface.
 VARIABLE, PUBLIC = "SSVM_ORTOOLS", "public"
@@ -237,21 +238,21 @@ VARIABLE, PUBLIC = "SSVM_ORTOOLS", "public"
 TESTED = ("9.15",)
 
 
-def import_math_opt() -> None:
-    """Import what :func:`math_opt` needs.
+def import_math_opt(solver: str) -> None:
+    """Import what :func:`math_opt` needs; where ``"auto"`` may come to ask PDLP, that call does.
 
     Raises
     ------
     PluginError
         The OR-Tools that is installed cannot be used.
     """
-    if _public():
+    if solver == "pdlp" or _public():
         import_ortools(*MODULES)
 
 
 def math_opt(name: str) -> MathOpt:
     """Return GLOP or PDLP by the interface that works with the OR-Tools that is installed."""
-    return MathOpt(name) if _public() else MathOptCore(name)
+    return MathOpt(name) if name == "pdlp" or _public() else MathOptCore()
 
 
 def _public() -> bool:
@@ -307,18 +308,13 @@ def _solve_twice() -> None:
 
 
 class MathOptCore(MathOpt):
-    """GLOP or PDLP, asked by messages.
+    """GLOP, asked by messages."""
 
-    Parameters
-    ----------
-    name : {"glop", "pdlp"}
-    """
-
-    def __init__(self, name: str) -> None:
+    def __init__(self) -> None:
         from ortools.math_opt import parameters_pb2
 
-        super().__init__(name)
-        self._type = {"glop": parameters_pb2.SOLVER_TYPE_GLOP, "pdlp": parameters_pb2.SOLVER_TYPE_PDLP}[name]
+        super().__init__("glop")
+        self._type = parameters_pb2.SOLVER_TYPE_GLOP
         self._idle: Kept[LocalPolytope, deque[PersistentModel]] = Kept(lambda polytope: (deque(), polytope.n_columns))
 
     def __call__(self, polytope: LocalPolytope, score: F64, closed: Bools, clock: Clock, warm: Any) -> LPOutcome:
@@ -329,7 +325,7 @@ class MathOptCore(MathOpt):
         start, watched = self._start(warm), callback_pb2.CallbackRegistrationProto()
         interrupter = interrupter_for(polytope)
         stop = None if interrupter is None else interrupter.pybind_interrupter
-        if self.name == "glop" and start.HasField("initial_basis"):
+        if start.HasField("initial_basis"):
             return self._go_on(polytope, score, closed, clock, (start, None, watched, None, stop), interrupter)
         model = priced_model(self._frame(polytope, clock), score, closed, polytope.side.most)
         parameters, initial = self._messages(clock, polytope), parameters_pb2.SolverInitializerProto()
@@ -370,8 +366,7 @@ class MathOptCore(MathOpt):
         from ortools.math_opt import parameters_pb2 as proto
 
         out = proto.SolveParametersProto()
-        if self.name == "glop":
-            out.lp_algorithm = proto.LP_ALGORITHM_DUAL_SIMPLEX
+        out.lp_algorithm = proto.LP_ALGORITHM_DUAL_SIMPLEX
         if clock.end < np.inf:
             out.time_limit.FromNanoseconds(int(1e9 * seconds_left(clock, polytope)))
         if clock.limits.iterations is not None:
@@ -379,20 +374,16 @@ class MathOptCore(MathOpt):
         return out
 
     def _start(self, warm: Any) -> Any:
-        """Return model parameters with the basis (GLOP) or the point (PDLP) to start from, if it is this solver's."""
+        """Return model parameters with the basis to start from, if it is this solver's."""
         from ortools.math_opt import model_parameters_pb2
 
         out = model_parameters_pb2.ModelSolveParametersProto()
-        if not (isinstance(warm, tuple) and warm[0] == self.name):
-            return out
-        if self.name == "glop":
+        if isinstance(warm, tuple) and warm[0] == self.name:
             out.initial_basis.CopyFrom(warm[1])
-        else:
-            out.solution_hints.append(warm[1])
         return out
 
     def _outcome(self, result: Any, polytope: LocalPolytope) -> LPOutcome:
-        from ortools.math_opt import model_parameters_pb2, result_pb2
+        from ortools.math_opt import result_pb2
 
         reason, limit = result.termination.reason, result.termination.limit
         if reason in (result_pb2.TERMINATION_REASON_INFEASIBLE, result_pb2.TERMINATION_REASON_INFEASIBLE_OR_UNBOUNDED):
@@ -402,20 +393,12 @@ class MathOptCore(MathOpt):
             stop = Stop.ITERATIONS if limit == result_pb2.LIMIT_ITERATION else Stop.TIME
         if not result.solutions:
             return LPOutcome(stop=stop)
-        solution, warm = result.solutions[0], None
+        solution = result.solutions[0]
         n_rows, n_columns = polytope.all_rows[0].shape
         mu = _dense(solution.primal_solution.variable_values, n_columns)[: polytope.n_columns]
         duals = _dense(solution.dual_solution.dual_values, n_rows)
-        if self.name == "glop" and solution.HasField("basis"):
-            warm = solution.basis
-        elif self.name == "pdlp":
-            warm = model_parameters_pb2.SolutionHintProto(
-                variable_values=solution.primal_solution.variable_values, dual_values=solution.dual_solution.dual_values
-            )
-        steps = result.solve_stats.simplex_iterations + result.solve_stats.first_order_iterations
-        return LPOutcome(
-            mu if reached else None, duals, False, stop, None if warm is None else (self.name, warm), steps
-        )
+        warm = (self.name, solution.basis) if solution.HasField("basis") else None
+        return LPOutcome(mu if reached else None, duals, False, stop, warm, result.solve_stats.simplex_iterations)
 
 
 class PersistentModel:

@@ -119,7 +119,7 @@ class _EqualStates(NamedTuple):
 
 def _equal_states(priced: Priced, share: F64) -> _EqualStates:
     """Return the factors; states that not all variables of a factor have are worth nothing."""
-    found = _EqualStates([], [], [], [[] for _ in range(len(share))])
+    classes = _EqualStates([], [], [], [[] for _ in range(len(share))])
     for part in priced.polytope.parts:
         size, arity = int(np.prod(part.cards)), len(part.cards)
         first = part.columns.start + np.arange(len(part.scope)) * size
@@ -129,14 +129,14 @@ def _equal_states(priced: Priced, share: F64) -> _EqualStates:
         lowest = np.where(table > -np.inf, table, np.inf).min(axis=1, keepdims=True)
         worth = np.where(equal > -np.inf, equal - lowest, 0.0)
         least = share[part.scope][:, :, : len(states)].min(axis=1)
-        number = len(found.variables)
-        found.variables.extend(part.scope.tolist())
-        found.worth.extend(worth.tolist())
-        found.kept.extend(((worth * least).sum(axis=1) / arity).tolist())
+        number = len(classes.variables)
+        classes.variables.extend(part.scope.tolist())
+        classes.worth.extend(worth.tolist())
+        classes.kept.extend(((worth * least).sum(axis=1) / arity).tolist())
         for f, scope in enumerate(part.scope.tolist()):
             for v in scope:
-                found.touching[v].append(number + f)
-    return found
+                classes.touching[v].append(number + f)
+    return classes
 
 
 def _by_class(priced: Priced, mu: F64) -> I32:

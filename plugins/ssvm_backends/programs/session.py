@@ -155,7 +155,7 @@ class PolytopeSession(ABC):
         priced = None
         try:
             clock.afford(PRICE_SECONDS * n_entries(self.program, example))
-            polytope = self._polytope(PolytopeStructure.of(self.program, example), clock)
+            polytope = self._polytope(PolytopeStructure.from_program(self.program, example), clock)
             if polytope.side.contradictory:
                 return ProgramAnswer(bound=-np.inf)
             priced = polytope.price(theta, node, self.program, example)
@@ -180,8 +180,8 @@ def first_answer(priced: Priced, labels: I32, stop: Stop, **stats: int) -> Progr
 
 def empty_labelling_keeps(program: Program, example: int) -> bool:
     """Whether the labelling of an example without variables keeps its constraints."""
-    one, nothing, ptr = np.array([example], dtype=np.int64), np.zeros(0, np.int32), np.zeros(2, np.int64)
-    return not any(group.take(one).broken(nothing, ptr).any() for group in program.constraints)
+    ids, nothing, ptr = np.array([example], dtype=np.int64), np.zeros(0, np.int32), np.zeros(2, np.int64)
+    return not any(group.take(ids).broken(nothing, ptr).any() for group in program.constraints)
 
 
 def pack_marginals(program: Program, ids: I64, mus: list[F64 | None]) -> Marginals:

@@ -75,7 +75,7 @@ class SideRows:
     state_ptr: I64 | None = None
 
     @classmethod
-    def of(
+    def from_group(
         cls,
         program: Program,
         example: int,
@@ -103,8 +103,8 @@ class SideRows:
         TooLargeError
             There are more entries than any solver takes.
         """
-        one = np.array([example], dtype=np.int64)
-        groups = tuple(group.take(one) for group in program.constraints if group.counts[example])
+        ids = np.array([example], dtype=np.int64)
+        groups = tuple(group.take(ids) for group in program.constraints if group.counts[example])
         lazy = tuple(group for group in groups if in_rounds and isinstance(group.rules, SeparableKind))
         listed = tuple(group for group in groups if group not in lazy)
         check_size(listed, clock)

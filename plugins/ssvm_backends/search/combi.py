@@ -166,8 +166,8 @@ class Incumbent:
 
         before = (self.score, self.bound)
         if labels is not None:
-            one = self.instance
-            score = float(score_of(one.graph, one.node, one.pool, 0, labels) + one.const[0])
+            instance = self.instance
+            score = float(score_of(instance.graph, instance.node, instance.pool, 0, labels) + instance.const[0])
             if score > self.score:
                 self.labels, self.score = labels, score
         self.bound = min(self.bound, max(bound, self.score))

@@ -56,8 +56,8 @@ class Ranking(SubspaceSolver):
         return k_best_of(self, self._whole, k)
 
     def _score(self, labels: I32) -> float:
-        one = self.instance
-        return float(score_of(one.graph, one.node, one.pool, 0, labels) + one.const[0])
+        instance = self.instance
+        return float(score_of(instance.graph, instance.node, instance.pool, 0, labels) + instance.const[0])
 
     def _whole(self) -> Subspace | None:
         """Solve the whole problem, and bound every state of it."""
@@ -101,14 +101,14 @@ class Ranking(SubspaceSolver):
 
     def _relaxed(self, reduced: Reduced, cutoff: float, tell: Listener) -> float:
         """Return a bound on a subspace from a few more iterations on the messages of the whole problem."""
-        one, messages = reduced.instance, self._messages_of(reduced)
-        if one.graph.n_variables == 0:
-            tell(np.zeros(0, np.int32), float(one.const[0]))
-            return float(one.const[0])
-        progress, bound = SolverProgress.start(1, one.graph.n_variables, len(messages)), np.inf
+        instance, messages = reduced.instance, self._messages_of(reduced)
+        if instance.graph.n_variables == 0:
+            tell(np.zeros(0, np.int32), float(instance.const[0]))
+            return float(instance.const[0])
+        progress, bound = SolverProgress.start(1, instance.graph.n_variables, len(messages)), np.inf
         for _ in range(ROUNDS):
-            trws(*pass_messages(one, messages, progress, ITERATIONS, 1e-7), NO_END)
-            before, bound = bound, float(progress.bound[0] + one.const[0])
+            trws(*pass_messages(instance, messages, progress, ITERATIONS, 1e-7), NO_END)
+            before, bound = bound, float(progress.bound[0] + instance.const[0])
             tell(progress.labels, bound)
             if self.setup.clock.over:
                 raise TimeUp
@@ -127,9 +127,9 @@ class Ranking(SubspaceSolver):
     def split(self, space: Subspace, within: Bools, order: I64) -> Iterator[Subspace]:
         """Yield the other subspaces with bounds from the messages, and the labelling that changes one variable."""
         assert space.labels is not None
-        one, labels = self.instance, space.labels
+        instance, labels = self.instance, space.labels
         beside: F64 = np.zeros(len(self.most))
-        given_others(one.graph, one.node, one.pool, FIRST, labels, beside)
+        given_others(instance.graph, instance.node, instance.pool, FIRST, labels, beside)
         for other in super().split(space, within, order):
             v = other.variable
             states = self.ptr[v] + np.flatnonzero(within[self.ptr[v] : self.ptr[v + 1]])

@@ -6,14 +6,14 @@ the other tasks are those of :mod:`ssvm_backends.trees.tree`, of which a chain i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ssvm_backends.trees.forest import Chains
 from ssvm_backends.trees.tree import ForestSession, counting, refusal
-from ssvm_dsl.ir import F64, I32, I64, Limits, Need, Program, Question, Theta
+from ssvm_dsl.ir import F64, I64, Limits, Need, Program, Question
 from ssvm_dsl.plugin_api import CompiledOracle, Verdict, add_marginals
 
 
@@ -59,14 +59,15 @@ class ViterbiSession(ChainSession):
         super().__init__(program)
         self.chains = Chains(program.var_ptr, link, program.uniform_card)
 
-    def _map(self, theta: Theta, node: F64, ids: I64, ptr: I64, labels: I32, score: F64) -> None:
-        from ssvm_backends.trees.viterbi import viterbi
+    def map_kernel(self) -> tuple[Callable[..., None], Any]:
+        """Return the Viterbi kernel."""
+        from ssvm_backends.trees.max_product import viterbi
 
-        viterbi(self.chains, theta.pool, node, ids, ptr, labels, score)
+        return viterbi, self.chains
 
     def compiled(self) -> CompiledOracle:
         """Return the oracle for trainers that call it inside their own kernels."""
-        from ssvm_backends.trees.viterbi import viterbi_oracle
+        from ssvm_backends.trees.max_product import viterbi_oracle
 
         program = self.program
         header = np.array([program.uniform_card, program.n_examples], dtype=np.int64)
@@ -86,7 +87,7 @@ class ViterbiSession(ChainSession):
         rows: slice | I64 = slice(None)
         if len(given) > 64:
             rows = groups[0].table_rows(ids).astype(np.int64)
-        linear, shared = LinearTables.of(given, rows, c), len(given) == 1
+        linear, shared = LinearTables.from_tables(given, rows, c), len(given) == 1
         own_node, log_z = question.masked_node(self.program), np.empty(len(ids))
         summed = np.zeros_like(linear.factor)
         expect_chains(self.chains, own_node, linear, ids, coef, shared, ChainSums(node, summed), log_z)

@@ -63,7 +63,7 @@ class LinearTables(NamedTuple):
     even: bool
 
     @classmethod
-    def of(cls, tables: F64, rows: slice | I64, c: int) -> LinearTables:
+    def from_tables(cls, tables: F64, rows: slice | I64, c: int) -> LinearTables:
         """Return the exponentials of some rows of ``tables``, of shape (n_tables, c * c)."""
         width = padded(c)
         chosen = tables[rows].reshape(-1, c, c)

@@ -175,12 +175,12 @@ def take_in(belief: F64, above: I64, message: F64, below: I64, whole: I64, c_p: 
         mine, target = earlier[t * old : (t + 1) * old], belief[t * capacity : (t + 1) * capacity]
         for a in range(above[0] + 1):
             assign(mine[a * (above[1] + 1) : (a + 1) * (above[1] + 1)], target[a * width :])
-        one = CountTable(mine, above[0], above[1])
+        child = CountTable(mine, above[0], above[1])
         other = CountTable(message[t * new : (t + 1) * new], below[0], below[1])
         if old <= new:  # the larger one second: its rows are the inner loop
-            convolve(one, other, target, a_most, b_most, width)
+            convolve(child, other, target, a_most, b_most, width)
         else:
-            convolve(other, one, target, a_most, b_most, width)
+            convolve(other, child, target, a_most, b_most, width)
 
 
 @njit(cache=True, nogil=True)

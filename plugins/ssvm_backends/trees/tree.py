@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter
@@ -16,7 +16,6 @@ from ssvm_backends.trees.forest import Forest, build_forest
 from ssvm_dsl.errors import TooLargeError
 from ssvm_dsl.ir import (
     F64,
-    I32,
     I64,
     CountTables,
     Limits,
@@ -79,18 +78,21 @@ class ForestSession:
         if task is Task.MARGINALS:
             return self._marginals(theta, node, ids, question.limits)
         if self._tables is not None:
-            return self._constrained(question, self._tables, node)
+            return self._counted(question, self._tables.select(ids), node, chunks_until(len(ids), question.limits))
         shape: tuple[int, ...] = ()
         seconds, ptr = None, question.label_ptr(program)
-        if task is Task.KBEST:
-            shape = (question.k,)
+        if task is not Task.KBEST:
+            kernel, structure = self.map_kernel()
+        else:
+            from ssvm_backends.trees.kbest import k_best
+
+            kernel, structure, shape = k_best, self.forest, (question.k,)
             check_memory(program, ids, question.k)
             seconds = None if question.limits.time is None else self._list_seconds(ids, question.k)
         labels, score, reached = np.zeros((*shape, int(ptr[-1])), np.int32), np.empty((*shape, len(ids))), 0
         score.fill(-np.inf)
-        best = self._k_best if task is Task.KBEST else self._map
         for lo, hi in chunks_until(len(ids), question.limits, seconds):
-            best(theta, node, ids[lo:hi], ptr[lo:], labels, score[..., lo:hi])
+            kernel(structure, theta.pool, node, ids[lo:hi], ptr[lo:], labels, score[..., lo:hi])
             reached = hi
         score += theta.const[ids]
         if reached < len(ids):  # in time
@@ -101,11 +103,6 @@ class ForestSession:
         """Return the labelling worth most by its counts; see :class:`~ssvm_dsl.plugin_api.CountingSession`."""
         node = question.masked_node(self.program)
         return self._counted(question, tables, node, [(0, len(question.ids(self.program)))])
-
-    def _constrained(self, question: Question, tables: CountTables, node: F64) -> Solution:
-        """Return best labellings whose number of true literals is within the bounds of each example."""
-        ids = question.ids(self.program)
-        return self._counted(question, tables.select(ids), node, chunks_until(len(ids), question.limits))
 
     def _counted(
         self, question: Question, tables: CountTables, node: F64, parts: Iterable[tuple[int, int]]
@@ -158,15 +155,11 @@ class ForestSession:
         seconds: F64 = SUM_SECONDS * cells + SUM_EACH * variables
         return seconds
 
-    def _map(self, theta: Theta, node: F64, ids: I64, ptr: I64, labels: I32, score: F64) -> None:
+    def map_kernel(self) -> tuple[Callable[..., None], Any]:
+        """Return the kernel that maximises, and its first argument."""
         from ssvm_backends.trees.max_product import max_product
 
-        max_product(self.forest, theta.pool, node, ids, ptr, labels, score)
-
-    def _k_best(self, theta: Theta, node: F64, ids: I64, ptr: I64, labels: I32, score: F64) -> None:
-        from ssvm_backends.trees.kbest import k_best
-
-        k_best(self.forest, theta.pool, node, ids, ptr, labels, score)
+        return max_product, self.forest
 
     def _marginals(self, theta: Theta, node: F64, ids: I64, limits: Limits) -> Solution:
         from ssvm_backends.trees.sum_product import SumOutput, exp_tables, sum_product
@@ -193,9 +186,9 @@ class ForestSession:
 
             within = allowed.shape[lo:hi, 0].copy(), allowed.start[lo:hi], allowed.offset
             scores = CountedScores(theta.pool, factor, shift, node, allowed.counts, *within)
-            one = int(ids[lo]) if hi == lo + 1 and within[0][0] else -1
-            if one >= 0 and end < np.inf and program.var_ptr[one + 1] - program.var_ptr[one] >= LONG:
-                if not sum_in_slices(self.forest, scores, one, out, end):
+            alone = int(ids[lo]) if hi == lo + 1 and within[0][0] else -1
+            if alone >= 0 and end < np.inf and program.var_ptr[alone + 1] - program.var_ptr[alone] >= LONG:
+                if not sum_in_slices(self.forest, scores, alone, out, end):
                     break
             else:
                 sum_by_count(self.forest, scores, ids[lo:hi], out)
@@ -274,10 +267,10 @@ class _Counts:
 
 def count_tables(program: Program) -> CountTables:
     """Return the tables of a program whose examples have at most one ``count`` constraint each."""
-    found = _of_literals(program)
-    states, largest = found.states, _largest(program, found.states)
+    counts_of_states = _of_literals(program)
+    states, largest = counts_of_states.states, _largest(program, counts_of_states.states)
     most = np.bincount(owners(program.var_ptr), largest, program.n_examples).astype(np.int64)
-    lower, upper = np.maximum(found.lower, 0), np.minimum(found.upper, most)
+    lower, upper = np.maximum(counts_of_states.lower, 0), np.minimum(counts_of_states.upper, most)
     free = (lower == 0) & (upper == most)  # nothing is ruled out, so that nothing is counted
     states = np.where(np.repeat(free[owners(program.var_ptr)], program.card), 0, states)
     largest, most = np.where(free[owners(program.var_ptr)], 0, largest), np.where(free, 0, most)

@@ -38,7 +38,7 @@ class RouteGraph:
     scores: ConstraintScores
 
     @classmethod
-    def of(
+    def from_group(
         cls, group: ConstraintGroup, k: int, scores: ConstraintScores, ends: tuple[int, int] | None = None
     ) -> RouteGraph | None:
         """Return that of constraint k; ``None`` where more arcs must be taken than can.
@@ -91,7 +91,7 @@ def path(group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None
     source, target = int(group.meta["source"][k]), int(group.meta["target"][k])
     if source == target:
         return _states(scores, np.zeros(0, np.int64))
-    graph = RouteGraph.of(group, k, scores, (source, target))
+    graph = RouteGraph.from_group(group, k, scores, (source, target))
     if graph is None:
         return None
     order = topological_order(graph.arcs)
@@ -115,7 +115,7 @@ def circuit(group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | N
     """Return states of a simple circuit; one through all nodes is searched for by the best node that is left."""
     if not group.meta["n_nodes"][k]:
         return _states(scores, np.zeros(0, np.int64))
-    graph = RouteGraph.of(group, k, scores)
+    graph = RouteGraph.from_group(group, k, scores)
     if graph is None:
         return None
     if group.meta["all_nodes"][k]:

@@ -270,7 +270,7 @@ def check_grid(estimator: Any, grid: dict[str, tuple[Any, ...]], declared: Any =
     """
     from ssvm_dsl.learning.counting.checks import check_predictor
     from ssvm_dsl.learning.counting.predictor import CountingPredictor
-    from ssvm_dsl.learning.estimators.base import Learner
+    from ssvm_dsl.learning.estimators.structured import StructuredEstimator
     from ssvm_dsl.learning.tuning.fitting import configured
     from ssvm_dsl.learning.tuning.grid import combinations, described
 
@@ -296,7 +296,7 @@ def check_grid(estimator: Any, grid: dict[str, tuple[Any, ...]], declared: Any =
                 made._check()
             if isinstance(made, CountingPredictor):
                 check_predictor(made)
-            if isinstance(made, Learner):
+            if isinstance(made, StructuredEstimator):
                 made._trainer()
         except Exception as err:
             err.add_note(f"in --grid, with {described(parameters)}")

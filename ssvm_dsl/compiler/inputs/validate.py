@@ -174,10 +174,12 @@ def read_examples(
 
 
 def read_inputs(
-    declaration: Declaration, examples: Sequence[Any], inputs: tuple[ExampleInput, ...], judged: bool,
-    columns: Mapping[str, list[str]] = _NO_COLUMNS,
+    declaration: Declaration, examples: Sequence[Any], inputs: Sequence[ExampleInput], judged: bool,
+    columns: Mapping[str, list[str]] = _NO_COLUMNS, known: Mapping[str, I64] = MappingProxyType({}),
 ) -> Examples:  # fmt: skip
     """Return the checked inputs of examples, and the sizes of axes that they define.
+
+    ``known`` are sizes of axes that come with the examples, ``shape (n,)``.
 
     Raises
     ------
@@ -185,6 +187,9 @@ def read_inputs(
         Names the input, the example, the expected value and the given one.
     """
     sizes = _AxisSizes(declaration, len(examples))
+    for dim in declaration.dims:
+        if dim.name in known:
+            sizes.tell(dim, known[dim.name], f"size of axis '{dim.name}'")
     raw, named, shared = split_inputs(declaration, examples, inputs), dict[str, list[str]](), set[str]()
     for symbol in inputs:
         if isinstance(symbol, Input):
@@ -259,7 +264,7 @@ def arrays_of_frames(
 
 
 def split_inputs(
-    declaration: Declaration, examples: Sequence[Any], inputs: tuple[ExampleInput, ...]
+    declaration: Declaration, examples: Sequence[Any], inputs: Sequence[ExampleInput]
 ) -> dict[str, Sequence[Any]]:
     """Return the examples by input name; a bare value is allowed when there is one input, else a tuple of all values.
 

@@ -16,8 +16,7 @@ from ssvm_dsl.inference.rules.custom_rules import CustomRules
 from ssvm_dsl.ir.constraints import ConstraintGroup, IntegralKind, LinearRows
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.plugin_api.hosting.contained import contained
-from ssvm_dsl.plugin_api.hosting.surroundings import read_only
+from ssvm_dsl.plugin_api.hosting.contained import contained, read_only
 from ssvm_dsl.plugin_api.kinds.constraints import (
     BestKind,
     ConstraintKind,

@@ -20,15 +20,16 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.deadline import Deadline
+from ssvm_dsl.errors import PluginError
 from ssvm_dsl.inference.starting.repair import Repair
-from ssvm_dsl.inference.starting.rows import by_rows
 from ssvm_dsl.inference.starting.tables import HardFactors
 from ssvm_dsl.inference.verification.witness import best_states
-from ssvm_dsl.ir.constraints import broken_constraints
+from ssvm_dsl.ir.constraints import ConstraintGroup, LinearRows, broken_constraints
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members, owners, positions, reduced
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.loading import loading
 from ssvm_dsl.scores.labellings import score_labels
 
 #: Seconds after which repairs end with what they have, for all examples of a call; and for integer programs.
@@ -126,3 +127,131 @@ def _repaired(program: Program, theta: Theta, labels: I32) -> tuple[I32, Bools, 
         if states is not None:
             out[slice(*ptr[i : i + 2].tolist())], bad[i] = states, False
     return out, bad, impossible
+
+
+#: States, literals and joint states that are ruled out, at most: rows are built in Python.
+MOST_STATES, MOST_LITERALS, MOST_CONFIGS = 5_000, 1_000, 20_000
+
+
+def by_rows(program: Program, theta: Theta, until: Deadline) -> I32 | None:
+    """Return a labelling that keeps masks, tables and constraints; ``None`` where none is found in time.
+
+    There is a binary column for each state.  The rows of the constraints are those of their kinds
+    (:class:`~ssvm_dsl.ir.LinearRows`); a joint state that is ruled out has a row that not all of its states are taken.
+
+    Parameters
+    ----------
+    program : Program
+        One example, with the rules of its constraints.
+    theta : Theta
+        Its scores; ``-inf`` where masks and clamps rule a state out.
+    until : Deadline
+    """
+    n_literals = sum(len(group.variable) for group in program.constraints)
+    if until.over or not 0 < program.n_states <= MOST_STATES or n_literals > MOST_LITERALS:
+        return None
+    rows = _StartRows(program, theta)
+    hard = HardFactors.of(program, theta)
+    try:
+        fits = rows.add_tables(hard) and all(rows.add(group, until) for group in program.constraints)
+    except PluginError:  # a Custom has no rows
+        return None
+    states = rows.solved(until) if fits else None
+    if states is None:
+        return None
+    everyone = np.zeros(1, dtype=np.int64)
+    broken = len(hard.hurt(states)) or broken_constraints(program.constraints, states, program.var_ptr, everyone).any()
+    return None if broken else states
+
+
+class _StartRows:
+    """``lower <= A x <= upper`` over the states, and what rows of constraints have besides."""
+
+    def __init__(self, program: Program, theta: Theta) -> None:
+        self.program, self.node = program, theta.node
+        self._row: list[I64] = []
+        self._column: list[I64] = []
+        self._value: list[F64] = []
+        self._lower: list[F64] = []
+        self._upper: list[F64] = []
+        self._n_rows, self._n_columns = 0, program.n_states
+        self._most, self._whole = [(theta.node > -np.inf).astype(np.float64)], [np.ones(program.n_states)]
+        self._least = [np.zeros(program.n_states)]
+        ones = np.ones(program.n_variables)
+        self._add(program.state_ptr, np.arange(program.n_states), np.ones(program.n_states), ones, ones)
+
+    def _add(self, ptr: I64, column: I64, value: F64, lower: F64, upper: F64) -> None:
+        self._row.append(self._n_rows + np.repeat(np.arange(len(lower)), np.diff(ptr)))
+        self._column.append(column.astype(np.int64))
+        self._value.append(value)
+        self._lower.append(lower)
+        self._upper.append(upper)
+        self._n_rows += len(lower)
+
+    def add_tables(self, hard: HardFactors) -> bool:
+        """Add the joint states that tables rule out; return whether they are few."""
+        card, n = self.program.card, 0
+        for f in range(hard.n_factors):
+            scope = hard.scope[hard.slot_ptr[f] : hard.slot_ptr[f + 1]]
+            cards = card[scope].tolist()
+            first = int(hard.table[f])
+            never = np.flatnonzero(hard.pool[first : first + int(np.prod(cards))] == -np.inf)
+            n += len(never)
+            if n > MOST_CONFIGS:
+                return False
+            states = np.stack(np.unravel_index(never, cards), axis=1)
+            columns = self.program.state_ptr[scope] + states
+            ends = np.arange(len(never) + 1, dtype=np.int64) * len(scope)
+            most = np.full(len(never), len(scope) - 1.0)
+            self._add(ends, columns.ravel(), np.ones(columns.size), np.full(len(never), -np.inf), most)
+        return True
+
+    def add(self, group: ConstraintGroup, until: Deadline) -> bool:
+        """Add the constraints of a group; return whether that was done in time."""
+        assert group.rules is not None
+        for k in range(group.n_constraints):
+            if until.over:
+                return False
+            part = group.literals(k)
+            entry = self.program.state_ptr[group.variable[part]] + group.state[part]
+            self._add_rows(group.rules.rows(group, k), entry, group.negated[part])
+        return True
+
+    def _add_rows(self, rows: LinearRows, entry: I64, negated: np.ndarray) -> None:
+        """Add the rows of one constraint; a negated literal is 1 less its state."""
+        n, extra = len(entry), rows.n_auxiliary
+        sign = np.concatenate([np.where(negated, -1.0, 1.0), np.ones(extra)])
+        place = np.concatenate([entry, self._n_columns + np.arange(extra)])
+        owner = np.repeat(np.arange(rows.n_rows), np.diff(rows.ptr))
+        flipped = (rows.column < n) & (sign[rows.column] < 0.0)
+        moved = np.bincount(owner[flipped], rows.coefficient[flipped], rows.n_rows)
+        self._n_columns += extra
+        self._least.append(rows.least)
+        self._most.append(rows.most)
+        self._whole.append(rows.whole.astype(np.float64))
+        value = rows.coefficient * sign[rows.column]
+        self._add(rows.ptr, place[rows.column], value, rows.lower - moved, rows.upper - moved)
+
+    def solved(self, until: Deadline) -> I32 | None:
+        """Return states that keep all rows; ``None`` where none are found in time."""
+        with loading():
+            from scipy.optimize import Bounds, LinearConstraint, milp
+            from scipy.sparse import csr_array
+        entries = (np.concatenate(one) for one in (self._value, self._row, self._column))
+        value, row, column = entries
+        matrix = csr_array((value, (row, column)), shape=(self._n_rows, self._n_columns))
+        limit = max(until.left, 1e-3)
+        result = milp(
+            np.zeros(self._n_columns),
+            integrality=np.concatenate(self._whole),
+            bounds=Bounds(np.concatenate(self._least), np.concatenate(self._most)),
+            constraints=LinearConstraint(matrix, np.concatenate(self._lower), np.concatenate(self._upper)),
+            options={"time_limit": limit},
+        )
+        if result.x is None:
+            return None
+        taken, first = result.x[: self.program.n_states] > 0.5, self.program.state_ptr[:-1]
+        labels = np.zeros(self.program.n_variables, dtype=np.int32)
+        owner = np.repeat(np.arange(self.program.n_variables), np.diff(self.program.state_ptr))
+        labels[owner[taken]] = np.flatnonzero(taken) - first[owner[taken]]
+        return labels

@@ -25,25 +25,6 @@ from ssvm_dsl.plugin_api.training import Iterate
 
 
 @dataclass(frozen=True, eq=False)
-class Bound:
-    """A lower bound of the optimum that its plane proves.
-
-    Parameters
-    ----------
-    dual : float
-        The bound, reduced by the possible rounding error.
-    offset : float
-        The b of its plane.
-    rounding_margin : float
-        The amount subtracted for rounding.
-    """
-
-    dual: float = -np.inf
-    offset: float = np.nan
-    rounding_margin: float = 0.0
-
-
-@dataclass(frozen=True, eq=False)
 class Checked:
     """An iterate and what is known of it.
 
@@ -52,18 +33,19 @@ class Checked:
     iterate : Iterate
     evaluation : Evaluation or None
         The objective at its weights, where the problem computed it.
-    bound : Bound
+    dual : float
+        The lower bound of the optimum that its plane proves, reduced by the possible rounding error.
+    offset : float
+        The b of the plane.
+    rounding_margin : float
+        The amount subtracted for rounding.
     """
 
     iterate: Iterate
     evaluation: Evaluation | None
-    bound: Bound
-
-    @property
-    def claimed_gap(self) -> float:
-        """The gap as the trainer has it, where it does not follow from what is known; else ``nan``."""
-        known = self.evaluation is not None and np.isfinite(self.bound.dual)
-        return np.nan if known else self.iterate.upper - self.iterate.dual
+    dual: float = -np.inf
+    offset: float = np.nan
+    rounding_margin: float = 0.0
 
 
 class Claims:
@@ -80,8 +62,8 @@ class Claims:
         self.problem, self.trainer = problem, trainer
         self.false = ""  #: what turned out false, in words
 
-    def check(self, claimed: Any) -> Checked:
-        """Return the verified values of an iterate.
+    def check(self, claimed: Any, evaluate: bool = False) -> Checked:
+        """Return the verified values of an iterate; ``evaluate`` asks for its objective, by a pass of the oracle.
 
         Raises
         ------
@@ -90,14 +72,23 @@ class Claims:
         TrainingError
             Its weights are not finite.
         """
-        iterate = self._iterate(claimed)
-        evaluation = self.problem.evaluations.at(iterate.w)
-        return Checked(iterate, evaluation, self._bound(iterate, evaluation))
-
-    def evaluated(self, checked: Checked) -> Checked:
-        """Return the same with its objective, by a pass of the oracle."""
-        evaluation = self.problem.evaluation(checked.iterate.w)
-        return Checked(checked.iterate, evaluation, self._bound(checked.iterate, evaluation))
+        iterate, problem, accuracy = self._iterate(claimed), self.problem, self.problem.accuracy
+        evaluation = problem.evaluation(iterate.w) if evaluate else problem.evaluations.at(iterate.w)
+        if evaluation is not None:
+            accuracy.watch(problem.steepness(evaluation.value))
+        if iterate.plane is None or self.false:
+            return Checked(iterate, evaluation)
+        v, b = self._plane(iterate.plane)
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = problem.objective.bound(v, b)
+            rounding_margin = accuracy.of_bound(v, b, value)
+        if not np.isfinite(value - rounding_margin):
+            return Checked(iterate, evaluation)
+        if evaluation is not None and np.isfinite(evaluation.upper):
+            self._compare(iterate.w, v, b, evaluation.upper)
+        if value <= rounding_margin:  # no risk is negative: the plane that is 0 everywhere is always there
+            return Checked(iterate, evaluation, 0.0, 0.0, max(value, 0.0))
+        return Checked(iterate, evaluation, value - rounding_margin, b, rounding_margin)
 
     def _iterate(self, claimed: Any) -> Iterate:
         if not isinstance(claimed, Iterate):
@@ -117,25 +108,6 @@ class Claims:
 
     def _fault(self, text: str) -> PluginError:
         return PluginError(f"trainer '{self.trainer}' broke its contract: {text}")
-
-    def _bound(self, iterate: Iterate, evaluation: Evaluation | None) -> Bound:
-        """Return the lower bound of the iterate's plane, if it has one."""
-        problem, accuracy = self.problem, self.problem.accuracy
-        if evaluation is not None:
-            accuracy.watch(self.problem.steepness(evaluation.value))
-        if iterate.plane is None or self.false:
-            return Bound()
-        v, b = self._plane(iterate.plane)
-        with np.errstate(over="ignore", invalid="ignore"):
-            value = problem.objective.bound(v, b)
-            rounding_margin = accuracy.of_bound(v, b, value)
-        if not np.isfinite(value - rounding_margin):
-            return Bound()
-        if evaluation is not None and np.isfinite(evaluation.upper):
-            self._compare(iterate.w, v, b, evaluation.upper)
-        if value <= rounding_margin:  # no risk is negative: the plane that is 0 everywhere is always there
-            return Bound(0.0, 0.0, max(value, 0.0))
-        return Bound(value - rounding_margin, b, rounding_margin)
 
     def _plane(self, plane: Any) -> tuple[F64, float]:
         """Return (v, b) of a plane."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -30,8 +30,7 @@ from ssvm_dsl.learning.driver.progress import Progress, relative
 from ssvm_dsl.learning.driver.validation import Validation
 from ssvm_dsl.learning.estimators.fitting.stream import check_weights
 from ssvm_dsl.learning.risks.kinds import Problem
-from ssvm_dsl.plugin_api.hosting.contained import contained
-from ssvm_dsl.plugin_api.hosting.surroundings import kept_surroundings
+from ssvm_dsl.plugin_api.hosting.contained import contained, kept_surroundings
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.plugin_api.training import (
     AnytimeTrainer,
@@ -148,7 +147,9 @@ def train(
             if checkpoint is not None:
                 checkpoint.keep(progress, cast(ResumableTrainer, trainer), problem, now=fit.is_near_its_end())
             enough = validation is not None and validation.enough(checked.iterate.w, event)
-            shown = event if model_of is None else _running(event, model_of, progress)
+            shown = event
+            if model_of is not None:  # for callbacks that ask for an estimator
+                shown = RunningEvent(**vars(event), make=lambda: model_of(progress.w.copy()))
             asked = [callback(shown) for callback in callbacks]
             reason = _reason(progress, stop, any(asked), checked) or ("validation" if enough else None)
             if checkpoint is not None and reason not in (None, *REACHED):
@@ -209,10 +210,20 @@ class FitLoop:
         return state
 
     def take(self, iterate: Any) -> Checked:
-        """Take an iterate into what is known, and keep back the time that its certificate may take."""
+        """Take an iterate into what is known, and keep back the time that its certificate may take.
+
+        One whose trainer takes it for good enough, by the best lower bound, is evaluated first.
+        """
         progress, start, problem = self.progress, self.start, self.problem
-        checked = _take(progress, self.claims, iterate, self.keep_best, self.stop)
-        w = checked.iterate.w
+        checked = self.claims.check(iterate)
+        upper, w = checked.iterate.upper, checked.iterate.w
+        claimed = relative(upper - max(progress.dual, checked.dual), upper)
+        if checked.evaluation is None and claimed <= self.stop.tol:
+            checked = self.claims.check(iterate, evaluate=True)
+            progress.own_passes += 1.0
+        if self.claims.false:
+            progress.withdraw(self.claims.false)
+        progress.take(checked, self.keep_best, problem)
         if not progress.history and not (w.any() if start is None else (w != start).any()):
             progress.at_start = np.nan if checked.evaluation is None else checked.evaluation.upper
         spent = self.deadline.spent
@@ -409,24 +420,6 @@ def _kept(spec: TrainerSpec) -> AbstractContextManager[None]:
     return nullcontext() if known.owner(spec).bundled else kept_surroundings(known.describe_owner(spec), set())
 
 
-def _take(progress: Progress, claims: Claims, iterate: Any, keep_best: bool, stop: StopRule) -> Checked:
-    """Take an iterate; one whose trainer takes it for good enough is evaluated first."""
-    checked = claims.check(iterate)
-    if checked.evaluation is None and _relative(checked, progress) <= stop.tol:
-        checked = claims.evaluated(checked)
-        progress.own_passes += 1.0
-    if claims.false:
-        progress.withdraw(claims.false)
-    progress.take(checked, keep_best, claims.problem)
-    return checked
-
-
-def _relative(checked: Checked, progress: Progress) -> float:
-    """Return the relative gap as a trainer has it, by the best lower bound."""
-    upper = checked.iterate.upper
-    return relative(upper - max(progress.dual, checked.bound.dual), upper)
-
-
 def _reason(progress: Progress, stop: StopRule, asked: bool, newest: Checked | None) -> str | None:
     """Return why training ends now, ``None`` if it continues; ``newest`` is the last iterate."""
     if progress.relative_gap <= stop.tol:
@@ -444,24 +437,19 @@ def _reason(progress: Progress, stop: StopRule, asked: bool, newest: Checked | N
     return "seconds" if progress.seconds >= stop.max_seconds else None
 
 
-def _running(event: TrainingEvent, model_of: Callable[[F64], Any], progress: Progress) -> RunningEvent:
-    """Return the event for callbacks, which makes an estimator where one asks for it."""
-    numbers = {one.name: getattr(event, one.name) for one in fields(event)}
-    return RunningEvent(**numbers, make=lambda: model_of(progress.w.copy()))
-
-
 def _event(progress: Progress, checked: Checked, problem: Problem, iteration: int, unit: float) -> TrainingEvent:
     """Return the event for callbacks; a trainer's claims that nothing proves are estimates."""
     iterate, evaluation, known = checked.iterate, checked.evaluation, np.isfinite(progress.primal)
     extra = {name: unit * value if name in ESTIMATES else value for name, value in iterate.extra.items()}
-    if np.isfinite(checked.claimed_gap):
-        extra = {"gap_estimate": unit * checked.claimed_gap, "dual_estimate": unit * iterate.dual} | extra
+    claimed = iterate.upper - iterate.dual
+    if np.isfinite(claimed) and (evaluation is None or not np.isfinite(checked.dual)):
+        extra = {"gap_estimate": unit * claimed, "dual_estimate": unit * iterate.dual} | extra
     return TrainingEvent(
         iteration=iteration,
         n_passes=progress.n_passes,
         seconds=progress.seconds,
         primal=np.nan if evaluation is None else unit * evaluation.upper,
-        dual=unit * checked.bound.dual,
+        dual=unit * checked.dual,
         gap=unit * progress.gap if known else np.nan,
         relative_gap=progress.relative_gap,
         best_primal=unit * progress.primal if known else np.nan,

@@ -31,8 +31,8 @@ class Progress:
     rounding : float
         What rounding may add to ``primal``.
     dual, offset, rounding_margin : float
-        The lower bound, the b of its plane, and what was taken off for rounding
-        (:class:`~ssvm_dsl.learning.driver.claims.Bound`).
+        The lower bound, the b of its plane, and what was taken off for rounding, as
+        :class:`~ssvm_dsl.learning.driver.claims.Checked` has them.
     n_passes, own_passes : float
         Passes over the data, and those among them that the driver asked for.
     at_start : float
@@ -84,9 +84,9 @@ class Progress:
         that may miss the best labellings shows small values for weights at which it misses much.
         """
         self.n_passes = checked.iterate.n_passes + self.own_passes
-        bound, evaluation = checked.bound, checked.evaluation
-        if bound.dual > self.dual:
-            self.dual, self.offset, self.rounding_margin = bound.dual, bound.offset, bound.rounding_margin
+        evaluation = checked.evaluation
+        if checked.dual > self.dual:
+            self.dual, self.offset, self.rounding_margin = checked.dual, checked.offset, checked.rounding_margin
         better = evaluation is not None and evaluation.upper < self.primal
         if better or not keep_best or np.isnan(self.primal):
             np.copyto(self.w, checked.iterate.w)

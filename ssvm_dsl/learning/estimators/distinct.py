@@ -11,20 +11,23 @@ a question of its own: the best joint state among those whose outputs differ fro
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
+from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.deadline import Deadline, within
-from ssvm_dsl.errors import OutOfTime
+from ssvm_dsl.errors import NoLabellingError, OutOfTime, TimeLimitWarning
 from ssvm_dsl.inference.planned import PlannedSession
 from ssvm_dsl.inference.session import refuse_interrupted
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import TIME, Solution, Stop
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.learning.answers import PredictionRequest
 from ssvm_dsl.plugin_api.lawler import Subspace, SubspaceSolver, k_best_of
 
 #: Labellings and their scores, best first.
@@ -59,41 +62,57 @@ def distinct_ranked(grounded: Grounded, solution: Solution) -> list[tuple[Listed
 
 
 def distinct_labellings(
-    ask: Callable[[list[int], int], list[tuple[Listed, int] | None]], n: int, k: int, over: Callable[[], bool]
-) -> tuple[list[Listed | None], list[int]]:
-    """Return the k best labellings of each example, all different, and the examples that have more than were found.
+    examples: Sequence[Any], known: Sequence[Any] | None, request: PredictionRequest,
+    ask: Callable[[Sequence[Any], PredictionRequest], list[Any]],
+    by_outputs: Callable[[int, Deadline], tuple[Listed, bool]],
+) -> list[Listed | None]:  # fmt: skip
+    """Return the k best labellings of each example, all different; ``None`` for an example without any.
 
     Parameters
     ----------
+    examples : sequence
+    known : sequence or None
+        Labels that are given, for each example.
+    request : PredictionRequest
+        For ``k`` labellings.
     ask : callable
-        ``(examples, k')`` returns what :func:`distinct_ranked` does for the k' best joint states of some examples.
-    n : int
-    k : int
-    over : callable
-        Whether time is up: then those that were found are all.
-
-    Returns
-    -------
-    lists
-        ``None`` for an example without any.
-    open
+        Returns what :func:`distinct_ranked` does for some examples.
+    by_outputs : callable
+        Returns what :func:`outputs_ranked` does for an example by its number.
     """
-    out: list[Listed | None] = [None] * n
-    open_examples, joint = list(range(n)), k
-    while open_examples:
-        answers = ask(open_examples, joint)
-        left, n_outputs = [], 0
-        for i, answer in zip(open_examples, answers, strict=True):
-            if answer is None:
+    k, limit = request.k, request.time_limit
+    deadline = Deadline.of(limit)
+    listed_of: list[Listed | None] = [None] * len(examples)
+    more, joint, over = list(range(len(examples))), k, False
+    while more and not over:  # the best joint states of the examples that have more labellings than were found
+        part = examples if len(more) == len(examples) else [examples[i] for i in more]
+        fixed = None if known is None else [known[i] for i in more]
+        left = None if limit is None else max(deadline.left, 1e-3)
+        try:
+            asked = replace(request, k=joint, given=fixed, time_limit=left)
+            answers = ask(part, asked)
+        except NoLabellingError as err:
+            err.found = [one if one is None else one[0] for one in err.found]
+            raise
+        unfinished, n_outputs = [], 0
+        for i, one in zip(more, answers, strict=True):
+            if one is None:
                 continue
-            out[i] = answer[0][:k]
-            if len(answer[0]) < k and answer[1]:
-                left.append(i)
-                n_outputs = max(n_outputs, answer[1])
-        open_examples, joint = left, GROWTH * joint
-        if over() or joint > max(MOST * k, n_outputs):
-            break
-    return out, open_examples
+            listed_of[i] = one[0][:k]
+            if len(one[0]) < k and one[1]:
+                unfinished.append(i)
+                n_outputs = max(n_outputs, one[1])
+        more, joint = unfinished, GROWTH * joint
+        over = deadline.over or joint > max(MOST * k, n_outputs)
+    n_late = 0
+    for place, i in enumerate(more):
+        listed, late = by_outputs(i, deadline.share(1.0 / (len(more) - place)))
+        listed_of[i], n_late = max(listed_of[i] or [], listed, key=len), n_late + late
+    if n_late:
+        which = f"the {k} best labellings of {n_late} of {len(listed_of)} examples"
+        text = f"time ended the search before {which} were found"
+        warn_caller(f"{text}; raise time_limit, or ask for fewer", TimeLimitWarning)
+    return listed_of
 
 
 def outputs_ranked(

@@ -29,11 +29,11 @@ from ssvm_dsl.errors import DataError, OptionError, TrainingError
 from ssvm_dsl.lang.arrays import is_number
 from ssvm_dsl.learning.driver.certificate import REASONS
 from ssvm_dsl.learning.estimator import clone
-from ssvm_dsl.learning.estimators.base import Learner
 from ssvm_dsl.learning.estimators.check_parameters import check_validation
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import warn_of
 from ssvm_dsl.learning.estimators.regressor import StructuredRegressor
 from ssvm_dsl.learning.estimators.scoring import scorer_of
+from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.units import seconds_text
@@ -73,7 +73,7 @@ class PathPoint:
 
 @checked_call
 def regularization_path(
-    svm: Learner,
+    svm: StructuredEstimator,
     X: Sequence[Any],
     Y: Sequence[Any],
     C_min: float,
@@ -83,7 +83,7 @@ def regularization_path(
     values: Any = None,
     sample_weight: Any = None,
     validation: tuple[Sequence[Any], Any] | None = None,
-) -> Iterator[tuple[PathPoint, Learner]]:
+) -> Iterator[tuple[PathPoint, StructuredEstimator]]:
     """Yield (point, fitted estimator) from the smallest C to the largest.
 
     Together the points cover ``C_min ... C_max``: for each C in between, the weights of the point whose interval holds
@@ -137,8 +137,8 @@ def regularization_path(
 
 
 def _points(
-    svm: Learner, data: tuple[Any, ...], C: float, C_max: float, epsilon: float, held_out: Any
-) -> Iterator[tuple[PathPoint, Learner]]:
+    svm: StructuredEstimator, data: tuple[Any, ...], C: float, C_max: float, epsilon: float, held_out: Any
+) -> Iterator[tuple[PathPoint, StructuredEstimator]]:
     """Yield (point, fitted estimator); ``data`` are the arguments of ``fit``."""
     fitted = clone(svm).set_params(tol=0.25 * epsilon, warm_start=True)
     while True:
@@ -161,9 +161,9 @@ def _points(
         C = end
 
 
-def _check_estimator(svm: Learner, values: Any) -> None:
+def _check_estimator(svm: StructuredEstimator, values: Any) -> None:
     """Refuse estimators whose path is not over C, or whose trainer certifies nothing."""
-    if not isinstance(svm, Learner):
+    if not isinstance(svm, StructuredEstimator):
         raise OptionError(f"expected a StructuredSVM or a StructuredRegressor, got {svm!r}")
     if isinstance(svm, StructuredRegressor) and values is None:
         text = "the path of a regressor needs the numbers to predict"
@@ -180,7 +180,7 @@ def _check_estimator(svm: Learner, values: Any) -> None:
         raise TrainingError(_no_plane(svm))
 
 
-def _why_not(fitted: Learner) -> str:
+def _why_not(fitted: StructuredEstimator) -> str:
     """Return why a fit certifies nothing for other values of C, and what would."""
     report = fitted.report_
     if report.withdrawn:
@@ -203,7 +203,7 @@ def _cut_short(reason: str, C: float, end: float, gap: float, epsilon: float) ->
     return f"{text} {0.25 * epsilon:.2g} ({cause}); {advice}, or continue from there with C_min={C:g}"
 
 
-def _no_plane(svm: Learner) -> str:
+def _no_plane(svm: StructuredEstimator) -> str:
     """Return the error text for a trainer that gives no plane."""
     risk, mine = svm._risk(), svm._trainer().spec.name
     specs = [spec for spec in registry().specs(TrainerSpec) if spec.certifies and spec.name != mine]
@@ -213,7 +213,7 @@ def _no_plane(svm: Learner) -> str:
     return f"{text}; these do for {asked}: {able}"
 
 
-def _furthest(fitted: Learner, C: float, C_max: float, epsilon: float) -> float:
+def _furthest(fitted: StructuredEstimator, C: float, C_max: float, epsilon: float) -> float:
     """Return the largest C up to ``C_max`` for which the weights are good enough, by bisection on its logarithm."""
     if fitted.certified_gap(C_max) <= epsilon:
         return C_max
@@ -227,7 +227,7 @@ def _furthest(fitted: Learner, C: float, C_max: float, epsilon: float) -> float:
     return float(np.exp(low))
 
 
-def _score(fitted: Learner, held_out: Any) -> float:
+def _score(fitted: StructuredEstimator, held_out: Any) -> float:
     """Return the score on held-out examples, ``nan`` without any."""
     if held_out is None:
         return np.nan

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.inference.planning.planner import AUTO
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.lang.model import Model
+from ssvm_dsl.learning.answers import PredictionRequest
 from ssvm_dsl.learning.driver.fit import Callback
-from ssvm_dsl.learning.estimators.base import Learner
 from ssvm_dsl.learning.estimators.check_parameters import check_epsilon, check_flag, check_labels, check_values
-from ssvm_dsl.learning.estimators.fitting.training_target import TrainingTarget
+from ssvm_dsl.learning.estimators.fitting.fit import fit, fit_more
+from ssvm_dsl.learning.estimators.fitting.request import FitRequest, TrainingTarget
+from ssvm_dsl.learning.estimators.parameters import without
 from ssvm_dsl.learning.estimators.scoring import Scoring
+from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight
 from ssvm_dsl.learning.risks.kinds import Risk, regression_risk
 from ssvm_dsl.learning.seeds import Seed
 
 
-class StructuredRegressor(Learner):
+class StructuredRegressor(StructuredEstimator):
     """Maximum margin structured regression: predicts a number, the score of the best labelling.
 
     The prediction for an example is ``max_y w . Phi(x, y)``.  Learnt from labellings y_i with values v_i, by minimising
@@ -47,7 +52,7 @@ class StructuredRegressor(Learner):
         :class:`~ssvm_dsl.StructuredSVM`.
     backend, guarantee, tol, max_passes, max_seconds, random_state, n_threads, trainer_options, backend_options, \
 regularization, warm_start, verbose, callbacks, patience, scoring, checkpoint, \
-checkpoint_seconds
+checkpoint_seconds, latent_options
         As for :class:`~ssvm_dsl.StructuredSVM`.
 
     Attributes
@@ -63,6 +68,7 @@ checkpoint_seconds
     """
 
     epsilon: float | tuple[float, float]
+    _parameters = without("risk", "infeasible", "executor", "executor_options")
 
     def __init__(
         self,
@@ -130,7 +136,9 @@ checkpoint_seconds
         """
         self._check()
         check_values(values, len(self._examples(X)))
-        self._learn(X, _given(Y), lambda grounded: self._target(grounded, values), sample_weight, validation)
+        deadline = Deadline(self.max_seconds or np.inf)
+        request = FitRequest(partial(self._target, values=values), sample_weight, validation, deadline)
+        fit(self, X, _given(Y), request, labels=False)
         return self
 
     def partial_fit(
@@ -142,7 +150,7 @@ checkpoint_seconds
         """
         self._check()
         check_values(values, len(self._examples(X)))
-        self._learn_more(X, _given(Y), lambda grounded: self._target(grounded, values), sample_weight)
+        fit_more(self, X, _given(Y), FitRequest(partial(self._target, values=values), sample_weight, None, Deadline()))
         return self
 
     def predict(self, X: Sequence[Any], *, time_limit: float | None = None) -> F64:
@@ -168,7 +176,7 @@ checkpoint_seconds
         ``time_limit`` and ``return_bounds`` are those of ``StructuredSVM.predict``.
         """
         check_flag(return_bounds, "return_bounds")
-        return self._labellings(X, time_limit, return_bounds)
+        return self._labellings(X, PredictionRequest(time_limit=time_limit), return_bounds)
 
     def __sklearn_tags__(self) -> Any:
         """Return scikit-learn's tags: this is a regressor."""
@@ -191,10 +199,6 @@ checkpoint_seconds
 
     def _risk(self) -> Risk:
         return regression_risk(np.zeros(0), (0.0, 0.0))
-
-    def _check(self) -> None:
-        super()._check()
-        check_epsilon(self.epsilon)
 
 
 def _given(Y: Sequence[Any] | None) -> Sequence[Any]:

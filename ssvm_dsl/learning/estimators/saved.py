@@ -19,6 +19,7 @@ from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.certificate import Certificate, FitReport
 from ssvm_dsl.learning.estimator import Estimator, clone
+from ssvm_dsl.learning.estimators.fitted import Fitted
 from ssvm_dsl.learning.estimators.fitting.stream import Stream
 from ssvm_dsl.learning.estimators.weights import Weights
 from ssvm_dsl.learning.objective import factor_name
@@ -53,11 +54,12 @@ def to_saved(svm: Any) -> SavedModel:
         raise ModelError(err.model, [(where, f"{text}; {hint}") for where, text in err.mistakes]) from None
     _warn_of_main(svm.model.declaration)
     more: dict[str, Any] = {"kind": type(svm).__name__, "frames": svm._plain_frames()}
-    if not hasattr(svm, "_certificate"):  # nothing is known of given weights
-        return SavedModel(declaration, parameters, svm._blocks, svm.coef_, svm._fitted, None, None, **more)
-    certificate = np.array(astuple(svm._certificate), dtype=np.float64)
-    summary, stream = svm.report_.summary(), getattr(svm, "_stream", None)
-    saved = SavedModel(declaration, parameters, svm._blocks, svm.coef_, svm._fitted, summary, certificate, **more)
+    fitted: Fitted = svm.fitted_
+    what = declaration, parameters, fitted.blocks, fitted.coef, fitted.learnt
+    if fitted.report is None or fitted.certificate is None:  # nothing is known of given weights
+        return SavedModel(*what, None, None, **more)
+    certificate, stream = np.array(astuple(fitted.certificate), dtype=np.float64), fitted.stream
+    saved = SavedModel(*what, fitted.report.summary(), certificate, **more)
     return saved if stream is None else replace(saved, stream=(stream.json(), stream.arrays))
 
 
@@ -93,7 +95,7 @@ def from_saved(kind: type[Kind], saved: SavedModel, path: str | Path, trusted: b
         new = kind._of_model(model, {key: one for key, one in saved.parameters.items() if key not in without})
         made: Any = new
         clone(made).set_params(checkpoint=None)._check()  # its folder may be on another machine
-    made.coef_, made._blocks, made._fitted = saved.coef, saved.blocks, saved.fitted
+    made.fitted_ = Fitted(saved.coef, saved.blocks, saved.fitted)
     with _of_file(path, "not the columns of data frames"):
         made._take_frames(saved.frames)
     if saved.report is None or saved.certificate is None:
@@ -101,11 +103,10 @@ def from_saved(kind: type[Kind], saved: SavedModel, path: str | Path, trusted: b
     with _of_file(path, "not a report of a fit"):
         report = FitReport.of_summary(saved.report)
         _check_report(report)
-    made.report_, made.plan_ = report, report.plan
     lam, n, *rest = saved.certificate.tolist()
-    made._certificate = Certificate(lam, int(n), *rest)
     with _of_file(path, "not the state of a stream"):
-        made._stream = None if saved.stream is None else Stream.of_json(*saved.stream)
+        stream = None if saved.stream is None else Stream.of_json(*saved.stream)
+    made.fitted_ = replace(made.fitted_, report=report, certificate=Certificate(lam, int(n), *rest), stream=stream)
     return new
 
 

@@ -4,61 +4,58 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64
-from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.compiler.inputs.validate import arrays_of_frames
+from ssvm_dsl.compiler.labels.class_states import class_array
 from ssvm_dsl.compiler.labels.unseen_classes import warn_of_unseen
-from ssvm_dsl.compiler.layout import EncodedLabels
 from ssvm_dsl.deadline import Deadline, within
-from ssvm_dsl.errors import DataError, KeywordError, MissedClassWarning, OptionError, SsvmError
+from ssvm_dsl.errors import DataError, InfeasibleError, KeywordError, OptionError
 from ssvm_dsl.inference.diagnosis.feasible_truth import unknown_variables
-from ssvm_dsl.inference.planning.planner import AUTO, need_of, plan_program
-from ssvm_dsl.ir.need import Guarantee, Task
+from ssvm_dsl.inference.planning.planner import AUTO
+from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.learning.answers import losses
+from ssvm_dsl.lang.outputs.labels import Label
+from ssvm_dsl.learning.answers import ON_MISSING, PredictionRequest, call_threads, losses
 from ssvm_dsl.learning.driver.fit import Callback
-from ssvm_dsl.learning.estimators.check_parameters import check_flag, check_labels, check_loss
-from ssvm_dsl.learning.estimators.class_scores import ClassScores
-from ssvm_dsl.learning.estimators.fitting.infeasible import RAISE, Trainable, check_infeasible, trainable
-from ssvm_dsl.learning.estimators.fitting.known_labels import warn_of_unknown
-from ssvm_dsl.learning.estimators.fitting.latent import LatentOptions
+from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_flag, check_labels, check_loss
+from ssvm_dsl.learning.estimators.fitting.fit import fit, fit_more
+from ssvm_dsl.learning.estimators.fitting.infeasible import Trainable, trainable
+from ssvm_dsl.learning.estimators.fitting.latent import LatentOptions, begun
 from ssvm_dsl.learning.estimators.fitting.limited import limited
-from ssvm_dsl.learning.estimators.fitting.missed_classes import (
-    are_predicted,
-    class_counts,
-    cure_of,
-    known_classes,
-    looks,
-    missed_warning,
-    sample_of,
+from ssvm_dsl.learning.estimators.fitting.over_shards import (
+    ask_all,
+    fit_over_shards,
+    labellings_of_parts,
+    losses_of_parts,
 )
-from ssvm_dsl.learning.estimators.fitting.over_shards import ShardedFit
-from ssvm_dsl.learning.estimators.fitting.training_target import FitRequest, TrainingTarget
+from ssvm_dsl.learning.estimators.fitting.request import FitRequest, TrainingTarget
+from ssvm_dsl.learning.estimators.fitting.training import labelled_problem, training_problem
+from ssvm_dsl.learning.estimators.parameters import RAISE, without
 from ssvm_dsl.learning.estimators.scoring import Scoring
+from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.learning.indexed import indexed
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight
 from ssvm_dsl.learning.online import OnlineLabels, labels_online
 from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
-from ssvm_dsl.learning.risks.kinds import Risk, find_risk
+from ssvm_dsl.learning.risks.kinds import Problem, Risk, find_risk
 from ssvm_dsl.learning.seeds import Seed
+from ssvm_dsl.learning.shards.answers import Write, answers_of, labellings_of
 from ssvm_dsl.learning.shards.fit import THREADS
 from ssvm_dsl.learning.shards.parts import PartitionedDataset
-from ssvm_dsl.plugin_api.specs import RiskForm
 
 T = TypeVar("T")
 
-#: Reasons to end and a relative gap after which predictions say nothing about the model.
-UNTRAINED, ROUGH = ("interrupt", "callback"), 0.1
 
-
-class StructuredSVM(ShardedFit, ClassScores):
+class StructuredSVM(StructuredEstimator):
     """Structural support vector machine of a declared model.
 
     Minimises ``1/2 |w|^2 + C sum_i risk_i(w)`` (or, with ``lam``, ``lam/2 |w|^2 + 1/n sum_i risk_i(w)``), by default
@@ -162,6 +159,7 @@ class StructuredSVM(ShardedFit, ClassScores):
 
     risk: str
     infeasible: str
+    _parameters = without("epsilon")
 
     def __init__(
         self,
@@ -239,31 +237,14 @@ class StructuredSVM(ShardedFit, ClassScores):
         check_loss(self.model)
         Y = either(Y, y, "fit")
         with limited(self) as deadline:
+            request = FitRequest(self._target, sample_weight, validation, deadline)
             if self.executor != THREADS or isinstance(X, PartitionedDataset):
-                self._fit_shards(X, Y, sample_weight, validation, deadline)
+                fit_over_shards(self, X, Y, request)
                 return self
             with within(deadline):
                 data = self._trainable(X, _given(Y), sample_weight)
-            self._learn(data.X, data.Y, self._target, data.sample_weight, validation, deadline)
+            fit(self, data.X, data.Y, replace(request, sample_weight=data.sample_weight))
         return self
-
-    def _fit_shards(self, X: Any, Y: Any, sample_weight: Any, validation: Any, deadline: Deadline) -> None:
-        """Check the lists of examples, where these are given, and learn from shards of them."""
-        named: dict[str, list[str]] = {}
-        if not isinstance(X, PartitionedDataset):
-            X, Y = self._examples(X), _given(Y)
-            X, named = arrays_of_frames(self.model.declaration, X)
-            if named and validation is not None and len(validation) == 2:
-                held_out = arrays_of_frames(self.model.declaration, self._examples(validation[0]), named)[0]
-                validation = (held_out, validation[1])
-            if len(X) != len(Y):
-                raise DataError("Y", expected=f"{len(X)} examples, as in X", found=str(len(Y)))
-            sample_weight = None if sample_weight is None else check_sample_weight(sample_weight, len(X))
-        elif self.executor == THREADS:
-            raise OptionError("a PartitionedDataset is trained on in shards: set executor='stream' or 'processes'")
-        self._learn_over_shards(X, Y, sample_weight, validation, deadline)
-        if named:
-            self._fitted = {**self._fitted, **{name: {"columns": columns} for name, columns in named.items()}}
 
     def partial_fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> StructuredSVM:
         """Learn one pass over a batch of a stream of examples, continuing from earlier calls.
@@ -279,7 +260,7 @@ class StructuredSVM(ShardedFit, ClassScores):
         self._check()
         check_loss(self.model)
         data = self._trainable(X, _given(Y), sample_weight)
-        self._learn_more(data.X, data.Y, self._target, data.sample_weight)
+        fit_more(self, data.X, data.Y, FitRequest(self._target, data.sample_weight, None, Deadline()))
         return self
 
     def _trainable(self, X: Any, Y: Any, sample_weight: Any, part: bool = False) -> Trainable:
@@ -300,38 +281,28 @@ class StructuredSVM(ShardedFit, ClassScores):
     def _risk(self) -> Risk:
         return find_risk(self.risk)
 
-    def _remark(self, grounded: Grounded) -> None:
-        warn_of_unknown(grounded)
+    # -- what workers ask, which have a part of the data -------------------------------------------------
 
-    def _remark_learnt(self, X: Any, Y: Any, grounded: Grounded) -> None:
-        if self.report_.reason in UNTRAINED or self.report_.relative_gap > ROUGH:
-            return
-        if self._deadline is not None and self._deadline.over:
-            return
-        if isinstance(Y, EncodedLabels):  # nearest ones, which are states and no labels of the user
-            return
-        try:
-            need = need_of(grounded.parameters, frozenset({Task.MAP}), Guarantee(self.guarantee))
-            chosen = plan_program(grounded.program, need, self.backend, self.backend_options)
-            examples = sample_of(grounded.layout.var_ptr, chosen.seconds)
-            if not examples:
-                return
-            X, Y = self._examples(X), self._labels(Y)
-            wanted = known_classes(grounded)
-            for some in looks(examples):  # most models predict all classes on the first few examples
-                counts = self._answers([X[i] for i in some], class_counts, Y=[Y[i] for i in some])
-                if are_predicted(wanted, counts):
-                    return
-        except SsvmError:  # who asks for these predictions hears of it
-            return
-        smooth = self._risk().spec.form is RiskForm.SMOOTH
-        if missed := missed_warning(self.model.declaration.outputs, counts, cure_of(smooth)):
-            warn_caller(missed, MissedClassWarning)
+    def _shard_data(
+        self, X: Any, Y: Any, sample_weight: Any, fitted: Any, in_time: bool = False
+    ) -> tuple[Grounded, Any] | None:
+        """Return the model laid over examples, and their weights, or ``None`` where no example is left to learn from.
 
-    def _check(self) -> None:
-        super()._check()
-        self._risk()
-        check_infeasible(self.infeasible)
+        ``in_time`` is that of ``ground``.
+        """
+        if isinstance(X, list) and arrays_of_frames(self.model.declaration, X)[1]:
+            hint = "let its reader return arrays: X.to_numpy(), with the columns in one order"
+            raise DataError("X", expected="arrays in a part of the data", found="data frames", hint=hint)
+        data = self._trainable(X, Y, sample_weight, part=True)
+        if len(data.examples) and not len(data.X):
+            return None
+        return self._ground(data.X, data.Y, fitted=fitted, part=True, in_time=in_time), data.sample_weight
+
+    def _shard_problem(self, grounded: Grounded, sample_weight: Any, deadline: Deadline | None = None) -> Problem:
+        """Return the training problem of examples, without a backend where time is up before there is one."""
+        target, n, until = self._target(grounded), grounded.n_examples, deadline or Deadline()
+        asked = target, Threads(), self._trainer().spec, sample_weight, n, until
+        return training_problem(self, grounded, *asked, part=True)[0]
 
     # -- prediction ------------------------------------------------------------------------------------
 
@@ -378,8 +349,40 @@ class StructuredSVM(ShardedFit, ClassScores):
         if isinstance(X, PartitionedDataset):
             if return_bounds or given is not None:
                 raise OptionError("predict: of a PartitionedDataset, on_missing and time_limit are the only options")
-            return self._predicted(X, on_missing, time_limit)
-        return self._labellings(X, time_limit, return_bounds, given, on_missing)
+            return labellings_of_parts(self, X, on_missing, time_limit)
+        request = PredictionRequest(time_limit=time_limit, given=given, on_missing=on_missing)
+        return self._labellings(X, request, return_bounds)
+
+    def predict_parts(
+        self, data: PartitionedDataset, write: Write | None = None, *, on_missing: str = "raise",
+        time_limit: float | None = None,
+    ) -> list[Any]:  # fmt: skip
+        """Return the labellings of each part of the data, predicted where the executor has the part.
+
+        Parameters
+        ----------
+        data : PartitionedDataset
+            The labels in its parts are not looked at.
+        write : callable, optional
+            ``write(part, labellings)`` runs where the part is, to save what is too large to travel; what it returns
+            stands in the place of the labellings.  In a module that workers can import.
+        on_missing : str
+            As for ``predict``; a part that time did not suffice to read counts as one without labellings, and has
+            ``None`` in its place.
+        time_limit : float, optional
+            Seconds for the whole call.  What is read of a part in that time is predicted as well as time allows;
+            reading is not interrupted.
+
+        Raises
+        ------
+        NoLabellingError
+            A part was not read in time, or an example has no labelling; ``answers`` holds the other parts.
+        """
+        check_choice(on_missing, ON_MISSING, "on_missing")
+        if write is not None and not callable(write):
+            raise OptionError(f"write must be a function (part, labellings), got {write!r}")
+        answers = ask_all(self, "predict_parts", data, labellings_of, on_missing, write, time_limit=time_limit)
+        return answers_of("predict_parts", answers, on_missing)
 
     def predict_online(self, rows: Iterable[Any], lag: int = 10, *, proba: bool = False) -> Iterator[Any]:
         """Yield the label of each row of a stream, once ``lag`` more rows have come; constant time for each.
@@ -426,15 +429,15 @@ class StructuredSVM(ShardedFit, ClassScores):
 
     def _scored_alone(self, example: Any) -> tuple[Grounded, Any]:
         """Return one example as a program, with its scores."""
-        grounded = self._ground(self._examples([example]), None, self._fitted, whole=True)
-        self._check_blocks(grounded.parameters.blocks)
+        grounded = self._laid_over(self._examples([example]))
         return grounded, grounded.parameters.scores(self.coef_)
 
     def complete(
         self, X: Sequence[Any], Y: Sequence[Any], *, time_limit: float | None = None, on_missing: str = "raise"
     ) -> Any:
         """Return the labels with the unknown ones predicted: ``predict(X, given=Y)``."""
-        return self._labellings(X, time_limit, given=_given(Y, "complete"), on_missing=on_missing)
+        given = _given(Y, "complete")
+        return self._labellings(X, PredictionRequest(time_limit=time_limit, given=given, on_missing=on_missing))
 
     def score(
         self, X: Sequence[Any] | PartitionedDataset, Y: Sequence[Any] | None = None, sample_weight: Any = None, *,
@@ -455,7 +458,7 @@ class StructuredSVM(ShardedFit, ClassScores):
         if isinstance(X, PartitionedDataset):
             if Y is not None or sample_weight is not None:
                 raise OptionError("score: a PartitionedDataset comes alone; its parts hold labels and weights")
-            lost, most = self._scored(X, time_limit)
+            lost, most = losses_of_parts(self, X, time_limit)
         else:
             lost, most = self._losses(X, Y, sample_weight, time_limit)
         return 1.0 - lost / most if most > 0 else 1.0
@@ -475,12 +478,10 @@ class StructuredSVM(ShardedFit, ClassScores):
         y : labels
             One element of ``Y``.
         """
-        self._check_fitted()
-        grounded = self._ground(self._examples([x]), self._labels([y]), self._fitted, whole=True)
-        self._check_blocks(grounded.parameters.blocks)
+        grounded = self._laid_over(self._examples([x]), self._labels([y]))
         states = grounded.truth
         if states is None or unknown_variables(grounded).any():
-            states = self._answers([x], lambda _, solution: solution.labels, given=[y])[0]
+            states = self._answers([x], lambda _, solution: solution.labels, PredictionRequest(given=[y])).parts[0]
         return grounded.parameters.accumulate(states, np.ones(1), np.zeros(grounded.parameters.dim))
 
     def loss(self, x: Any, y: Any, other: Any) -> float:
@@ -499,8 +500,8 @@ class StructuredSVM(ShardedFit, ClassScores):
             Some of ``other`` is not known.
         """
         check_loss(self.model)
-        fitted = vars(self).get("_fitted")
-        grounded = self._ground(self._examples([x]), self._labels([y]), fitted, part=True, whole=True)
+        learnt = self.fitted_.learnt if self._is_fitted else None
+        grounded = self._ground(self._examples([x]), self._labels([y]), learnt, part=True, whole=True)
         states, unknown, *_ = grounded.layout.encode(self._labels([other]), "other")
         assert grounded.loss is not None
         if unknown is not None and (unknown & ~grounded.layout.latent).any():
@@ -530,27 +531,115 @@ class StructuredSVM(ShardedFit, ClassScores):
         if not self._risk().of_maxima:
             text = f"loss_augmented: risk '{self.risk}' is no maximum over labellings"
             raise OptionError(f"{text}; risk='margin', 'slack', 'hm' and 'perceptron' are")
-        grounded = self._ground(self._examples([x]), self._labels([y]), self._fitted)
+        grounded = self._ground(self._examples([x]), self._labels([y]), self.fitted_.learnt)
         self._check_blocks(grounded.parameters.blocks)
-        deadline = Deadline()
-        with self._executor() as executor:
+        request = FitRequest(self._target, None, None, Deadline())
+        with call_threads(self.n_threads) as executor:
             if grounded.declaration.latents:
-                grounded = self._begun(grounded, LatentOptions(), executor, deadline, self.coef_)
-            trainer = self._trainer(grounded.n_examples, grounded.parameters.dim)
-            request = FitRequest(self._target, trainer, None, None, deadline)
-            problem = self._asked(grounded, request, executor)[0]
+                grounded = begun(self, grounded, LatentOptions(), executor, request.deadline, self.coef_)
+            problem = labelled_problem(self, grounded, request, self._trainer(grounded).spec, executor)[0]
             assert isinstance(problem, MarginProblem)
             planes = problem.oracle(self.coef_)
         labels = indexed(self.model.declaration, [x], grounded.layout.decode(planes.labels))[0]
         return (labels, float(planes.value[0])) if return_risk else labels
 
-    def _example_losses(self, X: Any, Y: Any) -> F64:
-        read = lambda *one: losses(*one)[0]  # noqa: E731
-        return np.concatenate(self._of_predictions(self._examples(X), read, Y=_given(Y, "to_html"), unseen=True))
+    # -- a single class, as scikit-learn knows it --------------------------------------------------------
 
-    def _of_predictions(self, X: Any, read: Callable[[Grounded, Solution], T], **asked: Any) -> list[T]:
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes, in the order of the columns of ``decision_function`` (of models of a single class).
+
+        Raises
+        ------
+        AttributeError
+            The model has other outputs.
+        """
+        label = self._single_label()
+        if label is None:
+            raise AttributeError(self._no_classes("classes_"))
+        self._check_fitted()
+        return np.arange(label.n_states) if label.classes is None else class_array(label.classes).copy()
+
+    def decision_function(self, X: Sequence[Any], *, time_limit: float | None = None) -> F64:
+        """Return how much the model prefers each class: ``shape (n,)`` for two classes, ``(n, n_classes)`` for others.
+
+        The score of a class is that of the best labelling with it (latent variables at their best), ``-inf`` where the
+        model rules it out.  For two classes it is the difference of theirs, positive where the second one is predicted.
+
+        Parameters
+        ----------
+        X : list of examples
+        time_limit : float, optional
+            Seconds for the whole call, as for ``predict``.
+
+        Raises
+        ------
+        OptionError
+            The output is not a single class; :meth:`best_score` is the score of the best labelling of any model.
+        """
+        label = self._single_label()
+        if label is None:
+            raise OptionError(self._no_classes("decision_function"))
+        parts = self._answers(X, self._node_scores, PredictionRequest(time_limit=time_limit)).parts
+        if all(part is not None for part in parts):
+            scores = np.concatenate([np.zeros((0, label.n_states)), *parts])
+        else:
+            scores = np.stack([self._with_class(X, name, time_limit) for name in self.classes_.tolist()], axis=1)
+        return np.asarray(scores[:, 1] - scores[:, 0]) if label.n_states == 2 else scores
+
+    def _single_label(self) -> Label | None:
+        """Return the only output of the model, if that is a single variable with classes."""
+        outputs = self.model.declaration.outputs
+        return outputs[0] if len(outputs) == 1 and not outputs[0].dims else None
+
+    def _no_classes(self, what: str) -> str:
+        declaration = self.model.declaration
+        listed = ", ".join(f"{label.name} = {label!r}" for label in declaration.outputs)
+        text = f"{what}: it is of models whose only output is a single class, such as y = Label(3)"
+        cure = "best_score(X) is the score of the best labelling, predict_marginals(X) has probabilities"
+        return f"{text}; the output of {declaration.name} is {listed}: {cure}"
+
+    def _node_scores(self, grounded: Grounded, solution: Solution) -> F64 | None:
+        """Return the scores of all classes where nothing else is decided; ``None`` where there are other variables."""
+        program = grounded.program
+        if program.groups or program.constraints or program.n_variables != program.n_examples:
+            return None
+        theta = grounded.parameters.scores(self.coef_)
+        node = theta.node if program.allowed is None else np.where(program.allowed, theta.node, -np.inf)
+        return np.asarray(node.reshape(program.n_examples, -1) + theta.const[:, None])
+
+    def _with_class(self, X: Sequence[Any], name: Any, time_limit: float | None) -> F64:
+        """Return the best score of each example with a class; ``-inf`` where the model rules it out."""
+        examples = self._examples(X)
+        try:
+            return self._best(examples, [name] * len(examples), time_limit)
+        except InfeasibleError:
+            if len(examples) == 1:
+                return np.array([-np.inf])
+            alone = [self._with_class(examples[i : i + 1], name, time_limit) for i in range(len(examples))]
+            return np.concatenate(alone)
+
+    def __sklearn_tags__(self) -> Any:
+        """Return scikit-learn's tags: this is a classifier if the output is a single class."""
+        tags = super().__sklearn_tags__()
+        if self._single_label() is not None:
+            from sklearn.utils import ClassifierTags
+
+            tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
+        return tags
+
+    # -- losses of predictions ---------------------------------------------------------------------------
+
+    def _example_losses(self, X: Any, Y: Any) -> F64:
+        request = PredictionRequest(truth=_given(Y, "to_html"), unseen=True)
+        lost = self._of_predictions(self._examples(X), lambda *chunk: losses(*chunk)[0], request)
+        return np.concatenate(lost)
+
+    def _of_predictions(
+        self, X: Any, read: Callable[[Grounded, Solution], T], request: PredictionRequest
+    ) -> list[T]:
         """Return what ``read`` takes from (grounded chunk, what is predicted for it)."""
-        return self._answers(X, read, **asked)
+        return self._answers(X, read, request).parts
 
     def _losses(
         self, X: Any, Y: Any, sample_weight: Any, time_limit: float | None = None, part: bool = False
@@ -565,7 +654,8 @@ class StructuredSVM(ShardedFit, ClassScores):
                 odd.update(grounded.unseen.counts)
             return losses(grounded, solution)
 
-        parts = self._of_predictions(X, judged, Y=_given(Y, "score"), time_limit=time_limit, unseen=True)
+        request = PredictionRequest(time_limit=time_limit, truth=_given(Y, "score"), unseen=True)
+        parts = self._of_predictions(X, judged, request)
         warn_of_unseen(odd)
         lost_parts, largest = zip(*parts, strict=True)
         return float(np.dot(weight, np.concatenate(lost_parts))), float(np.dot(weight, np.concatenate(largest)))

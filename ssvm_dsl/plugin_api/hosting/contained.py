@@ -1,19 +1,35 @@
-"""``contained``: code of a plug-in at work.  Whatever goes wrong in it becomes an error that names the plug-in.
+"""Code of plug-ins at work: its errors contained, its surroundings put back, what it is shown read-only.
 
-Plug-ins are foreign programs: they may raise anything, ``SystemExit`` included.  Two things are not theirs:
-``KeyboardInterrupt`` (the user's; a note says where it struck) and what a signal handler of the host raises while
-their code runs, such as the ``sys.exit`` of a handler for SIGTERM.  A plug-in that hangs cannot be stopped from inside
-the process; Ctrl-C is then what ends it.
+Plug-ins are foreign programs: they may raise anything, ``SystemExit`` included, and whatever goes wrong in them becomes
+an error that names the plug-in (:class:`contained`).  Two things are not theirs: ``KeyboardInterrupt`` (the user's; a
+note says where it struck) and what a signal handler of the host raises while their code runs, such as the ``sys.exit``
+of a handler for SIGTERM.  A plug-in that hangs cannot be stopped from inside the process; Ctrl-C is then what ends it.
+
+Code that numpy, warnings, signals and files of everybody depend on is not a plug-in's to change: a solver that sets
+``np.seterr(all="raise")`` makes the host fail elsewhere, one that replaces the handler of SIGINT takes Ctrl-C away.
+What is changed is put back, and named (:class:`kept_surroundings`).  What is looked at: numpy's error state in every
+thread, for it is one for each; in the main thread also the working directory, the warnings filters, and the handlers of
+the signals that end programs; where a backend is opened also the environment variables.  Other threads of the process
+may change these rightly while a plug-in works in one of them, so that they are left alone there.  Filters that an
+import brings stay: they are those of the library that was imported.
 """
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, fields, is_dataclass, replace
+from threading import current_thread, main_thread
 from types import CodeType, TracebackType
 from typing import Any
 
-from ssvm_dsl.errors import PluginError, SsvmError, TooLargeError
+import numpy as np
+
+from ssvm_dsl.errors import PluginError, PluginWarning, SsvmError, TooLargeError
 
 
 class contained:
@@ -86,3 +102,157 @@ def _code(handler: Any) -> CodeType | None:
         handler = type(handler).__call__
     code = getattr(getattr(handler, "__func__", handler), "__code__", None)
     return code if isinstance(code, CodeType) else None
+
+
+#: Signals that end programs, by name: not all systems have them all.
+ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGALRM", "SIGHUP") if hasattr(signal, name))
+
+
+def read_only(value: Any) -> Any:
+    """Return arrays, and records and tuples of them, as views that cannot be written through."""
+    if isinstance(value, np.ndarray):
+        view = value.view()
+        view.flags.writeable = False
+        return view
+    if isinstance(value, tuple):
+        return tuple(map(read_only, value))
+    if isinstance(value, dict):
+        return {name: read_only(one) for name, one in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        made = replace(value, **{one.name: read_only(getattr(value, one.name)) for one in fields(value) if one.init})
+        cached = {name: read_only(one) for name, one in vars(value).items() if name not in vars(made)}
+        vars(made).update(cached)  # what the record has computed once, such as pointers
+        return made
+    return value
+
+
+class kept_surroundings:
+    """Run code of a plug-in and put back what it changes in its process, as a context manager.
+
+    Takes about 20 to 40 microseconds, so that only third-party code runs inside it.
+
+    Parameters
+    ----------
+    owner_name : str
+        The owner of the code, e.g. ``"backend 'x' (plug-in 'y' of z 1.0)"``.
+    reported : set of str
+        Changes that users were warned of already: each is named once.
+    thorough : bool
+        Whether environment variables are compared, too, which takes longer.
+
+    Warns
+    -----
+    PluginWarning
+        The code changed its process; the change has been undone.
+    """
+
+    __slots__ = ("before", "owner_name", "reported", "thorough")
+
+    def __init__(self, owner_name: str, reported: set[str], thorough: bool = False) -> None:
+        self.owner_name, self.reported, self.thorough = owner_name, reported, thorough
+
+    def __enter__(self) -> None:
+        self.before = _Surroundings.now(self.thorough)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        changed = self.before.put_back()
+        new = [what for what in changed if what not in self.reported]
+        self.reported.update(new)
+        if new:
+            text = f"{self.owner_name} changed {', '.join(new)} of this process: put back"
+            warnings.warn(text, PluginWarning, stacklevel=3)
+
+
+@dataclass(frozen=True, eq=False)
+class _Surroundings:
+    """What code runs in.
+
+    Parameters
+    ----------
+    errors : dict
+        numpy's error state in this thread.
+    folder : str or None
+        The working directory; ``None`` outside of the main thread, or where it is gone.
+    filters : list or None
+        The warnings filters; ``None`` outside of the main thread.
+    handlers : list or None
+        Those of the signals that end programs; likewise.
+    n_modules : int
+        How many modules are imported.
+    variables : dict or None
+        The environment; ``None`` if it is not compared.
+    """
+
+    errors: dict[str, Any]
+    folder: str | None
+    filters: list[Any] | None
+    handlers: list[Any] | None
+    n_modules: int
+    variables: dict[str, str] | None
+
+    @classmethod
+    def now(cls, thorough: bool) -> _Surroundings:
+        """Return their current values."""
+        errors, n_modules = dict(np.geterr()), len(sys.modules)
+        if current_thread() is not main_thread():
+            return cls(errors, None, None, None, n_modules, None)
+        handlers = [signal.getsignal(number) for number in ENDING]
+        variables = dict(os.environ) if thorough else None
+        return cls(errors, _folder(), list(warnings.filters), handlers, n_modules, variables)
+
+    def put_back(self) -> list[str]:
+        """Restore the earlier values; return the changes as text."""
+        steps: tuple[tuple[str, Callable[[], bool]], ...] = (
+            ("numpy's error state", self._put_back_errors),
+            ("the working directory", self._put_back_folder),
+            ("the warnings filters", self._put_back_filters),
+            ("signal handlers", self._put_back_handlers),
+            ("environment variables", self._put_back_variables),
+        )
+        return [what for what, step in steps if step()]
+
+    def _put_back_errors(self) -> bool:
+        changed = np.geterr() != self.errors
+        if changed:
+            np.seterr(**self.errors)
+        return changed
+
+    def _put_back_folder(self) -> bool:
+        if self.folder is None or _folder() == self.folder:
+            return False
+        with suppress(OSError):  # it may be gone
+            os.chdir(self.folder)
+        return True
+
+    def _put_back_filters(self) -> bool:
+        if self.filters is None or len(sys.modules) != self.n_modules or list(warnings.filters) == self.filters:
+            return False
+        warnings.resetwarnings()
+        warnings.filters[:] = self.filters  # type: ignore[index]  # a list, which typeshed takes for any sequence
+        return True
+
+    def _put_back_handlers(self) -> bool:
+        changed = False
+        for number, handler in zip(ENDING, self.handlers or (), strict=False):
+            if signal.getsignal(number) is not handler and handler is not None:  # None: set by code that is not Python
+                signal.signal(number, handler)
+                changed = True
+        return changed
+
+    def _put_back_variables(self) -> bool:
+        if self.variables is None or dict(os.environ) == self.variables:
+            return False
+        for name in os.environ.keys() - self.variables.keys():
+            del os.environ[name]
+        os.environ.update(self.variables)
+        return True
+
+
+def _folder() -> str | None:
+    """Return the working directory, ``None`` if it was deleted."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return None

@@ -316,7 +316,7 @@ def test_a_stream_after_a_fit_says_that_it_begins_anew(tmp_path):
 )
 def test_a_damaged_state_of_a_stream_is_refused(damage):
     svm = StructuredSVM(Word, trainer="subgradient", random_state=0).partial_fit(DATA.X, DATA.Y)
-    damage(svm._stream)
+    damage(svm.fitted_.stream)
     with pytest.raises(TrainingError, match=r"the saved state is"):
         svm.partial_fit(DATA.X, DATA.Y)
 

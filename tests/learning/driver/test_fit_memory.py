@@ -13,7 +13,7 @@ import sys, warnings
 from pathlib import Path
 import numpy as np
 from ssvm_dsl import Attributes, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain, complete, estimate
-import ssvm_dsl.learning.estimators.base as learner
+import ssvm_dsl.learning.estimators.fitting.training as learner
 
 warnings.simplefilter("ignore")
 rng = np.random.default_rng(0)

@@ -50,7 +50,7 @@ def test_vectors_of_all_weights(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         svm.fit(X[:5], Y[:5])  # kernels and modules are loaded
-        del svm.coef_, svm._certificate
+        del svm.fitted_
         gc.collect()
         gc.disable()  # what only the collector could free would wait for it while the next fit takes its own
         tracemalloc.start()

@@ -16,8 +16,7 @@ from small import Case
 from ssvm_dsl import Hamming, StructuredSVM
 from ssvm_dsl.errors import NoBackendError, SsvmError, TrainingError
 from ssvm_dsl.ir import Guarantee, Task
-from ssvm_dsl.learning.risks.hinges.envelope import Envelope
-from ssvm_dsl.learning.risks.hinges.slack import loss_counts
+from ssvm_dsl.learning.risks.hinges.slack import Envelope, loss_counts
 from toy_backends import Toys, registered
 
 #: The reference's accuracy.

@@ -30,6 +30,7 @@ from ssvm_dsl import (
 from ssvm_dsl.deadline import Deadline, within
 from ssvm_dsl.errors import DataError, OptionError, OutOfTime, PluginError, TrainingError
 from ssvm_dsl.learning.driver.evaluations import Evaluations
+from ssvm_dsl.learning.estimators.fitting.over_shards import worker_of
 from ssvm_dsl.learning.shards.fit import Strength, open_executor, shard_problem
 from ssvm_dsl.learning.shards.parts import DataPart, parts_of
 from ssvm_dsl.learning.shards.recipe import LearningShard, TrainingShard, learnt_of
@@ -229,7 +230,7 @@ def test_a_limit_reaches_the_reading_of_parts(name, model):
     assert report.dual == 0.0
     X, Y = (one * n_read for one in tagged(4))
     local = StructuredSVM(model, **{**asked, "executor": "threads", "max_seconds": None})
-    most = local._shard_problem(*local._shard_data(X, Y, None, svm._fitted))
+    most = local._shard_problem(*local._shard_data(X, Y, None, svm.fitted_.learnt))
     known = most.objective.primal(np.zeros(most.dim), most.risks_at_zero())
     assert report.primal == pytest.approx(known, rel=1e-9)
     assert np.isnan(svm.certified_gap(2.0))
@@ -254,7 +255,7 @@ def test_weights_and_checkpoints_outlive_a_limit_that_ends_reading(tmp_path):
 def test_what_is_read_again_too_late_is_not_begun():
     stream = open_executor("stream", {})
     parts = [DataPart(number, number, slow) for number in range(4)]
-    stream.start([LearningShard(f"late/{part.number}", StructuredSVM(Tagger)._worker(), part) for part in parts])
+    stream.start([LearningShard(f"late/{part.number}", worker_of(StructuredSVM(Tagger)), part) for part in parts])
     with pytest.raises(OutOfTime) as caught, within(Deadline(1.8 * SLOW)):
         stream.run(learnt_of, [(number, ()) for number in range(4)])
     assert [one is None for one in caught.value.found] == [False, True, True, True]
@@ -266,7 +267,7 @@ def test_a_bound_without_answers_is_above_the_objective_anywhere():
         svm = StructuredSVM(Tagger, lam=0.05, **asked)
         executor, strength = open_executor("stream", {"shards": 3, "open": 3}), Strength(1.0, 0.05, None)
         weight = np.linspace(0.0, 2.0, len(X))
-        sharded, _ = shard_problem(executor, parts_of(X, Y, weight, 3), svm._worker(), Tagger.declaration, strength)
+        sharded, _ = shard_problem(executor, parts_of(X, Y, weight, 3), worker_of(svm), Tagger.declaration, strength)
         for scale in (0.0, 0.01, 1.0):
             w = scale * np.abs(np.random.default_rng(4).normal(size=sharded.dim))
             true, _ = sharded.value(w)

@@ -196,8 +196,8 @@ def _result(experiment: Experiment, folder: Path, args: Namespace, screen: Scree
     """Return the kept result, or that of a run now; ``None`` where none is kept and runs are not asked for."""
 
     if args.kept:
-        found = (saved_result(folder, experiment.name, size) for size in reversed(_ORDER))
-        kept = next((one for one in found if one is not None), None)
+        results = (saved_result(folder, experiment.name, size) for size in reversed(_ORDER))
+        kept = next((one for one in results if one is not None), None)
         return None if kept is None else under_its_rules(experiment, kept)
     size = size_of(experiment, args.quick, args.full)
     kept = None if args.again else saved_result(folder, experiment.name, size)

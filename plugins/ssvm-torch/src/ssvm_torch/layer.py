@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from ssvm_dsl import StructuredSVM
+from ssvm_dsl import Input, StructuredSVM
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.scoring import ScoredAnswers, Scorer
-from ssvm_torch.arrays import Scores, as_mask, as_states, plain_label, to_arrays
+from ssvm_torch.arrays import Scores, as_mask, as_states, plain_label, stacked, to_arrays
 from ssvm_torch.graphs import outside_graphs
-from ssvm_torch.inputs import Batch, read_inputs
 from ssvm_torch.risks import RISKS, BatchQuestion, Expected, RiskFunction
-from ssvm_torch.sampling import draw
 from ssvm_torch.weights import scores_of, weight_shape
 
 REDUCTIONS = ("none", "mean", "sum")
@@ -291,3 +291,142 @@ class StructuredLayer(torch.nn.Module):
                 if tensor.dim() == 1 + n_axes + len(template.shape):
                     return tuple(tensor.shape[1 : 1 + n_axes])
         return None
+
+
+# -- The inputs of a batch: tensors by name, padded here where they come in lists, and the sizes that follow ---------
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """A batch of inputs.
+
+    Parameters
+    ----------
+    tensors : dict of str to Tensor
+        Padded: ``(B, *axes, *widths)``.
+    lengths : dict of str to ndarray of int
+        Sizes of ragged axes, where lists told them.
+    """
+
+    tensors: dict[str, torch.Tensor]
+    lengths: dict[str, Any]
+
+    @property
+    def n(self) -> int:
+        """Number of examples."""
+        return len(next(iter(self.tensors.values())))
+
+
+def read_inputs(scorer: Scorer, inputs: Any) -> Batch:
+    """Return the inputs of a batch by name.
+
+    Parameters
+    ----------
+    scorer : Scorer
+    inputs : Tensor, list of Tensor, or mapping of these by the name of the input
+        A list has a tensor for each example.
+
+    Raises
+    ------
+    DataError
+        An input is missing or of the wrong shape.
+    """
+    needed = {one.name: one for template in scorer.templates.values() for one in template.inputs or ()}
+    if not isinstance(inputs, Mapping):
+        if len(needed) != 1:
+            raise DataError("inputs", expected=f"a dict with {', '.join(needed)}", found=type(inputs).__name__)
+        inputs = {next(iter(needed)): inputs}
+    tensors: dict[str, torch.Tensor] = {}
+    lengths: dict[str, Any] = {}
+    for name, one in needed.items():
+        if name not in inputs:
+            found = ", ".join(map(str, inputs)) or "none"
+            raise DataError("inputs", expected=f"a tensor for input '{name}'", found=found)
+        tensors[name] = _padded(one, inputs[name], lengths)
+        if not len(tensors[name]):
+            raise DataError(f"input '{name}'", expected="at least one example", found="none")
+    return Batch(tensors, lengths)
+
+
+def _padded(one: Input, value: Any, lengths: dict[str, Any]) -> torch.Tensor:
+    """Return the padded tensor of an input; note the sizes of its axes where it is a list."""
+    what, n_axes = f"input '{one.name}'", len(one.dims)
+    if isinstance(value, torch.Tensor):
+        if not value.dim():
+            raise DataError(what, expected="a padded tensor, with an axis of examples", found="a single number")
+        return _with_numbers(value, what)
+    if not isinstance(value, Sequence) or not value or not all(isinstance(part, torch.Tensor) for part in value):
+        expected = "a padded tensor, or a list with a tensor for each example"
+        found = "an empty list" if isinstance(value, Sequence) and not value else type(value).__name__
+        raise DataError(what, expected=expected, found=found)
+    for i, part in enumerate(value):
+        _with_numbers(part, what)
+        if part.dim() != n_axes + len(one.shape) or part.shape[n_axes:] != one.shape:
+            words = ", ".join([dim.name for dim in one.dims] + [str(size) for size in one.shape])
+            raise DataError(what, example=i, expected=f"a tensor ({words})", found=f"shape {tuple(part.shape)}")
+    sizes = np.array([tuple(part.shape[:n_axes]) for part in value], dtype=np.int64).reshape(len(value), n_axes)
+    for k, dim in enumerate(one.dims):
+        if dim.ragged:
+            lengths[dim.origin.name] = sizes[:, k]
+    return stacked(value, sizes.max(axis=0).tolist())
+
+
+def _with_numbers(tensor: torch.Tensor, what: str) -> torch.Tensor:
+    """Return a tensor that has numbers, one after the other."""
+    if tensor.layout is not torch.strided or tensor.is_meta:
+        found = "one on the device 'meta'" if tensor.is_meta else f"one of layout {tensor.layout}"
+        raise DataError(what, expected="a dense tensor with numbers", found=found)
+    return tensor
+
+
+# -- Exact samples, one position after the other, each given those before it -----------------------------------------
+
+
+def draw(
+    question: BatchQuestion, scores: dict[str, NDArray[Any]], label: str, n: int, seed: int | None,
+    width: tuple[int, ...] | None,
+) -> torch.Tensor:  # fmt: skip
+    """Return n samples of the label of each example, ``shape (n, B, *positions)``, -1 where there are none.
+
+    Raises
+    ------
+    OptionError
+        No factor has scores for each state of each position.
+    """
+    unary = unary_of(question, scores, label)
+    rng, marked = np.random.default_rng(seed), scores[unary].astype(np.float64)
+    there = question.answer(scores).padded(label, width) >= 0
+    places = np.argwhere(there.any(axis=0))
+    out = np.full((n, *there.shape), -1, dtype=np.int64)
+    for which in range(n):
+        fixed = marked.copy()
+        for place in map(tuple, places.tolist()):
+            counts = question.answer(scores | {unary: fixed}, task="log_z").counts()[unary]
+            at: Any = (slice(None), *place)
+            chances = np.maximum(counts[at], 0.0)
+            ends = np.cumsum(chances, axis=1)
+            drawn = (rng.random(len(ends))[:, None] * ends[:, -1:] >= ends).sum(axis=1)
+            drawn = np.minimum(drawn, chances.shape[1] - 1)
+            out[(which, *at)] = np.where(there[at], drawn, -1)
+            kept = np.full(fixed[at].shape, -np.inf)
+            rows = np.arange(len(drawn))
+            kept[rows, drawn] = marked[at][rows, drawn]
+            fixed[at] = np.where(there[at][:, None], kept, fixed[at])
+    return torch.from_numpy(out)
+
+
+def unary_of(question: BatchQuestion, scores: dict[str, NDArray[Any]], label: str | None = None) -> str:
+    """Return a factor with padded scores for each state of each position of a label (the only one).
+
+    Raises
+    ------
+    OptionError
+        There is none.
+    """
+    for name, template in question.scorer.templates.items():
+        own = template.target.is_whole and template.shape == template.target.cards
+        padded = own and scores[name].ndim == 1 + len(template.axes) + 1
+        if padded and (label is None or template.target.label.name == label):
+            return name
+    where = "" if label is None else f" of label '{label}'"
+    raise OptionError(f"no factor has scores for each state of each position{where}: declare Factor(y, features=x)")

@@ -130,15 +130,15 @@ class Mixture:
 
     def write_nearest(self, point: F64, copy: F64) -> None:
         """Write the nearest mixture to the constraint's entries of a point."""
-        one, given = self.constraint, point[self._entry]
+        constraint, given = self.constraint, point[self._entry]
         true = np.where(self._away, 1.0 - given, given)
-        if isinstance(one.kind, ProjectingKind):
+        if isinstance(constraint.kind, ProjectingKind):
             at = self._decided.copy()
             at[self._free] = true
-            found = one.kind.project(one.group, one.k, at)
-            if found is None:
-                raise ValueError(f"project() of '{one.group.name}' is None, and best_truth() found truth values")
-            near = found[self._free]
+            nearest = constraint.kind.project(constraint.group, constraint.k, at)
+            if nearest is None:
+                raise ValueError(f"project() of '{constraint.group.name}' is None, and best_truth() found truth values")
+            near = nearest[self._free]
         else:
             near = self._set.nearest(true)
         copy[self._entry] = np.where(self._away, 1.0 - near, near)
@@ -147,10 +147,10 @@ class Mixture:
         """Return ``max -message . z`` over the mixtures z of its entries."""
         gain, given = self._decided.copy(), -message[self._entry]
         gain[self._free] = np.where(self._away, -given, given)
-        found = self.constraint.best(gain)
-        if found is None:
+        best = self.constraint.best(gain)
+        if best is None:
             raise ValueError(f"best_truth() of '{self.constraint.group.name}' is None at some gains only")
-        return float(given @ (found[self._free] != self._away))
+        return float(given @ (best[self._free] != self._away))
 
 
 def is_mixture(group: ConstraintGroup) -> bool:
@@ -187,15 +187,15 @@ def existing_mixtures(
     true : ndarray of bool
         Of each column that is decided: whether its literal is true.
     """
-    there, found = np.ones(len(of_row), dtype=bool), list[Mixture | None]([None] * len(of_row))
+    there, mixtures = np.ones(len(of_row), dtype=bool), list[Mixture | None]([None] * len(of_row))
     if (of_row >= 0).any():
         code = np.where(true, TRUE, FALSE)
         code[entries] = np.arange(len(entries))
         ends = np.cumsum(lengths)
         for row in np.flatnonzero(of_row >= 0).tolist():
             mine = Mixture(constraints[of_row[row]], code[ends[row] - lengths[row] : ends[row]])
-            found[row], there[row] = mine, mine.exists()
-    return found, there
+            mixtures[row], there[row] = mine, mine.exists()
+    return mixtures, there
 
 
 # -- Projection onto the mixtures of feasible truth values, by active sets (Wolfe 1976) ------------------------------
@@ -258,10 +258,10 @@ class MixtureProjection:
     def _entering(self, slope: F64) -> F64:
         """Return the best truth values at a slope, of the literals that are not decided."""
         self._gain[self._free] = slope
-        found = self._best(self._gain)
-        if found is None:
+        vertex = self._best(self._gain)
+        if vertex is None:
             raise ValueError("best_truth() is None at some gains, and was none at others")
-        return found[self._free].astype(np.float64)
+        return vertex[self._free].astype(np.float64)
 
 
 def _nearest_on(products: F64, weight: F64) -> tuple[I64, F64]:

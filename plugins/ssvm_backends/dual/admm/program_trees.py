@@ -113,7 +113,7 @@ class ProgramTrees:
     projective: Bools
 
     @classmethod
-    def of(cls, program: Program) -> ProgramTrees:
+    def from_program(cls, program: Program) -> ProgramTrees:
         """Return the trees of a program."""
         groups = [group for group in program.constraints if is_tree(group)]
         example = _joined([group.example_of for group in groups], np.int64)

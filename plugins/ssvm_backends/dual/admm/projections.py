@@ -77,7 +77,7 @@ def project_row(rows: RowFactors, r: int, c: F64, level: float, z: F64) -> float
     """
     total, size, _ = sum_at(rows, r, c, 0.0)
     close = EXACT * (size + 1e-300)
-    found = 0.0
+    multiplier = 0.0
     if total > rows.upper[r] + close or total < rows.lower[r] - close:
         above = total > rows.upper[r]
         target, sign = (rows.upper[r], 1.0) if above else (rows.lower[r], -1.0)
@@ -102,10 +102,10 @@ def project_row(rows: RowFactors, r: int, c: F64, level: float, z: F64) -> float
             if nearer == at or not low <= nearer <= high:
                 break
             at = nearer
-        found = sign * at
+        multiplier = sign * at
     for j in range(rows.entry_ptr[r], rows.entry_ptr[r + 1]):
-        z[j] = min(max(c[j] - found * rows.coefficient[j], rows.least[j]), rows.most[j])
-    return found
+        z[j] = min(max(c[j] - multiplier * rows.coefficient[j], rows.least[j]), rows.most[j])
+    return multiplier
 
 
 @njit(cache=True, nogil=True)

@@ -93,7 +93,7 @@ class ProgramRows:
     mixture: I64
 
     @classmethod
-    def of(cls, program: Program, clock: Clock = UNLIMITED) -> ProgramRows:
+    def from_program(cls, program: Program, clock: Clock = UNLIMITED) -> ProgramRows:
         """Return the rows of a program's constraints.
 
         Raises
@@ -102,7 +102,7 @@ class ProgramRows:
         TooLargeError
             There are more entries than any solver takes.
         """
-        starts, auxiliary, trees = program.state_ptr[program.var_ptr], 0, ProgramTrees.of(program)
+        starts, auxiliary, trees = program.state_ptr[program.var_ptr], 0, ProgramTrees.from_program(program)
         by_rows = [one for one in program.constraints if not (is_tree(one) or is_mixture(one))]
         others, mixtures, of_row = replace(program, constraints=tuple(by_rows)), list[MixtureConstraint](), list[I64]()
         whole = [one for one in program.constraints if is_mixture(one)]
@@ -110,7 +110,7 @@ class ProgramRows:
         for i in range(program.n_examples):
             lo, hi = program.var_ptr[i : i + 2]
             n = int(starts[i + 1] - starts[i])
-            side = SideRows.of(others, i, n, program.state_ptr[lo : hi + 1] - starts[i], clock)
+            side = SideRows.from_group(others, i, n, program.state_ptr[lo : hi + 1] - starts[i], clock)
             matrix, at = side.matrix, side.matrix.indices.astype(np.int64)
             column = np.where(at < n, at + starts[i], at - n + program.n_states + auxiliary)
             parts.append(

@@ -280,11 +280,11 @@ def solve_factors(at: PrimalSite, space: AdmmSpace, lo: int, hi: int) -> None:
             for x in range(g.card[g.scope[k]]):
                 pull[m_at + x] = s.p[p_at + x] - inverse * messages[m_at + x]
         j = at.factor + f - first
-        one = FactorTask(
+        factor_task = FactorTask(
             g, pool, f, inverse, pull, shift, g.message_ptr[g.slot_ptr[f]] + shift, s.active, s.weight, s.q, space.chol,
             space.work,
         )  # fmt: skip
-        s.n_active[j] = solve_factor(one, s.n_active[j])
+        s.n_active[j] = solve_factor(factor_task, s.n_active[j])
 
 
 @njit(cache=True, nogil=True)

@@ -191,7 +191,7 @@ def optimum_on(task: TreeTask, factored: int, count: int) -> float:
     m = n + 1
     for i in range(factored, count):
         mine = literal[to + i * m : to + (i + 1) * m]
-        score, one = 0.0, 1.0
+        score, ones_sum = 0.0, 1.0
         for d in range(1, m):
             if trees.entry[first + mine[d]] >= 0:
                 score += task.score[mine[d]]
@@ -202,8 +202,8 @@ def optimum_on(task: TreeTask, factored: int, count: int) -> float:
             gram[i, j] = np.sqrt(max(x, 1e-12)) if i == j else x / gram[j, j]
         for k in range(i):
             score -= gram[i, k] * half[k]
-            one -= gram[i, k] * ones[k]
-        half[i], ones[i] = score / gram[i, i], one / gram[i, i]
+            ones_sum -= gram[i, k] * ones[k]
+        half[i], ones[i] = score / gram[i, i], ones_sum / gram[i, i]
     above, below = -1.0, 0.0
     for i in range(count):
         above += half[i] * ones[i]

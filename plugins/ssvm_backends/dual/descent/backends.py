@@ -120,7 +120,7 @@ class DescentSession(DualSession):
         node, joint = out[runs(out_ptr[:-1], n_states)], out[runs(out_ptr[:-1] + n_states, n_joint)]
         owner = np.repeat(self.groups_of(ids), graph.table_size[members(graph.factor_ptr, ids)])
         groups = enumerate(self.program.groups)
-        tables = tuple(joint[owner == k].reshape(-1, one.n_configs) for k, one in groups)
+        tables = tuple(joint[owner == k].reshape(-1, group.n_configs) for k, group in groups)
         kept = Messages(ids.copy(), ptr, messages)
         return DualBound(temperature, bound + theta.const[ids], Marginals(node, tables), kept)
 

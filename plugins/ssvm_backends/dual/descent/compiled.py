@@ -176,7 +176,7 @@ class SoftAnswers(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def soften_examples(
-    instance: Instance, rule: CompiledRule, ids: I64, passes: int, found: SoftAnswers, work: F64
+    instance: Instance, rule: CompiledRule, ids: I64, passes: int, answers: SoftAnswers, work: F64
 ) -> None:
     """Update the messages of some examples; write their soft bounds, and where these are attained.
 
@@ -185,15 +185,15 @@ def soften_examples(
     instance, rule, passes, work
         As for :func:`improve`; the temperature is above 0.
     ids : ndarray of int64, shape (n,)
-    found : SoftAnswers
+    answers : SoftAnswers
         Messages are updated in place, the others written.
     """
-    found = borrow(found)
+    answers = borrow(answers)
     for i in range(len(ids)):
-        mine = found.messages[found.message_ptr[i] : found.message_ptr[i + 1]]
+        mine = answers.messages[answers.message_ptr[i] : answers.message_ptr[i + 1]]
         site = improve(instance, rule, ids[i], passes, mine, work)
-        out = found.probabilities[found.ptr[i] : found.ptr[i + 1]]
-        found.bound[i] = soft_choose(site, rule.temperature, out)
+        out = answers.probabilities[answers.ptr[i] : answers.ptr[i + 1]]
+        answers.bound[i] = soft_choose(site, rule.temperature, out)
 
 
 @cfunc(MESSAGE_SIGNATURE)

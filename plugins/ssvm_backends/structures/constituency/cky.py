@@ -65,7 +65,7 @@ class ParsedProgram:
     divisions: F64
 
     @classmethod
-    def of(cls, program: Program) -> ParsedProgram:
+    def from_program(cls, program: Program) -> ParsedProgram:
         """Return where things are.
 
         Raises
@@ -197,7 +197,7 @@ class CkySession(BatchSession):
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
-        self.parsed, self.places = ParsedProgram.of(program), places_of(program)
+        self.parsed, self.places = ParsedProgram.from_program(program), places_of(program)
         self._best_seconds, self._sum_seconds = (
             1e-9 * (rule * self.parsed.work + division * self.parsed.divisions) for rule, division in (BEST, SUMS)
         )
@@ -299,10 +299,10 @@ class CkySession(BatchSession):
         there = np.flatnonzero(parts.log_z > -np.inf)
         for first_row, table in zip(self.parsed.table, tables, strict=True):
             row = first_row[ids[there]]
-            for one in np.unique(row[row >= 0]).tolist():
-                some = there[row == one]
-                table[one, 0] += coef[some].sum()
-                table[one, 1 : len(grammar.left) + 1] += coef[some] @ parts.rule[some]
+            for table_row in np.unique(row[row >= 0]).tolist():
+                some = there[row == table_row]
+                table[table_row, 0] += coef[some].sum()
+                table[table_row, 1 : len(grammar.left) + 1] += coef[some] @ parts.rule[some]
         return parts.log_z
 
     def _expect_one(self, example: int, node: F64, pool: F64, out: tuple[float, F64, Sequence[F64]]) -> float:
@@ -349,8 +349,8 @@ class CkySession(BatchSession):
             for table in tables:
                 table[:] = codes
         if not total > -np.inf:
-            for one in (out, *tables):
-                one[...] = 0.0
+            for array in (out, *tables):
+                array[...] = 0.0
             return -np.inf
         return total
 

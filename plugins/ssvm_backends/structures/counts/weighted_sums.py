@@ -56,14 +56,14 @@ class WholeSums(NamedTuple):
     upper: I64
 
     @classmethod
-    def of(cls, program: Program, group: ConstraintGroup) -> WholeSums:
+    def from_group(cls, program: Program, group: ConstraintGroup) -> WholeSums:
         """Return the constraints of a group of the kind ``linear``, each of which has one row."""
         columns, weights, counts, lower, upper = [], [], [], list[int](), list[int]()
         bare = _alone(program, group)
         for i in np.flatnonzero(group.counts).tolist():
             v_lo, v_hi = program.var_ptr[i : i + 2]
             state_ptr = program.state_ptr[v_lo : v_hi + 1] - program.state_ptr[v_lo]
-            for column, weight, low, high in SideRows.of(bare, i, int(state_ptr[-1]), state_ptr).whole_rows():
+            for column, weight, low, high in SideRows.from_group(bare, i, int(state_ptr[-1]), state_ptr).whole_rows():
                 counts.append(len(column))
                 columns.append(np.array(column, dtype=np.int64) + program.state_ptr[v_lo])
                 divisor = int(np.gcd.reduce(np.array(weight, dtype=np.int64), initial=0)) or 1
@@ -117,7 +117,7 @@ class WeightedSumSession(StructureSession):
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
-        self.sums = [WholeSums.of(program, group) for group in self.groups]
+        self.sums = [WholeSums.from_group(program, group) for group in self.groups]
 
     def choose(self, group: int, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools, excess: F64) -> None:
         """Write the best labels; see :class:`~ssvm_backends.structures.session.StructureSession`."""

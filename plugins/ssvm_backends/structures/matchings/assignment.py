@@ -113,7 +113,7 @@ class AssignmentSession(StructureSession):
                 mine = slice(*literals.literal_ptr[k : k + 2])
                 gain = np.empty(mine.stop - mine.start)
                 write_gains(literals, node, lo, k, False, gain)
-                rows, cols = (FlowLimits.of(side, k) for side in self.limits[group])
+                rows, cols = (FlowLimits.from_limits(side, k) for side in self.limits[group])
                 chosen, error = best_matching(of.row[mine], of.col[mine], gain, rows, cols)
                 if chosen is None:
                     feasible[place] = False
@@ -154,7 +154,7 @@ class FlowLimits(NamedTuple):
     most: I64
 
     @classmethod
-    def of(cls, side: SideLimits, k: int) -> FlowLimits:
+    def from_limits(cls, side: SideLimits, k: int) -> FlowLimits:
         """Return those of constraint k."""
         part = slice(int(side.ptr[k]), int(side.ptr[k + 1]))
         return cls(side.least[part], side.most[part])

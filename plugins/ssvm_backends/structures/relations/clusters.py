@@ -365,12 +365,12 @@ class ClusterSearch:
         inside, gain, apart = 0.5 * float(np.trace(sums)), sums[a, b], part.apart[a, b]
         group, high = self._complete(m), np.where(apart, 0.0, 1.0)
         separate, floor = partial(self._separate, group, m), self.value + self.tolerance - inside
-        found = pair_bound(separate, m, gain, high, floor, self.clock)
-        bound = min(part.bound, self.lowered(inside + found.bound))
-        self._look(group, part, gain, apart, found, WEIGHTS if len(self.parts) == 0 else WEIGHTS[:1])
-        gap = inside + found.bound - self.value
+        relaxed = pair_bound(separate, m, gain, high, floor, self.clock)
+        bound = min(part.bound, self.lowered(inside + relaxed.bound))
+        self._look(group, part, gain, apart, relaxed, WEIGHTS if len(self.parts) == 0 else WEIGHTS[:1])
+        gap = inside + relaxed.bound - self.value
         if bound > self.value + self.tolerance and np.isfinite(gap):
-            apart |= found.reduced < -gap - self.tolerance
+            apart |= relaxed.reduced < -gap - self.tolerance
             if gap <= SMALL * float(np.abs(self.gain).sum()):
                 floor, high = self.value + self.tolerance - inside, np.where(apart, 0.0, 1.0)
                 by_rows = ascent(separate, gain, np.zeros(len(gain)), high, floor, self.clock)
@@ -382,7 +382,7 @@ class ClusterSearch:
             self._add(replace(part, bound=bound))
             return
         part.apart[a, b] = part.apart[b, a] = apart
-        doubt = np.where(apart, -1.0, np.minimum(found.point, 1.0 - found.point))
+        doubt = np.where(apart, -1.0, np.minimum(relaxed.point, 1.0 - relaxed.point))
         at = int(np.lexsort((np.abs(gain), np.round(doubt, 2)))[-1])
         p, q = int(a[at]), int(b[at])
         ends = (np.flatnonzero(part.of == one)[:1] for one in (p, q))
@@ -417,11 +417,11 @@ class ClusterSearch:
     def _separate(self, group: ConstraintGroup, m: int, point: F64, least: float) -> LinearRows:
         """Return rows that a point of all pairs of m items violates."""
         assert isinstance(group.rules, SeparableKind)
-        found = group.rules.violated_rows(group, 0, point, least)
-        if found.n_rows >= m:
-            return found
+        rows = group.rules.violated_rows(group, 0, point, least)
+        if rows.n_rows >= m:
+            return rows
         pool = RowPool()
-        pool.add(found)
+        pool.add(rows)
         pool.add(partition_rows(m, point, least))
         return pool.rows()
 

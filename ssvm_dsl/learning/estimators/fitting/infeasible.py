@@ -15,10 +15,8 @@ from ssvm_dsl.compiler.inputs.validate import check_sequence
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.inference.diagnosis.nearest_truth import infeasible_examples, nearest_truth
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.learning.estimators.check_parameters import check_choice
+from ssvm_dsl.learning.estimators.parameters import NEAREST
 from ssvm_dsl.learning.objective import check_sample_weight
-
-RAISE, DROP, NEAREST = "raise", "drop", "nearest"
 
 #: So many examples are listed.
 FEW = 5
@@ -40,17 +38,6 @@ class Trainable:
     Y: Any
     sample_weight: Any
     examples: I64
-
-
-def check_infeasible(value: object) -> None:
-    """Refuse an unknown value of ``infeasible``.
-
-    Raises
-    ------
-    OptionError
-        The message lists the allowed values.
-    """
-    check_choice(value, (RAISE, DROP, NEAREST), "infeasible")
 
 
 def trainable(

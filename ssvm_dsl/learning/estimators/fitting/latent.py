@@ -34,11 +34,16 @@ from ssvm_dsl.ir.loss import ADDITIVE, JOINT, LossTerm
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.lang.outputs.labels import Latent
 from ssvm_dsl.learning.driver.progress import Progress
+from ssvm_dsl.learning.driver.trainer_choice import TrainerChoice
+from ssvm_dsl.learning.estimators.fitting.request import FitRequest
+from ssvm_dsl.learning.estimators.fitting.training import TrainingRun, labelled_problem, run_trainer, unit_of
+from ssvm_dsl.learning.estimators.structured import StructuredEstimator
 from ssvm_dsl.learning.risks.kinds import Problem, Risk
 from ssvm_dsl.loading import loading
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.scores.parameter_map import ParameterMap
+from ssvm_dsl.units import number_text
 
 #: How latent states begin, by name.
 K_MEANS, RANDOM = "k-means", "random"
@@ -124,6 +129,102 @@ class LatentRun:
     progress: Progress
     problem: Problem
     objectives: list[float]
+
+
+def train_with_latents(
+    svm: StructuredEstimator, grounded: Grounded, request: FitRequest, trainer: TrainerChoice, executor: Executor,
+    start: F64 | None,
+) -> tuple[TrainingRun, dict[str, Any]]:  # fmt: skip
+    """Return the best run of completing latent variables and fitting in turn, and what its report says besides.
+
+    Trainers that complete an example at each visit run once.
+    """
+    options, target = LatentOptions.of(svm.latent_options), request.target_of(grounded)
+    check_latent(target.risk, target.loss, svm.checkpoint)
+    if trainer.spec.completes:
+        options.require_one_start(trainer.spec)
+        data = begun(svm, grounded, options, executor, request.deadline, start)
+        problem, estimate, target = labelled_problem(svm, data, request, trainer.spec, executor)
+        progress = run_trainer(svm, data, problem, estimate, target, trainer, request, start)
+        return TrainingRun(progress, problem, target, trainer), {}
+    best: LatentRun | None = None
+    repeats = options.restarts is None and start is None and begins_at_random(grounded, options)
+    ends: list[float] = []
+    for restart in range(MOST_STARTS if repeats else options.restarts or 1):
+        run = _rounds(svm, grounded, request, trainer, executor, start if restart == 0 else None, options, restart)
+        best = run if best is None or run.objectives[-1] < best.objectives[-1] else best
+        ends.append(run.objectives[-1])
+        if run.progress.reason in ("interrupt", "callback") or request.deadline.over:
+            break
+        if repeats and np.sum(np.array(ends) <= min(ends) + SAME * abs(min(ends))) > 1:
+            break
+    assert best is not None
+    unit = unit_of(svm, best.problem)
+    more: dict[str, Any] = {"latent_objectives": tuple(unit * value for value in best.objectives)}
+    if repeats:
+        lowest, highest = (number_text(unit * value, ".4g") for value in (min(ends), max(ends)))
+        text = f"{len(ends)} starts from random weights end at objectives from {lowest} to {highest}"
+        more["chosen"] = {"restarts": text}
+    return TrainingRun(best.progress, best.problem, target, trainer), more
+
+
+def _rounds(
+    svm: StructuredEstimator, grounded: Grounded, request: FitRequest, trainer: TrainerChoice, executor: Executor,
+    start: F64 | None, how: LatentOptions, seed: int,
+) -> LatentRun:  # fmt: skip
+    """Complete latent variables and fit in turn until neither changes much, or time is up."""
+    deadline, complete_at = request.deadline, _completer(svm, grounded, executor, request.deadline)
+    w, states = start, beginning(grounded, how, seed + (svm._seed or 0), start, complete_at)
+    run: LatentRun | None = None
+    for _ in range(how.rounds):
+        if run is not None and deadline.over:
+            run.progress.unsettled = "stopped at max_seconds"
+            break
+        data = completed(grounded, states)
+        problem, estimate, target = labelled_problem(svm, data, request, trainer.spec, executor)
+        before = np.inf if w is None else objective_in_time(problem, w, deadline)
+        if run is not None:
+            run.objectives.append(min(before, run.objectives[-1]))
+            if run.objectives[-2] - before <= svm.tol * abs(before):
+                break
+        progress = run_trainer(svm, data, problem, estimate, target, trainer, request, w)
+        if run is not None and progress.comparable > before:  # less than a tolerance was left to gain
+            break
+        objectives = [] if run is None else run.objectives
+        run = LatentRun(progress, problem, [*objectives, progress.comparable])
+        if progress.reason in ("interrupt", "callback"):
+            break
+        w, old = progress.w, states
+        found = None if deadline.over else complete_at(w)
+        if found is None:
+            progress.unsettled = "stopped at max_seconds"
+            break
+        if (found == old).all():
+            break
+        states = found
+    else:
+        assert run is not None
+        run.progress.unsettled = f"stopped after rounds={how.rounds} (latent_options)"
+    assert run is not None
+    return run
+
+
+def begun(
+    svm: StructuredEstimator, grounded: Grounded, how: LatentOptions, executor: Executor, deadline: Deadline,
+    start: F64 | None,
+) -> Grounded:  # fmt: skip
+    """Return the data in which the states that latent variables begin with are true."""
+    complete_at = _completer(svm, grounded, executor, deadline)
+    return completed(grounded, beginning(grounded, how, svm._seed or 0, start, complete_at))
+
+
+def _completer(
+    svm: StructuredEstimator, grounded: Grounded, executor: Executor, deadline: Deadline
+) -> Callable[[F64], I32 | None]:
+    """Return what finds the best states of latent variables at weights, ``None`` where time is up before."""
+    parameters = clamped(grounded)
+    backend = svm.backend, svm.backend_options, Guarantee(svm.guarantee)
+    return lambda w: complete(grounded, parameters, w, executor, *backend, deadline)
 
 
 def beginning(

@@ -213,9 +213,10 @@ def test_the_nearest_tree_is_the_nearest_of_all():
     learnt = []
 
     class Spy(StructuredSVM):
-        def _learn(self, X, Y, *rest):
-            learnt.append(self._ground(X, Y).layout.decode(Y.states))
-            return super()._learn(X, Y, *rest)
+        def _trainable(self, *given):
+            data = super()._trainable(*given)
+            learnt.append(self._ground(data.X, data.Y).layout.decode(data.Y.states))
+            return data
 
     with pytest.warns(UserWarning, match="the nearest feasible ones are learnt"):
         Spy(Tree, infeasible="nearest", max_passes=1, tol=1.0).fit(X, Y)
@@ -236,9 +237,10 @@ def test_without_time_feasible_labels_are_learnt_and_said_not_to_be_proved_neare
         X, Y = [RNG.normal(size=(3, 2)) for _ in range(2)], [["O", "B-X", "I-X"], ["I-X", "O", "I-X"]]
 
     class Spy(StructuredSVM):
-        def _learn(self, X, Y, *more):
-            self.learnt = len(X), Y
-            super()._learn(X, Y, *more)
+        def _trainable(self, *given):
+            data = super()._trainable(*given)
+            self.learnt = len(data.X), data.Y
+            return data
 
     with pytest.warns(UserWarning, match="have labels that the model rules out") as caught:
         svm = Spy(model, infeasible=how, max_seconds=1e-9).fit(X, Y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise, product
 
@@ -337,7 +338,7 @@ def test_given_scores_are_features_learnt_in_training(kind, tmp_path):
         assert one.predict(new, return_bounds=True)[1] == pytest.approx(expected)
     with pytest.raises(OptionError, match="model Learnt learns features"):
         StructuredSVM.from_weights(Learnt, svm.weights_)
-    svm._fitted = {}
+    svm.fitted_ = replace(svm.fitted_, learnt={})
     svm.save(path)
     with pytest.raises(FileFormatError, match="the state of fitted features does not fit the model"):
         StructuredSVM.load(path)

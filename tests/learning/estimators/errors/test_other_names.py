@@ -9,7 +9,6 @@ import ssvm_dsl
 from model_table import tagger
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import OptionError, PluginError
-from ssvm_dsl.learning.estimators.check_parameters import check_parameters
 from ssvm_dsl.learning.risks.kinds import check_pairing, find_risk, risks
 from ssvm_dsl.plugin_api import Alias, BackendSpec, RiskSpec, TrainerSpec, hookimpl
 from ssvm_dsl.registry import PluginInfo, registry
@@ -39,7 +38,7 @@ def test_every_advice_is_a_setting_that_goes_together(what, spec, alias):
     assert advice == ", ".join(f"{name}={value!r}" for name, value in {what: spec.name, **alias.settings}.items())
     if what == "backend":
         return
-    check_parameters(svm)
+    svm._check()
     chosen = svm._trainer()
     spec = chosen.spec
     spec.load()(**chosen.options, random_state=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -32,6 +33,7 @@ from ssvm_dsl.cli.main import main
 from ssvm_dsl.errors import DataError, FileFormatError, OptionError, TrainingError
 from ssvm_dsl.io.arrays_file import read_arrays, write_arrays
 from ssvm_dsl.ir.features import ObservedPairs
+from ssvm_dsl.learning.estimators.fitted import Fitted
 from ssvm_dsl.learning.risks.hinges.margin import MarginProblem
 from ssvm_dsl.scores.flatten import pair_bits
 
@@ -229,23 +231,24 @@ def test_a_checkpoint_of_other_pairs_is_refused(tmp_path):
     fitted = ground(Tagger, X, Y).fitted
     settings = {"checkpoint": str(tmp_path / "fit.ckpt"), "checkpoint_seconds": 0.0, "warm_start": True}
     svm = StructuredSVM(Tagger, random_state=0, **settings)
-    svm._fitted, svm._blocks, svm.coef_ = fitted, ground(Tagger, X, Y).parameters.blocks, np.zeros(16)
+    svm.fitted_ = Fitted(np.zeros(16), ground(Tagger, X, Y).parameters.blocks, fitted)
     svm.set_params(callbacks=[kill])
     with pytest.raises(Killed):
         svm.fit(X, Y)
-    svm._fitted = {**fitted, "step": {**fitted["step"], "state": fitted["step"]["state"] + np.int32(1)}}
+    other = {**fitted, "step": {**fitted["step"], "state": fitted["step"]["state"] + np.int32(1)}}
+    svm.fitted_ = replace(svm.fitted_, learnt=other)
     with pytest.raises(TrainingError, match=r"features: hash .* then, hash .* now"):
         svm.fit(X, Y)
 
 
 def test_warm_starts_and_streams_keep_the_pairs_of_the_first_batch():
     svm = StructuredSVM(Tagger, warm_start=True, random_state=0, tol=1e-3).fit(X, Y)
-    blocks = svm._blocks
+    blocks = svm.fitted_.blocks
     svm.fit([[["dog"], ["new"], ["bark"]]], [["other", "verb", "noun"]])
-    assert svm._blocks == blocks
+    assert svm.fitted_.blocks == blocks
     stream = StructuredSVM(Tagger, trainer="subgradient", random_state=0).partial_fit(X, Y)
     stream.partial_fit([[["dog"], ["bark"]]], [["verb", "other"]])
-    assert stream._blocks == blocks
+    assert stream.fitted_.blocks == blocks
     assert densely(stream.weights_["emit"])[1, 0] == 0.0
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, Standardized, StructuredSVM, chain
-from ssvm_dsl.learning.estimators.fitting.column_scales import column_sizes
-from ssvm_dsl.learning.estimators.fitting.missed_classes import PART, VARIABLES, are_predicted, looks, sample_of
+from ssvm_dsl.learning.estimators.fitting.remarks import PART, VARIABLES, are_predicted, column_sizes, looks, sample_of
 
 
 def table(width, standard=False, weights=None):

@@ -85,7 +85,7 @@ def test_scores_of_a_tagger_follow_from_names_and_weights(tagger):
     table = {one[:4]: one.weight for one in tagger.weights_.top(k=None)}
     hashes = {}
     for name in {name for s in SENTENCES for token in s for name in items(token)}:
-        only = tagger._ground([{"words": [[name]], "more": [[]]}], fitted=tagger._fitted).parameters.maps
+        only = tagger._ground([{"words": [[name]], "more": [[]]}], fitted=tagger.fitted_.learnt).parameters.maps
         hashes[name] = next(m for m in only if m.name == "bucket").features.indices[0]
     for x, y, score in zip(X, Y, tagger.best_score(X, Y), strict=True):
         total = 0.0
@@ -192,7 +192,7 @@ def test_scores_of_units_forms_and_dense_features_follow_from_names():
     svm, X, Y = scene()
     rows = svm.weights_.top(k=None)
     assert len(rows) == len(svm.coef_)
-    (learnt,) = (state for state in svm._fitted.values() if "mean" in state)
+    (learnt,) = (state for state in svm.fitted_.learnt.values() if "mean" in state)
     for one, y, score in zip(X, Y, svm.best_score(X, Y), strict=True):
         a, b = y["a"].tolist(), y["b"].tolist()
 

@@ -25,7 +25,8 @@ from ssvm_dsl import Model, StructuredSVM
 from ssvm_dsl.ir import F64
 from ssvm_dsl.testing import training_problem
 from ssvm_papers.experiments.regret import DATA, LAM, PAPER, Met, OnlineExamples, learn_online, margin_examples
-from ssvm_papers.results.experiment import Answers, Between, Experiment, Findings, Progress, Statement, Steps, Table
+from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
+from ssvm_papers.results.statements import Answers, Between, Statement
 
 #: Values of gamma, examples after which averages are compared, and draws.
 GAMMAS, HORIZONS, N_DRAWS = (0.0, 0.1, 0.3, 0.5), (50, 100, 200, 500, 1000), 2
@@ -96,19 +97,19 @@ def compare(horizons: Sequence[int], gammas: Sequence[float], n_draws: int, prog
     steps, answers = Steps(progress, len(DATA) * n_draws * len(horizons)), Answers(STATEMENTS)
     arrays, tables = {"horizons": np.array(horizons), "gammas": np.array(gammas)}, []
     for name, (model, make) in DATA.items():
-        found = np.zeros((n_draws, len(horizons), len(gammas), 6))
+        per_draw = np.zeros((n_draws, len(horizons), len(gammas), 6))
         for draw in range(n_draws):
             X, Y = make(horizons[-1], draw)
             for k, T in enumerate(horizons):
                 steps(f"{name}, draw {draw + 1}, {T} examples")
-                found[draw, k] = compared(model, X[:T], Y[:T], gammas, draw)
-        loss, right, limit, regret, bound, missed = np.moveaxis(found, 3, 0)
+                per_draw[draw, k] = compared(model, X[:T], Y[:T], gammas, draw)
+        loss, right, limit, regret, bound, missed = np.moveaxis(per_draw, 3, 0)
         answers.numbers(f"{name}-regret", float((regret / bound).max()))
         answers.numbers(f"{name}-average", float((loss / right).max()))
         answers.numbers(f"{name}-limit", float((loss / limit)[:, -1].max()))
         answers.draws(f"{name}-gamma", float(missed[:, :, -1].mean()))
-        arrays[name] = found.mean(axis=0)
-        tables.append(table(name, horizons, gammas, found.mean(axis=0)))
+        arrays[name] = per_draw.mean(axis=0)
+        tables.append(table(name, horizons, gammas, per_draw.mean(axis=0)))
     return Findings(answers.rows, NOTES, tables, arrays)
 
 

@@ -31,20 +31,8 @@ from ssvm_papers.experiments.sequences import (
     with_ends,
 )
 from ssvm_papers.generators import make_blocks
-from ssvm_papers.results.experiment import (
-    Answers,
-    Between,
-    EachNear,
-    Experiment,
-    Findings,
-    Progress,
-    Rising,
-    Statement,
-    Steps,
-    Table,
-    near,
-    with_spread,
-)
+from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
+from ssvm_papers.results.statements import Answers, Between, EachNear, Rising, Statement, near, with_spread
 
 #: Distortions of Table 4.3, its accuracies by regularisation, those of Table 4.5, and how far ours may be away.
 DISTORTIONS = (0.0, 0.1, 0.2, 0.3, 0.4)
@@ -232,13 +220,13 @@ def block_tables(
     rising = CAPTION if set(CAPTION) <= set(regularisations) else ()
     fits = 5 * len(levels) * (n_draws * len(regularisations) + len(rising))
     steps, answers = Steps(progress, fits + 1 + others * len(levels)), Answers(BLOCK_STATEMENTS)
-    found = np.zeros((len(BLOCK_TABLES) + 1, len(levels), n_draws))
+    accuracies = np.zeros((len(BLOCK_TABLES) + 1, len(levels), n_draws))
     cv, risen = np.zeros((len(levels), len(regularisations), n_draws)), np.zeros((len(levels), len(rising)))
     for k, level in enumerate(levels):
         for draw in range(n_draws):
             name = f"distortion {DISTORTIONS[level]:.0%}, draw {draw + 1}"
             cv[k, :, draw], *tested = blocks(2 * n, level, draw, regularisations, name, steps)
-            found[:, k, draw] = cv[k, :, draw].max(), *tested
+            accuracies[:, k, draw] = cv[k, :, draw].max(), *tested
         if rising:
             X, Y = (part[:n] for part in drawn_blocks(2 * n, level, 0))
             name = f"distortion {DISTORTIONS[level]:.0%}, functions that only rise"
@@ -246,7 +234,7 @@ def block_tables(
     steps("passes by regularisation")
     passes = training_passes(n, regularisations)
     answers.numbers("work", *passes, text=" -> ".join(f"{one:.0f}" for one in passes))
-    tell_blocks(answers, found, levels)
+    tell_blocks(answers, accuracies, levels)
     if len(levels) == len(DISTORTIONS):
         tell_table_43(answers, regularisations, cv.mean(axis=2), rising, risen)
     tables = [accuracy_table("CV accuracy in % by regularisation (Table 4.3)", levels, regularisations, cv)]
@@ -296,16 +284,16 @@ def tell_table_43(
             answers.numbers(f"caption{key}", gained, text=f"{gained:+.1f} (by distortion: {gains})")
 
 
-def tell_blocks(answers: Answers, found: F64, levels: Sequence[int]) -> None:
-    """Answer the statements about accuracies; ``found`` has the shape (n_tables + 1, n_levels, n_draws)."""
-    for key, several in zip(BLOCK_TABLES, found[:-1], strict=True):
+def tell_blocks(answers: Answers, accuracies: F64, levels: Sequence[int]) -> None:
+    """Answer the statements about accuracies; ``accuracies`` has the shape (n_tables + 1, n_levels, n_draws)."""
+    for key, several in zip(BLOCK_TABLES, accuracies[:-1], strict=True):
         for k, level in enumerate(levels):
             answers.draws(f"{key}-{100 * DISTORTIONS[level]:.0f}", several[k])
-    gained = (found[1] - found[2]).mean(axis=1)
+    gained = (accuracies[1] - accuracies[2]).mean(axis=1)
     shown = ", ".join(f"{one:+.1f}" for one in gained)
     answers.numbers("ahead", gained[-1], text=f"{gained[-1]:+.1f} (by distortion: {shown})")
     answers.numbers("grows", gained[-1] - gained[0])
-    added = found[-1].mean(axis=1)
+    added = accuracies[-1].mean(axis=1)
     answers.text("added", ", ".join(f"{one:.1f}" for one in added), *added)
 
 
@@ -348,8 +336,8 @@ def blocks(
     svm, accuracy = chosen_svm(hm_svm(), X, Y, regularisations, name, steps)
     counted = [ml_hmm(smoothing).fit(inside(X), inside(Y)) for smoothing in (0.0, 1.0)]
     right = svm.score(others, inside(truth)), *(one.score(others, inside(truth)) for one in counted)
-    found, plain, added = (float(with_ends(one, truth)) for one in right)
-    return accuracy, found, plain, added
+    learnt, plain, added = (float(with_ends(one, truth)) for one in right)
+    return accuracy, learnt, plain, added
 
 
 def plain_accuracies(n: int, level: int, draw: int, definition: BlockDefinition) -> list[float]:
@@ -360,15 +348,15 @@ def plain_accuracies(n: int, level: int, draw: int, definition: BlockDefinition)
     X, Y = drawn_blocks(n, level, draw, definition)
     half, truth = n // 2, Y[n // 2 :]
     models = (hm_svm(), hm_svm(model=SmoothStates), ml_hmm())
-    found = []
+    accuracies = []
     for model in models:
         if model is models[1] and definition is not DEFINITIONS[0]:
-            found.append(np.nan)
+            accuracies.append(np.nan)
             continue
         model = model.set_params(C=1.0 / ONE) if isinstance(model, StructuredSVM) else model
         fitted = model.fit(inside(X[:half]), inside(Y[:half]))
-        found.append(float(with_ends(fitted.score(inside(X[half:]), inside(truth)), truth)))
-    return found
+        accuracies.append(float(with_ends(fitted.score(inside(X[half:]), inside(truth)), truth)))
+    return accuracies
 
 
 def drawn_blocks(

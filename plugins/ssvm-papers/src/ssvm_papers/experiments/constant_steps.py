@@ -22,7 +22,8 @@ from ssvm_dsl import StructuredRegressor, StructuredSVM
 from ssvm_dsl.ir import F64
 from ssvm_papers.experiments.regret import DATA, LAM, PAPER, OnlineExamples, margin_examples
 from ssvm_papers.experiments.regret_values import VALUES, drawn_values, value_examples, value_regressor
-from ssvm_papers.results.experiment import Answers, Between, Experiment, Findings, Progress, Statement, Steps, Table
+from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
+from ssvm_papers.results.statements import Answers, Between, Statement
 
 #: Lengths of steps, times lam; steps, and examples.
 LENGTHS, N_STEPS, N_EXAMPLES = (1.0, 0.1, 0.01, 0.001), 3000, 50
@@ -73,13 +74,13 @@ def optimum(name: str, X: Sequence[Any], Y: Sequence[Any], values: F64 | None) -
 
 def distances(examples: OnlineExamples, w: F64, length: float, n_steps: int) -> tuple[F64, float]:
     """Return ``|w_t - w*|`` for t = 1 ... n_steps + 1, from 0, and the largest norm of a subgradient."""
-    at, found, largest = np.zeros(examples.dim), np.zeros(n_steps + 1), 0.0
+    at, squared, largest = np.zeros(examples.dim), np.zeros(n_steps + 1), 0.0
     for t in range(n_steps + 1):
-        found[t] = np.linalg.norm(at - w)
+        squared[t] = np.linalg.norm(at - w)
         g = LAM * at + examples.total(at) / examples.n
         largest = max(largest, float(np.linalg.norm(g)))
         at = at - length * g
-    return found, largest
+    return squared, largest
 
 
 def run(quick: bool, progress: Progress) -> Findings:
@@ -100,20 +101,20 @@ def run(quick: bool, progress: Progress) -> Findings:
         for relative in lengths:
             steps(f"{name}, steps of {relative:g} / lam")
             length = relative / LAM
-            found, G = distances(examples, best.w, length, n_steps)
+            measured, G = distances(examples, best.w, length, n_steps)
             radius, t = np.sqrt(length * G**2 / LAM), np.arange(n_steps + 1)
-            bound = np.sqrt((1.0 - relative) ** t * found[0] ** 2 + radius**2)
+            bound = np.sqrt((1.0 - relative) ** t * measured[0] ** 2 + radius**2)
             rate = (1.0 - 2.0 * relative) ** t if relative < 0.5 else (t == 0).astype(float)
-            closer = np.sqrt(rate * found[0] ** 2 + (radius**2 / 2.0 if relative < 0.5 else length**2 * G**2))
-            theorem.append(float((found / bound).max()))
-            sharper.append(float((found / closer).max()))
-            last.append(float(found[-1] / radius))
-            within = np.flatnonzero(found <= radius)
+            closer = np.sqrt(rate * measured[0] ** 2 + (radius**2 / 2.0 if relative < 0.5 else length**2 * G**2))
+            theorem.append(float((measured / bound).max()))
+            sharper.append(float((measured / closer).max()))
+            last.append(float(measured[-1] / radius))
+            within = np.flatnonzero(measured <= radius)
             inside.append(int(within[0]) if len(within) else n_steps)
             smallest = min(smallest, radius)
-            rows.append((name, f"{relative:g} / lam", f"{G:.2f}", f"{found[0]:.2f}", f"{found[-1]:.3f}",
+            rows.append((name, f"{relative:g} / lam", f"{G:.2f}", f"{measured[0]:.2f}", f"{measured[-1]:.3f}",
                          f"{radius:.2f}", str(inside[-1])))  # fmt: skip
-            arrays[f"{name}/{relative:g}"] = np.stack([found, bound])
+            arrays[f"{name}/{relative:g}"] = np.stack([measured, bound])
         answers.numbers(f"{name}-theorem", max(theorem))
         answers.numbers(f"{name}-sharper", max(sharper))
         answers.numbers(f"{name}-ball", max(last))
@@ -138,9 +139,9 @@ def draw(arrays: Mapping[str, Any], figure: Any) -> None:
     colors = ("black", "green", "blue", "red")
     for axis, name in zip(figure.subplots(1, len(NAMES)), NAMES, strict=True):
         curves = [(key.partition("/")[2], one) for key, one in arrays.items() if key.partition("/")[0] == name]
-        for (length, (found, bound)), color in zip(curves, colors, strict=False):
-            axis.plot(np.arange(1, len(found) + 1), found, color=color, label=f"a = {length} / lam")
-            axis.plot(np.arange(1, len(found) + 1), bound, color=color, linestyle="--")
+        for (length, (measured, bound)), color in zip(curves, colors, strict=False):
+            axis.plot(np.arange(1, len(measured) + 1), measured, color=color, label=f"a = {length} / lam")
+            axis.plot(np.arange(1, len(measured) + 1), bound, color=color, linestyle="--")
         axis.set(xlabel="steps", ylabel="distance from the optimum", xscale="log", yscale="log", title=name)
         axis.legend(title="dashed: theorem 5.1", fontsize="small")
 

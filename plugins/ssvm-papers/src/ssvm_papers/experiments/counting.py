@@ -23,17 +23,8 @@ import numpy as np
 from ssvm_dsl import CountingPredictor, Dicycles, Subsets
 from ssvm_dsl.datasets import Tours, make_identity, make_tours
 from ssvm_dsl.ir import F64
-from ssvm_papers.results.experiment import (
-    Answers,
-    Between,
-    Experiment,
-    Findings,
-    Progress,
-    Rising,
-    Statement,
-    Steps,
-    Table,
-)
+from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
+from ssvm_papers.results.statements import Answers, Between, Rising, Statement
 
 #: Options of a solver by the name of a run; what was found: objective and median processor seconds.
 Runs = Mapping[str, Mapping[str, Any]]
@@ -70,8 +61,8 @@ def timed(X: Any, Y: Any, task: Mapping[str, Any], runs: Runs) -> Timings:
         for name, options in runs.items():
             reports[name].append(trained(X, Y, task, **options).report_)
     return {
-        name: (found[0].objective, float(np.median([one.processor_seconds for one in found])))
-        for name, found in reports.items()
+        name: (report[0].objective, float(np.median([one.processor_seconds for one in report])))
+        for name, report in reports.items()
     }
 
 
@@ -106,13 +97,13 @@ def run_identity(quick: bool, progress: Progress) -> Findings:
         "SGD": {"solver": "sgd", "truncation": 0.15},
         "closed form": {"solver": "closed-form"},
     }
-    steps, found, work = Steps(progress, len(sizes)), [], np.zeros((2, len(sizes)))
+    steps, rows, work = Steps(progress, len(sizes)), [], np.zeros((2, len(sizes)))
     for k, n in enumerate(sizes):
         steps(f"{n} examples")
         X, Y = make_identity(n)
-        found.append(timed(X, Y, IDENTITY, runs))
+        rows.append(timed(X, Y, IDENTITY, runs))
         work[:, k] = batch_work(X, Y, IDENTITY), online_work(n, len(X[0]), IDENTITY, round(0.15 * n))
-    curves = np.array([[one[name] for one in found] for name in runs])  # solver, size, (objective, seconds)
+    curves = np.array([[one[name] for one in rows] for name in runs])  # solver, size, (objective, seconds)
     excess = 100.0 * (curves[1, :, 0] / curves[0, :, 0] - 1.0)
     ratio, answers = curves[0, :, 1] / curves[1, :, 1], Answers(IDENTITY_STATEMENTS)
     answers.numbers("objective", excess[-1])
@@ -161,9 +152,9 @@ def run_truncation(quick: bool, progress: Progress) -> Findings:
     runs: dict[str, Mapping[str, Any]] = {"NCG": {"solver": "ncg"}}
     runs |= {f"{share:g}": {"solver": "sgd", "truncation": float(share)} for share in shares}
     X, Y = make_identity(n)
-    found = timed(X, Y, IDENTITY, runs)
-    objective, seconds = np.array([found[f"{share:g}"] for share in shares]).T
-    excess, batch = 100.0 * (objective / found["NCG"][0] - 1.0), batch_work(X, Y, IDENTITY)
+    reports = timed(X, Y, IDENTITY, runs)
+    objective, seconds = np.array([reports[f"{share:g}"] for share in shares]).T
+    excess, batch = 100.0 * (objective / reports["NCG"][0] - 1.0), batch_work(X, Y, IDENTITY)
     work = np.array([online_work(n, len(X[0]), IDENTITY, round(share * n)) for share in shares]) / batch
     answers = Answers(TRUNCATION_STATEMENTS)
     answers.numbers("objective", excess[np.array(shares) >= 0.19].max())
@@ -172,12 +163,12 @@ def run_truncation(quick: bool, progress: Progress) -> Findings:
     answers.text("crossing", crossing(n, len(X[0]), batch))
     cells = [[f"{s:g} n", f"{o:.4f}", f"{e:+.2f} %", f"{w * batch:.3g}", f"{1e3 * t:.1f} ms"]
              for s, o, e, w, t in zip(shares, objective, excess, work, seconds, strict=True)]  # fmt: skip
-    cells.append(["NCG", f"{found['NCG'][0]:.4f}", "", f"{batch:.3g}", f"{1e3 * found['NCG'][1]:.1f} ms"])
+    cells.append(["NCG", f"{reports['NCG'][0]:.4f}", "", f"{batch:.3g}", f"{1e3 * reports['NCG'][1]:.1f} ms"])
     note = (
         "A pass of SGD takes n^2/2 kernels at most, NCG all n^2 and several products besides.  Times in the table are "
         "some milliseconds, of which the arithmetic is the smaller part: where they cross is noise."
     )
-    arrays = {"shares": np.array(shares), "objective": objective, "seconds": seconds, "ncg": np.array(found["NCG"])}
+    arrays = {"shares": np.array(shares), "objective": objective, "seconds": seconds, "ncg": np.array(reports["NCG"])}
     table = Table(f"n = {n}", ("tau", "objective", "above NCG", "multiplications", "time"), cells)
     return Findings(answers.rows, (setting(IDENTITY), note), (table,), arrays)
 
@@ -218,9 +209,9 @@ def run_dicycles(quick: bool, progress: Progress) -> Findings:
     for k, n in enumerate(sizes):
         steps(f"{n} people")
         for s, options in enumerate(TOUR_SOLVERS.values()):
-            found = trained(drawn.X[:n], drawn.Y[:n], TOURS, **options)
-            report = found.report_
-            curves[s, k] = report.objective, report.processor_seconds, *on_test(found, test)
+            predictor = trained(drawn.X[:n], drawn.Y[:n], TOURS, **options)
+            report = predictor.report_
+            curves[s, k] = report.objective, report.processor_seconds, *on_test(predictor, test)
             if options["solver"] == "sgd":
                 work[s, k] = online_work(n, len(drawn.X[0]), TOURS, options.get("truncation", n))
             else:
@@ -243,11 +234,11 @@ def run_dicycles(quick: bool, progress: Progress) -> Findings:
     return Findings(rows, (setting(TOURS), note), (Table("Solvers", head, cells),), arrays)
 
 
-def on_test(found: CountingPredictor, test: Tours) -> tuple[float, float]:
+def on_test(predictor: CountingPredictor, test: Tours) -> tuple[float, float]:
     """Return the mean risk, and the mean cosine of learned and hidden policies."""
-    learnt = found.decision_function(test.X)
+    learnt = predictor.decision_function(test.X)
     norms = np.linalg.norm(learnt, axis=1) * np.linalg.norm(test.policies, axis=1)
-    return float(found.risks(test.X, test.Y).mean()), float(((learnt * test.policies).sum(axis=1) / norms).mean())
+    return float(predictor.risks(test.X, test.Y).mean()), float(((learnt * test.policies).sum(axis=1) / norms).mean())
 
 
 def dicycle_answers(sizes: Sequence[int], curves: F64, work: F64) -> Answers:
@@ -354,10 +345,10 @@ def run_steps(quick: bool, progress: Progress) -> Findings:
         steps(f"{n_passes} passes")
         for r, rule in enumerate(("decay", "smd")):
             for s, step in enumerate(STEPS):
-                found = CountingPredictor(
+                predictor = CountingPredictor(
                     solver="sgd", step_rule=rule, step=step, n_passes=n_passes, random_state=0, **IDENTITY
                 ).fit(X, labels)  # fmt: skip
-                gaps[k, r, s] = found.report_.relative_gap
+                gaps[k, r, s] = predictor.report_.relative_gap
     answers, (plain, adapted) = Answers(STEP_STATEMENTS), gaps[0]
     answers.numbers("plain", plain.max() / plain.min())
     answers.numbers("adapted", (adapted.max() / adapted.min()) / (plain.max() / plain.min()))

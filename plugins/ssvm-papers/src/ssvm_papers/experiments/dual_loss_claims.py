@@ -38,17 +38,8 @@ from ssvm_papers.experiments.dual_loss_methods import (
     run_method,
 )
 from ssvm_papers.experiments.dual_losses import FILES, PAPER
-from ssvm_papers.results.experiment import (
-    Answers,
-    Between,
-    Experiment,
-    Findings,
-    Progress,
-    Statement,
-    Steps,
-    Table,
-    factor_two,
-)
+from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
+from ssvm_papers.results.statements import Answers, Between, Statement, factor_two
 
 #: Values of R; the last one stands for no limit.  Those that the paper speaks of as alike.
 PASSES, ALIKE = (1, 2, 5, 10, 20, 100), (5, 10, 20)
@@ -94,7 +85,7 @@ class Judged:
     gap: float
 
     @classmethod
-    def of(cls, data: Data, passes: float) -> Judged:
+    def from_data(cls, data: Data, passes: float) -> Judged:
         """Return a set; its best objective comes from at most ``passes`` passes of ``bcfw``."""
         judge, method = training_problem(data.model, *data.train, risk="relaxed", lam=1.0 / C), METHODS["ours: bcfw"]
         trace = run_method(method, *problem_of(data.model, *data.train, method), passes)
@@ -103,16 +94,16 @@ class Judged:
 
     def curve(self, method: Method, passes: float, seed: int, level: float) -> ObjectiveCurve:
         """Return the curve of a method, with more points where it comes within a level of the best objective."""
-        found = run_method(method, *problem_of(self.data.model, *self.data.train, method), passes, seed)
-        curve = ObjectiveCurve(found, self.judge, 4)
+        run = run_method(method, *problem_of(self.data.model, *self.data.train, method), passes, seed)
+        curve = ObjectiveCurve(run, self.judge, 4)
         curve.refine((1.0 + level) * self.best)
         return curve
 
     def reached(self, curves: Sequence[ObjectiveCurve], level: float) -> list[Effort]:
         """Return the effort of each curve to a level; none where one of them did not reach it."""
-        found = [curve.reached((1.0 + level) * self.best) for curve in curves]
-        there = [one for one in found if one is not None]
-        return there if len(there) == len(found) else []
+        efforts = [curve.reached((1.0 + level) * self.best) for curve in curves]
+        there = [one for one in efforts if one is not None]
+        return there if len(there) == len(efforts) else []
 
 
 def mean(efforts: Sequence[Effort], what: str) -> float:
@@ -153,7 +144,7 @@ def vary_passes(data: Data, values: Sequence[int], seeds: Sequence[int], progres
     steps, answers = Steps(progress, len(values) + 2), Answers(PASS_STATEMENTS)
     with threadpool_limits(1, user_api="blas"):
         steps("the best objective")
-        set_ = Judged.of(data, 200)
+        set_ = Judged.from_data(data, 200)
         efforts: dict[int, list[Effort]] = {}
         for R in values:
             steps(f"R = {R}")
@@ -264,11 +255,11 @@ def run_all_labels(progress: Progress) -> Findings:
 
 def compare_labels(size: int, share: float, progress: Progress) -> Findings:
     """Compare methods on so many documents, with a share of their passes."""
-    steps, answers, found = Steps(progress, 3 * len(LABELS)), Answers(LABEL_STATEMENTS), {}
+    steps, answers, by_labels = Steps(progress, 3 * len(LABELS)), Answers(LABEL_STATEMENTS), {}
     with threadpool_limits(1, user_api="blas"):
         for n_labels in LABELS:
             steps(f"{n_labels} labels: the best objective")
-            set_ = Judged.of(few_labels(n_labels, size), 200)
+            set_ = Judged.from_data(few_labels(n_labels, size), 200)
             curves = {}
             for name, passes in REUTERS_PASSES.items():
                 steps(f"{n_labels} labels: {name}")
@@ -280,12 +271,12 @@ def compare_labels(size: int, share: float, progress: Progress) -> Findings:
             for several in curves.values():
                 for curve in several:
                     curve.refine((1.0 + LEVEL) * set_.best)
-            found[n_labels] = set_, curves
+            by_labels[n_labels] = set_, curves
     documents = f"{size} of its {N_ALL_DOCUMENTS} documents" if size < N_ALL_DOCUMENTS else f"all {size} documents"
     notes = (f"Reuters is the first subset of RCV1, {documents}, with its most frequent labels. {LABEL_NOTE}",)
-    return Findings(tell_labels(answers, found), notes, (label_table(found),), {
+    return Findings(tell_labels(answers, by_labels), notes, (label_table(by_labels),), {
         f"{n}/{name}": several[0].points / [1.0, 1.0, set_.best]
-        for n, (set_, curves) in found.items() for name, several in curves.items()
+        for n, (set_, curves) in by_labels.items() for name, several in curves.items()
     })  # fmt: skip
 
 
@@ -293,10 +284,10 @@ def compare_labels(size: int, share: float, progress: Progress) -> Findings:
 ByLabels = Mapping[int, tuple[Judged, Mapping[str, Sequence[ObjectiveCurve]]]]
 
 
-def ratios(found: ByLabels, level: float) -> dict[int, tuple[float, float, float]]:
+def ratios(by_labels: ByLabels, level: float) -> dict[int, tuple[float, float, float]]:
     """Return what Pegasos took over what DLPW took: operations from scratch, from the last basis, time; ``nan``."""
     result = {}
-    for n_labels, (set_, curves) in found.items():
+    for n_labels, (set_, curves) in by_labels.items():
         dlpw, pegasos = (set_.reached(curves[name], level) for name in REUTERS_PASSES)
         if not dlpw or not pegasos:
             result[n_labels] = (np.nan, np.nan, np.nan)
@@ -307,9 +298,9 @@ def ratios(found: ByLabels, level: float) -> dict[int, tuple[float, float, float
     return result
 
 
-def tell_labels(answers: Answers, found: ByLabels) -> Any:
+def tell_labels(answers: Answers, by_labels: ByLabels) -> Any:
     """Answer the statements about fewer labels."""
-    near, close = ratios(found, LEVEL_REUTERS), ratios(found, LEVEL)
+    near, close = ratios(by_labels, LEVEL_REUTERS), ratios(by_labels, LEVEL)
     for key, values in (("ten", [near[10][0]]), ("scales", [near[10][0] / near[5][0]]), ("five", [near[5][0]])):
         answers.numbers(key, *(one for one in values if np.isfinite(one)))
     for key, column in (("warm", 1), ("times", 2)):
@@ -317,7 +308,7 @@ def tell_labels(answers: Answers, found: ByLabels) -> Any:
             key, ", ".join(_shown(one[column]) for one in near.values()), *(one[column] for one in near.values())
         )
     answers.text("one", ", ".join(_shown(one[0]) for one in close.values()), *(one[0] for one in close.values()))
-    answers.draws("gap", max(set_.gap for set_, _ in found.values()))
+    answers.draws("gap", max(set_.gap for set_, _ in by_labels.values()))
     return answers.rows
 
 
@@ -325,10 +316,10 @@ def tell_labels(answers: Answers, found: ByLabels) -> Any:
 SHOWN = {"passes": "{:.3g}", "sweeps": "{:.3g}", "seconds": "{:.2f} s"}
 
 
-def label_table(found: ByLabels) -> Table:
+def label_table(by_labels: ByLabels) -> Table:
     """Return passes and sweeps to both levels, by the number of labels."""
     rows = []
-    for n_labels, (set_, curves) in found.items():
+    for n_labels, (set_, curves) in by_labels.items():
         for name, several in curves.items():
             cells = []
             for level in (LEVEL_REUTERS, LEVEL):

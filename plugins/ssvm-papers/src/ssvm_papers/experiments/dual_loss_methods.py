@@ -199,11 +199,11 @@ class Oracle:
         """Answer."""
         if question.task is not Task.RELAXED:
             return self.session.solve(question, known)
-        found = self.session.solve(question.replace(warm=self.warm) if self.keep else question, known)
-        self.warm.update(found.warm or {})
-        self.pivots += int(found.stats.get("lp_iterations", 0))
-        self.inside += float(found.stats.get("solver_seconds", 0.0))
-        return found
+        solution = self.session.solve(question.replace(warm=self.warm) if self.keep else question, known)
+        self.warm.update(solution.warm or {})
+        self.pivots += int(solution.stats.get("lp_iterations", 0))
+        self.inside += float(solution.stats.get("solver_seconds", 0.0))
+        return solution
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,18 +232,18 @@ class Trace:
 def run_method(method: Method, problem: Any, oracle: Oracle, passes: float, seed: int = 0) -> Trace:
     """Run a method for so many passes, or to a gap of a thousandth."""
     trainer = make_trainer(method.trainer, method.options, seed)
-    found, bound, begin = [(Effort(), np.zeros(problem.dim))], -np.inf, time.process_time()
+    visited, bound, begin = [(Effort(), np.zeros(problem.dim))], -np.inf, time.process_time()
     for iterate in trainer.steps(problem, StopRule(tol=1e-3)):
         spent = time.process_time() - begin
         bound = max(bound, iterate.dual)
         done = iterate.n_passes >= passes
         done |= bool(np.isfinite(iterate.primal) and iterate.upper - bound <= 1e-3 * iterate.primal)
-        if iterate.n_passes >= THINNING * found[-1][0].passes or done:
-            found.append((_effort(method, problem, oracle, iterate.n_passes, spent), iterate.w.copy()))
+        if iterate.n_passes >= THINNING * visited[-1][0].passes or done:
+            visited.append((_effort(method, problem, oracle, iterate.n_passes, spent), iterate.w.copy()))
         if done:
             break
-    pivots = pivots_from_scratch(problem, oracle, found) if method.backend == "lp" else np.nan
-    return Trace(found, bound, pivots)
+    pivots = pivots_from_scratch(problem, oracle, visited) if method.backend == "lp" else np.nan
+    return Trace(visited, bound, pivots)
 
 
 def _effort(method: Method, problem: Any, oracle: Oracle, passes: float, seconds: float) -> Effort:

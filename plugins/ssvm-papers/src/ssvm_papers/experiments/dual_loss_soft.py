@@ -19,7 +19,8 @@ from threadpoolctl import threadpool_limits
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, complete
 from ssvm_dsl.ir import F64
 from ssvm_papers.experiments.dual_losses import PAPER
-from ssvm_papers.results.experiment import Answers, Between, Experiment, Findings, Progress, Statement, Steps, Table
+from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
+from ssvm_papers.results.statements import Answers, Between, Statement
 
 #: Temperatures, and passes of message passing in a step.
 TEMPERATURES, PASSES = (0.5, 0.05, 0.005), (1, 2, 10, 100)

@@ -38,19 +38,8 @@ from ssvm_papers.experiments.dual_loss_methods import (
     problem_of,
     run_method,
 )
-from ssvm_papers.results.experiment import (
-    AgreementRule,
-    Answers,
-    Between,
-    Experiment,
-    Findings,
-    Progress,
-    Rising,
-    Statement,
-    Steps,
-    Table,
-    factor_two,
-)
+from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
+from ssvm_papers.results.statements import AgreementRule, Answers, Between, Rising, Statement, factor_two
 
 #: Share of the passes, and training examples, of a quick run.
 QUICK_SHARE, QUICK_SIZE = 0.1, 100
@@ -118,7 +107,7 @@ def statements(name: str) -> tuple[Statement, ...]:
 
 def curves(name: str, data: Data, share: float, steps: Steps) -> tuple[dict[str, list[ObjectiveCurve]], float]:
     """Return the curves of every method on a set, given a share of its passes, by seed; the best lower bound."""
-    found: dict[str, list[ObjectiveCurve]] = {}
+    of_method: dict[str, list[ObjectiveCurve]] = {}
     bounds = []
     (X, Y), judge = data.train, training_problem(data.model, *data.train, risk="relaxed", lam=1.0 / C)
     for label, method in METHODS.items():
@@ -129,15 +118,15 @@ def curves(name: str, data: Data, share: float, steps: Steps) -> tuple[dict[str,
         for seed in SEEDS if label == COMPARED["DLPW"] else SEEDS[:1]:
             problem = problem_of(data.model, *data.train, method)
             trace = run_method(method, *problem, max(share * method.passes[name], 2.0), seed)
-            found.setdefault(label, []).append(ObjectiveCurve(trace, judge))
+            of_method.setdefault(label, []).append(ObjectiveCurve(trace, judge))
             bounds.append(trace.bound)
     steps("equation 7 at the iterates")
-    best = min(curve.best for several in found.values() for curve in several)
-    for several in found.values():
+    best = min(curve.best for several in of_method.values() for curve in several)
+    for several in of_method.values():
         for curve in several:
             for goal in GOALS:
                 curve.refine((1.0 + goal) * best)
-    return found, max(bounds)
+    return of_method, max(bounds)
 
 
 def run_set(name: str, quick: bool, progress: Progress) -> Findings:
@@ -148,19 +137,19 @@ def run_set(name: str, quick: bool, progress: Progress) -> Findings:
     with threadpool_limits(1, user_api="blas"):
         several, bound = curves(name, data, share, steps)
     steps("an estimator with default options")
-    found = {label: some[0] for label, some in several.items()}
+    first_curves = {label: some[0] for label, some in several.items()}
     dlpw = several[COMPARED["DLPW"]]
     best = min(curve.best for some in several.values() for curve in some)
     answers = Answers(statements(name))
     answers.text("best", f"{best:.5f}; {bound:.5f}", best, bound)
-    answer_optima(answers, found, dlpw, best)
-    answer_ratios(answers, name, found, dlpw, best)
-    pegasos = found[COMPARED["Pegasos"]]
+    answer_optima(answers, first_curves, dlpw, best)
+    answer_ratios(answers, name, first_curves, dlpw, best)
+    pegasos = first_curves[COMPARED["Pegasos"]]
     pivots = pegasos.whole.sweeps / pegasos.whole.looks - 1.0, pegasos.trace.pivots
     answers.text("pivots", "{:.1f}; {:.1f}".format(*pivots), *pivots)
     by_default(answers, data)
-    arrays = {label: curve.points for label, curve in found.items()}
-    return Findings(answers.rows, NOTES, (efforts(name, found, best),), arrays)
+    arrays = {label: curve.points for label, curve in first_curves.items()}
+    return Findings(answers.rows, NOTES, (efforts(name, first_curves, best),), arrays)
 
 
 NOTES = (
@@ -183,17 +172,17 @@ CAUSES: dict[str, tuple[str, ...]] = {"yeast": (QP,), "scene": (QP,)}
 
 
 def answer_optima(
-    answers: Answers, found: Mapping[str, ObjectiveCurve], dlpw: Sequence[ObjectiveCurve], best: float
+    answers: Answers, of_method: Mapping[str, ObjectiveCurve], dlpw: Sequence[ObjectiveCurve], best: float
 ) -> None:
     """Report the distance of DLPW from the best objective by seed, and methods that missed it by more than 1 %."""
-    above = {label: curve.best / best - 1.0 for label, curve in found.items()}
+    above = {label: curve.best / best - 1.0 for label, curve in of_method.items()}
     late = [f"{label} ({value:.1%})" for label, value in above.items() if value > GOALS[-1]]
     answers.draws("optimum", [100.0 * (curve.best / best - 1.0) for curve in dlpw])
     answers.text("late", ", ".join(late) or "none")
 
 
 def answer_ratios(
-    answers: Answers, name: str, found: Mapping[str, ObjectiveCurve], dlpw: Sequence[ObjectiveCurve], best: float
+    answers: Answers, name: str, of_method: Mapping[str, ObjectiveCurve], dlpw: Sequence[ObjectiveCurve], best: float
 ) -> None:
     """Report the efforts of other methods over the mean effort of DLPW over its seeds, to the level of comparison."""
     goal = (1.0 + LEVEL[name]) * best
@@ -207,14 +196,14 @@ def answer_ratios(
             for one in keys[1:]:
                 answers.text(one, text)
             continue
-        compare_family(answers, keys, found[COMPARED[family]], goal, there)
-    ours = found["ours: bcfw"].reached(goal)
+        compare_family(answers, keys, of_method[COMPARED[family]], goal, there)
+    ours = of_method["ours: bcfw"].reached(goal)
     if len(there) == len(dlpw) and ours is not None:
         spent = float(np.mean([one.seconds for one in there]))
         ratio = spent / ours.seconds
         answers.text("bcfw-time", f"{ratio:.1f} ({spent:.2f} s, {ours.seconds:.2f} s)", ratio)
     if name == "synthetic":
-        curves_of_both = [found[COMPARED[family]] for family in ("cutting plane", "Pegasos")]
+        curves_of_both = [of_method[COMPARED[family]] for family in ("cutting plane", "Pegasos")]
         reached = [(curve, curve.reached(goal)) for curve in curves_of_both]
         work = [curve.trace.scratch(effort) for curve, effort in reached if effort is not None]
         answers.numbers("order", *(work if len(work) == 2 else ()), text="" if len(work) == 2 else "not both are there")
@@ -249,10 +238,10 @@ def compare_family(
     answers.text(keys[2], "; ".join(f"{more}{one:.1f}" for one in times), *times)
 
 
-def efforts(name: str, found: Mapping[str, ObjectiveCurve], best: float) -> Table:
+def efforts(name: str, of_method: Mapping[str, ObjectiveCurve], best: float) -> Table:
     """Return the table of a set."""
     rows = []
-    for label, curve in found.items():
+    for label, curve in of_method.items():
         near, goal = (curve.reached((1.0 + one) * best) for one in GOALS)
         whole = curve.whole
         spent = ("-",) * 4 if goal is None else (

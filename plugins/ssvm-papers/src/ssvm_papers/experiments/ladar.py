@@ -16,16 +16,8 @@ from ssvm_dsl import Dim, Edges, Factor, Hamming, Input, Label, Model, Structure
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.plugin_api import TrainingEvent
 from ssvm_papers.generators import N_STREET_FEATURES, StreetScan, make_street_scans
-from ssvm_papers.results.experiment import (
-    Answers,
-    Between,
-    Experiment,
-    Findings,
-    Progress,
-    Statement,
-    Steps,
-    factor_two,
-)
+from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps
+from ssvm_papers.results.statements import Answers, Between, Statement, factor_two
 
 #: Height that parts the ground from the rest, in metres.
 GROUND = 0.25
@@ -182,11 +174,11 @@ NOTES = (
 
 def objectives(X: list[Any], Y: list[Any], kind: str, length: float, iterations: int, line: float) -> F64:
     """Return (iteration, objective) of steps over all scans until they cross the line; shape (n, 2)."""
-    found: list[tuple[float, float]] = []
+    points: list[tuple[float, float]] = []
 
     def note(event: TrainingEvent) -> bool:
         if np.isfinite(event.estimate):
-            found.append((event.iteration, event.estimate))
+            points.append((event.iteration, event.estimate))
         return event.estimate <= line
 
     options = {"order": "batch", "schedule": "1/sqrt(t)", "step_size": length, "averaging": "none", "evaluate_every": 5}
@@ -195,7 +187,7 @@ def objectives(X: list[Any], Y: list[Any], kind: str, length: float, iterations:
         Scan, lam=LAM, trainer="subgradient", trainer_options=options, backend="alpha-expansion", guarantee="heuristic",
         tol=0.0, max_passes=1.2 * iterations, random_state=0, n_threads=1, callbacks=[note],
     ).fit(X, Y)  # fmt: skip
-    return np.array(found)
+    return np.array(points)
 
 
 def draw(arrays: Mapping[str, Any], figure: Any) -> None:

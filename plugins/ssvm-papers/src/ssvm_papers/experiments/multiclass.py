@@ -26,7 +26,8 @@ from sklearn.preprocessing import MinMaxScaler
 from ssvm_dsl.datasets import load_letters
 from ssvm_dsl.ir import F64
 from ssvm_dsl.models import ChainTagger, Classifier
-from ssvm_papers.results.experiment import Answers, Experiment, Findings, Progress, Statement, Steps, Table
+from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
+from ssvm_papers.results.statements import Answers, Statement
 
 #: Values of C that are tried.
 GRID = (0.001, 0.01, 0.1, 1.0)
@@ -67,9 +68,9 @@ class LabelledRows:
 
 def digits(n: int) -> LabelledRows:
     """Return handwritten digits of scikit-learn, n to learn from, in one random order."""
-    found = load_digits()
-    order = np.random.default_rng(0).permutation(len(found.target))
-    X, y = MinMaxScaler().fit_transform(found.data[order]), found.target[order]
+    bunch = load_digits()
+    order = np.random.default_rng(0).permutation(len(bunch.target))
+    X, y = MinMaxScaler().fit_transform(bunch.data[order]), bunch.target[order]
     return LabelledRows(X[:n], y[:n], X[n:], y[n:])
 
 
@@ -111,8 +112,8 @@ def fitted(method: Any, X: Any, y: Any, m: int) -> tuple[float, Any, float]:
     """Return the best C by the examples from number m, the fit to all examples, and its processor seconds."""
     C = max(GRID, key=lambda one: with_C(method, one).fit(X[:m], y[:m]).score(X[m:], y[m:]))
     begin = time.process_time()
-    found = with_C(method, C).fit(X, y)
-    return C, found, time.process_time() - begin
+    model = with_C(method, C).fit(X, y)
+    return C, model, time.process_time() - begin
 
 
 def in_words(rows: NDArray[Any], sizes: Sequence[int]) -> list[Any]:
@@ -124,8 +125,8 @@ def words_accuracy(rows: LabelledRows) -> tuple[float, float, float]:
     """Return (C, share of right letters, processor seconds) of the chain, which sees words."""
     X, Y = in_words(rows.X, rows.words), in_words(rows.y, rows.words)
     tagger = ChainTagger(tol=0.01, random_state=0, n_threads=1, risk="margin")
-    C, found, seconds = fitted(tagger, X, Y, 2 * len(rows.words) // 3)
-    return C, found.score(in_words(rows.X_test, rows.words_test), in_words(rows.y_test, rows.words_test)), seconds
+    C, model, seconds = fitted(tagger, X, Y, 2 * len(rows.words) // 3)
+    return C, model.score(in_words(rows.X_test, rows.words_test), in_words(rows.y_test, rows.words_test)), seconds
 
 
 def run(quick: bool, progress: Progress) -> Findings:
@@ -138,8 +139,8 @@ def run(quick: bool, progress: Progress) -> Findings:
         right[data] = []
         for name, (make, n_binary) in METHODS.items():
             steps(f"{data}, {name}")
-            C, found, seconds = fitted(make(), rows.X, rows.y, m)
-            share = 100.0 * float(found.score(rows.X_test, rows.y_test))
+            C, model, seconds = fitted(make(), rows.X, rows.y, m)
+            share = 100.0 * float(model.score(rows.X_test, rows.y_test))
             answers.draws(f"{data}-{name}", share)
             right[data].append(share)
             table.append((data, name, str(n_binary(n_classes) or 1), f"{C:g}", f"{share:.1f}", f"{seconds:.1f}"))

@@ -19,7 +19,8 @@ import numpy as np
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
 from ssvm_dsl.datasets import N_FOLDS, Split, load_letters
 from ssvm_dsl.ir import F64
-from ssvm_papers.results.experiment import Answers, Experiment, Findings, Progress, Rising, Statement, Steps, near
+from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps
+from ssvm_papers.results.statements import Answers, Rising, Statement, near
 
 #: Methods of Figure 1, best first: name, risk.
 METHODS = (("structured margin", "margin"), ("unstructured margin", "hm"), ("perceptron", "perceptron"))
@@ -112,7 +113,7 @@ def learning_curve(split: Split, risk: str, passes: int) -> F64:
 
 def letter_and_word_error(svm: StructuredSVM, X: Sequence[Any], Y: Sequence[Any]) -> tuple[float, float]:
     """Return the shares of wrong letters and of words with a wrong letter."""
-    wrong = [found != truth for found, truth in zip(svm.predict(X), Y, strict=True)]
+    wrong = [predicted != truth for predicted, truth in zip(svm.predict(X), Y, strict=True)]
     return float(np.concatenate(wrong).mean()), float(np.mean([word.any() for word in wrong]))
 
 

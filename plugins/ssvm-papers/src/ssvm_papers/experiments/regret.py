@@ -33,7 +33,8 @@ from ssvm_dsl.datasets import make_chains
 from ssvm_dsl.ir import F64
 from ssvm_dsl.testing import training_problem
 from ssvm_papers.generators import make_walks
-from ssvm_papers.results.experiment import Answers, Between, Experiment, Findings, Progress, Statement, Steps, Table
+from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
+from ssvm_papers.results.statements import Answers, Between, Statement
 
 #: Regularisation, and the probability that (17) may fail with.
 LAM, DELTA = 0.01, 0.05
@@ -184,8 +185,8 @@ def margin_examples(model: type[Model], X: Sequence[Any], Y: Sequence[Any]) -> O
     truth = [np.asarray(y) for y in Y]
 
     def meet(w: F64, t: int) -> Met:
-        found, predicted = problem.gradient(w, np.array([t])), plain.oracle(w, np.array([t])).labels
-        return Met(float(found.value[0]), found.vector, float(np.mean(predicted != truth[t])))
+        gradient, predicted = problem.gradient(w, np.array([t])), plain.oracle(w, np.array([t])).labels
+        return Met(float(gradient.value[0]), gradient.vector, float(np.mean(predicted != truth[t])))
 
     return OnlineExamples(problem.dim, len(X), meet, lambda w: problem.gradient(w).vector)
 
@@ -304,8 +305,8 @@ def tell(answers: Answers, name: str, horizons: Sequence[int], several: Sequence
         "horizon": [one.lost_horizon / one.horizon for one in several],
         "new": [one.new / one.generalisation for one in several],
     }
-    for key, found in ratios.items():
-        answers.numbers(f"{name}-{key}", float(np.max(found)))
+    for key, shares in ratios.items():
+        answers.numbers(f"{name}-{key}", float(np.max(shares)))
     tenth = int(np.argmin(np.abs(np.array(horizons) - horizons[-1] / 10)))
     answers.draws(f"{name}-growth", [one.regret[-1] / one.regret[tenth] for one in several])
     largest = max(one.largest for one in several)

@@ -34,7 +34,8 @@ from ssvm_papers.experiments.regret import (
     learn_online,
     sequences,
 )
-from ssvm_papers.results.experiment import Answers, Between, Experiment, Findings, Progress, Statement, Steps, Table
+from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
+from ssvm_papers.results.statements import Answers, Between, Statement
 
 #: The name of the data, epsilon, the scale of the hidden weights, and the noise of values relative to their spread.
 VALUES, EPSILON, SCALE, NOISE = "values", 0.02, 2.0, 0.1
@@ -106,7 +107,7 @@ def value_examples(X: Sequence[Any], values: F64, Y: Sequence[Any]) -> OnlineExa
 def run(quick: bool, progress: Progress) -> Findings:
     """Compare on three draws; quick: one draw, up to 200 examples."""
     horizons, n_draws, n_new = ((20, 50, 200), 1, 100) if quick else (HORIZONS, N_DRAWS, N_NEW)
-    steps, found, largest, loss = Steps(progress, n_draws), np.zeros((n_draws, len(horizons), 5)), 0.0, 0.0
+    steps, regrets, largest, loss = Steps(progress, n_draws), np.zeros((n_draws, len(horizons), 5)), 0.0, 0.0
     for draw in range(n_draws):
         steps(f"draw {draw + 1}")
         n = horizons[-1]
@@ -120,14 +121,14 @@ def run(quick: bool, progress: Progress) -> Findings:
         for k, T in enumerate(horizons):
             best = value_regressor(tol=1e-3).fit(X[:T], values[:T], Y[:T]).report_
             w = online.averages[T]
-            found[draw, k] = (
+            regrets[draw, k] = (
                 online.costs[:T].sum() - T * best.dual,
                 online.bounds[T - 1],
                 np.mean([new.meet(w, t).loss for t in range(new.n)]),
                 online.risks[:T].mean() + np.sqrt(2.0 / T * np.log(1.0 / DELTA)),
                 best.relative_gap,
             )
-    regret, bound, lost, right, gap = np.moveaxis(found, 2, 0)
+    regret, bound, lost, right, gap = np.moveaxis(regrets, 2, 0)
     answers = Answers(STATEMENTS)
     answers.numbers("regret", float((regret / bound).max()))
     tenth = int(np.argmin(np.abs(np.array(horizons) - horizons[-1] / 10)))
@@ -138,9 +139,9 @@ def run(quick: bool, progress: Progress) -> Findings:
     answers.draws("gap", float(gap.max()))
     forms = ("{:.3f}",) * 4
     rows = [(str(T), *(form.format(x) for form, x in zip(forms, column[:4], strict=True)))
-            for T, column in zip(horizons, found.mean(axis=0), strict=True)]  # fmt: skip
+            for T, column in zip(horizons, regrets.mean(axis=0), strict=True)]  # fmt: skip
     columns = ("T", "regret", "its bound", "loss on new examples", "(17)")
-    arrays = {"horizons": np.array(horizons), "curves": found[:, :, :4]}
+    arrays = {"horizons": np.array(horizons), "curves": regrets[:, :, :4]}
     return Findings(answers.rows, NOTES, (Table("Means over draws", columns, rows),), arrays)
 
 

@@ -35,7 +35,8 @@ from ssvm_dsl import (
 )
 from ssvm_dsl.ir import F64
 from ssvm_papers.generators import GaussianHMM, make_gaussian_hmm
-from ssvm_papers.results.experiment import Answers, Experiment, Findings, Near, OneOfDraws, Progress, Statement, Steps
+from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps
+from ssvm_papers.results.statements import Answers, Near, OneOfDraws, Statement
 
 #: Features of an observation, sequences in the training set (as many are in the test set), and their length.
 N_FEATURES, N_TRAIN, LENGTH = 10, 100, 250
@@ -141,8 +142,8 @@ def cv_accuracy(
     def tell(parameters: Mapping[str, Any], fold: int) -> None:
         steps(f"{name}, regularisation {1.0 / parameters['C']:g}, fold {fold}")
 
-    found = grid_scores(svm, grid, inside(X), inside(Y), listener=tell)
-    return Accuracies(with_ends(found.scores.mean(axis=1), Y), found.best)
+    scores = grid_scores(svm, grid, inside(X), inside(Y), listener=tell)
+    return Accuracies(with_ends(scores.scores.mean(axis=1), Y), scores.best)
 
 
 def chosen_svm(

@@ -17,7 +17,8 @@ import numpy as np
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain, complete, pairs
 from ssvm_dsl.datasets import make_chains
 from ssvm_dsl.ir import I64
-from ssvm_papers.results.experiment import Answers, Between, Experiment, Findings, Progress, Statement, Steps, Table
+from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
+from ssvm_papers.results.statements import Answers, Between, Statement
 
 #: Relative gap that ends a fit, and relative distance between objectives that counts as one optimum.
 TOLERANCE, ONE = 1e-7, 1e-6

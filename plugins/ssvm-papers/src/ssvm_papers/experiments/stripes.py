@@ -19,7 +19,8 @@ import numpy as np
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, grid
 from ssvm_dsl.datasets import make_stripes
 from ssvm_dsl.ir import F64
-from ssvm_papers.results.experiment import Answers, Between, Experiment, Findings, Progress, Statement, Steps
+from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps
+from ssvm_papers.results.statements import Answers, Between, Statement
 
 #: Standard deviations of the noise: the thesis has a low and a high one and gives neither; one more to see the limit.
 NOISES = {"low": 0.5, "high": 0.75, "still higher": 1.0}

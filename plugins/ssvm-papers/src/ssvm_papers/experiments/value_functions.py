@@ -24,17 +24,8 @@ from ssvm_dsl.datasets import load_grid_map
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir import F64
 from ssvm_papers.generators import Plans, make_plans, map_terrain
-from ssvm_papers.results.experiment import (
-    Answers,
-    Between,
-    Experiment,
-    Findings,
-    Progress,
-    Rising,
-    Statement,
-    Steps,
-    with_spread,
-)
+from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps
+from ssvm_papers.results.statements import Answers, Between, Rising, Statement, with_spread
 
 #: Learners, in the order of the arrays; colours of Figure 3.
 LEARNERS = {"regressed MMP": "blue", "MMSR": "green", "MMSR, value features": "red"}
@@ -166,9 +157,9 @@ def on_maps(n: int, answers: Answers) -> list[str]:
     return []
 
 
-def rms(found: F64, values: F64) -> float:
+def rms(predicted: F64, values: F64) -> float:
     """Return the root of the mean squared error."""
-    return float(np.sqrt(np.mean((found - values) ** 2)))
+    return float(np.sqrt(np.mean((predicted - values) ** 2)))
 
 
 def regression(model: type[Model], train: Plans, test: Plans) -> float:
@@ -179,11 +170,11 @@ def regression(model: type[Model], train: Plans, test: Plans) -> float:
 
 def regressed_planning(train: Plans, test: Plans) -> float:
     """Return the error of max-margin planning with a line through its costs, with the best strength."""
-    found = []
+    predictions = []
     for strength in STRENGTHS:
         svm = StructuredSVM(Planning, C=strength, tol=0.01, random_state=0, **ROUNDS).fit(train.X, train.Y)
-        found.append(on_a_line(svm, train, test))
-    return min(found)
+        predictions.append(on_a_line(svm, train, test))
+    return min(predictions)
 
 
 def on_a_line(svm: StructuredSVM, train: Plans, test: Plans) -> float:

@@ -220,11 +220,11 @@ def _cheapest(steps: I64, costs: F64, n_squares: int) -> I64:
     for k, (a, b) in enumerate(steps.tolist()):
         if best[a] + costs[k] < best[b]:
             best[b], last[b] = best[a] + costs[k], k
-    found, at = np.zeros(len(steps), np.int64), n_squares - 1
+    path, at = np.zeros(len(steps), np.int64), n_squares - 1
     while at:
-        found[last[at]] = 1
+        path[last[at]] = 1
         at = int(steps[last[at], 0])
-    return found
+    return path
 
 
 # -- Labels of complete graphs, as Meshi et al. (2010) generated them ------------------------------------------------

@@ -112,11 +112,11 @@ def _trees(rng: np.random.Generator, n: int) -> F64:
     top, radius, which = rng.uniform(3.0, 6.0, 5), rng.uniform(1.0, 2.2, 5), rng.integers(5, size=n)
     ball = rng.normal(size=(n, 3))
     ball *= (radius[which] * rng.random(n) ** (1 / 3) / np.linalg.norm(ball, axis=1))[:, None]
-    found = np.concatenate([place[which], top[which, None]], axis=1) + ball
+    points = np.concatenate([place[which], top[which, None]], axis=1) + ball
     trunk = rng.random(n) < 1 / 8
     thin, height = 0.1 * rng.normal(size=(n, 2)), top[which] * rng.random(n)
-    found[trunk] = np.concatenate([place[which] + thin, height[:, None]], axis=1)[trunk]
-    return found
+    points[trunk] = np.concatenate([place[which] + thin, height[:, None]], axis=1)[trunk]
+    return points
 
 
 def _shrubs(rng: np.random.Generator, n: int) -> F64:

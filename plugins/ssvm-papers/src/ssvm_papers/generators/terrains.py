@@ -261,9 +261,9 @@ def make_plans(
     while len(plans) < n:
         planner = HeadingPlanner(make_terrain(shape, random_state=rng) if terrain is None else terrain(rng))
         plans += [draw_plan(planner, rng) for _ in range(min(per_terrain, n - len(plans)))]
-    found = [_with_headings(plan) if headings else _on_squares(plan) for plan in plans]
-    X = [{**x, "far": -plan.value_features()} for (x, _), plan in zip(found, plans, strict=True)]
-    return Plans(X, [y for _, y in found], np.array([-plan.cost for plan in plans]))
+    inputs = [_with_headings(plan) if headings else _on_squares(plan) for plan in plans]
+    X = [{**x, "far": -plan.value_features()} for (x, _), plan in zip(inputs, plans, strict=True)]
+    return Plans(X, [y for _, y in inputs], np.array([-plan.cost for plan in plans]))
 
 
 def draw_plan(planner: HeadingPlanner, rng: np.random.Generator) -> TerrainPlan:

@@ -11,8 +11,9 @@ from ssvm_dsl.errors import FileFormatError
 from ssvm_dsl.io import write_lines
 from ssvm_dsl.plugin_api import seconds_text
 from ssvm_papers.experiments.catalogue import chosen
-from ssvm_papers.results.experiment import Experiment, Judgement, Row
+from ssvm_papers.results.experiment import Experiment
 from ssvm_papers.results.running import Result, Size
+from ssvm_papers.results.statements import Judgement, Row
 
 #: Columns of a table of rows.
 HEAD = ("what", "published", "ours", "agrees if", "verdict")
@@ -155,11 +156,11 @@ def _table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
 
 def _versions(results: Sequence[Result]) -> list[str]:
     """Return the machines and versions that results were found with, each once."""
-    found = dict.fromkeys(
+    versions = dict.fromkeys(
         f"{one.circumstances.machine}: {', '.join(f'{k} {v}' for k, v in one.circumstances.versions.items())}"
         for one in results
     )
-    return ["## Machines and versions", "", *(f"* {text}" for text in found)] if found else []
+    return ["## Machines and versions", "", *(f"* {text}" for text in versions)] if versions else []
 
 
 # -- Numbers of results on other pages: quoted by a link, to be checked and rewritten --------------------------------

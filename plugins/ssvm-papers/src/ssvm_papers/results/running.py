@@ -26,7 +26,8 @@ from ssvm_dsl import __version__
 from ssvm_dsl.errors import FileFormatError
 from ssvm_dsl.io import read_arrays, write_arrays, write_lines
 from ssvm_dsl.plugin_api import Value
-from ssvm_papers.results.experiment import Experiment, Findings, Judgement, Progress, Row
+from ssvm_papers.results.experiment import Experiment, Findings, Progress
+from ssvm_papers.results.statements import Judgement, Row
 
 #: Form of the files; those of another one are run again.
 FORM = 3
@@ -191,10 +192,10 @@ def saved_result(folder: Path, name: str, size: Size) -> Result | None:
     if content.get("form") != FORM:
         return None
     try:
-        found = _result(content, arrays)
+        result = _result(content, arrays)
     except (KeyError, TypeError, ValueError) as err:
         raise FileFormatError(f"{path}: not a result of ssvm reproduce ({err}); delete it") from err
-    return found if found.circumstances.versions.get("ssvm-dsl") == __version__ else None
+    return result if result.circumstances.versions.get("ssvm-dsl") == __version__ else None
 
 
 def _result(content: Mapping[str, Any], arrays: Mapping[str, Any]) -> Result:

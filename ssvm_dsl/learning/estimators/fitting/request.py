@@ -1,4 +1,4 @@
-"""``TrainingTarget`` and ``FitRequest``: the objective of a fit, and the request of its caller."""
+"""``TrainingTarget`` and ``FitRequest``: the objective of a fit, and what its caller asks for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.deadline import Deadline
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.learning.driver.times import Times
-from ssvm_dsl.learning.driver.trainer_choice import TrainerChoice
 from ssvm_dsl.learning.risks.kinds import Risk
 
 
@@ -38,10 +37,20 @@ TargetOf = Callable[[Grounded], TrainingTarget]
 
 @dataclass(frozen=True, eq=False)
 class FitRequest:
-    """What one call of ``fit`` was given."""
+    """What one call of ``fit`` was given.
+
+    Parameters
+    ----------
+    target_of : callable
+    sample_weight : array_like or None
+    held_out : pair or None
+        Examples for ``validation``.
+    deadline : Deadline
+        Its time began with the call.
+    times : Times
+    """
 
     target_of: TargetOf
-    trainer: TrainerChoice
     sample_weight: Any
     held_out: Any
     deadline: Deadline

@@ -1,0 +1,166 @@
+"""How weights are learnt: check, ground, choose a trainer, problem, train, certificate, warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ssvm_dsl.callers import warn_caller
+from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.compiler.features.kernel_features import kernel_ranks
+from ssvm_dsl.deadline import within
+from ssvm_dsl.errors import OptionError, TrainingError, memory_for
+from ssvm_dsl.learning.answers import call_threads
+from ssvm_dsl.learning.driver.certificate import Certificate
+from ssvm_dsl.learning.driver.interrupts import ends_the_caller, follows_an_interrupt
+from ssvm_dsl.learning.driver.progress import Progress
+from ssvm_dsl.learning.estimators.check_parameters import check_validation
+from ssvm_dsl.learning.estimators.fitted import Fitted, report_of
+from ssvm_dsl.learning.estimators.fitting.fit_warnings import convergence_warning, uncomputed_warning, warn_of
+from ssvm_dsl.learning.estimators.fitting.latent import begun, checked_stream, train_with_latents
+from ssvm_dsl.learning.estimators.fitting.remarks import scale_warning, warn_of_missed, warn_of_unknown
+from ssvm_dsl.learning.estimators.fitting.request import FitRequest
+from ssvm_dsl.learning.estimators.fitting.stream import Stream, check_weights
+from ssvm_dsl.learning.estimators.fitting.training import (
+    TrainingRun,
+    labelled_problem,
+    run_trainer,
+    training_problem,
+    unit_of,
+)
+from ssvm_dsl.learning.estimators.structured import StructuredEstimator
+from ssvm_dsl.learning.objective import convention
+from ssvm_dsl.learning.shards.fit import ShardedData
+from ssvm_dsl.plugin_api.hosting.contained import contained
+from ssvm_dsl.plugin_api.options import named_options
+from ssvm_dsl.plugin_api.specs import TrainerSpec
+from ssvm_dsl.registry import registry
+from ssvm_dsl.report.notices import announce_compiling
+
+
+@memory_for("fit", "give it fewer examples, or a model with fewer states, factors or features")
+def fit(svm: StructuredEstimator, X: Any, Y: Any, request: FitRequest, labels: bool = True) -> None:
+    """Learn the weights of an estimator, whose parameters are checked, from labelled examples.
+
+    Parameters
+    ----------
+    svm : StructuredEstimator
+    X, Y
+        As for ``fit``.
+    request : FitRequest
+    labels : bool
+        Whether labels are learnt, so that what the data do not tell about them is worth a warning.
+    """
+    announce_compiling()
+    deadline, followed = request.deadline, follows_an_interrupt()
+    check_validation(svm, request.held_out)
+    svm._trainer()  # mistakes in names and options are found before any work
+    last = svm.fitted_ if svm.warm_start and svm._is_fitted else None
+    with within(deadline):
+        grounded = svm._ground(X, Y, fitted=None if last is None else last.learnt, in_time=True)
+    if last is not None and last.blocks != grounded.parameters.blocks:
+        raise OptionError("warm_start: the last fit had other factors; set warm_start=False to start from zero")
+    if labels:
+        warn_of_unknown(grounded)
+    missing, start = grounded.n_uncomputed, None if last is None else last.coef
+    if missing:  # nothing is learnt from features that are not there
+        deadline.end()
+        start = None
+    with call_threads(svm.n_threads) as executor:
+        start = svm._choose(grounded, request, executor, start)
+        trainer = svm._trainer(grounded)
+        if uneven := scale_warning(grounded, trainer.spec):
+            warn_caller(uneven)
+        if grounded.declaration.latents:
+            trained, more = train_with_latents(svm, grounded, request, trainer, executor, start)
+        else:
+            problem, estimate, target = labelled_problem(svm, grounded, request, trainer.spec, executor)
+            grounded = replace(grounded, loss=None)  # it is as large as the scores
+            progress = run_trainer(svm, grounded, problem, estimate, target, trainer, request, start)
+            trained, more = TrainingRun(progress, problem, target, trainer), {}
+    text = take(svm, grounded, trained, request, followed, more)
+    if missing:
+        text = f"{uncomputed_warning(missing, grounded.n_examples, last is not None)}; {text}"
+        if last is not None:  # nothing is known of these weights on data without features
+            svm.fitted_ = replace(svm.fitted_, coef=last.coef).of_unknown_objective()
+    warn_of(text)
+    if labels and not missing:
+        warn_of_missed(svm, X, Y, grounded)
+
+
+@memory_for("partial_fit", "give it smaller batches")
+def fit_more(svm: StructuredEstimator, X: Any, Y: Any, request: FitRequest) -> None:
+    """Learn one pass over a batch of a stream of labelled examples; parameters are checked."""
+    announce_compiling()
+    trainer = svm._trainer(stream=True)
+    spec, options, name = trainer.spec, trainer.options, trainer.spec.name
+    if not spec.incremental:
+        able = [other.name for other in registry().specs(TrainerSpec) if other.incremental]
+        raise TrainingError(f"trainer '{name}' has no partial_fit; these have: {', '.join(able)}")
+    last = svm.fitted_ if svm._is_fitted else None
+    stream = None if last is None else last.stream
+    grounded = svm._ground(X, Y, fitted=None if last is None or stream is None else last.learnt)
+    svm._choose_alone(grounded)
+    target = request.target_of(grounded)
+    settings: dict[str, Any] = {"trainer": name, "trainer_options": named_options(options)}
+    settings |= {"random_state": svm._seed, "risk": target.risk.name, "power": float(svm.power)}
+    if last is not None and stream is not None:
+        stream.check(settings)
+        if last.blocks != grounded.parameters.blocks:
+            raise OptionError("partial_fit: the stream so far had other factors; take a new estimator (clone)")
+    elif last is not None:
+        text = "partial_fit starts a new stream at weights of 0 and discards the weights of the last fit"
+        warn_caller(f"{text} (a loaded stream continues from its saved state)")
+    seen, deadline = grounded.n_examples + (0 if stream is None else stream.n_seen), request.deadline
+    with call_threads(svm.n_threads) as executor:
+        if grounded.declaration.latents:
+            how = checked_stream(spec, svm.latent_options)
+            grounded = begun(svm, grounded, how, executor, deadline, None if stream is None else svm.coef_)
+            target = request.target_of(grounded)
+        problem, _ = training_problem(
+            svm, grounded, target, executor, spec, request.sample_weight, seen, deadline
+        )
+        with contained(f"trainer '{name}'"):
+            method = spec.load()(**options, random_state=svm._seed)
+            learnt = method.partial(problem, None if stream is None else stream.state())
+        w, state = check_weights(learnt, problem.dim, name)
+        progress = Progress(w, n_passes=1.0 + 1.0, reason="stream")  # one to learn, one to look at the objective
+        progress.value(problem.evaluation(w), problem)
+        progress.tightness = problem.tightness(w)
+        progress.oracle_seconds = problem.oracle_seconds
+        request.times.add(problem.oracle_seconds, progress)
+        take(svm, grounded, TrainingRun(progress, problem, target, trainer), request)
+        svm.fitted_ = replace(svm.fitted_, stream=Stream.of(name, settings, seen, state))
+
+
+def take(
+    svm: StructuredEstimator, data: Grounded | ShardedData, trained: TrainingRun, request: FitRequest,
+    followed: bool | None = None, more: Mapping[str, Any] | None = None,
+) -> str:  # fmt: skip
+    """Give an estimator its weights, certificate and report; return the text of a warning.
+
+    Parameters
+    ----------
+    svm : StructuredEstimator
+    data : Grounded or ShardedData
+    trained : TrainingRun
+    request : FitRequest
+    followed : bool or None
+        Whether the fit began right after one that Ctrl-C had ended: then Ctrl-C is to end the loop that calls it.
+    more : mapping, optional
+        Other fields of the report.
+    """
+    progress, problem, trainer = trained.progress, trained.problem, trained.trainer
+    chosen = {**kernel_ranks(data.fitted), **svm._chosen}
+    words = convention(svm.C, svm.lam, l1=svm.l1)
+    report = report_of(progress, problem, trainer, words, unit_of(svm, problem), chosen)
+    if more:
+        report = replace(report, **{**more, "chosen": {**chosen, **more.get("chosen", {})}})
+    report = request.times.with_times(report, request.deadline)
+    certificate = Certificate.of(progress, problem.objective)
+    svm.fitted_ = Fitted(progress.w, data.parameters.blocks, data.fitted, report, certificate)
+    interrupted = progress.reason == "interrupt" and followed is not None
+    if interrupted and (ends_the_caller(bool(followed)) or progress.interrupted_twice):
+        raise KeyboardInterrupt
+    return convergence_warning(report, svm.tol, trainer.spec, trained.target.risk, problem, progress)
