@@ -70,7 +70,7 @@ def _page_with_data(args: Namespace) -> str:
         sections = examined(svm, X, Y, svm._example_losses(X, Y), args.time_limit)
     for one in sections["costly"]:
         _place(one, kept[one["number"]], data)
-    return model_page(svm.model, svm.weights_, vars(svm).get("report_"), sections)
+    return model_page(svm.model, svm.weights_, getattr(svm, "report_", None), sections)
 
 
 def _with_known_labels(svm: Any, data: LabelledData) -> list[int]:

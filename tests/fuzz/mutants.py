@@ -286,11 +286,11 @@ TARGETS = [
         "linked to the first position": ("before = after", "before = after if before is None else before"),
     }),
     Target("bridge", "ssvm_bridges.tables", "logic-to-tables", {
-        "negation ignored": ("negated=np.tile(one.negated, n)", "negated=np.zeros(n * l, dtype=bool)"),
+        "negation ignored": ("negated=np.tile(constraint.negated, n)", "negated=np.zeros(n * l, dtype=bool)"),
         "negation not in the key": (
-            "arrays = (cards, place, one.state, one.negated,", "arrays = (cards, place, one.state,"
+            "arrays = (cards, place, constraint.state, constraint.negated,", "arrays = (cards, place, constraint.state,"
         ),
-        "parameters not in the key": ("one.negated, *numbers)", "one.negated)"),
+        "parameters not in the key": ("constraint.negated, *numbers)", "constraint.negated)"),
     }),
     Target("executor", "ssvm_dsl.cli.plugins.templates.executor:EXECUTOR", "mutant", {
         "the last error": ("failed[min(failed)]", "failed[max(failed)]"),

@@ -25,9 +25,9 @@ SETTINGS = {
     "ssvm_dsl.plugin_api.specs.BackendSpec", "ssvm_dsl.plugin_api.specs.RiskSpec",
     "ssvm_dsl.plugin_api.specs.TrainerNeeds", "ssvm_dsl.plugin_api.training.StopRule",
     "ssvm_papers.results.experiment.Experiment", "ssvm_dsl.testing.problems.Recipe",
-    "ssvm_papers.results.experiment.Between", "ssvm_papers.results.experiment.EachNear",
-    "ssvm_papers.results.experiment.Near",
-    "ssvm_papers.results.experiment.OneOfDraws", "ssvm_papers.results.experiment.Rising",
+    "ssvm_papers.results.statements.Between", "ssvm_papers.results.statements.EachNear",
+    "ssvm_papers.results.statements.Near",
+    "ssvm_papers.results.statements.OneOfDraws", "ssvm_papers.results.statements.Rising",
     "ssvm_backends.decomposition.branching.BranchNode", "ssvm_trainers.shared.state_rules.StateRule",
 }  # fmt: skip
 

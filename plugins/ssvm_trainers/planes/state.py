@@ -150,7 +150,7 @@ class DualState(Stateful):
         else:
             dense = dense_planes(self.problem, 0)
         self.cache = Cache(self.cache.n_planes, wide[0], wide[1], gram, wide[2], labels, NO_FLOATS, dense)
-        self.work = work_space(self.problem, 2 * k)._replace(counter=self.work.counter)
+        self.work = work_space(self.problem, 2 * k, self.work)
 
     def make_room(self, oldest: int) -> None:
         """Drop planes without dual weight since before iteration ``oldest``: each example has space for one more."""

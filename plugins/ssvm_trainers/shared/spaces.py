@@ -72,8 +72,11 @@ def free_weights(problem: TrainProblem, w: F64) -> F64:
     return w + threshold(problem) * np.sign(w)
 
 
-def work_space(problem: TrainProblem, k: int) -> Work:
-    """Return work space for caches of capacity k, with that for the parts of k + 1 labellings of any example."""
+def work_space(problem: TrainProblem, k: int, before: Work | None = None) -> Work:
+    """Return work space for caches of capacity k, with that for the parts of k + 1 labellings of any example.
+
+    That of another capacity ``before`` leaves it the counter, and the vector of all weights.
+    """
     maps, factors = problem.parameters.maps, np.zeros(problem.n, np.int64)
     for fmap in maps:
         factors += fmap.shapes.counts
@@ -82,7 +85,7 @@ def work_space(problem: TrainProblem, k: int) -> Work:
     return Work(
         slope=np.zeros(k + 1),
         delta=np.zeros(k + 1),
-        counter=np.zeros(1, np.int64),
+        counter=np.zeros(1, np.int64) if before is None else before.counter,
         labels=np.zeros(longest, np.int32),
         loss=np.zeros(1),
         unit=np.zeros(k + 1),
@@ -90,7 +93,7 @@ def work_space(problem: TrainProblem, k: int) -> Work:
         ones=np.ones(len(maps)),
         metric=np.ones(len(maps)),
         scales=np.ones(len(maps)),
-        direction=np.zeros(problem.dim),
+        direction=np.zeros(problem.dim) if before is None else before.direction,
         parts=Parts(
             map=np.zeros(most * (k + 2), np.int32),
             factor=np.zeros(most * (k + 2), np.int32),

@@ -64,7 +64,7 @@ def _of_model(loaded: LoadedModel) -> dict[str, Any]:
     facts["declaration"] = str(estimator.model)
     facts["weights"] = len(estimator.coef_)
     facts["not_zero"] = int((estimator.coef_ != 0).sum())
-    report = vars(estimator).get("report_")
+    report = getattr(estimator, "report_", None)
     facts |= {} if report is None else {"report": str(report)}
     return facts
 
