@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ssvm_dsl.calls import checked_call
+from ssvm_dsl.errors import OptionError, meant
 from ssvm_dsl.inference.planning.planner import accepted_guarantee, plan_program
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Ability, Guarantee, Program, Question, Solution, Task, Theta
+from ssvm_dsl.ir import I32, I64, Ability, Guarantee, Limits, Program, Question, Solution, Task, Theta
 from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.needs.properties import table_properties
 from ssvm_dsl.plugin_api import Session
@@ -15,6 +17,7 @@ from ssvm_dsl.registry import Registry
 from ssvm_dsl.testing.problems import Problem
 
 
+@checked_call
 def solve(
     program: Program,
     theta: Theta,
@@ -23,7 +26,12 @@ def solve(
     *,
     options: dict[str, Any] | None = None,
     plugins: Registry | None = None,
-    **question: Any,
+    examples: I64 | None = None,
+    clamp: I32 | None = None,
+    k: int = 1,
+    limits: Limits | None = None,
+    warm: Any = None,
+    tables: bool = True,
 ) -> Solution:
     """Return what a backend answers about a program.
 
@@ -40,8 +48,8 @@ def solve(
         The backend's options.
     plugins : Registry, optional
         The installed plug-ins by default.
-    **question
-        Other fields of a :class:`~ssvm_dsl.ir.Question`: ``examples``, ``clamp``, ``k``, ``limits``, ``warm``.
+    examples, clamp, k, limits, warm, tables
+        As of :class:`~ssvm_dsl.ir.Question`.
 
     Returns
     -------
@@ -49,6 +57,8 @@ def solve(
 
     Raises
     ------
+    OptionError
+        A parameter is of another kind, or not one of a question.
     NoBackendError
         The backend does not take this problem.
     BackendFault
@@ -63,8 +73,12 @@ def solve(
     >>> bool((solve(problem.program, problem.theta, "lp", Task.RELAXED).bound >= best - 1e-6).all())
     True
     """
-    session = open_session(program, backend, (task,), theta=theta, options=options, plugins=plugins)
-    return session.solve(Question(theta, task=task, **question))
+    if not isinstance(theta, Theta):
+        raise OptionError(f"solve: theta must be a Theta, the scores of the program, got {type(theta).__name__}")
+    if task not in list(Task):
+        raise OptionError(f"solve: there is no task {task!r}{meant(task, Task)}\n  known: {', '.join(Task)}")
+    session = open_session(program, backend, (Task(task),), theta=theta, options=options, plugins=plugins)
+    return session.solve(Question(theta, examples, Task(task), clamp, warm, limits or Limits(), k, tables))
 
 
 def open_session(
@@ -115,5 +129,5 @@ def open_session(
 
 
 def answer(backend: str, problem: Problem, options: dict[str, Any] | None = None, **question: Any) -> Solution:
-    """Return what a backend answers to a :class:`Problem`; parameters are those of :func:`solve`."""
+    """Return what a backend answers to a :class:`Problem`; other parameters are those of :func:`solve`."""
     return solve(problem.program, problem.theta, backend, options=options, **question)

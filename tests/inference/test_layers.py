@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from time import perf_counter
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ import pytest
 from model_table import few_tagger
 from ssvm_dsl import Cost, Factor, Input, Label, Model, StructuredSVM, ground
 from ssvm_dsl.deadline import Deadline, pause, within
-from ssvm_dsl.errors import BackendFault, OutOfTime, TooLargeError
+from ssvm_dsl.errors import BackendFault, OptionError, OutOfTime, TooLargeError
 from ssvm_dsl.inference.bridging.bridge_chains import BridgedSession
 from ssvm_dsl.inference.chunked import ChunkedSession
 from ssvm_dsl.inference.component_session import ComponentSession
@@ -325,3 +326,18 @@ def test_a_session_offers_what_check_accepts_for_its_program():
     )
     assert [one.primal for one in exact] == pytest.approx([exact[0].primal] * 2, rel=1e-5)
     assert loose.dual <= exact[0].primal <= loose.primal
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"theta": np.zeros(3)}, "theta must be a Theta, the scores of the program, got ndarray"),
+        ({"task": "max"}, "there is no task 'max'; did you mean 'map'"),
+        ({"limit": 1}, "solve has no parameter 'limit'; did you mean limits=?"),
+    ],
+    ids=lambda one: next(iter(one)) if isinstance(one, dict) else "",
+)
+def test_a_wrong_question_of_a_test_is_explained(wrong, told):
+    problem = seeded(Recipe(), 0)
+    with pytest.raises(OptionError, match=re.escape(told)):
+        solve(**{"program": problem.program, "theta": problem.theta, "backend": "brute-force", **wrong})
