@@ -1,13 +1,12 @@
-"""The one clock for limits of time: a deadline, and the one that the call at hand must keep.
+"""The one clock for time limits: deadlines, and the deadline of the current call.
 
-A user's seconds are those of the work.  What it takes to compile kernels, or to load them and solver libraries, is a
-cost of the first call on a machine or in a process; it is measured apart (:mod:`ssvm_dsl.loading`) and counts against
-no limit.
+A time limit counts seconds of work.  Compiling kernels, and loading them and solver libraries, happens once on a
+machine or in a process; these seconds are measured separately (:mod:`ssvm_dsl.loading`) and do not count.
 
-A call runs inside :func:`within` its deadline, which holds for the thread (:mod:`contextvars`), as cancel scopes of
-asynchronous libraries do.  Nobody on the way needs to be told: sessions give backends the time that is left with each
-question, and long loops of Python (plans, orders of elimination, bridges, rows of constraints) ask :func:`pause` as
-they go.
+A call runs inside ``with within(deadline)``, which applies to the current thread (:mod:`contextvars`), like the cancel
+scopes of asynchronous libraries.  Functions in between take no deadline as an argument: sessions pass the remaining
+time to backends with each question, and long Python loops (plans, elimination orders, bridges, rows of constraints)
+call :func:`pause`, which raises ``OutOfTime``.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ def work_seconds() -> float:
 
 
 class Deadline:
-    """When a call must end; it begins now.
+    """The time at which a call must end; its seconds begin when it is made.
 
     Parameters
     ----------
@@ -147,7 +146,7 @@ _SCOPE: ContextVar[_Scope | None] = ContextVar("ssvm_dsl_deadline", default=None
 
 
 def time_left() -> float:
-    """Return the seconds that the call at hand has left; ``inf`` where it has no limit."""
+    """Return the seconds that are left of the current call; ``inf`` where it has no limit."""
     scope = _SCOPE.get()
     return inf if scope is None else scope.left
 

@@ -11,7 +11,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.compiler.agreements import set_auxiliary
-from ssvm_dsl.compiler.features.encode import Encoder, Fitted
+from ssvm_dsl.compiler.features.encode import Encoder, LearntFeatures
 from ssvm_dsl.compiler.footprint import footprint
 from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.labels.declared import declaration_of
@@ -40,7 +40,7 @@ class Grounded:
         Numbering of the variables; turns labellings into users' labels.
     parameters : ParameterMap
         The program and the map from weights to its scores.
-    fitted : Fitted
+    fitted : LearntFeatures
         What fitted features learnt.
     truth : ndarray of int32, shape (V,), optional
         True states, when Y was given.
@@ -62,7 +62,7 @@ class Grounded:
     declaration: Declaration
     layout: Layout
     parameters: ParameterMap
-    fitted: Fitted
+    fitted: LearntFeatures
     truth: I32 | None = None
     ignored: Bools | None = None
     loss: LossTerm | None = None
@@ -97,7 +97,7 @@ def ground(
     X: object,
     Y: object = None,
     *,
-    fitted: Fitted | None = None,
+    fitted: LearntFeatures | None = None,
     custom_losses: Callable[[str], LossFunction] | None = None,
     first: int = 0,
     whole: bool = False,
@@ -115,7 +115,7 @@ def ground(
         loss reads are not needed without Y.
     Y : list of labels, optional
         Each a dict by label name, or the bare labels when the model has one label.
-    fitted : Fitted, optional
+    fitted : LearntFeatures, optional
         State of fitted features from training; without it they are fitted on ``X`` now.
     custom_losses : callable, optional
         Finds the function of a custom loss by name.
@@ -151,7 +151,7 @@ def ground(
 
 
 def _grounded(
-    declaration: Declaration, X: object, Y: object, fitted: Fitted | None,
+    declaration: Declaration, X: object, Y: object, fitted: LearntFeatures | None,
     custom_losses: Callable[[str], LossFunction] | None, first: int, whole: bool, given: object, in_time: bool,
     unseen: bool,
 ) -> Grounded | None:  # fmt: skip

@@ -1,12 +1,12 @@
-"""``PreparedShape``: what a model needs for examples of one shape, worked out when first met, and kept by the model.
+"""``PreparedShape``: what a model computes once for all examples of one shape; the model keeps it.
 
-The numbering of the variables, the factors, the hard constraints, and whatever inference prepares for them follow from
-the sizes of the axes, and from what edges and numbers of constraints that come with the examples hold: these are the
-key of a shape.  Fits, predictions, scores, streams and the rounds of latent variables share its
-:class:`PreparedShape`.
+The key of a shape is the sizes of the axes, with the contents of edges and of constraints' numbers where these come
+with the examples.  The key determines the variables, the factors, the hard constraints, and what inference prepares
+for them.  Fits, predictions, scores, streams and the rounds of latent variables use the same :class:`PreparedShape`.
 
-What a fit learns decides how wide features are, and with it the blocks of weights: a shape has :class:`Weighted` maps
-for all widths that it has met.  Masks decide what backends prepare: these have a :class:`PreparedProgram` for each.
+What a fit learns determines the widths of features, and so the blocks of weights: a shape has one record of
+:class:`Weighted` maps for each combination of widths.  Masks determine what backends prepare: there is a
+:class:`PreparedProgram` for each mask.
 Features, given scores, clamps, vocabularies and observed pairs belong to the call, or to the fit.
 """
 
@@ -28,7 +28,7 @@ from ssvm_dsl.compiler.agreements import roles
 from ssvm_dsl.compiler.constants import ground_constants
 from ssvm_dsl.compiler.constraints import free_variables, lower_constraints
 from ssvm_dsl.compiler.feature_maps import GroundedFactors, features_of, ground_factors, place_factors
-from ssvm_dsl.compiler.features.encode import Encoder, Fitted
+from ssvm_dsl.compiler.features.encode import Encoder, LearntFeatures
 from ssvm_dsl.compiler.footprint import Footprint, footprint
 from ssvm_dsl.compiler.inputs.validate import Examples, read_examples
 from ssvm_dsl.compiler.labels.declared import declared_words, joined_words
@@ -342,7 +342,9 @@ class ShapeCache:
     def __len__(self) -> int:
         return len(self._known)
 
-    def read(self, X: object, judged: bool, fitted: Fitted | None) -> tuple[Examples, Hashable, PreparedShape | None]:
+    def read(
+        self, X: object, judged: bool, fitted: LearntFeatures | None
+    ) -> tuple[Examples, Hashable, PreparedShape | None]:
         """Return (checked examples, key of their shape, what is known of it).
 
         Parameters
@@ -351,7 +353,7 @@ class ShapeCache:
             As users pass them.
         judged : bool
             Whether inputs that only the loss reads are there as well.
-        fitted : Fitted, optional
+        fitted : LearntFeatures, optional
             What a fit has learnt: the columns of data frames, among others.
 
         Raises
@@ -479,7 +481,7 @@ def _digest(values: Sequence[Any]) -> bytes:
     return content.digest()
 
 
-def _columns(fitted: Fitted | None) -> dict[str, list[str]]:
+def _columns(fitted: LearntFeatures | None) -> dict[str, list[str]]:
     """Return the columns of data frames that were seen in training, by the name of the input."""
     of_features = fitted.items() if isinstance(fitted, Mapping) else ()
     return {name: one["columns"] for name, one in of_features if isinstance(one, Mapping) and "columns" in one}

@@ -1,11 +1,11 @@
-"""The way from a program to the session that answers questions about it: what is needed, who answers, opened.
+"""From a program to a session that answers questions about it: choose a backend, open it.
 
-:func:`open_session` plans and opens within the time of the call at hand; :func:`open_plan` opens a plan that is there.
+:func:`open_session` plans and opens within the time limit of the current call; :func:`open_plan` opens a given plan.
 
-Opened sessions are kept with a program.  They follow from its structure, from what is asked, and from the plug-ins that
-are there.  A session is kept where its backend promises that answers depend on nothing that it was asked before, in any
-thread (``Caps.deterministic``, ``Caps.thread_safe``), and as long as it is the one that was planned: one that went on
-with another backend, for the memory that was free at the time, is opened again.
+Open sessions are kept with the program.  They depend on its structure, on the question and on the installed plug-ins.
+A session is kept if its backend promises that answers do not depend on earlier questions, in any thread
+(``Caps.deterministic``, ``Caps.thread_safe``).  A session that had to continue with another backend, because memory was
+short at the time, is not kept.
 """
 
 from __future__ import annotations
@@ -156,10 +156,10 @@ def open_session(
     outwards: bool = False,
     starts: bool = True,
 ) -> OpenedSession:
-    """Return a session for a program within the time of the call at hand, kept or opened now.
+    """Return a session for a program, a kept one or a new one, within the time limit of the current call.
 
-    Where time is up before it is open, the session answers with starting labellings (:class:`StartingSession`) or with
-    nothing (:class:`UnplannedSession`).
+    If time runs out before a backend is open, the session answers with starting labellings (:class:`StartingSession`),
+    or with nothing (:class:`UnplannedSession`).
 
     Parameters
     ----------

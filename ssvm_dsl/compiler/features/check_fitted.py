@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.compiler.feature_maps import factor_block
-from ssvm_dsl.compiler.features.encode import Fitted, fitted_keys
+from ssvm_dsl.compiler.features.encode import LearntFeatures, fitted_keys
 from ssvm_dsl.compiler.features.learnt_arrays import are_arrays
 from ssvm_dsl.compiler.features.observed import check_pairs, of_learnt
 from ssvm_dsl.ir.features import Block
@@ -30,7 +30,7 @@ class LearntWidths:
     Parameters
     ----------
     declaration : Declaration
-    fitted : Fitted
+    fitted : LearntFeatures
         Its parts are checked when it is made.
 
     Raises
@@ -39,7 +39,7 @@ class LearntWidths:
         Something is missing, of another shape or out of range; names the feature.
     """
 
-    def __init__(self, declaration: Declaration, fitted: Fitted) -> None:
+    def __init__(self, declaration: Declaration, fitted: LearntFeatures) -> None:
         self._keys, self._fitted = fitted_keys(declaration), fitted
         known = set()
         scored: tuple[Factor | Given, ...] = (*declaration.factors, *declaration.given)

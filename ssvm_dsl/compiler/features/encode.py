@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 #: What fitted features learnt: arrays (or lists of names) by the text of the feature, e.g. "Standardized(x)".
 #: Factors with weights for observed pairs only keep these pairs here, too, by the name of the factor.
-Fitted = dict[str, dict[str, Any]]
+LearntFeatures = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ class Encoder:
     ----------
     declaration : Declaration
     examples : Examples
-    fitted : Fitted, optional
+    fitted : LearntFeatures, optional
         Fitted state of an earlier call; without it, fitted features learn from these examples.
     first : int
         Number of the first example, for messages.
@@ -101,13 +101,13 @@ class Encoder:
     """
 
     def __init__(
-        self, declaration: Declaration, examples: Examples, fitted: Fitted | None = None, first: int = 0,
+        self, declaration: Declaration, examples: Examples, fitted: LearntFeatures | None = None, first: int = 0,
         in_time: bool = False,
     ) -> None:  # fmt: skip
         self.declaration, self.examples, self.first = declaration, examples, first
         self.computed = Computed(declaration, examples.n, in_time)
         self.fitting = fitted is None
-        self.fitted: Fitted = {} if fitted is None else fitted
+        self.fitted: LearntFeatures = {} if fitted is None else fitted
         self.spreads: dict[str, tuple[int, F64]] = {}
         self._done: dict[Source, Rows] = {}
         self._plain: dict[str, F64 | SparseRows] = {}

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.compiler.features.encode import Fitted, fitted_keys
+from ssvm_dsl.compiler.features.encode import LearntFeatures, fitted_keys
 from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import ground_scopes
@@ -58,7 +58,7 @@ class WeightNames:
         return states[0] if isinstance(states[0], tuple) else tuple(states)
 
 
-def weight_names(factor: Factor, declaration: Declaration, fitted: Fitted) -> WeightNames:
+def weight_names(factor: Factor, declaration: Declaration, fitted: LearntFeatures) -> WeightNames:
     """Return the names of a factor's weights, for what its features learnt."""
     states, only = _states(factor)
     keys = fitted_keys(declaration)

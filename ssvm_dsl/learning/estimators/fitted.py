@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.array_types import F64
-from ssvm_dsl.compiler.features.encode import Fitted as LearntFeatures
+from ssvm_dsl.compiler.features.encode import LearntFeatures
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.learning.driver.certificate import Certificate, FitReport, eta_of
 from ssvm_dsl.learning.driver.progress import Progress, relative

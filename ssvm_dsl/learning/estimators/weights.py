@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.compiler.features.check_fitted import LearntWidths, weight_blocks
-from ssvm_dsl.compiler.features.encode import Fitted
+from ssvm_dsl.compiler.features.encode import LearntFeatures
 from ssvm_dsl.compiler.features.observed import of_learnt
 from ssvm_dsl.compiler.features.weight_names import WeightNames, weight_names
 from ssvm_dsl.errors import OptionError
@@ -97,7 +97,7 @@ class Weights(Mapping["str | Factor", Any]):
         Their layout.
     declaration : Declaration
         The model.
-    fitted : Fitted
+    fitted : LearntFeatures
         What its features learnt.
 
     Examples
@@ -110,7 +110,7 @@ class Weights(Mapping["str | Factor", Any]):
     >>> print(svm.weights_.top("emit", k=5))
     """
 
-    def __init__(self, w: F64, blocks: tuple[Block, ...], declaration: Declaration, fitted: Fitted) -> None:
+    def __init__(self, w: F64, blocks: tuple[Block, ...], declaration: Declaration, fitted: LearntFeatures) -> None:
         self._w, self._declaration, self._fitted = w, declaration, fitted
         self._blocks = {block.name: block for block in blocks}
         self._ties = {f.name: f.tie.name for f in declaration.factors if f.tie is not None}
@@ -286,7 +286,7 @@ def _named(factor: str, names: WeightNames, place: Sequence[int], weight: float)
 
 
 def lay_weights(
-    declaration: Declaration, weights: Mapping[Any, Any], fitted: Fitted | None = None
+    declaration: Declaration, weights: Mapping[Any, Any], fitted: LearntFeatures | None = None
 ) -> tuple[F64, tuple[Block, ...]]:
     """Return (all weights in a row, their layout) for arrays by factor.
 
@@ -295,7 +295,7 @@ def lay_weights(
     declaration : Declaration
     weights : mapping of Factor (or its name) to array
         In the shapes that ``print(Model)`` shows; a number, or an array of one, where there is one weight.
-    fitted : Fitted, optional
+    fitted : LearntFeatures, optional
         What features have learnt from data.
 
     Raises
