@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.datasets.formats.readers import read_conllu as read_conllu
     from ssvm_dsl.datasets.formats.readers import read_examples as read_examples
     from ssvm_dsl.datasets.formats.readers import read_images as read_images
+    from ssvm_dsl.inference.problems import solve_problem as solve_problem
     from ssvm_dsl.io.formats.linear_program import write_lp as write_lp
     from ssvm_dsl.io.formats.linear_program import write_mps as write_mps
     from ssvm_dsl.io.formats.uai import write_uai as write_uai
@@ -144,4 +145,3 @@ if TYPE_CHECKING:
     from ssvm_dsl.report.instances import instances as instances
     from ssvm_dsl.report.relations import clusters as clusters
     from ssvm_dsl.report.relations import linear_order as linear_order
-    from ssvm_dsl.scoring.problems import solve_problem as solve_problem

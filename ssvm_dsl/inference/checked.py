@@ -35,11 +35,11 @@ from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import TIME, Marginals, Solution, Stop
 from ssvm_dsl.loading import loading_time
-from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.protocols import CompiledMessages, CompiledOracle
 from ssvm_dsl.plugin_api.specs import BackendSpec, BridgeSpec
 from ssvm_dsl.registry import Registry
+from ssvm_dsl.requirements.programs import program_need
 
 #: What nobody else can take over in the middle: it adds to arrays, or starts from messages of the backend's own.
 BEGUN = frozenset({"expect", "slope", "dual_bound"})

@@ -29,10 +29,10 @@ from ssvm_dsl.ir.need import Ability, Guarantee, Need, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.solution import INTERRUPTED, Solution
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.needs.program_needs import program_need
-from ssvm_dsl.needs.properties import doubts, table_properties
 from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import Registry, registry
+from ssvm_dsl.requirements.programs import program_need
+from ssvm_dsl.requirements.properties import doubts, table_properties
 from ssvm_dsl.scores.parameter_map import ParameterMap
 
 #: Bytes of a session for each variable of a factor, and for itself, beside what its backend says.

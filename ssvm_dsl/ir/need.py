@@ -154,7 +154,7 @@ class Need:
         Size of the whole batch.
     max_clique_table : float
         Base-2 logarithm of the largest table that exact elimination of an example needs (an upper bound;
-        :mod:`ssvm_dsl.needs.treewidth`).
+        :mod:`ssvm_dsl.requirements.treewidth`).
     properties : frozenset of str
         Properties of all tables for any weights: ``"submodular"``, ``"metric"``, ``"semimetric"``.
     doubts : tuple of (str, str)

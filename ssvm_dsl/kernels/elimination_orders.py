@@ -1,4 +1,4 @@
-"""Compiled greedy elimination of many graphs, for :mod:`ssvm_dsl.needs.treewidth`.
+"""Compiled greedy elimination of many graphs, for :mod:`ssvm_dsl.requirements.treewidth`.
 
 The variable of least priority goes next; ties go to the smaller number (Koller and Friedman 2009, section 9.4.3).
 Neighbourhoods are rows of bits, so that the missing edges of a neighbourhood are counted 64 at a time.  A priority of

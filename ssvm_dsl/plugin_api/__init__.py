@@ -15,10 +15,6 @@ from ssvm_dsl.loading import (
     tell_loading,
     told_seconds,
 )
-from ssvm_dsl.needs.hulls import ConstraintHull, associative, constraint_hull, local_obstacle
-from ssvm_dsl.needs.orders import GIVE_UP
-from ssvm_dsl.needs.program_needs import program_need
-from ssvm_dsl.needs.treewidth import eliminations, structure_keys, width_order, width_orders
 from ssvm_dsl.plugin_api.blocking import CallOutcome, call_in_process, call_in_thread
 from ssvm_dsl.plugin_api.example_session import (
     Clock,
@@ -120,6 +116,10 @@ from ssvm_dsl.plugin_api.training import (
     TrainingEvent,
     TrainProblem,
 )
+from ssvm_dsl.requirements.hulls import ConstraintHull, associative, constraint_hull, local_obstacle
+from ssvm_dsl.requirements.orders import GIVE_UP
+from ssvm_dsl.requirements.programs import program_need
+from ssvm_dsl.requirements.treewidth import eliminations, structure_keys, width_order, width_orders
 from ssvm_dsl.scores.fixed_tables import fixed_tables
 from ssvm_dsl.scores.labellings import add_labels, score_labels
 from ssvm_dsl.scores.marginals import add_marginals, consistent, score_marginals

@@ -4,8 +4,8 @@ Public: :class:`Scorer`, the :class:`ScoredAnswers` that it gives, and the :clas
 :func:`solve_problem` for factor graphs without a model, and its :class:`SolveAnswer`.
 """
 
+from ssvm_dsl.inference.problems import SolveAnswer, solve_problem
 from ssvm_dsl.scoring.answers import ScoredAnswers
-from ssvm_dsl.scoring.problems import SolveAnswer, solve_problem
 from ssvm_dsl.scoring.scorer import Scorer
 from ssvm_dsl.scoring.templates import Template
 

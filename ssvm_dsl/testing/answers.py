@@ -10,10 +10,10 @@ from ssvm_dsl.errors import OptionError, meant
 from ssvm_dsl.inference.planning.planner import accepted_guarantee, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import I32, I64, Ability, Guarantee, Limits, Program, Question, Solution, Task, Theta
-from ssvm_dsl.needs.program_needs import program_need
-from ssvm_dsl.needs.properties import table_properties
 from ssvm_dsl.plugin_api import Session
 from ssvm_dsl.registry import Registry
+from ssvm_dsl.requirements.programs import program_need
+from ssvm_dsl.requirements.properties import table_properties
 from ssvm_dsl.testing.problems import Problem
 
 

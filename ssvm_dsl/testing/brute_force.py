@@ -34,8 +34,8 @@ from ssvm_dsl.ir import (
 )
 from ssvm_dsl.ir.counts import worth
 from ssvm_dsl.ir.ragged import members
-from ssvm_dsl.needs.program_needs import most_labellings
 from ssvm_dsl.plugin_api import Clock, Verdict
+from ssvm_dsl.requirements.programs import most_labellings
 
 #: Labellings of the largest example that is taken.
 MAX_LABELLINGS = 2**20

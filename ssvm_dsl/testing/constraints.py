@@ -30,7 +30,6 @@ from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.starting.labelling import starting_labelling
 from ssvm_dsl.inference.starting.repair import scores_of
 from ssvm_dsl.ir import ConstraintGroup, LinearRows, Program, Question
-from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.plugin_api import (
     BestKind,
     ConstraintSpec,
@@ -44,6 +43,7 @@ from ssvm_dsl.plugin_api import (
 )
 from ssvm_dsl.registry import Registry
 from ssvm_dsl.registry import registry as installed
+from ssvm_dsl.requirements.programs import program_need
 from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.contract import CONSTRAINT
 from ssvm_dsl.testing.kind_problems import kind_problem

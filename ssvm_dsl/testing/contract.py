@@ -14,9 +14,9 @@ from types import MethodType
 from typing import Any
 
 from ssvm_dsl.ir import Ability, Caps, Guarantee, Program, Task
-from ssvm_dsl.needs.program_needs import program_need
-from ssvm_dsl.needs.properties import table_properties
 from ssvm_dsl.plugin_api import Backend, ExampleSession, Session, Verdict
+from ssvm_dsl.requirements.programs import program_need
+from ssvm_dsl.requirements.properties import table_properties
 from ssvm_dsl.testing.problems import Problem
 from ssvm_dsl.testing.report import Complaint
 

@@ -23,15 +23,15 @@ LAYERS: dict[str, set[str]] = {
     "ir": {"errors"},
     "kernels": {"errors", "ir"},
     "scores": {"errors", "ir", "kernels"},
-    "needs": {"deadline", "ir", "kernels", "scores"},
+    "requirements": {"deadline", "ir", "kernels", "scores"},
     "lang": {"errors", "files", "ir", "memory"},  # ragged arrays; patterns are found before there is a program
     "compiler": {"lang", "ir", "kernels", "scores", "errors", "units", "memory", "deadline"},
-    "plugin_api": {"ir", "kernels", "scores", "needs", "errors", "deadline", "loading", "units"},
+    "plugin_api": {"ir", "kernels", "scores", "requirements", "errors", "deadline", "loading", "units"},
     "registry": {"plugin_api", "ir", "kernels", "errors", "version"},
     "own_formats": {"plugin_api"},
     "inference": {
-        "compiler", "lang", "ir", "kernels", "scores", "needs", "plugin_api", "registry", "errors", "units", "memory",
-        "deadline", "loading",
+        "compiler", "lang", "ir", "kernels", "scores", "requirements", "plugin_api", "registry", "errors", "units",
+        "memory", "deadline", "loading",
     },
     "io": {"compiler", "files", "lang", "ir", "kernels", "errors", "plugin_api", "registry", "units", "version"},
     "report": {"compiler", "lang", "ir", "kernels", "plugin_api", "errors", "units", "inference", "io", "registry"},
@@ -49,7 +49,7 @@ LAYERS["cli"] = LAYERS["learning"] | {"learning", "datasets", "models", "scoring
 CONTRACT = {"plugin_api", "ir", "kernels", "errors"}
 
 #: Parts that need a compiler; they lie above the data.
-COMPILED = {"kernels", "scores", "needs"}
+COMPILED = {"kernels", "scores", "requirements"}
 
 #: Modules that every part may import.
 EVERYWHERE = {"array_types", "callers", "calls", "lazy_api", "notebook_tables", "values"}

@@ -48,8 +48,8 @@ from ssvm_dsl.ir import (
     energy_ratio,
     expansion_factor,
 )
-from ssvm_dsl.needs.properties import table_properties
 from ssvm_dsl.plugin_api import score_labels
+from ssvm_dsl.requirements.properties import table_properties
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Problem, Recipe, Scores, seeded
 

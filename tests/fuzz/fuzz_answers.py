@@ -16,10 +16,10 @@ from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Caps, Guarantee, Limits, Question, Stop, Task
 from ssvm_dsl.ir.analysis.tolerance import RELATIVE
-from ssvm_dsl.needs.properties import table_properties
 from ssvm_dsl.plugin_api import program_need
 from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import registry
+from ssvm_dsl.requirements.properties import table_properties
 from ssvm_dsl.testing.backends.checks import BackendTrial
 from ssvm_dsl.testing.backends.conformance import RULES
 from ssvm_dsl.testing.backends.judge import Judge

@@ -15,9 +15,9 @@ from ssvm_dsl.errors import SsvmError
 from ssvm_dsl.inference.planning.planner import accepted_guarantee, plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Group, Program, Question, Task, Theta
-from ssvm_dsl.needs.properties import table_properties
 from ssvm_dsl.plugin_api import BackendSpec, program_need
 from ssvm_dsl.registry import registry
+from ssvm_dsl.requirements.properties import table_properties
 from ssvm_dsl.testing.backends.judge import Judge
 from ssvm_dsl.testing.problems import Problem
 from ssvm_dsl.testing.report import Complaint

@@ -20,8 +20,8 @@ from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Guarantee, Limits, Primal, Question, Stop, Theta, Topology
 from ssvm_dsl.ir.analysis.tolerance import RELATIVE, Terms
-from ssvm_dsl.needs.properties import table_properties
 from ssvm_dsl.plugin_api import program_need
+from ssvm_dsl.requirements.properties import table_properties
 from ssvm_dsl.testing.problems import Recipe, Scores, random_problem
 
 UNIT, SHORT, LIMIT = "problems", 4, 60

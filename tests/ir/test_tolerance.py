@@ -9,7 +9,7 @@ import pytest
 
 from ssvm_dsl.ir import Group, Primal, Program, Solution, Task, Theta
 from ssvm_dsl.ir.analysis.tolerance import Terms
-from ssvm_dsl.needs.properties import table_properties
+from ssvm_dsl.requirements.properties import table_properties
 from ssvm_dsl.testing import solve
 
 NO = Primal.FRACTIONAL

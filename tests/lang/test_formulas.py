@@ -37,8 +37,8 @@ from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.question import Question
-from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.registry import registry
+from ssvm_dsl.requirements.programs import program_need
 
 
 def best(states, left, score):

@@ -27,7 +27,7 @@ from ssvm_dsl import (
 )
 from ssvm_dsl.errors import DataError, ModelError, NoBackendError
 from ssvm_dsl.io.networkx_graph import to_networkx
-from ssvm_dsl.needs.properties import guaranteed_properties
+from ssvm_dsl.requirements.properties import guaranteed_properties
 
 SETS = ((0, 1, 2, 3), (1, 3, 4, 5))
 

@@ -49,7 +49,7 @@ from ssvm_dsl.ir import F64, I32, I64, ROUNDING, Bools, pointers
 from ssvm_dsl.kernels import SIGNATURE, borrow, cfunc, njit, packed_record
 
 #: Violations of submodularity that count as rounding, relative to the sum of the sizes of the entries they come from;
-#: more than what :mod:`ssvm_dsl.needs.properties` forgives, which adds the same numbers in another way.
+#: more than what :mod:`ssvm_dsl.requirements.properties` forgives, which adds the same numbers in another way.
 FORGIVEN = 2.0 * ROUNDING
 
 #: The violation of submodularity by tables that hold ``-inf``.

@@ -2,7 +2,7 @@
 
 Answers best labellings, the k best, marginals and log Z.  Forbidden states, clamps and their consequences are
 taken out first, which may make the graph much simpler; the order of elimination is chosen afterwards
-(:mod:`ssvm_dsl.needs.treewidth`).  An order becomes a plan (:mod:`ssvm_backends.elimination.plan`) that kernels
+(:mod:`ssvm_dsl.requirements.treewidth`).  An order becomes a plan (:mod:`ssvm_backends.elimination.plan`) that kernels
 replay, so a batch of identical graphs is planned once.
 
 Time and memory grow exponentially with the treewidth.  Before anything is computed the plan says exactly how much

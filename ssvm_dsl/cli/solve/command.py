@@ -14,9 +14,9 @@ from ssvm_dsl.cli.screen import aside, complain, console, write_json
 
 if TYPE_CHECKING:
     from ssvm_dsl.array_types import I32
+    from ssvm_dsl.inference.problems import SolveAnswer
     from ssvm_dsl.ir.graph_problem import GraphProblem
     from ssvm_dsl.ir.need import Need
-    from ssvm_dsl.scoring.problems import SolveAnswer
 
 #: Exit statuses.
 SOLVED, UNSOLVED, INTERRUPTED = 0, 1, 130
@@ -128,9 +128,9 @@ def _run_all(args: Namespace, problem: GraphProblem, observed: I32 | None, read:
 
 def _answer(args: Namespace, problem: GraphProblem, observed: I32 | None, backend: str) -> SolveAnswer:
     """Ask one backend, with a live line where standard error is a terminal."""
+    from ssvm_dsl.inference.problems import solve_problem
     from ssvm_dsl.report.notices import announce_compiling
     from ssvm_dsl.report.progress import SolveProgress
-    from ssvm_dsl.scoring.problems import solve_problem
 
     screen = aside()
     announce_compiling()

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ssvm_dsl.array_types import I32
+    from ssvm_dsl.inference.problems import SolveAnswer
     from ssvm_dsl.ir.graph_problem import GraphProblem
-    from ssvm_dsl.scoring.problems import SolveAnswer
 
 
 def show_answer(

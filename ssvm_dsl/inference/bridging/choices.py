@@ -11,9 +11,9 @@ from ssvm_dsl.inference.planning.candidates import consider_resolved
 from ssvm_dsl.inference.planning.plans import Candidate
 from ssvm_dsl.ir.need import Ability, Need, Task
 from ssvm_dsl.ir.program import Program
-from ssvm_dsl.needs.program_needs import program_need
 from ssvm_dsl.plugin_api.specs import BackendSpec, BridgeSpec
 from ssvm_dsl.registry import Registry
+from ssvm_dsl.requirements.programs import program_need
 
 #: What sessions behind bridges do beyond ``solve``.
 ABILITIES = frozenset({Ability.COUNTS})

@@ -129,7 +129,7 @@ def kinds_of(whole: ComponentGroup) -> I64:
 
     Components of a single variable go with the largest kind there is: any backend answers them on the way.
     """
-    from ssvm_dsl.needs.treewidth import eliminations
+    from ssvm_dsl.requirements.treewidth import eliminations
 
     program = whole.program
     kind = program.topology.astype(np.int64)

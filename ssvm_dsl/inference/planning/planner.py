@@ -24,10 +24,10 @@ from ssvm_dsl.ir.loss import COUNT, ZERO_ONE, LossFactors
 from ssvm_dsl.ir.need import Ability, Guarantee, Need, Task
 from ssvm_dsl.ir.program import AUXILIARY, Program
 from ssvm_dsl.memory import SMALL
-from ssvm_dsl.needs.program_needs import program_need
-from ssvm_dsl.needs.properties import METRIC, SEMIMETRIC, SUBMODULAR, doubts
 from ssvm_dsl.plugin_api.specs import BackendSpec, BridgeSpec
 from ssvm_dsl.registry import Registry, registry
+from ssvm_dsl.requirements.programs import program_need
+from ssvm_dsl.requirements.properties import METRIC, SEMIMETRIC, SUBMODULAR, doubts
 from ssvm_dsl.scores.parameter_map import ParameterMap
 from ssvm_dsl.units import ratio_text
 

@@ -15,11 +15,11 @@ import numpy as np
 
 from ssvm_dsl.ir import Ability, Caps, Guarantee, Question, Solution, Task, Theta, Warm
 from ssvm_dsl.lang.constraints.custom import CUSTOM, CUSTOM_EXACT
-from ssvm_dsl.needs.program_needs import program_need
-from ssvm_dsl.needs.properties import table_properties
 from ssvm_dsl.plugin_api import BackendSpec, ConstraintSpec, Verdict
 from ssvm_dsl.registry import Registry
 from ssvm_dsl.registry import registry as installed
+from ssvm_dsl.requirements.programs import program_need
+from ssvm_dsl.requirements.properties import table_properties
 from ssvm_dsl.testing.backends import checks
 from ssvm_dsl.testing.backends.checks import BackendTrial
 from ssvm_dsl.testing.backends.judge import LABELLING_TASKS, Judge

@@ -9,7 +9,7 @@ import pytest
 
 from ssvm_dsl import POTTS, Dim, Edges, Factor, Input, JointFeature, Label, Model, along, chain, cliques, ground, pairs
 from ssvm_dsl.ir import Group, Program, Theta
-from ssvm_dsl.needs.properties import (
+from ssvm_dsl.requirements.properties import (
     BINARY,
     METRIC,
     SEMIMETRIC,

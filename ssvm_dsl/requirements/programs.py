@@ -11,7 +11,7 @@ from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.constraints import ConstraintGroup
 from ssvm_dsl.ir.need import Ability, Guarantee, Need, Task
 from ssvm_dsl.ir.program import Program
-from ssvm_dsl.needs.treewidth import largest_table
+from ssvm_dsl.requirements.treewidth import largest_table
 
 #: The kind of hard bounds on the number of true literals.
 COUNTED = "count"

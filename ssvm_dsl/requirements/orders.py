@@ -80,7 +80,7 @@ def find_orders(keys: Sequence[bytes]) -> list[Elimination]:
     Parameters
     ----------
     keys : sequence of bytes
-        See :func:`~ssvm_dsl.needs.treewidth.structure_keys`.
+        See :func:`~ssvm_dsl.requirements.treewidth.structure_keys`.
     """
     from ssvm_dsl.kernels.elimination_orders import BY_RANK, MIN_FILL, MIN_WEIGHT, Structures
 

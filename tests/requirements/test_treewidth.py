@@ -10,10 +10,10 @@ import pytest
 from ssvm_dsl.deadline import within
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import Group, Program
-from ssvm_dsl.needs import orders
-from ssvm_dsl.needs.orders import GIVE_UP, MAX_MIN_FILL, find_orders
-from ssvm_dsl.needs.treewidth import eliminations, largest_table
 from ssvm_dsl.plugin_api import program_need
+from ssvm_dsl.requirements import orders
+from ssvm_dsl.requirements.orders import GIVE_UP, MAX_MIN_FILL, find_orders
+from ssvm_dsl.requirements.treewidth import eliminations, largest_table
 from ssvm_dsl.testing.problems import Recipe, seeded
 
 

@@ -25,7 +25,7 @@ from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.constraints import ConstraintGroup, IntegralKind, LinearRows
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import owners, pointers
-from ssvm_dsl.needs.properties import BINARY, SUBMODULAR, guaranteed_properties
+from ssvm_dsl.requirements.properties import BINARY, SUBMODULAR, guaranteed_properties
 from ssvm_dsl.scores.parameter_map import ParameterMap
 
 

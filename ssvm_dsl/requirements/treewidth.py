@@ -14,7 +14,7 @@ Sizes are logarithms to base 2 of numbers of table entries.  A search stops as s
 ``2**GIVE_UP`` entries is met: nobody can hold it, and large dense graphs are refused at once.
 
 Only the structure of an example matters, so orders are remembered by structure: a batch of identical graphs is
-looked at once.  The different graphs of a batch are ordered together (:mod:`ssvm_dsl.needs.orders`).
+looked at once.  The different graphs of a batch are ordered together (:mod:`ssvm_dsl.requirements.orders`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ssvm_dsl.array_types import I32, I64
 from ssvm_dsl.ir.bounded_cache import BoundedCache
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import owners, pointers, runs
-from ssvm_dsl.needs.orders import Elimination, find_orders
+from ssvm_dsl.requirements.orders import Elimination, find_orders
 
 #: Bytes of the orders that are remembered, and what an order takes besides its arrays, about.
 _REMEMBERED, _OVERHEAD = 2**25, 500
